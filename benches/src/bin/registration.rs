@@ -1,0 +1,3 @@
+//! What registration costs.
+
+fn main() {}

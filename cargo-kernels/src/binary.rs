@@ -1,0 +1,100 @@
+//! From a binary's bytes to the records in it.
+
+use std::path::{Path, PathBuf};
+
+use kernel_registry_format::{Kernel, Library, Record, Records, section};
+use object::read::archive::ArchiveFile;
+use object::{FileKind, Object, ObjectSection};
+
+use crate::failure::Failure;
+
+/// What a binary tells of its kernels.
+pub(crate) struct Contents<'data> {
+    pub(crate) path: PathBuf,
+    /// Ordered by path; equal paths by version and place.
+    pub(crate) kernels: Vec<Kernel<'data>>,
+    /// The copies of kernel-registry in it, of which there is one as a rule.
+    pub(crate) libraries: Vec<Library<'data>>,
+    /// Records that this tool is too old for: the newest version, and how many.
+    pub(crate) newer: Option<(u16, usize)>,
+}
+
+impl<'data> Contents<'data> {
+    pub(crate) fn read(path: &Path, data: &'data [u8]) -> Result<Self, Failure> {
+        let mut contents =
+            Contents { path: path.to_owned(), kernels: Vec::new(), libraries: Vec::new(), newer: None };
+        match kind(data) {
+            Some(FileKind::Archive) => contents.add_archive(data)?,
+            Some(_) => contents.add_object(data)?,
+            None => return Err(Failure::NotABinary { path: contents.path }),
+        }
+        if contents.kernels.is_empty() && contents.libraries.is_empty() && contents.newer.is_none() {
+            return Err(Failure::NoRecords { path: contents.path });
+        }
+        contents
+            .kernels
+            .sort_by_key(|kernel| (kernel.path, kernel.version, kernel.file, kernel.line, kernel.column));
+        contents.libraries.sort_by_key(|library| (library.version, library.compiler));
+        contents.libraries.dedup();
+        Ok(contents)
+    }
+
+    /// A static library or rlib: the object files in it. An rlib has one member that is no object file.
+    fn add_archive(&mut self, data: &'data [u8]) -> Result<(), Failure> {
+        let archive = ArchiveFile::parse(data).map_err(|error| self.truncated(error))?;
+        for member in archive.members() {
+            let member =
+                member.and_then(|member| member.data(data)).map_err(|error| self.truncated(error))?;
+            if matches!(FileKind::parse(member), Ok(kind) if kind != FileKind::Archive) {
+                self.add_object(member)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_object(&mut self, data: &'data [u8]) -> Result<(), Failure> {
+        let file = object::File::parse(data).map_err(|error| self.truncated(error))?;
+        for part in file.sections() {
+            // A name that cannot be read is not one of ours.
+            let Some(version) = part.name().ok().and_then(section::version) else { continue };
+            let bytes = part.data().map_err(|error| self.truncated(error))?;
+            if version > kernel_registry_format::VERSION {
+                self.add_newer(version);
+                continue;
+            }
+            self.add_section(bytes)?;
+        }
+        Ok(())
+    }
+
+    fn add_section(&mut self, bytes: &'data [u8]) -> Result<(), Failure> {
+        for record in Records::new(bytes) {
+            match record.map_err(|malformed| Failure::Damaged { path: self.path.clone(), malformed })? {
+                Record::Kernel(kernel) => self.kernels.push(kernel),
+                Record::Library(library) => self.libraries.push(library),
+                Record::Newer { version } => self.add_newer(version),
+                // `Record` may grow; what it grows by is newer than this tool.
+                _ => self.add_newer(kernel_registry_format::VERSION),
+            }
+        }
+        Ok(())
+    }
+
+    fn add_newer(&mut self, version: u16) {
+        let (newest, count) = self.newer.unwrap_or_default();
+        self.newer = Some((newest.max(version), count + 1));
+    }
+
+    fn truncated(&self, error: object::Error) -> Failure {
+        Failure::Truncated { path: self.path.clone(), error }
+    }
+}
+
+/// What kind of binary this is. A file too short to say is one if it begins like one.
+fn kind(data: &[u8]) -> Option<FileKind> {
+    match FileKind::parse(data) {
+        Ok(kind) => Some(kind),
+        Err(_) if data.starts_with(b"\x7fELF") => Some(FileKind::Elf64),
+        Err(_) => None,
+    }
+}

@@ -1,0 +1,98 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo", bin_name = "cargo", disable_help_subcommand = true)]
+pub(crate) enum Cargo {
+    /// Shows the GPU kernels of a program, without a GPU and without running it
+    Kernels(Kernels),
+}
+
+#[derive(Args)]
+#[command(version, arg_required_else_help = true)]
+pub(crate) struct Kernels {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Lists the kernels registered in a binary, or in what the package builds
+    List(List),
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 listed, 2 wrong usage, 3 no such file, 4 permission denied, 5 not a binary, 6 truncated or damaged,
+7 no kernels, 8 records newer than this tool, 9 the build failed, 1 anything else";
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct List {
+    /// Executable, shared library, archive or object file to read; without it the package is built and its binaries are read
+    pub(crate) path: Option<PathBuf>,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// List only the kernels of this package
+    #[arg(long = "crate", value_name = "NAME")]
+    pub(crate) package: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) build: Build,
+}
+
+/// What `cargo build` is told.
+#[derive(Args)]
+#[command(next_help_heading = "Building (without a path)")]
+pub(crate) struct Build {
+    /// Build and read this binary only
+    #[arg(long, value_name = "NAME", conflicts_with = "path")]
+    pub(crate) bin: Option<String>,
+
+    /// Build with optimisations
+    #[arg(short, long, conflicts_with = "path")]
+    pub(crate) release: bool,
+
+    /// Build with this profile
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["path", "release"])]
+    pub(crate) profile: Option<String>,
+
+    /// Build this package of the workspace
+    #[arg(short = 'p', long = "package", value_name = "SPEC", conflicts_with = "path")]
+    pub(crate) spec: Option<String>,
+
+    /// Build for this target
+    #[arg(long, value_name = "TRIPLE", conflicts_with = "path")]
+    pub(crate) target: Option<String>,
+
+    /// Features to activate
+    #[arg(short = 'F', long, value_name = "FEATURES", conflicts_with = "path")]
+    pub(crate) features: Vec<String>,
+
+    /// Activate all features
+    #[arg(long, conflicts_with = "path")]
+    pub(crate) all_features: bool,
+
+    /// Do not activate the default feature
+    #[arg(long, conflicts_with = "path")]
+    pub(crate) no_default_features: bool,
+
+    /// Path to Cargo.toml
+    #[arg(long, value_name = "PATH", conflicts_with = "path")]
+    pub(crate) manifest_path: Option<PathBuf>,
+}
+
+/// The arguments as cargo would pass them: `cargo-kernels list` means what `cargo kernels list` does.
+pub(crate) fn arguments() -> Vec<OsString> {
+    let mut arguments: Vec<_> = std::env::args_os().collect();
+    if arguments.get(1).is_none_or(|first| first != "kernels") {
+        arguments.insert(arguments.len().min(1), "kernels".into());
+    }
+    arguments
+}

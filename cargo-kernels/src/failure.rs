@@ -1,0 +1,102 @@
+//! Why there is no list: a sentence and an exit code each.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use kernel_registry_format::{Malformed, VERSION};
+
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Missing { path: PathBuf },
+    Denied { path: PathBuf },
+    Unreadable { path: PathBuf, error: io::Error },
+    NotABinary { path: PathBuf },
+    Truncated { path: PathBuf, error: object::Error },
+    Damaged { path: PathBuf, malformed: Malformed },
+    NoRecords { path: PathBuf },
+    NoKernels { path: PathBuf, library: String },
+    NoneOfPackage { package: String, there: Vec<String> },
+    Newer { path: PathBuf, version: u16, left_out: usize },
+    BuildFailed,
+    NothingBuilt,
+    Cargo { error: String },
+    Output { error: io::Error },
+}
+
+impl Failure {
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Failure::Missing { .. } => 3,
+            Failure::Denied { .. } => 4,
+            Failure::NotABinary { .. } => 5,
+            Failure::Truncated { .. } | Failure::Damaged { .. } => 6,
+            Failure::NoRecords { .. } | Failure::NoKernels { .. } | Failure::NoneOfPackage { .. } => 7,
+            Failure::Newer { .. } => 8,
+            Failure::BuildFailed => 9,
+            Failure::Unreadable { .. }
+            | Failure::NothingBuilt
+            | Failure::Cargo { .. }
+            | Failure::Output { .. } => 1,
+        }
+    }
+
+    /// What went wrong when this path was opened.
+    pub(crate) fn of_io(path: PathBuf, error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Failure::Missing { path },
+            io::ErrorKind::PermissionDenied => Failure::Denied { path },
+            _ => Failure::Unreadable { path, error },
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Missing { path } => write!(f, "there is no file `{}`", path.display()),
+            Failure::Denied { path } => write!(f, "no permission to read `{}`", path.display()),
+            Failure::Unreadable { path, error } => write!(f, "`{}` cannot be read: {error}", path.display()),
+            Failure::NotABinary { path } => write!(
+                f,
+                "`{}` is not a binary: expected an executable, shared library, archive or object file",
+                path.display()
+            ),
+            Failure::Truncated { path, error } => {
+                write!(f, "`{}` is a binary that is truncated or damaged: {error}", path.display())
+            }
+            Failure::Damaged { path, malformed } => {
+                write!(f, "the kernels of `{}` cannot be read: {malformed}", path.display())
+            }
+            Failure::NoRecords { path } => write!(
+                f,
+                "`{}` holds no records of kernels: kernel-registry is not linked into it",
+                path.display()
+            ),
+            Failure::NoKernels { path, library } => write!(
+                f,
+                "`{}` holds {library} but no kernels: a crate that is a dependency and never named in code is not linked; \
+                 `kernel_registry::link_kernels!` names one",
+                path.display()
+            ),
+            Failure::NoneOfPackage { package, there } if there.is_empty() => {
+                write!(f, "no kernels of a package `{package}`, nor of any other")
+            }
+            Failure::NoneOfPackage { package, there } => {
+                write!(f, "no kernels of a package `{package}`: there are those of {}", there.join(", "))
+            }
+            Failure::Newer { path, version, left_out } => write!(
+                f,
+                "{left_out} records of `{}` are of version {version}, and this tool reads up to {VERSION}: \
+                 `cargo install cargo-kernels` brings a newer one",
+                path.display()
+            ),
+            Failure::BuildFailed => write!(f, "the package did not build"),
+            Failure::NothingBuilt => write!(f, "the package has no binary or library to list"),
+            Failure::Cargo { error } => write!(f, "cargo could not be asked: {error}"),
+            Failure::Output { error } => write!(f, "the list could not be written: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,90 @@
+//! The list for people.
+
+use std::io::{self, Write};
+
+use kernel_registry_format::Kernel;
+use unicode_width::UnicodeWidthStr;
+
+use crate::binary::Contents;
+
+/// Parameters come last, because they are the longest and need no padding there.
+const HEADINGS: [&str; 5] = ["KERNEL", "DECLARED AT", "LAUNCH", "IMAGE", "PARAMETERS"];
+
+pub(crate) fn write(binaries: &[Contents<'_>], out: &mut impl Write) -> io::Result<()> {
+    for (index, binary) in binaries.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        let count = binary.kernels.len();
+        let plural = if count == 1 { "" } else { "s" };
+        let libraries = libraries(binary);
+        writeln!(out, "{}: {count} kernel{plural}, {libraries}", binary.path.display())?;
+        if count > 0 {
+            writeln!(out)?;
+            write_rows(binary, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// The copies of kernel-registry in a binary, in words.
+pub(crate) fn libraries(binary: &Contents<'_>) -> String {
+    let library = |library: &kernel_registry_format::Library<'_>| {
+        format!("kernel-registry {} ({})", library.version, library.compiler)
+    };
+    match binary.libraries.as_slice() {
+        [] => "kernel-registry not linked yet".to_owned(),
+        several => several.iter().map(library).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn write_rows(binary: &Contents<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    rows.extend(binary.kernels.iter().map(row));
+    let mut widths = [0; HEADINGS.len()];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.width().max(*width);
+        }
+    }
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(widths) {
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', width - cell.width() + 2));
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn row(kernel: &Kernel<'_>) -> [String; HEADINGS.len()] {
+    let params: Vec<_> = kernel.params.iter().map(|param| format!("{}: {}", param.name, param.ty)).collect();
+    [
+        kernel.path.to_owned(),
+        format!("{}:{}", kernel.file, kernel.line),
+        launch(kernel),
+        kernel.image.map(|image| image.file.to_owned()).unwrap_or_else(|| "none".to_owned()),
+        format!("({})", params.join(", ")),
+    ]
+}
+
+/// What the declaration fixes of a launch: `sm_80+, block 32x8, shared 48 KiB`.
+fn launch(kernel: &Kernel<'_>) -> String {
+    let mut parts = Vec::new();
+    if let Some(arch) = kernel.min_arch {
+        parts.push(format!("sm_{arch}+"));
+    }
+    match kernel.block {
+        Some([x, 1, 1]) => parts.push(format!("block {x}")),
+        Some([x, y, 1]) => parts.push(format!("block {x}x{y}")),
+        Some([x, y, z]) => parts.push(format!("block {x}x{y}x{z}")),
+        None => {}
+    }
+    match kernel.shared {
+        Some(bytes) if bytes > 0 && bytes % 1024 == 0 => parts.push(format!("shared {} KiB", bytes / 1024)),
+        Some(bytes) => parts.push(format!("shared {bytes} B")),
+        None => {}
+    }
+    if parts.is_empty() { "any".to_owned() } else { parts.join(", ") }
+}

@@ -1,0 +1,66 @@
+//! The bytes of a record, shared by writer and reader.
+//!
+//! A record is a header and a payload. The header never changes, so that any reader can step over
+//! records that are newer than itself:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..8 | [`MAGIC`] |
+//! | 8..10 | version, little endian |
+//! | 10..12 | kind: 0 library, 1 kernel |
+//! | 12..16 | length of the payload |
+//!
+//! The payload is a sequence of fields, each a tag (one byte), a length (four) and that many
+//! bytes. A reader skips tags that it does not know; so adding a field needs no new version, and
+//! changing the meaning of one does. Numbers are little endian; text is UTF-8.
+
+/// The first bytes of every record.
+pub const MAGIC: [u8; 8] = *b"KRNLREC\x1a";
+
+/// The version of the records that this crate writes, and the newest that it reads.
+pub const VERSION: u16 = 1;
+
+/// The length of the header in front of every payload.
+pub const HEADER_LEN: usize = 16;
+
+/// A field is a tag of one byte and a length of four, then its bytes.
+pub(crate) const FIELD_HEADER_LEN: usize = 5;
+
+pub(crate) mod kind {
+    pub(crate) const LIBRARY: u16 = 0;
+    pub(crate) const KERNEL: u16 = 1;
+}
+
+/// Fields of a kernel.
+pub(crate) mod kernel {
+    pub(crate) const PATH: u8 = 1;
+    pub(crate) const SYMBOL: u8 = 2;
+    pub(crate) const PACKAGE: u8 = 3;
+    pub(crate) const VERSION: u8 = 4;
+    pub(crate) const FILE: u8 = 5;
+    /// Line and column.
+    pub(crate) const POSITION: u8 = 6;
+    pub(crate) const SUMMARY: u8 = 7;
+    /// Occurs once for each parameter, in order; its bytes are fields again.
+    pub(crate) const PARAM: u8 = 8;
+    pub(crate) const MIN_ARCH: u8 = 9;
+    pub(crate) const BLOCK: u8 = 10;
+    pub(crate) const SHARED: u8 = 11;
+    pub(crate) const IMAGE_FILE: u8 = 12;
+    pub(crate) const IMAGE_LEN: u8 = 13;
+}
+
+/// Fields of a parameter.
+pub(crate) mod param {
+    pub(crate) const NAME: u8 = 1;
+    pub(crate) const TYPE: u8 = 2;
+    pub(crate) const PASS: u8 = 3;
+    /// Size, alignment, and those of the element.
+    pub(crate) const LAYOUT: u8 = 4;
+}
+
+/// Fields of a library.
+pub(crate) mod library {
+    pub(crate) const VERSION: u8 = 1;
+    pub(crate) const COMPILER: u8 = 2;
+}

@@ -1,0 +1,47 @@
+//! The record that each kernel leaves in the binary.
+//!
+//! `#[gpu_kernel]` describes a kernel as a [`Kernel`], encodes it at compile time with
+//! [`encode_kernel`], and places the bytes in a link section of their own ([`section`]).
+//! [`Records`] reads such a section back, from a file on disk or from the running program.
+//! Writer and reader share one model, so they cannot drift apart.
+//!
+//! The bytes hold no pointers (a `&str` in a link section is a relocation, and reads as zero in a
+//! file written by lld), have alignment 1, and frame themselves, so that a linker may put records in any
+//! order and pad between them with zeros.
+//!
+//! ```
+//! use kernel_registry_format::{Kernel, Param, Params, Record, Records, encode_kernel, encoded_len};
+//!
+//! const KERNEL: Kernel<'static> = Kernel {
+//!     path: "demo::saxpy",
+//!     symbol: "saxpy",
+//!     package: "demo",
+//!     version: "0.1.0",
+//!     file: "src/lib.rs",
+//!     line: 7,
+//!     column: 15,
+//!     params: Params::new(&[Param::value::<u32>("n", "u32"), Param::slice::<f32>("x", "&[f32]")]),
+//!     ..Kernel::EMPTY
+//! };
+//! static RECORD: [u8; encoded_len(&KERNEL)] = encode_kernel(&KERNEL);
+//!
+//! let Some(Ok(Record::Kernel(read))) = Records::new(&RECORD).next() else { panic!() };
+//! assert_eq!(read, KERNEL);
+//! assert_eq!(read.signature().to_string(), "saxpy(n: u32, x: &[f32])");
+//! ```
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod kernel;
+mod layout;
+mod param;
+mod read;
+pub mod section;
+mod write;
+
+pub use kernel::{Image, Kernel, Library, Signature};
+pub use layout::{HEADER_LEN, MAGIC, VERSION};
+pub use param::{Direction, Param, Params, ParamsIter, Pass};
+pub use read::{Malformed, Problem, Record, Records};
+pub use write::{encode_kernel, encode_library, encoded_len, encoded_library_len, write_kernel};

@@ -1,0 +1,214 @@
+//! The parameters of a kernel, equally readable from a declaration and from a record.
+
+use core::fmt;
+
+use crate::read;
+
+/// One parameter of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param<'a> {
+    /// Its name in the Rust declaration.
+    pub name: &'a str,
+    /// Its type, as the Rust declaration spells it.
+    pub ty: &'a str,
+    /// How it is handed over.
+    pub pass: Pass,
+    /// Bytes that it takes among the kernel's arguments.
+    pub size: u32,
+    /// Alignment of those bytes.
+    pub align: u32,
+    /// Size of what a slice or pointer points to; of a value, its own size.
+    pub element_size: u32,
+    /// Alignment of what a slice or pointer points to; of a value, its own.
+    pub element_align: u32,
+}
+
+/// How a parameter reaches the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// A copy of the value.
+    Value,
+    /// `&[T]`: tracked device memory that the kernel reads.
+    Slice,
+    /// `&mut [T]`: tracked device memory that the kernel may write.
+    SliceMut,
+    /// `*const T`: any device pointer, to read from.
+    Pointer,
+    /// `*mut T`: any device pointer, to write through.
+    PointerMut,
+}
+
+/// Whether the kernel may change what the parameter refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The kernel only reads it.
+    In,
+    /// The kernel may read and write it.
+    InOut,
+}
+
+/// Size and alignment of an address on the device, which is a 64-bit one whatever the host.
+const ADDRESS: u32 = 8;
+
+impl<'a> Param<'a> {
+    /// A parameter passed by value.
+    pub const fn value<T>(name: &'a str, ty: &'a str) -> Self {
+        let (size, align) = (size_of::<T>() as u32, align_of::<T>() as u32);
+        Param { name, ty, pass: Pass::Value, size, align, element_size: size, element_align: align }
+    }
+
+    /// A parameter declared as `&[T]`.
+    pub const fn slice<T>(name: &'a str, ty: &'a str) -> Self {
+        Self::address::<T>(name, ty, Pass::Slice)
+    }
+
+    /// A parameter declared as `&mut [T]`.
+    pub const fn slice_mut<T>(name: &'a str, ty: &'a str) -> Self {
+        Self::address::<T>(name, ty, Pass::SliceMut)
+    }
+
+    /// A parameter declared as `*const T`.
+    pub const fn pointer<T>(name: &'a str, ty: &'a str) -> Self {
+        Self::address::<T>(name, ty, Pass::Pointer)
+    }
+
+    /// A parameter declared as `*mut T`.
+    pub const fn pointer_mut<T>(name: &'a str, ty: &'a str) -> Self {
+        Self::address::<T>(name, ty, Pass::PointerMut)
+    }
+
+    const fn address<T>(name: &'a str, ty: &'a str, pass: Pass) -> Self {
+        Param {
+            name,
+            ty,
+            pass,
+            size: ADDRESS,
+            align: ADDRESS,
+            element_size: size_of::<T>() as u32,
+            element_align: align_of::<T>() as u32,
+        }
+    }
+
+    /// Whether the kernel may change what the parameter refers to.
+    pub const fn direction(&self) -> Direction {
+        match self.pass {
+            Pass::Value | Pass::Slice | Pass::Pointer => Direction::In,
+            Pass::SliceMut | Pass::PointerMut => Direction::InOut,
+        }
+    }
+}
+
+impl Pass {
+    pub(crate) const ALL: [Pass; 5] =
+        [Pass::Value, Pass::Slice, Pass::SliceMut, Pass::Pointer, Pass::PointerMut];
+
+    /// The number that stands for it in a record: its place in `ALL`.
+    pub(crate) const fn code(self) -> u8 {
+        self as u8
+    }
+
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// The kind in one word, as in the JSON of `cargo kernels list`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Pass::Value => "value",
+            Pass::Slice | Pass::SliceMut => "slice",
+            Pass::Pointer | Pass::PointerMut => "pointer",
+        }
+    }
+}
+
+impl Direction {
+    /// `in` or `inout`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Direction::In => "in",
+            Direction::InOut => "inout",
+        }
+    }
+}
+
+/// The parameters of a kernel, in order.
+#[derive(Clone, Copy)]
+pub struct Params<'a>(pub(crate) Repr<'a>);
+
+#[derive(Clone, Copy)]
+pub(crate) enum Repr<'a> {
+    /// From a declaration.
+    Declared(&'a [Param<'a>]),
+    /// The fields of a kernel's record, already checked by the decoder.
+    Recorded(&'a [u8]),
+}
+
+impl<'a> Params<'a> {
+    /// The parameters of a declaration.
+    pub const fn new(params: &'a [Param<'a>]) -> Self {
+        Params(Repr::Declared(params))
+    }
+
+    /// The parameters, one after the other.
+    pub fn iter(&self) -> ParamsIter<'a> {
+        ParamsIter(self.0)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// Whether the kernel takes no parameters.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
+impl<'a> IntoIterator for Params<'a> {
+    type Item = Param<'a>;
+    type IntoIter = ParamsIter<'a>;
+
+    fn into_iter(self) -> ParamsIter<'a> {
+        self.iter()
+    }
+}
+
+impl PartialEq for Params<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Params<'_> {}
+
+impl fmt::Debug for Params<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Iterates over [`Params`].
+#[derive(Clone)]
+pub struct ParamsIter<'a>(Repr<'a>);
+
+impl<'a> Iterator for ParamsIter<'a> {
+    type Item = Param<'a>;
+
+    fn next(&mut self) -> Option<Param<'a>> {
+        match &mut self.0 {
+            Repr::Declared(params) => {
+                let (first, rest) = params.split_first()?;
+                *params = rest;
+                Some(*first)
+            }
+            Repr::Recorded(fields) => read::next_param(fields),
+        }
+    }
+}
+
+impl fmt::Debug for ParamsIter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Params(self.0).fmt(f)
+    }
+}

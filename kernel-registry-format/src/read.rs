@@ -1,0 +1,292 @@
+//! The decoder: bounded and total. Whatever the bytes, it ends, allocates nothing and never panics.
+
+use core::fmt;
+
+use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, VERSION, kind};
+use crate::param::Repr;
+use crate::{Image, Kernel, Library, Param, Params, Pass};
+
+/// One record of a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Record<'a> {
+    /// A registered kernel.
+    Kernel(Kernel<'a>),
+    /// The copy of kernel-registry that the binary contains.
+    Library(Library<'a>),
+    /// A record of a later version, or of a kind that this one does not know: stepped over.
+    Newer {
+        /// The version in its header.
+        version: u16,
+    },
+}
+
+/// Reads the records of a section, in the order in which the linker put them.
+///
+/// Zeros between records are padding and skipped. The first record that makes no sense ends the
+/// iteration with an error, because nothing behind it can be trusted.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    section: &'a [u8],
+    at: usize,
+}
+
+/// A section that does not consist of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Where the record begins in which it was found, in bytes from the start of the section.
+    pub offset: usize,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// It does not begin with the magic number.
+    Magic,
+    /// It claims to be longer than what is left of the section.
+    Truncated,
+    /// A field claims to be longer than what is left of its record.
+    FieldTruncated,
+    /// A field that must be there is missing.
+    FieldMissing,
+    /// A field occurs twice.
+    FieldRepeated,
+    /// A field has another length than its type.
+    FieldSize,
+    /// Text that is not UTF-8.
+    Text,
+    /// A parameter is passed in a way that there is not.
+    Pass,
+}
+
+impl<'a> Records<'a> {
+    /// Reads a section's bytes.
+    pub const fn new(section: &'a [u8]) -> Self {
+        Records { section, at: 0 }
+    }
+
+    fn read(&mut self) -> Result<Option<Record<'a>>, Problem> {
+        let rest = self.section.get(self.at..).unwrap_or_default();
+        let Some(padding) = rest.iter().position(|&byte| byte != 0) else {
+            self.at = self.section.len();
+            return Ok(None);
+        };
+        self.at += padding;
+        let rest = &rest[padding..];
+
+        let known = rest.len().min(MAGIC.len());
+        if rest[..known] != MAGIC[..known] {
+            return Err(Problem::Magic);
+        }
+        let (header, rest) = rest.split_first_chunk::<HEADER_LEN>().ok_or(Problem::Truncated)?;
+        let [.., v0, v1, k0, k1, l0, l1, l2, l3] = *header;
+        let version = u16::from_le_bytes([v0, v1]);
+        let kind = u16::from_le_bytes([k0, k1]);
+        let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        let payload = rest.get(..length).ok_or(Problem::Truncated)?;
+        let record = match (version, kind) {
+            (0..=VERSION, kind::KERNEL) => Record::Kernel(kernel(payload)?),
+            (0..=VERSION, kind::LIBRARY) => Record::Library(library(payload)?),
+            _ => Record::Newer { version },
+        };
+        self.at += HEADER_LEN + length;
+        Ok(Some(record))
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.read() {
+            Ok(record) => record.map(Ok),
+            Err(problem) => {
+                let malformed = Malformed { offset: self.at, problem };
+                self.at = self.section.len();
+                Some(Err(malformed))
+            }
+        }
+    }
+}
+
+fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
+    let mut path = None;
+    let mut symbol = None;
+    let mut package = None;
+    let mut version = None;
+    let mut file = None;
+    let mut position = None;
+    let mut summary = None;
+    let mut min_arch = None;
+    let mut block = None;
+    let mut shared = None;
+    let mut image_file = None;
+    let mut image_len = None;
+    for field in Fields(payload) {
+        let (tag, bytes) = field?;
+        match tag {
+            layout::kernel::PATH => once(&mut path, text(bytes)?)?,
+            layout::kernel::SYMBOL => once(&mut symbol, text(bytes)?)?,
+            layout::kernel::PACKAGE => once(&mut package, text(bytes)?)?,
+            layout::kernel::VERSION => once(&mut version, text(bytes)?)?,
+            layout::kernel::FILE => once(&mut file, text(bytes)?)?,
+            layout::kernel::POSITION => once(&mut position, numbers::<2>(bytes)?)?,
+            layout::kernel::SUMMARY => once(&mut summary, text(bytes)?)?,
+            layout::kernel::PARAM => drop(param(bytes)?),
+            layout::kernel::MIN_ARCH => once(&mut min_arch, numbers::<1>(bytes)?[0])?,
+            layout::kernel::BLOCK => once(&mut block, numbers::<3>(bytes)?)?,
+            layout::kernel::SHARED => once(&mut shared, numbers::<1>(bytes)?[0])?,
+            layout::kernel::IMAGE_FILE => once(&mut image_file, text(bytes)?)?,
+            layout::kernel::IMAGE_LEN => {
+                let bytes = bytes.try_into().map_err(|_| Problem::FieldSize)?;
+                once(&mut image_len, u64::from_le_bytes(bytes))?;
+            }
+            _ => {}
+        }
+    }
+    let [line, column] = position.ok_or(Problem::FieldMissing)?;
+    let image = match (image_file, image_len) {
+        (Some(file), Some(len)) => Some(Image { file, len }),
+        (None, None) => None,
+        _ => return Err(Problem::FieldMissing),
+    };
+    Ok(Kernel {
+        path: path.ok_or(Problem::FieldMissing)?,
+        symbol: symbol.ok_or(Problem::FieldMissing)?,
+        package: package.ok_or(Problem::FieldMissing)?,
+        version: version.ok_or(Problem::FieldMissing)?,
+        file: file.ok_or(Problem::FieldMissing)?,
+        line,
+        column,
+        summary: summary.unwrap_or(""),
+        params: Params(Repr::Recorded(payload)),
+        min_arch,
+        block,
+        shared,
+        image,
+    })
+}
+
+fn param(payload: &[u8]) -> Result<Param<'_>, Problem> {
+    let mut name = None;
+    let mut ty = None;
+    let mut pass = None;
+    let mut layout = None;
+    for field in Fields(payload) {
+        let (tag, bytes) = field?;
+        match tag {
+            layout::param::NAME => once(&mut name, text(bytes)?)?,
+            layout::param::TYPE => once(&mut ty, text(bytes)?)?,
+            layout::param::PASS => {
+                let &[code] = bytes else { return Err(Problem::FieldSize) };
+                once(&mut pass, Pass::from_code(code).ok_or(Problem::Pass)?)?;
+            }
+            layout::param::LAYOUT => once(&mut layout, numbers::<4>(bytes)?)?,
+            _ => {}
+        }
+    }
+    let [size, align, element_size, element_align] = layout.ok_or(Problem::FieldMissing)?;
+    Ok(Param {
+        name: name.ok_or(Problem::FieldMissing)?,
+        ty: ty.ok_or(Problem::FieldMissing)?,
+        pass: pass.ok_or(Problem::FieldMissing)?,
+        size,
+        align,
+        element_size,
+        element_align,
+    })
+}
+
+/// The next parameter among the fields of a kernel that has been checked, with the rest in `fields`.
+pub(crate) fn next_param<'a>(fields: &mut &'a [u8]) -> Option<Param<'a>> {
+    let mut rest = Fields(fields);
+    let found = rest
+        .by_ref()
+        .map_while(Result::ok)
+        .find_map(|(tag, bytes)| (tag == layout::kernel::PARAM).then(|| param(bytes).ok())?);
+    *fields = rest.0;
+    found
+}
+
+fn library(payload: &[u8]) -> Result<Library<'_>, Problem> {
+    let mut version = None;
+    let mut compiler = None;
+    for field in Fields(payload) {
+        let (tag, bytes) = field?;
+        match tag {
+            layout::library::VERSION => once(&mut version, text(bytes)?)?,
+            layout::library::COMPILER => once(&mut compiler, text(bytes)?)?,
+            _ => {}
+        }
+    }
+    Ok(Library {
+        version: version.ok_or(Problem::FieldMissing)?,
+        compiler: compiler.ok_or(Problem::FieldMissing)?,
+    })
+}
+
+/// Splits a payload into tags and their bytes.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u8, &'a [u8]), Problem>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.0.split_first_chunk::<FIELD_HEADER_LEN>().and_then(|(header, rest)| {
+            let [tag, length @ ..] = *header;
+            let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(length) as usize)?;
+            self.0 = rest;
+            Some((tag, bytes))
+        });
+        if field.is_none() {
+            self.0 = &[];
+        }
+        Some(field.ok_or(Problem::FieldTruncated))
+    }
+}
+
+fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Problem> {
+    match slot.replace(value) {
+        Some(_) => Err(Problem::FieldRepeated),
+        None => Ok(()),
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Problem> {
+    core::str::from_utf8(bytes).map_err(|_| Problem::Text)
+}
+
+fn numbers<const N: usize>(bytes: &[u8]) -> Result<[u32; N], Problem> {
+    let (words, []) = bytes.as_chunks::<4>() else { return Err(Problem::FieldSize) };
+    let words: &[[u8; 4]; N] = words.try_into().map_err(|_| Problem::FieldSize)?;
+    Ok(words.map(u32::from_le_bytes))
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record at byte {}: {}", self.offset, self.problem)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Problem::Magic => "no record begins here",
+            Problem::Truncated => "the section ends in the middle of it",
+            Problem::FieldTruncated => "it ends in the middle of a field",
+            Problem::FieldMissing => "a field is missing",
+            Problem::FieldRepeated => "a field occurs twice",
+            Problem::FieldSize => "a field has the wrong length",
+            Problem::Text => "a text is not UTF-8",
+            Problem::Pass => "a parameter is passed in an unknown way",
+        })
+    }
+}
+
+impl core::error::Error for Malformed {}

@@ -1,0 +1,168 @@
+//! What the encoder writes at compile time, the decoder reads; whatever else it is given, it survives.
+
+use kernel_registry_format::{
+    HEADER_LEN, Image, Kernel, Library, Param, Params, Problem, Record, Records, encode_kernel,
+    encode_library, encoded_len, encoded_library_len, write_kernel,
+};
+
+const FULL: Kernel<'static> = Kernel {
+    path: "kernels::blas1::saxpy",
+    symbol: "_Z5saxpyjfPKfPf",
+    package: "kernels",
+    version: "0.1.0",
+    file: "kernels/src/blas1.rs",
+    line: 12,
+    column: 15,
+    summary: "y = a*x + y",
+    params: Params::new(&[
+        Param::value::<u32>("n", "u32"),
+        Param::slice::<f32>("x", "&[f32]"),
+        Param::slice_mut::<f64>("y", "&mut [f64]"),
+        Param::pointer::<u8>("p", "*const u8"),
+        Param::pointer_mut::<[u16; 3]>("q", "*mut [u16; 3]"),
+    ]),
+    min_arch: Some(80),
+    block: Some([256, 1, 1]),
+    shared: Some(49152),
+    image: Some(Image { file: "images/blas1.ptx", len: 12345 }),
+};
+const BARE: Kernel<'static> = Kernel { path: "a::b", symbol: "b", ..Kernel::EMPTY };
+const LIBRARY: Library<'static> = Library { version: "0.1.0", compiler: "rustc 1.95.0" };
+
+static FULL_RECORD: [u8; encoded_len(&FULL)] = encode_kernel(&FULL);
+static BARE_RECORD: [u8; encoded_len(&BARE)] = encode_kernel(&BARE);
+static LIBRARY_RECORD: [u8; encoded_library_len(&LIBRARY)] = encode_library(&LIBRARY);
+
+fn only(section: &[u8]) -> Result<Record<'_>, Problem> {
+    let mut records = Records::new(section);
+    let first = records.next().expect("one record").map_err(|malformed| malformed.problem);
+    assert_eq!(records.next(), None);
+    first
+}
+
+/// Replaces the value of the first field with this tag, keeping its length.
+fn with_field(record: &[u8], tag: u8, change: impl Fn(&mut [u8])) -> Vec<u8> {
+    let mut bytes = record.to_vec();
+    let mut at = HEADER_LEN;
+    while bytes[at] != tag {
+        at += 5 + u32::from_le_bytes(bytes[at + 1..at + 5].try_into().unwrap()) as usize;
+    }
+    let length = u32::from_le_bytes(bytes[at + 1..at + 5].try_into().unwrap()) as usize;
+    change(&mut bytes[at + 5..at + 5 + length]);
+    bytes
+}
+
+#[test]
+fn what_was_written_is_read() {
+    assert_eq!(only(&FULL_RECORD), Ok(Record::Kernel(FULL)));
+    assert_eq!(only(&BARE_RECORD), Ok(Record::Kernel(BARE)));
+    assert_eq!(only(&LIBRARY_RECORD), Ok(Record::Library(LIBRARY)));
+}
+
+#[test]
+fn a_kernel_that_was_read_can_be_written_again() {
+    let Ok(Record::Kernel(read)) = only(&FULL_RECORD) else { panic!() };
+    let mut again = vec![0; encoded_len(&read)];
+    write_kernel(&read, &mut again);
+    assert_eq!(again, FULL_RECORD);
+}
+
+#[test]
+fn order_and_padding_are_the_linkers() {
+    let mut section = vec![0; 7];
+    for (record, padding) in [(&BARE_RECORD[..], 1), (&LIBRARY_RECORD, 0), (&FULL_RECORD, 33)] {
+        section.extend_from_slice(record);
+        section.resize(section.len() + padding, 0);
+    }
+    let records: Result<Vec<_>, _> = Records::new(&section).collect();
+    assert_eq!(records.unwrap(), [Record::Kernel(BARE), Record::Library(LIBRARY), Record::Kernel(FULL)]);
+}
+
+#[test]
+fn an_empty_section_has_no_records() {
+    assert_eq!(Records::new(&[]).next(), None);
+    assert_eq!(Records::new(&[0; 64]).next(), None);
+}
+
+#[test]
+fn every_truncation_is_an_error() {
+    for length in 1..FULL_RECORD.len() {
+        let error = only(&FULL_RECORD[..length]).unwrap_err();
+        assert_eq!(error, Problem::Truncated, "{length} bytes");
+    }
+}
+
+#[test]
+fn every_flipped_byte_is_survived() {
+    for at in 0..FULL_RECORD.len() {
+        for flip in [0x01, 0x80, 0xff] {
+            let mut bytes = FULL_RECORD.to_vec();
+            bytes[at] ^= flip;
+            for record in Records::new(&bytes).flatten() {
+                if let Record::Kernel(kernel) = record {
+                    let _ = (kernel.signature().to_string(), kernel.params.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_newer_record_is_stepped_over() {
+    let mut newer = FULL_RECORD.to_vec();
+    newer[8] = 9;
+    let mut section = newer.clone();
+    section.extend_from_slice(&BARE_RECORD);
+    let records: Result<Vec<_>, _> = Records::new(&section).collect();
+    assert_eq!(records.unwrap(), [Record::Newer { version: 9 }, Record::Kernel(BARE)]);
+}
+
+#[test]
+fn an_unknown_field_is_skipped() {
+    let mut bytes = BARE_RECORD.to_vec();
+    bytes.extend_from_slice(&[200, 3, 0, 0, 0, 1, 2, 3]);
+    let length = (bytes.len() - HEADER_LEN) as u32;
+    bytes[12..16].copy_from_slice(&length.to_le_bytes());
+    assert_eq!(only(&bytes), Ok(Record::Kernel(BARE)));
+}
+
+#[test]
+fn each_problem_is_told_apart() {
+    let payload = |record: &[u8], extra: &[u8]| {
+        let mut bytes = [record, extra].concat();
+        let length = (bytes.len() - HEADER_LEN) as u32;
+        bytes[12..16].copy_from_slice(&length.to_le_bytes());
+        only(&bytes).unwrap_err()
+    };
+    assert_eq!(only(b"what is this doing here").unwrap_err(), Problem::Magic);
+    assert_eq!(payload(&BARE_RECORD, &[1, 9, 0, 0, 0, 1]), Problem::FieldTruncated);
+    assert_eq!(payload(&BARE_RECORD, &[1, 1, 0, 0, 0, b'x']), Problem::FieldRepeated);
+    assert_eq!(payload(&BARE_RECORD, &[9, 1, 0, 0, 0, 8]), Problem::FieldSize);
+    assert_eq!(payload(&BARE_RECORD, &[12, 1, 0, 0, 0, b'x']), Problem::FieldMissing);
+    assert_eq!(payload(&BARE_RECORD[..HEADER_LEN], &[]), Problem::FieldMissing);
+    assert_eq!(only(&with_field(&BARE_RECORD, 1, |path| path[0] = 0xff)).unwrap_err(), Problem::Text);
+    let wrong_pass = with_field(&FULL_RECORD, 8, |param| {
+        let at = param.windows(5).position(|field| field == [3, 1, 0, 0, 0]).unwrap();
+        param[at + 5] = 77;
+    });
+    assert_eq!(only(&wrong_pass).unwrap_err(), Problem::Pass);
+}
+
+#[test]
+fn an_error_says_where_and_what() {
+    let section = [&[0; 5][..], b"garbage"].concat();
+    let error = Records::new(&section).next().unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "record at byte 5: no record begins here");
+}
+
+#[test]
+fn section_names_fit_their_formats() {
+    use kernel_registry_format::section;
+    let identifier = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    assert!(identifier(section::ELF) && section::ELF.starts_with(section::ELF_PREFIX));
+    assert!(section::MACH_O_SECTION.len() <= 16);
+    assert!(section::MACH_O.ends_with(section::MACH_O_SECTION));
+    assert!(section::PE_SECTION.len() <= 8 && section::PE.starts_with(section::PE_SECTION));
+    assert_eq!(section::version("kernel_registry_v2"), Some(2));
+    assert_eq!(section::version("kernel_registry_vx"), None);
+}

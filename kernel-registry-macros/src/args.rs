@@ -1,0 +1,113 @@
+//! The arguments of the attribute, `key = value` separated by commas, before anybody asks what they mean.
+
+use proc_macro2::{Ident, TokenStream};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Expr, Token};
+
+use crate::report::Report;
+
+/// The keys that the attribute knows, in the order in which its documentation has them.
+pub(crate) const KEYS: [&str; 8] = ["file", "image", "name", "arch", "block", "shared", "type", "crate"];
+
+/// Keys that say something of one kernel, and so cannot be said of a whole module.
+pub(crate) const KERNEL_KEYS: [&str; 2] = ["name", "type"];
+
+/// Arguments with known keys, each at most once.
+#[derive(Clone, Default)]
+pub(crate) struct Args(Vec<Arg>);
+
+#[derive(Clone)]
+pub(crate) struct Arg {
+    pub(crate) key: Ident,
+    pub(crate) value: Expr,
+}
+
+impl Args {
+    pub(crate) fn parse(tokens: TokenStream, report: &mut Report) -> Self {
+        let parser = |input: ParseStream<'_>| Ok(Self::read(input, report));
+        // The parser consumes all it is given, or reports why it did not.
+        parser.parse2(tokens).unwrap_or_default()
+    }
+
+    fn read(input: ParseStream<'_>, report: &mut Report) -> Self {
+        let mut args = Args::default();
+        while !input.is_empty() {
+            match arg(input) {
+                Ok(arg) => args.insert(arg, report),
+                Err(error) => {
+                    report.push(error);
+                    skip_to_comma(input);
+                }
+            }
+            if !input.is_empty()
+                && let Err(error) = input.parse::<Token![,]>()
+            {
+                report.push(error);
+                skip_to_comma(input);
+                let _ = input.parse::<Token![,]>();
+            }
+        }
+        args
+    }
+
+    fn insert(&mut self, arg: Arg, report: &mut Report) {
+        let key = arg.key.unraw().to_string();
+        if !KEYS.contains(&key.as_str()) {
+            let hint = match near(&key) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", list(&KEYS)),
+            };
+            report.at(&arg.key, format!("unknown argument `{key}`: {hint}"));
+        } else if self.get(&key).is_some() {
+            report.at(&arg.key, format!("`{key}` is given twice"));
+        } else {
+            self.0.push(arg);
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Arg> {
+        self.0.iter().find(|arg| arg.key.unraw() == key)
+    }
+
+    /// These arguments, and where they are silent those of the module around them.
+    pub(crate) fn or(mut self, module: &Args) -> Self {
+        // `file` and `image` answer the same question, so that either hides the other.
+        let answered = |args: &Args, key: &str| match key {
+            "file" | "image" => args.get("file").or(args.get("image")).is_some(),
+            _ => args.get(key).is_some(),
+        };
+        for arg in &module.0 {
+            if !answered(&self, &arg.key.unraw().to_string()) {
+                self.0.push(arg.clone());
+            }
+        }
+        self
+    }
+}
+
+fn arg(input: ParseStream<'_>) -> syn::Result<Arg> {
+    let key = input.call(Ident::parse_any)?;
+    if !input.peek(Token![=]) {
+        return Err(syn::Error::new_spanned(&key, format!("expected a value, as in `{key} = ..`")));
+    }
+    input.parse::<Token![=]>()?;
+    Ok(Arg { key, value: input.parse()? })
+}
+
+fn skip_to_comma(input: ParseStream<'_>) {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        let _ = input.parse::<proc_macro2::TokenTree>();
+    }
+}
+
+fn list(keys: &[&str]) -> String {
+    keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The known key that differs from this one by the fewest letters, if it is close at all.
+fn near(key: &str) -> Option<&'static str> {
+    let (distance, near) =
+        KEYS.iter().map(|known| (strsim::damerau_levenshtein(key, known), *known)).min()?;
+    (distance <= 2).then_some(near)
+}

@@ -1,0 +1,65 @@
+//! What the attribute stands on: a function without a body, or a module of such functions.
+
+use proc_macro2::TokenStream;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::{Attribute, Block, ItemMod, Signature, Token, Visibility};
+
+pub(crate) enum Item {
+    Kernel(Declaration),
+    Module(ItemMod),
+}
+
+/// A function as written, whether or not it is fit to be a kernel.
+pub(crate) struct Declaration {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) sig: Signature,
+    /// Parsed only to be refused in words.
+    pub(crate) body: Option<Block>,
+}
+
+pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Item> {
+    item.parse2(tokens)
+}
+
+fn item(input: ParseStream<'_>) -> syn::Result<Item> {
+    let ahead = input.fork();
+    ahead.call(Attribute::parse_outer)?;
+    ahead.parse::<Visibility>()?;
+    if ahead.peek(Token![mod]) || (ahead.peek(Token![unsafe]) && ahead.peek2(Token![mod])) {
+        return input.parse().map(Item::Module);
+    }
+    if ahead.fork().parse::<Signature>().is_err() && !looks_like_fn(&ahead) {
+        return Err(ahead.error(
+            "`#[gpu_kernel]` goes on a declaration without a body, `unsafe fn name(..);`, \
+             or on a module of such declarations, `mod name { .. }`",
+        ));
+    }
+    input.parse().map(Item::Kernel)
+}
+
+/// Whether this is a function with a mistake in it, whose own error says more than ours would.
+fn looks_like_fn(input: ParseStream<'_>) -> bool {
+    let ahead = input.fork();
+    while ahead.peek(Token![const]) || ahead.peek(Token![async]) || ahead.peek(Token![unsafe]) {
+        let _ = ahead.parse::<proc_macro2::TokenTree>();
+    }
+    ahead.peek(Token![fn])
+}
+
+impl Parse for Declaration {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        let sig = input.parse()?;
+        let body = if input.peek(Token![;]) {
+            input.parse::<Token![;]>()?;
+            None
+        } else if input.peek(syn::token::Brace) {
+            Some(input.parse()?)
+        } else {
+            return Err(input.error("expected `;`: a kernel is declared without a body"));
+        };
+        Ok(Declaration { attrs, vis, sig, body })
+    }
+}

@@ -1,0 +1,49 @@
+//! The attribute of [kernel-registry](https://docs.rs/kernel-registry), which re-exports and documents it.
+//!
+//! The phases are the modules: [`args`] and [`declaration`] parse, [`check`] turns what was parsed
+//! into the [`model`] and says all that is wrong with it, [`expand`] writes the code. [`module`]
+//! does the same for each declaration of a module, and [`image`] finds the files.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod check;
+mod declaration;
+mod expand;
+mod image;
+mod model;
+mod module;
+mod param;
+mod report;
+
+use proc_macro::TokenStream;
+
+use crate::args::Args;
+use crate::declaration::Item;
+use crate::report::Report;
+
+/// Registers a kernel, or every kernel of a module. See `kernel_registry::gpu_kernel`.
+#[proc_macro_attribute]
+pub fn gpu_kernel(args: TokenStream, item: TokenStream) -> TokenStream {
+    gpu_kernel_impl(args.into(), item.into()).into()
+}
+
+fn gpu_kernel_impl(
+    args: proc_macro2::TokenStream,
+    item: proc_macro2::TokenStream,
+) -> proc_macro2::TokenStream {
+    let mut report = Report::default();
+    let args = Args::parse(args, &mut report);
+    let expansion = match declaration::parse(item) {
+        Ok(Item::Kernel(declaration)) => check::kernel(declaration, &args, None, &mut report).expand(),
+        Ok(Item::Module(item)) => module::expand(item, args, &mut report),
+        Err(error) => {
+            report.push(error);
+            Default::default()
+        }
+    };
+    report.prepend_to(expansion)
+}
+
+#[cfg(test)]
+mod tests;

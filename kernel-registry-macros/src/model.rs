@@ -1,0 +1,54 @@
+//! A kernel as the macro understands it: plain data, complete and checked.
+
+use proc_macro2::Ident;
+use syn::{Attribute, Expr, Path, Type, Visibility};
+
+pub(crate) use kernel_registry_format::Pass;
+
+pub(crate) struct Kernel {
+    /// How the expansion reaches the library: `::kernel_registry` or what `crate = ..` says.
+    pub(crate) krate: Path,
+    /// The type that stands for the kernel.
+    pub(crate) ident: Ident,
+    pub(crate) vis: Visibility,
+    /// Attributes of the user that go onto the type.
+    pub(crate) attrs: Vec<Attribute>,
+    /// Those of them that decide whether the kernel is there at all.
+    pub(crate) cfgs: Vec<Attribute>,
+    /// Name of the entry in the image.
+    pub(crate) symbol: String,
+    pub(crate) package: String,
+    pub(crate) version: String,
+    pub(crate) position: Position,
+    pub(crate) summary: String,
+    pub(crate) params: Vec<Param>,
+    pub(crate) min_arch: Option<u32>,
+    /// As written, or padded with ones; what is not a literal is checked by the compiler.
+    pub(crate) block: Option<[Expr; 3]>,
+    pub(crate) shared: Option<Expr>,
+    pub(crate) image: Image,
+}
+
+pub(crate) struct Param {
+    /// Its name without `r#`.
+    pub(crate) name: String,
+    pub(crate) pass: Pass,
+    /// The type as written.
+    pub(crate) ty: Type,
+    /// The type passed by value, or what the slice or pointer points to.
+    pub(crate) element: Type,
+}
+
+pub(crate) struct Position {
+    pub(crate) file: String,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+pub(crate) struct Image {
+    /// The path as declared.
+    pub(crate) file: String,
+    /// The absolute path, for `include_bytes!`.
+    pub(crate) path: String,
+    pub(crate) len: u64,
+}

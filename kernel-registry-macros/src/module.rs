@@ -1,0 +1,133 @@
+//! The module form: each declaration inside becomes a kernel, and the module gets the list of them.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Attribute, Item, ItemMod};
+
+use crate::args::{Args, KERNEL_KEYS};
+use crate::check::{self, Checked};
+use crate::declaration::Declaration;
+use crate::report::Report;
+
+pub(crate) fn expand(module: ItemMod, args: Args, report: &mut Report) -> TokenStream {
+    for key in KERNEL_KEYS {
+        if let Some(arg) = args.get(key) {
+            report.at(&arg.key, format!("`{key}` belongs to one kernel: put it on the declaration"));
+        }
+    }
+    expand_module(module, &args, report)
+}
+
+fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> TokenStream {
+    let Some((_, items)) = module.content.take() else {
+        report.at(
+            &module,
+            "the kernels of a module in a file of its own are out of the attribute's sight: \
+             put it on each declaration there, or write the module inline",
+        );
+        return module.into_token_stream();
+    };
+    let ItemMod { attrs, vis, mod_token, ident, .. } = &module;
+
+    let mut body = TokenStream::new();
+    let mut kernels = Vec::new();
+    for item in items {
+        match member(item) {
+            Member::Kernel(declaration, own) => {
+                let own = own.map(|attr| arguments(&attr, report)).unwrap_or_default();
+                let checked = check::kernel(declaration, &own, Some(args), report);
+                if let Checked::Kernel(kernel) = &checked {
+                    let (ident, cfgs) = (&kernel.ident, &kernel.cfgs);
+                    kernels.push(quote!(#(#cfgs)* &[#ident::INFO]));
+                }
+                body.extend(checked.expand());
+            }
+            Member::Module(inner, own) => {
+                let own = own.map(|attr| arguments(&attr, report)).unwrap_or_default();
+                let name = &inner.ident;
+                let cfgs = inner.attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
+                kernels.push(quote!(#(#cfgs)* #name::KERNELS));
+                body.extend(expand_module(inner, &own.or(args), report));
+            }
+            Member::Other(item) => {
+                if let Some(ident) = kernels_item(&item) {
+                    report.at(
+                        ident,
+                        "`KERNELS` is the list that `#[gpu_kernel]` generates: choose another name",
+                    );
+                }
+                item.to_tokens(&mut body);
+            }
+        }
+    }
+
+    let krate =
+        args.get("crate").map_or_else(|| quote!(::kernel_registry), |arg| arg.value.to_token_stream());
+    let private = quote!(#krate::__private);
+    quote! {
+        #(#attrs)*
+        #vis #mod_token #ident {
+            #body
+
+            /// The kernels declared in this module and the modules inside it, in the order of their declaration.
+            pub const KERNELS: &[&#private::KernelInfo] = {
+                const PARTS: &[&[&#private::KernelInfo]] = &[#(#kernels),*];
+                const JOINED: [&#private::KernelInfo; #private::total(PARTS)] = #private::join(PARTS);
+                &JOINED
+            };
+        }
+    }
+}
+
+enum Member {
+    Kernel(Declaration, Option<Attribute>),
+    Module(ItemMod, Option<Attribute>),
+    Other(Item),
+}
+
+/// A function without a body is a kernel, with or without an attribute of its own; one with a body is left alone.
+fn member(item: Item) -> Member {
+    match item {
+        Item::Mod(mut module) if module.content.is_some() => {
+            let own = take_own(&mut module.attrs);
+            Member::Module(module, own)
+        }
+        Item::Verbatim(tokens) => match syn::parse2::<Declaration>(tokens.clone()) {
+            Ok(mut declaration) => {
+                let own = take_own(&mut declaration.attrs);
+                Member::Kernel(declaration, own)
+            }
+            Err(_) => Member::Other(Item::Verbatim(tokens)),
+        },
+        item => Member::Other(item),
+    }
+}
+
+/// Takes our own attribute off a member, under whatever path it is written.
+fn take_own(attrs: &mut Vec<Attribute>) -> Option<Attribute> {
+    let is_own =
+        |attr: &Attribute| attr.path().segments.last().is_some_and(|last| last.ident == "gpu_kernel");
+    let at = attrs.iter().position(is_own)?;
+    Some(attrs.remove(at))
+}
+
+fn arguments(attr: &Attribute, report: &mut Report) -> Args {
+    match &attr.meta {
+        syn::Meta::Path(_) => Args::default(),
+        syn::Meta::List(list) => Args::parse(list.tokens.clone(), report),
+        syn::Meta::NameValue(meta) => {
+            report.at(meta, "`gpu_kernel` takes its arguments in parentheses");
+            Args::default()
+        }
+    }
+}
+
+/// The name of an item that would clash with the generated list.
+fn kernels_item(item: &Item) -> Option<&syn::Ident> {
+    let ident = match item {
+        Item::Const(item) => &item.ident,
+        Item::Static(item) => &item.ident,
+        _ => return None,
+    };
+    (ident == "KERNELS").then_some(ident)
+}

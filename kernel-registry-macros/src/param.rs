@@ -1,0 +1,104 @@
+//! One parameter of a declaration: which Rust types can be a kernel's argument, and how they are handed over.
+
+use syn::ext::IdentExt;
+use syn::{FnArg, Pat, PointerMutability, Type};
+
+use crate::model::{Param, Pass};
+use crate::report::Report;
+
+pub(crate) fn check(arg: FnArg, report: &mut Report) -> Option<Param> {
+    let FnArg::Typed(arg) = arg else {
+        report.at(arg, "a kernel is not a method: it takes no `self`");
+        return None;
+    };
+    if let Some(attr) = arg.attrs.first() {
+        report.at(attr, "attributes on a kernel's parameters have no meaning");
+    }
+    let name = name(&arg.pat, report);
+    let passed = classify(&arg.ty);
+    let (pass, element) = match passed {
+        Ok(passed) => passed,
+        Err(message) => {
+            report.at(&arg.ty, message);
+            return None;
+        }
+    };
+    Some(Param { name: name?, pass, element: element.clone(), ty: *arg.ty })
+}
+
+fn name(pat: &Pat, report: &mut Report) -> Option<String> {
+    match pat {
+        Pat::Ident(pat) if pat.by_ref.is_none() && pat.mutability.is_none() && pat.subpat.is_none() => {
+            Some(pat.ident.unraw().to_string())
+        }
+        Pat::Ident(pat) => {
+            report.at(pat, format!("a kernel's parameter is a plain name: write `{}`", pat.ident));
+            None
+        }
+        _ => {
+            report.at(pat, "a kernel's parameter needs a name, by which errors and listings call it");
+            None
+        }
+    }
+}
+
+/// How a type is passed, and what it is a slice of or pointer to, or in words why it is not.
+fn classify(ty: &Type) -> Result<(Pass, &Type), &'static str> {
+    match ty {
+        Type::Group(group) => classify(&group.elem),
+        Type::Paren(paren) => classify(&paren.elem),
+        Type::Reference(reference) => {
+            if reference.lifetime.is_some() {
+                return Err("a lifetime on a kernel's parameter has no meaning: leave it out");
+            }
+            match (plain(&reference.elem), &reference.mutability) {
+                (Type::Slice(slice), None) => sized(&slice.elem).map(|element| (Pass::Slice, element)),
+                (Type::Slice(slice), Some(_)) => sized(&slice.elem).map(|element| (Pass::SliceMut, element)),
+                (Type::Array(_), _) => Err("the device is told no length: write `&[T]` or `&mut [T]`"),
+                _ => Err("a reference into host memory does not cross to the device: \
+                     write `&[T]` or `&mut [T]` for device memory, or `*const T` or `*mut T` for any device pointer"),
+            }
+        }
+        Type::Ptr(pointer) => {
+            let pass = match pointer.mutability {
+                PointerMutability::Const(_) => Pass::Pointer,
+                PointerMutability::Mut(_) => Pass::PointerMut,
+            };
+            sized(&pointer.elem).map(|element| (pass, element))
+        }
+        Type::Path(_) | Type::Macro(_) => Ok((Pass::Value, ty)),
+        Type::Slice(_) => Err("a slice is passed by reference: write `&[T]` or `&mut [T]`"),
+        Type::Array(_) => {
+            Err("CUDA passes no arrays by value: write `&[T]`, or put the array into a `#[repr(C)]` struct")
+        }
+        Type::Tuple(_) => Err("the layout of a tuple is the compiler's secret: use a `#[repr(C)]` struct"),
+        Type::FnPtr(_) => Err("a function of the host cannot be called on the device"),
+        Type::ImplTrait(_) | Type::TraitObject(_) => Err("a kernel takes concrete types, not traits"),
+        Type::Infer(_) => Err("spell the type out: nothing tells the compiler what it is"),
+        _ => Err("a kernel takes numbers, `#[repr(C)]` structs, device pointers and slices"),
+    }
+}
+
+/// What a slice or thin pointer can point to.
+fn sized(element: &Type) -> Result<&Type, &'static str> {
+    match plain(element) {
+        Type::Slice(_) | Type::TraitObject(_) => {
+            Err("a pointer to something without a fixed size is two words, of which CUDA knows nothing: \
+                 write `*const T`, and pass the length on its own")
+        }
+        Type::Path(path) if path.path.is_ident("str") => {
+            Err("text is bytes on the device: write `*const u8` or `&[u8]`, and pass the length on its own")
+        }
+        Type::Infer(_) => Err("spell the type out: nothing tells the compiler what it is"),
+        _ => Ok(element),
+    }
+}
+
+/// The type without parentheses and without the invisible groups of `macro_rules`.
+fn plain(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => plain(&group.elem),
+        Type::Paren(paren) => plain(&paren.elem),
+        _ => ty,
+    }
+}

@@ -1,0 +1,1 @@
+//! What the attribute writes and says, without a compiler: parse, expand, print, compare.

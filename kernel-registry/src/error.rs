@@ -1,0 +1,118 @@
+//! What can be wrong with a registry, in values and in words.
+
+use std::fmt;
+
+use kernel_registry_format::{Kernel, Malformed};
+
+/// Why a question to the registry has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The binary holds kernels that did not register themselves when the program started: the
+    /// linker dropped their initialisers.
+    RegistrationsLost {
+        /// How many kernels the binary holds records of.
+        records: usize,
+        /// How many of them registered themselves.
+        registrations: usize,
+        /// Those that did not.
+        missing: Vec<Place>,
+    },
+    /// More kernels registered themselves than the binary holds records of.
+    RecordsLost {
+        /// How many kernels the binary holds records of.
+        records: usize,
+        /// How many kernels with a record in this binary registered themselves.
+        registrations: usize,
+    },
+    /// The section that holds the records holds something else too.
+    SectionDamaged(Malformed),
+    /// No kernel has this path.
+    NotFound {
+        /// The path asked for.
+        path: String,
+        /// Paths that are close to it.
+        near: Vec<&'static str>,
+    },
+    /// Several kernels have this path.
+    Ambiguous {
+        /// The path asked for.
+        path: String,
+        /// Where they are declared.
+        places: Vec<Place>,
+    },
+}
+
+/// Where a kernel is declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The kernel's path.
+    pub path: &'static str,
+    /// The package.
+    pub package: &'static str,
+    /// The package's version.
+    pub version: &'static str,
+    /// The source file.
+    pub file: &'static str,
+    /// The line.
+    pub line: u32,
+}
+
+impl Place {
+    pub(crate) fn of(kernel: &Kernel<'static>) -> Self {
+        let Kernel { path, package, version, file, line, .. } = *kernel;
+        Place { path, package, version, file, line }
+    }
+}
+
+/// `src/lib.rs:12 (kernels 0.1.0)`
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{} ({} {})", self.file, self.line, self.package, self.version)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::RegistrationsLost { records, registrations, missing } => {
+                write!(
+                    f,
+                    "the binary holds {records} kernels, but only {registrations} registered themselves at start: \
+                     the linker dropped initialisers of `.init_array` (mold 1.0.3 does); link with another one"
+                )?;
+                missing.iter().try_for_each(|place| write!(f, "\n  lost: `{}` at {place}", place.path))
+            }
+            Error::RecordsLost { records, registrations } => write!(
+                f,
+                "{registrations} kernels of this binary registered themselves, but it holds records of only {records}: \
+                 the linker dropped part of a section that it was told to keep; link with another one"
+            ),
+            Error::SectionDamaged(malformed) => write!(
+                f,
+                "the section `{}` of this binary does not consist of records: {malformed}; \
+                 is something else placed there?",
+                kernel_registry_format::section::ELF
+            ),
+            Error::NotFound { path, near } => {
+                write!(f, "no kernel `{path}`")?;
+                match near.as_slice() {
+                    [] => f.write_str(
+                        ": is its crate named in this program? `link_kernels!` names one that is there for its kernels",
+                    ),
+                    [first, rest @ ..] => {
+                        write!(f, ": did you mean `{first}`")?;
+                        rest.iter().try_for_each(|other| write!(f, " or `{other}`"))?;
+                        f.write_str("?")
+                    }
+                }
+            }
+            Error::Ambiguous { path, places } => {
+                write!(f, "{} kernels are called `{path}`:", places.len())?;
+                places.iter().try_for_each(|place| write!(f, "\n  {place}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}

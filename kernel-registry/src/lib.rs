@@ -1,0 +1,135 @@
+//! CUDA kernels that are known at compile time.
+//!
+//! # Declare kernels
+//!
+//! A declaration without a body, in any crate, names a kernel; [`gpu_kernel`] registers it:
+//!
+//! ```
+//! # mod demo {
+//! use kernel_registry::gpu_kernel;
+//!
+//! /// y = a*x + y
+//! #[gpu_kernel(image = "tests/images/saxpy.ptx", block = 256)]
+//! pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+//! # }
+//! # use demo::saxpy;
+//! assert_eq!(saxpy::INFO.signature().to_string(), "saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32])");
+//! ```
+//!
+//! # Ask for them
+//!
+//! [`kernels`] lists every kernel of every crate in the program, [`find`] looks one up:
+//!
+//! ```
+//! # fn main() -> Result<(), kernel_registry::Error> {
+//! for kernel in kernel_registry::kernels()? {
+//!     println!("{} at {}", kernel.signature(), kernel.location());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `cargo kernels list` shows the same for a binary on disk, without running it.
+//!
+//! # Keep them
+//!
+//! The compiler links a dependency only if the program names it. A crate that is there for its
+//! kernels alone is named with [`link_kernels!`].
+
+#[doc(hidden)]
+pub mod __private;
+mod error;
+mod info;
+mod param;
+mod records;
+mod registry;
+
+pub use error::{Error, Place};
+pub use info::{Image, KernelInfo};
+pub use kernel_registry_format::{Direction, Param, Params, Pass};
+pub use param::KernelParam;
+pub use registry::{Duplicate, duplicates, find, kernels};
+
+/// Registers a kernel, or every kernel of a module.
+///
+/// # On a declaration
+///
+/// The function has no body and is `unsafe`; its code is in a compiled image. A type of the same
+/// name takes its place, whose `INFO` is the kernel's [`KernelInfo`]:
+///
+/// ```
+/// # mod demo {
+/// # use kernel_registry::gpu_kernel;
+/// /// y = a*x + y
+/// #[gpu_kernel(image = "tests/images/saxpy.ptx", arch = ">=70", block = 256)]
+/// pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+/// # }
+/// # use demo::saxpy;
+/// assert_eq!(saxpy::INFO.block(), Some([256, 1, 1]));
+/// ```
+///
+/// Parameters mirror those of the kernel. Numbers and other [`KernelParam`] types are passed by
+/// value; `*const T` and `*mut T` are device pointers; `&[T]` and `&mut [T]` are device memory that
+/// the kernel reads or writes.
+///
+/// # Arguments
+///
+/// | argument | says |
+/// |---|---|
+/// | `image = "x.ptx"` | the compiled image: PTX, cubin or fatbin; relative to the folder of Cargo.toml, or `$OUT_DIR/..` for what a build script made |
+/// | `file = "cuda/x.cu"` | the CUDA source; not supported yet |
+/// | `name = "symbol"` | the entry's name in the image, if it is not that of the function |
+/// | `arch = ">=80"` | the least compute capability that the kernel runs on |
+/// | `block = 256`, `block = (32, 8, 1)` | threads in a block |
+/// | `shared = 48 * 1024` | bytes of dynamic shared memory |
+/// | `type = Saxpy` | the name of the generated type |
+/// | `crate = path` | where kernel-registry is, if this crate knows it under another name |
+///
+/// Documentation, visibility, `#[cfg]` and lint attributes pass through.
+///
+/// # On a module
+///
+/// Every function without a body is a kernel; other items are left as they are. The arguments hold
+/// for all of them, and a declaration's own `#[gpu_kernel(..)]` adds to them or replaces them. The
+/// module gets a constant `KERNELS`, which lists the kernels declared in it and in modules inside
+/// it (those that a `macro_rules` macro makes there register themselves, but are not in that list):
+///
+/// ```
+/// # mod demo {
+/// # use kernel_registry::gpu_kernel;
+/// #[gpu_kernel(image = "tests/images/saxpy.ptx", block = 256)]
+/// pub mod blas1 {
+///     /// y = a*x + y
+///     pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+///
+///     /// The same on vectors whose length is known to be even.
+///     #[gpu_kernel(name = "saxpy", block = 128)]
+///     pub unsafe fn saxpy_even(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+/// }
+/// # }
+/// # use demo::blas1;
+/// const N: usize = blas1::KERNELS.len();
+/// assert_eq!(N, 2);
+/// ```
+pub use kernel_registry_macros::gpu_kernel;
+
+/// Links a crate that is there for its kernels alone.
+///
+/// The compiler drops a dependency that the program never names, kernels and all, and nothing tells
+/// the program. Naming it is enough:
+///
+/// ```
+/// # mod some { pub mod kernels {} } use some::kernels;
+/// kernel_registry::link_kernels!(kernels);
+/// ```
+///
+/// It holds for each crate on its own: a crate whose dependency has kernels has to name that one.
+#[macro_export]
+macro_rules! link_kernels {
+    ($($path:path),+ $(,)?) => {
+        $(
+            #[allow(unused_imports)]
+            use $path as _;
+        )+
+    };
+}

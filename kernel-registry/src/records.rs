@@ -1,0 +1,62 @@
+//! The records in the running program: the section as the linker laid it out.
+
+use kernel_registry_format::{Library, encode_library, encoded_library_len, section};
+
+const LIBRARY: Library<'static> =
+    Library { version: env!("CARGO_PKG_VERSION"), compiler: env!("KERNEL_REGISTRY_COMPILER") };
+
+/// The record of this library itself. With it the section exists in every program, also where there
+/// are no kernels, so that its bounds can be named, and a reader of the file knows what it has before it.
+#[used]
+#[cfg_attr(
+    not(any(windows, target_vendor = "apple", target_family = "wasm")),
+    unsafe(link_section = "kernel_registry_v1")
+)]
+#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__kernel_reg_v1"))]
+#[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
+static ANCHOR: [u8; encoded_library_len(&LIBRARY)] = encode_library(&LIBRARY);
+
+/// The attribute above takes no constant: here they are compared.
+const _: () = {
+    assert!(matches!(section::ELF.as_bytes(), b"kernel_registry_v1"));
+    assert!(matches!(section::MACH_O.as_bytes(), b"__DATA,__kernel_reg_v1"));
+    assert!(matches!(section::PE.as_bytes(), b".krnl1$b"));
+};
+
+/// The records of this program or shared library, where the object format can tell.
+#[cfg(not(any(windows, target_vendor = "apple", target_family = "wasm")))]
+pub(crate) fn section() -> Option<&'static [u8]> {
+    unsafe extern "C" {
+        #[link_name = "__start_kernel_registry_v1"]
+        static START: u8;
+        #[link_name = "__stop_kernel_registry_v1"]
+        static STOP: u8;
+    }
+    let start = &raw const START;
+    let length = (&raw const STOP).addr() - start.addr();
+    // SAFETY: the linker defines both symbols as the bounds of the output section of that name in
+    // this very module, and `ANCHOR` makes sure that there is one. The section consists of immutable
+    // statics without interior mutability, and zeros between them; it is mapped as long as this code is.
+    Some(unsafe { std::slice::from_raw_parts(start, length) })
+}
+
+/// Elsewhere the bounds are not known, and nothing is compared.
+#[cfg(any(windows, target_vendor = "apple", target_family = "wasm"))]
+pub(crate) fn section() -> Option<&'static [u8]> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel_registry_format::{Record, Records};
+
+    use super::*;
+
+    #[test]
+    fn the_section_holds_the_library() {
+        let section = section().expect("this platform knows its section");
+        let records: Vec<_> = Records::new(section).collect::<Result<_, _>>().expect("well-formed");
+        assert_eq!(records, [Record::Library(LIBRARY)]);
+        assert_eq!(section.as_ptr_range().contains(&ANCHOR.as_ptr()), true);
+    }
+}

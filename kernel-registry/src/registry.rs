@@ -1,0 +1,131 @@
+//! The kernels of the running program.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::OnceLock;
+
+use kernel_registry_format::{Kernel, Record, Records};
+
+use crate::__private::Registration;
+use crate::{Error, KernelInfo, Place, records};
+
+/// Every registered kernel, ordered by path; equal paths by package version and place.
+///
+/// The first call compares what registered itself at start with what the binary holds; a difference
+/// is an error here, instead of a kernel that is missing later.
+pub fn kernels() -> Result<&'static [&'static KernelInfo], Error> {
+    static KERNELS: OnceLock<Result<Vec<&'static KernelInfo>, Error>> = OnceLock::new();
+    let kernels = KERNELS.get_or_init(|| {
+        let mut kernels: Vec<_> =
+            inventory::iter::<Registration>().map(|registration| registration.0).collect();
+        if let Some(section) = records::section() {
+            compare(section, &kernels)?;
+        }
+        kernels.sort_by_key(|kernel| {
+            (kernel.path(), kernel.version(), kernel.file(), kernel.line(), kernel.column())
+        });
+        Ok(kernels)
+    });
+    match kernels {
+        Ok(kernels) => Ok(kernels),
+        Err(error) => Err(error.clone()),
+    }
+}
+
+/// The kernel whose type has this path, such as `kernels::blas1::saxpy`.
+pub fn find(path: &str) -> Result<&'static KernelInfo, Error> {
+    let kernels = kernels()?;
+    match called(kernels, path) {
+        [kernel] => Ok(kernel),
+        [] => Err(Error::NotFound { path: path.to_owned(), near: near(kernels, path) }),
+        several => Err(Error::Ambiguous {
+            path: path.to_owned(),
+            places: several.iter().map(|kernel| kernel.location()).collect(),
+        }),
+    }
+}
+
+/// Paths that several kernels have, with all of these.
+///
+/// This is no error as such: two versions of a crate can be in one program, and two functions of
+/// a module can each have a kernel of the same name. But [`find`] cannot tell them apart.
+pub fn duplicates() -> Result<Vec<Duplicate>, Error> {
+    let same_path = |a: &&KernelInfo, b: &&KernelInfo| a.path() == b.path();
+    let groups = kernels()?.chunk_by(same_path).filter(|group| group.len() > 1);
+    Ok(groups.map(|kernels| Duplicate { kernels }).collect())
+}
+
+/// Kernels that share one path. At least two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    kernels: &'static [&'static KernelInfo],
+}
+
+impl Duplicate {
+    /// The path that they share.
+    pub fn path(&self) -> &'static str {
+        self.kernels[0].path()
+    }
+
+    /// The kernels.
+    pub fn kernels(&self) -> &'static [&'static KernelInfo] {
+        self.kernels
+    }
+}
+
+impl fmt::Display for Duplicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is declared {} times:", self.path(), self.kernels.len())?;
+        self.kernels.iter().try_for_each(|kernel| write!(f, "\n  {}", kernel.location()))
+    }
+}
+
+/// The kernels with this path, out of a list ordered by path.
+fn called(kernels: &'static [&'static KernelInfo], path: &str) -> &'static [&'static KernelInfo] {
+    let start = kernels.partition_point(|kernel| kernel.path() < path);
+    let same = kernels[start..].partition_point(|kernel| kernel.path() == path);
+    &kernels[start..start + same]
+}
+
+/// Up to three paths that somebody who wrote `path` may have meant.
+fn near(kernels: &[&'static KernelInfo], path: &str) -> Vec<&'static str> {
+    let name = |path: &str| path.rsplit("::").next().unwrap_or_default().to_owned();
+    let wanted = name(path);
+    let mut close: Vec<(usize, &'static str)> = kernels
+        .iter()
+        .map(|kernel| (strsim::damerau_levenshtein(&name(kernel.path()), &wanted), kernel.path()))
+        .filter(|(distance, _)| *distance <= 2)
+        .collect();
+    close.sort();
+    close.dedup();
+    close.into_iter().map(|(_, path)| path).take(3).collect()
+}
+
+/// Compares the kernels that registered themselves with the records in the section.
+///
+/// Kernels whose record lies elsewhere belong to another shared library, which has a section of its own.
+fn compare(section: &'static [u8], kernels: &[&'static KernelInfo]) -> Result<(), Error> {
+    let bounds = section.as_ptr_range();
+    let ours = kernels.iter().filter(|kernel| bounds.contains(&kernel.record().as_ptr()));
+    let registrations = ours.clone().count();
+
+    let mut recorded: Vec<Kernel<'static>> = Vec::with_capacity(registrations);
+    for record in Records::new(section) {
+        if let Record::Kernel(kernel) = record.map_err(Error::SectionDamaged)? {
+            recorded.push(kernel);
+        }
+    }
+    let records = recorded.len();
+
+    if records > registrations {
+        let identity = |place: Place| (place.path, place.version, place.file, place.line);
+        let known: HashSet<_> = ours.map(|kernel| identity(kernel.location())).collect();
+        let missing =
+            recorded.iter().map(Place::of).filter(|place| !known.contains(&identity(*place))).collect();
+        return Err(Error::RegistrationsLost { records, registrations, missing });
+    }
+    if records < registrations {
+        return Err(Error::RecordsLost { records, registrations });
+    }
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! Integration tests are in `tests/`; what they share is here.

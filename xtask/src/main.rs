@@ -1,0 +1,3 @@
+//! Development chores.
+
+fn main() {}
