@@ -87,6 +87,9 @@ impl Args {
 }
 
 fn arg(input: ParseStream<'_>) -> syn::Result<Arg> {
+    if !input.peek(Ident::peek_any) {
+        return Err(input.error("expected an argument, as in `block = 256`"));
+    }
     let key = input.call(Ident::parse_any)?;
     if !input.peek(Token![=]) {
         return Err(syn::Error::new_spanned(&key, format!("expected a value, as in `{key} = ..`")));
@@ -109,5 +112,5 @@ fn list(keys: &[&str]) -> String {
 fn near(key: &str) -> Option<&'static str> {
     let (distance, near) =
         KEYS.iter().map(|known| (strsim::damerau_levenshtein(key, known), *known)).min()?;
-    (distance <= 2).then_some(near)
+    (3 * distance <= key.len()).then_some(near)
 }

@@ -1,8 +1,9 @@
 //! From the model to code: the type, what is known of the kernel, its record and its registration.
 
 use kernel_registry_format::section;
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::Visibility;
 use syn::spanned::Spanned;
 
 use crate::check::{Broken, Checked};
@@ -27,16 +28,18 @@ fn expand_kernel(kernel: &Kernel) -> TokenStream {
     let link_section = link_section();
     let path = &kernel.image.path;
 
+    let name = name(vis, ident);
+
     quote! {
         #(#attrs)*
-        #vis struct #ident {
-            #[doc(hidden)]
-            __only_a_name: ::core::convert::Infallible,
-        }
+        #name
 
         #(#cfgs)*
         #[allow(deprecated)]
         const _: () = {
+            #[allow(unused_imports)]
+            use #private::block as __block;
+
             enum __Image {}
 
             impl #private::ImageSource for __Image {
@@ -66,18 +69,28 @@ fn expand_kernel(kernel: &Kernel) -> TokenStream {
 /// The name alone: using it compiles as far as types go, and the errors that were reported stay the only ones.
 fn expand_broken(broken: &Broken) -> TokenStream {
     let Broken { krate, vis, ident, cfgs } = broken;
+    let name = name(vis, ident);
     quote! {
         #(#cfgs)*
         #[allow(missing_docs)]
-        #vis struct #ident {
-            #[doc(hidden)]
-            __only_a_name: ::core::convert::Infallible,
-        }
+        #name
 
         #(#cfgs)*
         #[allow(missing_docs)]
         impl #ident {
             pub const INFO: &'static #krate::__private::KernelInfo = ::core::panic!("this kernel has errors");
+        }
+    }
+}
+
+/// The type that stands for the kernel. It has braces, so that its name stays free for values after a
+/// glob import, and a field without a value, so that there is nothing to make. Errors and lints about
+/// it are shown at the kernel's name.
+fn name(vis: &Visibility, ident: &Ident) -> TokenStream {
+    quote_spanned! {ident.span()=>
+        #vis struct #ident {
+            #[doc(hidden)]
+            __only_a_name: ::core::convert::Infallible,
         }
     }
 }
@@ -93,7 +106,8 @@ fn description(kernel: &Kernel) -> TokenStream {
     let min_arch = option(kernel.min_arch.as_ref());
     let block = option(kernel.block.as_ref().map(|axes| {
         let [x, y, z] = axes;
-        quote_spanned!(x.span()=> #private::block([#x, #y, #z]))
+        // All of it with the span of what was written, so that an error in it is shown there.
+        quote_spanned!(x.span()=> __block([#x, #y, #z]))
     }));
     let shared = option(kernel.shared.as_ref());
     let Image { file: image, len, .. } = &kernel.image;

@@ -31,6 +31,7 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
 
     let mut body = TokenStream::new();
     let mut kernels = Vec::new();
+    let mut name_is_taken = false;
     for item in items {
         match member(item) {
             Member::Kernel(declaration, own) => {
@@ -51,6 +52,7 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
             }
             Member::Other(item) => {
                 if let Some(ident) = kernels_item(&item) {
+                    name_is_taken = true;
                     report.at(
                         ident,
                         "`KERNELS` is the list that `#[gpu_kernel]` generates: choose another name",
@@ -64,17 +66,20 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
     let krate =
         args.get("crate").map_or_else(|| quote!(::kernel_registry), |arg| arg.value.to_token_stream());
     let private = quote!(#krate::__private);
+    let list = quote! {
+        /// The kernels declared in this module and the modules inside it, in the order of their declaration.
+        pub const KERNELS: &[&#private::KernelInfo] = {
+            const PARTS: &[&[&#private::KernelInfo]] = &[#(#kernels),*];
+            const JOINED: [&#private::KernelInfo; #private::total(PARTS)] = #private::join(PARTS);
+            &JOINED
+        };
+    };
+    let list = if name_is_taken { TokenStream::new() } else { list };
     quote! {
         #(#attrs)*
         #vis #mod_token #ident {
             #body
-
-            /// The kernels declared in this module and the modules inside it, in the order of their declaration.
-            pub const KERNELS: &[&#private::KernelInfo] = {
-                const PARTS: &[&[&#private::KernelInfo]] = &[#(#kernels),*];
-                const JOINED: [&#private::KernelInfo; #private::total(PARTS)] = #private::join(PARTS);
-                &JOINED
-            };
+            #list
         }
     }
 }

@@ -94,7 +94,7 @@ fn near(kernels: &[&'static KernelInfo], path: &str) -> Vec<&'static str> {
     let mut close: Vec<(usize, &'static str)> = kernels
         .iter()
         .map(|kernel| (strsim::damerau_levenshtein(&name(kernel.path()), &wanted), kernel.path()))
-        .filter(|(distance, _)| *distance <= 2)
+        .filter(|(distance, _)| 3 * distance <= wanted.len())
         .collect();
     close.sort();
     close.dedup();

@@ -38,7 +38,7 @@ static __device__ Status wait_for_task(const volatile Queue* queue, unsigned int
     return RUNNING;
 }
 
-// One block, of any number of threads. The host fills `tasks[published % capacity]`,
+// One block, of any number of threads; any other leaves at once. The host fills `tasks[published % capacity]`,
 // then publishes it, and never runs more than `capacity` tasks ahead of `finished`;
 // `capacity` is a power of two, so that the index survives the wrap-around.
 //
@@ -49,6 +49,7 @@ __global__ void worker(volatile Queue* queue, const Task* tasks, unsigned int ca
                        unsigned long long limit_ns) {
     __shared__ Task task;
     __shared__ Status next;
+    if (blockIdx.x != 0) return;
 
     const Deadline deadline(limit_ns);
     unsigned int done = queue->finished;

@@ -1,1 +1,132 @@
-//! Integration tests are in `tests/`; what they share is here.
+//! What the integration tests share: building fixtures as their users would, and running things.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use serde_json::Value;
+
+/// The triple that fixtures are built for. Naming it keeps flags for the linker away from
+/// the procedural macro, which then need not be built again for every flag.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// One way to build a fixture.
+#[derive(Clone, Debug, Default)]
+pub struct Build<'a> {
+    /// What `cargo` is told beside the package.
+    pub args: &'a [&'a str],
+    /// Flags for the compiler.
+    pub rustflags: &'a str,
+}
+
+impl Build<'_> {
+    /// Builds a package and returns its executables and libraries, in a folder that no later build changes.
+    pub fn build(&self, package: &str) -> Vec<PathBuf> {
+        // Cargo puts every variant of a program into one place: it is taken from there before the next one comes.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let output = cargo()
+            .args(["build", "--package", package, "--target", TARGET])
+            .args(["--message-format", "json-render-diagnostics"])
+            .args(self.args)
+            .env("RUSTFLAGS", self.rustflags)
+            .output()
+            .expect("cargo runs");
+        assert!(
+            output.status.success(),
+            "{self:?} of {package}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let messages = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+        let folder = scratch_folder();
+        let files = messages.lines().filter_map(|line| files_of(package, line)).flatten();
+        files.map(|file| copied(&file, &folder)).collect()
+    }
+
+    /// Builds a package with one binary or library and returns that.
+    pub fn file(&self, package: &str, extension: &str) -> PathBuf {
+        let files = self.build(package);
+        let found = files.iter().find(|file| file.extension().unwrap_or_default() == extension);
+        found.unwrap_or_else(|| panic!("a `{extension}` among {files:?}")).clone()
+    }
+
+    /// Builds a package with one executable and returns that.
+    pub fn executable(&self, package: &str) -> PathBuf {
+        self.file(package, "")
+    }
+}
+
+/// The files of a message of cargo's, if it is about an artifact of this package.
+fn files_of(package: &str, line: &str) -> Option<Vec<PathBuf>> {
+    let message: Value = serde_json::from_str(line).expect("cargo writes JSON");
+    let id = message["package_id"].as_str()?;
+    let of_package = message["reason"] == "compiler-artifact" && id.contains(&format!("/{package}#"));
+    let files = message["filenames"].as_array()?;
+    of_package.then(|| files.iter().filter_map(Value::as_str).map(PathBuf::from).collect())
+}
+
+/// Copies a file into a folder.
+pub fn copied(file: &Path, folder: &Path) -> PathBuf {
+    let copy = folder.join(file.file_name().expect("files have names"));
+    fs::copy(file, &copy).expect("the target directory is writable");
+    copy
+}
+
+/// Cargo in the workspace, with its own target directory and nothing of the environment that could change a build.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
+    command.current_dir(workspace).env("CARGO_TARGET_DIR", scratch().join("fixtures"));
+    for name in
+        ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_INCREMENTAL", "RUSTC_WRAPPER"]
+    {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// A folder for what tests leave behind, under the target directory.
+pub fn scratch() -> PathBuf {
+    let executable = std::env::current_exe().expect("a running test has a path");
+    let deps = executable.parent().expect("and is in a folder");
+    deps.with_file_name("tests-scratch")
+}
+
+/// A new folder, which is empty and nobody else's.
+pub fn scratch_folder() -> PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let executable = std::env::current_exe().expect("a running test has a path");
+    let name = executable.file_name().expect("and a name").display().to_string();
+    // Named by test program and not by process, so that the next run takes the place of this one.
+    let folder = scratch().join(name).join(count.to_string());
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("the target directory is writable");
+    folder
+}
+
+/// `cargo kernels`, built once.
+pub fn cargo_kernels(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+    static TOOL: OnceLock<PathBuf> = OnceLock::new();
+    let tool = TOOL.get_or_init(|| Build::default().executable("cargo-kernels"));
+    Command::new(tool).arg("kernels").args(args).output().expect("the tool runs")
+}
+
+/// Paths of the kernels that `cargo kernels list` finds in a file.
+pub fn listed(file: &Path) -> Vec<String> {
+    let output = cargo_kernels(["list".as_ref(), file.as_os_str(), "--json".as_ref()]);
+    assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
+    let list: Value = serde_json::from_slice(&output.stdout).expect("the list is JSON");
+    let kernels = list["kernels"].as_array().expect("with an array of kernels");
+    kernels.iter().map(|kernel| kernel["path"].as_str().expect("with paths").to_owned()).collect()
+}
+
+/// What a program printed, a line each. The program must succeed.
+pub fn lines(command: &mut Command) -> Vec<String> {
+    let output = command.output().expect("the program runs");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
+}

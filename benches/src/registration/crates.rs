@@ -1,0 +1,207 @@
+//! The generated crates: a thousand annotated kernels, the same by hand, none at all, and sixty of one large image.
+
+use std::fmt::Write as _;
+
+use super::{KERNELS, MODULES};
+use crate::Result;
+use crate::workshop::{File, Package, Workshop, repository};
+
+/// The crates whose costs are compared.
+pub struct Compared {
+    /// Each kernel under `#[gpu_kernel]`.
+    pub annotated: Package,
+    /// Each kernel a struct with the same information, under `inventory::submit!`.
+    pub bare: Package,
+    /// The same program as the annotated one, without a kernel.
+    pub none: Package,
+}
+
+impl Compared {
+    /// Writes them into the workshop.
+    pub fn generate(workshop: &Workshop) -> Result<Self> {
+        let image = ("x.ptx".to_owned(), ptx().into_bytes());
+        let mut annotated = modules(MODULES, KERNELS / MODULES, ANNOTATED_HEAD, annotated_kernel);
+        annotated.push(main(ANNOTATED_MAIN, MODULES));
+        annotated.push(image.clone());
+        let mut bare = modules(MODULES, KERNELS / MODULES, BARE_HEAD, bare_kernel);
+        bare.push(main(BARE_MAIN, MODULES));
+        bare.push(("src/kernel.rs".to_owned(), BARE_KERNEL.into()));
+        bare.push(image);
+        Ok(Compared {
+            annotated: workshop.package("annotated", &kernel_registry(), annotated)?,
+            bare: workshop.package("bare", INVENTORY, bare)?,
+            none: workshop.package("none", &kernel_registry(), vec![main(ANNOTATED_MAIN, 0)])?,
+        })
+    }
+}
+
+/// A crate with this many kernels of one image, each in a module of its own.
+pub fn sharing(workshop: &Workshop, kernels: usize, image: Vec<u8>) -> Result<Package> {
+    let mut files = modules(kernels, 1, ANNOTATED_HEAD, annotated_kernel);
+    files.push(main(ANNOTATED_MAIN, kernels));
+    files.push(("x.ptx".to_owned(), image));
+    workshop.package("sharing", &kernel_registry(), files)
+}
+
+/// The name of a module's file.
+pub fn module_file(module: usize) -> String {
+    format!("src/m{module:02}.rs")
+}
+
+fn modules(modules: usize, kernels: usize, head: &str, kernel: fn(usize) -> String) -> Vec<File> {
+    let module = |module: usize| {
+        let bodies = (0..kernels).map(|index| kernel(module * kernels + index + 1));
+        let text = bodies.fold(head.to_owned(), |text, body| text + "\n" + &body);
+        (module_file(module), text.into_bytes())
+    };
+    (0..modules).map(module).collect()
+}
+
+fn main(text: &str, modules: usize) -> File {
+    let declarations = (0..modules).fold(String::new(), |mut text, module| {
+        let _ = writeln!(text, "mod m{module:02};");
+        text
+    });
+    ("src/main.rs".to_owned(), (declarations + text).into_bytes())
+}
+
+fn kernel_registry() -> String {
+    // In single quotes, because to TOML a backslash in double ones is an escape.
+    format!("kernel-registry = {{ path = '{}' }}", repository().join("kernel-registry").display())
+}
+
+const INVENTORY: &str = "inventory = \"0.3\"";
+
+/// Asked to idle, the program ends at once: what it did by then is what registration costs every program.
+const ANNOTATED_MAIN: &str = r#"
+fn main() {
+    if std::env::args().nth(1).is_none_or(|argument| argument != "idle") {
+        println!("{}", kernel_registry::kernels().expect("the registry is sound").len());
+    }
+}
+"#;
+
+const ANNOTATED_HEAD: &str = "use kernel_registry::gpu_kernel;\n";
+
+fn annotated_kernel(number: usize) -> String {
+    format!(
+        r#"/// y = a*x + y, number {number}.
+#[gpu_kernel(image = "x.ptx", block = 256)]
+pub unsafe fn k{number:04}(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+"#
+    )
+}
+
+const BARE_MAIN: &str = r#"mod kernel;
+
+fn main() {
+    if std::env::args().nth(1).is_none_or(|argument| argument != "idle") {
+        println!("{}", inventory::iter::<kernel::Kernel>().count());
+    }
+}
+"#;
+
+const BARE_HEAD: &str = "use crate::kernel::{Image, Kernel, Param, image};\n";
+
+/// What a person would write without the attribute: every field that a `KernelInfo` has, and no record.
+fn bare_kernel(number: usize) -> String {
+    format!(
+        r#"inventory::submit! {{
+    Kernel {{
+        path: concat!(module_path!(), "::k{number:04}"),
+        symbol: "k{number:04}",
+        package: env!("CARGO_PKG_NAME"),
+        version: env!("CARGO_PKG_VERSION"),
+        file: file!(),
+        line: line!(),
+        column: column!(),
+        summary: "y = a*x + y, number {number}.",
+        params: &[
+            Param::value::<u32>("n", "u32"),
+            Param::value::<f32>("a", "f32"),
+            Param::slice::<f32>("x", "&[f32]"),
+            Param::slice_mut::<f32>("y", "&mut [f32]"),
+        ],
+        min_arch: None,
+        block: Some([256, 1, 1]),
+        shared: None,
+        image: Some(Image {{ file: "x.ptx", len: image().len() as u64 }}),
+        bytes: image,
+    }}
+}}
+"#
+    )
+}
+
+/// The equal struct. Nothing reads its fields here, as nothing reads those of the annotated kernels.
+const BARE_KERNEL: &str = r#"#![allow(dead_code)]
+
+pub struct Kernel {
+    pub path: &'static str,
+    pub symbol: &'static str,
+    pub package: &'static str,
+    pub version: &'static str,
+    pub file: &'static str,
+    pub line: u32,
+    pub column: u32,
+    pub summary: &'static str,
+    pub params: &'static [Param],
+    pub min_arch: Option<u32>,
+    pub block: Option<[u32; 3]>,
+    pub shared: Option<u32>,
+    pub image: Option<Image>,
+    pub bytes: fn() -> &'static [u8],
+}
+
+inventory::collect!(Kernel);
+
+pub struct Image {
+    pub file: &'static str,
+    pub len: u64,
+}
+
+pub const fn image() -> &'static [u8] {
+    include_bytes!("../x.ptx")
+}
+
+pub struct Param {
+    pub name: &'static str,
+    pub ty: &'static str,
+    pub pass: Pass,
+    pub size: u32,
+    pub align: u32,
+    pub element_size: u32,
+    pub element_align: u32,
+}
+
+pub enum Pass {
+    Value,
+    Slice,
+    SliceMut,
+}
+
+impl Param {
+    pub const fn value<T>(name: &'static str, ty: &'static str) -> Self {
+        let (size, align) = (size_of::<T>() as u32, align_of::<T>() as u32);
+        Param { name, ty, pass: Pass::Value, size, align, element_size: size, element_align: align }
+    }
+
+    pub const fn slice<T>(name: &'static str, ty: &'static str) -> Self {
+        Self::address::<T>(name, ty, Pass::Slice)
+    }
+
+    pub const fn slice_mut<T>(name: &'static str, ty: &'static str) -> Self {
+        Self::address::<T>(name, ty, Pass::SliceMut)
+    }
+
+    const fn address<T>(name: &'static str, ty: &'static str, pass: Pass) -> Self {
+        let (element_size, element_align) = (size_of::<T>() as u32, align_of::<T>() as u32);
+        Param { name, ty, pass, size: 8, align: 8, element_size, element_align }
+    }
+}
+"#;
+
+/// The frame of an image: the macro looks at no more of it yet.
+fn ptx() -> String {
+    ".version 7.0\n.target sm_60\n.address_size 64\n".to_owned()
+}

@@ -1,0 +1,50 @@
+//! Requirements beside what was measured, for a terminal and for a page of the documentation.
+
+/// One requirement, with what was measured of it.
+#[derive(Debug)]
+pub struct Requirement {
+    what: String,
+    measured: String,
+    bound: String,
+    met: bool,
+}
+
+impl Requirement {
+    /// A number with a greatest permitted value, both in the same unit.
+    pub fn at_most(what: impl Into<String>, measured: f64, bound: f64, unit: &str) -> Self {
+        Requirement {
+            what: what.into(),
+            measured: format!("{measured:.2} {unit}"),
+            bound: format!("at most {bound} {unit}"),
+            // Not a number is not within bounds.
+            met: measured <= bound,
+        }
+    }
+
+    /// A count with exactly one permitted value.
+    pub fn exactly(what: impl Into<String>, measured: usize, wanted: usize, unit: &str) -> Self {
+        Requirement {
+            what: what.into(),
+            measured: format!("{measured} {unit}"),
+            bound: format!("exactly {wanted} {unit}"),
+            met: measured == wanted,
+        }
+    }
+}
+
+/// Prints all of them as a table, and says whether all are met.
+pub fn conclude(requirements: &[Requirement]) -> bool {
+    let width = |cell: fn(&Requirement) -> &String| {
+        requirements.iter().map(|requirement| cell(requirement).len()).max().unwrap_or_default()
+    };
+    let (what, measured, bound) = (width(|r| &r.what), width(|r| &r.measured), width(|r| &r.bound));
+    println!("\n{:what$}  {:>measured$}  {:bound$}", "REQUIREMENT", "MEASURED", "BOUND");
+    for requirement in requirements {
+        let verdict = if requirement.met { "ok" } else { "MISSED" };
+        println!(
+            "{:what$}  {:>measured$}  {:bound$}  {verdict}",
+            requirement.what, requirement.measured, requirement.bound
+        );
+    }
+    requirements.iter().all(|requirement| requirement.met)
+}

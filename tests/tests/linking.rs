@@ -1,0 +1,228 @@
+//! Which kernels are left once a program is linked: the linker is the thing under test.
+//!
+//! `linked` has kernels of its own and of two crates. Every way to build it must keep their records
+//! (which `cargo kernels list` reads) and their registrations (which the program prints itself).
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tests::{Build, cargo_kernels, copied, lines, listed, scratch_folder};
+
+const TWIN_A: [&str; 4] =
+    ["twin_a::gamma::one", "twin_a::gamma::two", "twin_a::nested::beta", "twin_a::saxpy"];
+const TWIN_B: [&str; 2] = ["twin_b::nested::beta", "twin_b::saxpy"];
+const BFD: &str = "-Clinker-features=-lld -Clink-arg=-fuse-ld=bfd";
+
+fn all() -> Vec<&'static str> {
+    [&["linked::own"][..], &TWIN_A, &TWIN_B].concat()
+}
+
+/// The program keeps everything: running, on disk, and stripped by somebody else afterwards.
+fn keeps_all(args: &[&str], rustflags: &str) {
+    let executable = Build { args, rustflags }.executable("linked");
+    for (flag, mark) in [("=lld", "Linker: LLD"), ("=mold", "(compatible with GNU ld)")] {
+        let asked = rustflags.contains(&format!("-fuse-ld{flag}"));
+        let other = rustflags.contains("-fuse-ld") && !asked;
+        let used = contains(&fs::read(&executable).unwrap(), mark.as_bytes());
+        assert!(used || !asked, "{rustflags:?} did not link with{flag}");
+        assert!(!used || !other, "{rustflags:?} linked with{flag}");
+    }
+    assert_eq!(lines(&mut Command::new(&executable)), all(), "registrations with {args:?} {rustflags:?}");
+    assert_eq!(listed(&executable), all(), "records with {args:?} {rustflags:?}");
+
+    let copy = copied(&executable, &scratch_folder());
+    lines(Command::new("strip").arg("-s").arg(&copy));
+    assert_eq!(lines(&mut Command::new(&copy)), all(), "registrations after `strip -s`");
+    assert_eq!(listed(&copy), all(), "records after `strip -s`");
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+#[test]
+fn dev() {
+    keeps_all(&[], "");
+}
+
+#[test]
+fn dev_in_one_unit() {
+    keeps_all(&["--config", "profile.dev.codegen-units=1", "--config", "profile.dev.incremental=false"], "");
+}
+
+#[test]
+fn release() {
+    keeps_all(&["--release"], "");
+}
+
+#[test]
+fn thin_lto() {
+    keeps_all(&["--release", "--config", "profile.release.lto='thin'"], "");
+}
+
+#[test]
+fn fat_lto() {
+    keeps_all(&["--release", "--config", "profile.release.lto='fat'"], "");
+}
+
+#[test]
+fn fat_lto_in_one_unit_stripped_and_aborting() {
+    let strictest = [
+        "--release",
+        "--config",
+        "profile.release.lto='fat'",
+        "--config",
+        "profile.release.codegen-units=1",
+        "--config",
+        "profile.release.strip=true",
+        "--config",
+        "profile.release.panic='abort'",
+        "--config",
+        "profile.release.opt-level='z'",
+    ];
+    keeps_all(&strictest, "");
+}
+
+#[test]
+fn one_unit() {
+    keeps_all(&["--release", "--config", "profile.release.codegen-units=1"], "");
+}
+
+#[test]
+fn strip() {
+    keeps_all(&["--release", "--config", "profile.release.strip=true"], "");
+}
+
+#[test]
+fn bfd_collecting_garbage() {
+    keeps_all(&["--release"], &format!("{BFD} -Clink-arg=-Wl,--gc-sections"));
+}
+
+#[test]
+fn bfd_with_fat_lto() {
+    keeps_all(&["--release", "--config", "profile.release.lto='fat'"], BFD);
+}
+
+#[test]
+fn lld_collecting_garbage_and_folding_the_identical() {
+    keeps_all(&["--release"], "-Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--gc-sections,--icf=all");
+}
+
+#[test]
+fn lld_collecting_what_only_start_and_stop_refer_to() {
+    keeps_all(&["--release"], "-Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--gc-sections,-z,start-stop-gc");
+}
+
+#[test]
+fn mold() {
+    let found = Command::new("mold").arg("--version").output().is_ok();
+    if !found {
+        assert!(std::env::var_os("REQUIRE_MOLD").is_none(), "REQUIRE_MOLD is set, and there is no mold");
+        eprintln!("not tested: mold is not installed");
+        return;
+    }
+    keeps_all(&["--release"], "-Clinker-features=-lld -Clink-arg=-fuse-ld=mold");
+}
+
+#[test]
+fn a_shared_library_keeps_its_own_and_its_host_does_not_see_them() {
+    let plugin = Build::default().file("plugin", "so");
+    let host = Build::default().executable("host");
+    assert_eq!(listed(&plugin), TWIN_B);
+    assert_eq!(listed(&host), TWIN_A);
+    // The loss: what the host knows does not change. The remedy: ask the library itself.
+    assert_eq!(lines(Command::new(host).arg(&plugin)), ["4 4 2"]);
+}
+
+#[test]
+fn a_dependency_that_is_never_named_is_lost_and_naming_it_is_the_remedy() {
+    let files = Build::default().build("unnamed");
+    let file = |name: &str| files.iter().find(|file| file.file_stem().unwrap() == name).unwrap();
+    assert_eq!(lines(&mut Command::new(file("unnamed"))), [""; 0]);
+    let output = cargo_kernels(["list".as_ref(), file("unnamed").as_os_str()]);
+    assert_eq!(output.status.code(), Some(7));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("`kernel_registry::link_kernels!` names one"), "{message}");
+
+    // `twin_b` by name, `twin_a` through `middle`, which names it.
+    let remedied = [&TWIN_A[..], &TWIN_B].concat();
+    assert_eq!(lines(&mut Command::new(file("remedied"))), remedied);
+    assert_eq!(listed(file("remedied")), remedied);
+}
+
+#[test]
+fn a_static_library_loses_all_without_whole_archive() {
+    let archive = Build::default().file("archive", "a");
+    assert_eq!(listed(&archive), TWIN_A, "the archive itself has them");
+    let link = |inputs: &[&str]| {
+        let executable = scratch_folder().join("archive");
+        let main = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/archive/main.c");
+        let mut cc = Command::new("cc");
+        cc.arg("-o").arg(&executable).arg(main).args(inputs).args(["-lpthread", "-ldl", "-lm", "-lgcc_s"]);
+        lines(&mut cc);
+        executable
+    };
+    let path = archive.to_str().unwrap();
+
+    let lost = link(&[path]);
+    assert_eq!(lines(&mut Command::new(&lost)), ["0"]);
+    assert_eq!(cargo_kernels(["list".as_ref(), lost.as_os_str()]).status.code(), Some(7));
+
+    let kept = link(&["-Wl,--whole-archive", path, "-Wl,--no-whole-archive"]);
+    assert_eq!(lines(&mut Command::new(&kept)), ["4"]);
+    assert_eq!(listed(&kept), TWIN_A);
+}
+
+#[test]
+fn a_program_without_kernels_is_not_a_program_without_the_library() {
+    let none = Build::default().executable("none");
+    assert_eq!(lines(&mut Command::new(&none)), ["0"]);
+    let output = cargo_kernels(["list".as_ref(), none.as_os_str()]);
+    assert_eq!(output.status.code(), Some(7));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("holds kernel-registry 0.1.0 (rustc "), "{message}");
+}
+
+#[test]
+fn initialisers_that_a_linker_dropped_are_an_error_in_words() {
+    let broken = Build::default().executable("linked");
+    let mut bytes = fs::read(&broken).unwrap();
+    remove_initialisers(&mut bytes);
+    fs::write(&broken, bytes).unwrap();
+
+    let output = Command::new(&broken).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+    let message = String::from_utf8(output.stderr).unwrap();
+    let (first, lost) = message.split_once('\n').unwrap();
+    assert_eq!(
+        first,
+        "the binary holds 7 kernels, but only 0 registered themselves at start: \
+         the linker dropped initialisers of `.init_array` (mold 1.0.3 does); link with another one"
+    );
+    assert_eq!(lost.lines().count(), 7);
+    assert!(
+        lost.contains("lost: `twin_b::saxpy` at tests/fixtures/twin-b/src/lib.rs:6 (twin-b 4.5.6)"),
+        "{lost}"
+    );
+    // What is on disk is as it was.
+    assert_eq!(listed(&broken), all());
+}
+
+/// Makes the loader run no initialisers, as if the linker had dropped them.
+fn remove_initialisers(bytes: &mut [u8]) {
+    use object::elf::{DT_INIT_ARRAYSZ, Dyn64, FileHeader64};
+    use object::read::elf::{Dyn, FileHeader, SectionHeader};
+
+    let data = &*bytes;
+    let header = FileHeader64::<object::Endianness>::parse(data).unwrap();
+    let endian = header.endian().unwrap();
+    let sections = header.sections(endian, data).unwrap();
+    let (_, dynamic) =
+        sections.iter().enumerate().find(|(_, s)| s.sh_type(endian) == object::elf::SHT_DYNAMIC).unwrap();
+    let start = dynamic.sh_offset(endian) as usize;
+    let entries: &[Dyn64<_>] = dynamic.data_as_array(endian, data).unwrap();
+    let index = entries.iter().position(|entry| entry.d_tag(endian) == DT_INIT_ARRAYSZ).unwrap();
+    let value = start + index * size_of::<Dyn64<object::Endianness>>() + 8;
+    bytes[value..value + 8].fill(0);
+}

@@ -1,0 +1,10 @@
+mod kernels {
+    use kernel_registry::gpu_kernel;
+
+    #[gpu_kernel(image = "images/saxpy.ptx")]
+    pub unsafe fn saxpy(n: u32);
+}
+
+fn main() {
+    let _ = kernels::saxpy {};
+}

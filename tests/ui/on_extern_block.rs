@@ -1,0 +1,8 @@
+use kernel_registry::gpu_kernel;
+
+#[gpu_kernel(image = "images/saxpy.ptx")]
+unsafe extern "C" {
+    fn saxpy(n: u32);
+}
+
+fn main() {}

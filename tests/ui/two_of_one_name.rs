@@ -1,0 +1,9 @@
+use kernel_registry::gpu_kernel;
+
+#[gpu_kernel(image = "images/saxpy.ptx")]
+pub unsafe fn saxpy(n: u32);
+
+#[gpu_kernel(image = "images/saxpy.ptx")]
+pub unsafe fn saxpy(n: u32, a: f32);
+
+fn main() {}
