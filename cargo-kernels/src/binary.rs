@@ -15,8 +15,8 @@ pub(crate) struct Contents<'data> {
     pub(crate) kernels: Vec<Kernel<'data>>,
     /// The copies of kernel-registry in it, of which there is one as a rule.
     pub(crate) libraries: Vec<Library<'data>>,
-    /// Records that this tool is too old for: the newest version, and how many.
-    pub(crate) newer: Option<(u16, usize)>,
+    /// The newest version of records that this tool is too old for, if there are any.
+    pub(crate) newer: Option<u16>,
 }
 
 impl<'data> Contents<'data> {
@@ -81,8 +81,7 @@ impl<'data> Contents<'data> {
     }
 
     fn add_newer(&mut self, version: u16) {
-        let (newest, count) = self.newer.unwrap_or_default();
-        self.newer = Some((newest.max(version), count + 1));
+        self.newer = self.newer.max(Some(version));
     }
 
     fn truncated(&self, error: object::Error) -> Failure {

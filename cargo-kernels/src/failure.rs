@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     NoRecords { path: PathBuf },
     NoKernels { path: PathBuf, library: String },
     NoneOfPackage { package: String, there: Vec<String> },
-    Newer { path: PathBuf, version: u16, left_out: usize },
+    Newer { path: PathBuf, version: u16 },
     BuildFailed,
     NothingBuilt,
     Cargo { error: String },
@@ -85,10 +85,10 @@ impl fmt::Display for Failure {
             Failure::NoneOfPackage { package, there } => {
                 write!(f, "no kernels of a package `{package}`: there are those of {}", there.join(", "))
             }
-            Failure::Newer { path, version, left_out } => write!(
+            Failure::Newer { path, version } => write!(
                 f,
-                "{left_out} records of `{}` are of version {version}, and this tool reads up to {VERSION}: \
-                 `cargo install cargo-kernels` brings a newer one",
+                "`{}` holds kernels that are not listed, in records of version {version}, and this tool reads up to \
+                 {VERSION}: `cargo install cargo-kernels` brings a newer one",
                 path.display()
             ),
             Failure::BuildFailed => write!(f, "the package did not build"),

@@ -48,9 +48,7 @@ pub(crate) fn run(options: &List) -> Result<(), Failure> {
         written => written.map_err(|error| Failure::Output { error })?,
     }
     match binaries.iter().find_map(|binary| Some((binary, binary.newer?))) {
-        Some((binary, (version, left_out))) => {
-            Err(Failure::Newer { path: binary.path.clone(), version, left_out })
-        }
+        Some((binary, version)) => Err(Failure::Newer { path: binary.path.clone(), version }),
         None => Ok(()),
     }
 }

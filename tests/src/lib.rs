@@ -64,8 +64,9 @@ fn files_of(package: &str, line: &str) -> Option<Vec<PathBuf>> {
     let message: Value = serde_json::from_str(line).expect("cargo writes JSON");
     let id = message["package_id"].as_str()?;
     let of_package = message["reason"] == "compiler-artifact" && id.contains(&format!("/{package}#"));
+    let is_script = message["target"]["kind"][0] == "custom-build";
     let files = message["filenames"].as_array()?;
-    of_package.then(|| files.iter().filter_map(Value::as_str).map(PathBuf::from).collect())
+    (of_package && !is_script).then(|| files.iter().filter_map(Value::as_str).map(PathBuf::from).collect())
 }
 
 /// Copies a file into a folder.
@@ -101,18 +102,26 @@ pub fn scratch_folder() -> PathBuf {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let executable = std::env::current_exe().expect("a running test has a path");
     let name = executable.file_name().expect("and a name").display().to_string();
-    // Named by test program and not by process, so that the next run takes the place of this one.
-    let folder = scratch().join(name).join(count.to_string());
+    // Named by test and not by process or build, so that the next run takes the place of this one.
+    let test = name.split('-').next().unwrap_or_default();
+    let folder = scratch().join(test).join(count.to_string());
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("the target directory is writable");
     folder
 }
 
-/// `cargo kernels`, built once.
+/// Runs `cargo kernels`.
 pub fn cargo_kernels(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+    cargo_kernels_command().args(args).output().expect("the tool runs")
+}
+
+/// `cargo kernels`, built once.
+pub fn cargo_kernels_command() -> Command {
     static TOOL: OnceLock<PathBuf> = OnceLock::new();
     let tool = TOOL.get_or_init(|| Build::default().executable("cargo-kernels"));
-    Command::new(tool).arg("kernels").args(args).output().expect("the tool runs")
+    let mut command = Command::new(tool);
+    command.arg("kernels");
+    command
 }
 
 /// Paths of the kernels that `cargo kernels list` finds in a file.
@@ -129,4 +138,20 @@ pub fn lines(command: &mut Command) -> Vec<String> {
     let output = command.output().expect("the program runs");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
+}
+
+/// A package of a test's own, outside of the workspace but with its versions, to change and build.
+pub fn package(main: &str) -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
+    let folder = scratch_folder();
+    let registry = workspace.join("kernel-registry");
+    let manifest = format!(
+        "[package]\nname = \"changing\"\nedition = \"2024\"\n[workspace]\n\
+         [dependencies]\nkernel-registry.path = {registry:?}\n"
+    );
+    fs::create_dir(folder.join("src")).expect("the target directory is writable");
+    fs::write(folder.join("Cargo.toml"), manifest).expect("the target directory is writable");
+    fs::write(folder.join("src/main.rs"), main).expect("the target directory is writable");
+    copied(&workspace.join("Cargo.lock"), &folder);
+    folder
 }

@@ -1,0 +1,62 @@
+//! Images in binaries: once, and the one that is on disk.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tests::{Build, cargo, copied, lines, package};
+
+/// How often the bytes that the program printed occur in its file.
+fn copies(args: &[&str]) -> usize {
+    let executable = Build { args, rustflags: "" }.executable("one-image");
+    let printed = lines(&mut Command::new(&executable));
+    assert_eq!(printed[0], "60");
+    let part: Vec<u8> =
+        printed[1].trim_matches(['[', ']']).split(", ").map(|byte| byte.parse().unwrap()).collect();
+    assert_eq!(part.len(), 32);
+    let file = fs::read(executable).unwrap();
+    file.windows(part.len()).filter(|window| *window == part).count()
+}
+
+#[test]
+fn sixty_kernels_of_one_image_hold_it_once_in_debug() {
+    assert_eq!(copies(&[]), 1);
+}
+
+#[test]
+fn sixty_kernels_of_one_image_hold_it_once_in_debug_without_incremental_compilation() {
+    assert_eq!(copies(&["--config", "profile.dev.incremental=false"]), 1);
+}
+
+#[test]
+fn sixty_kernels_of_one_image_hold_it_once_in_release() {
+    assert_eq!(copies(&["--release"]), 1);
+}
+
+#[test]
+fn sixty_kernels_of_one_image_hold_it_once_with_lto() {
+    assert_eq!(copies(&["--release", "--config", "profile.release.lto='thin'"]), 1);
+}
+
+#[test]
+fn a_changed_image_is_noticed() {
+    let package = package(
+        "#[kernel_registry::gpu_kernel(image = \"saxpy.ptx\")]\n\
+         unsafe fn saxpy(n: u32);\n\
+         fn main() { println!(\"{}\", saxpy::INFO.image().unwrap().bytes().len()); }\n",
+    );
+    let run = || lines(cargo().args(["run", "--quiet"]).current_dir(&package));
+    let image = copied(Path::new("images/saxpy.ptx"), &package);
+    let length = fs::metadata(&image).unwrap().len();
+    assert_eq!(run(), [length.to_string()]);
+
+    let longer = [fs::read(&image).unwrap(), b"// more\n".to_vec()].concat();
+    fs::write(&image, longer).unwrap();
+    assert_eq!(run(), [(length + 8).to_string()]);
+
+    // What the macro checked is checked again, too.
+    fs::write(&image, "no image any more").unwrap();
+    let output = cargo().arg("check").current_dir(&package).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("error: `saxpy.ptx` is neither PTX, nor a cubin, nor a fatbin"), "{message}");
+}

@@ -1,0 +1,309 @@
+//! `cargo kernels list` on real binaries, and on what is not quite one.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use kernel_registry_format::{MAGIC, section};
+use object::{Object, ObjectSection};
+use serde_json::{Value, json};
+use tests::{Build, cargo_kernels, cargo_kernels_command, listed, scratch_folder};
+
+fn linked() -> PathBuf {
+    Build::default().executable("linked")
+}
+
+/// A file of a test's own.
+fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    let file = scratch_folder().join(name);
+    fs::write(&file, bytes).unwrap();
+    file
+}
+
+fn list(file: &Path, args: &[&str]) -> Output {
+    cargo_kernels(["list".as_ref(), file.as_os_str()].into_iter().chain(args.iter().map(AsRef::as_ref)))
+}
+
+/// The listing fails with this code and one sentence.
+fn fails(output: Output, code: i32) -> String {
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    let sentence = message.strip_prefix("error: ").unwrap_or_else(|| panic!("{message}"));
+    sentence.trim_end().to_owned()
+}
+
+/// Where a part occurs in a section of an executable, as an offset into the file.
+fn position(executable: &[u8], section: &str, part: &[u8]) -> usize {
+    let file = object::File::parse(executable).unwrap();
+    let (start, length) = file.section_by_name(section).unwrap().file_range().unwrap();
+    let bytes = &executable[start as usize..][..length as usize];
+    start as usize + bytes.windows(part.len()).position(|window| window == part).unwrap()
+}
+
+#[test]
+fn people_get_a_table() {
+    let output = list(&linked(), &[]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    let (heading, rows) = table.split_once("\n\n").unwrap();
+    assert!(heading.contains("linked: 7 kernels, kernel-registry 0.1.0 (rustc 1."), "{heading}");
+    let expected = "\
+KERNEL                DECLARED AT                          LAUNCH  IMAGE             PARAMETERS
+linked::own           tests/fixtures/linked/src/main.rs:10  any     images/saxpy.ptx  (n: u32)
+twin_a::gamma::one    tests/fixtures/twin-a/src/lib.rs:18   any     images/saxpy.ptx  (n: u32)
+twin_a::gamma::two    tests/fixtures/twin-a/src/lib.rs:21   any     images/saxpy.ptx  (n: u32)
+twin_a::nested::beta  tests/fixtures/twin-a/src/lib.rs:12   any     images/saxpy.ptx  (n: u32)
+twin_a::saxpy         tests/fixtures/twin-a/src/lib.rs:6    any     images/saxpy.ptx  (n: u32, a: f32, x: &[f32], y: &mut [f32])
+twin_b::nested::beta  tests/fixtures/twin-b/src/lib.rs:10   any     images/saxpy.ptx  (n: u64)
+twin_b::saxpy         tests/fixtures/twin-b/src/lib.rs:6    any     images/saxpy.ptx  (n: u32, a: f32, x: &[f32], y: &mut [f32])
+";
+    let expected = expected.replacen(
+        "DECLARED AT                          LAUNCH",
+        "DECLARED AT                           LAUNCH",
+        1,
+    );
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn programs_get_json_as_documented() {
+    let output = list(&linked(), &["--json", "--crate", "twin-b"]);
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(list["schema"], 1);
+    assert_eq!(list["binaries"][0]["libraries"][0]["version"], "0.1.0");
+    let kernel = &list["kernels"][1];
+    let binary = kernel["binary"].clone();
+    assert_eq!(
+        *kernel,
+        json!({
+            "binary": binary,
+            "path": "twin_b::saxpy",
+            "symbol": "saxpy",
+            "crate": "twin-b",
+            "version": "4.5.6",
+            "file": "tests/fixtures/twin-b/src/lib.rs",
+            "line": 6,
+            "column": 15,
+            "summary": "",
+            "signature": "saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32])",
+            "params": [
+                {"name": "n", "type": "u32", "pass": "value", "direction": "in",
+                 "size": 4, "align": 4, "element_size": 4, "element_align": 4},
+                {"name": "a", "type": "f32", "pass": "value", "direction": "in",
+                 "size": 4, "align": 4, "element_size": 4, "element_align": 4},
+                {"name": "x", "type": "&[f32]", "pass": "slice", "direction": "in",
+                 "size": 8, "align": 8, "element_size": 4, "element_align": 4},
+                {"name": "y", "type": "&mut [f32]", "pass": "slice", "direction": "inout",
+                 "size": 8, "align": 8, "element_size": 4, "element_align": 4},
+            ],
+            "min_arch": null,
+            "block": null,
+            "shared": null,
+            "image": {"file": "images/saxpy.ptx", "bytes": fs::metadata("images/saxpy.ptx").unwrap().len()},
+        })
+    );
+    // Every field is in the documentation of the schema.
+    let documentation = include_str!("../../docs/list-json.md");
+    let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let parts = [
+        &list,
+        &list["binaries"][0],
+        &list["binaries"][0]["libraries"][0],
+        kernel,
+        &kernel["params"][0],
+        &kernel["image"],
+    ];
+    for field in parts.into_iter().flat_map(fields) {
+        assert!(documentation.contains(&format!("| `{field}` |")), "`{field}` is not documented");
+    }
+}
+
+#[test]
+fn a_binary_is_read_and_not_run() {
+    let copy = file("not-executable", &fs::read(linked()).unwrap());
+    fs::set_permissions(&copy, Permissions::from_mode(0o444)).unwrap();
+    assert_eq!(listed(&copy).len(), 7);
+}
+
+#[test]
+fn the_crate_may_be_spelled_as_in_code() {
+    for name in ["twin-b", "twin_b"] {
+        let output = list(&linked(), &["--json", "--crate", name]);
+        let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(list["kernels"].as_array().unwrap().len(), 2);
+    }
+    assert_eq!(
+        fails(list(&linked(), &["--crate", "twin-c"]), 7),
+        "no kernels of a package `twin-c`: there are those of linked, twin-a, twin-b"
+    );
+}
+
+#[test]
+fn no_file() {
+    assert_eq!(fails(list(Path::new("/nowhere/at/all"), &[]), 3), "there is no file `/nowhere/at/all`");
+}
+
+#[test]
+fn no_permission() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    fs::copy(linked(), &secret).unwrap();
+    fs::set_permissions(&secret, Permissions::from_mode(0o000)).unwrap();
+    let mut command = cargo_kernels_command();
+    let mut tool = None;
+    if fs::read(&secret).is_ok() {
+        // Permissions do not hold back root, who asks as nobody, for whom everything on the way has to be open.
+        let copy = folder.path().join("cargo-kernels");
+        fs::copy(command.get_program(), &copy).unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        command = Command::new(&copy);
+        command.arg("kernels").uid(65534).gid(65534);
+        tool = Some(copy);
+    }
+    let output = command.arg("list").arg(&secret).output().unwrap();
+    assert_eq!(fails(output, 4), format!("no permission to read `{}`", secret.display()), "{tool:?}");
+}
+
+#[test]
+fn not_a_binary() {
+    for bytes in [&b""[..], b"#!/bin/sh\necho I am a script\n", b"\x7fEL", &[0; 4096]] {
+        let path = file("something", bytes);
+        assert_eq!(
+            fails(list(&path, &[]), 5),
+            format!(
+                "`{}` is not a binary: expected an executable, shared library, archive or object file",
+                path.display()
+            )
+        );
+    }
+    fails(list(Path::new("/"), &[]), 5);
+    fails(list(Path::new("/dev/null"), &[]), 5);
+}
+
+#[test]
+fn truncated() {
+    let bytes = fs::read(linked()).unwrap();
+    for length in [4, 5, 16, 63, 64, 1000, bytes.len() / 2, bytes.len() - 1] {
+        let path = file("truncated", &bytes[..length]);
+        let message = fails(list(&path, &[]), 6);
+        assert!(message.contains("is a binary that is truncated or damaged: "), "{length} bytes: {message}");
+    }
+}
+
+#[test]
+fn damaged() {
+    let mut bytes = fs::read(linked()).unwrap();
+    let record = position(&bytes, section::ELF, &MAGIC);
+    bytes[record + 2] = b'?';
+    let path = file("damaged", &bytes);
+    let message = fails(list(&path, &[]), 6);
+    let start = format!("the kernels of `{}` cannot be read: record at byte ", path.display());
+    assert!(message.starts_with(&start) && message.ends_with(": no record begins here"), "{message}");
+}
+
+#[test]
+fn no_records() {
+    // `archive` in C, without the archive.
+    let object = scratch_folder().join("main.o");
+    let status =
+        Command::new("cc").args(["-c", "fixtures/archive/main.c", "-o"]).arg(&object).status().unwrap();
+    assert!(status.success());
+    assert_eq!(
+        fails(list(&object, &[]), 7),
+        format!("`{}` holds no records of kernels: kernel-registry is not linked into it", object.display())
+    );
+}
+
+#[test]
+fn newer_records_are_told_of_and_the_others_listed() {
+    let mut bytes = fs::read(linked()).unwrap();
+    let path = position(&bytes, section::ELF, b"twin_b::saxpy");
+    let record = bytes[..path].windows(MAGIC.len()).rposition(|window| window == MAGIC).unwrap();
+    bytes[record + 8] = 3;
+    let path = file("newer", &bytes);
+    let output = list(&path, &["--json"]);
+    let kernels: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(kernels["kernels"].as_array().unwrap().len(), 6);
+    assert_eq!(
+        fails(output, 8),
+        format!(
+            "`{}` holds kernels that are not listed, in records of version 3, and this tool reads up to 1: \
+             `cargo install cargo-kernels` brings a newer one",
+            path.display()
+        )
+    );
+}
+
+#[test]
+fn a_section_of_a_newer_version_is_told_of() {
+    let mut bytes = fs::read(linked()).unwrap();
+    let name = position(&bytes, ".shstrtab", section::ELF.as_bytes());
+    bytes[name + section::ELF_PREFIX.len()] = b'2';
+    let message = fails(list(&file("newer-section", &bytes), &[]), 8);
+    assert!(message.contains("in records of version 2, and this tool reads up to 1"), "{message}");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output =
+        cargo_kernels_command().arg("list").arg(linked()).stdout(Stdio::from(full)).output().unwrap();
+    assert!(fails(output, 1).starts_with("the list could not be written: "));
+}
+
+#[test]
+fn usage() {
+    assert_eq!(cargo_kernels(["list", "--what"]).status.code(), Some(2));
+    assert_eq!(cargo_kernels(["list", "some/path", "--bin", "name"]).status.code(), Some(2));
+    // With and without the word that cargo passes on.
+    let mut direct = Command::new(cargo_kernels_command().get_program());
+    assert_eq!(direct.args(["list", "--help"]).output().unwrap().status.code(), Some(0));
+}
+
+/// Runs the tool in a folder, where it builds.
+fn list_package(folder: &Path, args: &[&str]) -> Output {
+    cargo_kernels_command()
+        .arg("list")
+        .args(args)
+        .current_dir(folder)
+        .env("CARGO_TARGET_DIR", tests::scratch().join("fixtures"))
+        .output()
+        .unwrap()
+}
+
+fn paths(output: &Output) -> Vec<String> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let kernels = list["kernels"].as_array().unwrap();
+    kernels.iter().map(|kernel| kernel["path"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn without_a_path_the_package_is_built() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    assert_eq!(paths(&list_package(&fixtures.join("linked"), &["--json"])).len(), 7);
+    assert_eq!(
+        paths(&list_package(&fixtures.join("plugin"), &["--json"])),
+        ["twin_b::nested::beta", "twin_b::saxpy"]
+    );
+    assert_eq!(paths(&list_package(&fixtures.join("unnamed"), &["--json", "--bin", "remedied"])).len(), 6);
+    // A library is listed on its own, before anybody links it.
+    assert_eq!(paths(&list_package(&fixtures.join("twin-b"), &["--json"])).len(), 2);
+    let from_elsewhere = ["--json", "--release", "-p", "linked", "--crate", "linked"];
+    assert_eq!(paths(&list_package(&fixtures, &from_elsewhere)), ["linked::own"]);
+}
+
+#[test]
+fn a_package_that_does_not_build() {
+    let folder = scratch_folder();
+    fs::create_dir(folder.join("src")).unwrap();
+    fs::write(folder.join("Cargo.toml"), "[package]\nname = \"broken\"\nedition = \"2024\"\n[workspace]\n")
+        .unwrap();
+    fs::write(folder.join("src/main.rs"), "fn main() { missing() }\n").unwrap();
+    let output = list_package(&folder, &[]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(9), "{message}");
+    assert!(message.contains("cannot find function `missing`"), "the compiler's own words: {message}");
+    assert!(message.ends_with("error: the package did not build\n"), "{message}");
+}
