@@ -1,1 +1,240 @@
 //! What the attribute writes and says, without a compiler: parse, expand, print, compare.
+
+use proc_macro2::{Group, TokenStream, TokenTree};
+use quote::quote;
+
+use crate::gpu_kernel_impl;
+
+/// The expansion as formatted code, without the parts of a path that depend on the machine.
+fn expansion(args: TokenStream, item: TokenStream) -> String {
+    let tokens = gpu_kernel_impl(args, item);
+    let file = syn::parse2(tokens).expect("an expansion is a list of items");
+    prettyplease::unparse(&file).replace(env!("CARGO_MANIFEST_DIR"), "/package")
+}
+
+/// What an expansion complains about.
+fn errors(args: TokenStream, item: TokenStream) -> Vec<String> {
+    let file: syn::File = syn::parse2(gpu_kernel_impl(args, item)).expect("an expansion is a list of items");
+    let message = |item: syn::Item| match item {
+        syn::Item::Macro(call) if call.mac.path.segments.last()?.ident == "compile_error" => {
+            Some(call.mac.parse_body::<syn::LitStr>().expect("a message").value())
+        }
+        _ => None,
+    };
+    file.items.into_iter().filter_map(message).collect()
+}
+
+fn image() -> TokenStream {
+    quote!(image = "src/tests/image.ptx")
+}
+
+#[test]
+fn a_kernel() {
+    let image = image();
+    let code = expansion(
+        quote!(#image, name = "_Z5saxpyjfPKfPf", arch = ">=80", block = 256),
+        quote! {
+            /// y = a*x + y
+            ///
+            /// In place.
+            #[allow(dead_code)]
+            pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+        },
+    );
+    compare(&code, include_str!("tests/kernel.rs"));
+}
+
+#[test]
+fn a_module() {
+    let image = image();
+    let code = expansion(
+        image,
+        quote! {
+            /// Two kernels.
+            pub mod pair {
+                pub unsafe fn one(p: *const u8);
+                #[cfg(feature = "other")]
+                unsafe fn other(p: *mut u8);
+                pub fn untouched() {}
+            }
+        },
+    );
+    // The kernels themselves are as above: here it is about what is around them.
+    let lines: Vec<&str> = code
+        .lines()
+        .filter(|line| {
+            ["#[cfg(", "mod ", "struct ", "KERNELS", "PARTS", "JOINED", "::INFO", "fn untouched"]
+                .iter()
+                .any(|part| line.contains(part))
+        })
+        .map(str::trim)
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "pub mod pair {",
+            "pub struct one {",
+            "#[cfg(feature = \"other\")]",
+            "struct other {",
+            "#[cfg(feature = \"other\")]",
+            "pub fn untouched() {}",
+            "pub const KERNELS: &[&::kernel_registry::__private::KernelInfo] = {",
+            "const PARTS: &[&[&::kernel_registry::__private::KernelInfo]] = &[",
+            "&[one::INFO],",
+            "#[cfg(feature = \"other\")]",
+            "&[other::INFO],",
+            "const JOINED: [&::kernel_registry::__private::KernelInfo; ::kernel_registry::__private::total(",
+            "PARTS,",
+            ")] = ::kernel_registry::__private::join(PARTS);",
+            "&JOINED",
+        ]
+    );
+}
+
+#[test]
+fn types_are_spelled_as_people_write_them() {
+    let image = image();
+    let code = expansion(
+        image,
+        quote!(
+            unsafe fn k(
+                a: *const *mut c_void,
+                b: &mut [[f32; 4]],
+                c: half::bf16,
+                d: Vector<f32, 3>,
+                e: <Self_ as Trait>::Out,
+                f: *mut std::ffi::c_void,
+            );
+        ),
+    );
+    for spelled in [
+        "*const *mut c_void",
+        "&mut [[f32; 4]]",
+        "half::bf16",
+        "Vector<f32, 3>",
+        "<Self_ as Trait>::Out",
+        "*mut std::ffi::c_void",
+    ] {
+        assert!(code.contains(&format!("\"{spelled}\"")), "{spelled} in {code}");
+    }
+}
+
+#[test]
+fn every_error_is_reported_and_the_name_is_still_there() {
+    let item = quote!(
+        pub fn saxpy<T>(n: &u32, _: f32) -> u32 {}
+    );
+    let messages = errors(quote!(image = "nowhere.ptx", blok = 1), item.clone());
+    assert_eq!(messages.len(), 8, "{messages:#?}");
+    let code = gpu_kernel_impl(quote!(image = "nowhere.ptx"), item).to_string();
+    assert!(code.contains("pub struct saxpy"), "{code}");
+}
+
+#[test]
+fn messages_are_lower_case_without_a_full_stop() {
+    let declarations = [
+        quote!(
+            pub const async extern "C" fn k<T>(self, _: u32, mut n: u32, n: &u32, a: [u8; 4], ...) -> u32 {}
+        ),
+        quote!(
+            #[inline]
+            #[derive(Clone)]
+            #[test]
+            #[gpu_kernel]
+            unsafe fn k(a: &'a [u32], b: *const [u8], c: fn(), d: _);
+        ),
+        quote!(
+            struct K;
+        ),
+        quote!(
+            mod k {
+                fn a();
+                const KERNELS: u32 = 1;
+            }
+        ),
+    ];
+    let arguments = [
+        quote!(blok = 1, image = "/absolute", arch = "80", block = 0, name = "a b", type = 1, crate = 1),
+        quote!(file = "src/lib.rs", image = "x", image = "y", block = (1, 2, 3, 4), arch, "text"),
+        quote!(image = "src/lib.rs"),
+        quote!(),
+    ];
+    for declaration in &declarations {
+        for argument in &arguments {
+            let messages = errors(argument.clone(), declaration.clone());
+            assert!(!messages.is_empty());
+            for message in messages {
+                let first = message.chars().next().unwrap();
+                assert!(!first.is_uppercase() || message.starts_with("CUDA"), "{message}");
+                assert!(!message.ends_with('.'), "{message}");
+            }
+        }
+    }
+}
+
+/// Whatever the tokens, there are errors or code, and no panic: every token removed, doubled and replaced.
+#[test]
+fn nothing_makes_it_panic() {
+    let image = image();
+    let arguments =
+        quote!(#image, name = "k", arch = ">=80", block = (32, 8), shared = 1 << 10, type = K, crate = ::kr);
+    let kernel = quote! {
+        /// Documented.
+        #[cfg(all())]
+        pub(crate) unsafe fn k(n: u32, x: &[f32], y: &mut [f32], p: *const u8, q: *mut [u8; 4]);
+    };
+    let module = quote! {
+        pub mod m {
+            #[gpu_kernel(block = 32)]
+            pub unsafe fn k(n: u32);
+            mod inner { unsafe fn l(x: &mut [f64]); }
+        }
+    };
+    let mut count = 0;
+    for item in [kernel, module] {
+        for changed in changes(&item) {
+            gpu_kernel_impl(arguments.clone(), changed);
+            count += 1;
+        }
+        for changed in changes(&arguments) {
+            gpu_kernel_impl(changed, item.clone());
+            count += 1;
+        }
+    }
+    assert!(count > 500, "{count} cases");
+}
+
+/// The stream with each token, at any depth, removed, doubled, or replaced by one that does not belong there.
+fn changes(stream: &TokenStream) -> Vec<TokenStream> {
+    let tokens: Vec<TokenTree> = stream.clone().into_iter().collect();
+    let mut changes = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let mut replace = |with: Vec<TokenTree>| {
+            let mut changed = tokens.clone();
+            changed.splice(at..=at, with);
+            changes.push(changed.into_iter().collect());
+        };
+        replace(vec![]);
+        replace(vec![token.clone(), token.clone()]);
+        for other in [quote!(;), quote!(fn), quote!("text"), quote!({}), quote!('a)] {
+            replace(other.into_iter().collect());
+        }
+        if let TokenTree::Group(group) = token {
+            for inner in self::changes(&group.stream()) {
+                replace(vec![Group::new(group.delimiter(), inner).into()]);
+            }
+        }
+    }
+    changes
+}
+
+/// Compares with a committed expansion; `EXPANSION=overwrite` takes the new one.
+#[track_caller]
+fn compare(code: &str, expected: &str) {
+    if std::env::var_os("EXPANSION").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/kernel.rs");
+        std::fs::write(path, code).expect("the source is writable");
+    } else {
+        assert_eq!(code, expected, "the expansion changed: EXPANSION=overwrite takes the new one");
+    }
+}
