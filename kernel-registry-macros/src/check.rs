@@ -277,14 +277,14 @@ fn block(args: &Args, report: &mut Report) -> Option<[Expr; 3]> {
 }
 
 fn image(args: &Args, name: &Ident, report: &mut Report) -> Option<Image> {
-    let (arg, find): (_, fn(&str) -> Result<Image, String>) = match (args.get("file"), args.get("image")) {
+    let (arg, is_source) = match (args.get("file"), args.get("image")) {
         (Some(_), Some(image)) => {
             report
                 .at(&image.key, "the code is either compiled from `file` or found in `image`: leave one out");
             return None;
         }
-        (Some(file), None) => (file, image::of_source),
-        (None, Some(image)) => (image, image::compiled),
+        (Some(file), None) => (file, true),
+        (None, Some(image)) => (image, false),
         (None, None) => {
             report.at(
                 name,
@@ -295,7 +295,9 @@ fn image(args: &Args, name: &Ident, report: &mut Report) -> Option<Image> {
     };
     let rule = format!("`{}` takes a path in quotes, relative to the folder of Cargo.toml", arg.key);
     let path = text(&arg.value, &rule, report)?;
-    find(&path.value()).map_err(|message| report.at(&path, message)).ok()
+    let file = path.value();
+    let found = if is_source { image::of_source(&file) } else { image::compiled(&file) };
+    found.map_err(|message| report.at(&path, message)).ok()
 }
 
 fn text(value: &Expr, rule: &str, report: &mut Report) -> Option<LitStr> {

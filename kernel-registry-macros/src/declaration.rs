@@ -5,7 +5,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Attribute, Block, ItemMod, Signature, Token, Visibility};
 
 pub(crate) enum Item {
-    Kernel(Declaration),
+    Kernel(Box<Declaration>),
     Module(ItemMod),
 }
 
@@ -35,7 +35,7 @@ fn item(input: ParseStream<'_>) -> syn::Result<Item> {
              or on a module of such declarations, `mod name { .. }`",
         ));
     }
-    input.parse().map(Item::Kernel)
+    input.parse().map(Box::new).map(Item::Kernel)
 }
 
 /// Whether this is a function with a mistake in it, whose own error says more than ours would.

@@ -85,9 +85,10 @@ fn expand_broken(broken: &Broken) -> TokenStream {
 
 /// The type that stands for the kernel. It has braces, so that its name stays free for values after a
 /// glob import, and a field without a value, so that there is nothing to make. Errors and lints about
-/// it are shown at the kernel's name.
+/// it are shown at the kernel's name. A kernel that nothing refers to is registered all the same: it is not dead.
 fn name(vis: &Visibility, ident: &Ident) -> TokenStream {
     quote_spanned! {ident.span()=>
+        #[allow(dead_code)]
         #vis struct #ident {
             #[doc(hidden)]
             __only_a_name: ::core::convert::Infallible,
@@ -162,9 +163,8 @@ fn signature(kernel: &Kernel) -> String {
 fn spelled(ty: &syn::Type) -> String {
     let mut text = String::new();
     for word in ty.to_token_stream().to_string().split_whitespace() {
-        let tight = |c: char| matches!(c, '&' | '*' | '[' | '<' | '(' | ':');
-        let closes = word.starts_with(|c: char| matches!(c, ']' | '>' | ')' | ',' | ';' | ':' | '<'));
-        if !(text.is_empty() || text.ends_with(tight) || closes) {
+        let closes = word.starts_with([']', '>', ')', ',', ';', ':', '<']);
+        if !(text.is_empty() || text.ends_with(['&', '*', '[', '<', '(', ':']) || closes) {
             text.push(' ');
         }
         text.push_str(word);

@@ -1,8 +1,8 @@
 //! The attribute of [kernel-registry](https://docs.rs/kernel-registry), which re-exports and documents it.
 //!
-//! The phases are the modules: [`args`] and [`declaration`] parse, [`check`] turns what was parsed
-//! into the [`model`] and says all that is wrong with it, [`expand`] writes the code. [`module`]
-//! does the same for each declaration of a module, and [`image`] finds the files.
+//! The phases are the modules: `args` and `declaration` parse, `check` turns what was parsed
+//! into the `model` and says all that is wrong with it, `expand` writes the code. `module`
+//! does the same for each declaration of a module, and `image` finds the files.
 
 #![forbid(unsafe_code)]
 
@@ -35,7 +35,7 @@ fn gpu_kernel_impl(
     let mut report = Report::default();
     let args = Args::parse(args, &mut report);
     let expansion = match declaration::parse(item) {
-        Ok(Item::Kernel(declaration)) => check::kernel(declaration, &args, None, &mut report).expand(),
+        Ok(Item::Kernel(declaration)) => check::kernel(*declaration, &args, None, &mut report).expand(),
         Ok(Item::Module(item)) => module::expand(item, args, &mut report),
         Err(error) => {
             report.push(error);

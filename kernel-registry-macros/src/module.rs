@@ -36,7 +36,7 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
         match member(item) {
             Member::Kernel(declaration, own) => {
                 let own = own.map(|attr| arguments(&attr, report)).unwrap_or_default();
-                let checked = check::kernel(declaration, &own, Some(args), report);
+                let checked = check::kernel(*declaration, &own, Some(args), report);
                 if let Checked::Kernel(kernel) = &checked {
                     let (ident, cfgs) = (&kernel.ident, &kernel.cfgs);
                     kernels.push(quote!(#(#cfgs)* &[#ident::INFO]));
@@ -48,7 +48,7 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
                 let name = &inner.ident;
                 let cfgs = inner.attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
                 kernels.push(quote!(#(#cfgs)* #name::KERNELS));
-                body.extend(expand_module(inner, &own.or(args), report));
+                body.extend(expand_module(*inner, &own.or(args), report));
             }
             Member::Other(item) => {
                 if let Some(ident) = kernels_item(&item) {
@@ -85,9 +85,9 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
 }
 
 enum Member {
-    Kernel(Declaration, Option<Attribute>),
-    Module(ItemMod, Option<Attribute>),
-    Other(Item),
+    Kernel(Box<Declaration>, Option<Attribute>),
+    Module(Box<ItemMod>, Option<Attribute>),
+    Other(Box<Item>),
 }
 
 /// A function without a body is a kernel, with or without an attribute of its own; one with a body is left alone.
@@ -95,16 +95,16 @@ fn member(item: Item) -> Member {
     match item {
         Item::Mod(mut module) if module.content.is_some() => {
             let own = take_own(&mut module.attrs);
-            Member::Module(module, own)
+            Member::Module(Box::new(module), own)
         }
         Item::Verbatim(tokens) => match syn::parse2::<Declaration>(tokens.clone()) {
             Ok(mut declaration) => {
                 let own = take_own(&mut declaration.attrs);
-                Member::Kernel(declaration, own)
+                Member::Kernel(Box::new(declaration), own)
             }
-            Err(_) => Member::Other(Item::Verbatim(tokens)),
+            Err(_) => Member::Other(Box::new(Item::Verbatim(tokens))),
         },
-        item => Member::Other(item),
+        item => Member::Other(Box::new(item)),
     }
 }
 

@@ -57,6 +57,6 @@ mod tests {
         let section = section().expect("this platform knows its section");
         let records: Vec<_> = Records::new(section).collect::<Result<_, _>>().expect("well-formed");
         assert_eq!(records, [Record::Library(LIBRARY)]);
-        assert_eq!(section.as_ptr_range().contains(&ANCHOR.as_ptr()), true);
+        assert!(section.as_ptr_range().contains(&ANCHOR.as_ptr()));
     }
 }

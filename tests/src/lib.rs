@@ -155,3 +155,8 @@ pub fn package(main: &str) -> PathBuf {
     copied(&workspace.join("Cargo.lock"), &folder);
     folder
 }
+
+/// The README's code, compiled as its readers would.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -33,6 +33,7 @@ fn strange_kernels_are_all_there() {
             "legal_strange::passed_on",
             "legal_strange::raw::loop",
             "legal_strange::saxpy",
+            "legal_strange::unheard_of::kernel",
         ]
     );
 }

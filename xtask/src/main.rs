@@ -1,3 +1,35 @@
-//! Development chores.
+//! Development chores: `cargo xtask help`.
 
-fn main() {}
+mod fuzz;
+mod memory;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Chore {
+    /// Fuzz the decoder of records, seeded with those of a real program
+    Fuzz(fuzz::Options),
+    /// Run what reads and writes records under Miri, which has to be installed
+    Miri,
+    /// Run the same, and a whole program's registry, under the address sanitizer
+    Sanitize,
+}
+
+fn main() -> ExitCode {
+    let done = match Chore::parse() {
+        Chore::Fuzz(options) => fuzz::fuzz(&options),
+        Chore::Miri => memory::miri(),
+        Chore::Sanitize => memory::sanitize(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

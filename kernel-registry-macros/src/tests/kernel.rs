@@ -2,6 +2,7 @@
 ///
 /// In place.
 #[allow(dead_code)]
+#[allow(dead_code)]
 pub struct saxpy {
     #[doc(hidden)]
     __only_a_name: ::core::convert::Infallible,

@@ -1,0 +1,29 @@
+//! The decoder on any bytes: it ends, does not panic, and what it read can be written and read again.
+
+#![no_main]
+
+use kernel_registry_format::{Record, Records, encoded_len, write_kernel};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|section: &[u8]| {
+    let mut count = 0;
+    for record in Records::new(section) {
+        count += 1;
+        match record {
+            Ok(Record::Kernel(kernel)) => {
+                assert!(kernel.signature().to_string().len() <= 4 * section.len() + 2);
+                let mut bytes = vec![0; encoded_len(&kernel)];
+                write_kernel(&kernel, &mut bytes);
+                let again = Records::new(&bytes).next();
+                assert_eq!(again, Some(Ok(Record::Kernel(kernel))));
+            }
+            Ok(_) => {}
+            Err(malformed) => {
+                assert!(malformed.offset <= section.len());
+                assert!(!malformed.to_string().is_empty());
+            }
+        }
+    }
+    // Each record has a header at least, and an error ends the iteration.
+    assert!(count <= section.len() / 16 + 1);
+});

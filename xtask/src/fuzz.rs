@@ -1,0 +1,62 @@
+//! Fuzzing with libFuzzer, as cargo-fuzz does it, but without having to install that.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use kernel_registry_format::{HEADER_LEN, MAGIC, section};
+use object::{Object, ObjectSection};
+
+use crate::run::{HOST, Outcome, cargo, run, unstable_cargo, workspace};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How long to look for findings
+    #[arg(long, default_value_t = 180)]
+    seconds: u32,
+}
+
+/// Coverage that libFuzzer steers by, and the address sanitizer.
+const FLAGS: [&str; 8] = [
+    "--cfg=fuzzing",
+    "-Zsanitizer=address",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Ccodegen-units=1",
+];
+
+pub(crate) fn fuzz(options: &Options) -> Outcome {
+    let corpus = workspace().join("fuzz/corpus/records");
+    seed(&corpus)?;
+    let mut build = unstable_cargo("fuzz", &FLAGS);
+    run(build.args(["build", "--release", "--target", HOST, "--manifest-path", "fuzz/Cargo.toml"]))?;
+    let fuzzer = workspace().join("target/fuzz").join(HOST).join("release/records");
+    let artifacts = workspace().join("fuzz/artifacts/records");
+    fs::create_dir_all(&artifacts)?;
+    run(Command::new(fuzzer)
+        .arg(&corpus)
+        .arg(format!("-max_total_time={}", options.seconds))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .args(["-max_len=4096", "-print_final_stats=1"]))
+}
+
+/// Puts the section of a real program into the corpus, whole and record by record.
+fn seed(corpus: &Path) -> Outcome {
+    run(cargo().args(["build", "--quiet", "--package", "examples", "--bin", "quickstart"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), Into::into);
+    let program = fs::read(target.join("debug/quickstart"))?;
+    let file = object::File::parse(&*program)?;
+    let records = file.section_by_name(section::ELF).ok_or("the quickstart has no records")?.data()?;
+    fs::create_dir_all(corpus)?;
+    fs::write(corpus.join("section"), records)?;
+    let starts = records.windows(MAGIC.len()).enumerate().filter(|(_, window)| *window == MAGIC);
+    for (start, _) in starts {
+        let header = &records[start..start + HEADER_LEN];
+        let length = u32::from_le_bytes([header[12], header[13], header[14], header[15]]) as usize;
+        fs::write(corpus.join(format!("record-{start}")), &records[start..start + HEADER_LEN + length])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! The const encoder, the decoder and the walk over the section, under tools that see what they should not touch.
+
+use std::process::Command;
+
+use crate::run::{HOST, Outcome, run, unstable_cargo};
+
+const CRATES: [&str; 4] = ["--package", "kernel-registry-format", "--package", "kernel-registry"];
+
+pub(crate) fn miri() -> Outcome {
+    let installed = Command::new("cargo").args(["+nightly", "miri", "--version"]).output();
+    if !installed.is_ok_and(|output| output.status.success()) {
+        return Err("Miri is not installed: `rustup +nightly component add miri rust-src` brings it".into());
+    }
+    run(Command::new("cargo").args(["+nightly", "miri", "test"]).args(CRATES).args(["--lib", "--tests"]))
+}
+
+pub(crate) fn sanitize() -> Outcome {
+    let test = |args: &[&str]| {
+        let mut cargo = unstable_cargo("sanitize", &["-Zsanitizer=address"]);
+        run(cargo.args(["test", "--target", HOST]).args(args))
+    };
+    test(&[&CRATES[..], &["--lib", "--tests"]].concat())?;
+    test(&["--package", "tests", "--test", "legal"])
+}

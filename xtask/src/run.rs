@@ -1,0 +1,38 @@
+//! Running other programs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// The folder of the workspace.
+pub(crate) fn workspace() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_owned()
+}
+
+/// Runs a command in the workspace; it has to succeed.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    command.current_dir(workspace());
+    let status = command.status().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}").into()) }
+}
+
+/// The cargo that runs this.
+pub(crate) fn cargo() -> Command {
+    Command::new(env!("CARGO"))
+}
+
+/// Cargo with the compiler's unstable flags. `RUSTC_BOOTSTRAP` lets a stable compiler take them: what is
+/// built so is run here and goes nowhere.
+pub(crate) fn unstable_cargo(target_dir: &str, rustflags: &[&str]) -> Command {
+    let mut command = cargo();
+    command
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_TARGET_DIR", workspace().join("target").join(target_dir))
+        .env("CARGO_ENCODED_RUSTFLAGS", rustflags.join("\u{1f}"));
+    command
+}
+
+/// The triple of this machine. Named to cargo, it keeps flags away from procedural macros and build scripts.
+pub(crate) const HOST: &str = "x86_64-unknown-linux-gnu";
