@@ -43,5 +43,5 @@ mod write;
 pub use kernel::{Image, Kernel, Library, Signature};
 pub use layout::{HEADER_LEN, MAGIC, VERSION};
 pub use param::{Direction, Param, Params, ParamsIter, Pass};
-pub use read::{Malformed, Problem, Record, Records};
+pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
 pub use write::{encode_kernel, encode_library, encoded_len, encoded_library_len, write_kernel};

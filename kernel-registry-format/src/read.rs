@@ -26,10 +26,7 @@ pub enum Record<'a> {
 /// Zeros between records are padding and skipped. The first record that makes no sense ends the
 /// iteration with an error, because nothing behind it can be trusted.
 #[derive(Clone, Debug)]
-pub struct Records<'a> {
-    section: &'a [u8],
-    at: usize,
-}
+pub struct Records<'a>(Frames<'a>);
 
 /// A section that does not consist of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +62,67 @@ pub enum Problem {
 impl<'a> Records<'a> {
     /// Reads a section's bytes.
     pub const fn new(section: &'a [u8]) -> Self {
-        Records { section, at: 0 }
+        Records(Frames::new(section))
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let frame = match self.0.next()? {
+            Ok(frame) => frame,
+            Err(malformed) => return Some(Err(malformed)),
+        };
+        let record = frame.decode().map_err(|problem| {
+            self.0.stop();
+            Malformed { offset: frame.offset, problem }
+        });
+        Some(record)
+    }
+}
+
+/// Splits a section into frames, without looking into them.
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    section: &'a [u8],
+    at: usize,
+}
+
+/// A record that has not been decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    offset: usize,
+    version: u16,
+    kind: u16,
+    payload: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Whether it holds a kernel that this version can read.
+    pub const fn is_kernel(&self) -> bool {
+        self.version <= VERSION && self.kind == kind::KERNEL
     }
 
-    fn read(&mut self) -> Result<Option<Record<'a>>, Problem> {
+    fn decode(&self) -> Result<Record<'a>, Problem> {
+        match (self.version, self.kind) {
+            (0..=VERSION, kind::KERNEL) => kernel(self.payload).map(Record::Kernel),
+            (0..=VERSION, kind::LIBRARY) => library(self.payload).map(Record::Library),
+            (version, _) => Ok(Record::Newer { version }),
+        }
+    }
+}
+
+impl<'a> Frames<'a> {
+    /// Reads a section's bytes.
+    pub const fn new(section: &'a [u8]) -> Self {
+        Frames { section, at: 0 }
+    }
+
+    fn read(&mut self) -> Result<Option<Frame<'a>>, Problem> {
         let rest = self.section.get(self.at..).unwrap_or_default();
         let Some(padding) = rest.iter().position(|&byte| byte != 0) else {
-            self.at = self.section.len();
+            self.stop();
             return Ok(None);
         };
         self.at += padding;
@@ -83,29 +134,32 @@ impl<'a> Records<'a> {
         }
         let (header, rest) = rest.split_first_chunk::<HEADER_LEN>().ok_or(Problem::Truncated)?;
         let [.., v0, v1, k0, k1, l0, l1, l2, l3] = *header;
-        let version = u16::from_le_bytes([v0, v1]);
-        let kind = u16::from_le_bytes([k0, k1]);
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        let payload = rest.get(..length).ok_or(Problem::Truncated)?;
-        let record = match (version, kind) {
-            (0..=VERSION, kind::KERNEL) => Record::Kernel(kernel(payload)?),
-            (0..=VERSION, kind::LIBRARY) => Record::Library(library(payload)?),
-            _ => Record::Newer { version },
+        let frame = Frame {
+            offset: self.at,
+            version: u16::from_le_bytes([v0, v1]),
+            kind: u16::from_le_bytes([k0, k1]),
+            payload: rest.get(..length).ok_or(Problem::Truncated)?,
         };
         self.at += HEADER_LEN + length;
-        Ok(Some(record))
+        Ok(Some(frame))
+    }
+
+    /// Ends the iteration.
+    fn stop(&mut self) {
+        self.at = self.section.len();
     }
 }
 
-impl<'a> Iterator for Records<'a> {
-    type Item = Result<Record<'a>, Malformed>;
+impl<'a> Iterator for Frames<'a> {
+    type Item = Result<Frame<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.read() {
-            Ok(record) => record.map(Ok),
+            Ok(frame) => frame.map(Ok),
             Err(problem) => {
                 let malformed = Malformed { offset: self.at, problem };
-                self.at = self.section.len();
+                self.stop();
                 Some(Err(malformed))
             }
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::OnceLock;
 
-use kernel_registry_format::{Kernel, Record, Records};
+use kernel_registry_format::{Frames, Record, Records};
 
 use crate::__private::Registration;
 use crate::{Error, KernelInfo, Place, records};
@@ -109,19 +109,19 @@ fn compare(section: &'static [u8], kernels: &[&'static KernelInfo]) -> Result<()
     let ours = kernels.iter().filter(|kernel| bounds.contains(&kernel.record().as_ptr()));
     let registrations = ours.clone().count();
 
-    let mut recorded: Vec<Kernel<'static>> = Vec::with_capacity(registrations);
-    for record in Records::new(section) {
-        if let Record::Kernel(kernel) = record.map_err(Error::SectionDamaged)? {
-            recorded.push(kernel);
-        }
+    let mut records = 0;
+    for frame in Frames::new(section) {
+        records += usize::from(frame.map_err(Error::SectionDamaged)?.is_kernel());
     }
-    let records = recorded.len();
 
     if records > registrations {
         let identity = |place: Place| (place.path, place.version, place.file, place.line);
         let known: HashSet<_> = ours.map(|kernel| identity(kernel.location())).collect();
-        let missing =
-            recorded.iter().map(Place::of).filter(|place| !known.contains(&identity(*place))).collect();
+        let recorded = Records::new(section).filter_map(|record| match record {
+            Ok(Record::Kernel(kernel)) => Some(Place::of(&kernel)),
+            _ => None,
+        });
+        let missing = recorded.filter(|place| !known.contains(&identity(*place))).collect();
         return Err(Error::RegistrationsLost { records, registrations, missing });
     }
     if records < registrations {
