@@ -26,6 +26,9 @@ pub const HEADER_LEN: usize = 16;
 /// A field is a tag of one byte and a length of four, then its bytes.
 pub(crate) const FIELD_HEADER_LEN: usize = 5;
 
+/// A number that is not there.
+pub(crate) const NONE: u32 = u32::MAX;
+
 pub(crate) mod kind {
     pub(crate) const LIBRARY: u16 = 0;
     pub(crate) const KERNEL: u16 = 1;
@@ -44,10 +47,12 @@ pub(crate) mod kernel {
     /// Occurs once for each parameter, in order; its bytes are fields again.
     pub(crate) const PARAM: u8 = 8;
     pub(crate) const MIN_ARCH: u8 = 9;
-    pub(crate) const BLOCK: u8 = 10;
-    pub(crate) const SHARED: u8 = 11;
-    pub(crate) const IMAGE_FILE: u8 = 12;
-    pub(crate) const IMAGE_LEN: u8 = 13;
+    pub(crate) const IMAGE_FILE: u8 = 10;
+    pub(crate) const IMAGE_LEN: u8 = 11;
+    /// The three axes of the block and the dynamic shared memory, each `NONE` if it is not fixed.
+    pub(crate) const LAUNCH: u8 = 12;
+    /// For each parameter size and alignment of its value or element.
+    pub(crate) const LAYOUTS: u8 = 13;
 }
 
 /// Fields of a parameter.
@@ -55,8 +60,6 @@ pub(crate) mod param {
     pub(crate) const NAME: u8 = 1;
     pub(crate) const TYPE: u8 = 2;
     pub(crate) const PASS: u8 = 3;
-    /// Size, alignment, and those of the element.
-    pub(crate) const LAYOUT: u8 = 4;
 }
 
 /// Fields of a library.

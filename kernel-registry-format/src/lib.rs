@@ -1,7 +1,7 @@
 //! The record that each kernel leaves in the binary.
 //!
-//! `#[gpu_kernel]` describes a kernel as a [`Kernel`], encodes it at compile time with
-//! [`encode_kernel`], and places the bytes in a link section of their own ([`section`]).
+//! `#[gpu_kernel]` describes a kernel as a [`Kernel`], encodes it partly itself ([`fixed_fields`]) and partly at
+//! compile time ([`encode`]), and places the bytes in a link section of their own ([`section`]).
 //! [`Records`] reads such a section back, from a file on disk or from the running program.
 //! Writer and reader share one model, so they cannot drift apart.
 //!
@@ -10,7 +10,7 @@
 //! order and pad between them with zeros.
 //!
 //! ```
-//! use kernel_registry_format::{Kernel, Param, Params, Record, Records, encode_kernel, encoded_len};
+//! use kernel_registry_format::{Kernel, Param, Params, Record, Records, write_kernel};
 //!
 //! const KERNEL: Kernel<'static> = Kernel {
 //!     path: "demo::saxpy",
@@ -23,9 +23,10 @@
 //!     params: Params::new(&[Param::value::<u32>("n", "u32"), Param::slice::<f32>("x", "&[f32]")]),
 //!     ..Kernel::EMPTY
 //! };
-//! static RECORD: [u8; encoded_len(&KERNEL)] = encode_kernel(&KERNEL);
+//! let mut section = Vec::new();
+//! write_kernel(&KERNEL, &mut section);
 //!
-//! let Some(Ok(Record::Kernel(read))) = Records::new(&RECORD).next() else { panic!() };
+//! let Some(Ok(Record::Kernel(read))) = Records::new(&section).next() else { panic!() };
 //! assert_eq!(read, KERNEL);
 //! assert_eq!(read.signature().to_string(), "saxpy(n: u32, x: &[f32])");
 //! ```
@@ -44,4 +45,4 @@ pub use kernel::{Image, Kernel, Library, Signature};
 pub use layout::{HEADER_LEN, MAGIC, VERSION};
 pub use param::{Direction, Param, Params, ParamsIter, Pass};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
-pub use write::{encode_kernel, encode_library, encoded_len, encoded_library_len, write_kernel};
+pub use write::{Encoded, encode, encode_library, encoded_library_len, fixed_fields, write_kernel};

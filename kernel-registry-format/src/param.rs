@@ -51,42 +51,20 @@ pub enum Direction {
 const ADDRESS: u32 = 8;
 
 impl<'a> Param<'a> {
-    /// A parameter passed by value.
-    pub const fn value<T>(name: &'a str, ty: &'a str) -> Self {
-        let (size, align) = (size_of::<T>() as u32, align_of::<T>() as u32);
-        Param { name, ty, pass: Pass::Value, size, align, element_size: size, element_align: align }
+    /// A parameter with the size and alignment of its value, or of what it points to.
+    pub const fn new(name: &'a str, ty: &'a str, pass: Pass, element_size: u32, element_align: u32) -> Self {
+        let (size, align) = match pass {
+            Pass::Value => (element_size, element_align),
+            _ => (ADDRESS, ADDRESS),
+        };
+        Param { name, ty, pass, size, align, element_size, element_align }
     }
 
-    /// A parameter declared as `&[T]`.
-    pub const fn slice<T>(name: &'a str, ty: &'a str) -> Self {
-        Self::address::<T>(name, ty, Pass::Slice)
-    }
-
-    /// A parameter declared as `&mut [T]`.
-    pub const fn slice_mut<T>(name: &'a str, ty: &'a str) -> Self {
-        Self::address::<T>(name, ty, Pass::SliceMut)
-    }
-
-    /// A parameter declared as `*const T`.
-    pub const fn pointer<T>(name: &'a str, ty: &'a str) -> Self {
-        Self::address::<T>(name, ty, Pass::Pointer)
-    }
-
-    /// A parameter declared as `*mut T`.
-    pub const fn pointer_mut<T>(name: &'a str, ty: &'a str) -> Self {
-        Self::address::<T>(name, ty, Pass::PointerMut)
-    }
-
-    const fn address<T>(name: &'a str, ty: &'a str, pass: Pass) -> Self {
-        Param {
-            name,
-            ty,
-            pass,
-            size: ADDRESS,
-            align: ADDRESS,
-            element_size: size_of::<T>() as u32,
-            element_align: align_of::<T>() as u32,
-        }
+    /// The same parameter, with the layout that a record has of it.
+    fn with_layout(self, layout: [u8; 8]) -> Self {
+        let [s0, s1, s2, s3, a0, a1, a2, a3] = layout;
+        let size = u32::from_le_bytes([s0, s1, s2, s3]);
+        Param::new(self.name, self.ty, self.pass, size, u32::from_le_bytes([a0, a1, a2, a3]))
     }
 
     /// Whether the kernel may change what the parameter refers to.
@@ -139,8 +117,8 @@ pub struct Params<'a>(pub(crate) Repr<'a>);
 pub(crate) enum Repr<'a> {
     /// From a declaration.
     Declared(&'a [Param<'a>]),
-    /// The fields of a kernel's record, already checked by the decoder.
-    Recorded(&'a [u8]),
+    /// The fields of a kernel's record and the layouts in them, already checked by the decoder.
+    Recorded { fields: &'a [u8], layouts: &'a [[u8; 8]] },
 }
 
 impl<'a> Params<'a> {
@@ -202,7 +180,11 @@ impl<'a> Iterator for ParamsIter<'a> {
                 *params = rest;
                 Some(*first)
             }
-            Repr::Recorded(fields) => read::next_param(fields),
+            Repr::Recorded { fields, layouts } => {
+                let (layout, rest) = layouts.split_first()?;
+                *layouts = rest;
+                read::next_param(fields).map(|declared| declared.with_layout(*layout))
+            }
         }
     }
 }

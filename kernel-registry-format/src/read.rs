@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, VERSION, kind};
+use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NONE, VERSION, kind};
 use crate::param::Repr;
 use crate::{Image, Kernel, Library, Param, Params, Pass};
 
@@ -175,8 +175,9 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
     let mut position = None;
     let mut summary = None;
     let mut min_arch = None;
-    let mut block = None;
-    let mut shared = None;
+    let mut params = 0;
+    let mut launch = None;
+    let mut layouts = None;
     let mut image_file = None;
     let mut image_len = None;
     for field in Fields(payload) {
@@ -189,10 +190,16 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
             layout::kernel::FILE => once(&mut file, text(bytes)?)?,
             layout::kernel::POSITION => once(&mut position, numbers::<2>(bytes)?)?,
             layout::kernel::SUMMARY => once(&mut summary, text(bytes)?)?,
-            layout::kernel::PARAM => drop(param(bytes)?),
+            layout::kernel::PARAM => {
+                param(bytes)?;
+                params += 1;
+            }
             layout::kernel::MIN_ARCH => once(&mut min_arch, numbers::<1>(bytes)?[0])?,
-            layout::kernel::BLOCK => once(&mut block, numbers::<3>(bytes)?)?,
-            layout::kernel::SHARED => once(&mut shared, numbers::<1>(bytes)?[0])?,
+            layout::kernel::LAUNCH => once(&mut launch, numbers::<4>(bytes)?)?,
+            layout::kernel::LAYOUTS => {
+                let (sizes, []) = bytes.as_chunks::<8>() else { return Err(Problem::FieldSize) };
+                once(&mut layouts, sizes)?;
+            }
             layout::kernel::IMAGE_FILE => once(&mut image_file, text(bytes)?)?,
             layout::kernel::IMAGE_LEN => {
                 let bytes = bytes.try_into().map_err(|_| Problem::FieldSize)?;
@@ -202,6 +209,12 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
         }
     }
     let [line, column] = position.ok_or(Problem::FieldMissing)?;
+    let layouts = layouts.ok_or(Problem::FieldMissing)?;
+    if layouts.len() != params {
+        return Err(Problem::FieldSize);
+    }
+    let given = |number: u32| (number != NONE).then_some(number);
+    let [x, y, z, shared] = launch.ok_or(Problem::FieldMissing)?;
     let image = match (image_file, image_len) {
         (Some(file), Some(len)) => Some(Image { file, len }),
         (None, None) => None,
@@ -216,19 +229,19 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
         line,
         column,
         summary: summary.unwrap_or(""),
-        params: Params(Repr::Recorded(payload)),
+        params: Params(Repr::Recorded { fields: payload, layouts }),
         min_arch,
-        block,
-        shared,
+        block: given(x).map(|x| [x, y, z]),
+        shared: given(shared),
         image,
     })
 }
 
+/// A parameter as it was declared. Its layout is with those of the others.
 fn param(payload: &[u8]) -> Result<Param<'_>, Problem> {
     let mut name = None;
     let mut ty = None;
     let mut pass = None;
-    let mut layout = None;
     for field in Fields(payload) {
         let (tag, bytes) = field?;
         match tag {
@@ -238,20 +251,11 @@ fn param(payload: &[u8]) -> Result<Param<'_>, Problem> {
                 let &[code] = bytes else { return Err(Problem::FieldSize) };
                 once(&mut pass, Pass::from_code(code).ok_or(Problem::Pass)?)?;
             }
-            layout::param::LAYOUT => once(&mut layout, numbers::<4>(bytes)?)?,
             _ => {}
         }
     }
-    let [size, align, element_size, element_align] = layout.ok_or(Problem::FieldMissing)?;
-    Ok(Param {
-        name: name.ok_or(Problem::FieldMissing)?,
-        ty: ty.ok_or(Problem::FieldMissing)?,
-        pass: pass.ok_or(Problem::FieldMissing)?,
-        size,
-        align,
-        element_size,
-        element_align,
-    })
+    let (Some(name), Some(ty), Some(pass)) = (name, ty, pass) else { return Err(Problem::FieldMissing) };
+    Ok(Param::new(name, ty, pass, 0, 0))
 }
 
 /// The next parameter among the fields of a kernel that has been checked, with the rest in `fields`.

@@ -1,162 +1,186 @@
-//! The encoder. It runs at compile time, once to find the length and once to fill the array.
+//! The encoder, in two halves.
+//!
+//! What a declaration says is known to the macro, which writes it at its leisure: [`fixed_fields`]. What only the compiler
+//! knows, the module's path and the sizes of types, is added at compile time, in the compiler's interpreter:
+//! [`encode`]. To that a call is as much work as copying twenty bytes in a loop, and moving an array is
+//! a single step; so the record is a struct of arrays, and no byte of it is copied by itself.
 
-use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, VERSION, kind};
-use crate::param::Repr;
+use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NONE, VERSION, kind};
 use crate::{Kernel, Library, Param};
 
-/// The length of a kernel's record.
-pub const fn encoded_len(kernel: &Kernel<'_>) -> usize {
-    let mut writer = Writer { bytes: &mut [], at: 0 };
-    writer.kernel(kernel);
-    writer.at
+/// Writes the fields that a declaration decides by itself: all but path, launch and layouts.
+pub fn fixed_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
+    text(layout::kernel::SYMBOL, kernel.symbol, out);
+    text(layout::kernel::PACKAGE, kernel.package, out);
+    text(layout::kernel::VERSION, kernel.version, out);
+    text(layout::kernel::FILE, kernel.file, out);
+    numbers(layout::kernel::POSITION, &[kernel.line, kernel.column], out);
+    if !kernel.summary.is_empty() {
+        text(layout::kernel::SUMMARY, kernel.summary, out);
+    }
+    for Param { name, ty, pass, .. } in kernel.params {
+        let length = 3 * FIELD_HEADER_LEN + name.len() + ty.len() + 1;
+        out.extend(field_header(layout::kernel::PARAM, length));
+        text(layout::param::NAME, name, out);
+        text(layout::param::TYPE, ty, out);
+        bytes(layout::param::PASS, &[pass.code()], out);
+    }
+    if let Some(arch) = kernel.min_arch {
+        numbers(layout::kernel::MIN_ARCH, &[arch], out);
+    }
+    if let Some(image) = kernel.image {
+        text(layout::kernel::IMAGE_FILE, image.file, out);
+        bytes(layout::kernel::IMAGE_LEN, &image.len.to_le_bytes(), out);
+    }
 }
 
-/// A kernel's record. `N` must be [`encoded_len`].
-pub const fn encode_kernel<const N: usize>(kernel: &Kernel<'_>) -> [u8; N] {
-    let mut bytes = [0; N];
-    write_kernel(kernel, &mut bytes);
-    bytes
+/// The record of a kernel, as it lies in its section: arrays of bytes, one after the other, with
+/// alignment 1 and therefore without padding.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Encoded<const FIXED: usize, const PATH: usize, const PARAMS: usize> {
+    header: [u8; HEADER_LEN],
+    fixed: [u8; FIXED],
+    path_header: [u8; FIELD_HEADER_LEN],
+    path: [u8; PATH],
+    launch_header: [u8; FIELD_HEADER_LEN],
+    launch: [[u8; 4]; 4],
+    layouts_header: [u8; FIELD_HEADER_LEN],
+    layouts: [[[u8; 4]; 2]; PARAMS],
 }
 
-/// Writes a kernel's record into `bytes`, which must be [`encoded_len`] long.
-pub const fn write_kernel(kernel: &Kernel<'_>, bytes: &mut [u8]) {
-    let length = bytes.len();
-    let mut writer = Writer { bytes, at: 0 };
-    writer.kernel(kernel);
-    assert!(writer.at == length, "the record needs exactly `encoded_len` bytes");
+impl<const FIXED: usize, const PATH: usize, const PARAMS: usize> Encoded<FIXED, PATH, PARAMS> {
+    /// The record byte by byte, as it lies in memory.
+    pub fn bytes(&self) -> impl Iterator<Item = u8> {
+        let (launch, layouts) = (self.launch.as_flattened(), self.layouts.as_flattened().as_flattened());
+        let parts: [&[u8]; 8] = [
+            &self.header,
+            &self.fixed,
+            &self.path_header,
+            &self.path,
+            &self.launch_header,
+            launch,
+            &self.layouts_header,
+            layouts,
+        ];
+        parts.into_iter().flatten().copied()
+    }
+}
+
+/// A record from its fixed fields, the path of the kernel, the block and dynamic shared memory that the
+/// declaration fixes, and for each parameter size and alignment of its value or element.
+pub const fn encode<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
+    fixed: &[u8; FIXED],
+    path: &str,
+    block: Option<[u32; 3]>,
+    shared: Option<u32>,
+    layouts: [[u32; 2]; PARAMS],
+) -> Encoded<FIXED, PATH, PARAMS> {
+    let Some(path) = path.as_bytes().first_chunk() else { panic!("`PATH` is the length of the path") };
+    let [x, y, z] = match block {
+        Some(block) => block,
+        None => [NONE; 3],
+    };
+    let shared = match shared {
+        Some(shared) => shared,
+        None => NONE,
+    };
+    let mut layout_bytes = [[[0; 4]; 2]; PARAMS];
+    let mut index = 0;
+    while index < PARAMS {
+        let [size, align] = layouts[index];
+        layout_bytes[index] = [size.to_le_bytes(), align.to_le_bytes()];
+        index += 1;
+    }
+    let payload = size_of::<Encoded<FIXED, PATH, PARAMS>>() - HEADER_LEN;
+    Encoded {
+        header: header(kind::KERNEL, payload),
+        fixed: *fixed,
+        path_header: field_header(layout::kernel::PATH, PATH),
+        path: *path,
+        launch_header: field_header(layout::kernel::LAUNCH, 16),
+        launch: [x.to_le_bytes(), y.to_le_bytes(), z.to_le_bytes(), shared.to_le_bytes()],
+        layouts_header: field_header(layout::kernel::LAYOUTS, 8 * PARAMS),
+        layouts: layout_bytes,
+    }
+}
+
+/// Writes the whole record of a kernel of which everything is known.
+pub fn write_kernel(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
+    struct Count(usize);
+    impl Extend<u8> for Count {
+        fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
+            self.0 += bytes.into_iter().count();
+        }
+    }
+    let mut payload = Count(0);
+    kernel_fields(kernel, &mut payload);
+    out.extend(header(kind::KERNEL, payload.0));
+    kernel_fields(kernel, out);
+}
+
+fn kernel_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
+    fixed_fields(kernel, out);
+    text(layout::kernel::PATH, kernel.path, out);
+    let [x, y, z] = kernel.block.unwrap_or([NONE; 3]);
+    numbers(layout::kernel::LAUNCH, &[x, y, z, kernel.shared.unwrap_or(NONE)], out);
+    out.extend(field_header(layout::kernel::LAYOUTS, 8 * kernel.params.len()));
+    for param in kernel.params {
+        out.extend(param.element_size.to_le_bytes());
+        out.extend(param.element_align.to_le_bytes());
+    }
 }
 
 /// The length of a library's record.
 pub const fn encoded_library_len(library: &Library<'_>) -> usize {
-    let mut writer = Writer { bytes: &mut [], at: 0 };
-    writer.library(library);
-    writer.at
+    HEADER_LEN + 2 * FIELD_HEADER_LEN + library.version.len() + library.compiler.len()
 }
 
 /// A library's record. `N` must be [`encoded_library_len`].
 pub const fn encode_library<const N: usize>(library: &Library<'_>) -> [u8; N] {
-    let mut bytes = [0; N];
-    let mut writer = Writer { bytes: &mut bytes, at: 0 };
-    writer.library(library);
-    assert!(writer.at == N, "the record needs exactly `encoded_library_len` bytes");
-    bytes
+    let mut record = [0; N];
+    let mut at = put(&mut record, 0, &header(kind::LIBRARY, N - HEADER_LEN));
+    at = put(&mut record, at, &field_header(layout::library::VERSION, library.version.len()));
+    at = put(&mut record, at, library.version.as_bytes());
+    at = put(&mut record, at, &field_header(layout::library::COMPILER, library.compiler.len()));
+    at = put(&mut record, at, library.compiler.as_bytes());
+    assert!(at == N, "a record takes exactly `encoded_library_len` bytes");
+    record
 }
 
-/// Writes fields one after the other. Without room it only counts, so that length and content
-/// come from the same code.
-struct Writer<'b> {
-    bytes: &'b mut [u8],
-    at: usize,
+const fn header(kind: u16, payload: usize) -> [u8; HEADER_LEN] {
+    let [m0, m1, m2, m3, m4, m5, m6, m7] = MAGIC;
+    let [v0, v1] = VERSION.to_le_bytes();
+    let [k0, k1] = kind.to_le_bytes();
+    let [l0, l1, l2, l3] = (payload as u32).to_le_bytes();
+    [m0, m1, m2, m3, m4, m5, m6, m7, v0, v1, k0, k1, l0, l1, l2, l3]
 }
 
-impl Writer<'_> {
-    const fn kernel(&mut self, kernel: &Kernel<'_>) {
-        self.header(kind::KERNEL);
-        self.text(layout::kernel::PATH, kernel.path);
-        self.text(layout::kernel::SYMBOL, kernel.symbol);
-        self.text(layout::kernel::PACKAGE, kernel.package);
-        self.text(layout::kernel::VERSION, kernel.version);
-        self.text(layout::kernel::FILE, kernel.file);
-        self.numbers(layout::kernel::POSITION, &[kernel.line, kernel.column]);
-        if !kernel.summary.is_empty() {
-            self.text(layout::kernel::SUMMARY, kernel.summary);
-        }
-        match kernel.params.0 {
-            Repr::Declared(params) => {
-                let mut index = 0;
-                while index < params.len() {
-                    self.param(&params[index]);
-                    index += 1;
-                }
-            }
-            Repr::Recorded(mut fields) => {
-                while let Some((header, rest)) = fields.split_first_chunk::<FIELD_HEADER_LEN>() {
-                    let [tag, length @ ..] = *header;
-                    let (bytes, rest) = rest.split_at(u32::from_le_bytes(length) as usize);
-                    if tag == layout::kernel::PARAM {
-                        self.field(tag, bytes);
-                    }
-                    fields = rest;
-                }
-            }
-        }
-        if let Some(arch) = kernel.min_arch {
-            self.numbers(layout::kernel::MIN_ARCH, &[arch]);
-        }
-        if let Some(block) = &kernel.block {
-            self.numbers(layout::kernel::BLOCK, block);
-        }
-        if let Some(shared) = kernel.shared {
-            self.numbers(layout::kernel::SHARED, &[shared]);
-        }
-        if let Some(image) = &kernel.image {
-            self.text(layout::kernel::IMAGE_FILE, image.file);
-            self.field(layout::kernel::IMAGE_LEN, &image.len.to_le_bytes());
-        }
-        self.patch_length(HEADER_LEN - 4, HEADER_LEN);
-    }
+const fn field_header(tag: u8, length: usize) -> [u8; FIELD_HEADER_LEN] {
+    let [l0, l1, l2, l3] = (length as u32).to_le_bytes();
+    [tag, l0, l1, l2, l3]
+}
 
-    const fn param(&mut self, param: &Param<'_>) {
-        self.put(&[layout::kernel::PARAM]);
-        let length = self.at;
-        self.put(&[0; 4]);
-        self.text(layout::param::NAME, param.name);
-        self.text(layout::param::TYPE, param.ty);
-        self.field(layout::param::PASS, &[param.pass.code()]);
-        let layout = [param.size, param.align, param.element_size, param.element_align];
-        self.numbers(layout::param::LAYOUT, &layout);
-        self.patch_length(length, length + 4);
-    }
+fn text(tag: u8, text: &str, out: &mut impl Extend<u8>) {
+    bytes(tag, text.as_bytes(), out);
+}
 
-    const fn library(&mut self, library: &Library<'_>) {
-        self.header(kind::LIBRARY);
-        self.text(layout::library::VERSION, library.version);
-        self.text(layout::library::COMPILER, library.compiler);
-        self.patch_length(HEADER_LEN - 4, HEADER_LEN);
-    }
+fn numbers(tag: u8, numbers: &[u32], out: &mut impl Extend<u8>) {
+    out.extend(field_header(tag, 4 * numbers.len()));
+    out.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+}
 
-    /// The header, its length yet to be patched.
-    const fn header(&mut self, kind: u16) {
-        self.put(&MAGIC);
-        self.put(&VERSION.to_le_bytes());
-        self.put(&kind.to_le_bytes());
-        self.put(&[0; 4]);
-    }
+fn bytes(tag: u8, bytes: &[u8], out: &mut impl Extend<u8>) {
+    out.extend(field_header(tag, bytes.len()));
+    out.extend(bytes.iter().copied());
+}
 
-    const fn text(&mut self, tag: u8, text: &str) {
-        self.field(tag, text.as_bytes());
+/// Copies bytes to a place and says where they end.
+const fn put(to: &mut [u8], at: usize, bytes: &[u8]) -> usize {
+    let mut index = 0;
+    while index < bytes.len() {
+        to[at + index] = bytes[index];
+        index += 1;
     }
-
-    const fn numbers(&mut self, tag: u8, numbers: &[u32]) {
-        self.put(&[tag]);
-        self.put(&(4 * numbers.len() as u32).to_le_bytes());
-        let mut index = 0;
-        while index < numbers.len() {
-            self.put(&numbers[index].to_le_bytes());
-            index += 1;
-        }
-    }
-
-    const fn field(&mut self, tag: u8, bytes: &[u8]) {
-        self.put(&[tag]);
-        self.put(&(bytes.len() as u32).to_le_bytes());
-        self.put(bytes);
-    }
-
-    /// Writes at `at`, now that it is known, the length of everything from `start` on.
-    const fn patch_length(&mut self, at: usize, start: usize) {
-        if !self.bytes.is_empty() {
-            let length = ((self.at - start) as u32).to_le_bytes();
-            self.bytes.split_at_mut(at).1.split_at_mut(4).0.copy_from_slice(&length);
-        }
-    }
-
-    const fn put(&mut self, bytes: &[u8]) {
-        if !self.bytes.is_empty() {
-            // `split_at_mut` and `copy_from_slice` are single steps for the compile-time
-            // interpreter; a loop over bytes would be most of the cost of a kernel.
-            self.bytes.split_at_mut(self.at).1.split_at_mut(bytes.len()).0.copy_from_slice(bytes);
-        }
-        self.at += bytes.len();
-    }
+    at + index
 }

@@ -1,13 +1,14 @@
 //! From the model to code: the type, what is known of the kernel, its record and its registration.
 
-use kernel_registry_format::section;
-use proc_macro2::{Ident, TokenStream};
+use kernel_registry_format as format;
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::Visibility;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
+use syn::{Expr, Path, Visibility};
 
 use crate::check::{Broken, Checked};
-use crate::model::{Image, Kernel, Param, Pass};
+use crate::model::{Kernel, Param, Pass};
 
 impl Checked {
     pub(crate) fn expand(&self) -> TokenStream {
@@ -18,51 +19,32 @@ impl Checked {
     }
 }
 
-/// Everything but the type is inside of an unnamed constant, where no name can clash with the user's.
+/// The type, and a call of the library's `__register!`, which does the rest inside of an unnamed constant.
+///
+/// The fewer tokens are written here, the faster are the builds of those who have many kernels.
 fn expand_kernel(kernel: &Kernel) -> TokenStream {
     let Kernel { krate, ident, vis, attrs, cfgs, .. } = kernel;
-    let private = quote!(#krate::__private);
-    let description = description(kernel);
-    let signature = signature(kernel);
-    let about = format!("Kernel `{signature}`, entry `{}` of `{}`.", kernel.symbol, kernel.image.file);
-    let link_section = link_section();
-    let path = &kernel.image.path;
-
     let name = name(vis, ident);
+    let path = format!("::{}", ident.unraw());
+    let fixed = fixed_fields(kernel);
+    let (fixed, fixed_len) = (Literal::byte_string(&fixed), Literal::usize_unsuffixed(fixed.len()));
+    let params = kernel.params.iter().map(layout);
+    let param_count = Literal::usize_unsuffixed(kernel.params.len());
+    let block = kernel.block.as_ref().map(|axes| block(axes, krate));
+    let shared = &kernel.shared;
+    let image = &kernel.image.path;
+    let about =
+        format!("Kernel `{}`, entry `{}` of `{}`.", signature(kernel), kernel.symbol, kernel.image.file);
 
     quote! {
         #(#attrs)*
         #name
 
         #(#cfgs)*
-        #[allow(deprecated)]
-        const _: () = {
-            #[allow(unused_imports)]
-            use #private::block as __block;
-
-            enum __Image {}
-
-            impl #private::ImageSource for __Image {
-                const BYTES: &'static [::core::primitive::u8] = ::core::include_bytes!(#path);
-            }
-
-            const __KERNEL: #private::Kernel<'static> = #description;
-
-            #[used]
-            #link_section
-            static __RECORD: [::core::primitive::u8; #private::encoded_len(&__KERNEL)] =
-                #private::encode_kernel(&__KERNEL);
-
-            static __INFO: #private::KernelInfo = #private::info::<__Image>(__KERNEL, &__RECORD);
-
-            #private::inventory::submit! { #private::Registration(&__INFO) }
-
-            #[doc = #about]
-            impl #ident {
-                /// What is known of this kernel without loading it.
-                pub const INFO: &'static #private::KernelInfo = &__INFO;
-            }
-        };
+        #krate::__register! {
+            #ident path: #path fixed: #fixed #fixed_len params: [#(#params,)*] #param_count
+            block: (#block) shared: (#shared) image: #image about: #about
+        }
     }
 }
 
@@ -78,7 +60,7 @@ fn expand_broken(broken: &Broken) -> TokenStream {
         #(#cfgs)*
         #[allow(missing_docs)]
         impl #ident {
-            pub const INFO: &'static #krate::__private::KernelInfo = ::core::panic!("this kernel has errors");
+            pub const INFO: &'static #krate::KernelInfo = ::core::panic!("this kernel has errors");
         }
     }
 }
@@ -96,60 +78,55 @@ fn name(vis: &Visibility, ident: &Ident) -> TokenStream {
     }
 }
 
-/// The kernel as a `kernel_registry_format::Kernel`.
-fn description(kernel: &Kernel) -> TokenStream {
-    let private = &kernel.krate;
-    let private = quote!(#private::__private);
-    let Kernel { symbol, package, version, summary, .. } = kernel;
-    let path = format!("::{}", syn::ext::IdentExt::unraw(&kernel.ident));
-    let (file, line, column) = (&kernel.position.file, kernel.position.line, kernel.position.column);
-    let params = kernel.params.iter().map(|param| description_of_param(param, &private));
-    let min_arch = option(kernel.min_arch.as_ref());
-    let block = option(kernel.block.as_ref().map(|axes| {
-        let [x, y, z] = axes;
-        // All of it with the span of what was written, so that an error in it is shown there.
-        quote_spanned!(x.span()=> __block([#x, #y, #z]))
-    }));
-    let shared = option(kernel.shared.as_ref());
-    let Image { file: image, len, .. } = &kernel.image;
-    quote! {
-        #private::Kernel {
-            path: ::core::concat!(::core::module_path!(), #path),
-            symbol: #symbol,
-            package: #package,
-            version: #version,
-            file: #file,
-            line: #line,
-            column: #column,
-            summary: #summary,
-            params: #private::Params::new(&[#(#params),*]),
-            min_arch: #min_arch,
-            block: #block,
-            shared: #shared,
-            image: ::core::option::Option::Some(#private::Image { file: #image, len: #len }),
-        }
+/// What the record says of the kernel that is known here and now.
+fn fixed_fields(kernel: &Kernel) -> Vec<u8> {
+    let types: Vec<String> = kernel.params.iter().map(|param| spelled(&param.ty)).collect();
+    let params: Vec<_> = kernel
+        .params
+        .iter()
+        .zip(&types)
+        // Sizes and alignments are the compiler's to say.
+        .map(|(param, ty)| format::Param::new(&param.name, ty, param.pass, 0, 0))
+        .collect();
+    let mut bytes = Vec::new();
+    format::fixed_fields(
+        &format::Kernel {
+            symbol: &kernel.symbol,
+            package: &kernel.package,
+            version: &kernel.version,
+            file: &kernel.position.file,
+            line: kernel.position.line,
+            column: kernel.position.column,
+            summary: &kernel.summary,
+            params: format::Params::new(&params),
+            min_arch: kernel.min_arch,
+            image: Some(format::Image { file: &kernel.image.file, len: kernel.image.len }),
+            ..format::Kernel::EMPTY
+        },
+        &mut bytes,
+    );
+    bytes
+}
+
+/// The type whose size and alignment the record has, and what is required of it.
+fn layout(param: &Param) -> TokenStream {
+    let element = &param.element;
+    match param.pass {
+        Pass::Value => quote!(value #element),
+        Pass::Slice | Pass::SliceMut => quote!(slice #element),
+        Pass::Pointer | Pass::PointerMut => quote!(pointer #element),
     }
 }
 
-fn description_of_param(param: &Param, private: &TokenStream) -> TokenStream {
-    let Param { name, element, .. } = param;
-    let constructor = match param.pass {
-        Pass::Value => quote!(value),
-        Pass::Slice => quote!(slice),
-        Pass::SliceMut => quote!(slice_mut),
-        Pass::Pointer => quote!(pointer),
-        Pass::PointerMut => quote!(pointer_mut),
-    };
-    let ty = spelled(&param.ty);
-    // With the span of the type, so that an error about it is shown there.
-    quote_spanned!(element.span()=> #private::param::#constructor::<#element>(#name, #ty))
-}
-
-fn option(value: Option<impl ToTokens>) -> TokenStream {
-    match value {
-        Some(value) => quote!(::core::option::Option::Some(#value)),
-        None => quote!(::core::option::Option::None),
+/// The threads of a block. What the macro has not seen to be right is checked by the compiler, in code
+/// that has the span of what was written, so that an error in it is shown there.
+fn block(axes: &[Expr; 3], krate: &Path) -> TokenStream {
+    let [x, y, z] = axes;
+    if axes.iter().all(|axis| matches!(axis, Expr::Lit(_))) {
+        return quote!([#x, #y, #z]);
     }
+    let check = quote_spanned!(x.span()=> __block([#x, #y, #z]));
+    quote!({ use #krate::__private::block as __block; #check })
 }
 
 /// The declaration as a person would write it.
@@ -170,17 +147,4 @@ fn spelled(ty: &syn::Type) -> String {
         text.push_str(word);
     }
     text
-}
-
-/// The attribute that places a record, for every object format.
-fn link_section() -> TokenStream {
-    let (elf, mach_o, pe) = (section::ELF, section::MACH_O, section::PE);
-    quote! {
-        #[cfg_attr(
-            not(any(windows, target_vendor = "apple", target_family = "wasm")),
-            unsafe(link_section = #elf)
-        )]
-        #[cfg_attr(target_vendor = "apple", unsafe(link_section = #mach_o))]
-        #[cfg_attr(windows, unsafe(link_section = #pe))]
-    }
 }

@@ -68,9 +68,9 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
     let private = quote!(#krate::__private);
     let list = quote! {
         /// The kernels declared in this module and the modules inside it, in the order of their declaration.
-        pub const KERNELS: &[&#private::KernelInfo] = {
-            const PARTS: &[&[&#private::KernelInfo]] = &[#(#kernels),*];
-            const JOINED: [&#private::KernelInfo; #private::total(PARTS)] = #private::join(PARTS);
+        pub const KERNELS: &[&#krate::KernelInfo] = {
+            const PARTS: &[&[&#krate::KernelInfo]] = &[#(#kernels),*];
+            const JOINED: [&#krate::KernelInfo; #private::total(PARTS)] = #private::join(PARTS);
             &JOINED
         };
     };

@@ -1,9 +1,10 @@
 //! What the expansion of `#[gpu_kernel]` calls. Nobody else should: it changes without notice.
 
 pub use inventory;
-pub use kernel_registry_format::{Image, Kernel, Params, encode_kernel, encoded_len};
+pub use kernel_registry_format::{Encoded, encode};
 
 pub use crate::KernelInfo;
+use crate::records;
 
 /// One kernel in the list that inventory collects before `main`.
 pub struct Registration(pub &'static KernelInfo);
@@ -26,8 +27,11 @@ fn image_bytes<S: ImageSource>() -> &'static [u8] {
     S::BYTES
 }
 
-pub const fn info<S: ImageSource>(kernel: Kernel<'static>, record: &'static [u8]) -> KernelInfo {
-    KernelInfo::new(kernel, image_bytes::<S>, record)
+/// What the record of a kernel says, with its image.
+pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const PARAMS: usize>(
+    record: &'static Encoded<FIXED, PATH, PARAMS>,
+) -> KernelInfo {
+    KernelInfo::new(records::bytes(record), image_bytes::<S>)
 }
 
 /// The threads of a block, checked at compile time where the macro saw no number.
@@ -72,33 +76,87 @@ pub const fn join<const N: usize>(parts: &[&[&'static KernelInfo]]) -> [&'static
 
 /// Fills an array until its elements are known.
 const NONE: &KernelInfo = {
-    static NONE: KernelInfo = KernelInfo::new(Kernel::EMPTY, || &[], &[]);
+    static NONE: KernelInfo = KernelInfo::new(&[], || &[]);
     &NONE
 };
 
-/// Describes parameters, and requires of their types what kernels require.
+/// Size and alignment of what a parameter is or points to, of types that a kernel can take.
 pub mod param {
-    use kernel_registry_format::Param;
-
     use crate::KernelParam;
 
-    pub const fn value<T: KernelParam>(name: &'static str, ty: &'static str) -> Param<'static> {
-        Param::value::<T>(name, ty)
+    pub const fn value<T: KernelParam>() -> [u32; 2] {
+        pointer::<T>()
     }
 
-    pub const fn slice<T: KernelParam>(name: &'static str, ty: &'static str) -> Param<'static> {
-        Param::slice::<T>(name, ty)
+    pub const fn slice<T: KernelParam>() -> [u32; 2] {
+        pointer::<T>()
     }
 
-    pub const fn slice_mut<T: KernelParam>(name: &'static str, ty: &'static str) -> Param<'static> {
-        Param::slice_mut::<T>(name, ty)
+    pub const fn pointer<T>() -> [u32; 2] {
+        [size_of::<T>() as u32, align_of::<T>() as u32]
     }
+}
 
-    pub const fn pointer<T>(name: &'static str, ty: &'static str) -> Param<'static> {
-        Param::pointer::<T>(name, ty)
-    }
+/// Registers a kernel whose type there is already. A macro of the library, because the compiler expands it
+/// many times faster than the attribute could write the same tokens.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __register {
+    (
+        $kernel:ident
+        path: $path:literal
+        fixed: $fixed:literal $fixed_len:literal
+        params: [$($pass:ident $element:ty,)*] $param_count:literal
+        block: $block:tt
+        shared: $shared:tt
+        image: $image:literal
+        about: $about:literal
+    ) => {
+        #[allow(deprecated)]
+        const _: () = {
+            #[used]
+            // Every object format has its own name for the section: see `kernel_registry_format::section`.
+            #[cfg_attr(
+                not(any(windows, target_vendor = "apple", target_family = "wasm")),
+                unsafe(link_section = "kernel_registry_v1")
+            )]
+            #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__kernel_reg_v1"))]
+            #[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
+            static __RECORD: $crate::__private::Encoded<
+                $fixed_len,
+                { ::core::concat!(::core::module_path!(), $path).len() },
+                $param_count,
+            > = $crate::__private::encode(
+                $fixed,
+                ::core::concat!(::core::module_path!(), $path),
+                $crate::__option!($block),
+                $crate::__option!($shared),
+                [$($crate::__private::param::$pass::<$element>()),*],
+            );
 
-    pub const fn pointer_mut<T>(name: &'static str, ty: &'static str) -> Param<'static> {
-        Param::pointer_mut::<T>(name, ty)
-    }
+            impl $crate::__private::ImageSource for $kernel {
+                const BYTES: &'static [::core::primitive::u8] = ::core::include_bytes!($image);
+            }
+
+            $crate::__private::inventory::submit! { $crate::__private::Registration($kernel::INFO) }
+
+            #[doc = $about]
+            impl $kernel {
+                /// What is known of this kernel without loading it.
+                pub const INFO: &'static $crate::KernelInfo =
+                    &$crate::__private::info::<$kernel, _, _, _>(&__RECORD);
+            }
+        };
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __option {
+    (()) => {
+        ::core::option::Option::None
+    };
+    (($value:expr)) => {
+        ::core::option::Option::Some($value)
+    };
 }

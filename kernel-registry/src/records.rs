@@ -1,6 +1,6 @@
 //! The records in the running program: the section as the linker laid it out.
 
-use kernel_registry_format::{Library, encode_library, encoded_library_len, section};
+use kernel_registry_format::{Encoded, Library, encode_library, encoded_library_len, section};
 
 const LIBRARY: Library<'static> =
     Library { version: env!("CARGO_PKG_VERSION"), compiler: env!("KERNEL_REGISTRY_COMPILER") };
@@ -16,12 +16,21 @@ const LIBRARY: Library<'static> =
 #[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
 static ANCHOR: [u8; encoded_library_len(&LIBRARY)] = encode_library(&LIBRARY);
 
-/// The attribute above takes no constant: here they are compared.
+/// The attributes, here and in `__register!`, take no constants: here they are compared.
 const _: () = {
     assert!(matches!(section::ELF.as_bytes(), b"kernel_registry_v1"));
     assert!(matches!(section::MACH_O.as_bytes(), b"__DATA,__kernel_reg_v1"));
     assert!(matches!(section::PE.as_bytes(), b".krnl1$b"));
 };
+
+/// A record as the bytes that it is.
+pub(crate) const fn bytes<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
+    record: &'static Encoded<FIXED, PATH, PARAMS>,
+) -> &'static [u8] {
+    // SAFETY: `Encoded` is a `#[repr(C)]` struct of byte arrays: it has no padding, every bit of it is initialised,
+    // and it is immutable. The slice covers it exactly.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of_val(record)) }
+}
 
 /// The records of this program or shared library, where the object format can tell.
 #[cfg(not(any(windows, target_vendor = "apple", target_family = "wasm")))]

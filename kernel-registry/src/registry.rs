@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::OnceLock;
 
-use kernel_registry_format::{Frames, Record, Records};
+use kernel_registry_format::{Frames, Kernel, Record, Records};
 
 use crate::__private::Registration;
 use crate::{Error, KernelInfo, Place, records};
@@ -14,30 +14,15 @@ use crate::{Error, KernelInfo, Place, records};
 /// The first call compares what registered itself at start with what the binary holds; a difference
 /// is an error here, instead of a kernel that is missing later.
 pub fn kernels() -> Result<&'static [&'static KernelInfo], Error> {
-    static KERNELS: OnceLock<Result<Vec<&'static KernelInfo>, Error>> = OnceLock::new();
-    let kernels = KERNELS.get_or_init(|| {
-        let mut kernels: Vec<_> =
-            inventory::iter::<Registration>().map(|registration| registration.0).collect();
-        if let Some(section) = records::section() {
-            compare(section, &kernels)?;
-        }
-        kernels.sort_by_key(|kernel| {
-            (kernel.path(), kernel.version(), kernel.file(), kernel.line(), kernel.column())
-        });
-        Ok(kernels)
-    });
-    match kernels {
-        Ok(kernels) => Ok(kernels),
-        Err(error) => Err(error.clone()),
-    }
+    registry().map(|registry| registry.infos.as_slice())
 }
 
 /// The kernel whose type has this path, such as `kernels::blas1::saxpy`.
 pub fn find(path: &str) -> Result<&'static KernelInfo, Error> {
-    let kernels = kernels()?;
-    match called(kernels, path) {
+    let registry = registry()?;
+    match registry.called(path) {
         [kernel] => Ok(kernel),
-        [] => Err(Error::NotFound { path: path.to_owned(), near: near(kernels, path) }),
+        [] => Err(Error::NotFound { path: path.to_owned(), near: registry.near(path) }),
         several => Err(Error::Ambiguous {
             path: path.to_owned(),
             places: several.iter().map(|kernel| kernel.location()).collect(),
@@ -53,6 +38,53 @@ pub fn duplicates() -> Result<Vec<Duplicate>, Error> {
     let same_path = |a: &&KernelInfo, b: &&KernelInfo| a.path() == b.path();
     let groups = kernels()?.chunk_by(same_path).filter(|group| group.len() > 1);
     Ok(groups.map(|kernels| Duplicate { kernels }).collect())
+}
+
+/// The kernels and, in the same order, what their records say.
+struct Registry {
+    infos: Vec<&'static KernelInfo>,
+    kernels: Vec<Kernel<'static>>,
+}
+
+fn registry() -> Result<&'static Registry, Error> {
+    static REGISTRY: OnceLock<Result<Registry, Error>> = OnceLock::new();
+    REGISTRY.get_or_init(Registry::new).as_ref().map_err(Clone::clone)
+}
+
+impl Registry {
+    fn new() -> Result<Self, Error> {
+        let infos = inventory::iter::<Registration>().map(|registration| registration.0);
+        let mut both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
+        if let Some(section) = records::section() {
+            compare(section, &both)?;
+        }
+        both.sort_unstable_by_key(|(kernel, _)| {
+            (kernel.path, kernel.version, kernel.file, kernel.line, kernel.column)
+        });
+        let (kernels, infos) = both.into_iter().unzip();
+        Ok(Registry { infos, kernels })
+    }
+
+    /// The kernels with this path.
+    fn called(&self, path: &str) -> &[&'static KernelInfo] {
+        let start = self.kernels.partition_point(|kernel| kernel.path < path);
+        let end = self.kernels.partition_point(|kernel| kernel.path <= path);
+        &self.infos[start..end]
+    }
+
+    /// Up to three paths that somebody who wrote `path` may have meant.
+    fn near(&self, path: &str) -> Vec<&'static str> {
+        let wanted = path.rsplit("::").next().unwrap_or_default();
+        let mut close: Vec<(usize, &'static str)> = self
+            .kernels
+            .iter()
+            .map(|kernel| (strsim::damerau_levenshtein(kernel.name(), wanted), kernel.path))
+            .filter(|(distance, _)| 3 * distance <= wanted.len())
+            .collect();
+        close.sort();
+        close.dedup();
+        close.into_iter().map(|(_, path)| path).take(3).collect()
+    }
 }
 
 /// Kernels that share one path. At least two.
@@ -80,33 +112,12 @@ impl fmt::Display for Duplicate {
     }
 }
 
-/// The kernels with this path, out of a list ordered by path.
-fn called(kernels: &'static [&'static KernelInfo], path: &str) -> &'static [&'static KernelInfo] {
-    let start = kernels.partition_point(|kernel| kernel.path() < path);
-    let same = kernels[start..].partition_point(|kernel| kernel.path() == path);
-    &kernels[start..start + same]
-}
-
-/// Up to three paths that somebody who wrote `path` may have meant.
-fn near(kernels: &[&'static KernelInfo], path: &str) -> Vec<&'static str> {
-    let name = |path: &str| path.rsplit("::").next().unwrap_or_default().to_owned();
-    let wanted = name(path);
-    let mut close: Vec<(usize, &'static str)> = kernels
-        .iter()
-        .map(|kernel| (strsim::damerau_levenshtein(&name(kernel.path()), &wanted), kernel.path()))
-        .filter(|(distance, _)| 3 * distance <= wanted.len())
-        .collect();
-    close.sort();
-    close.dedup();
-    close.into_iter().map(|(_, path)| path).take(3).collect()
-}
-
 /// Compares the kernels that registered themselves with the records in the section.
 ///
 /// Kernels whose record lies elsewhere belong to another shared library, which has a section of its own.
-fn compare(section: &'static [u8], kernels: &[&'static KernelInfo]) -> Result<(), Error> {
+fn compare(section: &'static [u8], kernels: &[(Kernel<'static>, &KernelInfo)]) -> Result<(), Error> {
     let bounds = section.as_ptr_range();
-    let ours = kernels.iter().filter(|kernel| bounds.contains(&kernel.record().as_ptr()));
+    let ours = kernels.iter().filter(|(_, info)| bounds.contains(&info.record().as_ptr()));
     let registrations = ours.clone().count();
 
     let mut records = 0;
@@ -116,7 +127,7 @@ fn compare(section: &'static [u8], kernels: &[&'static KernelInfo]) -> Result<()
 
     if records > registrations {
         let identity = |place: Place| (place.path, place.version, place.file, place.line);
-        let known: HashSet<_> = ours.map(|kernel| identity(kernel.location())).collect();
+        let known: HashSet<_> = ours.map(|(kernel, _)| identity(Place::of(kernel))).collect();
         let recorded = Records::new(section).filter_map(|record| match record {
             Ok(Record::Kernel(kernel)) => Some(Place::of(&kernel)),
             _ => None,

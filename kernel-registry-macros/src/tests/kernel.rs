@@ -7,60 +7,10 @@ pub struct saxpy {
     #[doc(hidden)]
     __only_a_name: ::core::convert::Infallible,
 }
-#[allow(deprecated)]
-const _: () = {
-    #[allow(unused_imports)]
-    use ::kernel_registry::__private::block as __block;
-    enum __Image {}
-    impl ::kernel_registry::__private::ImageSource for __Image {
-        const BYTES: &'static [::core::primitive::u8] = ::core::include_bytes!(
-            "/package/src/tests/image.ptx"
-        );
-    }
-    const __KERNEL: ::kernel_registry::__private::Kernel<'static> = ::kernel_registry::__private::Kernel {
-        path: ::core::concat!(::core::module_path!(), "::saxpy"),
-        symbol: "_Z5saxpyjfPKfPf",
-        package: "kernel-registry-macros",
-        version: "0.1.0",
-        file: "<unspecified>",
-        line: 1u32,
-        column: 1u32,
-        summary: "y = a*x + y",
-        params: ::kernel_registry::__private::Params::new(
-            &[
-                ::kernel_registry::__private::param::value::<u32>("n", "u32"),
-                ::kernel_registry::__private::param::value::<f32>("a", "f32"),
-                ::kernel_registry::__private::param::slice::<f32>("x", "&[f32]"),
-                ::kernel_registry::__private::param::slice_mut::<f32>("y", "&mut [f32]"),
-            ],
-        ),
-        min_arch: ::core::option::Option::Some(80u32),
-        block: ::core::option::Option::Some(__block([256, 1, 1])),
-        shared: ::core::option::Option::None,
-        image: ::core::option::Option::Some(::kernel_registry::__private::Image {
-            file: "src/tests/image.ptx",
-            len: 315u64,
-        }),
-    };
-    #[used]
-    #[cfg_attr(
-        not(any(windows, target_vendor = "apple", target_family = "wasm")),
-        unsafe(link_section = "kernel_registry_v1")
-    )]
-    #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__kernel_reg_v1"))]
-    #[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
-    static __RECORD: [::core::primitive::u8; ::kernel_registry::__private::encoded_len(
-        &__KERNEL,
-    )] = ::kernel_registry::__private::encode_kernel(&__KERNEL);
-    static __INFO: ::kernel_registry::__private::KernelInfo = ::kernel_registry::__private::info::<
-        __Image,
-    >(__KERNEL, &__RECORD);
-    ::kernel_registry::__private::inventory::submit! {
-        ::kernel_registry::__private::Registration(& __INFO)
-    }
-    ///Kernel `saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32])`, entry `_Z5saxpyjfPKfPf` of `src/tests/image.ptx`.
-    impl saxpy {
-        /// What is known of this kernel without loading it.
-        pub const INFO: &'static ::kernel_registry::__private::KernelInfo = &__INFO;
-    }
-};
+::kernel_registry::__register! {
+    saxpy path : "::saxpy" fixed :
+    b"\x02\x0F\0\0\0_Z5saxpyjfPKfPf\x03\x16\0\0\0kernel-registry-macros\x04\x05\0\0\x000.1.0\x05\r\0\0\0<unspecified>\x06\x08\0\0\0\x01\0\0\0\x01\0\0\0\x07\x0B\0\0\0y = a*x + y\x08\x14\0\0\0\x01\x01\0\0\0n\x02\x03\0\0\0u32\x03\x01\0\0\0\0\x08\x14\0\0\0\x01\x01\0\0\0a\x02\x03\0\0\0f32\x03\x01\0\0\0\0\x08\x17\0\0\0\x01\x01\0\0\0x\x02\x06\0\0\0&[f32]\x03\x01\0\0\0\x01\x08\x1B\0\0\0\x01\x01\0\0\0y\x02\n\0\0\0&mut [f32]\x03\x01\0\0\0\x02\t\x04\0\0\0P\0\0\0\n\x13\0\0\0src/tests/image.ptx\x0B\x08\0\0\0;\x01\0\0\0\0\0\0"
+    260 params : [value u32, value f32, slice f32, slice f32,] 4 block : ([256, 1, 1])
+    shared : () image : "/package/src/tests/image.ptx" about :
+    "Kernel `saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32])`, entry `_Z5saxpyjfPKfPf` of `src/tests/image.ptx`."
+}
