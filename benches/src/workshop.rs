@@ -1,9 +1,10 @@
 //! Crates that are generated, edited and built for a measurement, in a folder under cargo's target directory.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use std::{env, fs};
+use std::{env, fs, io};
 
 use crate::Result;
 
@@ -49,7 +50,7 @@ impl Workshop {
         let package = Package { name, folder: self.folder.join(name), target: self.folder.join("target") };
         // What an earlier version of the generator left behind must not be built.
         if package.folder.exists() {
-            fs::remove_dir_all(&package.folder)?;
+            fs::remove_dir_all(&package.folder).map_err(|error| about(&package.folder, error))?;
         }
         let manifest = format!(
             "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
@@ -57,7 +58,8 @@ impl Workshop {
         );
         package.write("Cargo.toml", manifest.as_bytes())?;
         // The same versions as in our own workspace, which are on this machine already.
-        fs::copy(repository().join("Cargo.lock"), package.folder.join("Cargo.lock"))?;
+        let lock = repository().join("Cargo.lock");
+        fs::copy(&lock, package.folder.join("Cargo.lock")).map_err(|error| about(&lock, error))?;
         for (path, contents) in files {
             package.write(&path, &contents)?;
         }
@@ -66,32 +68,45 @@ impl Workshop {
 }
 
 impl Package {
-    /// The crate's name.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
     /// The text of a file.
     pub fn read(&self, path: &str) -> Result<String> {
-        Ok(fs::read_to_string(self.folder.join(path))?)
+        let path = self.folder.join(path);
+        fs::read_to_string(&path).map_err(|error| about(&path, error))
     }
 
     /// Writes a file.
     pub fn write(&self, path: &str, contents: &[u8]) -> Result<()> {
         let path = self.folder.join(path);
-        fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
-        Ok(fs::write(path, contents)?)
+        let folder = path.parent().unwrap_or(&self.folder);
+        fs::create_dir_all(folder).map_err(|error| about(folder, error))?;
+        fs::write(&path, contents).map_err(|error| about(&path, error))
     }
 
     /// Builds it, and says how long cargo took.
     pub fn build(&self, profile: Profile) -> Result<Duration> {
+        let options = ["build", "--profile", profile.name()];
         // Asking the network first would be part of the time.
-        self.cargo_build(profile, &["--offline"]).or_else(|_| self.cargo_build(profile, &[]))
+        self.cargo(&options, Some("--offline")).or_else(|_| self.cargo(&options, None))
     }
 
-    fn cargo_build(&self, profile: Profile, options: &[&str]) -> Result<Duration> {
+    /// Forgets what was built of it. What was built of its dependencies stays.
+    pub fn clean(&self) -> Result<()> {
+        self.cargo(&["clean", "--package", self.name], Some("--offline"))?;
+        // Cargo leaves these to the compiler, which would take most of its last work from them.
+        let incremental = self.target.join(Profile::Debug.folder()).join("incremental");
+        for entry in fs::read_dir(&incremental).map_err(|error| about(&incremental, error))? {
+            let path = entry?.path();
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            if file.rsplit_once('-').is_some_and(|(name, _)| name == self.name) {
+                fs::remove_dir_all(&path).map_err(|error| about(&path, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cargo(&self, command: &[&str], network: Option<&str>) -> Result<Duration> {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.args(["build", "--quiet", "--profile", profile.name()]).args(options);
+        cargo.args(command).arg("--quiet").args(network);
         cargo.arg("--manifest-path").arg(self.folder.join("Cargo.toml"));
         cargo.arg("--target-dir").arg(&self.target);
         // CI turns incremental builds off; but a rebuild as people see it is what is measured.
@@ -101,7 +116,7 @@ impl Package {
         let time = start.elapsed();
         if !output.status.success() {
             let errors = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("`{}` does not build: {}\n{errors}", self.name, output.status).into());
+            return Err(format!("`cargo {}` of `{}` failed:\n{errors}", command[0], self.name).into());
         }
         Ok(time)
     }
@@ -110,6 +125,12 @@ impl Package {
     pub fn program(&self, profile: Profile) -> PathBuf {
         let file = format!("{}{}", self.name, env::consts::EXE_SUFFIX);
         self.target.join(profile.folder()).join(file)
+    }
+
+    /// The bytes of its program.
+    pub fn size(&self, profile: Profile) -> Result<u64> {
+        let path = self.program(profile);
+        fs::metadata(&path).map(|metadata| metadata.len()).map_err(|error| about(&path, error))
     }
 }
 
@@ -128,6 +149,10 @@ impl Profile {
             _ => self.name(),
         }
     }
+}
+
+fn about(path: &Path, error: io::Error) -> Box<dyn Error> {
+    format!("{}: {error}", path.display()).into()
 }
 
 /// The root of the workspace that the benches belong to.

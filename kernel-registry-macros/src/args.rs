@@ -2,8 +2,9 @@
 
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
+use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
-use syn::{Expr, Token};
+use syn::{Expr, ExprLit, Lit, Token};
 
 use crate::report::Report;
 
@@ -95,7 +96,17 @@ fn arg(input: ParseStream<'_>) -> syn::Result<Arg> {
         return Err(syn::Error::new_spanned(&key, format!("expected a value, as in `{key} = ..`")));
     }
     input.parse::<Token![=]>()?;
-    Ok(Arg { key, value: input.parse()? })
+    // Most values are literals, for which the parser of expressions takes a long way.
+    let ends = |input: ParseStream<'_>| input.is_empty() || input.peek(Token![,]);
+    let ahead = input.fork();
+    let value = match ahead.parse::<Lit>() {
+        Ok(lit) if ends(&ahead) => {
+            input.advance_to(&ahead);
+            Expr::Lit(ExprLit { attrs: Vec::new(), lit })
+        }
+        _ => input.parse()?,
+    };
+    Ok(Arg { key, value })
 }
 
 fn skip_to_comma(input: ParseStream<'_>) {

@@ -63,7 +63,7 @@ pub(crate) fn kernel(
     let symbol = symbol(&args, &name, report);
     let min_arch = min_arch(&args, report);
     let block = block(&args, report);
-    let shared = args.get("shared").map(|arg| arg.value.clone());
+    let shared = shared(&args, report);
     let image = image(&args, &name, report);
     let params = params(sig, report);
 
@@ -274,6 +274,20 @@ fn block(args: &Args, report: &mut Report) -> Option<[Expr; 3]> {
     }
     axes.resize(3, parse_quote!(1));
     axes.try_into().ok()
+}
+
+/// A number of bytes, or an expression for which the compiler finds that out.
+fn shared(args: &Args, report: &mut Report) -> Option<Expr> {
+    let value = &args.get("shared")?.value;
+    let fits = match value {
+        Expr::Lit(ExprLit { lit: Lit::Int(bytes), .. }) => bytes.base10_parse::<u32>().is_ok(),
+        Expr::Lit(_) | Expr::Unary(_) => false,
+        _ => true,
+    };
+    if !fits {
+        report.at(value, "`shared` takes the bytes of dynamic shared memory, as in `shared = 48 * 1024`");
+    }
+    Some(value.clone())
 }
 
 fn image(args: &Args, name: &Ident, report: &mut Report) -> Option<Image> {

@@ -1,8 +1,8 @@
 //! What the attribute stands on: a function without a body, or a module of such functions.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream, Parser};
-use syn::{Attribute, Block, ItemMod, Signature, Token, Visibility};
+use syn::{Attribute, Block, ItemMod, LitStr, Signature, Token, Visibility};
 
 pub(crate) enum Item {
     Kernel(Box<Declaration>),
@@ -29,7 +29,7 @@ fn item(input: ParseStream<'_>) -> syn::Result<Item> {
     if ahead.peek(Token![mod]) || (ahead.peek(Token![unsafe]) && ahead.peek2(Token![mod])) {
         return input.parse().map(Item::Module);
     }
-    if ahead.fork().parse::<Signature>().is_err() && !looks_like_fn(&ahead) {
+    if !looks_like_fn(&ahead) {
         return Err(ahead.error(
             "`#[gpu_kernel]` goes on a declaration without a body, `unsafe fn name(..);`, \
              or on a module of such declarations, `mod name { .. }`",
@@ -38,11 +38,18 @@ fn item(input: ParseStream<'_>) -> syn::Result<Item> {
     input.parse().map(Box::new).map(Item::Kernel)
 }
 
-/// Whether this is a function with a mistake in it, whose own error says more than ours would.
-fn looks_like_fn(input: ParseStream<'_>) -> bool {
-    let ahead = input.fork();
-    while ahead.peek(Token![const]) || ahead.peek(Token![async]) || ahead.peek(Token![unsafe]) {
-        let _ = ahead.parse::<proc_macro2::TokenTree>();
+/// Whether this is a function, perhaps with a mistake in it, whose own error says more than ours would.
+fn looks_like_fn(ahead: ParseStream<'_>) -> bool {
+    let ahead = ahead.fork();
+    while !ahead.is_empty() && !ahead.peek(Token![fn]) {
+        let qualifies = ahead.peek(Token![const])
+            || ahead.peek(Token![async])
+            || ahead.peek(Token![unsafe])
+            || ahead.peek(Token![extern])
+            || ahead.peek(LitStr);
+        if !qualifies || ahead.parse::<TokenTree>().is_err() {
+            return false;
+        }
     }
     ahead.peek(Token![fn])
 }

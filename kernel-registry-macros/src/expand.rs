@@ -2,7 +2,7 @@
 
 use kernel_registry_format as format;
 use proc_macro2::{Ident, Literal, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, Path, Visibility};
@@ -80,14 +80,10 @@ fn name(vis: &Visibility, ident: &Ident) -> TokenStream {
 
 /// What the record says of the kernel that is known here and now.
 fn fixed_fields(kernel: &Kernel) -> Vec<u8> {
-    let types: Vec<String> = kernel.params.iter().map(|param| spelled(&param.ty)).collect();
-    let params: Vec<_> = kernel
-        .params
-        .iter()
-        .zip(&types)
-        // Sizes and alignments are the compiler's to say.
-        .map(|(param, ty)| format::Param::new(&param.name, ty, param.pass, 0, 0))
-        .collect();
+    // Sizes and alignments are the compiler's to say.
+    let params = kernel.params.iter();
+    let params: Vec<_> =
+        params.map(|param| format::Param::new(&param.name, &param.spelled, param.pass, 0, 0)).collect();
     let mut bytes = Vec::new();
     format::fixed_fields(
         &format::Kernel {
@@ -132,19 +128,6 @@ fn block(axes: &[Expr; 3], krate: &Path) -> TokenStream {
 /// The declaration as a person would write it.
 fn signature(kernel: &Kernel) -> String {
     let params: Vec<String> =
-        kernel.params.iter().map(|param| format!("{}: {}", param.name, spelled(&param.ty))).collect();
+        kernel.params.iter().map(|param| format!("{}: {}", param.name, param.spelled)).collect();
     format!("{}({})", kernel.ident, params.join(", "))
-}
-
-/// A type on one line, with the spaces that people put.
-fn spelled(ty: &syn::Type) -> String {
-    let mut text = String::new();
-    for word in ty.to_token_stream().to_string().split_whitespace() {
-        let closes = word.starts_with([']', '>', ')', ',', ';', ':', '<']);
-        if !(text.is_empty() || text.ends_with(['&', '*', '[', '<', '(', ':']) || closes) {
-            text.push(' ');
-        }
-        text.push_str(word);
-    }
-    text
 }

@@ -1,6 +1,9 @@
 //! Finds the file that holds a kernel's code, and says in words why it cannot be that one.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use std::{env, fs, io};
 
 use crate::model::Image;
@@ -14,13 +17,37 @@ pub(crate) fn compiled(declared: &str) -> Result<Image, String> {
     if path.extension().is_some_and(|extension| extension == "cu") {
         return Err(format!("`{declared}` is CUDA source: `image` takes what a compiler made of it"));
     }
-    let bytes = fs::read(&path).map_err(|error| unreadable(declared, &path, &error))?;
-    if !is_image(&bytes) {
+    let metadata = fs::metadata(&path).map_err(|error| unreadable(declared, &path, &error))?;
+    let Some(name) = path.to_str().map(str::to_owned) else {
+        return Err("the folder of this package has a name that is not UTF-8".to_owned());
+    };
+    let version = Version { path, len: metadata.len(), modified: metadata.modified().ok() };
+    if !version.is_image().map_err(|error| unreadable(declared, &version.path, &error))? {
         return Err(format!("`{declared}` is neither PTX, nor a cubin, nor a fatbin"));
     }
-    match path.into_os_string().into_string() {
-        Ok(path) => Ok(Image { file: declared.to_owned(), path, len: bytes.len() as u64 }),
-        Err(_) => Err("the folder of this package has a name that is not UTF-8".to_owned()),
+    Ok(Image { file: declared.to_owned(), path: name, len: version.len })
+}
+
+/// One state of a file.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Version {
+    path: PathBuf,
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Version {
+    /// Whether it is an image. Many kernels have the same, which is then read only once.
+    fn is_image(&self) -> io::Result<bool> {
+        thread_local! {
+            static KNOWN: RefCell<HashMap<Version, bool>> = RefCell::default();
+        }
+        if let Some(known) = KNOWN.with_borrow(|known| known.get(self).copied()) {
+            return Ok(known);
+        }
+        let is_image = is_image(&fs::read(&self.path)?);
+        KNOWN.with_borrow_mut(|known| known.insert(self.clone(), is_image));
+        Ok(is_image)
     }
 }
 

@@ -33,8 +33,8 @@ pub(crate) struct Param {
     /// Its name without `r#`.
     pub(crate) name: String,
     pub(crate) pass: Pass,
-    /// The type as written.
-    pub(crate) ty: Type,
+    /// The type as written, on one line.
+    pub(crate) spelled: String,
     /// The type passed by value, or what the slice or pointer points to.
     pub(crate) element: Type,
 }

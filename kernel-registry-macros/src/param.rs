@@ -1,5 +1,6 @@
 //! One parameter of a declaration: which Rust types can be a kernel's argument, and how they are handed over.
 
+use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{FnArg, Pat, PointerMutability, Type};
 
@@ -23,7 +24,7 @@ pub(crate) fn check(arg: FnArg, report: &mut Report) -> Option<Param> {
             return None;
         }
     };
-    Some(Param { name: name?, pass, element: element.clone(), ty: *arg.ty })
+    Some(Param { name: name?, pass, element: element.clone(), spelled: spelled(&arg.ty) })
 }
 
 fn name(pat: &Pat, report: &mut Report) -> Option<String> {
@@ -101,4 +102,17 @@ fn plain(ty: &Type) -> &Type {
         Type::Paren(paren) => plain(&paren.elem),
         _ => ty,
     }
+}
+
+/// A type on one line, with the spaces that people put.
+fn spelled(ty: &Type) -> String {
+    let mut text = String::new();
+    for word in ty.to_token_stream().to_string().split_whitespace() {
+        let closes = word.starts_with([']', '>', ')', ',', ';', ':', '<']);
+        if !(text.is_empty() || text.ends_with(['&', '*', '[', '<', '(', ':']) || closes) {
+            text.push(' ');
+        }
+        text.push_str(word);
+    }
+    text
 }

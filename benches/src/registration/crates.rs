@@ -1,45 +1,30 @@
 //! The generated crates: a thousand annotated kernels, the same by hand, none at all, and sixty of one large image.
 
-use std::fmt::Write as _;
-
-use super::{KERNELS, MODULES};
+use super::{Each, KERNELS, MODULES};
 use crate::Result;
 use crate::workshop::{File, Package, Workshop, repository};
 
-/// The crates whose costs are compared.
-pub struct Compared {
-    /// Each kernel under `#[gpu_kernel]`.
-    pub annotated: Package,
-    /// Each kernel a struct with the same information, under `inventory::submit!`.
-    pub bare: Package,
-    /// The same program as the annotated one, without a kernel.
-    pub none: Package,
-}
+/// Writes the compared crates.
+pub fn compared(workshop: &Workshop) -> Result<Each<Package>> {
+    let image = ("x.ptx".to_owned(), PTX.into());
 
-impl Compared {
-    /// Writes them into the workshop.
-    pub fn generate(workshop: &Workshop) -> Result<Self> {
-        let image = ("x.ptx".to_owned(), ptx().into_bytes());
-        let mut annotated = modules(MODULES, KERNELS / MODULES, ANNOTATED_HEAD, annotated_kernel);
-        annotated.push(main(ANNOTATED_MAIN, MODULES));
-        annotated.push(image.clone());
-        let mut bare = modules(MODULES, KERNELS / MODULES, BARE_HEAD, bare_kernel);
-        bare.push(main(BARE_MAIN, MODULES));
-        bare.push(("src/kernel.rs".to_owned(), BARE_KERNEL.into()));
-        bare.push(image);
-        Ok(Compared {
-            annotated: workshop.package("annotated", &kernel_registry(), annotated)?,
-            bare: workshop.package("bare", INVENTORY, bare)?,
-            none: workshop.package("none", &kernel_registry(), vec![main(ANNOTATED_MAIN, 0)])?,
-        })
-    }
+    let mut annotated = modules(MODULES, KERNELS / MODULES, ANNOTATED_HEAD, annotated_kernel);
+    annotated.extend([main(ANNOTATED_MAIN, MODULES), image.clone()]);
+
+    let mut bare = modules(MODULES, KERNELS / MODULES, BARE_HEAD, bare_kernel);
+    bare.extend([main(BARE_MAIN, MODULES), ("src/kernel.rs".to_owned(), BARE_KERNEL.into()), image]);
+
+    Ok(Each {
+        annotated: workshop.package("annotated", &kernel_registry(), annotated)?,
+        bare: workshop.package("bare", INVENTORY, bare)?,
+        none: workshop.package("none", &kernel_registry(), vec![main(ANNOTATED_MAIN, 0)])?,
+    })
 }
 
 /// A crate with this many kernels of one image, each in a module of its own.
 pub fn sharing(workshop: &Workshop, kernels: usize, image: Vec<u8>) -> Result<Package> {
     let mut files = modules(kernels, 1, ANNOTATED_HEAD, annotated_kernel);
-    files.push(main(ANNOTATED_MAIN, kernels));
-    files.push(("x.ptx".to_owned(), image));
+    files.extend([main(ANNOTATED_MAIN, kernels), ("x.ptx".to_owned(), image)]);
     workshop.package("sharing", &kernel_registry(), files)
 }
 
@@ -58,10 +43,7 @@ fn modules(modules: usize, kernels: usize, head: &str, kernel: fn(usize) -> Stri
 }
 
 fn main(text: &str, modules: usize) -> File {
-    let declarations = (0..modules).fold(String::new(), |mut text, module| {
-        let _ = writeln!(text, "mod m{module:02};");
-        text
-    });
+    let declarations: String = (0..modules).map(|module| format!("mod m{module:02};\n")).collect();
     ("src/main.rs".to_owned(), (declarations + text).into_bytes())
 }
 
@@ -201,7 +183,5 @@ impl Param {
 }
 "#;
 
-/// The frame of an image: the macro looks at no more of it yet.
-fn ptx() -> String {
-    ".version 7.0\n.target sm_60\n.address_size 64\n".to_owned()
-}
+/// The frame of an image: nobody looks further into it yet.
+const PTX: &str = ".version 7.0\n.target sm_60\n.address_size 64\n";

@@ -1,11 +1,12 @@
-//! How long a rebuild takes after an edit, as the person who edits sees it: all of `cargo build`.
+//! How long a build takes after an edit, as the person who edits sees it: all of `cargo build`.
 
-use super::crates::{Compared, module_file};
+use super::Each;
+use super::crates::module_file;
 use crate::Result;
 use crate::sample::Sample;
 use crate::workshop::{Package, Profile};
 
-/// What is edited. Neither changes the program, but the compiler has to find that out.
+/// What is edited. Neither changes what the program does, but the compiler has to find that out.
 #[derive(Clone, Copy, Debug)]
 pub enum Edit {
     /// A comment at the end of `main.rs`, where no kernels are.
@@ -14,28 +15,38 @@ pub enum Edit {
     Module,
 }
 
-/// The times of rebuilds after one kind of edit.
+/// The times that `cargo build` took.
 #[derive(Default)]
-pub struct Rebuilds {
-    /// Of the annotated crate.
+pub struct Builds {
+    /// For the annotated crate.
     pub annotated: Sample,
-    /// Of the crate made by hand.
+    /// For the one made by hand.
     pub bare: Sample,
 }
 
-impl Rebuilds {
+impl Builds {
+    /// Builds both crates once, from nothing but their dependencies.
+    pub fn first(crates: &Each<Package>) -> Result<Self> {
+        let mut builds = Builds::default();
+        for (package, sample) in builds.turns(crates) {
+            package.build(Profile::Debug)?;
+            package.clean()?;
+            sample.push(package.build(Profile::Debug)?);
+        }
+        Ok(builds)
+    }
+
     /// Rebuilds both crates again and again, in turn, so that whatever else the machine does meets both alike.
-    pub fn measure(crates: &Compared, edit: Edit, profile: Profile, pairs: usize) -> Result<Self> {
-        // The first build, and the first one after it, which fills the incremental caches.
+    pub fn after(edit: Edit, crates: &Each<Package>, profile: Profile, pairs: usize) -> Result<Self> {
+        // The first build after another one of the kind fills the incremental caches.
         for package in [&crates.annotated, &crates.bare] {
             package.build(profile)?;
             edit.apply(package)?;
             package.build(profile)?;
         }
-        let mut rebuilds = Rebuilds::default();
+        let mut builds = Builds::default();
         for pair in 0..pairs {
-            let mut turns =
-                [(&crates.annotated, &mut rebuilds.annotated), (&crates.bare, &mut rebuilds.bare)];
+            let mut turns = builds.turns(crates);
             if pair % 2 == 1 {
                 turns.reverse();
             }
@@ -44,25 +55,30 @@ impl Rebuilds {
                 sample.push(package.build(profile)?);
             }
         }
-        Ok(rebuilds)
+        Ok(builds)
     }
 
-    /// How much longer the annotated crate takes.
+    /// How many times as long the annotated crate takes.
     pub fn ratio(&self) -> f64 {
         self.annotated.median() / self.bare.median()
+    }
+
+    fn turns<'a>(&'a mut self, crates: &'a Each<Package>) -> [(&'a Package, &'a mut Sample); 2] {
+        [(&crates.annotated, &mut self.annotated), (&crates.bare, &mut self.bare)]
     }
 }
 
 impl Edit {
     fn apply(self, package: &Package) -> Result<()> {
-        let (path, edited) = match self {
-            Edit::Main => ("src/main.rs".to_owned(), package.read("src/main.rs")? + "// edited\n"),
+        match self {
+            Edit::Main => {
+                let path = "src/main.rs";
+                package.write(path, format!("{}// edited\n", package.read(path)?).as_bytes())
+            }
             Edit::Module => {
                 let path = module_file(7);
-                let text = package.read(&path)?;
-                (path, format!("// edited\n{text}"))
+                package.write(&path, format!("// edited\n{}", package.read(&path)?).as_bytes())
             }
-        };
-        package.write(&path, edited.as_bytes())
+        }
     }
 }

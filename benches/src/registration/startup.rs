@@ -1,14 +1,13 @@
 //! What a program does before its `main`, and at the first question for its kernels.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::KERNELS;
-use super::crates::Compared;
+use super::{Each, KERNELS};
 use crate::Result;
 use crate::sample::Sample;
-use crate::workshop::Profile;
+use crate::verdict::Requirement;
 
 /// What the programs are asked to do.
 #[derive(Clone, Copy, Debug)]
@@ -19,26 +18,16 @@ pub enum Task {
     Count,
 }
 
-/// One number for each of the three programs.
-pub struct Each<T> {
-    /// With annotated kernels.
-    pub annotated: T,
-    /// With kernels made by hand.
-    pub bare: T,
-    /// Without kernels.
-    pub none: T,
-}
+/// Nanoseconds that an instruction takes, on the slow side: one a cycle, at 2 GHz.
+pub const INSTRUCTION: f64 = 0.5;
 
 /// Instructions that each program executes, dynamic linking included, or nothing without valgrind.
-pub fn instructions(crates: &Compared, task: Task) -> Result<Option<Each<f64>>> {
-    if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
-        return Ok(None);
+pub fn instructions(programs: &Each<PathBuf>, task: Task) -> Result<Option<Each<f64>>> {
+    let valgrind = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
+    match valgrind {
+        Ok(_) => programs.try_map(|program| executed(program, task)).map(Some),
+        Err(_) => Ok(None),
     }
-    Ok(Some(Each {
-        annotated: executed(&crates.annotated.program(Profile::Release), task)?,
-        bare: executed(&crates.bare.program(Profile::Release), task)?,
-        none: executed(&crates.none.program(Profile::Release), task)?,
-    }))
 }
 
 fn executed(program: &Path, task: Task) -> Result<f64> {
@@ -51,13 +40,14 @@ fn executed(program: &Path, task: Task) -> Result<f64> {
 }
 
 /// How long each program runs, from its creation to its end.
-pub fn times(crates: &Compared, task: Task, runs: usize) -> Result<Each<Sample>> {
-    let mut times = Each { annotated: Sample::default(), bare: Sample::default(), none: Sample::default() };
-    let programs =
-        [&crates.annotated, &crates.bare, &crates.none].map(|package| package.program(Profile::Release));
+pub fn times(programs: &Each<PathBuf>, task: Task, runs: usize) -> Result<Each<Sample>> {
+    let mut times = programs.map(|_| Sample::default());
     for run in 0..runs {
-        let samples = [&mut times.annotated, &mut times.bare, &mut times.none];
-        let mut turns: Vec<_> = programs.iter().zip(samples).collect();
+        let mut turns = [
+            (&programs.annotated, &mut times.annotated),
+            (&programs.bare, &mut times.bare),
+            (&programs.none, &mut times.none),
+        ];
         // Each follows each of the others equally often, as what ran before leaves its traces in caches.
         turns.rotate_left(run % 3);
         if run % 2 == 1 {
@@ -77,10 +67,22 @@ pub fn times(crates: &Compared, task: Task, runs: usize) -> Result<Each<Sample>>
     Ok(times)
 }
 
-impl Each<f64> {
-    /// What a kernel adds in the annotated program and in the one made by hand.
-    pub fn a_kernel(&self) -> [f64; 2] {
-        [&self.annotated, &self.bare].map(|with| (with - self.none) / KERNELS as f64)
+/// The cost of start-up as nanoseconds a kernel, and how far the measurement is likely to be off.
+pub fn nanoseconds(times: &Each<Sample>) -> ([f64; 2], f64) {
+    let uncertainty = times.annotated.uncertainty().hypot(times.none.uncertainty());
+    (times.map(|sample| sample.median() * 1e9).a_kernel(), uncertainty * 1e9 / KERNELS as f64)
+}
+
+/// Judges the time, unless its noise covers the bound: then the instructions, where they could be counted.
+pub fn requirement(times: &Each<Sample>, instructions: Option<&Each<f64>>, bound: f64) -> Requirement {
+    let ([time, _], uncertainty) = nanoseconds(times);
+    match instructions {
+        Some(instructions) if (time - bound).abs() < 2.0 * uncertainty => {
+            let [count, _] = instructions.a_kernel();
+            let what = "start-up, by instructions, as noise hides the time";
+            Requirement::at_most(what, count * INSTRUCTION, bound, "ns a kernel")
+        }
+        _ => Requirement::at_most("start-up, by the clock", time, bound, "ns a kernel"),
     }
 }
 
