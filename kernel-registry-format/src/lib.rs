@@ -10,7 +10,7 @@
 //! order and pad between them with zeros.
 //!
 //! ```
-//! use kernel_registry_format::{Kernel, Param, Params, Record, Records, write_kernel};
+//! use kernel_registry_format::{Kernel, Param, Params, Pass, Record, Records, write_kernel};
 //!
 //! const KERNEL: Kernel<'static> = Kernel {
 //!     path: "demo::saxpy",
@@ -20,7 +20,10 @@
 //!     file: "src/lib.rs",
 //!     line: 7,
 //!     column: 15,
-//!     params: Params::new(&[Param::value::<u32>("n", "u32"), Param::slice::<f32>("x", "&[f32]")]),
+//!     params: Params::new(&[
+//!         Param::new("n", "u32", Pass::Value, 4, 4),
+//!         Param::new("x", "&[f32]", Pass::Slice, 4, 4),
+//!     ]),
 //!     ..Kernel::EMPTY
 //! };
 //! let mut section = Vec::new();
