@@ -95,14 +95,16 @@ impl<'a> Parser<'a> {
             }
         }
         let (name, size) = ty.ok_or_else(|| self.malformed("a parameter without a type"))?;
-        let (count, shown) = self.array(name)?;
+        let (count, array) = self.array()?;
+        let vector = if lanes > 1 { format!("v{lanes}.") } else { String::new() };
+        let ptx_type = Some(format!("{vector}{name}{array}"));
         let align = align.unwrap_or(size * lanes);
 
         let too_large = || self.malformed("the parameters are too large");
         let offset = end.checked_next_multiple_of(align).ok_or_else(too_large)?;
         let size = count.checked_mul(size * lanes).ok_or_else(too_large)?;
         offset.checked_add(size).ok_or_else(too_large)?;
-        Ok(ParamLayout { offset, size, align: Some(align), ptx_type: Some(shown), pointee_align })
+        Ok(ParamLayout { offset, size, align: Some(align), ptx_type, pointee_align })
     }
 
     fn align(&mut self) -> Result<u32, Error> {
@@ -113,17 +115,17 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `[24]`, `[2][12]` or nothing: how many elements, and the type with them.
-    fn array(&mut self, name: &str) -> Result<(u32, String), Error> {
-        let (mut count, mut shown) = (1u32, name.to_owned());
+    /// `[24]`, `[2][12]` or nothing: how many elements, and the text.
+    fn array(&mut self) -> Result<(u32, String), Error> {
+        let (mut count, mut text) = (1u32, String::new());
         while self.lexer.eat(b'[') {
             let length = self.number()?;
             self.punct(b']')?;
             let too_large = || self.malformed("the parameters are too large");
             count = count.checked_mul(length).ok_or_else(too_large)?;
-            shown += &format!("[{length}]");
+            text += &format!("[{length}]");
         }
-        Ok((count, shown))
+        Ok((count, text))
     }
 }
 

@@ -127,6 +127,8 @@ impl<'a> Parser<'a> {
     /// A body behind its `{`, of which only the functions matter that it mentions.
     fn body(&mut self, name: &'a str, functions: &mut Functions<'a>) -> Result<(), Error> {
         let mut depth = 1u32;
+        // Behind `call`, up to its target: how many brackets of the result are open.
+        let mut call = None;
         while let Some(token) = self.lexer.next() {
             match token {
                 Token::Punct(b'{') => depth += 1,
@@ -136,32 +138,31 @@ impl<'a> Parser<'a> {
                         return Ok(());
                     }
                 }
-                Token::Word(word) if word == "call" || word.starts_with("call.") => {
-                    if self.calls_pointer() {
-                        functions.calls.call_pointer(name);
-                    }
-                }
-                // The target of a call, or an address that is taken.
+                Token::Punct(b';') => call = None,
+                Token::Punct(b'(') => call = call.map(|open: u32| open + 1),
+                Token::Punct(b')') => call = call.map(|open| open.saturating_sub(1)),
+                Token::Punct(_) => {}
+                Token::Word(word) if word == "call" || word.starts_with("call.") => call = Some(0),
                 Token::Word(word) => {
+                    // `call (result), function, (arguments);` or `.. %rd1, (arguments), prototype;`
+                    let is_target = call == Some(0);
+                    if is_target {
+                        call = None;
+                        if word.starts_with('%') {
+                            functions.calls.call_pointer(name);
+                        }
+                    }
                     if let Some(callee) = functions.names.get(word) {
                         functions.calls.call(name, callee);
+                        // `mov.u64 %rd1, function;`
+                        if !is_target {
+                            functions.calls.take_address(callee);
+                        }
                     }
                 }
-                Token::Punct(_) => {}
             }
         }
         Err(self.malformed(format!("the text ends within the body of `{name}`")))
-    }
-
-    /// Whether a call names a register: `call (result), %rd1, (arguments), prototype;`
-    fn calls_pointer(&self) -> bool {
-        let mut ahead = Parser { lexer: self.lexer.clone() };
-        if ahead.lexer.eat(b'(') {
-            // A call without an end is found by whoever reads on.
-            let _ = ahead.skip_group(b'(', b')');
-            ahead.lexer.eat(b',');
-        }
-        matches!(ahead.lexer.next(), Some(Token::Word(word)) if word.starts_with('%'))
     }
 
     /// Steps over everything up to the bracket that closes an open one.
