@@ -86,7 +86,8 @@ pub struct Resources {
     /// Shared memory of a block that the system keeps for itself, which the section of a kernel
     /// includes from sm_90 on: 1024 bytes, or none if the kernel uses no shared memory.
     pub reserved_shared: u32,
-    /// Local memory of a thread for the frame of the kernel itself: spills and arrays.
+    /// Local memory of a thread for the frame of the kernel itself, and of functions that the
+    /// compiler has copied into its code: spills and arrays.
     pub local_frame: u32,
     /// Local memory of a thread for the frames of the kernel and of all that it calls, where the
     /// tools know it. The compiler does not count recursion, and the linker says that it does not know.

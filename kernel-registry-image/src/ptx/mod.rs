@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
         let mut depth = 1u32;
         // Behind `call`, up to its target: how many brackets of the result are open.
         let mut call = None;
-        while let Some(token) = self.lexer.next() {
+        for token in self.lexer.by_ref() {
             match token {
                 Token::Punct(b'{') => depth += 1,
                 Token::Punct(b'}') => {
