@@ -11,9 +11,18 @@ use crate::run::{HOST, Outcome, cargo, run, unstable_cargo, workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
+    /// What to fuzz: the decoder of records, or the reader of kernel images
+    #[arg(value_enum, default_value = "records")]
+    target: Target,
     /// How long to look for findings
     #[arg(long, default_value_t = 180)]
     seconds: u32,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Target {
+    Records,
+    Images,
 }
 
 /// Coverage that libFuzzer steers by, and the address sanitizer.
@@ -29,34 +38,51 @@ const FLAGS: [&str; 8] = [
 ];
 
 pub(crate) fn fuzz(options: &Options) -> Outcome {
-    let corpus = workspace().join("fuzz/corpus/records");
-    seed(&corpus)?;
+    let (name, max_len) = match options.target {
+        Target::Records => ("records", 4096),
+        Target::Images => ("images", 65536),
+    };
+    let corpus = workspace().join("fuzz/corpus").join(name);
+    fs::create_dir_all(&corpus)?;
+    match options.target {
+        Target::Records => seed_records(&corpus)?,
+        Target::Images => seed_images(&corpus)?,
+    }
     let mut build = unstable_cargo("fuzz", &FLAGS);
     run(build.args(["build", "--release", "--target", HOST, "--manifest-path", "fuzz/Cargo.toml"]))?;
-    let fuzzer = workspace().join("target/fuzz").join(HOST).join("release/records");
-    let artifacts = workspace().join("fuzz/artifacts/records");
+    let fuzzer = workspace().join("target/fuzz").join(HOST).join("release").join(name);
+    let artifacts = workspace().join("fuzz/artifacts").join(name);
     fs::create_dir_all(&artifacts)?;
     run(Command::new(fuzzer)
         .arg(&corpus)
         .arg(format!("-max_total_time={}", options.seconds))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
-        .args(["-max_len=4096", "-print_final_stats=1"]))
+        .arg(format!("-max_len={max_len}"))
+        .args(["-print_final_stats=1", "-timeout=10"]))
 }
 
 /// Puts the section of a real program into the corpus, whole and record by record.
-fn seed(corpus: &Path) -> Outcome {
+fn seed_records(corpus: &Path) -> Outcome {
     run(cargo().args(["build", "--quiet", "--package", "examples", "--bin", "quickstart"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), Into::into);
     let program = fs::read(target.join("debug/quickstart"))?;
     let file = object::File::parse(&*program)?;
     let records = file.section_by_name(section::ELF).ok_or("the quickstart has no records")?.data()?;
-    fs::create_dir_all(corpus)?;
     fs::write(corpus.join("section"), records)?;
     let starts = records.windows(MAGIC.len()).enumerate().filter(|(_, window)| *window == MAGIC);
     for (start, _) in starts {
         let header = &records[start..start + HEADER_LEN];
         let length = u32::from_le_bytes([header[12], header[13], header[14], header[15]]) as usize;
         fs::write(corpus.join(format!("record-{start}")), &records[start..start + HEADER_LEN + length])?;
+    }
+    Ok(())
+}
+
+/// Puts the images of the golden tests into the corpus.
+fn seed_images(corpus: &Path) -> Outcome {
+    for file in fs::read_dir(workspace().join("kernel-registry-image/tests/images"))? {
+        let file = file?;
+        fs::copy(file.path(), corpus.join(file.file_name()))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
-    /// Fuzz the decoder of records, seeded with those of a real program
+    /// Fuzz the decoder of records or the reader of images, seeded with real ones
     Fuzz(fuzz::Options),
     /// Run what reads and writes records under Miri, which has to be installed
     Miri,

@@ -1,0 +1,32 @@
+//! The image reader on any bytes: it ends, does not panic, and what it says is consistent.
+//!
+//! Seed it with real images: `kernel-registry-image/tests/images`.
+
+#![no_main]
+
+use kernel_registry_image::{Signature, VariantKind, near, read};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(symbol) = std::str::from_utf8(bytes) {
+        if let Some(signature) = Signature::of(symbol) {
+            assert!(signature.to_string().len() <= 64 * symbol.len() + 256);
+        }
+    }
+    match read(bytes) {
+        Ok(image) => {
+            for variant in &image.variants {
+                assert_eq!(variant.target, variant.target.to_string().parse().unwrap());
+                assert!(variant.runs_on(variant.target.capability()));
+                for entry in &variant.entries {
+                    let is_cubin = variant.kind == VariantKind::Cubin;
+                    assert_eq!(entry.resources.is_some(), is_cubin);
+                    assert!(entry.params.iter().all(|param| param.align.is_some() != is_cubin));
+                    assert!(!entry.name().is_empty() || entry.symbol.is_empty());
+                }
+                assert!(near("saxpy", &variant.entries).len() <= 3);
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+});

@@ -1,0 +1,108 @@
+//! The attributes that the compiler leaves in `.nv.info` sections.
+//!
+//! NVIDIA does not document them. The names are those that `cuobjdump -elf` prints.
+
+use crate::Error;
+use crate::bytes;
+
+/// `.nv.info.<kernel>` and `.nv.info` as attributes.
+pub(super) struct Attributes<'a> {
+    section: &'a str,
+    data: &'a [u8],
+}
+
+/// One attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attribute<'a> {
+    /// What it tells: one of the constants below.
+    pub(super) kind: u8,
+    /// Its bytes; two for those that have a number in place of bytes.
+    pub(super) value: &'a [u8],
+}
+
+/// The block that the kernel must not exceed (`.maxntid`): three numbers.
+pub(super) const MAX_THREADS: u8 = 0x05;
+/// Undefined functions that a kernel refers to, itself or through its copies of others: symbol indices.
+pub(super) const EXTERNS: u8 = 0x0f;
+/// The block that the kernel must have (`.reqntid`): three numbers.
+pub(super) const REQNTID: u8 = 0x10;
+/// Of a function: symbol index, and bytes of its own frame.
+pub(super) const FRAME_SIZE: u8 = 0x11;
+/// Of a function: symbol index, and bytes of all frames from it on.
+pub(super) const MIN_STACK_SIZE: u8 = 0x12;
+/// A parameter: index, ordinal, offset and size.
+pub(super) const KPARAM_INFO: u8 = 0x17;
+/// Bytes of all parameters.
+pub(super) const CBANK_PARAM_SIZE: u8 = 0x19;
+/// Of a function: symbol index, and number of registers.
+pub(super) const REGCOUNT: u8 = 0x2f;
+/// Blocks of a cluster: three numbers.
+pub(super) const CTA_PER_CLUSTER: u8 = 0x3d;
+/// The most blocks of a cluster.
+pub(super) const MAX_CLUSTER_RANK: u8 = 0x3f;
+/// A parameter of a kernel with many bytes of them.
+pub(super) const KPARAM_INFO_V2: u8 = 0x45;
+
+impl<'a> Attributes<'a> {
+    pub(super) fn new(section: &'a str, data: &'a [u8]) -> Self {
+        Attributes { section, data }
+    }
+
+    /// Format, kind and a 16-bit field, which is a value, or the length of what follows.
+    fn read(&self) -> Option<(Attribute<'a>, &'a [u8])> {
+        let [format, kind] = bytes::array(self.data, 0)?;
+        let length = match format {
+            1..=3 => return Some((Attribute { kind, value: self.data.get(2..4)? }, &self.data[4..])),
+            4 => usize::from(bytes::u16_at(self.data, 2)?),
+            _ => return None,
+        };
+        let value = self.data.get(4..4 + length)?;
+        Some((Attribute { kind, value }, &self.data[4 + length..]))
+    }
+}
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = Result<Attribute<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.data.is_empty() {
+            return None;
+        }
+        match self.read() {
+            Some((attribute, rest)) => {
+                self.data = rest;
+                Some(Ok(attribute))
+            }
+            None => {
+                self.data = &[];
+                Some(Err(Error::malformed(self.section, "an attribute is cut off, or of an unknown format")))
+            }
+        }
+    }
+}
+
+impl Attribute<'_> {
+    /// The number at a position, counted in words of 32 bits.
+    pub(super) fn word(&self, position: usize) -> Option<u32> {
+        bytes::u32_at(self.value, position * 4)
+    }
+
+    pub(super) fn half(&self, position: usize) -> Option<u16> {
+        bytes::u16_at(self.value, position * 2)
+    }
+
+    /// Three numbers.
+    pub(super) fn dimensions(&self) -> Option<[u32; 3]> {
+        Some([self.word(0)?, self.word(1)?, self.word(2)?])
+    }
+
+    /// The ordinal, offset and size of a parameter.
+    pub(super) fn param(&self) -> Option<(u16, u32, u32)> {
+        let size = match self.kind {
+            // 14 bits, above alignment, space and bank.
+            KPARAM_INFO => self.word(2)? >> 18,
+            _ => self.word(2)? & 0xffff,
+        };
+        Some((self.half(2)?, self.half(3)?.into(), size))
+    }
+}

@@ -1,0 +1,262 @@
+//! Types of kernel parameters, as C++ spells them.
+
+use std::fmt;
+
+/// The type of a kernel parameter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CudaType {
+    /// A built-in type.
+    Scalar(Scalar),
+    /// A pointer.
+    Pointer {
+        /// What it points to.
+        to: Box<CudaType>,
+        /// Whether that is `const`.
+        is_const: bool,
+        /// Whether that is `volatile`.
+        is_volatile: bool,
+    },
+    /// A class, structure, union or enumeration, of which the mangled name tells no more than the name:
+    /// `Step`, `float4`, `__half`, `ns::Type<int, 3>`. A dependent type such as
+    /// `Accumulator<float>::type` looks the same, and can be any type.
+    Named(String),
+    /// Anything else: references, arrays, pointers to functions, `decltype`.
+    Other(String),
+}
+
+/// A built-in type of C++, as device code on 64-bit Linux has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[allow(missing_docs)] // The names are those of C++.
+pub enum Scalar {
+    Void,
+    Bool,
+    Char,
+    SignedChar,
+    UnsignedChar,
+    Short,
+    UnsignedShort,
+    Int,
+    UnsignedInt,
+    Long,
+    UnsignedLong,
+    LongLong,
+    UnsignedLongLong,
+    Float,
+    Double,
+}
+
+/// Every scalar with its spelling and size.
+const SCALARS: [(Scalar, &str, u32); 15] = [
+    (Scalar::Void, "void", 0),
+    (Scalar::Bool, "bool", 1),
+    (Scalar::Char, "char", 1),
+    (Scalar::SignedChar, "signed char", 1),
+    (Scalar::UnsignedChar, "unsigned char", 1),
+    (Scalar::Short, "short", 2),
+    (Scalar::UnsignedShort, "unsigned short", 2),
+    (Scalar::Int, "int", 4),
+    (Scalar::UnsignedInt, "unsigned int", 4),
+    (Scalar::Long, "long", 8),
+    (Scalar::UnsignedLong, "unsigned long", 8),
+    (Scalar::LongLong, "long long", 8),
+    (Scalar::UnsignedLongLong, "unsigned long long", 8),
+    (Scalar::Float, "float", 4),
+    (Scalar::Double, "double", 8),
+];
+
+/// Types that CUDA's own headers define, with their sizes.
+const KNOWN: [(&str, u32); 12] = [
+    ("__half", 2),
+    ("__half2", 4),
+    ("__nv_bfloat16", 2),
+    ("__nv_bfloat162", 4),
+    ("__nv_fp8_e4m3", 1),
+    ("__nv_fp8_e5m2", 1),
+    ("float2", 8),
+    ("float4", 16),
+    ("double2", 16),
+    ("int4", 16),
+    ("uint4", 16),
+    ("dim3", 12),
+];
+
+/// Pointers to pointers are followed that far; nobody writes more.
+const MAX_DEPTH: u32 = 32;
+
+impl Scalar {
+    /// Its spelling in C++.
+    pub fn name(self) -> &'static str {
+        SCALARS[self as usize].1
+    }
+
+    /// Its size in bytes, where it has one.
+    pub fn size(self) -> Option<u32> {
+        Some(SCALARS[self as usize].2).filter(|size| *size > 0)
+    }
+}
+
+impl CudaType {
+    /// Reads a type as demanglers write it, with qualifiers behind: `unsigned int const volatile*`.
+    ///
+    /// ```
+    /// use kernel_registry_image::CudaType;
+    ///
+    /// let ty = CudaType::parse("float const* const*");
+    /// assert_eq!(ty.to_string(), "const float* const*");
+    /// assert_eq!(CudaType::parse("void (*)(int)"), CudaType::Other("void (*)(int)".to_owned()));
+    /// ```
+    pub fn parse(text: &str) -> CudaType {
+        qualified(text.trim(), MAX_DEPTH).0
+    }
+
+    /// Its size in bytes as a parameter, where it is known.
+    pub fn size(&self) -> Option<u32> {
+        match self {
+            CudaType::Scalar(scalar) => scalar.size(),
+            CudaType::Pointer { .. } => Some(8),
+            CudaType::Named(name) => KNOWN.iter().find(|(known, _)| known == name).map(|(_, size)| *size),
+            CudaType::Other(_) => None,
+        }
+    }
+}
+
+/// A type and whether it is const and volatile itself, which counts only behind a pointer.
+fn qualified(mut text: &str, depth: u32) -> (CudaType, bool, bool) {
+    let whole = text;
+    let (mut is_const, mut is_volatile) = (false, false);
+    loop {
+        if let Some(rest) = qualifier(text, "const") {
+            (text, is_const) = (rest, true);
+        } else if let Some(rest) = qualifier(text, "volatile") {
+            (text, is_volatile) = (rest, true);
+        } else if let Some(rest) = qualifier(text, "__restrict__").or(qualifier(text, "restrict")) {
+            text = rest;
+        } else {
+            break;
+        }
+    }
+    let ty = match text.strip_suffix('*') {
+        Some(_) if depth == 0 => CudaType::Other(whole.to_owned()),
+        Some(to) => {
+            let (to, is_const, is_volatile) = qualified(to.trim_end(), depth - 1);
+            CudaType::Pointer { to: Box::new(to), is_const, is_volatile }
+        }
+        None => match SCALARS.iter().find(|(_, name, _)| *name == text) {
+            Some((scalar, ..)) => CudaType::Scalar(*scalar),
+            None if is_name(text) => CudaType::Named(text.to_owned()),
+            None => CudaType::Other(text.to_owned()),
+        },
+    };
+    (ty, is_const, is_volatile)
+}
+
+/// The text without a qualifier at its end: behind a space, or behind the `*` that it qualifies.
+fn qualifier<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let rest = text.strip_suffix(word)?;
+    rest.ends_with([' ', '*']).then(|| rest.trim_end())
+}
+
+/// Whether this is the name of a type: identifiers and `::`, with template arguments of any kind.
+fn is_name(text: &str) -> bool {
+    let text = text.replace("(anonymous namespace)", "anonymous");
+    let mut depth = 0u32;
+    for c in text.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' if depth == 0 => return false,
+            '>' => depth -= 1,
+            _ if depth > 0 => {}
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '$' | ':' => {}
+            c if !c.is_ascii() => {}
+            _ => return false,
+        }
+    }
+    depth == 0 && text.starts_with(|c: char| c == '_' || c.is_alphabetic())
+}
+
+impl fmt::Display for CudaType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CudaType::Scalar(scalar) => f.write_str(scalar.name()),
+            CudaType::Named(text) | CudaType::Other(text) => f.write_str(text),
+            CudaType::Pointer { to, is_const, is_volatile } => {
+                let qualifiers = match (is_const, is_volatile) {
+                    (false, false) => "",
+                    (true, false) => "const",
+                    (false, true) => "volatile",
+                    (true, true) => "const volatile",
+                };
+                match &**to {
+                    to if qualifiers.is_empty() => write!(f, "{to}*"),
+                    to @ CudaType::Pointer { .. } => write!(f, "{to} {qualifiers}*"),
+                    to => write!(f, "{qualifiers} {to}*"),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_scalars_is_in_the_order_of_the_enumeration() {
+        for (index, (scalar, name, _)) in SCALARS.into_iter().enumerate() {
+            assert_eq!(scalar as usize, index);
+            assert_eq!(CudaType::parse(name), CudaType::Scalar(scalar));
+        }
+    }
+
+    #[test]
+    fn types_read_as_they_are_written() {
+        for (text, shown, size) in [
+            ("float", "float", Some(4)),
+            ("float const*", "const float*", Some(8)),
+            ("unsigned int const volatile*", "const volatile unsigned int*", Some(8)),
+            ("float* const*", "float* const*", Some(8)),
+            ("Step", "Step", None),
+            ("Queue volatile*", "volatile Queue*", Some(8)),
+            ("ns::Type<int, 3>", "ns::Type<int, 3>", None),
+            ("ns::Type<void (*)(int), (char)3> const*", "const ns::Type<void (*)(int), (char)3>*", Some(8)),
+            ("(anonymous namespace)::Hidden", "(anonymous namespace)::Hidden", None),
+            ("__half", "__half", Some(2)),
+            ("void const*", "const void*", Some(8)),
+            ("unsigned long long", "unsigned long long", Some(8)),
+        ] {
+            let ty = CudaType::parse(text);
+            assert!(!matches!(ty, CudaType::Other(_)), "{text}");
+            assert_eq!(ty.to_string(), shown);
+            assert_eq!(ty.size(), size, "{text}");
+        }
+    }
+
+    #[test]
+    fn odd_types_are_kept_as_text() {
+        for text in [
+            "void (*)(int)",
+            "float (&) [4]",
+            "float4 const&",
+            "int (*) [3]",
+            "decltype (x+1)",
+            "",
+            ">",
+            "a<",
+        ] {
+            assert_eq!(CudaType::parse(text), CudaType::Other(text.to_owned()));
+        }
+        assert!(matches!(CudaType::parse(&format!("int{}", "*".repeat(100_000))), CudaType::Pointer { .. }));
+    }
+
+    #[test]
+    fn a_name_that_ends_like_a_qualifier_is_a_name() {
+        assert_eq!(CudaType::parse("my_const"), CudaType::Named("my_const".to_owned()));
+    }
+}

@@ -1,0 +1,119 @@
+//! The ELF file that a cubin is: sections by name, and functions by symbol.
+
+use object::LittleEndian;
+use object::elf::{ELFCLASS64, EM_CUDA, FileHeader64, Machine, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB, STT_FUNC};
+use object::read::elf::{FileHeader, SectionHeader, Sym, SymbolTable};
+
+use crate::Error;
+use crate::bytes;
+
+type Header = FileHeader64<LittleEndian>;
+const LE: LittleEndian = LittleEndian;
+
+/// Of `st_other` of a function: it is a kernel.
+const STO_CUDA_ENTRY: u8 = 0x10;
+
+pub(crate) fn is_elf(image: &[u8]) -> bool {
+    image.starts_with(b"\x7fELF")
+}
+
+/// A cubin, taken apart.
+pub(crate) struct Elf<'a> {
+    /// The operating system's version of the format: 7 up to CUDA 12, 8 since CUDA 13.
+    pub(crate) abi: u8,
+    /// `e_flags`.
+    pub(crate) flags: u32,
+    /// `e_version`, which up to CUDA 12 is the toolkit's: 124 for 12.4.
+    pub(crate) version: u32,
+    pub(crate) sections: Vec<Section<'a>>,
+    pub(crate) functions: Vec<Function<'a>>,
+}
+
+/// A section of a cubin.
+pub(crate) struct Section<'a> {
+    pub(crate) name: &'a str,
+    /// Its bytes. Empty for those that take no place in the file.
+    pub(crate) data: &'a [u8],
+    /// Its size in memory.
+    pub(crate) size: u64,
+    /// `sh_info`.
+    pub(crate) info: u32,
+}
+
+/// A symbol that is a function.
+pub(crate) struct Function<'a> {
+    /// Its index in the symbol table, by which attributes and calls refer to it.
+    pub(crate) index: u32,
+    pub(crate) name: &'a str,
+    pub(crate) is_kernel: bool,
+    /// Whether its code is in this file.
+    pub(crate) is_defined: bool,
+}
+
+impl<'a> Elf<'a> {
+    pub(crate) fn read(image: &'a [u8]) -> Result<Self, Error> {
+        const HEADER: &str = "the ELF header";
+        if image.len() < size_of::<Header>() {
+            let (needed, available) = (size_of::<Header>() as u64, image.len() as u64);
+            return Err(Error::Truncated { place: HEADER, needed, available });
+        }
+        // The machine stands at the same place in ELF files of both sizes.
+        match bytes::u16_at(image, 18).map(Machine) {
+            Some(EM_CUDA) => {}
+            machine => return Err(Error::OtherElf { machine: machine.map_or(0, |machine| machine.0) }),
+        }
+        if image[4] != ELFCLASS64.0 {
+            return Err(Error::malformed(HEADER, "32-bit cubins are of CUDA releases too old to be read"));
+        }
+        let malformed = |place: &'static str| {
+            move |error: object::read::Error| Error::malformed(place, error.to_string())
+        };
+        let header = Header::parse(image).map_err(malformed(HEADER))?;
+        let table = header.sections(LE, image).map_err(malformed("the section headers"))?;
+        let symbols = table.symbols(LE, image, SHT_SYMTAB).map_err(malformed("the symbol table"))?;
+
+        let mut sections = Vec::new();
+        for section in table.iter() {
+            let name = table.section_name(LE, section).map_err(malformed("a section's name"))?;
+            let data = match section.sh_type(LE) {
+                SHT_NOBITS => &[],
+                _ => section.data(LE, image).map_err(malformed("a section"))?,
+            };
+            // Names that are no text are of no section that is read here.
+            let name = str::from_utf8(name).unwrap_or_default();
+            sections.push(Section { name, data, size: section.sh_size(LE), info: section.sh_info(LE) });
+        }
+        Ok(Elf {
+            abi: header.e_ident().abi_version,
+            flags: header.e_flags(LE).0,
+            version: header.e_version(LE),
+            sections,
+            functions: functions(&symbols)?,
+        })
+    }
+
+    pub(crate) fn section(&self, name: &str) -> Option<&Section<'a>> {
+        self.sections.iter().find(|section| section.name == name)
+    }
+}
+
+fn functions<'a>(symbols: &SymbolTable<'a, Header>) -> Result<Vec<Function<'a>>, Error> {
+    const PLACE: &str = "the symbol table";
+    let mut functions = Vec::new();
+    for (index, symbol) in symbols.enumerate() {
+        if symbol.st_type() != STT_FUNC {
+            continue;
+        }
+        let name = symbol.name(LE, symbols.strings());
+        let name = name.map_err(|error| Error::malformed(PLACE, error.to_string()))?;
+        let name = str::from_utf8(name).map_err(|_| Error::malformed(PLACE, "a name is no text"))?;
+        let is_defined = symbol.st_shndx(LE) != SHN_UNDEF;
+        functions.push(Function {
+            index: index.0 as u32,
+            name,
+            is_kernel: is_defined && symbol.st_other().0 & STO_CUDA_ENTRY != 0,
+            is_defined,
+        });
+    }
+    Ok(functions)
+}

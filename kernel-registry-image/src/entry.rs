@@ -1,0 +1,112 @@
+//! What is known about one kernel.
+
+use crate::Signature;
+
+/// One kernel of a variant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Its name as the driver knows it, mangled if it is a C++ function.
+    pub symbol: String,
+    /// What the mangled name says. `None` for `extern "C"` kernels, whose names say nothing.
+    pub signature: Option<Signature>,
+    /// Its parameters, in their order.
+    pub params: Vec<ParamLayout>,
+    /// What its launches must keep to.
+    pub limits: Limits,
+    /// What it occupies. `None` for PTX, of which machine code is yet to be made.
+    pub resources: Option<Resources>,
+    /// What it needs of the driver.
+    pub needs: Needs,
+}
+
+impl Entry {
+    pub(crate) fn new(symbol: &str) -> Self {
+        Entry {
+            symbol: symbol.to_owned(),
+            signature: Signature::of(symbol),
+            params: Vec::new(),
+            limits: Limits::default(),
+            resources: None,
+            needs: Needs::default(),
+        }
+    }
+
+    /// The C++ name where there is one (`reduce<float, 128u>`), otherwise the symbol.
+    pub fn name(&self) -> &str {
+        self.signature.as_ref().map_or(&self.symbol, |signature| &signature.name)
+    }
+
+    /// Bytes of all its parameters together, with the gaps between them.
+    pub fn params_size(&self) -> u32 {
+        self.params.iter().map(|param| param.offset.saturating_add(param.size)).max().unwrap_or(0)
+    }
+}
+
+/// Where a parameter lies among the arguments of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParamLayout {
+    /// Bytes from the first parameter to this one.
+    pub offset: u32,
+    /// Bytes that it takes.
+    pub size: u32,
+    /// Its alignment. Cubins do not tell.
+    pub align: Option<u32>,
+    /// Its type in PTX: `u64`, `f32`, or `b8[24]` for a structure. Cubins do not tell.
+    pub ptx_type: Option<String>,
+    /// Alignment of what it points to, where PTX promises one (`.ptr .global .align 16`).
+    pub pointee_align: Option<u32>,
+}
+
+/// What the launches of a kernel must keep to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The most threads of a block: `.maxntid`, the product of its dimensions, or of `.reqntid`.
+    pub max_threads: Option<u32>,
+    /// The block that it must be launched with: `.reqntid`.
+    pub required_threads: Option<[u32; 3]>,
+    /// Blocks that the compiler was asked to fit on a multiprocessor. Cubins do not tell.
+    pub min_blocks: Option<u32>,
+    /// Blocks of a cluster: `.reqnctapercluster`.
+    pub cluster: Option<[u32; 3]>,
+    /// The most blocks of a cluster: `.maxclusterrank`.
+    pub max_cluster: Option<u32>,
+}
+
+/// What a kernel occupies on the device that it was compiled for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Resources {
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Shared memory of a block that its own variables take, as `ptxas -v` counts it.
+    pub static_shared: u32,
+    /// Shared memory of a block that the system keeps for itself, which the section of a kernel
+    /// includes from sm_90 on: 1024 bytes, or none if the kernel uses no shared memory.
+    pub reserved_shared: u32,
+    /// Local memory of a thread for the frame of the kernel itself, and of functions that the
+    /// compiler has copied into its code: spills and arrays.
+    pub local_frame: u32,
+    /// Local memory of a thread for the frames of the kernel and of all that it calls, where the
+    /// tools know it. The compiler does not count recursion, and the linker says that it does not know.
+    pub stack: Option<u32>,
+}
+
+/// What a kernel needs of the driver beyond being loaded.
+///
+/// Code counts that the kernel can reach through calls, whether or not a launch gets there. Where a
+/// kernel calls through pointers, every function whose address is taken in the image counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Needs {
+    /// It calls `printf`: the driver keeps a buffer for that.
+    pub printf: bool,
+    /// It contains `assert`.
+    pub assert: bool,
+    /// It calls `malloc`, `free`, `new` or `delete`: the driver keeps a heap for that.
+    pub heap: bool,
+    /// It launches kernels itself (dynamic parallelism).
+    pub device_launch: bool,
+}

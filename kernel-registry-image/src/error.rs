@@ -1,0 +1,78 @@
+//! Why bytes could not be read as an image.
+
+use std::fmt;
+
+/// Why bytes could not be read as an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// Neither PTX text nor a cubin nor a fatbin.
+    NotAnImage,
+    /// An ELF file, but not one with CUDA machine code: a program or library of the host, say.
+    OtherElf {
+        /// The machine in its header; 190 would be CUDA.
+        machine: u16,
+    },
+    /// The image ends too early.
+    Truncated {
+        /// The part that is cut off.
+        place: &'static str,
+        /// How many bytes it should have.
+        needed: u64,
+        /// How many are there.
+        available: u64,
+    },
+    /// Something in the image contradicts its format.
+    Malformed {
+        /// Where: a line of PTX, or a section or record.
+        place: String,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// Unpacked, the image is larger than this crate accepts.
+    TooLarge {
+        /// Bytes that it would have, as far as known.
+        size: u64,
+        /// Bytes that are accepted.
+        limit: u64,
+    },
+    /// An entry of a fatbin is packed in a way that is not known here.
+    UnknownCompression {
+        /// The flags of the entry.
+        flags: u64,
+    },
+}
+
+impl Error {
+    pub(crate) fn malformed(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Error::Malformed { place: place.into(), problem: problem.into() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotAnImage => f.write_str("not a kernel image: neither PTX text nor a cubin nor a fatbin"),
+            Error::OtherElf { machine } => write!(
+                f,
+                "not a kernel image: an ELF file for machine {machine}, while cubins are for machine 190"
+            ),
+            Error::Truncated { place, needed, available } => write!(
+                f,
+                "the image is cut off: {place} should have {needed} bytes, but {available} are there"
+            ),
+            Error::Malformed { place, problem } => write!(f, "malformed image: {place}: {problem}"),
+            Error::TooLarge { size, limit } => write!(
+                f,
+                "the image is too large: it unpacks to {size} bytes or more, and {limit} are accepted"
+            ),
+            Error::UnknownCompression { flags } => write!(
+                f,
+                "an entry of the fatbin is compressed in an unknown way (flags {flags:#x}); \
+                 build it with -compress-mode=none"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

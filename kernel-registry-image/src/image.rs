@@ -1,0 +1,85 @@
+//! An image as a whole: which kind it is, and its variants.
+
+use crate::{Entry, Error, Target, cubin, elf, fatbin, ptx};
+
+/// One compiled file with kernels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Image {
+    /// What kind of file it is.
+    pub kind: ImageKind,
+    /// What it holds, in the order of the file. A fatbin can be without any that this crate reads.
+    pub variants: Vec<Variant>,
+}
+
+/// The kinds of image files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ImageKind {
+    /// Text in NVIDIA's portable assembly language, which the driver compiles when it loads it.
+    Ptx,
+    /// Machine code for one architecture.
+    Cubin,
+    /// A container of PTX and cubins, from which the driver chooses.
+    Fatbin,
+}
+
+/// The same kernels, compiled for one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Variant {
+    /// Whether it is PTX or machine code.
+    pub kind: VariantKind,
+    /// The architecture that it was compiled for.
+    pub target: Target,
+    /// The CUDA toolkit that made it, such as `13.0`, where the image says so.
+    pub toolkit: Option<String>,
+    /// Its kernels, in the order of the file.
+    pub entries: Vec<Entry>,
+}
+
+/// Whether a variant is PTX or machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VariantKind {
+    /// PTX, for the driver to compile.
+    Ptx {
+        /// The version of the language, major and minor. A driver refuses one newer than itself.
+        version: (u8, u8),
+    },
+    /// Machine code.
+    Cubin,
+}
+
+impl Variant {
+    /// Whether a device of this compute capability (major, minor) can run it, as far as the target goes.
+    ///
+    /// See [`Target::jit_runs_on`] and [`Target::binary_runs_on`] for the rules. The driver has the
+    /// last word, because it can also be too old for the toolkit that made the variant.
+    pub fn runs_on(&self, capability: (u32, u32)) -> bool {
+        match self.kind {
+            VariantKind::Ptx { .. } => self.target.jit_runs_on(capability),
+            VariantKind::Cubin => self.target.binary_runs_on(capability),
+        }
+    }
+
+    /// The kernel of this symbol.
+    pub fn entry(&self, symbol: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.symbol == symbol)
+    }
+}
+
+/// Reads an image of any kind.
+///
+/// # Errors
+///
+/// If the bytes are no image, or a broken one: see [`Error`]. An image without kernels is none.
+pub fn read(bytes: &[u8]) -> Result<Image, Error> {
+    if fatbin::is_fatbin(bytes) {
+        Ok(Image { kind: ImageKind::Fatbin, variants: fatbin::read(bytes)? })
+    } else if elf::is_elf(bytes) {
+        Ok(Image { kind: ImageKind::Cubin, variants: vec![cubin::read(bytes)?] })
+    } else if ptx::is_ptx(bytes) {
+        Ok(Image { kind: ImageKind::Ptx, variants: ptx::read(bytes)? })
+    } else {
+        Err(Error::NotAnImage)
+    }
+}

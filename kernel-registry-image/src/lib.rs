@@ -1,0 +1,59 @@
+//! Reads CUDA kernel images: from the bytes of a PTX text, a cubin or a fatbin to facts about its kernels.
+//!
+//! [`read`] says which variants an [`Image`] holds (machine code for one architecture, PTX for
+//! many) and, for each kernel in them, its symbol, its C++ [`Signature`], where its parameters
+//! lie, what limits a launch, what it occupies, and what it [needs](Needs) of the driver. No
+//! compiler, no driver and no GPU is asked.
+//!
+//! Images come from build scripts and strangers alike. Whatever the bytes: reading ends, does not
+//! panic, and takes time and memory in proportion to the input, or after decompression to
+//! [`MAX_PLAIN_SIZE`] at most.
+//!
+//! ```
+//! use kernel_registry_image::{CudaType, Scalar, read};
+//!
+//! let ptx = "
+//!     .version 8.0
+//!     .target sm_75
+//!     .address_size 64
+//!     .visible .entry _Z5sscaljfPf(.param .u32 n, .param .f32 a, .param .u64 x)
+//!     .maxntid 256
+//!     { ret; }";
+//! let image = read(ptx.as_bytes())?;
+//! let variant = &image.variants[0];
+//! assert!(variant.runs_on((9, 0)));
+//!
+//! let kernel = &variant.entries[0];
+//! let signature = kernel.signature.as_ref().unwrap();
+//! assert_eq!(signature.to_string(), "sscal(unsigned int, float, float*)");
+//! assert_eq!(signature.params[1], CudaType::Scalar(Scalar::Float));
+//! assert_eq!(kernel.params[2].offset, 8);
+//! assert_eq!(kernel.limits.max_threads, Some(256));
+//! # Ok::<(), kernel_registry_image::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod cubin;
+mod cuda_type;
+mod elf;
+mod entry;
+mod error;
+mod fatbin;
+mod image;
+mod near;
+mod needs;
+mod ptx;
+mod signature;
+mod target;
+mod unpack;
+
+pub use cuda_type::{CudaType, Scalar};
+pub use entry::{Entry, Limits, Needs, ParamLayout, Resources};
+pub use error::Error;
+pub use fatbin::MAX_PLAIN_SIZE;
+pub use image::{Image, ImageKind, Variant, VariantKind, read};
+pub use near::near;
+pub use signature::Signature;
+pub use target::{Exactness, InvalidTarget, Target};

@@ -1,0 +1,42 @@
+//! What somebody may have meant.
+
+use crate::Entry;
+
+/// Names offered at most.
+const MOST: usize = 3;
+
+/// Names of kernels that are like `name`, the most similar first, for an error message.
+///
+/// `name` is compared with symbols and with C++ names, with and without namespaces and template
+/// arguments; what comes back is the C++ name, or the symbol of an `extern "C"` kernel.
+///
+/// ```
+/// let ptx = ".version 8.0 .target sm_75 .entry _Z5saxpyjfPKfPf() { ret; } .entry other() { ret; }";
+/// let image = kernel_registry_image::read(ptx.as_bytes())?;
+/// let entries = &image.variants[0].entries;
+/// assert_eq!(kernel_registry_image::near("saxby", entries), ["saxpy"]);
+/// # Ok::<(), kernel_registry_image::Error>(())
+/// ```
+pub fn near<'a>(name: &str, entries: &'a [Entry]) -> Vec<&'a str> {
+    let mut found: Vec<(f64, &str)> = entries
+        .iter()
+        .map(|entry| (similarity(name, entry), entry.name()))
+        .filter(|(similarity, _)| *similarity > 0.7)
+        .collect();
+    found.sort_by(|(a, x), (b, y)| b.total_cmp(a).then(x.cmp(y)));
+    found.dedup_by_key(|(_, name)| *name);
+    found.truncate(MOST);
+    found.into_iter().map(|(_, name)| name).collect()
+}
+
+fn similarity(name: &str, entry: &Entry) -> f64 {
+    let mut candidates = vec![entry.symbol.as_str(), entry.name()];
+    if let Some(signature) = &entry.signature {
+        candidates.push(&signature.base_name);
+        candidates.extend(signature.base_name.rsplit("::").next());
+    }
+    // Jaro-Winkler is quadratic in time: whoever typed a name typed a short one.
+    let short = |text: &str| text.len() <= 256;
+    let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
+    candidates.into_iter().filter(|c| short(name) && short(c)).map(similarity).fold(0.0, f64::max)
+}

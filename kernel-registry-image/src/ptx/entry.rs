@@ -1,0 +1,148 @@
+//! Kernels in PTX: name, parameters and launch limits.
+
+use super::lexer::Token;
+use super::{Functions, Parser};
+use crate::{Entry, Error, Limits, ParamLayout};
+
+impl<'a> Parser<'a> {
+    /// A kernel behind its `.entry`, with its body. `None` if it is only declared.
+    pub(super) fn entry(&mut self, functions: &mut Functions<'a>) -> Result<Option<Entry>, Error> {
+        let name = self.word("the name of a kernel")?;
+        let mut entry = Entry::new(name);
+        if self.lexer.eat(b'(') {
+            entry.params = self.params()?;
+        }
+        loop {
+            match self.lexer.next() {
+                Some(Token::Punct(b'{')) => break,
+                Some(Token::Punct(b';')) => return Ok(None),
+                Some(Token::Word(".pragma")) => self.punct(b';')?,
+                Some(Token::Word(directive)) => self.limit(directive, &mut entry.limits)?,
+                _ => return Err(self.malformed(format!("the kernel `{name}` has no body"))),
+            }
+        }
+        self.body(name, functions)?;
+        Ok(Some(entry))
+    }
+
+    fn limit(&mut self, directive: &str, limits: &mut Limits) -> Result<(), Error> {
+        match directive {
+            ".maxntid" => {
+                let threads = product(self.dimensions()?);
+                limits.max_threads = Some(limits.max_threads.map_or(threads, |max| max.min(threads)));
+            }
+            ".reqntid" => {
+                let block = self.dimensions()?;
+                limits.required_threads = Some(block);
+                limits.max_threads = Some(product(block));
+            }
+            ".reqnctapercluster" => limits.cluster = Some(self.dimensions()?),
+            ".minnctapersm" => limits.min_blocks = Some(self.number()?),
+            ".maxclusterrank" => limits.max_cluster = Some(self.number()?),
+            // Others, such as `.maxnreg 32` and `.explicitcluster`, and what follows them.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// One to three numbers; those left out are 1.
+    fn dimensions(&mut self) -> Result<[u32; 3], Error> {
+        let mut dimensions = [self.number()?, 1, 1];
+        for dimension in &mut dimensions[1..] {
+            if self.lexer.eat(b',') {
+                *dimension = self.number()?;
+            }
+        }
+        Ok(dimensions)
+    }
+
+    /// The parameters behind the `(`.
+    fn params(&mut self) -> Result<Vec<ParamLayout>, Error> {
+        let mut params = Vec::new();
+        let mut end = 0;
+        if self.lexer.eat(b')') {
+            return Ok(params);
+        }
+        loop {
+            let param = self.param(end)?;
+            end = param.offset + param.size;
+            params.push(param);
+            if self.lexer.eat(b')') {
+                return Ok(params);
+            }
+            self.punct(b',')?;
+        }
+    }
+
+    /// `.param .u64 .ptr .global .align 16 name` or `.param .align 8 .b8 name[24]`.
+    fn param(&mut self, end: u32) -> Result<ParamLayout, Error> {
+        let (mut ty, mut lanes, mut pointer) = (None, 1, false);
+        let (mut align, mut pointee_align) = (None, None);
+        loop {
+            match self.word("a parameter")? {
+                ".param" | ".global" | ".const" | ".local" | ".shared" => {}
+                ".ptr" => pointer = true,
+                ".align" if pointer => pointee_align = Some(self.align()?),
+                ".align" => align = Some(self.align()?),
+                ".v2" => lanes = 2,
+                ".v4" => lanes = 4,
+                directive if directive.starts_with('.') => {
+                    let size = type_size(&directive[1..]);
+                    let unknown = || self.malformed(format!("unknown type `{directive}`"));
+                    ty = Some((&directive[1..], size.ok_or_else(unknown)?));
+                }
+                _name => break,
+            }
+        }
+        let (name, size) = ty.ok_or_else(|| self.malformed("a parameter without a type"))?;
+        let (count, array) = self.array()?;
+        let vector = if lanes > 1 { format!("v{lanes}.") } else { String::new() };
+        let ptx_type = Some(format!("{vector}{name}{array}"));
+        let align = align.unwrap_or(size * lanes);
+
+        let too_large = || self.malformed("the parameters are too large");
+        let offset = end.checked_next_multiple_of(align).ok_or_else(too_large)?;
+        let size = count.checked_mul(size * lanes).ok_or_else(too_large)?;
+        offset.checked_add(size).ok_or_else(too_large)?;
+        Ok(ParamLayout { offset, size, align: Some(align), ptx_type, pointee_align })
+    }
+
+    fn align(&mut self) -> Result<u32, Error> {
+        let align = self.number()?;
+        match align.is_power_of_two() {
+            true => Ok(align),
+            false => Err(self.malformed(format!("{align} is no alignment"))),
+        }
+    }
+
+    /// `[24]`, `[2][12]` or nothing: how many elements, and the text.
+    fn array(&mut self) -> Result<(u32, String), Error> {
+        let (mut count, mut text) = (1u32, String::new());
+        while self.lexer.eat(b'[') {
+            let length = self.number()?;
+            self.punct(b']')?;
+            let too_large = || self.malformed("the parameters are too large");
+            count = count.checked_mul(length).ok_or_else(too_large)?;
+            text += &format!("[{length}]");
+        }
+        Ok((count, text))
+    }
+}
+
+fn product(dimensions: [u32; 3]) -> u32 {
+    dimensions.into_iter().fold(1, u32::saturating_mul)
+}
+
+/// Bytes of a fundamental type, named without its dot.
+fn type_size(name: &str) -> Option<u32> {
+    Some(match name {
+        "b8" | "u8" | "s8" | "e4m3" | "e5m2" => 1,
+        "b16" | "u16" | "s16" | "f16" | "bf16" | "e4m3x2" | "e5m2x2" => 2,
+        "b32" | "u32" | "s32" | "f32" | "tf32" | "f16x2" | "bf16x2" => 4,
+        "b64" | "u64" | "s64" | "f64" => 8,
+        "b128" => 16,
+        // Opaque handles, which a launch passes as 64-bit values.
+        "texref" | "samplerref" | "surfref" => 8,
+        _ => return None,
+    })
+}

@@ -1,0 +1,212 @@
+//! PTX: the text is split into modules, and of each what lies outside of the bodies is read.
+
+mod entry;
+mod lexer;
+
+use std::collections::BTreeSet;
+
+use crate::needs::Calls;
+use crate::{Error, Needs, Target, Variant, VariantKind};
+use lexer::{Lexer, Token};
+
+/// Whether the first token is `.version`, with which every PTX module begins.
+pub(crate) fn is_ptx(bytes: &[u8]) -> bool {
+    let text = text(bytes);
+    Lexer::new(&text).next() == Some(Token::Word(".version"))
+}
+
+/// Reads PTX text. There is a variant for each `.version` in it.
+pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Variant>, Error> {
+    let text = text(bytes);
+    let mut parser = Parser { lexer: Lexer::new(&text) };
+    let mut variants = Vec::new();
+    let mut before = 0;
+    while let Some(token) = parser.lexer.next() {
+        if token != Token::Word(".version") {
+            return Err(parser.malformed("expected `.version`"));
+        }
+        let toolkit = toolkit(&text[before..parser.lexer.offset()]);
+        variants.push(parser.module(toolkit)?);
+        before = parser.lexer.offset();
+    }
+    Ok(variants)
+}
+
+/// Tools hand PTX around with and without a NUL at its end. What is not UTF-8 can only be in comments.
+fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    String::from_utf8_lossy(&bytes[..end])
+}
+
+/// The release that a comment of the compiler names, among what precedes `.version`.
+fn toolkit(comments: &str) -> Option<String> {
+    let (_, release) = comments.rsplit_once("Cuda compilation tools, release ")?;
+    let number: String = release.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+    (!number.is_empty() && number.len() <= 16).then_some(number)
+}
+
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+}
+
+/// The functions of a module, and who calls whom.
+struct Functions<'a> {
+    names: BTreeSet<&'a str>,
+    calls: Calls<&'a str>,
+}
+
+impl<'a> Parser<'a> {
+    /// Everything behind a `.version` up to the next one.
+    fn module(&mut self, toolkit: Option<String>) -> Result<Variant, Error> {
+        let version = self.version()?;
+        let mut functions = Functions { names: BTreeSet::new(), calls: Calls::new() };
+        let (mut target, mut entries) = (None, Vec::new());
+        while let Some(token) = self.lexer.peek() {
+            if token == Token::Word(".version") {
+                break;
+            }
+            self.lexer.next();
+            match token {
+                Token::Word(".target") => target = Some(self.target()?),
+                Token::Word(".entry") => entries.extend(self.entry(&mut functions)?),
+                Token::Word(".func") => self.function(&mut functions)?,
+                // A table of functions: `.global .u64 table[2] = {first, second};`
+                Token::Word(word) if functions.names.contains(word) => {
+                    functions.calls.take_address(functions.names.get(word).copied().unwrap_or(word));
+                }
+                _ => {}
+            }
+        }
+        let target = target.ok_or_else(|| self.malformed("the module has no `.target`"))?;
+
+        let named = functions.names.iter().map(|name| (*name, Needs::of_function(name)));
+        let needs = functions.calls.needs(named);
+        for entry in &mut entries {
+            entry.needs = needs.get(entry.symbol.as_str()).copied().unwrap_or_default();
+        }
+        Ok(Variant { kind: VariantKind::Ptx { version }, target, toolkit, entries })
+    }
+
+    fn version(&mut self) -> Result<(u8, u8), Error> {
+        let text = self.word("a version")?;
+        let number =
+            text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        number.ok_or_else(|| self.malformed("the version is not like `8.0`"))
+    }
+
+    /// `sm_90a, texmode_independent, debug`: one of them is the architecture.
+    fn target(&mut self) -> Result<Target, Error> {
+        let mut target = None;
+        loop {
+            let word = self.word("a target")?;
+            target = target.or_else(|| word.parse().ok());
+            if !self.lexer.eat(b',') {
+                return target.ok_or_else(|| self.malformed("`.target` names no architecture"));
+            }
+        }
+    }
+
+    /// A function up to the end of its body, or of its declaration.
+    fn function(&mut self, functions: &mut Functions<'a>) -> Result<(), Error> {
+        // What it returns: `.func (.param .b32 result) name (..)`.
+        if self.lexer.eat(b'(') {
+            self.skip_group(b'(', b')')?;
+        }
+        let name = self.word("the name of a function")?;
+        functions.names.insert(name);
+        while let Some(token) = self.lexer.next() {
+            match token {
+                Token::Punct(b';') => return Ok(()),
+                Token::Punct(b'{') => return self.body(name, functions),
+                _ => {}
+            }
+        }
+        Err(self.malformed(format!("the text ends within the function `{name}`")))
+    }
+
+    /// A body behind its `{`, of which only the functions matter that it mentions.
+    fn body(&mut self, name: &'a str, functions: &mut Functions<'a>) -> Result<(), Error> {
+        let mut depth = 1u32;
+        // Behind `call`, up to its target: how many brackets of the result are open.
+        let mut call = None;
+        for token in self.lexer.by_ref() {
+            match token {
+                Token::Punct(b'{') => depth += 1,
+                Token::Punct(b'}') => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                }
+                Token::Punct(b';') => call = None,
+                Token::Punct(b'(') => call = call.map(|open: u32| open + 1),
+                Token::Punct(b')') => call = call.map(|open| open.saturating_sub(1)),
+                Token::Punct(_) => {}
+                Token::Word(word) if word == "call" || word.starts_with("call.") => call = Some(0),
+                Token::Word(word) => {
+                    // `call (result), function, (arguments);` or `.. %rd1, (arguments), prototype;`
+                    let is_target = call == Some(0);
+                    if is_target {
+                        call = None;
+                        if word.starts_with('%') {
+                            functions.calls.call_pointer(name);
+                        }
+                    }
+                    if let Some(callee) = functions.names.get(word) {
+                        functions.calls.call(name, callee);
+                        // `mov.u64 %rd1, function;`
+                        if !is_target {
+                            functions.calls.take_address(callee);
+                        }
+                    }
+                }
+            }
+        }
+        Err(self.malformed(format!("the text ends within the body of `{name}`")))
+    }
+
+    /// Steps over everything up to the bracket that closes an open one.
+    fn skip_group(&mut self, open: u8, close: u8) -> Result<(), Error> {
+        let mut depth = 1u32;
+        while depth > 0 {
+            match self.lexer.next() {
+                Some(Token::Punct(punct)) if punct == open => depth += 1,
+                Some(Token::Punct(punct)) if punct == close => depth -= 1,
+                // Between brackets of a list there is neither.
+                Some(Token::Punct(b';' | b'{' | b'}')) | None => {
+                    return Err(self.malformed(format!("expected `{}`", char::from(close))));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, what: &str) -> Result<&'a str, Error> {
+        match self.lexer.next() {
+            Some(Token::Word(word)) => Ok(word),
+            _ => Err(self.malformed(format!("expected {what}"))),
+        }
+    }
+
+    fn punct(&mut self, punct: u8) -> Result<(), Error> {
+        match self.lexer.eat(punct) {
+            true => Ok(()),
+            false => Err(self.malformed(format!("expected `{}`", char::from(punct)))),
+        }
+    }
+
+    fn number(&mut self) -> Result<u32, Error> {
+        let text = self.word("a number")?;
+        let digits = text.strip_suffix('U').unwrap_or(text);
+        let number = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+            Some(hex) => u32::from_str_radix(hex, 16).ok(),
+            None => digits.parse().ok(),
+        };
+        number.ok_or_else(|| self.malformed("expected a number"))
+    }
+
+    fn malformed(&self, problem: impl Into<String>) -> Error {
+        Error::malformed(format!("line {}", self.lexer.line()), problem)
+    }
+}

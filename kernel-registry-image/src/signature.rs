@@ -1,0 +1,179 @@
+//! What the mangled name of a C++ kernel says about it.
+
+use std::fmt::{self, Write};
+
+use cpp_demangle::{BorrowedSymbol, DemangleOptions};
+
+use crate::CudaType;
+
+/// What the mangled name of a C++ kernel says about it.
+///
+/// A mangled name holds the types of the parameters, but neither their names nor the top-level
+/// `const`, `__restrict__` and `__grid_constant__`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Signature {
+    /// The name with namespaces and template arguments: `ns::reduce<float, 128u>`.
+    pub name: String,
+    /// The name without the template arguments: `ns::reduce`.
+    pub base_name: String,
+    /// The template arguments: `float` and `128u`.
+    pub template_args: Vec<String>,
+    /// The types of the parameters.
+    pub params: Vec<CudaType>,
+    /// Whether it lies in an anonymous namespace. The symbol of such a kernel contains a hash of
+    /// the path of its source file, so it is another one on another machine.
+    pub anonymous_namespace: bool,
+}
+
+/// Longer symbols are left alone.
+const MAX_SYMBOL: usize = 32 * 1024;
+
+/// A mangled name can refer to earlier parts of itself, so that its text doubles with every few
+/// bytes. No more text is made than this for each byte of the symbol.
+const MAX_EXPANSION: usize = 16;
+
+impl Signature {
+    /// Reads a symbol. `None` if it is not the mangled name of a function.
+    pub fn of(symbol: &str) -> Option<Signature> {
+        if !symbol.starts_with("_Z") || symbol.len() > MAX_SYMBOL {
+            return None;
+        }
+        let parsed = BorrowedSymbol::new(symbol.as_bytes()).ok()?;
+        let mut text = Bounded { text: String::new(), limit: symbol.len() * MAX_EXPANSION + 64 };
+        parsed.structured_demangle(&mut text, &DemangleOptions::new().no_return_type()).ok()?;
+
+        let text = literals(&text.text);
+        let (name, params) = split_params(&text)?;
+        let (base_name, template_args) = split_template(name);
+        Some(Signature {
+            name: name.to_owned(),
+            base_name: base_name.to_owned(),
+            template_args: template_args.into_iter().map(str::to_owned).collect(),
+            params: params.into_iter().map(CudaType::parse).collect(),
+            anonymous_namespace: name.contains("(anonymous namespace)"),
+        })
+    }
+}
+
+impl fmt::Display for Signature {
+    /// As in C++, without the return type: `saxpy(unsigned int, float, const float*, float*)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.name)?;
+        for (index, param) in self.params.iter().enumerate() {
+            write!(f, "{}{param}", if index == 0 { "" } else { ", " })?;
+        }
+        f.write_char(')')
+    }
+}
+
+/// Text that stops growing.
+struct Bounded {
+    text: String,
+    limit: usize,
+}
+
+impl Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.text.len() + text.len() > self.limit {
+            return Err(fmt::Error);
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+/// Numbers among template arguments as C++ programmers write them: `(unsigned int)128` as `128u`.
+fn literals(text: &str) -> String {
+    const SUFFIXES: [(&str, &str); 6] = [
+        ("(int)", ""),
+        ("(unsigned int)", "u"),
+        ("(long)", "l"),
+        ("(unsigned long)", "ul"),
+        ("(long long)", "ll"),
+        ("(unsigned long long)", "ull"),
+    ];
+    let mut written = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find('(') {
+        written.push_str(&rest[..open]);
+        rest = &rest[open..];
+        let cast = SUFFIXES.iter().find(|(cast, _)| rest.starts_with(cast));
+        let (number, suffix) = match cast {
+            Some((cast, suffix)) => (&rest[cast.len()..], *suffix),
+            None => ("", ""),
+        };
+        let digits = number.strip_prefix('-').unwrap_or(number);
+        let digits = digits.bytes().take_while(u8::is_ascii_digit).count();
+        if let Some(behind) = rest.strip_prefix("(bool)0") {
+            written.push_str("false");
+            rest = behind;
+        } else if let Some(behind) = rest.strip_prefix("(bool)1") {
+            written.push_str("true");
+            rest = behind;
+        } else if digits > 0 {
+            let length = digits + usize::from(number.starts_with('-'));
+            written.push_str(&number[..length]);
+            written.push_str(suffix);
+            rest = &number[length..];
+        } else {
+            written.push('(');
+            rest = &rest[1..];
+        }
+    }
+    written.push_str(rest);
+    written
+}
+
+/// `name(a, b)` into `name` and the parameters. `None` for what is not a function.
+fn split_params(text: &str) -> Option<(&str, Vec<&str>)> {
+    let inner = text.strip_suffix(')')?;
+    let open = opening(inner)?;
+    let (name, params) = (&inner[..open], &inner[open + 1..]);
+    let params = if params == "void" { "" } else { params };
+    (!name.is_empty()).then(|| (name, split_list(params)))
+}
+
+/// `name<a, b>` into `name` and the arguments.
+fn split_template(name: &str) -> (&str, Vec<&str>) {
+    let split = name.strip_suffix('>').and_then(|inner| Some((inner, opening(inner)?)));
+    match split {
+        Some((inner, open)) if open > 0 => (&inner[..open], split_list(&inner[open + 1..])),
+        _ => (name, Vec::new()),
+    }
+}
+
+/// Where the bracket opens that ends right behind the text.
+fn opening(text: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    for (index, byte) in text.bytes().enumerate().rev() {
+        match byte {
+            b')' | b'>' | b']' | b'}' => depth += 1,
+            b'(' | b'<' | b'[' | b'{' if depth == 0 => return Some(index),
+            b'(' | b'<' | b'[' | b'{' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The items between the commas that are not inside of brackets.
+fn split_list(text: &str) -> Vec<&str> {
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    let (mut items, mut start, mut depth) = (Vec::new(), 0, 0usize);
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            b'(' | b'<' | b'[' | b'{' => depth += 1,
+            b')' | b'>' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                items.push(text[start..index].trim());
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    items.push(text[start..].trim());
+    items
+}

@@ -1,0 +1,113 @@
+//! Architectures: `sm_90`, `sm_90a`, `compute_100f`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The architecture that a variant was compiled for.
+///
+/// ```
+/// use kernel_registry_image::Target;
+///
+/// let target: Target = "sm_90a".parse()?;
+/// assert!(target.binary_runs_on((9, 0)));
+/// assert!(!target.jit_runs_on((10, 0)));
+/// assert_eq!(target.to_string(), "sm_90a");
+/// assert_eq!(target, "compute_90a".parse()?);
+/// # Ok::<(), kernel_registry_image::InvalidTarget>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Target {
+    /// Ten times the major plus the minor compute capability: 90 for 9.0, 103 for 10.3.
+    pub sm: u32,
+    /// On which other devices it runs.
+    pub exact: Exactness,
+}
+
+/// How closely a target is tied to its architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Exactness {
+    /// `sm_90`: later devices run it, too.
+    Any,
+    /// `sm_100f`: uses what only a family of devices has.
+    Family,
+    /// `sm_90a`: uses what only this architecture has.
+    Arch,
+}
+
+impl Target {
+    /// The compute capability, major and minor.
+    pub const fn capability(&self) -> (u32, u32) {
+        (self.sm / 10, self.sm % 10)
+    }
+
+    /// Whether PTX for this target can be compiled for a device of this compute capability.
+    ///
+    /// PTX runs on the target's and on all later capabilities, with suffix `f` on the later ones
+    /// with the same major number, with suffix `a` on the target's own alone.
+    pub fn jit_runs_on(&self, capability: (u32, u32)) -> bool {
+        match self.exact {
+            Exactness::Any => capability >= self.capability(),
+            Exactness::Family | Exactness::Arch => self.binary_runs_on(capability),
+        }
+    }
+
+    /// Whether machine code for this target runs on a device of this compute capability.
+    ///
+    /// Machine code runs on devices with the same major number and no lower minor number, with
+    /// suffix `a` on the target's own capability alone. Integrated devices (Tegra, Jetson) are an
+    /// exception which is not made here: they may refuse code for others, and others theirs.
+    pub fn binary_runs_on(&self, (major, minor): (u32, u32)) -> bool {
+        let own = self.capability();
+        match self.exact {
+            Exactness::Any | Exactness::Family => major == own.0 && minor >= own.1,
+            Exactness::Arch => (major, minor) == own,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let suffix = match self.exact {
+            Exactness::Any => "",
+            Exactness::Family => "f",
+            Exactness::Arch => "a",
+        };
+        write!(f, "sm_{}{suffix}", self.sm)
+    }
+}
+
+/// A text that names no architecture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidTarget {
+    /// The text.
+    pub text: String,
+}
+
+impl fmt::Display for InvalidTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is no architecture; write it like sm_90, sm_90a or compute_100f", self.text)
+    }
+}
+
+impl std::error::Error for InvalidTarget {}
+
+impl FromStr for Target {
+    type Err = InvalidTarget;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTarget> {
+        let invalid = || InvalidTarget { text: text.chars().take(64).collect() };
+        let name = text.strip_prefix("sm_").or_else(|| text.strip_prefix("compute_"));
+        let name = name.ok_or_else(invalid)?;
+        let (number, exact) = match name.as_bytes().last() {
+            Some(b'a') => (&name[..name.len() - 1], Exactness::Arch),
+            Some(b'f') => (&name[..name.len() - 1], Exactness::Family),
+            _ => (name, Exactness::Any),
+        };
+        // `parse` would take a sign.
+        let digits = (2..=4).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
+        match number.parse() {
+            Ok(sm) if digits && sm >= 10 => Ok(Target { sm, exact }),
+            _ => Err(invalid()),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The images of the tests.
+
+use std::fs;
+use std::path::PathBuf;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// One image.
+#[allow(dead_code)]
+pub fn image(name: &str) -> Vec<u8> {
+    fs::read(folder().join("images").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// All images with their names.
+#[allow(dead_code)]
+pub fn images() -> Vec<(String, Vec<u8>)> {
+    let files = fs::read_dir(folder().join("images")).unwrap();
+    let mut names: Vec<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| !name.starts_with('.'));
+    names.sort();
+    names.into_iter().map(|name| (name.clone(), image(&name))).collect()
+}
+
+/// What NVIDIA's tools say about them.
+#[allow(dead_code)]
+pub fn golden() -> serde_json::Value {
+    let text = fs::read_to_string(folder().join("golden/golden.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}

@@ -1,0 +1,201 @@
+//! Images that are cut off, damaged, or made to harm: reading them ends, soon, and does not panic.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{image, images};
+use kernel_registry_image::{Error, MAX_PLAIN_SIZE, Signature, read};
+
+/// Reads and forgets. A broken image may still make sense to a reader; it must just not harm.
+fn survive(what: &str, bytes: &[u8]) {
+    let start = Instant::now();
+    if let Err(error) = read(bytes) {
+        assert!(!error.to_string().is_empty());
+    }
+    let taken = start.elapsed();
+    assert!(taken < Duration::from_secs(5), "{what}: {taken:?}");
+}
+
+/// Cuts and damages each image at about this many places.
+fn damage(places: usize) {
+    for (name, bytes) in images() {
+        let step = (bytes.len() / places).max(1);
+        for end in (0..bytes.len()).step_by(step) {
+            survive(&format!("{name} up to {end}"), &bytes[..end]);
+        }
+        let mut damaged = bytes.clone();
+        for (count, at) in (0..bytes.len()).step_by(step).enumerate() {
+            let flip = [0xff, 0x01, 0x80, 0x20, 0x10][count % 5];
+            damaged[at] ^= flip;
+            survive(&format!("{name} with {flip:#x} flipped at {at}"), &damaged);
+            damaged[at] = bytes[at];
+        }
+        // Headers decide most, so every byte of them, or every bit.
+        for at in 0..bytes.len().min(64) {
+            for bit in (0..8).filter(|bit| places > 100 || *bit == at % 8) {
+                damaged[at] ^= 1 << bit;
+                survive(&format!("{name} with bit {bit} flipped at {at}"), &damaged);
+                damaged[at] = bytes[at];
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_images() {
+    damage(if cfg!(debug_assertions) { 50 } else { 500 });
+}
+
+/// All of them: `cargo test --release -p kernel-registry-image -- --ignored`
+#[test]
+#[ignore = "takes minutes"]
+fn images_damaged_at_every_byte() {
+    damage(usize::MAX);
+}
+
+#[test]
+fn a_container_that_is_cut_off_is_never_read() {
+    for name in ["reduce.default.fatbin", "reduce.size.fatbin", "reduce.speed.fatbin", "spin.family.fatbin"] {
+        let bytes = image(name);
+        for end in 16..bytes.len() {
+            assert!(matches!(read(&bytes[..end]), Err(Error::Truncated { .. })), "{name} up to {end}");
+        }
+    }
+}
+
+/// A fatbin with one PTX entry.
+fn fatbin(flags: u64, plain_size: u64, payload: &[u8]) -> Vec<u8> {
+    let mut entry = vec![0; 64];
+    entry[0] = 1;
+    entry[4] = 64;
+    entry[8..16].copy_from_slice(&(payload.len() as u64).to_le_bytes());
+    entry[16..20].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    entry[40..48].copy_from_slice(&flags.to_le_bytes());
+    entry[56..64].copy_from_slice(&plain_size.to_le_bytes());
+    let mut bytes = vec![0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
+    bytes.extend((entry.len() as u64 + payload.len() as u64).to_le_bytes());
+    bytes.extend(entry);
+    bytes.extend(payload);
+    bytes
+}
+
+const ZSTD: u64 = 0x8000;
+const LZ4: u64 = 0x2000;
+
+/// A zstd frame that repeats a byte: four bytes make 128 KiB.
+fn zstd_bomb(blocks: u32) -> Vec<u8> {
+    // Magic, a descriptor without content size, a window of 1 MiB.
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x50];
+    for block in 0..blocks {
+        let header = 128 * 1024 << 3 | 1 << 1 | u32::from(block + 1 == blocks);
+        frame.extend(&header.to_le_bytes()[..3]);
+        frame.push(b' ');
+    }
+    frame
+}
+
+#[test]
+fn bombs_do_not_go_off() {
+    // 128 MiB from 4 KiB, honestly and dishonestly declared.
+    let bomb = zstd_bomb(1024);
+    assert!(matches!(read(&fatbin(ZSTD, 128 << 20, &bomb)), Err(Error::TooLarge { .. })));
+    assert!(matches!(read(&fatbin(ZSTD, 1 << 16, &bomb)), Err(Error::Malformed { .. })));
+    // What is allowed is blank, and hence no PTX, but it is unpacked.
+    let small = zstd_bomb(1);
+    assert!(matches!(read(&fatbin(ZSTD, 128 * 1024, &small)), Err(Error::TooLarge { .. })));
+
+    for size in [MAX_PLAIN_SIZE + 1, u64::MAX] {
+        for packing in [ZSTD, LZ4] {
+            assert!(matches!(read(&fatbin(packing, size, &bomb)), Err(Error::TooLarge { .. })));
+        }
+    }
+    // A run of LZ4, which claims 255 bytes for each of its own.
+    let mut run = vec![0x1f, b' ', 1, 0];
+    run.extend([0xff; 60_000]);
+    for size in [1, 60_000 * 255, 60_000 * 254] {
+        assert!(read(&fatbin(LZ4, size, &run)).is_err());
+    }
+}
+
+#[test]
+fn a_window_that_is_too_large_is_refused() {
+    let mut frame = zstd_bomb(1);
+    frame[5] = 0xff;
+    frame.resize(4096, 0);
+    assert!(matches!(read(&fatbin(ZSTD, 128 * 1024, &frame)), Err(Error::Malformed { .. })));
+}
+
+#[test]
+fn unknown_packings_have_a_name() {
+    let error = read(&fatbin(0x1000, 100, b"packed")).unwrap_err();
+    assert_eq!(error, Error::UnknownCompression { flags: 0x1000 });
+    assert!(error.to_string().contains("-compress-mode=none"));
+    let error = read(&fatbin(ZSTD | LZ4, 100, b"packed")).unwrap_err();
+    assert_eq!(error, Error::UnknownCompression { flags: ZSTD | LZ4 });
+}
+
+#[test]
+fn lengths_that_lie() {
+    for name in ["reduce.none.fatbin", "reduce.size.fatbin"] {
+        let bytes = image(name);
+        // The payload of the container, the header and the payload of the first entry, its packed size.
+        for (at, length) in [(8, 8), (16 + 4, 4), (16 + 8, 8), (16 + 16, 4)] {
+            let mut lying = bytes.clone();
+            lying[at..at + length].fill(0xff);
+            assert!(read(&lying).is_err(), "{name} at {at}");
+        }
+    }
+}
+
+#[test]
+fn names_that_explode() {
+    // Each part refers to the one before it twice.
+    let mut name = String::from("_Z1fI1aE");
+    for _ in 0..40 {
+        name.push_str("IS_S_E");
+    }
+    survive("a name", format!(".version 8.0 .target sm_90 .entry {name} {{}}").as_bytes());
+    for part in ["I", "P", "N", "X", "DpT_", "S_", "1aI", "FvS_", "L_Z", "T_"] {
+        for count in [10, 100, 1000, 10_000] {
+            let name = format!("_Z1fI{}", part.repeat(count));
+            let start = Instant::now();
+            let _ = Signature::of(&name);
+            assert!(start.elapsed() < Duration::from_secs(5), "{part} {count}");
+        }
+    }
+    let mut doubling = String::from("_Z1fI1aIiiEE1bIS0_S0_E");
+    let mut last = 1;
+    while doubling.len() < 4000 {
+        doubling.push_str(&format!("1cIS{last:X}_S{last:X}_E"));
+        last += 1;
+    }
+    let start = Instant::now();
+    let _ = Signature::of(&doubling);
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn texts_that_never_end() {
+    let head = ".version 8.0 .target sm_90 ";
+    for (part, count) in [
+        ("{", 1_000_000),
+        ("/*", 500_000),
+        ("\"", 500_001),
+        (".entry k(", 100_000),
+        (".entry k(.param .u8 x) {} ", 50_000),
+        (".func f { call f, (); } ", 50_000),
+        ("call ((((", 100_000),
+        (".target sm_90 ", 50_000),
+        (".version 8.0 .target sm_90 ", 50_000),
+        (".pragma \"x\"; ", 50_000),
+        ("\u{fffd}", 300_000),
+    ] {
+        survive(part, format!("{head}{}", part.repeat(count)).as_bytes());
+    }
+    // Calls that are looked at ahead, each up to the end of the text.
+    let calls = format!("{head}.entry k {{ {}", "call ((((((((".repeat(20_000));
+    survive("calls", calls.as_bytes());
+    let calls = format!("{head}.entry k {{ {}", "call (".repeat(100_000));
+    survive("open calls", calls.as_bytes());
+}
