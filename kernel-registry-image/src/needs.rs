@@ -4,64 +4,58 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Needs;
 
-/// Who calls whom in a variant. Functions are known by name in PTX and by symbol index in cubins.
-#[derive(Debug)]
-pub(crate) struct Calls<K> {
-    /// From a function to those that call it.
-    callers: BTreeMap<Node<K>, BTreeSet<Node<K>>>,
+/// Who calls whom in a variant. Functions have numbers: in cubins those of their symbols.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// Callee and caller, each at least once. There can be one for every word of a hostile text.
+    edges: Vec<(u32, u32)>,
+    address_taken: BTreeSet<u32>,
 }
 
-/// A function, or the one place through which all calls through pointers go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Node<K> {
-    Pointer,
-    Function(K),
-}
+/// In place of a function, the one place through which all calls through pointers go.
+const POINTER: u32 = u32::MAX;
 
-impl<K: Ord + Copy> Calls<K> {
-    pub(crate) fn new() -> Self {
-        Calls { callers: BTreeMap::new() }
-    }
-
+impl Calls {
     /// `caller` calls `callee`, or has its address.
-    pub(crate) fn call(&mut self, caller: K, callee: K) {
-        self.edge(Node::Function(caller), Node::Function(callee));
+    pub(crate) fn call(&mut self, caller: u32, callee: u32) {
+        let edge = (callee, caller);
+        if self.edges.last() != Some(&edge) {
+            self.edges.push(edge);
+        }
     }
 
     /// `caller` calls through a pointer.
-    pub(crate) fn call_pointer(&mut self, caller: K) {
-        self.edge(Node::Function(caller), Node::Pointer);
+    pub(crate) fn call_pointer(&mut self, caller: u32) {
+        self.call(caller, POINTER);
     }
 
     /// `function` is among those that a pointer can lead to.
-    pub(crate) fn take_address(&mut self, function: K) {
-        self.edge(Node::Pointer, Node::Function(function));
-    }
-
-    fn edge(&mut self, caller: Node<K>, callee: Node<K>) {
-        self.callers.entry(callee).or_default().insert(caller);
+    pub(crate) fn take_address(&mut self, function: u32) {
+        self.address_taken.insert(function);
     }
 
     /// What each function needs, given the functions whose names say so.
     ///
     /// Each need travels from callee to caller once, so this is linear in the number of calls.
-    pub(crate) fn needs(&self, named: impl Iterator<Item = (K, Needs)>) -> BTreeMap<K, Needs> {
-        let mut needs: BTreeMap<Node<K>, Needs> = BTreeMap::new();
-        let mut work: Vec<(Node<K>, Needs)> = named.map(|(k, n)| (Node::Function(k), n)).collect();
-        while let Some((node, added)) = work.pop() {
-            let known = needs.entry(node).or_default();
+    pub(crate) fn needs(mut self, named: impl Iterator<Item = (u32, Needs)>) -> BTreeMap<u32, Needs> {
+        self.edges.sort_unstable();
+        self.edges.dedup();
+        let mut needs: BTreeMap<u32, Needs> = BTreeMap::new();
+        let mut work: Vec<(u32, Needs)> = named.filter(|(_, named)| *named != Needs::default()).collect();
+        while let Some((function, added)) = work.pop() {
+            let known = needs.entry(function).or_default();
             let all = known.and(added);
             if all != *known {
                 *known = all;
-                let callers = self.callers.get(&node).into_iter().flatten();
-                work.extend(callers.map(|caller| (*caller, all)));
+                let first = self.edges.partition_point(|(callee, _)| *callee < function);
+                let calls = self.edges[first..].iter().take_while(|(callee, _)| *callee == function);
+                work.extend(calls.map(|(_, caller)| (*caller, all)));
+                if self.address_taken.contains(&function) {
+                    work.push((POINTER, all));
+                }
             }
         }
-        let function = |(node, needs)| match node {
-            Node::Function(function) => Some((function, needs)),
-            Node::Pointer => None,
-        };
-        needs.into_iter().filter_map(function).collect()
+        needs
     }
 }
 

@@ -88,7 +88,7 @@ fn zstd_bomb(blocks: u32) -> Vec<u8> {
     // Magic, a descriptor without content size, a window of 1 MiB.
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x50];
     for block in 0..blocks {
-        let header = 128 * 1024 << 3 | 1 << 1 | u32::from(block + 1 == blocks);
+        let header = (128 * 1024) << 3 | 1 << 1 | u32::from(block + 1 == blocks);
         frame.extend(&header.to_le_bytes()[..3]);
         frame.push(b' ');
     }

@@ -147,7 +147,7 @@ impl Functions {
         elf: &Elf<'_>,
         named: &BTreeMap<&str, &Section<'_>>,
     ) -> Result<BTreeMap<u32, Needs>, Error> {
-        let mut calls = Calls::new();
+        let mut calls = Calls::default();
         for function in elf.functions.iter().filter(|function| function.is_defined) {
             let Some(section) = named.get(format!(".nv.info.{}", function.name).as_str()) else {
                 continue;
@@ -169,7 +169,7 @@ impl Functions {
 }
 
 /// Pairs of symbol indices, in four tables. Each begins with the pair of 0 and its negated number.
-fn callgraph(data: &[u8], calls: &mut Calls<u32>) {
+fn callgraph(data: &[u8], calls: &mut Calls) {
     let mut table = 0;
     for pair in data.chunks_exact(8) {
         let (Some(first), Some(second)) = (bytes::u32_at(pair, 0), bytes::u32_at(pair, 4)) else {

@@ -4,6 +4,9 @@ use super::lexer::Token;
 use super::{Functions, Parser};
 use crate::{Entry, Error, Limits, ParamLayout};
 
+/// More parameters than anybody's kernel has; their space is limited to 32,764 bytes.
+const MAX_PARAMS: usize = 4096;
+
 impl<'a> Parser<'a> {
     /// A kernel behind its `.entry`, with its body. `None` if it is only declared.
     pub(super) fn entry(&mut self, functions: &mut Functions<'a>) -> Result<Option<Entry>, Error> {
@@ -68,7 +71,11 @@ impl<'a> Parser<'a> {
             end = param.offset + param.size;
             params.push(param);
             if self.lexer.eat(b')') {
+                params.shrink_to_fit();
                 return Ok(params);
+            }
+            if params.len() == MAX_PARAMS {
+                return Err(self.malformed(format!("more than {MAX_PARAMS} parameters")));
             }
             self.punct(b',')?;
         }

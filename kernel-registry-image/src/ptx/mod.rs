@@ -3,10 +3,10 @@
 mod entry;
 mod lexer;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::needs::Calls;
-use crate::{Error, Needs, Target, Variant, VariantKind};
+use crate::{Entry, Error, Needs, Target, Variant, VariantKind};
 use lexer::{Lexer, Token};
 
 /// Whether the first token is `.version`, with which every PTX module begins.
@@ -49,18 +49,33 @@ struct Parser<'a> {
     lexer: Lexer<'a>,
 }
 
-/// The functions of a module, and who calls whom.
+/// The functions and kernels of a module, and who calls whom.
+#[derive(Default)]
 struct Functions<'a> {
-    names: BTreeSet<&'a str>,
-    calls: Calls<&'a str>,
+    numbers: BTreeMap<&'a str, u32>,
+    calls: Calls,
 }
+
+impl<'a> Functions<'a> {
+    /// The number of a function, which it gets when it is first declared.
+    fn declare(&mut self, name: &'a str) -> u32 {
+        let next = self.numbers.len() as u32;
+        *self.numbers.entry(name).or_insert(next)
+    }
+}
+
+/// Kernels that a module may have however short they are, and the bytes of text that each needs beyond.
+/// This bounds the memory that a text takes. The shortest kernel that does anything is longer.
+const SMALL_KERNELS: usize = 1000;
+const KERNEL_TEXT: usize = 64;
 
 impl<'a> Parser<'a> {
     /// Everything behind a `.version` up to the next one.
     fn module(&mut self, toolkit: Option<String>) -> Result<Variant, Error> {
         let version = self.version()?;
-        let mut functions = Functions { names: BTreeSet::new(), calls: Calls::new() };
-        let (mut target, mut entries) = (None, Vec::new());
+        let start = self.lexer.offset();
+        let mut functions = Functions::default();
+        let (mut target, mut entries) = (None, Vec::<Entry>::new());
         while let Some(token) = self.lexer.peek() {
             if token == Token::Word(".version") {
                 break;
@@ -71,18 +86,26 @@ impl<'a> Parser<'a> {
                 Token::Word(".entry") => entries.extend(self.entry(&mut functions)?),
                 Token::Word(".func") => self.function(&mut functions)?,
                 // A table of functions: `.global .u64 table[2] = {first, second};`
-                Token::Word(word) if functions.names.contains(word) => {
-                    functions.calls.take_address(functions.names.get(word).copied().unwrap_or(word));
+                Token::Word(word) => {
+                    if let Some(function) = functions.numbers.get(word) {
+                        functions.calls.take_address(*function);
+                    }
                 }
-                _ => {}
+                Token::Punct(_) => {}
+            }
+            let room = SMALL_KERNELS.max((self.lexer.offset() - start) / KERNEL_TEXT);
+            if entries.len() > room {
+                return Err(self.malformed("there are more kernels than the text has room for"));
             }
         }
         let target = target.ok_or_else(|| self.malformed("the module has no `.target`"))?;
 
-        let named = functions.names.iter().map(|name| (*name, Needs::of_function(name)));
+        let numbers = functions.numbers;
+        let named = numbers.iter().map(|(name, number)| (*number, Needs::of_function(name)));
         let needs = functions.calls.needs(named);
         for entry in &mut entries {
-            entry.needs = needs.get(entry.symbol.as_str()).copied().unwrap_or_default();
+            let number = numbers.get(entry.symbol.as_str());
+            entry.needs = number.and_then(|number| needs.get(number)).copied().unwrap_or_default();
         }
         Ok(Variant { kind: VariantKind::Ptx { version }, target, toolkit, entries })
     }
@@ -113,7 +136,7 @@ impl<'a> Parser<'a> {
             self.skip_group(b'(', b')')?;
         }
         let name = self.word("the name of a function")?;
-        functions.names.insert(name);
+        functions.declare(name);
         while let Some(token) = self.lexer.next() {
             match token {
                 Token::Punct(b';') => return Ok(()),
@@ -126,6 +149,7 @@ impl<'a> Parser<'a> {
 
     /// A body behind its `{`, of which only the functions matter that it mentions.
     fn body(&mut self, name: &'a str, functions: &mut Functions<'a>) -> Result<(), Error> {
+        let caller = functions.declare(name);
         let mut depth = 1u32;
         // Behind `call`, up to its target: how many brackets of the result are open.
         let mut call = None;
@@ -149,14 +173,14 @@ impl<'a> Parser<'a> {
                     if is_target {
                         call = None;
                         if word.starts_with('%') {
-                            functions.calls.call_pointer(name);
+                            functions.calls.call_pointer(caller);
                         }
                     }
-                    if let Some(callee) = functions.names.get(word) {
-                        functions.calls.call(name, callee);
+                    if let Some(callee) = functions.numbers.get(word) {
+                        functions.calls.call(caller, *callee);
                         // `mov.u64 %rd1, function;`
                         if !is_target {
-                            functions.calls.take_address(callee);
+                            functions.calls.take_address(*callee);
                         }
                     }
                 }
