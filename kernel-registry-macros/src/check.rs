@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::env;
 
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Path, ReturnType, Safety, Signature, parse_quote};
+use syn::{Attribute, Expr, ExprLit, Lit, LitInt, LitStr, Meta, ReturnType, Safety, Signature};
 
 use crate::args::Args;
 use crate::declaration::Declaration;
@@ -23,7 +24,7 @@ pub(crate) enum Checked {
 }
 
 pub(crate) struct Broken {
-    pub(crate) krate: Path,
+    pub(crate) krate: TokenStream,
     pub(crate) vis: syn::Visibility,
     pub(crate) ident: Ident,
     pub(crate) cfgs: Vec<Attribute>,
@@ -183,15 +184,15 @@ fn decides_presence(attr: &Attribute) -> bool {
     removes(&attr.meta)
 }
 
-fn krate(args: &Args, report: &mut Report) -> Path {
-    let default = || parse_quote!(::kernel_registry);
-    let Some(arg) = args.get("crate") else { return default() };
-    match &arg.value {
-        Expr::Path(path) if path.qself.is_none() => path.path.clone(),
-        value => {
+/// How the expansion reaches the library.
+pub(crate) fn krate(args: &Args, report: &mut Report) -> TokenStream {
+    match args.get("crate").map(|arg| &arg.value) {
+        Some(Expr::Path(path)) if path.qself.is_none() => path.path.to_token_stream(),
+        Some(value) => {
             report.at(value, "`crate` takes the path under which this crate knows kernel-registry");
-            default()
+            quote!(::kernel_registry)
         }
+        None => quote!(::kernel_registry),
     }
 }
 
@@ -272,7 +273,8 @@ fn block(args: &Args, report: &mut Report) -> Option<[Expr; 3]> {
             format!("a block has at most {MAX_THREADS} threads in all, and this one has {threads}"),
         );
     }
-    axes.resize(3, parse_quote!(1));
+    let one = Lit::Int(LitInt::new("1", Span::call_site()));
+    axes.resize(3, Expr::Lit(ExprLit { attrs: Vec::new(), lit: one }));
     axes.try_into().ok()
 }
 

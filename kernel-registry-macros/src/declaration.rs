@@ -23,19 +23,19 @@ pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Item> {
 }
 
 fn item(input: ParseStream<'_>) -> syn::Result<Item> {
-    let ahead = input.fork();
-    ahead.call(Attribute::parse_outer)?;
-    ahead.parse::<Visibility>()?;
-    if ahead.peek(Token![mod]) || (ahead.peek(Token![unsafe]) && ahead.peek2(Token![mod])) {
-        return input.parse().map(Item::Module);
+    let attrs = input.call(Attribute::parse_outer)?;
+    let vis: Visibility = input.parse()?;
+    if input.peek(Token![mod]) || (input.peek(Token![unsafe]) && input.peek2(Token![mod])) {
+        let module = input.parse::<ItemMod>()?;
+        return Ok(Item::Module(ItemMod { attrs, vis, ..module }));
     }
-    if !looks_like_fn(&ahead) {
-        return Err(ahead.error(
+    if !looks_like_fn(input) {
+        return Err(input.error(
             "`#[gpu_kernel]` goes on a declaration without a body, `unsafe fn name(..);`, \
              or on a module of such declarations, `mod name { .. }`",
         ));
     }
-    input.parse().map(Box::new).map(Item::Kernel)
+    declaration(attrs, vis, input).map(Box::new).map(Item::Kernel)
 }
 
 /// Whether this is a function, perhaps with a mistake in it, whose own error says more than ours would.
@@ -56,17 +56,20 @@ fn looks_like_fn(ahead: ParseStream<'_>) -> bool {
 
 impl Parse for Declaration {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let attrs = input.call(Attribute::parse_outer)?;
-        let vis = input.parse()?;
-        let sig = input.parse()?;
-        let body = if input.peek(Token![;]) {
-            input.parse::<Token![;]>()?;
-            None
-        } else if input.peek(syn::token::Brace) {
-            Some(input.parse()?)
-        } else {
-            return Err(input.error("expected `;`: a kernel is declared without a body"));
-        };
-        Ok(Declaration { attrs, vis, sig, body })
+        declaration(input.call(Attribute::parse_outer)?, input.parse()?, input)
     }
+}
+
+/// What follows the attributes and the visibility.
+fn declaration(attrs: Vec<Attribute>, vis: Visibility, input: ParseStream<'_>) -> syn::Result<Declaration> {
+    let sig = input.parse()?;
+    let body = if input.peek(Token![;]) {
+        input.parse::<Token![;]>()?;
+        None
+    } else if input.peek(syn::token::Brace) {
+        Some(input.parse()?)
+    } else {
+        return Err(input.error("expected `;`: a kernel is declared without a body"));
+    };
+    Ok(Declaration { attrs, vis, sig, body })
 }

@@ -5,7 +5,7 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, Path, Visibility};
+use syn::{Expr, Visibility};
 
 use crate::check::{Broken, Checked};
 use crate::model::{Kernel, Param, Pass};
@@ -116,7 +116,7 @@ fn layout(param: &Param) -> TokenStream {
 
 /// The threads of a block. What the macro has not seen to be right is checked by the compiler, in code
 /// that has the span of what was written, so that an error in it is shown there.
-fn block(axes: &[Expr; 3], krate: &Path) -> TokenStream {
+fn block(axes: &[Expr; 3], krate: &TokenStream) -> TokenStream {
     let [x, y, z] = axes;
     if axes.iter().all(|axis| matches!(axis, Expr::Lit(_))) {
         return quote!([#x, #y, #z]);

@@ -1,13 +1,13 @@
 //! A kernel as the macro understands it: plain data, complete and checked.
 
-use proc_macro2::Ident;
-use syn::{Attribute, Expr, Path, Type, Visibility};
+use proc_macro2::{Ident, TokenStream};
+use syn::{Attribute, Expr, Type, Visibility};
 
 pub(crate) use kernel_registry_format::Pass;
 
 pub(crate) struct Kernel {
     /// How the expansion reaches the library: `::kernel_registry` or what `crate = ..` says.
-    pub(crate) krate: Path,
+    pub(crate) krate: TokenStream,
     /// The type that stands for the kernel.
     pub(crate) ident: Ident,
     pub(crate) vis: Visibility,

@@ -63,8 +63,7 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
         }
     }
 
-    let krate =
-        args.get("crate").map_or_else(|| quote!(::kernel_registry), |arg| arg.value.to_token_stream());
+    let krate = check::krate(args, report);
     let private = quote!(#krate::__private);
     let list = quote! {
         /// The kernels declared in this module and the modules inside it, in the order of their declaration.

@@ -106,6 +106,20 @@ fn plain(ty: &Type) -> &Type {
 
 /// A type on one line, with the spaces that people put.
 fn spelled(ty: &Type) -> String {
+    // Nearly all types are made of these, and printing tokens takes long.
+    match ty {
+        Type::Path(path) => {
+            if let (None, Some(ident)) = (&path.qself, path.path.get_ident()) {
+                return ident.to_string();
+            }
+        }
+        Type::Reference(reference) if reference.lifetime.is_none() => {
+            let mutability = if reference.mutability.is_some() { "mut " } else { "" };
+            return format!("&{mutability}{}", spelled(&reference.elem));
+        }
+        Type::Slice(slice) => return format!("[{}]", spelled(&slice.elem)),
+        _ => {}
+    }
     let mut text = String::new();
     for word in ty.to_token_stream().to_string().split_whitespace() {
         let closes = word.starts_with([']', '>', ')', ',', ';', ':', '<']);
