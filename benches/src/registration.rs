@@ -5,6 +5,8 @@ pub mod image;
 pub mod rebuild;
 pub mod startup;
 
+use crate::Result;
+
 /// Kernels in each of the compared crates.
 pub const KERNELS: usize = 1000;
 
@@ -12,30 +14,44 @@ pub const KERNELS: usize = 1000;
 pub const MODULES: usize = 20;
 
 /// Something of each of the compared crates.
+#[derive(Default)]
 pub struct Each<T> {
     /// Of the one with each kernel under `#[gpu_kernel]`.
     pub annotated: T,
     /// Of the one with each kernel a struct of the same information, under `inventory::submit!`.
-    pub bare: T,
-    /// Of the one with the annotated crate's `main`, and no kernels.
-    pub none: T,
+    pub by_hand: T,
+}
+
+/// Something of a crate with kernels, and of one that differs from it by having none.
+pub struct Kernels<T> {
+    /// With the kernels.
+    pub with: T,
+    /// Without.
+    pub without: T,
 }
 
 impl<T> Each<T> {
-    /// Does the same with each.
-    pub fn map<U>(&self, mut with: impl FnMut(&T) -> U) -> Each<U> {
-        Each { annotated: with(&self.annotated), bare: with(&self.bare), none: with(&self.none) }
+    /// Does the same with each, up to the first failure.
+    pub fn try_map<U>(&self, mut with: impl FnMut(&T) -> Result<U>) -> Result<Each<U>> {
+        Ok(Each { annotated: with(&self.annotated)?, by_hand: with(&self.by_hand)? })
     }
 
-    /// Does the same with each, up to the first failure.
-    pub fn try_map<U>(&self, mut with: impl FnMut(&T) -> crate::Result<U>) -> crate::Result<Each<U>> {
-        Ok(Each { annotated: with(&self.annotated)?, bare: with(&self.bare)?, none: with(&self.none)? })
+    /// Does the same with each.
+    pub fn map<'a, U>(&'a self, mut with: impl FnMut(&'a T) -> U) -> Each<U> {
+        Each { annotated: with(&self.annotated), by_hand: with(&self.by_hand) }
     }
 }
 
-impl Each<f64> {
-    /// What a kernel adds to this number in the annotated crate, and in the one made by hand.
-    pub fn a_kernel(&self) -> [f64; 2] {
-        [self.annotated, self.bare].map(|with| (with - self.none) / KERNELS as f64)
+impl<T> Kernels<T> {
+    /// Does the same with both, up to the first failure.
+    pub fn try_map<U>(&self, mut with: impl FnMut(&T) -> Result<U>) -> Result<Kernels<U>> {
+        Ok(Kernels { with: with(&self.with)?, without: with(&self.without)? })
+    }
+}
+
+impl Kernels<f64> {
+    /// What one kernel adds to this number.
+    pub fn a_kernel(&self) -> f64 {
+        (self.with - self.without) / KERNELS as f64
     }
 }

@@ -38,7 +38,7 @@ pub fn conclude(requirements: &[Requirement]) -> bool {
         requirements.iter().map(|requirement| cell(requirement).len()).max().unwrap_or_default()
     };
     let (what, measured, bound) = (width(|r| &r.what), width(|r| &r.measured), width(|r| &r.bound));
-    println!("\n{:what$}  {:>measured$}  {:bound$}", "REQUIREMENT", "MEASURED", "BOUND");
+    println!("\n{:what$}  {:>measured$}  {:bound$}  VERDICT", "REQUIREMENT", "MEASURED", "BOUND");
     for requirement in requirements {
         let verdict = if requirement.met { "ok" } else { "MISSED" };
         println!(

@@ -106,7 +106,8 @@ fn an_empty_section_has_no_records() {
 
 #[test]
 fn every_truncation_is_an_error() {
-    for length in 1..record(&FULL).len() {
+    let step = if cfg!(miri) { 29 } else { 1 };
+    for length in (1..record(&FULL).len()).step_by(step) {
         let error = only(&record(&FULL)[..length]).unwrap_err();
         assert_eq!(error, Problem::Truncated, "{length} bytes");
     }
@@ -114,7 +115,9 @@ fn every_truncation_is_an_error() {
 
 #[test]
 fn every_flipped_byte_is_survived() {
-    for at in 0..record(&FULL).len() {
+    // Miri is slow, and a sample is enough for it.
+    let step = if cfg!(miri) { 29 } else { 1 };
+    for at in (0..record(&FULL).len()).step_by(step) {
         for flip in [0x01, 0x80, 0xff] {
             let mut bytes = record(&FULL);
             bytes[at] ^= flip;

@@ -32,8 +32,8 @@ pub(crate) const fn bytes<const FIXED: usize, const PATH: usize, const PARAMS: u
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of_val(record)) }
 }
 
-/// The records of this program or shared library, where the object format can tell.
-#[cfg(not(any(windows, target_vendor = "apple", target_family = "wasm")))]
+/// The records of this program or shared library, where the object format can tell. (Miri has no linker.)
+#[cfg(not(any(windows, target_vendor = "apple", target_family = "wasm", miri)))]
 pub(crate) fn section() -> Option<&'static [u8]> {
     unsafe extern "C" {
         #[link_name = "__start_kernel_registry_v1"]
@@ -50,7 +50,7 @@ pub(crate) fn section() -> Option<&'static [u8]> {
 }
 
 /// Elsewhere the bounds are not known, and nothing is compared.
-#[cfg(any(windows, target_vendor = "apple", target_family = "wasm"))]
+#[cfg(any(windows, target_vendor = "apple", target_family = "wasm", miri))]
 pub(crate) fn section() -> Option<&'static [u8]> {
     None
 }
@@ -62,6 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no linker to define the bounds")]
     fn the_section_holds_the_library() {
         let section = section().expect("this platform knows its section");
         let records: Vec<_> = Records::new(section).collect::<Result<_, _>>().expect("well-formed");

@@ -3,15 +3,15 @@
 //!
 //! `cargo run --release -p benches --bin registration` takes some minutes; `-- --quick` repeats less.
 
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::{env, thread};
 
 use benches::Result;
 use benches::registration::image::{self, Copies};
-use benches::registration::rebuild::{Builds, Edit};
-use benches::registration::startup::{self, INSTRUCTION, Task};
-use benches::registration::{Each, KERNELS, MODULES, crates};
+use benches::registration::rebuild::{self, Edit};
+use benches::registration::startup::{self, Task};
+use benches::registration::{Each, KERNELS, Kernels, MODULES, crates};
+use benches::sample::Sample;
 use benches::verdict::{self, Requirement};
 use benches::workshop::{Package, Profile, Workshop};
 
@@ -43,12 +43,10 @@ fn main() -> ExitCode {
 fn measure(effort: &Effort) -> Result<Vec<Requirement>> {
     let workshop = Workshop::open("registration")?;
     let crates = crates::compared(&workshop)?;
-    println!(
-        "{KERNELS} kernels in {MODULES} modules, under `#[gpu_kernel]` and by hand under `inventory::submit!`"
-    );
+    println!("{KERNELS} kernels in {MODULES} modules: `#[gpu_kernel]` beside `inventory::submit!` by hand");
     println!("{}, {}", compiler()?, machine());
 
-    let mut requirements = rebuilds(&crates, effort)?;
+    let mut requirements = rebuilds(&crates.map(|pair| &pair.with), effort)?;
     sizes(&crates)?;
     requirements.push(startup(&crates, effort)?);
     requirements.push(copies(&workshop)?);
@@ -56,92 +54,87 @@ fn measure(effort: &Effort) -> Result<Vec<Requirement>> {
 }
 
 /// Prints the times of builds. The debug ones after an edit have a bound, the others are for the record.
-fn rebuilds(crates: &Each<Package>, effort: &Effort) -> Result<Vec<Requirement>> {
+fn rebuilds(crates: &Each<&Package>, effort: &Effort) -> Result<Vec<Requirement>> {
     let Effort { pairs, .. } = *effort;
-    println!("\nseconds of `cargo build`, medians of {pairs} pairs, annotated and by hand in turn");
-    println!("{:42} {:>9}  {:>7}  {:>5}", "", "ANNOTATED", "BY HAND", "RATIO");
-    let print = |what: &str, builds: &Builds| {
-        let (annotated, bare) = (builds.annotated.median(), builds.bare.median());
-        println!("{what:42} {annotated:9.2}  {bare:7.2}  {:5.2}", builds.ratio());
+    println!(
+        "\n{:46} {:>9}  {:>9}  {:>9}",
+        "SECONDS OF CARGO BUILD, MEDIANS", "ANNOTATED", "BY HAND", "RATIO"
+    );
+    let row = |what: &str, builds: Each<Sample>| {
+        let Each { annotated, by_hand } = builds.map(Sample::median);
+        let ratio = annotated / by_hand;
+        println!("{what:46} {annotated:9.2}  {by_hand:9.2}  {ratio:9.2}");
+        Requirement::at_most(what, ratio, 2.0, "times")
     };
-    let bounded = |what: &str, builds: &Builds| Requirement::at_most(what, builds.ratio(), 2.0, "times");
-
-    let first = Builds::first(crates)?;
-    print("debug, first build (once)", &first);
-    let main = Builds::after(Edit::Main, crates, Profile::Debug, pairs)?;
-    print("debug, after an edit in main.rs", &main);
-    let module = Builds::after(Edit::Module, crates, Profile::Debug, pairs)?;
-    print("debug, after an edit above 50 kernels", &module);
-    let release = Builds::after(Edit::Main, crates, Profile::Release, pairs.div_ceil(3))?;
-    print("release, after an edit in main.rs (fewer)", &release);
-
-    Ok(vec![
-        bounded("debug rebuild after an edit in main.rs", &main),
-        bounded("debug rebuild after an edit above 50 kernels", &module),
-    ])
+    row("debug, the first (once)", rebuild::first(crates)?);
+    let few = pairs.div_ceil(3);
+    let release = rebuild::after(Edit::Main, crates, Profile::Release, few)?;
+    row(&format!("release, after an edit in main.rs ({few} pairs)"), release);
+    [(Edit::Main, "in main.rs"), (Edit::Module, "above 50 kernels")]
+        .into_iter()
+        .map(|(edit, place)| {
+            let builds = rebuild::after(edit, crates, Profile::Debug, pairs)?;
+            Ok(row(&format!("debug, after an edit {place} ({pairs} pairs)"), builds))
+        })
+        .collect()
 }
 
 /// Prints the sizes of the programs, which have no bound.
-fn sizes(crates: &Each<Package>) -> Result<()> {
-    println!("\nbytes of the program");
-    println!(
-        "{:18} {:>9}  {:>9}  {:>9}  A KERNEL: {:>9}  {:>7}",
-        "", "ANNOTATED", "BY HAND", "NONE", "ANNOTATED", "BY HAND"
-    );
+fn sizes(crates: &Each<Kernels<Package>>) -> Result<()> {
+    println!("\n{:46} {:>9}  {:>9}", "BYTES OF THE PROGRAM, AND OF IT A KERNEL", "ANNOTATED", "BY HAND");
     for (what, profile) in
         [("debug", Profile::Debug), ("release", Profile::Release), ("release, stripped", Profile::Stripped)]
     {
-        let sizes = crates.try_map(|package| {
-            package.build(profile)?;
-            package.size(profile)
+        let sizes = crates.try_map(|pair| {
+            pair.try_map(|package| {
+                package.build(profile)?;
+                Ok(package.size(profile)? as f64)
+            })
         })?;
-        let [annotated, bare] = sizes.map(|bytes| *bytes as f64).a_kernel();
-        let Each { annotated: a, bare: b, none: n } = sizes;
-        println!("{what:18} {a:9}  {b:9}  {n:9}            {annotated:9.0}  {bare:7.0}");
+        let Each { annotated, by_hand } = sizes.map(|pair| pair.with);
+        println!("{what:46} {annotated:9.0}  {by_hand:9.0}");
+        let Each { annotated, by_hand } = sizes.map(Kernels::a_kernel);
+        println!("{:46} {annotated:9.0}  {by_hand:9.0}", "  a kernel");
     }
     Ok(())
 }
 
 /// Prints the costs of start-up and of the first call of `kernels()`, of release builds.
-fn startup(crates: &Each<Package>, effort: &Effort) -> Result<Requirement> {
-    let Effort { runs, .. } = *effort;
-    let programs: Each<PathBuf> = crates.map(|package| package.program(Profile::Release));
-    println!("\nstart-up a kernel, above a program without kernels; medians of {runs} runs of each");
-    println!("{:42} {:>9}  {:>7}", "", "ANNOTATED", "BY HAND");
-    let print = |what: &str, [annotated, bare]: [f64; 2], note: &str| {
-        println!("{what:42} {annotated:9.0}  {bare:7.0}  {note}");
+fn startup(crates: &Each<Kernels<Package>>, effort: &Effort) -> Result<Requirement> {
+    println!("\n{:46} {:>9}  {:>9}", "START-UP, A KERNEL", "ANNOTATED", "BY HAND");
+    let row = |what: String, Each { annotated, by_hand }: Each<f64>| {
+        println!("{what:46} {annotated:9.0}  {by_hand:9.0}");
     };
+    let programs = crates.try_map(|pair| pair.try_map(|package| Ok(package.program(Profile::Release))))?;
 
+    let runs = effort.runs;
     let idle = startup::times(&programs, Task::Idle, runs)?;
-    let count = startup::times(&programs, Task::Count, runs)?;
-    let ([_, _], uncertainty) = startup::nanoseconds(&idle);
-    let (before, after) = (startup::nanoseconds(&idle).0, startup::nanoseconds(&count).0);
-    let note = format!("give or take {:.0}", 2.0 * uncertainty);
-    print("nanoseconds before `main`", before, &note);
-    print("nanoseconds in the first `kernels()`", difference(after, before), &note);
+    let all = startup::times(&programs, Task::Count, runs)?;
+    let time = |times: &Each<Kernels<Sample>>| times.map(|pair| startup::nanoseconds(pair).0);
+    row(format!("ns before `main` ({runs} runs)"), time(&idle));
+    row("  give or take".to_owned(), idle.map(|pair| 2.0 * startup::nanoseconds(pair).1));
+    row("ns before `main` and in the first `kernels()`".to_owned(), time(&all));
 
     let instructions = startup::instructions(&programs, Task::Idle)?;
     match (&instructions, startup::instructions(&programs, Task::Count)?) {
-        (Some(idle), Some(count)) => {
-            let (before, after) = (idle.a_kernel(), count.a_kernel());
-            print("instructions before `main`", before, &format!("at {INSTRUCTION} ns each where it counts"));
-            print("instructions in the first `kernels()`", difference(after, before), "");
+        (Some(idle), Some(all)) => {
+            row("instructions before `main`".to_owned(), idle.map(Kernels::a_kernel));
+            row("instructions, the first `kernels()` included".to_owned(), all.map(Kernels::a_kernel));
         }
-        _ => println!("INSTRUCTIONS NOT COUNTED: there is no valgrind here, so that noise may decide"),
+        _ => println!("INSTRUCTIONS ARE NOT COUNTED: there is no valgrind here, so that noise may decide"),
     }
-    Ok(startup::requirement(&idle, instructions.as_ref(), 100.0))
+    let instructions = instructions.map(|each| each.annotated.a_kernel());
+    Ok(startup::requirement(&idle.annotated, instructions, 100.0))
 }
 
 /// Prints how often the large image is in the debug program.
 fn copies(workshop: &Workshop) -> Result<Requirement> {
     let copies = Copies::count(workshop, Profile::Debug)?;
-    println!("\n{} kernels in as many modules, of one image of {} bytes", image::KERNELS, image::LENGTH);
-    println!("the debug program has {} bytes, and the image {} times", copies.program, copies.count);
+    println!("\n{} KERNELS OF ONE IMAGE", image::KERNELS);
+    println!("{:46} {:9}", "bytes of the image", image::LENGTH);
+    println!("{:46} {:9}", "bytes of the debug program", copies.program);
+    println!("{:46} {:9}", "times that the image is in it", copies.count);
     Ok(Requirement::exactly("image of sixty kernels in the debug program", copies.count, 1, "times"))
-}
-
-fn difference(after: [f64; 2], before: [f64; 2]) -> [f64; 2] {
-    [after[0] - before[0], after[1] - before[1]]
 }
 
 fn compiler() -> Result<String> {

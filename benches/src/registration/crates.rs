@@ -1,23 +1,28 @@
-//! The generated crates: a thousand annotated kernels, the same by hand, none at all, and sixty of one large image.
+//! The generated crates: a thousand annotated kernels, the same by hand, both without kernels, and sixty of one image.
 
-use super::{Each, KERNELS, MODULES};
+use super::{Each, KERNELS, Kernels, MODULES};
 use crate::Result;
 use crate::workshop::{File, Package, Workshop, repository};
 
 /// Writes the compared crates.
-pub fn compared(workshop: &Workshop) -> Result<Each<Package>> {
-    let image = ("x.ptx".to_owned(), PTX.into());
-
-    let mut annotated = modules(MODULES, KERNELS / MODULES, ANNOTATED_HEAD, annotated_kernel);
-    annotated.extend([main(ANNOTATED_MAIN, MODULES), image.clone()]);
-
-    let mut bare = modules(MODULES, KERNELS / MODULES, BARE_HEAD, bare_kernel);
-    bare.extend([main(BARE_MAIN, MODULES), ("src/kernel.rs".to_owned(), BARE_KERNEL.into()), image]);
-
+pub fn compared(workshop: &Workshop) -> Result<Each<Kernels<Package>>> {
+    let annotated = |name, modules| {
+        let mut files = self::modules(modules, KERNELS / MODULES, ANNOTATED_HEAD, annotated_kernel);
+        files.extend([main(ANNOTATED_MAIN, modules), ("x.ptx".to_owned(), PTX.into())]);
+        workshop.package(name, &kernel_registry(), files)
+    };
+    let by_hand = |name, modules| {
+        let mut files = self::modules(modules, KERNELS / MODULES, BY_HAND_HEAD, kernel_by_hand);
+        files.extend([main(BY_HAND_MAIN, modules), ("x.ptx".to_owned(), PTX.into())]);
+        files.push(("src/kernel.rs".to_owned(), BY_HAND_TYPES.into()));
+        workshop.package(name, INVENTORY, files)
+    };
     Ok(Each {
-        annotated: workshop.package("annotated", &kernel_registry(), annotated)?,
-        bare: workshop.package("bare", INVENTORY, bare)?,
-        none: workshop.package("none", &kernel_registry(), vec![main(ANNOTATED_MAIN, 0)])?,
+        annotated: Kernels {
+            with: annotated("annotated", MODULES)?,
+            without: annotated("annotated-none", 0)?,
+        },
+        by_hand: Kernels { with: by_hand("by-hand", MODULES)?, without: by_hand("by-hand-none", 0)? },
     })
 }
 
@@ -74,7 +79,7 @@ pub unsafe fn k{number:04}(n: u32, a: f32, x: &[f32], y: &mut [f32]);
     )
 }
 
-const BARE_MAIN: &str = r#"mod kernel;
+const BY_HAND_MAIN: &str = r#"mod kernel;
 
 fn main() {
     if std::env::args().nth(1).is_none_or(|argument| argument != "idle") {
@@ -83,10 +88,10 @@ fn main() {
 }
 "#;
 
-const BARE_HEAD: &str = "use crate::kernel::{Image, Kernel, Param, image};\n";
+const BY_HAND_HEAD: &str = "use crate::kernel::{Image, Kernel, Param, image};\n";
 
 /// What a person would write without the attribute: every field that a `KernelInfo` has, and no record.
-fn bare_kernel(number: usize) -> String {
+fn kernel_by_hand(number: usize) -> String {
     format!(
         r#"inventory::submit! {{
     Kernel {{
@@ -116,7 +121,7 @@ fn bare_kernel(number: usize) -> String {
 }
 
 /// The equal struct. Nothing reads its fields here, as nothing reads those of the annotated kernels.
-const BARE_KERNEL: &str = r#"#![allow(dead_code)]
+const BY_HAND_TYPES: &str = r#"#![allow(dead_code)]
 
 pub struct Kernel {
     pub path: &'static str,

@@ -15,57 +15,35 @@ pub enum Edit {
     Module,
 }
 
-/// The times that `cargo build` took.
-#[derive(Default)]
-pub struct Builds {
-    /// For the annotated crate.
-    pub annotated: Sample,
-    /// For the one made by hand.
-    pub bare: Sample,
+/// Builds both crates once, from nothing but their dependencies.
+pub fn first(crates: &Each<&Package>) -> Result<Each<Sample>> {
+    crates.try_map(|package| {
+        package.build(Profile::Debug)?;
+        package.clean()?;
+        let mut sample = Sample::default();
+        sample.push(package.build(Profile::Debug)?);
+        Ok(sample)
+    })
 }
 
-impl Builds {
-    /// Builds both crates once, from nothing but their dependencies.
-    pub fn first(crates: &Each<Package>) -> Result<Self> {
-        let mut builds = Builds::default();
-        for (package, sample) in builds.turns(crates) {
-            package.build(Profile::Debug)?;
-            package.clean()?;
-            sample.push(package.build(Profile::Debug)?);
-        }
-        Ok(builds)
-    }
-
-    /// Rebuilds both crates again and again, in turn, so that whatever else the machine does meets both alike.
-    pub fn after(edit: Edit, crates: &Each<Package>, profile: Profile, pairs: usize) -> Result<Self> {
-        // The first build after another one of the kind fills the incremental caches.
-        for package in [&crates.annotated, &crates.bare] {
-            package.build(profile)?;
+/// Rebuilds both crates again and again, in turn, so that whatever else the machine does meets both alike.
+pub fn after(edit: Edit, crates: &Each<&Package>, profile: Profile, pairs: usize) -> Result<Each<Sample>> {
+    // The first build after another one of the kind fills the incremental caches.
+    crates.try_map(|package| {
+        package.build(profile)?;
+        edit.apply(package)?;
+        package.build(profile)
+    })?;
+    let mut builds = Each::<Sample>::default();
+    for pair in 0..pairs {
+        let mut turns = [(crates.annotated, &mut builds.annotated), (crates.by_hand, &mut builds.by_hand)];
+        turns.rotate_left(pair % 2);
+        for (package, sample) in turns {
             edit.apply(package)?;
-            package.build(profile)?;
+            sample.push(package.build(profile)?);
         }
-        let mut builds = Builds::default();
-        for pair in 0..pairs {
-            let mut turns = builds.turns(crates);
-            if pair % 2 == 1 {
-                turns.reverse();
-            }
-            for (package, sample) in turns {
-                edit.apply(package)?;
-                sample.push(package.build(profile)?);
-            }
-        }
-        Ok(builds)
     }
-
-    /// How many times as long the annotated crate takes.
-    pub fn ratio(&self) -> f64 {
-        self.annotated.median() / self.bare.median()
-    }
-
-    fn turns<'a>(&'a mut self, crates: &'a Each<Package>) -> [(&'a Package, &'a mut Sample); 2] {
-        [(&crates.annotated, &mut self.annotated), (&crates.bare, &mut self.bare)]
-    }
+    Ok(builds)
 }
 
 impl Edit {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::{Each, KERNELS};
+use super::{Each, KERNELS, Kernels};
 use crate::Result;
 use crate::sample::Sample;
 use crate::verdict::Requirement;
@@ -21,11 +21,14 @@ pub enum Task {
 /// Nanoseconds that an instruction takes, on the slow side: one a cycle, at 2 GHz.
 pub const INSTRUCTION: f64 = 0.5;
 
+/// Each program, with kernels and without.
+pub type Programs = Each<Kernels<PathBuf>>;
+
 /// Instructions that each program executes, dynamic linking included, or nothing without valgrind.
-pub fn instructions(programs: &Each<PathBuf>, task: Task) -> Result<Option<Each<f64>>> {
+pub fn instructions(programs: &Programs, task: Task) -> Result<Option<Each<Kernels<f64>>>> {
     let valgrind = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
     match valgrind {
-        Ok(_) => programs.try_map(|program| executed(program, task)).map(Some),
+        Ok(_) => programs.try_map(|pair| pair.try_map(|program| executed(program, task))).map(Some),
         Err(_) => Ok(None),
     }
 }
@@ -40,19 +43,17 @@ fn executed(program: &Path, task: Task) -> Result<f64> {
 }
 
 /// How long each program runs, from its creation to its end.
-pub fn times(programs: &Each<PathBuf>, task: Task, runs: usize) -> Result<Each<Sample>> {
-    let mut times = programs.map(|_| Sample::default());
+pub fn times(programs: &Programs, task: Task, runs: usize) -> Result<Each<Kernels<Sample>>> {
+    let mut times = programs.map(|_| Kernels { with: Sample::default(), without: Sample::default() });
     for run in 0..runs {
         let mut turns = [
-            (&programs.annotated, &mut times.annotated),
-            (&programs.bare, &mut times.bare),
-            (&programs.none, &mut times.none),
+            (&programs.annotated.with, &mut times.annotated.with),
+            (&programs.annotated.without, &mut times.annotated.without),
+            (&programs.by_hand.with, &mut times.by_hand.with),
+            (&programs.by_hand.without, &mut times.by_hand.without),
         ];
-        // Each follows each of the others equally often, as what ran before leaves its traces in caches.
-        turns.rotate_left(run % 3);
-        if run % 2 == 1 {
-            turns.reverse();
-        }
+        // The places rotate, as what ran before leaves its traces in caches.
+        turns.rotate_left(run % 4);
         for (program, sample) in turns {
             let mut command = Command::new(program);
             command.args(task.argument()).stdout(Stdio::null());
@@ -67,20 +68,21 @@ pub fn times(programs: &Each<PathBuf>, task: Task, runs: usize) -> Result<Each<S
     Ok(times)
 }
 
-/// The cost of start-up as nanoseconds a kernel, and how far the measurement is likely to be off.
-pub fn nanoseconds(times: &Each<Sample>) -> ([f64; 2], f64) {
-    let uncertainty = times.annotated.uncertainty().hypot(times.none.uncertainty());
-    (times.map(|sample| sample.median() * 1e9).a_kernel(), uncertainty * 1e9 / KERNELS as f64)
+/// Nanoseconds a kernel, and how far they are likely to be off.
+pub fn nanoseconds(times: &Kernels<Sample>) -> (f64, f64) {
+    let Kernels { with, without } = times;
+    let time = Kernels { with: with.median() * 1e9, without: without.median() * 1e9 };
+    let uncertainty = with.uncertainty().hypot(without.uncertainty());
+    (time.a_kernel(), uncertainty * 1e9 / KERNELS as f64)
 }
 
 /// Judges the time, unless its noise covers the bound: then the instructions, where they could be counted.
-pub fn requirement(times: &Each<Sample>, instructions: Option<&Each<f64>>, bound: f64) -> Requirement {
-    let ([time, _], uncertainty) = nanoseconds(times);
+pub fn requirement(times: &Kernels<Sample>, instructions: Option<f64>, bound: f64) -> Requirement {
+    let (time, uncertainty) = nanoseconds(times);
     match instructions {
         Some(instructions) if (time - bound).abs() < 2.0 * uncertainty => {
-            let [count, _] = instructions.a_kernel();
             let what = "start-up, by instructions, as noise hides the time";
-            Requirement::at_most(what, count * INSTRUCTION, bound, "ns a kernel")
+            Requirement::at_most(what, instructions * INSTRUCTION, bound, "ns a kernel")
         }
         _ => Requirement::at_most("start-up, by the clock", time, bound, "ns a kernel"),
     }
