@@ -11,6 +11,7 @@ use syn::{Attribute, Expr, ExprLit, Lit, LitInt, LitStr, Meta, ReturnType, Safet
 
 use crate::args::Args;
 use crate::declaration::Declaration;
+use crate::entry;
 use crate::image;
 use crate::model::{Image, Kernel, Param, Position};
 use crate::param;
@@ -21,6 +22,16 @@ pub(crate) enum Checked {
     Kernel(Box<Kernel>),
     /// Something was wrong, and has been reported; the name stays, so that its uses raise no further errors.
     Broken(Box<Broken>),
+}
+
+impl Checked {
+    /// The attributes that decide whether the kernel is there.
+    pub(crate) fn cfgs(&self) -> &[Attribute] {
+        match self {
+            Checked::Kernel(kernel) => &kernel.cfgs,
+            Checked::Broken(broken) => &broken.cfgs,
+        }
+    }
 }
 
 pub(crate) struct Broken {
@@ -61,12 +72,18 @@ pub(crate) fn kernel(
     signature(&sig, report);
     attributes(&attrs, report);
     let name = sig.ident.clone();
-    let symbol = symbol(&args, &name, report);
+    let wanted = wanted(&args, &name, report);
     let min_arch = min_arch(&args, report);
     let block = block(&args, report);
     let shared = shared(&args, report);
     let image = image(&args, &name, report);
-    let params = params(sig, report);
+    let mut params = params(sig, report);
+    let symbol = match (wanted, &image) {
+        (Some(wanted), Some(image)) if report.count() == before => {
+            compare(&wanted, image, &name, &mut params, block.as_ref(), report)
+        }
+        _ => None,
+    };
 
     match (symbol, image) {
         (Some(symbol), Some(image)) if report.count() == before => Checked::Kernel(Box::new(Kernel {
@@ -87,6 +104,30 @@ pub(crate) fn kernel(
             image,
         })),
         _ => Checked::Broken(Box::new(Broken { krate, vis, ident, cfgs })),
+    }
+}
+
+/// Compares the declaration with the kernel in the image, whose symbol it returns.
+fn compare(
+    wanted: &Wanted,
+    image: &Image,
+    name: &Ident,
+    params: &mut [Param],
+    block: Option<&[Expr; 3]>,
+    report: &mut Report,
+) -> Option<String> {
+    match entry::find(&wanted.name, &image.facts, &image.file) {
+        Ok(entry) => {
+            entry::compare(params, entry, name, &image.file, report);
+            if let Some(block) = block {
+                entry::compare_block(block, entry, report);
+            }
+            Some(entry.symbol.clone())
+        }
+        Err(message) => {
+            report.push(syn::Error::new(wanted.span, message));
+            None
+        }
     }
 }
 
@@ -174,7 +215,7 @@ fn attributes(attrs: &[Attribute], report: &mut Report) {
 }
 
 /// Whether the attribute can remove what it stands on.
-fn decides_presence(attr: &Attribute) -> bool {
+pub(crate) fn decides_presence(attr: &Attribute) -> bool {
     let removes = |meta: &Meta| match meta {
         Meta::List(list) if list.path.is_ident("cfg_attr") => {
             list.tokens.clone().into_iter().any(|token| token.to_string() == "cfg")
@@ -211,26 +252,23 @@ fn type_name(args: &Args, name: &Ident, report: &mut Report) -> Ident {
     ident
 }
 
-fn symbol(args: &Args, ident: &Ident, report: &mut Report) -> Option<String> {
+/// What the kernel is called in the image, and where that is written.
+struct Wanted {
+    name: String,
+    span: Span,
+}
+
+fn wanted(args: &Args, ident: &Ident, report: &mut Report) -> Option<Wanted> {
     let Some(arg) = args.get("name") else {
         let name = ident.unraw().to_string();
         if !name.is_ascii() {
-            report.at(ident, "CUDA's names are ASCII: give the entry's name in the image as `name = \"..\"`");
+            report
+                .at(ident, "CUDA's names are ASCII: give the kernel's name in the image as `name = \"..\"`");
         }
-        return Some(name);
+        return Some(Wanted { name, span: ident.span() });
     };
-    let name = text(&arg.value, "`name` takes the entry's name in the image, in quotes", report)?;
-    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
-    let value = name.value();
-    if value.is_empty() || value.starts_with(|c: char| c.is_ascii_digit()) || !value.chars().all(valid) {
-        report.at(
-            &name,
-            "this is no name of an entry: it is an identifier such as `saxpy`, \
-             or for C++ the mangled one such as `_Z5saxpyjfPKfPf`",
-        );
-        return None;
-    }
-    Some(value)
+    let name = text(&arg.value, "`name` takes the kernel's name in the image, in quotes", report)?;
+    Some(Wanted { name: name.value(), span: name.span() })
 }
 
 fn min_arch(args: &Args, report: &mut Report) -> Option<u32> {

@@ -1,14 +1,14 @@
 //! From the model to code: the type, what is known of the kernel, its record and its registration.
 
 use kernel_registry_format as format;
-use proc_macro2::{Ident, Literal, TokenStream};
+use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, Visibility};
 
 use crate::check::{Broken, Checked};
-use crate::model::{Kernel, Param, Pass};
+use crate::model::{Expected, Kernel, Param, Pass};
 
 impl Checked {
     pub(crate) fn expand(&self) -> TokenStream {
@@ -28,7 +28,7 @@ fn expand_kernel(kernel: &Kernel) -> TokenStream {
     let path = format!("::{}", ident.unraw());
     let fixed = fixed_fields(kernel);
     let (fixed, fixed_len) = (Literal::byte_string(&fixed), Literal::usize_unsuffixed(fixed.len()));
-    let params = kernel.params.iter().map(layout);
+    let params = kernel.params.iter().map(|param| layout(param, krate));
     let param_count = Literal::usize_unsuffixed(kernel.params.len());
     let block = kernel.block.as_ref().map(|axes| block(axes, krate));
     let shared = &kernel.shared;
@@ -104,13 +104,42 @@ fn fixed_fields(kernel: &Kernel) -> Vec<u8> {
     bytes
 }
 
-/// The type whose size and alignment the record has, and what is required of it.
-fn layout(param: &Param) -> TokenStream {
-    let element = &param.element;
-    match param.pass {
-        Pass::Value => quote!(value #element),
-        Pass::Slice | Pass::SliceMut => quote!(slice #element),
-        Pass::Pointer | Pass::PointerMut => quote!(pointer #element),
+/// A call that returns size and alignment of a parameter's type, after comparing that with what the image
+/// says. All of it has the span of the type, so that an error in it is shown there.
+fn layout(param: &Param, krate: &TokenStream) -> TokenStream {
+    let Param { element, message, .. } = param;
+    let span = element.span();
+    let function = |name: &str| {
+        let name = Ident::new(name, span);
+        let path = quote_spanned!(span=> #krate::__private::param::#name);
+        let respan = |mut token: TokenTree| {
+            token.set_span(span);
+            token
+        };
+        path.into_iter().map(respan).collect::<TokenStream>()
+    };
+    match (param.expected, param.pass) {
+        (Expected::Scalar(scalar), _) => {
+            let (check, scalar) = (function("scalar"), Ident::new(&format!("{scalar:?}"), span));
+            let scalar_path = function("Scalar");
+            quote_spanned!(span=> #check::<#element>(#scalar_path::#scalar, #message))
+        }
+        (Expected::Pointer, _) => {
+            let check = function("address");
+            quote_spanned!(span=> #check::<#element>(#message))
+        }
+        (Expected::Layout { size, align }, _) => {
+            let check = function("sized");
+            quote_spanned!(span=> #check::<#element>(#size, #align, #message))
+        }
+        (Expected::Nothing, Pass::Pointer | Pass::PointerMut) => {
+            let any = function("pointee");
+            quote_spanned!(span=> #any::<#element>())
+        }
+        (Expected::Nothing, _) => {
+            let any = function("any");
+            quote_spanned!(span=> #any::<#element>())
+        }
     }
 }
 

@@ -3,8 +3,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::SystemTime;
 use std::{env, fs, io};
+
+use kernel_registry_image::Error;
 
 use crate::model::Image;
 
@@ -22,10 +25,8 @@ pub(crate) fn compiled(declared: &str) -> Result<Image, String> {
         return Err("the folder of this package has a name that is not UTF-8".to_owned());
     };
     let version = Version { path, len: metadata.len(), modified: metadata.modified().ok() };
-    if !version.is_image().map_err(|error| unreadable(declared, &version.path, &error))? {
-        return Err(format!("`{declared}` is neither PTX, nor a cubin, nor a fatbin"));
-    }
-    Ok(Image { file: declared.to_owned(), path: name, len: version.len })
+    let facts = version.facts(declared)?;
+    Ok(Image { file: declared.to_owned(), path: name, len: version.len, facts })
 }
 
 /// One state of a file.
@@ -37,17 +38,21 @@ struct Version {
 }
 
 impl Version {
-    /// Whether it is an image. Many kernels have the same, which is then read only once.
-    fn is_image(&self) -> io::Result<bool> {
+    /// What is in it. Many kernels have the same image, which is then read only once.
+    fn facts(&self, declared: &str) -> Result<Rc<kernel_registry_image::Image>, String> {
         thread_local! {
-            static KNOWN: RefCell<HashMap<Version, bool>> = RefCell::default();
+            static KNOWN: RefCell<HashMap<Version, Rc<kernel_registry_image::Image>>> = RefCell::default();
         }
-        if let Some(known) = KNOWN.with_borrow(|known| known.get(self).copied()) {
+        if let Some(known) = KNOWN.with_borrow(|known| known.get(self).cloned()) {
             return Ok(known);
         }
-        let is_image = is_image(&fs::read(&self.path)?);
-        KNOWN.with_borrow_mut(|known| known.insert(self.clone(), is_image));
-        Ok(is_image)
+        let bytes = fs::read(&self.path).map_err(|error| unreadable(declared, &self.path, &error))?;
+        let facts = kernel_registry_image::read(&bytes).map(Rc::new).map_err(|error| match error {
+            Error::NotAnImage => format!("`{declared}` is neither PTX, nor a cubin, nor a fatbin"),
+            error => format!("`{declared}` cannot be read: {error}"),
+        })?;
+        KNOWN.with_borrow_mut(|known| known.insert(self.clone(), facts.clone()));
+        Ok(facts)
     }
 }
 
@@ -97,12 +102,4 @@ fn unreadable(declared: &str, path: &Path, error: &io::Error) -> String {
         names => format!("; there is {}", names.join(", ")),
     };
     format!("no file `{declared}`: paths start at the folder of Cargo.toml{hint}")
-}
-
-/// PTX is text that states its version; cubins are ELF; a fatbin has its own magic number.
-fn is_image(bytes: &[u8]) -> bool {
-    const ELF: &[u8] = b"\x7fELF";
-    const FATBIN: &[u8] = &0xba55_ed50_u32.to_le_bytes();
-    let is_ptx = || std::str::from_utf8(bytes).is_ok_and(|text| text.contains(".version"));
-    bytes.starts_with(ELF) || bytes.starts_with(FATBIN) || is_ptx()
 }

@@ -2,13 +2,14 @@
 //!
 //! The phases are the modules: `args` and `declaration` parse, `check` turns what was parsed
 //! into the `model` and says all that is wrong with it, `expand` writes the code. `module`
-//! does the same for each declaration of a module, and `image` finds the files.
+//! does the same for each declaration of a module; `image` finds the files, and `entry` the kernels in them.
 
 #![forbid(unsafe_code)]
 
 mod args;
 mod check;
 mod declaration;
+mod entry;
 mod expand;
 mod image;
 mod model;
@@ -42,7 +43,8 @@ fn gpu_kernel_impl(
             Default::default()
         }
     };
-    report.prepend_to(expansion)
+    let errors = report.into_items(&[]);
+    quote::quote!(#errors #expansion)
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! A kernel as the macro understands it: plain data, complete and checked.
 
-use proc_macro2::{Ident, TokenStream};
-use syn::{Attribute, Expr, Type, Visibility};
+use std::rc::Rc;
 
 pub(crate) use kernel_registry_format::Pass;
+pub(crate) use kernel_registry_image::Scalar;
+use proc_macro2::{Ident, TokenStream};
+use syn::{Attribute, Expr, Type, Visibility};
 
 pub(crate) struct Kernel {
     /// How the expansion reaches the library: `::kernel_registry` or what `crate = ..` says.
@@ -37,6 +39,23 @@ pub(crate) struct Param {
     pub(crate) spelled: String,
     /// The type passed by value, or what the slice or pointer points to.
     pub(crate) element: Type,
+    /// What the image says of it, for the compiler to compare.
+    pub(crate) expected: Expected,
+    /// What to say if that is something else.
+    pub(crate) message: String,
+}
+
+/// What the Rust type of a parameter, or of its element, has to be.
+#[derive(Clone, Copy)]
+pub(crate) enum Expected {
+    /// Anything.
+    Nothing,
+    /// The number type that C++ calls so.
+    Scalar(Scalar),
+    /// A pointer.
+    Pointer,
+    /// Of this size, and if that is not 0 of this alignment.
+    Layout { size: u32, align: u32 },
 }
 
 pub(crate) struct Position {
@@ -51,4 +70,6 @@ pub(crate) struct Image {
     /// The absolute path, for `include_bytes!`.
     pub(crate) path: String,
     pub(crate) len: u64,
+    /// What is in it.
+    pub(crate) facts: Rc<kernel_registry_image::Image>,
 }

@@ -35,20 +35,27 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
     for item in items {
         match member(item) {
             Member::Kernel(declaration, own) => {
+                // The compiler has not looked at `#[cfg]` inside of the module: what is wrong with a kernel that
+                // is not there is wrong with nothing.
+                let report = &mut Report::default();
                 let own = own.map(|attr| arguments(&attr, report)).unwrap_or_default();
                 let checked = check::kernel(*declaration, &own, Some(args), report);
                 if let Checked::Kernel(kernel) = &checked {
                     let (ident, cfgs) = (&kernel.ident, &kernel.cfgs);
                     kernels.push(quote!(#(#cfgs)* &[#ident::INFO]));
                 }
+                body.extend(std::mem::take(report).into_items(checked.cfgs()));
                 body.extend(checked.expand());
             }
             Member::Module(inner, own) => {
+                let report = &mut Report::default();
                 let own = own.map(|attr| arguments(&attr, report)).unwrap_or_default();
                 let name = &inner.ident;
-                let cfgs = inner.attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
+                let cfgs: Vec<_> =
+                    inner.attrs.iter().filter(|attr| check::decides_presence(attr)).cloned().collect();
                 kernels.push(quote!(#(#cfgs)* #name::KERNELS));
                 body.extend(expand_module(*inner, &own.or(args), report));
+                body.extend(std::mem::take(report).into_items(&cfgs));
             }
             Member::Other(item) => {
                 if let Some(ident) = kernels_item(&item) {

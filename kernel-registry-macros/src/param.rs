@@ -4,7 +4,7 @@ use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{FnArg, Pat, PointerMutability, Type};
 
-use crate::model::{Param, Pass};
+use crate::model::{Expected, Param, Pass};
 use crate::report::Report;
 
 pub(crate) fn check(arg: FnArg, report: &mut Report) -> Option<Param> {
@@ -24,7 +24,8 @@ pub(crate) fn check(arg: FnArg, report: &mut Report) -> Option<Param> {
             return None;
         }
     };
-    Some(Param { name: name?, pass, element: element.clone(), spelled: spelled(&arg.ty) })
+    let (element, spelled) = (element.clone(), spelled(&arg.ty));
+    Some(Param { name: name?, pass, element, spelled, expected: Expected::Nothing, message: String::new() })
 }
 
 fn name(pat: &Pat, report: &mut Report) -> Option<String> {

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 use proc_macro2::TokenStream;
-use quote::ToTokens;
+use quote::{ToTokens, quote};
+use syn::Attribute;
 
 #[derive(Default)]
 pub(crate) struct Report {
@@ -23,10 +24,10 @@ impl Report {
         }
     }
 
-    pub(crate) fn prepend_to(self, expansion: TokenStream) -> TokenStream {
-        let mut tokens = self.errors.map(|errors| errors.to_compile_error()).unwrap_or_default();
-        tokens.extend(expansion);
-        tokens
+    /// The errors as items, which disappear together with what they are about.
+    pub(crate) fn into_items(self, cfgs: &[Attribute]) -> TokenStream {
+        let errors = self.errors.into_iter().flatten().map(|error| error.to_compile_error());
+        errors.map(|error| quote!(#(#cfgs)* #error)).collect()
     }
 
     /// How many errors were collected, to know whether a step added any.

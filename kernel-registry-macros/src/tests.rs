@@ -97,7 +97,7 @@ fn types_are_spelled_as_people_write_them() {
     let code = expansion(
         image,
         quote!(
-            unsafe fn k(
+            unsafe fn t(
                 a: *const *mut c_void,
                 b: &mut [[f32; 4]],
                 c: half::bf16,

@@ -80,20 +80,72 @@ const NONE: &KernelInfo = {
     &NONE
 };
 
-/// Size and alignment of what a parameter is or points to, of types that a kernel can take.
+/// Size and alignment of what a parameter is or points to, of types that a kernel can take, compared with
+/// what the image says of it.
 pub mod param {
     use crate::KernelParam;
+    use crate::param::RustType;
 
-    pub const fn value<T: KernelParam>() -> [u32; 2] {
-        pointer::<T>()
+    /// The number types of C++, named as `kernel_registry_image::Scalar` names them.
+    #[derive(Clone, Copy)]
+    pub enum Scalar {
+        Void,
+        Bool,
+        Char,
+        SignedChar,
+        UnsignedChar,
+        Short,
+        UnsignedShort,
+        Int,
+        UnsignedInt,
+        Long,
+        UnsignedLong,
+        LongLong,
+        UnsignedLongLong,
+        Float,
+        Double,
     }
 
-    pub const fn slice<T: KernelParam>() -> [u32; 2] {
-        pointer::<T>()
+    /// Of a type of which nothing is known.
+    pub const fn any<T: KernelParam>() -> [u32; 2] {
+        pointee::<T>()
     }
 
-    pub const fn pointer<T>() -> [u32; 2] {
+    /// Of what a pointer points to, which needs not be a parameter itself.
+    pub const fn pointee<T>() -> [u32; 2] {
         [size_of::<T>() as u32, align_of::<T>() as u32]
+    }
+
+    pub const fn scalar<T: KernelParam>(scalar: Scalar, message: &'static str) -> [u32; 2] {
+        let meets = match scalar {
+            Scalar::Void => true,
+            Scalar::Bool => matches!(T::RUST, RustType::Bool),
+            // Whether it has a sign is the platform's affair, and bytes are bytes.
+            Scalar::Char => matches!(T::RUST, RustType::I8 | RustType::U8),
+            Scalar::SignedChar => matches!(T::RUST, RustType::I8),
+            Scalar::UnsignedChar => matches!(T::RUST, RustType::U8),
+            Scalar::Short => matches!(T::RUST, RustType::I16),
+            Scalar::UnsignedShort => matches!(T::RUST, RustType::U16),
+            Scalar::Int => matches!(T::RUST, RustType::I32),
+            Scalar::UnsignedInt => matches!(T::RUST, RustType::U32),
+            Scalar::Long | Scalar::LongLong => matches!(T::RUST, RustType::I64),
+            Scalar::UnsignedLong | Scalar::UnsignedLongLong => matches!(T::RUST, RustType::U64),
+            Scalar::Float => matches!(T::RUST, RustType::F32),
+            Scalar::Double => matches!(T::RUST, RustType::F64),
+        };
+        assert!(meets, "{}", message);
+        any::<T>()
+    }
+
+    pub const fn address<T: KernelParam>(message: &'static str) -> [u32; 2] {
+        assert!(matches!(T::RUST, RustType::Pointer), "{}", message);
+        any::<T>()
+    }
+
+    pub const fn sized<T: KernelParam>(size: u32, align: u32, message: &'static str) -> [u32; 2] {
+        let layout = any::<T>();
+        assert!(layout[0] == size && (align == 0 || layout[1] == align), "{}", message);
+        layout
     }
 }
 
@@ -106,7 +158,7 @@ macro_rules! __register {
         $kernel:ident
         path: $path:literal
         fixed: $fixed:literal $fixed_len:literal
-        params: [$($pass:ident $element:ty,)*] $param_count:literal
+        params: [$($layout:expr,)*] $param_count:literal
         block: $block:tt
         shared: $shared:tt
         image: $image:literal
@@ -131,7 +183,7 @@ macro_rules! __register {
                 ::core::concat!(::core::module_path!(), $path),
                 $crate::__option!($block),
                 $crate::__option!($shared),
-                [$($crate::__private::param::$pass::<$element>()),*],
+                [$($layout),*],
             );
 
             impl $crate::__private::ImageSource for $kernel {

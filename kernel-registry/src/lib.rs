@@ -47,7 +47,7 @@ mod registry;
 pub use error::{Error, Place};
 pub use info::{Image, KernelInfo};
 pub use kernel_registry_format::{Direction, Param, Params, Pass};
-pub use param::KernelParam;
+pub use param::{KernelParam, RustType};
 pub use registry::{Duplicate, duplicates, find, kernels};
 
 /// Registers a kernel, or every kernel of a module.
@@ -72,13 +72,25 @@ pub use registry::{Duplicate, duplicates, find, kernels};
 /// value; `*const T` and `*mut T` are device pointers; `&[T]` and `&mut [T]` are device memory that
 /// the kernel reads or writes.
 ///
+/// The declaration is compared with the image at compile time. The kernel has to be there: under the name of the
+/// function, which for C++ kernels is the name without namespaces, or under what `name` says. It has to
+/// take as many parameters, of the same types; where its name does not tell them (`extern "C"`, structs), of the same
+/// sizes. And a block written in numbers has to fit `__launch_bounds__`:
+///
+/// ```compile_fail
+/// # use kernel_registry::gpu_kernel;
+/// // error: `saxpy` of `tests/images/saxpy.ptx` takes 4 parameters, and 3 are declared
+/// #[gpu_kernel(image = "tests/images/saxpy.ptx")]
+/// pub unsafe fn saxpy(n: u32, a: f32, x: &[f32]);
+/// ```
+///
 /// # Arguments
 ///
 /// | argument | says |
 /// |---|---|
 /// | `image = "x.ptx"` | the compiled image: PTX, cubin or fatbin; relative to the folder of Cargo.toml, or `$OUT_DIR/..` for what a build script made |
 /// | `file = "cuda/x.cu"` | the CUDA source; not supported yet |
-/// | `name = "symbol"` | the entry's name in the image, if it is not that of the function |
+/// | `name = "symbol"` | the kernel's name in the image, if it is not that of the function: its symbol, or in C++ such as `"reduce<float, 256u>"` |
 /// | `arch = ">=80"` | the least compute capability that the kernel runs on |
 /// | `block = 256`, `block = (32, 8, 1)` | threads in a block |
 /// | `shared = 48 * 1024` | bytes of dynamic shared memory |

@@ -12,25 +12,65 @@
     label = "not a `KernelParam`",
     note = "kernels take numbers, `bool`, device pointers, and `#[repr(C)]` structs of these that implement `KernelParam`"
 )]
-pub unsafe trait KernelParam: Copy + 'static {}
+pub unsafe trait KernelParam: Copy + 'static {
+    /// Which type of CUDA's it can stand for. Structs are compared with CUDA's by size and alignment.
+    const RUST: RustType = RustType::Struct;
+}
+
+/// What a parameter is, to compare it with what the kernel takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs)] // The names are those of Rust.
+pub enum RustType {
+    Bool,
+    U8,
+    U16,
+    U32,
+    U64,
+    I8,
+    I16,
+    I32,
+    I64,
+    F32,
+    F64,
+    /// A device pointer.
+    Pointer,
+    /// A struct or array.
+    Struct,
+}
 
 macro_rules! numbers {
-    ($($number:ty),*) => {
+    ($($number:ty = $name:ident),* $(,)?) => {
         $(
             // SAFETY: CUDA has the same number type, of this size, alignment and representation.
-            unsafe impl KernelParam for $number {}
+            unsafe impl KernelParam for $number {
+                const RUST: RustType = RustType::$name;
+            }
         )*
     };
 }
 
-numbers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64, bool);
+numbers! {
+    bool = Bool,
+    u8 = U8, u16 = U16, u32 = U32, u64 = U64,
+    i8 = I8, i16 = I16, i32 = I32, i64 = I64,
+    f32 = F32, f64 = F64,
+}
+
+// CUDA's hosts all have 64-bit addresses.
+#[cfg(target_pointer_width = "64")]
+numbers!(usize = U64, isize = I64);
 
 // SAFETY: an address on the device is 64 bits wide, as on every host that CUDA supports, and the
 // host can only pass it on.
-unsafe impl<T: 'static> KernelParam for *const T {}
+unsafe impl<T: 'static> KernelParam for *const T {
+    const RUST: RustType = RustType::Pointer;
+}
 
 // SAFETY: as for `*const T`.
-unsafe impl<T: 'static> KernelParam for *mut T {}
+unsafe impl<T: 'static> KernelParam for *mut T {
+    const RUST: RustType = RustType::Pointer;
+}
 
 // SAFETY: the elements lie one after the other in both languages. CUDA takes no array by value,
 // which the macro refuses, but it takes structs that contain one.

@@ -13,34 +13,26 @@ use kernel_registry::gpu_kernel;
 #[gpu_kernel(image = "images/blas1.ptx", arch = ">=60", block = 256)]
 pub mod blas1 {
     /// y = a*x + y
-    #[gpu_kernel(name = "_Z5saxpyjfPKfPf")]
     pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 
     /// y = a*x + y
-    #[gpu_kernel(name = "_Z5daxpyjdPKdPd")]
     pub unsafe fn daxpy(n: u32, a: f64, x: &[f64], y: &mut [f64]);
 
     /// x = a*x
-    #[gpu_kernel(name = "_Z5sscaljfPf")]
     pub unsafe fn sscal(n: u32, a: f32, x: &mut [f32]);
 
     /// x = a*x
-    #[gpu_kernel(name = "_Z5dscaljdPd")]
     pub unsafe fn dscal(n: u32, a: f64, x: &mut [f64]);
 
     /// out += x . y
-    #[gpu_kernel(name = "_Z4sdotjPKfS0_Pf")]
     pub unsafe fn sdot(n: u32, x: &[f32], y: &[f32], out: &mut [f32]);
 
     /// out += x . y
-    #[gpu_kernel(name = "_Z4ddotjPKdS0_Pd")]
     pub unsafe fn ddot(n: u32, x: &[f64], y: &[f64], out: &mut [f64]);
 
     /// out += x . x, the square of the norm
-    #[gpu_kernel(name = "_Z5snrm2jPKfPf")]
     pub unsafe fn snrm2(n: u32, x: &[f32], out: &mut [f32]);
 
     /// out += x . x, the square of the norm
-    #[gpu_kernel(name = "_Z5dnrm2jPKdPd")]
     pub unsafe fn dnrm2(n: u32, x: &[f64], out: &mut [f64]);
 }

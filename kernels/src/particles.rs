@@ -26,5 +26,5 @@ unsafe impl KernelParam for Step {}
 unsafe impl KernelParam for Float4 {}
 
 /// Moves each particle by its velocity, and slows it down.
-#[gpu_kernel(image = "images/particles.ptx", name = "_Z7advance4StepP6float4S1_", block = 256)]
+#[gpu_kernel(image = "images/particles.ptx", block = 256)]
 pub unsafe fn advance(step: Step, positions: &mut [Float4], velocities: &mut [Float4]);

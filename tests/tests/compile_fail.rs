@@ -11,9 +11,10 @@ fn messages() {
     let package = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tests/trybuild/tests");
     for folder in ["images", "cuda"] {
         fs::create_dir_all(package.join(folder)).expect("the target directory is writable");
-        for file in fs::read_dir(folder).expect("the fixtures have this folder") {
-            let file = file.expect("readable").path();
-            fs::copy(&file, package.join(&file)).expect("the target directory is writable");
+        for file in fs::read_dir(Path::new("ui").join(folder)).expect("the fixtures have this folder") {
+            let file = file.expect("readable");
+            let copy = package.join(folder).join(file.file_name());
+            fs::copy(file.path(), copy).expect("the target directory is writable");
         }
     }
     trybuild::TestCases::new().compile_fail("ui/*.rs");

@@ -42,8 +42,8 @@ fn sixty_kernels_of_one_image_hold_it_once_with_lto() {
 fn a_changed_image_is_noticed() {
     let package = package(
         "#[kernel_registry::gpu_kernel(image = \"saxpy.ptx\")]\n\
-         unsafe fn saxpy(n: u32);\n\
-         fn main() { println!(\"{}\", saxpy::INFO.image().unwrap().bytes().len()); }\n",
+         unsafe fn n(n: u32);\n\
+         fn main() { println!(\"{}\", n::INFO.image().unwrap().bytes().len()); }\n",
     );
     let run = || lines(cargo().args(["run", "--quiet"]).current_dir(&package));
     let image = copied(Path::new("images/saxpy.ptx"), &package);
@@ -54,7 +54,14 @@ fn a_changed_image_is_noticed() {
     fs::write(&image, longer).unwrap();
     assert_eq!(run(), [(length + 8).to_string()]);
 
-    // What the macro checked is checked again, too.
+    // What the macro compared is compared again, too.
+    let other = fs::read_to_string(&image).unwrap().replace(".param .u32 n_param_0", ".param .u64 n_param_0");
+    fs::write(&image, other).unwrap();
+    let output = cargo().arg("check").current_dir(&package).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("`n` is `u32` here, and a value of 8 bytes, aligned to 8, in `n`"), "{message}");
+
+    // And it need not be an image any more.
     fs::write(&image, "no image any more").unwrap();
     let output = cargo().arg("check").current_dir(&package).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();

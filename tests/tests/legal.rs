@@ -74,7 +74,7 @@ fn a_macros_kernels_are_at_its_call_and_spelled_with_its_types() {
     assert_eq!(kernel.block(), Some([128, 1, 1]));
     let source = include_str!("../fixtures/legal-strange/src/lib.rs");
     let line = source.lines().nth(kernel.line() as usize - 1).unwrap();
-    assert_eq!(line.get(kernel.column() as usize - 1..), Some("daxpy: f64, 64 * 2, \"saxpy\";"));
+    assert_eq!(line.get(kernel.column() as usize - 1..), Some("daxpy: f64, 64 * 2, \"axpy64\";"));
 }
 
 #[test]

@@ -4,6 +4,6 @@ use kernel_registry::gpu_kernel;
 pub unsafe fn saxpy(n: u32);
 
 #[gpu_kernel(image = "images/saxpy.ptx")]
-pub unsafe fn saxpy(n: u32, a: f32);
+pub unsafe fn saxpy(n: u32);
 
 fn main() {}

@@ -57,13 +57,13 @@ fn measure(effort: &Effort) -> Result<Vec<Requirement>> {
 fn rebuilds(crates: &Each<&Package>, effort: &Effort) -> Result<Vec<Requirement>> {
     let Effort { pairs, .. } = *effort;
     println!(
-        "\n{:46} {:>9}  {:>9}  {:>9}",
+        "\n{:48} {:>9}  {:>9}  {:>9}",
         "SECONDS OF CARGO BUILD, MEDIANS", "ANNOTATED", "BY HAND", "RATIO"
     );
     let row = |what: &str, builds: Each<Sample>| {
         let Each { annotated, by_hand } = builds.map(Sample::median);
         let ratio = annotated / by_hand;
-        println!("{what:46} {annotated:9.2}  {by_hand:9.2}  {ratio:9.2}");
+        println!("{what:48} {annotated:9.2}  {by_hand:9.2}  {ratio:9.2}");
         Requirement::at_most(what, ratio, 2.0, "times")
     };
     row("debug, the first (once)", rebuild::first(crates)?);
@@ -81,7 +81,7 @@ fn rebuilds(crates: &Each<&Package>, effort: &Effort) -> Result<Vec<Requirement>
 
 /// Prints the sizes of the programs, which have no bound.
 fn sizes(crates: &Each<Kernels<Package>>) -> Result<()> {
-    println!("\n{:46} {:>9}  {:>9}", "BYTES OF THE PROGRAM, AND OF IT A KERNEL", "ANNOTATED", "BY HAND");
+    println!("\n{:48} {:>9}  {:>9}", "BYTES OF THE PROGRAM, AND OF IT A KERNEL", "ANNOTATED", "BY HAND");
     for (what, profile) in
         [("debug", Profile::Debug), ("release", Profile::Release), ("release, stripped", Profile::Stripped)]
     {
@@ -92,18 +92,18 @@ fn sizes(crates: &Each<Kernels<Package>>) -> Result<()> {
             })
         })?;
         let Each { annotated, by_hand } = sizes.map(|pair| pair.with);
-        println!("{what:46} {annotated:9.0}  {by_hand:9.0}");
+        println!("{what:48} {annotated:9.0}  {by_hand:9.0}");
         let Each { annotated, by_hand } = sizes.map(Kernels::a_kernel);
-        println!("{:46} {annotated:9.0}  {by_hand:9.0}", "  a kernel");
+        println!("{:48} {annotated:9.0}  {by_hand:9.0}", "  a kernel");
     }
     Ok(())
 }
 
 /// Prints the costs of start-up and of the first call of `kernels()`, of release builds.
 fn startup(crates: &Each<Kernels<Package>>, effort: &Effort) -> Result<Requirement> {
-    println!("\n{:46} {:>9}  {:>9}", "START-UP, A KERNEL", "ANNOTATED", "BY HAND");
+    println!("\n{:48} {:>9}  {:>9}", "START-UP, A KERNEL", "ANNOTATED", "BY HAND");
     let row = |what: String, Each { annotated, by_hand }: Each<f64>| {
-        println!("{what:46} {annotated:9.0}  {by_hand:9.0}");
+        println!("{what:48} {annotated:9.0}  {by_hand:9.0}");
     };
     let programs = crates.try_map(|pair| pair.try_map(|package| Ok(package.program(Profile::Release))))?;
 
@@ -131,9 +131,9 @@ fn startup(crates: &Each<Kernels<Package>>, effort: &Effort) -> Result<Requireme
 fn copies(workshop: &Workshop) -> Result<Requirement> {
     let copies = Copies::count(workshop, Profile::Debug)?;
     println!("\n{} KERNELS OF ONE IMAGE", image::KERNELS);
-    println!("{:46} {:9}", "bytes of the image", image::LENGTH);
-    println!("{:46} {:9}", "bytes of the debug program", copies.program);
-    println!("{:46} {:9}", "times that the image is in it", copies.count);
+    println!("{:48} {:9}", "bytes of the image", image::LENGTH);
+    println!("{:48} {:9}", "bytes of the debug program", copies.program);
+    println!("{:48} {:9}", "times that the image is in it", copies.count);
     Ok(Requirement::exactly("image of sixty kernels in the debug program", copies.count, 1, "times"))
 }
 

@@ -73,7 +73,7 @@ const ANNOTATED_HEAD: &str = "use kernel_registry::gpu_kernel;\n";
 fn annotated_kernel(number: usize) -> String {
     format!(
         r#"/// y = a*x + y, number {number}.
-#[gpu_kernel(image = "x.ptx", block = 256)]
+#[gpu_kernel(image = "x.ptx", name = "saxpy", block = 256)]
 pub unsafe fn k{number:04}(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 "#
     )
@@ -189,4 +189,5 @@ impl Param {
 "#;
 
 /// The frame of an image: nobody looks further into it yet.
-const PTX: &str = ".version 7.0\n.target sm_60\n.address_size 64\n";
+const PTX: &str = ".version 7.0\n.target sm_60\n.address_size 64\n\
+    .visible .entry saxpy(.param .u32 n, .param .f32 a, .param .u64 x, .param .u64 y) { ret; }\n";

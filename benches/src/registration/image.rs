@@ -33,13 +33,15 @@ impl Copies {
     }
 }
 
-/// Bytes that begin like a cubin and then repeat nothing, so that a piece of them is found nowhere by chance.
+/// PTX with a comment that repeats nothing, so that a piece of them is found nowhere by chance.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let noise = std::iter::repeat_with(|| {
         // Knuth's constants for MMIX; the high bits are the random ones.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
+        b'a' + (state >> 60) as u8
     });
-    b"\x7fELF".iter().copied().chain(noise).take(length).collect()
+    let entry = b".version 7.0 .target sm_60 .visible .entry saxpy(.param .u32 n, .param .f32 a, \
+                  .param .u64 x, .param .u64 y) { ret; } //";
+    entry.iter().copied().chain(noise).take(length).collect()
 }

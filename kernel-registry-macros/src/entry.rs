@@ -1,0 +1,185 @@
+//! A declaration against the image that it names: is the kernel there, and does it take what is declared?
+
+use kernel_registry_image::{CudaType, Entry, Image, Scalar, near};
+use proc_macro2::Ident;
+use syn::spanned::Spanned;
+use syn::{Expr, ExprLit, Lit, Type};
+
+use crate::model::{Expected, Param, Pass};
+use crate::report::Report;
+
+/// The size of an address among the arguments of a kernel.
+const ADDRESS: u32 = 8;
+
+/// Finds the kernel that is called `name`: its symbol, or its C++ name with or without namespaces and template arguments.
+pub(crate) fn find<'a>(name: &str, image: &'a Image, file: &str) -> Result<&'a Entry, String> {
+    let entries = || image.variants.iter().flat_map(|variant| &variant.entries);
+    let mut found: Vec<&Entry> = entries().filter(|entry| entry.symbol == name).collect();
+    if found.is_empty() {
+        found = entries().filter(|entry| is_called(entry, name)).collect();
+    }
+    let Some(first) = found.first() else { return Err(missing(name, image, file)) };
+    if found.iter().any(|entry| entry.symbol != first.symbol) {
+        return Err(ambiguous(name, &found, file));
+    }
+    if first.signature.as_ref().is_some_and(|signature| signature.anonymous_namespace) {
+        return Err(format!(
+            "`{}` of `{file}` is in an anonymous namespace, so that its symbol contains a hash of its source's path \
+             and differs from machine to machine: give the namespace a name, or the kernel none",
+            first.name()
+        ));
+    }
+    let sizes = |entry: &Entry| entry.params.iter().map(|param| param.size).collect::<Vec<_>>();
+    if found.iter().any(|entry| sizes(entry) != sizes(first)) {
+        return Err(format!(
+            "`{}` takes other parameters in one variant of `{file}` than in another",
+            first.name()
+        ));
+    }
+    Ok(first)
+}
+
+fn is_called(entry: &Entry, name: &str) -> bool {
+    entry.signature.as_ref().is_some_and(|signature| {
+        let unqualified = signature.base_name.rsplit("::").next();
+        signature.name == name || signature.base_name == name || unqualified == Some(name)
+    })
+}
+
+fn missing(name: &str, image: &Image, file: &str) -> String {
+    let mut all: Vec<Entry> = image.variants.iter().flat_map(|variant| variant.entries.clone()).collect();
+    all.sort_by(|a, b| (a.name(), &a.symbol).cmp(&(b.name(), &b.symbol)));
+    all.dedup_by(|a, b| a.symbol == b.symbol);
+    match near(name, &all).as_slice() {
+        [] if all.is_empty() => format!("`{file}` holds no kernels"),
+        [] => {
+            let mut names: Vec<_> = all.iter().map(|entry| format!("`{}`", entry.name())).collect();
+            names.dedup();
+            let more = if names.len() > 8 { " and others" } else { "" };
+            names.truncate(8);
+            format!("no kernel `{name}` in `{file}`: there are {}{more}", names.join(", "))
+        }
+        names => {
+            let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+            format!("no kernel `{name}` in `{file}`: did you mean {}?", names.join(" or "))
+        }
+    }
+}
+
+fn ambiguous(name: &str, found: &[&Entry], file: &str) -> String {
+    let mut names: Vec<&str> = found.iter().map(|entry| entry.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    // Overloads share their C++ name, and only their symbols tell them apart.
+    if names.len() == 1 {
+        names = found.iter().map(|entry| entry.symbol.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+    }
+    format!(
+        "several kernels of `{file}` are called `{name}`: say which one, as in `name = \"{}\"`; there are {}",
+        names[0],
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Compares the parameters. What only the compiler can say is left in them as an expectation.
+pub(crate) fn compare(params: &mut [Param], entry: &Entry, name: &Ident, file: &str, report: &mut Report) {
+    let whole = match &entry.signature {
+        Some(signature) => signature.to_string(),
+        None => entry.symbol.clone(),
+    };
+    if params.len() != entry.params.len() {
+        let count = entry.params.len();
+        let plural = if count == 1 { "" } else { "s" };
+        report.at(
+            name,
+            format!(
+                "`{whole}` of `{file}` takes {count} parameter{plural}, and {} are declared",
+                params.len()
+            ),
+        );
+        return;
+    }
+    let types = entry.signature.as_ref().map(|signature| signature.params.as_slice()).unwrap_or_default();
+    for (index, (param, layout)) in params.iter_mut().zip(&entry.params).enumerate() {
+        let cuda = types.get(index);
+        let expected = match (param.pass, cuda) {
+            (Pass::Value, Some(CudaType::Scalar(scalar))) => Ok(Expected::Scalar(*scalar)),
+            (Pass::Value, Some(CudaType::Pointer { .. })) => Ok(Expected::Pointer),
+            (Pass::Value, _) => Ok(Expected::Layout { size: layout.size, align: layout.align.unwrap_or(0) }),
+            (pass, Some(CudaType::Pointer { to, is_const, .. })) => {
+                element(pass, to, *is_const, &param.element)
+            }
+            (_, Some(CudaType::Other(_))) => Ok(Expected::Nothing),
+            (_, None) if layout.size == ADDRESS => Ok(Expected::Nothing),
+            _ => Err(String::new()),
+        };
+        let there = match (cuda, &expected) {
+            (Some(CudaType::Scalar(_) | CudaType::Pointer { .. }), _)
+            | (Some(_), Ok(Expected::Nothing) | Err(_)) => {
+                cuda.map(|cuda| format!("`{cuda}`")).unwrap_or_default()
+            }
+            (cuda, _) => {
+                let align = layout.align.map(|align| format!(", aligned to {align}")).unwrap_or_default();
+                match cuda {
+                    Some(cuda) => format!("`{cuda}` ({} bytes{align})", layout.size),
+                    None => format!("a value of {} bytes{align},", layout.size),
+                }
+            }
+        };
+        let message =
+            format!("`{}` is `{}` here, and {there} in `{whole}` of `{file}`", param.name, param.spelled);
+        match expected {
+            Ok(expected) => {
+                param.expected = expected;
+                param.message = message;
+            }
+            Err(remedy) => report.push(syn::Error::new(param.element.span(), message + &remedy)),
+        }
+    }
+}
+
+/// What is expected of the element of a slice or pointer, or in words how to declare it instead.
+fn element(pass: Pass, to: &CudaType, is_const: bool, element: &Type) -> Result<Expected, String> {
+    match pass {
+        Pass::Slice if !is_const => {
+            Err(": the kernel may write through it, so declare `&mut [T]`".to_owned())
+        }
+        Pass::Pointer if !is_const => {
+            Err(": the kernel may write through it, so declare `*mut T`".to_owned())
+        }
+        _ => Ok(match to {
+            // A pointer to anything meets any pointer.
+            CudaType::Scalar(Scalar::Void) => Expected::Nothing,
+            _ if is_void(element) => Expected::Nothing,
+            CudaType::Scalar(scalar) => Expected::Scalar(*scalar),
+            CudaType::Pointer { .. } => Expected::Nothing,
+            // Of what has a name, the mangled name of the kernel does not tell the layout.
+            CudaType::Named(_) | CudaType::Other(_) => Expected::Nothing,
+        }),
+    }
+}
+
+/// Whether this is `c_void`, under whatever path.
+fn is_void(ty: &Type) -> bool {
+    matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "c_void"))
+}
+
+/// Compares the block with what the kernel was compiled for, as far as it is written in numbers.
+pub(crate) fn compare_block(block: &[Expr; 3], entry: &Entry, report: &mut Report) {
+    let number = |axis: &Expr| match axis {
+        Expr::Lit(ExprLit { lit: Lit::Int(count), .. }) => count.base10_parse::<u32>().ok(),
+        _ => None,
+    };
+    let [Some(x), Some(y), Some(z)] = block.each_ref().map(number) else { return };
+    let limits = &entry.limits;
+    if let Some([a, b, c]) = limits.required_threads.filter(|required| *required != [x, y, z]) {
+        report.at(
+            &block[0],
+            format!("`{}` was compiled for blocks of exactly {a} x {b} x {c} threads", entry.name()),
+        );
+    } else if let Some(max) = limits.max_threads.filter(|max| *max < x.saturating_mul(y).saturating_mul(z)) {
+        report.at(&block[0], format!("`{}` was compiled for blocks of at most {max} threads", entry.name()));
+    }
+}

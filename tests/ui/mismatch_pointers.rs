@@ -1,0 +1,25 @@
+#![allow(non_camel_case_types)]
+
+use kernel_registry::{KernelParam, gpu_kernel};
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Pair {
+    pub a: f32,
+    pub b: u32,
+}
+
+// SAFETY: two fields of four bytes, as in CUDA.
+unsafe impl KernelParam for Pair {}
+
+#[gpu_kernel(image = "images/types.ptx")]
+pub unsafe fn pointers(
+    input: u32,
+    out: &[f32],
+    any: u64,
+    numbers: &[u32],
+    pairs: *const Pair,
+    rows: Pair,
+);
+
+fn main() {}

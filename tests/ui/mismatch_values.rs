@@ -1,0 +1,21 @@
+#![allow(non_camel_case_types)]
+
+use kernel_registry::{KernelParam, gpu_kernel};
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Pair {
+    pub a: f32,
+    pub b: u32,
+}
+
+// SAFETY: two fields of four bytes, as in CUDA.
+unsafe impl KernelParam for Pair {}
+
+#[gpu_kernel(image = "images/types.ptx")]
+pub unsafe fn floats(a: *const f32, b: &[f64]);
+
+#[gpu_kernel(image = "images/types.ptx")]
+pub unsafe fn one(n: Pair);
+
+fn main() {}
