@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, Lit, Type};
 
 use crate::model::{Expected, Param, Pass};
+use crate::primitive::Primitive;
 use crate::report::Report;
 
 /// The size of an address among the arguments of a kernel.
@@ -130,7 +131,7 @@ pub(crate) fn compare(params: &mut [Param], entry: &Entry, name: &Ident, file: &
         };
         let message =
             format!("`{}` is `{}` here, and {there} in `{whole}` of `{file}`", param.name, param.spelled);
-        match expected {
+        match expected.and_then(|expected| settled(expected, &param.element)) {
             Ok(expected) => {
                 param.expected = expected;
                 param.message = message;
@@ -138,6 +139,18 @@ pub(crate) fn compare(params: &mut [Param], entry: &Entry, name: &Ident, file: &
             Err(remedy) => report.push(syn::Error::new(param.element.span(), message + &remedy)),
         }
     }
+}
+
+/// Compares here and now what a number type's name tells. An error has no remedy to offer.
+fn settled(expected: Expected, element: &Type) -> Result<Expected, String> {
+    let Some(primitive) = Primitive::of(element) else { return Ok(expected) };
+    let meets = match expected {
+        Expected::Scalar(scalar) => primitive.meets(scalar),
+        Expected::Layout { size, align } => primitive.size == size && (align == 0 || primitive.size == align),
+        Expected::Pointer => false,
+        Expected::Nothing | Expected::Known { .. } => true,
+    };
+    if meets { Ok(Expected::Known { size: primitive.size }) } else { Err(String::new()) }
 }
 
 /// What is expected of the element of a slice or pointer, or in words how to declare it instead.

@@ -119,6 +119,10 @@ fn layout(param: &Param, krate: &TokenStream) -> TokenStream {
         path.into_iter().map(respan).collect::<TokenStream>()
     };
     match (param.expected, param.pass) {
+        (Expected::Known { size }, _) => {
+            let size = Literal::u32_unsuffixed(size);
+            quote_spanned!(span=> [#size, #size])
+        }
         (Expected::Scalar(scalar), _) => {
             let (check, scalar) = (function("scalar"), Ident::new(&format!("{scalar:?}"), span));
             let scalar_path = function("Scalar");

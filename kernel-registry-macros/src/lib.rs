@@ -15,6 +15,7 @@ mod image;
 mod model;
 mod module;
 mod param;
+mod primitive;
 mod report;
 
 use proc_macro::TokenStream;

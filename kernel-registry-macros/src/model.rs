@@ -50,6 +50,8 @@ pub(crate) struct Param {
 pub(crate) enum Expected {
     /// Anything.
     Nothing,
+    /// Nothing is left to say: it is a number type of this size and alignment.
+    Known { size: u32 },
     /// The number type that C++ calls so.
     Scalar(Scalar),
     /// A pointer.
