@@ -1,6 +1,6 @@
 //! A declaration against the image that it names: is the kernel there, and does it take what is declared?
 
-use kernel_registry_image::{CudaType, Entry, Image, Scalar, near};
+use kernel_registry_image::{CudaType, Entry, Image, ParamLayout, Scalar, near};
 use proc_macro2::Ident;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, Lit, Type};
@@ -86,13 +86,10 @@ fn ambiguous(name: &str, found: &[&Entry], file: &str) -> String {
 
 /// Compares the parameters. What only the compiler can say is left in them as an expectation.
 pub(crate) fn compare(params: &mut [Param], entry: &Entry, name: &Ident, file: &str, report: &mut Report) {
-    let whole = match &entry.signature {
-        Some(signature) => signature.to_string(),
-        None => entry.symbol.clone(),
-    };
     if params.len() != entry.params.len() {
         let count = entry.params.len();
         let plural = if count == 1 { "" } else { "s" };
+        let whole = whole(entry);
         report.at(
             name,
             format!(
@@ -105,44 +102,58 @@ pub(crate) fn compare(params: &mut [Param], entry: &Entry, name: &Ident, file: &
     let types = entry.signature.as_ref().map(|signature| signature.params.as_slice()).unwrap_or_default();
     for (index, (param, layout)) in params.iter_mut().zip(&entry.params).enumerate() {
         let cuda = types.get(index);
-        let expected = match (param.pass, cuda) {
-            (Pass::Value, Some(CudaType::Scalar(scalar))) => Ok(Expected::Scalar(*scalar)),
-            (Pass::Value, Some(CudaType::Pointer { .. })) => Ok(Expected::Pointer),
-            (Pass::Value, _) => Ok(Expected::Layout { size: layout.size, align: layout.align.unwrap_or(0) }),
-            (pass, Some(CudaType::Pointer { to, is_const, .. })) => {
-                element(pass, to, *is_const, &param.element)
-            }
-            (_, Some(CudaType::Other(_))) => Ok(Expected::Nothing),
-            (_, None) if layout.size == ADDRESS => Ok(Expected::Nothing),
-            _ => Err(String::new()),
+        let expected = expected(param, cuda, layout).and_then(|expected| settled(expected, &param.element));
+        // Most parameters are right, and nothing has to be said of them.
+        let message = || {
+            let (name, spelled, there, whole) =
+                (&param.name, &param.spelled, there(cuda, layout), whole(entry));
+            format!("`{name}` is `{spelled}` here, and {there} in `{whole}` of `{file}`")
         };
-        let there = match (cuda, &expected) {
-            (Some(CudaType::Scalar(_) | CudaType::Pointer { .. }), _)
-            | (Some(_), Ok(Expected::Nothing) | Err(_)) => {
-                cuda.map(|cuda| format!("`{cuda}`")).unwrap_or_default()
-            }
-            (cuda, _) => {
-                let align = layout.align.map(|align| format!(", aligned to {align}")).unwrap_or_default();
-                match cuda {
-                    Some(cuda) => format!("`{cuda}` ({} bytes{align})", layout.size),
-                    None => format!("a value of {} bytes{align},", layout.size),
-                }
-            }
-        };
-        let message =
-            format!("`{}` is `{}` here, and {there} in `{whole}` of `{file}`", param.name, param.spelled);
-        match expected.and_then(|expected| settled(expected, &param.element)) {
+        match expected {
             Ok(expected) => {
+                if !matches!(expected, Expected::Nothing | Expected::Known { .. }) {
+                    param.message = message();
+                }
                 param.expected = expected;
-                param.message = message;
             }
-            Err(remedy) => report.push(syn::Error::new(param.element.span(), message + &remedy)),
+            Err(remedy) => report.push(syn::Error::new(param.element.span(), message() + remedy)),
         }
     }
 }
 
-/// Compares here and now what a number type's name tells. An error has no remedy to offer.
-fn settled(expected: Expected, element: &Type) -> Result<Expected, String> {
+/// The kernel as C++ declares it, or as much as its symbol tells.
+fn whole(entry: &Entry) -> String {
+    match &entry.signature {
+        Some(signature) => signature.to_string(),
+        None => entry.symbol.clone(),
+    }
+}
+
+/// The parameter as CUDA has it.
+fn there(cuda: Option<&CudaType>, layout: &ParamLayout) -> String {
+    let align = layout.align.map(|align| format!(", aligned to {align}")).unwrap_or_default();
+    match cuda {
+        Some(cuda @ CudaType::Named(_)) => format!("`{cuda}` ({} bytes{align})", layout.size),
+        Some(cuda) => format!("`{cuda}`"),
+        None => format!("a value of {} bytes{align},", layout.size),
+    }
+}
+
+/// What the Rust type has to be, or an error with the way to declare it instead, if there is one to offer.
+fn expected(param: &Param, cuda: Option<&CudaType>, layout: &ParamLayout) -> Result<Expected, &'static str> {
+    match (param.pass, cuda) {
+        (Pass::Value, Some(CudaType::Scalar(scalar))) => Ok(Expected::Scalar(*scalar)),
+        (Pass::Value, Some(CudaType::Pointer { .. })) => Ok(Expected::Pointer),
+        (Pass::Value, _) => Ok(Expected::Layout { size: layout.size, align: layout.align.unwrap_or(0) }),
+        (pass, Some(CudaType::Pointer { to, is_const, .. })) => element(pass, to, *is_const, &param.element),
+        (_, Some(CudaType::Other(_))) => Ok(Expected::Nothing),
+        (_, None) if layout.size == ADDRESS => Ok(Expected::Nothing),
+        _ => Err(""),
+    }
+}
+
+/// Compares here and now what a number type's name tells.
+fn settled(expected: Expected, element: &Type) -> Result<Expected, &'static str> {
     let Some(primitive) = Primitive::of(element) else { return Ok(expected) };
     let meets = match expected {
         Expected::Scalar(scalar) => primitive.meets(scalar),
@@ -150,18 +161,14 @@ fn settled(expected: Expected, element: &Type) -> Result<Expected, String> {
         Expected::Pointer => false,
         Expected::Nothing | Expected::Known { .. } => true,
     };
-    if meets { Ok(Expected::Known { size: primitive.size }) } else { Err(String::new()) }
+    if meets { Ok(Expected::Known { size: primitive.size }) } else { Err("") }
 }
 
 /// What is expected of the element of a slice or pointer, or in words how to declare it instead.
-fn element(pass: Pass, to: &CudaType, is_const: bool, element: &Type) -> Result<Expected, String> {
+fn element(pass: Pass, to: &CudaType, is_const: bool, element: &Type) -> Result<Expected, &'static str> {
     match pass {
-        Pass::Slice if !is_const => {
-            Err(": the kernel may write through it, so declare `&mut [T]`".to_owned())
-        }
-        Pass::Pointer if !is_const => {
-            Err(": the kernel may write through it, so declare `*mut T`".to_owned())
-        }
+        Pass::Slice if !is_const => Err(": the kernel may write through it, so declare `&mut [T]`"),
+        Pass::Pointer if !is_const => Err(": the kernel may write through it, so declare `*mut T`"),
         _ => Ok(match to {
             // A pointer to anything meets any pointer.
             CudaType::Scalar(Scalar::Void) => Expected::Nothing,
