@@ -36,6 +36,7 @@ pub struct Build {
     pub(crate) options: Options,
     pub(crate) package: Option<PathBuf>,
     pub(crate) out_dir: Option<PathBuf>,
+    pub(crate) quiet: bool,
     pub(crate) environment: Environment,
 }
 
@@ -142,6 +143,13 @@ impl Build {
         self
     }
 
+    /// Whether to tell cargo, on standard output, what to watch and what the compiler warned of. It is so by
+    /// default; where it is not a build script that compiles, the [`Report`] says the same.
+    pub fn cargo_output(mut self, yes: bool) -> Self {
+        self.quiet = !yes;
+        self
+    }
+
     /// Sets a variable of the environment, for the search of compilers and for them. An empty one is as none.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.set(name.as_ref(), value.as_ref());
@@ -168,6 +176,6 @@ impl Build {
     ///
     /// Those of [`Error`](crate::Error): the compiler's, and where a release build has no image.
     pub fn try_compile(&self) -> Result<Report> {
-        run::run(self, &mut std::io::stdout().lock())
+        run::run(self)
     }
 }

@@ -28,7 +28,8 @@ fn continues(line: &str) -> bool {
 
 /// The header that NVRTC did not find.
 pub(crate) fn missing_header(log: &str) -> Option<String> {
-    let (_, rest) = log.split_once("could not open source file \"")?;
+    // "could not" without folders to search, "cannot" with them.
+    let (_, rest) = log.split_once("not open source file \"")?;
     rest.split_once('"').map(|(header, _)| header.to_owned())
 }
 
@@ -83,6 +84,8 @@ mod tests {
         let log =
             "cuda/nohdr.cu(1): catastrophic error: could not open source file \"nope.h\" (no directories)";
         assert_eq!(missing_header(log), Some("nope.h".into()));
+        let log = "cuda/nohdr.cu(1): catastrophic error: cannot open source file \"vector\"";
+        assert_eq!(missing_header(log), Some("vector".into()));
         assert_eq!(
             unknown_arch("nvcc fatal   : Unsupported gpu architecture 'sm_42'"),
             Some("nvcc fatal : Unsupported gpu architecture 'sm_42'".into())

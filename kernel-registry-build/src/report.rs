@@ -14,6 +14,8 @@ pub struct Report {
     pub compiled: usize,
     /// The lines that cargo was given as warnings.
     pub warnings: Vec<String>,
+    /// What cargo was told to watch.
+    pub watched: Vec<PathBuf>,
 }
 
 /// A source and its image.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::arch::Targets;
@@ -31,7 +31,7 @@ struct Notes {
     warnings: Vec<String>,
 }
 
-pub(crate) fn run(build: &Build, cargo: &mut dyn Write) -> Result<Report> {
+pub(crate) fn run(build: &Build) -> Result<Report> {
     let environment = &build.environment;
     let package = package(build)?;
     let out = match &build.out_dir {
@@ -40,10 +40,15 @@ pub(crate) fn run(build: &Build, cargo: &mut dyn Write) -> Result<Report> {
     };
     let mut notes = Notes::default();
     let built = compile(build, &package, &out.join(index::FOLDER), &mut notes);
+    // Of a file that is not there cargo would believe that it changes all the time.
+    notes.watched.retain(|path| path.exists());
     // Also after a failure, so that a build script that goes on is run again when it should be.
-    say(cargo, &package, &notes).map_err(Error::file("write", "standard output"))?;
+    if !build.quiet {
+        say(&mut io::stdout().lock(), &package, &notes).map_err(Error::file("write", "standard output"))?;
+    }
     let mut report = built?;
     report.warnings = notes.warnings;
+    report.watched = notes.watched.into_iter().collect();
     Ok(report)
 }
 
@@ -209,16 +214,13 @@ fn report(folder: &Path, sources: Vec<Source>, outcomes: Vec<Outcome>, notes: &m
 }
 
 /// Tells cargo what to watch, and the warnings.
-fn say(cargo: &mut dyn Write, package: &Path, notes: &Notes) -> std::io::Result<()> {
+fn say(cargo: &mut impl Write, package: &Path, notes: &Notes) -> io::Result<()> {
     for name in WATCHED {
         writeln!(cargo, "cargo:rerun-if-env-changed={name}")?;
     }
     for path in &notes.watched {
-        // Of a file that is not there cargo would believe that it changes all the time.
-        if path.exists() {
-            let path = path.strip_prefix(package).unwrap_or(path);
-            writeln!(cargo, "cargo:rerun-if-changed={}", path.display())?;
-        }
+        let path = path.strip_prefix(package).unwrap_or(path);
+        writeln!(cargo, "cargo:rerun-if-changed={}", path.display())?;
     }
     for line in &notes.warnings {
         writeln!(cargo, "cargo:warning={line}")?;
