@@ -1,4 +1,5 @@
 // Two blocks as a cluster, one reading the other's shared memory. Needs sm_90.
+// kernel-registry: arch=sm_90 ptx=compute_90
 //
 // There is no guard on __CUDA_ARCH__, on purpose: below sm_90 an error while compiling
 // is better than an image without the kernel, and PTX for an older target would lack

@@ -1,20 +1,21 @@
 //! The generated crates: a thousand annotated kernels, the same by hand, both without kernels, and sixty of one image.
 
+use std::ops::Range;
+
 use super::{Each, KERNELS, Kernels, MODULES};
 use crate::Result;
 use crate::workshop::{File, Package, Workshop, repository};
 
-/// Writes the compared crates.
+/// Writes the compared crates. In each module are the kernels of one image.
 pub fn compared(workshop: &Workshop) -> Result<Each<Kernels<Package>>> {
     let annotated = |name, modules| {
-        let mut files = self::modules(modules, KERNELS / MODULES, ANNOTATED_HEAD, annotated_kernel);
-        files.extend([main(ANNOTATED_MAIN, modules), ("x.ptx".to_owned(), PTX.into())]);
+        let mut files = files(modules, KERNELS / MODULES, annotated_module);
+        files.push(main(ANNOTATED_MAIN, modules));
         workshop.package(name, &kernel_registry(), files)
     };
     let by_hand = |name, modules| {
-        let mut files = self::modules(modules, KERNELS / MODULES, BY_HAND_HEAD, kernel_by_hand);
-        files.extend([main(BY_HAND_MAIN, modules), ("x.ptx".to_owned(), PTX.into())]);
-        files.push(("src/kernel.rs".to_owned(), BY_HAND_TYPES.into()));
+        let mut files = files(modules, KERNELS / MODULES, module_by_hand);
+        files.extend([main(BY_HAND_MAIN, modules), ("src/kernel.rs".to_owned(), BY_HAND_TYPES.into())]);
         workshop.package(name, INVENTORY, files)
     };
     Ok(Each {
@@ -26,10 +27,12 @@ pub fn compared(workshop: &Workshop) -> Result<Each<Kernels<Package>>> {
     })
 }
 
-/// A crate with this many kernels of one image, each in a module of its own.
-pub fn sharing(workshop: &Workshop, kernels: usize, image: Vec<u8>) -> Result<Package> {
-    let mut files = modules(kernels, 1, ANNOTATED_HEAD, annotated_kernel);
-    files.extend([main(ANNOTATED_MAIN, kernels), ("x.ptx".to_owned(), image)]);
+/// A crate with this many kernels, each in a module of its own, of one image with this text at its end.
+pub fn sharing(workshop: &Workshop, kernels: usize, text: &str) -> Result<Package> {
+    let module = |module| (module_file(module), annotated_module("x.ptx", module..module + 1).into_bytes());
+    let mut files: Vec<File> = (0..kernels).map(module).collect();
+    files
+        .extend([main(ANNOTATED_MAIN, kernels), ("x.ptx".to_owned(), (ptx(0..kernels) + text).into_bytes())]);
     workshop.package("sharing", &kernel_registry(), files)
 }
 
@@ -38,13 +41,14 @@ pub fn module_file(module: usize) -> String {
     format!("src/m{module:02}.rs")
 }
 
-fn modules(modules: usize, kernels: usize, head: &str, kernel: fn(usize) -> String) -> Vec<File> {
-    let module = |module: usize| {
-        let bodies = (0..kernels).map(|index| kernel(module * kernels + index + 1));
-        let text = bodies.fold(head.to_owned(), |text, body| text + "\n" + &body);
-        (module_file(module), text.into_bytes())
+/// The files of modules with this many kernels each, and their images.
+fn files(modules: usize, kernels: usize, text: fn(&str, Range<usize>) -> String) -> Vec<File> {
+    let files = |module: usize| {
+        let (image, numbers) = (format!("m{module:02}.ptx"), module * kernels..(module + 1) * kernels);
+        let module = (module_file(module), text(&image, numbers.clone()).into_bytes());
+        [module, (image, ptx(numbers).into_bytes())]
     };
-    (0..modules).map(module).collect()
+    (0..modules).flat_map(files).collect()
 }
 
 fn main(text: &str, modules: usize) -> File {
@@ -68,15 +72,17 @@ fn main() {
 }
 "#;
 
-const ANNOTATED_HEAD: &str = "use kernel_registry::gpu_kernel;\n";
-
-fn annotated_kernel(number: usize) -> String {
-    format!(
-        r#"/// y = a*x + y, number {number}.
-#[gpu_kernel(image = "x.ptx", name = "saxpy", block = 256)]
+fn annotated_module(image: &str, numbers: Range<usize>) -> String {
+    let kernel = |number| {
+        format!(
+            r#"
+/// y = a*x + y, number {number}.
+#[gpu_kernel(image = "{image}", block = 256)]
 pub unsafe fn k{number:04}(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 "#
-    )
+        )
+    };
+    "use kernel_registry::gpu_kernel;\n".to_owned() + &numbers.map(kernel).collect::<String>()
 }
 
 const BY_HAND_MAIN: &str = r#"mod kernel;
@@ -88,15 +94,23 @@ fn main() {
 }
 "#;
 
-const BY_HAND_HEAD: &str = "use crate::kernel::{Image, Kernel, Param, image};\n";
-
 /// What a person would write without the attribute: every field that a `KernelInfo` has, and no record.
-fn kernel_by_hand(number: usize) -> String {
-    format!(
-        r#"inventory::submit! {{
+fn module_by_hand(image: &str, numbers: Range<usize>) -> String {
+    let head = format!(
+        r#"use crate::kernel::{{Image, Kernel, Param}};
+
+const fn image() -> &'static [u8] {{
+    include_bytes!("../{image}")
+}}
+"#
+    );
+    let kernel = |number| {
+        format!(
+            r#"
+inventory::submit! {{
     Kernel {{
         path: concat!(module_path!(), "::k{number:04}"),
-        symbol: "k{number:04}",
+        symbol: "_Z5k{number:04}jfPKfPf",
         package: env!("CARGO_PKG_NAME"),
         version: env!("CARGO_PKG_VERSION"),
         file: file!(),
@@ -112,12 +126,14 @@ fn kernel_by_hand(number: usize) -> String {
         min_arch: None,
         block: Some([256, 1, 1]),
         shared: None,
-        image: Some(Image {{ file: "x.ptx", len: image().len() as u64 }}),
+        image: Some(Image {{ file: "{image}", len: image().len() as u64 }}),
         bytes: image,
     }}
 }}
 "#
-    )
+        )
+    };
+    head + &numbers.map(kernel).collect::<String>()
 }
 
 /// The equal struct. Nothing reads its fields here, as nothing reads those of the annotated kernels.
@@ -145,10 +161,6 @@ inventory::collect!(Kernel);
 pub struct Image {
     pub file: &'static str,
     pub len: u64,
-}
-
-pub const fn image() -> &'static [u8] {
-    include_bytes!("../x.ptx")
 }
 
 pub struct Param {
@@ -188,6 +200,13 @@ impl Param {
 }
 "#;
 
-/// The frame of an image: nobody looks further into it yet.
-const PTX: &str = ".version 7.0\n.target sm_60\n.address_size 64\n\
-    .visible .entry saxpy(.param .u32 n, .param .f32 a, .param .u64 x, .param .u64 y) { ret; }\n";
+/// An image with the kernels of these numbers, as nvcc names them: of machine code only the frame.
+fn ptx(numbers: Range<usize>) -> String {
+    let kernel = |number| {
+        format!(
+            ".visible .entry _Z5k{number:04}jfPKfPf(\n\t.param .u32 n,\n\t.param .f32 a,\n\t.param .u64 x,\n\t.param .u64 y\n)\n\
+             {{\n\tret;\n}}\n\n"
+        )
+    };
+    ".version 7.0\n.target sm_60\n.address_size 64\n\n".to_owned() + &numbers.map(kernel).collect::<String>()
+}

@@ -1,0 +1,111 @@
+//! Architectures: real ones (`sm_90`, machine code) and virtual ones (`compute_75`, PTX).
+
+use crate::{Error, Result};
+
+/// The real architectures when none are asked for.
+const ARCHS: &[&str] = &["sm_80", "sm_90"];
+/// The virtual one: the lowest that CUDA 13 knows, so that every newer device can take it.
+const PTX: &str = "compute_75";
+
+/// What one source is compiled for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Targets {
+    /// `90`, `90a`, ..: the machine code in the image.
+    real: Vec<String>,
+    /// The same of the PTX in it.
+    ptx: Vec<String>,
+}
+
+impl Targets {
+    /// What was asked for; the default if that is nothing. Machine code alone gets PTX of its lowest
+    /// architecture, or the next generation of devices could not run it.
+    pub(crate) fn new(archs: &[String], ptx: &[String]) -> Result<Self> {
+        if archs.is_empty() && ptx.is_empty() {
+            let real = ARCHS.iter().filter_map(|arch| suffix(arch, "sm_")).collect();
+            return Ok(Targets { real, ptx: suffix(PTX, "compute_").into_iter().collect() });
+        }
+        let real = suffixes(archs, "sm_", "sm_90")?;
+        let mut ptx = suffixes(ptx, "compute_", "compute_75")?;
+        if ptx.is_empty() {
+            ptx.extend(real.iter().min_by_key(|arch| number(arch)).cloned());
+        }
+        Ok(Targets { real, ptx })
+    }
+
+    /// The arguments of nvcc.
+    pub(crate) fn gencode(&self) -> impl Iterator<Item = String> + '_ {
+        let real = self.real.iter().map(|arch| format!("arch=compute_{arch},code=sm_{arch}"));
+        let ptx = self.ptx.iter().map(|arch| format!("arch=compute_{arch},code=compute_{arch}"));
+        real.chain(ptx).flat_map(|code| ["-gencode".to_owned(), code])
+    }
+
+    /// The virtual architecture that all of them can run: what there is PTX for where there is no nvcc.
+    pub(crate) fn lowest(&self) -> String {
+        let lowest = self.real.iter().chain(&self.ptx).min_by_key(|arch| number(arch));
+        lowest.map_or(PTX.to_owned(), |arch| format!("compute_{arch}"))
+    }
+}
+
+fn suffixes(names: &[String], prefix: &str, like: &'static str) -> Result<Vec<String>> {
+    let mut found: Vec<String> = Vec::new();
+    for name in names {
+        let arch = suffix(name, prefix).ok_or_else(|| Error::NotAnArch { arch: name.clone(), like })?;
+        if !found.contains(&arch) {
+            found.push(arch);
+        }
+    }
+    Ok(found)
+}
+
+/// `90a` of `sm_90a`.
+fn suffix(name: &str, prefix: &str) -> Option<String> {
+    let arch = name.strip_prefix(prefix)?;
+    let digits = arch.strip_suffix(['a', 'f']).unwrap_or(arch);
+    let is_number = (2..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| arch.to_owned())
+}
+
+fn number(arch: &str) -> u32 {
+    arch.trim_end_matches(['a', 'f']).parse().unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(archs: &[&str], ptx: &[&str]) -> Result<(String, String)> {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let targets = Targets::new(&owned(archs), &owned(ptx))?;
+        let gencode: Vec<String> = targets.gencode().filter(|word| word != "-gencode").collect();
+        Ok((gencode.join(" "), targets.lowest()))
+    }
+
+    #[test]
+    fn what_is_not_asked_for_has_a_default() {
+        let (gencode, lowest) = targets(&[], &[]).unwrap();
+        assert_eq!(
+            gencode,
+            "arch=compute_80,code=sm_80 arch=compute_90,code=sm_90 arch=compute_75,code=compute_75"
+        );
+        assert_eq!(lowest, "compute_75");
+    }
+
+    #[test]
+    fn machine_code_is_never_alone() {
+        let (gencode, lowest) = targets(&["sm_100", "sm_90a", "sm_90a"], &[]).unwrap();
+        assert_eq!(
+            gencode,
+            "arch=compute_100,code=sm_100 arch=compute_90a,code=sm_90a arch=compute_90a,code=compute_90a"
+        );
+        assert_eq!(lowest, "compute_90a");
+        assert_eq!(targets(&[], &["compute_90"]).unwrap().0, "arch=compute_90,code=compute_90");
+    }
+
+    #[test]
+    fn other_names_are_refused() {
+        for arch in ["90", "sm_", "sm_9", "compute_90", "sm_90x", "sm_90 -o x"] {
+            let error = targets(&[arch], &[]).unwrap_err().to_string();
+            assert_eq!(error, format!("`{arch}` is not the name of an architecture: write it like `sm_90`"));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What a build script asks for.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::environment::Environment;
+use crate::{Report, Result, run};
+
+/// What to compile, and how. Paths are relative to the package, the folder of Cargo.toml.
+///
+/// ```no_run
+/// // build.rs
+/// fn main() {
+///     kernel_registry_build::Build::new()
+///         .file("cuda/saxpy.cu")
+///         .files(["cuda/reduce.cu", "cuda/cluster.cu"])
+///         .arch("sm_80")
+///         .ptx("compute_75")
+///         .arch_for("cuda/cluster.cu", "sm_90")
+///         .ptx_for("cuda/cluster.cu", "compute_90")
+///         .std("c++20")
+///         .include("include")
+///         .define("WARP", "32")
+///         .flag("--use_fast_math")
+///         .compile();
+/// }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "nothing is compiled before `compile` or `try_compile` is called"]
+pub struct Build {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) archs: Vec<String>,
+    pub(crate) ptx: Vec<String>,
+    /// Path of the source, real architectures, virtual ones.
+    pub(crate) special: Vec<(PathBuf, Vec<String>, Vec<String>)>,
+    pub(crate) options: Options,
+    pub(crate) package: Option<PathBuf>,
+    pub(crate) out_dir: Option<PathBuf>,
+    pub(crate) quiet: bool,
+    pub(crate) environment: Environment,
+}
+
+/// What is the same for all sources.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) std: Option<String>,
+    pub(crate) includes: Vec<PathBuf>,
+    /// `NAME` or `NAME=value`.
+    pub(crate) defines: Vec<String>,
+    pub(crate) flags: Vec<String>,
+}
+
+impl Build {
+    /// Every `cuda/**/*.cu` of the package, for the default architectures.
+    pub fn new() -> Self {
+        Build::default()
+    }
+
+    /// Compiles this source. Where files are named, others in `cuda/` are not compiled.
+    pub fn file(mut self, source: impl AsRef<Path>) -> Self {
+        self.files.push(source.as_ref().to_owned());
+        self
+    }
+
+    /// Compiles these sources.
+    pub fn files<P: AsRef<Path>>(self, sources: impl IntoIterator<Item = P>) -> Self {
+        sources.into_iter().fold(self, Build::file)
+    }
+
+    /// Adds machine code for an architecture, like `sm_90`. nvcc alone makes it.
+    pub fn arch(mut self, arch: impl Into<String>) -> Self {
+        self.archs.push(arch.into());
+        self
+    }
+
+    /// Adds PTX for an architecture, like `compute_75`, which every newer device can take.
+    ///
+    /// Where `arch` was called and this was not, it is the lowest of those.
+    pub fn ptx(mut self, arch: impl Into<String>) -> Self {
+        self.ptx.push(arch.into());
+        self
+    }
+
+    /// Adds machine code to the image of one source, which then has only what was asked for it.
+    pub fn arch_for(mut self, source: impl AsRef<Path>, arch: impl Into<String>) -> Self {
+        self.special(source.as_ref()).0.push(arch.into());
+        self
+    }
+
+    /// Adds PTX to the image of one source, which then has only what was asked for it.
+    pub fn ptx_for(mut self, source: impl AsRef<Path>, arch: impl Into<String>) -> Self {
+        self.special(source.as_ref()).1.push(arch.into());
+        self
+    }
+
+    fn special(&mut self, source: &Path) -> (&mut Vec<String>, &mut Vec<String>) {
+        let there = self.special.iter().position(|(path, ..)| path == source);
+        let place = there.unwrap_or(self.special.len());
+        if there.is_none() {
+            self.special.push((source.to_owned(), Vec::new(), Vec::new()));
+        }
+        let (_, archs, ptx) = &mut self.special[place];
+        (archs, ptx)
+    }
+
+    /// The C++ standard, like `c++20`. The compiler's own default is C++17.
+    pub fn std(mut self, standard: impl Into<String>) -> Self {
+        self.options.std = Some(standard.into());
+        self
+    }
+
+    /// Adds a folder to those that are searched for headers.
+    pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
+        self.options.includes.push(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Defines a macro. Without a value it is 1: `.define("FAST", None)`.
+    pub fn define<'a>(mut self, name: &str, value: impl Into<Option<&'a str>>) -> Self {
+        self.options.defines.push(match value.into() {
+            Some(value) => format!("{name}={value}"),
+            None => name.to_owned(),
+        });
+        self
+    }
+
+    /// Hands an option to the compiler. NVRTC, which knows fewer than nvcc, is not given those that concern
+    /// the host or the assembler alone.
+    pub fn flag(mut self, flag: impl Into<String>) -> Self {
+        self.options.flags.push(flag.into());
+        self
+    }
+
+    /// The folder of the package, instead of the one that cargo names.
+    pub fn package(mut self, folder: impl AsRef<Path>) -> Self {
+        self.package = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// The folder for what is made, instead of the one that cargo names.
+    pub fn out_dir(mut self, folder: impl AsRef<Path>) -> Self {
+        self.out_dir = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Whether to tell cargo, on standard output, what to watch and what the compiler warned of. It is so by
+    /// default; where it is not a build script that compiles, the [`Report`] says the same.
+    pub fn cargo_output(mut self, yes: bool) -> Self {
+        self.quiet = !yes;
+        self
+    }
+
+    /// Sets a variable of the environment, for the search of compilers and for them. An empty one is as none.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.environment.set(name.as_ref(), value.as_ref());
+        self
+    }
+
+    /// Forgets all variables of the environment: only those count that are set afterwards.
+    pub fn env_clear(mut self) -> Self {
+        self.environment.clear();
+        self
+    }
+
+    /// Compiles, tells cargo what to watch, and ends the build script with the compiler's words if that fails.
+    pub fn compile(self) {
+        if let Err(error) = self.try_compile() {
+            eprintln!("{error}");
+            std::process::exit(1);
+        }
+    }
+
+    /// The same, for build scripts that want to go on after a failure.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Error`](crate::Error): the compiler's, and where a release build has no image.
+    pub fn try_compile(&self) -> Result<Report> {
+        run::run(self)
+    }
+}

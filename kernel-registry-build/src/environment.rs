@@ -1,0 +1,77 @@
+//! What a build script is told by variables: those of the process, or those that the user put in their place.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::{Error, Result};
+
+/// Cargo runs the build script again when one of these changes.
+pub(crate) const WATCHED: &[&str] = &[
+    CHOICE,
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "PATH",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "LD_LIBRARY_PATH",
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "NVCC_CCBIN",
+];
+
+/// Those that change what nvcc makes, without a word from it.
+pub(crate) const OF_NVCC: &[&str] = &["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
+
+/// Names the compiler to use.
+pub(crate) const CHOICE: &str = "KERNEL_REGISTRY_COMPILER";
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Environment {
+    cleared: bool,
+    set: BTreeMap<OsString, OsString>,
+}
+
+impl Environment {
+    pub(crate) fn set(&mut self, name: &OsStr, value: &OsStr) {
+        self.set.insert(name.to_owned(), value.to_owned());
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.set.clear();
+        self.cleared = true;
+    }
+
+    /// A variable that is set and not empty.
+    pub(crate) fn get(&self, name: &str) -> Option<OsString> {
+        let value = match self.set.get(OsStr::new(name)) {
+            Some(value) => Some(value.clone()),
+            None if self.cleared => None,
+            None => env::var_os(name),
+        };
+        value.filter(|value| !value.is_empty())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from)
+    }
+
+    /// A folder that cargo names to each build script.
+    pub(crate) fn folder(&self, name: &'static str) -> Result<PathBuf> {
+        self.path(name).ok_or(Error::NoVariable { name })
+    }
+
+    pub(crate) fn is_release(&self) -> bool {
+        self.get("PROFILE").is_some_and(|profile| profile == "release")
+    }
+
+    /// Lets a child see what we see.
+    pub(crate) fn give(&self, command: &mut Command) {
+        if self.cleared {
+            command.env_clear();
+        }
+        command.envs(&self.set);
+    }
+}

@@ -1,0 +1,341 @@
+//! Why there are no images: a sentence each, the remedy last.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// What this crate's functions return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why the sources were not compiled.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A variable is not set that cargo sets for each build script.
+    NoVariable {
+        /// Its name.
+        name: &'static str,
+    },
+    /// There is nothing to compile.
+    NoSources {
+        /// The folder that was searched.
+        folder: PathBuf,
+    },
+    /// A source that was named is not there.
+    MissingSource {
+        /// Its path, as it was given.
+        source: PathBuf,
+        /// The package.
+        package: PathBuf,
+    },
+    /// A source lies outside of the package.
+    Outside {
+        /// Its path, as it was given.
+        source: PathBuf,
+        /// The package.
+        package: PathBuf,
+    },
+    /// A source has a name that cannot be written into the index.
+    Name {
+        /// Its path.
+        source: PathBuf,
+    },
+    /// A `// kernel-registry:` line of a source does not make sense.
+    Directive {
+        /// The source, relative to the package.
+        source: String,
+        /// The line, from 1.
+        line: usize,
+        /// The word in it.
+        word: String,
+    },
+    /// Not the name of an architecture.
+    NotAnArch {
+        /// What was given.
+        arch: String,
+        /// An example of what is wanted in its place.
+        like: &'static str,
+    },
+    /// The compiler does not know an architecture.
+    UnknownArch {
+        /// The compiler, with its version.
+        compiler: String,
+        /// What it said.
+        said: String,
+        /// How to learn which ones it knows, or what else to do.
+        remedy: String,
+    },
+    /// `KERNEL_REGISTRY_COMPILER` is none of the known words.
+    UnknownChoice {
+        /// Its value.
+        value: String,
+    },
+    /// The compiler that was asked for by name is not there.
+    NoCompiler {
+        /// Its name.
+        asked: &'static str,
+        /// Where it was looked for.
+        looked: Vec<PathBuf>,
+    },
+    /// Some sources have no image, and this is a release build.
+    NoImages {
+        /// Each source, with the reason.
+        sources: Vec<(String, String)>,
+    },
+    /// A compiler cannot be started or loaded.
+    Unusable {
+        /// The compiler.
+        compiler: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// nvcc finds no C++ compiler to preprocess with.
+    NoHostCompiler {
+        /// nvcc, with its version.
+        compiler: String,
+        /// What it said.
+        said: String,
+    },
+    /// The compiler found errors in a source.
+    Rejected {
+        /// The source, relative to the package.
+        source: String,
+        /// The compiler, with its version.
+        compiler: String,
+        /// All that it said.
+        text: String,
+    },
+    /// The compiler ended without an answer.
+    Crashed {
+        /// The source, relative to the package.
+        source: String,
+        /// The compiler, with its version.
+        compiler: String,
+        /// How it ended: a signal, or an exit code.
+        how: String,
+        /// What it was started as.
+        command: String,
+        /// What it said before.
+        text: String,
+    },
+    /// NVRTC has no header that a source needs, and there is nobody else to compile it.
+    NeedsHeader {
+        /// The source, relative to the package.
+        source: String,
+        /// The header.
+        header: String,
+    },
+    /// NVRTC is newer than prebuilt images may be made with.
+    TooNew {
+        /// NVRTC, with its version.
+        compiler: String,
+    },
+    /// Prebuilt images are not what the sources compile to.
+    Drift {
+        /// Each source or file, with what is wrong.
+        sources: Vec<(String, String)>,
+    },
+    /// A file cannot be read or written.
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// More than one of the above.
+    Several(Vec<Error>),
+}
+
+impl Error {
+    pub(crate) fn file(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        move |error| Error::File { doing, path, error }
+    }
+
+    /// Those that differ, as one; `None` if there are none.
+    pub(crate) fn several(errors: Vec<Error>) -> Option<Error> {
+        let mut said = Vec::new();
+        let mut errors: Vec<Error> = errors
+            .into_iter()
+            .filter(|error| {
+                let text = error.to_string();
+                let new = !said.contains(&text);
+                said.push(text);
+                new
+            })
+            .collect();
+        if errors.len() > 1 { Some(Error::Several(errors)) } else { errors.pop() }
+    }
+
+    /// The source and compiler of a `Rejected`.
+    fn rejected(&self) -> Option<(&str, &str)> {
+        match self {
+            Error::Rejected { source, compiler, .. } => Some((source, compiler)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoVariable { name } => {
+                write!(f, "`{name}` is not set, which cargo sets for build scripts: call this from build.rs")
+            }
+            Error::NoSources { folder } => write!(
+                f,
+                "there are no CUDA sources in `{}`: put `.cu` files there, or name them by `Build::file`",
+                folder.display()
+            ),
+            Error::MissingSource { source, package } => write!(
+                f,
+                "there is no file `{}` in `{}`: paths of sources are relative to Cargo.toml",
+                source.display(),
+                package.display()
+            ),
+            Error::Outside { source, package } => write!(
+                f,
+                "the source `{}` is outside of the package `{}` and would be missing when that is published: \
+                 move it into the package",
+                source.display(),
+                package.display()
+            ),
+            Error::Name { source } => write!(
+                f,
+                "the name of the source {source:?} is not UTF-8, or has a line break or tab in it: rename it"
+            ),
+            Error::Directive { source, line, word } => write!(
+                f,
+                "{source}:{line}: `{word}` is not understood: \
+                 write `// kernel-registry: arch=sm_90 ptx=compute_90`"
+            ),
+            Error::NotAnArch { arch, like } => {
+                write!(f, "`{arch}` is not the name of an architecture: write it like `{like}`")
+            }
+            Error::UnknownArch { compiler, said, remedy } => {
+                write!(f, "{compiler} does not know an architecture that was asked for ({said}): {remedy}")
+            }
+            Error::UnknownChoice { value } => write!(
+                f,
+                "`KERNEL_REGISTRY_COMPILER` is `{value}`: set it to `nvcc`, `nvrtc`, `prebuilt` or `none`, or not at all"
+            ),
+            Error::NoCompiler { asked, looked } => {
+                write!(
+                    f,
+                    "`KERNEL_REGISTRY_COMPILER` asks for {asked}, which was not found in {}: \
+                     install it and set `CUDA_HOME` to where it is",
+                    Places(looked)
+                )
+            }
+            Error::NoImages { sources } => {
+                write!(f, "{}: {REMEDY}", Missing(sources))
+            }
+            Error::Unusable { compiler, why } => write!(
+                f,
+                "`{}` cannot be used: {why}; mend its installation, or choose another compiler by \
+                 `KERNEL_REGISTRY_COMPILER` or `CUDA_HOME`",
+                compiler.display()
+            ),
+            Error::NoHostCompiler { compiler, said } => write!(
+                f,
+                "{compiler} has no C++ compiler of the host to preprocess with ({said}): install g++, name one by \
+                 `NVCC_CCBIN`, or set `KERNEL_REGISTRY_COMPILER=nvrtc`"
+            ),
+            Error::Rejected { source, compiler, text } => {
+                writeln!(f, "{}\n", text.trim_end())?;
+                write!(f, "{compiler} found errors in {source}")
+            }
+            Error::Crashed { source, compiler, how, command, text } => {
+                if !text.trim().is_empty() {
+                    writeln!(f, "{}\n", text.trim_end())?;
+                }
+                write!(
+                    f,
+                    "{compiler} crashed on {source} ({how}); to see it again, run in the package's folder: {command}"
+                )
+            }
+            Error::NeedsHeader { source, header } => write!(
+                f,
+                "{source} includes `{header}`, which NVRTC does not have: \
+                 put `#ifndef __CUDACC_RTC__` around it, or compile with nvcc"
+            ),
+            Error::TooNew { compiler } => write!(
+                f,
+                "{compiler} makes images that need a newer driver than CUDA 12.0's: \
+                 make prebuilt ones with NVRTC 12.0, e.g. of `pip install nvidia-cuda-nvrtc-cu12==12.0.140`"
+            ),
+            Error::Drift { sources } => {
+                write!(f, "prebuilt images are not those of the sources: ")?;
+                list(f, sources)?;
+                write!(f, "; make them again")
+            }
+            Error::File { doing, path, error } => write!(f, "cannot {doing} `{}`: {error}", path.display()),
+            Error::Several(errors) => several(f, errors),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What to do where there is neither compiler nor prebuilt image.
+pub(crate) const REMEDY: &str = "install a CUDA toolkit and set `CUDA_HOME` to it (`pip install nvidia-cuda-nvrtc` \
+     into a virtual environment is enough for most sources), or commit prebuilt images by \
+     `kernel_registry_build::write_prebuilt`";
+
+/// That sources have no image, each with its reason.
+pub(crate) struct Missing<'a>(pub(crate) &'a [(String, String)]);
+
+impl fmt::Display for Missing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no image for ")?;
+        list(f, self.0)
+    }
+}
+
+/// `a, b (reason), c (reason)`, each reason once.
+fn list(f: &mut fmt::Formatter<'_>, sources: &[(String, String)]) -> fmt::Result {
+    for (i, (source, reason)) in sources.iter().enumerate() {
+        let comma = if i == 0 { "" } else { ", " };
+        match sources.get(i + 1) {
+            Some((_, next)) if next == reason => write!(f, "{comma}{source}")?,
+            _ => write!(f, "{comma}{source} ({reason})")?,
+        }
+    }
+    Ok(())
+}
+
+struct Places<'a>(&'a [PathBuf]);
+
+impl fmt::Display for Places<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, place) in self.0.iter().enumerate() {
+            write!(f, "{}`{}`", if i == 0 { "" } else { ", " }, place.display())?;
+        }
+        if self.0.is_empty() { write!(f, "any place") } else { Ok(()) }
+    }
+}
+
+/// First what the compiler said of each source, at the end one sentence for all of those.
+fn several(f: &mut fmt::Formatter<'_>, errors: &[Error]) -> fmt::Result {
+    let mut refused = Vec::new();
+    let mut by = "";
+    for error in errors {
+        if let Error::Rejected { source, compiler, text } = error {
+            writeln!(f, "{}\n", text.trim_end())?;
+            (by, _) = (compiler, refused.push(source.as_str()));
+        }
+    }
+    let mut others = errors.iter().filter(|error| error.rejected().is_none()).peekable();
+    while let Some(error) = others.next() {
+        write!(f, "{error}")?;
+        if others.peek().is_some() || !refused.is_empty() {
+            writeln!(f, "\n")?;
+        }
+    }
+    if !refused.is_empty() {
+        write!(f, "{by} found errors in {}", refused.join(", "))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! Where compilers can be.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::environment::Environment;
+
+/// Where distributions and NVIDIA's installer put the toolkit.
+const STANDARD: &str = "/usr/local/cuda";
+
+/// The candidates for nvcc, the first that exists is to be taken.
+pub(crate) fn nvcc_candidates(environment: &Environment) -> Vec<PathBuf> {
+    let program = format!("nvcc{}", env::consts::EXE_SUFFIX);
+    let in_bin = |root: PathBuf| root.join("bin").join(&program);
+    let path = environment.get("PATH").unwrap_or_default();
+    let mut candidates: Vec<PathBuf> = told(environment).map(in_bin).collect();
+    candidates.extend(env::split_paths(&path).map(|folder| folder.join(&program)));
+    candidates.push(in_bin(PathBuf::from(STANDARD)));
+    candidates.extend(python(environment).into_iter().map(in_bin));
+    candidates
+}
+
+/// nvcc, by the path under which it finds its own files.
+pub(crate) fn nvcc(environment: &Environment) -> Option<PathBuf> {
+    let found = nvcc_candidates(environment).into_iter().find(|path| path.is_file())?;
+    // Through a link in another folder it would not find them. A link to another program, like ccache, is
+    // to be started under this name instead.
+    match fs::canonicalize(&found) {
+        Ok(path) if path.file_name() == found.file_name() => Some(path),
+        _ => Some(found),
+    }
+}
+
+/// The folders that can hold the NVRTC library, in the order in which to look.
+pub(crate) fn nvrtc_folders(environment: &Environment) -> Vec<PathBuf> {
+    let beside = |program: PathBuf| Some(program.parent()?.parent()?.to_owned());
+    let path = environment.get("PATH").unwrap_or_default();
+    let of_nvcc = env::split_paths(&path)
+        .map(|folder| folder.join(format!("nvcc{}", env::consts::EXE_SUFFIX)))
+        .find(|program| program.is_file())
+        .and_then(|program| fs::canonicalize(program).ok())
+        .and_then(beside);
+    let toolkits = told(environment).chain(of_nvcc).chain([PathBuf::from(STANDARD)]);
+    toolkits.chain(python(environment)).flat_map(|root| libraries(&root)).collect()
+}
+
+/// The NVRTC library of a folder, the newest if there are several.
+pub(crate) fn nvrtc_in(folder: &Path) -> Option<PathBuf> {
+    let mut found: Vec<PathBuf> = named(folder, "libnvrtc.so");
+    if found.is_empty() {
+        found = named(folder, "nvrtc64_");
+        found.retain(|path| path.extension().is_some_and(|extension| extension == "dll"));
+    }
+    // `alt` is another build of the same compiler.
+    found.retain(|path| path.file_stem().is_some_and(|name| !name.to_string_lossy().contains(".alt")));
+    found.pop()
+}
+
+/// The library of built-in headers that belongs to an NVRTC.
+pub(crate) fn builtins_beside(nvrtc: &Path) -> Option<PathBuf> {
+    let folder = nvrtc.parent()?;
+    named(folder, "libnvrtc-builtins.so").pop().or_else(|| named(folder, "nvrtc-builtins64_").pop())
+}
+
+/// Where the headers can be that belong to an NVRTC, like `cuda_fp16.h`.
+pub(crate) fn includes_beside(nvrtc: &Path, environment: &Environment) -> Vec<PathBuf> {
+    let root = nvrtc.parent().and_then(Path::parent);
+    // Of the Python wheels up to CUDA 12, each has its own folder.
+    let wheel = root.and_then(Path::parent).map(|nvidia| nvidia.join("cuda_runtime"));
+    let roots = root.map(Path::to_owned).into_iter().chain(wheel).chain(told(environment));
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for folder in roots.map(|root| root.join("include")) {
+        if folder.join("cuda_fp16.h").is_file() && !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    folders
+}
+
+fn told(environment: &Environment) -> impl Iterator<Item = PathBuf> {
+    ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(|name| environment.path(name))
+}
+
+/// The folders in `nvidia` of the active Python environments: first `cu13` and its like, the newest version
+/// first, then those of older wheels, which have one for each library.
+fn python(environment: &Environment) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for root in ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(|name| environment.path(name)) {
+        let mut sites: Vec<PathBuf> = named(&root.join("lib"), "python");
+        sites.push(root.join("Lib"));
+        for site in sites {
+            let mut packages = named(&site.join("site-packages").join("nvidia"), "cu");
+            packages.reverse();
+            packages.sort_by_key(|path| {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                !name[2..].bytes().all(|byte| byte.is_ascii_digit())
+            });
+            found.extend(packages);
+        }
+    }
+    found
+}
+
+/// The folders of a toolkit that can hold shared libraries.
+fn libraries(root: &Path) -> [PathBuf; 5] {
+    ["lib64", "lib", "lib/x64", "bin", "bin/x64"].map(|folder| root.join(folder))
+}
+
+/// What a folder holds whose name begins so, sorted.
+fn named(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let begins = |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with(prefix));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> =
+        entries.filter(|entry| begins(&entry.file_name())).map(|entry| entry.path()).collect();
+    paths.sort_by_key(|path| version(path));
+    paths
+}
+
+/// Orders `libx.so.9` before `libx.so.13`.
+fn version(path: &Path) -> (usize, PathBuf) {
+    (path.as_os_str().len(), path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with empty files in it.
+    fn machine(files: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        root
+    }
+
+    fn environment(root: &Path, variables: &[(&str, &str)]) -> Environment {
+        let mut environment = Environment::default();
+        environment.clear();
+        for (name, folder) in variables {
+            environment.set(OsStr::new(name), root.join(folder).as_os_str());
+        }
+        environment
+    }
+
+    #[test]
+    fn nvcc_is_taken_from_the_first_place_that_has_it() {
+        let python = "venv/lib/python3.11/site-packages/nvidia/cu13/bin/nvcc";
+        let places = ["home/bin/nvcc", "path/bin/nvcc", "on-path/nvcc", python];
+        let variables =
+            [("CUDA_HOME", "home"), ("CUDA_PATH", "path"), ("PATH", "on-path"), ("VIRTUAL_ENV", "venv")];
+        for first in 0..places.len() {
+            let root = machine(&places[first..]);
+            let environment = environment(root.path(), &variables);
+            let there = fs::canonicalize(root.path()).unwrap();
+            // The standard folder of the machine that runs this test comes before Python's.
+            if first == 3 && Path::new(STANDARD).join("bin/nvcc").exists() {
+                continue;
+            }
+            assert_eq!(nvcc(&environment), Some(there.join(places[first])));
+        }
+        let order: Vec<PathBuf> = nvcc_candidates(&environment(machine(&[]).path(), &variables));
+        assert_eq!(order[3], Path::new(STANDARD).join("bin/nvcc"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_followed_to_nvcc_but_not_to_a_wrapper() {
+        let root = machine(&["toolkit/bin/nvcc", "bin/ccache"]);
+        let there = fs::canonicalize(root.path()).unwrap();
+        fs::create_dir_all(there.join("links")).unwrap();
+        let environment = environment(&there, &[("PATH", "links")]);
+        let link = there.join("links/nvcc");
+        std::os::unix::fs::symlink(there.join("toolkit/bin/nvcc"), &link).unwrap();
+        assert_eq!(nvcc(&environment), Some(there.join("toolkit/bin/nvcc")));
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(there.join("bin/ccache"), &link).unwrap();
+        assert_eq!(nvcc(&environment), Some(link));
+    }
+
+    #[test]
+    fn nvrtc_is_the_newest_of_a_folder_and_has_its_builtins_beside_it() {
+        let root = machine(&[
+            "lib/libnvrtc.so.9",
+            "lib/libnvrtc.so.13",
+            "lib/libnvrtc.alt.so.13",
+            "lib/libnvrtc-builtins.so.13.0",
+            "lib/libnvrtc-builtins.alt.so.13.0",
+        ]);
+        let lib = root.path().join("lib");
+        assert_eq!(nvrtc_in(&lib), Some(lib.join("libnvrtc.so.13")));
+        assert_eq!(builtins_beside(&lib.join("libnvrtc.so.13")), Some(lib.join("libnvrtc-builtins.so.13.0")));
+        assert_eq!(nvrtc_in(root.path()), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! What an image was made of, in a small file beside it, so that nothing is compiled twice.
+
+use std::fmt::Write as _;
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest, Sha256};
+
+use crate::Result;
+use crate::index;
+
+/// Raised when the meaning of the file changes, or what is in a key.
+const VERSION: &str = "kernel-registry fingerprint 1";
+
+/// Everything that decides what an image is, and what came with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    /// The hash of compiler, options and variables.
+    pub(crate) key: String,
+    /// The compiler, with its version.
+    pub(crate) origin: String,
+    /// The source and what it includes.
+    pub(crate) files: Vec<Stamp>,
+    /// What the compiler warned of, line by line, to be said again.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// A file as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) path: PathBuf,
+    length: u64,
+    /// Since 1970. Equal time and length spare us reading the file.
+    modified: Duration,
+    hash: String,
+}
+
+impl Fingerprint {
+    /// What the files are now; `None` if one of them changed since that time, so that it is not known which
+    /// content the compiler saw.
+    pub(crate) fn stamp(files: &[PathBuf], since: SystemTime) -> Option<Vec<Stamp>> {
+        let since = since.duration_since(UNIX_EPOCH).ok()?;
+        files.iter().map(|path| Stamp::of(path).filter(|stamp| stamp.modified <= since)).collect()
+    }
+
+    /// Of an image that need not be made again.
+    pub(crate) fn current(image: &Path, key: &str) -> Option<Self> {
+        let there = Self::parse(&fs::read_to_string(beside(image)).ok()?)?;
+        let holds = there.key == key && image.is_file() && there.files.iter().all(Stamp::holds);
+        holds.then_some(there)
+    }
+
+    /// Puts it beside the image.
+    pub(crate) fn write(&self, image: &Path) -> Result<()> {
+        index::replace(&beside(image), self.print().as_bytes())
+    }
+
+    /// Removes what is beside the image, before that is replaced.
+    pub(crate) fn forget(image: &Path) {
+        // If there is none, that is as well.
+        let _ = fs::remove_file(beside(image));
+    }
+
+    fn print(&self) -> String {
+        let mut text = format!("{VERSION}\nkey {}\norigin {}\n", self.key, self.origin);
+        for Stamp { path, length, modified, hash } in &self.files {
+            let _ = writeln!(text, "file {hash} {length} {} {}", modified.as_nanos(), path.display());
+        }
+        for line in &self.warnings {
+            let _ = writeln!(text, "warning {line}");
+        }
+        text.push_str("end\n");
+        text
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.strip_suffix("end\n")?.lines();
+        if lines.next()? != VERSION {
+            return None;
+        }
+        let mut fingerprint = Fingerprint::default();
+        for line in lines {
+            let (kind, rest) = line.split_once(' ')?;
+            match kind {
+                "key" => fingerprint.key = rest.to_owned(),
+                "origin" => fingerprint.origin = rest.to_owned(),
+                "file" => fingerprint.files.push(Stamp::parse(rest)?),
+                "warning" => fingerprint.warnings.push(rest.to_owned()),
+                _ => return None,
+            }
+        }
+        Some(fingerprint)
+    }
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        // Before the bytes: if it changes in between, the time is too old rather than too new.
+        let metadata = fs::metadata(path).ok()?;
+        let bytes = fs::read(path).ok()?;
+        let modified = modified(&metadata)?;
+        // Names that the file could not hold are read anew each time: that is slow, not wrong.
+        let plain = path.to_str().is_some_and(|path| !path.contains(['\n', '\r']));
+        plain.then(|| Stamp { path: path.to_owned(), length: metadata.len(), modified, hash: hash(&bytes) })
+    }
+
+    fn holds(&self) -> bool {
+        let Ok(metadata) = fs::metadata(&self.path) else { return false };
+        metadata.len() == self.length
+            && (modified(&metadata) == Some(self.modified)
+                || fs::read(&self.path).is_ok_and(|bytes| hash(&bytes) == self.hash))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(4, ' ');
+        let hash = parts.next()?.to_owned();
+        let length = parts.next()?.parse().ok()?;
+        let nanoseconds: u64 = parts.next()?.parse().ok()?;
+        let path = PathBuf::from(parts.next()?);
+        Some(Stamp { path, length, modified: Duration::from_nanos(nanoseconds), hash })
+    }
+}
+
+/// The hash of bytes, as text.
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in Sha256::digest(bytes) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The hash of a list of texts, none of which can pass for the end of another.
+pub(crate) fn hash_all<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
+    let mut all = Vec::new();
+    for part in parts {
+        all.extend((part.as_ref().len() as u64).to_le_bytes());
+        all.extend(part.as_ref());
+    }
+    hash(&all)
+}
+
+/// What tells a compiler from the one that is at the same path after an update.
+pub(crate) fn identity(path: &Path) -> String {
+    let seen = fs::metadata(path).ok();
+    let modified = seen.as_ref().and_then(modified).unwrap_or_default().as_nanos();
+    format!("{} {} {modified}", path.display(), seen.map_or(0, |metadata| metadata.len()))
+}
+
+fn modified(metadata: &Metadata) -> Option<Duration> {
+    metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()
+}
+
+fn beside(image: &Path) -> PathBuf {
+    let mut name = image.as_os_str().to_owned();
+    name.push(".fingerprint");
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("a b.cu.fatbin");
+        let source = folder.path().join("a b.cu");
+        fs::write(&source, "one").unwrap();
+        fs::write(&image, "image").unwrap();
+        let fingerprint = Fingerprint {
+            key: "key".into(),
+            origin: "nvcc 13.0.88".into(),
+            files: Fingerprint::stamp(std::slice::from_ref(&source), SystemTime::now()).unwrap(),
+            warnings: vec!["  two spaces".into(), String::new()],
+        };
+        fingerprint.write(&image).unwrap();
+        assert_eq!(Fingerprint::current(&image, "key"), Some(fingerprint));
+        assert_eq!(Fingerprint::current(&image, "other key"), None);
+
+        // Other times alone are not a change.
+        fs::write(&source, "one").unwrap();
+        assert!(Fingerprint::current(&image, "key").is_some());
+        fs::write(&source, "two").unwrap();
+        assert_eq!(Fingerprint::current(&image, "key"), None);
+        fs::write(&source, "one").unwrap();
+        fs::remove_file(&image).unwrap();
+        assert_eq!(Fingerprint::current(&image, "key"), None);
+    }
+
+    #[test]
+    fn a_file_that_is_newer_than_the_compilation_has_no_stamp() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("a.cu");
+        fs::write(&source, "one").unwrap();
+        let before = SystemTime::now() - Duration::from_secs(60);
+        assert_eq!(Fingerprint::stamp(&[source], before), None);
+    }
+
+    #[test]
+    fn a_damaged_fingerprint_is_none() {
+        for text in [
+            "",
+            "end\n",
+            "kernel-registry fingerprint 1\nkey x\n",
+            "kernel-registry fingerprint 1\nfile x\nend\n",
+        ] {
+            assert_eq!(Fingerprint::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn parts_do_not_run_together() {
+        assert_ne!(hash_all(["ab", "c"]), hash_all(["a", "bc"]));
+        assert_eq!(hash(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}

@@ -1,0 +1,108 @@
+//! What the macro reads: which image belongs to which source.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Mutex, PoisonError};
+
+use crate::fingerprint;
+use crate::{Error, Result};
+
+/// The folder in `$OUT_DIR` with the index and the images.
+pub const FOLDER: &str = "kernel-registry";
+/// The file in that folder which says which image belongs to which source.
+pub const INDEX: &str = "index";
+/// What stands in place of the image's name where there is none.
+pub const NO_IMAGE: &str = "-";
+
+/// One line of the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) source: String,
+    /// The file in the folder of the index.
+    pub(crate) image: Option<String>,
+    /// Which compiler made it, or why there is none.
+    pub(crate) origin: String,
+}
+
+/// Adds to the index of this folder, which is begun anew by each process.
+pub(crate) fn write(folder: &Path, entries: Vec<Entry>) -> Result<()> {
+    // A build script may compile one set of files with these options and another with those.
+    static WRITTEN: Mutex<BTreeMap<PathBuf, BTreeMap<String, String>>> = Mutex::new(BTreeMap::new());
+    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lines = written.entry(folder.to_owned()).or_default();
+    for Entry { source, image, origin } in entries {
+        let image = image.as_deref().unwrap_or(NO_IMAGE);
+        let origin = origin.replace(['\t', '\n', '\r'], " ");
+        let line = format!("{source}\t{image}\t{origin}\n");
+        lines.insert(source, line);
+    }
+    let text: String = lines.values().map(String::as_str).collect();
+    replace(&folder.join(INDEX), text.as_bytes())
+}
+
+/// The name of a source's image: `cuda__blas1.cu.fatbin` of `cuda/blas1.cu`.
+pub(crate) fn image_name(source: &str, extension: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let mut name: String = source.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    // What is not reversible could be the name of another source too.
+    let ambiguous = name != source || source.contains("__") || source.contains("_/") || source.contains("/_");
+    name = name.replace('/', "__");
+    if ambiguous {
+        let hash = fingerprint::hash(source.as_bytes());
+        name = format!("{name}.{}", &hash[..8]);
+    }
+    format!("{name}.{extension}")
+}
+
+/// Writes a file, at once and only if that changes it.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    let temporary = temporary(path);
+    fs::write(&temporary, bytes).map_err(Error::file("write", &temporary))?;
+    fs::rename(&temporary, path).map_err(Error::file("write", path))
+}
+
+/// Where a file is made before it gets its place.
+pub(crate) fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", process::id()));
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_have_names_of_their_own() {
+        assert_eq!(image_name("cuda/blas1.cu", "fatbin"), "cuda__blas1.cu.fatbin");
+        assert_eq!(image_name("cuda/a/b_c.cu", "ptx"), "cuda__a__b_c.cu.ptx");
+        let others =
+            ["cuda/a__b.cu", "cuda/a/b.cu", "cuda/a_/b.cu", "cuda/a/_b.cu", "cuda/a b.cu", "cuda/a$b.cu"];
+        let mut names: Vec<String> = others.iter().map(|source| image_name(source, "ptx")).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), others.len());
+    }
+
+    #[test]
+    fn an_index_grows_in_a_process_and_is_not_touched_without_need() {
+        let folder = tempfile::tempdir().unwrap();
+        let entry = |source: &str, image: Option<&str>| Entry {
+            source: source.into(),
+            image: image.map(str::to_owned),
+            origin: "nvcc\n13".into(),
+        };
+        let index = folder.path().join(INDEX);
+        write(folder.path(), vec![entry("b.cu", Some("b.cu.fatbin"))]).unwrap();
+        write(folder.path(), vec![entry("a.cu", None)]).unwrap();
+        assert_eq!(fs::read_to_string(&index).unwrap(), "a.cu\t-\tnvcc 13\nb.cu\tb.cu.fatbin\tnvcc 13\n");
+        let before = fs::metadata(&index).unwrap().modified().unwrap();
+        write(folder.path(), vec![entry("a.cu", None)]).unwrap();
+        assert_eq!(fs::metadata(&index).unwrap().modified().unwrap(), before);
+    }
+}

@@ -1,0 +1,86 @@
+//! Compiles the CUDA sources of a package in its build script.
+//!
+//! ```no_run
+//! // build.rs
+//! fn main() {
+//!     kernel_registry_build::compile();
+//! }
+//! ```
+//!
+//! compiles every `cuda/**/*.cu`, each to one image that holds all its variants. [`Build`] has options.
+//!
+//! # Compilers
+//!
+//! The first of these that is there:
+//!
+//! 1. **nvcc**, in `CUDA_HOME`, `CUDA_PATH`, `PATH`, `/usr/local/cuda`, or the active Python environment
+//!    (`nvidia/cu13` in `VIRTUAL_ENV` or `CONDA_PREFIX`). It needs a C++ compiler of the host, to preprocess.
+//!    The image is a fat binary: machine code for each architecture that was asked for, and PTX.
+//! 2. **NVRTC**, a library, in the same places or where the system's loader finds it. It needs nothing of the
+//!    host, and has none of the host's headers. The image is PTX for the lowest architecture that was asked for.
+//! 3. **Committed images**, made by [`write_prebuilt`], while they are of the sources as they are.
+//!
+//! `KERNEL_REGISTRY_COMPILER` chooses: `nvcc`, `nvrtc`, `prebuilt`, or `none` for a build without images.
+//! Where there is nothing for a source, a release build fails, while others go on with one warning, so that
+//! `cargo check`, documentation and editors work anywhere. Cargo cannot watch for a compiler that is installed
+//! where none was: touch build.rs then, or set `CUDA_HOME`.
+//!
+//! # Architectures
+//!
+//! By default machine code for sm_80 and sm_90, and PTX of compute_75 for all other devices. [`Build::arch`] and
+//! [`Build::ptx`] ask for others, [`Build::arch_for`] and [`Build::ptx_for`] for those of one file, and a
+//! source can say it by itself, in one of its first 20 lines:
+//!
+//! ```text
+//! // kernel-registry: arch=sm_90,sm_100 ptx=compute_90
+//! ```
+//!
+//! Of a file, the first of these counts: `arch_for` and `ptx_for`, its own line, `arch` and `ptx`, the default.
+//!
+//! # What is made
+//!
+//! `$OUT_DIR/kernel-registry/` ([`FOLDER`]) holds the images, and a text file `index` ([`INDEX`]) with a line
+//! for each source, sorted, of three fields with a tab between them:
+//!
+//! 1. the source, relative to the package, with slashes: `cuda/blas1.cu`;
+//! 2. the file of its image in the same folder: `cuda__blas1.cu.fatbin`, `cuda__blas1.cu.ptx`; or `-`
+//!    ([`NO_IMAGE`]);
+//! 3. where it comes from: `nvcc 13.0.88`, `NVRTC 12.0`, `prebuilt`; or why there is none.
+//!
+//! The names of images are to be read there and not guessed. A file beside each image says what it was made of:
+//! while source, included headers, options and compiler stay the same, it is not made again.
+
+#![warn(missing_docs)]
+// A build script is a whole program, and so are the examples.
+#![allow(clippy::needless_doctest_main)]
+
+mod arch;
+mod builder;
+mod choice;
+mod diagnostics;
+mod environment;
+mod error;
+mod find;
+mod fingerprint;
+mod includes;
+mod index;
+mod make;
+mod nvcc;
+mod nvrtc;
+mod nvrtc_library;
+mod parallel;
+mod prebuilt;
+mod report;
+mod run;
+mod source;
+
+pub use builder::Build;
+pub use error::{Error, Result};
+pub use index::{FOLDER, INDEX, NO_IMAGE};
+pub use prebuilt::{PREBUILT, check_prebuilt, write_prebuilt};
+pub use report::{Image, Report};
+
+/// Compiles every `cuda/**/*.cu` of the package, as [`Build::compile`] does.
+pub fn compile() {
+    Build::new().compile();
+}

@@ -1,0 +1,97 @@
+//! From a source to its image: made, or still good.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::builder::Options;
+use crate::environment::Environment;
+use crate::fingerprint::Fingerprint;
+use crate::nvcc::{self, Nvcc};
+use crate::nvrtc::{self, Nvrtc};
+use crate::source::Source;
+use crate::{Error, Result, index};
+
+/// One source to compile, with all that decides on the result.
+pub(crate) struct Job<'a> {
+    pub(crate) package: &'a Path,
+    pub(crate) source: &'a Source,
+    pub(crate) options: &'a Options,
+    pub(crate) environment: &'a Environment,
+}
+
+/// What a compiler leaves besides the image.
+pub(crate) struct Compiled {
+    /// Line by line.
+    pub(crate) warnings: Vec<String>,
+    /// The source and what it includes.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// An image in its place.
+pub(crate) struct Made {
+    /// Its file's name.
+    pub(crate) image: String,
+    pub(crate) origin: String,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) files: Vec<PathBuf>,
+    /// Not taken over from an earlier build.
+    pub(crate) compiled: bool,
+}
+
+/// The compiler that a build uses.
+#[derive(Debug)]
+pub(crate) enum Compiler {
+    Nvcc(Nvcc),
+    Nvrtc(Nvrtc),
+}
+
+impl Compiler {
+    /// The file to watch for a new version.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Compiler::Nvcc(nvcc) => Some(nvcc.program()),
+            Compiler::Nvrtc(nvrtc) => nvrtc.file(),
+        }
+    }
+
+    /// The image of a source in this folder.
+    pub(crate) fn image(&self, job: &Job<'_>, folder: &Path) -> Result<Made> {
+        let (extension, key) = match self {
+            Compiler::Nvcc(nvcc) => (nvcc::EXTENSION, nvcc.key(job)),
+            Compiler::Nvrtc(nvrtc) => (nvrtc::EXTENSION, nvrtc.key(job)?),
+        };
+        let image = index::image_name(&job.source.path, extension);
+        let path = folder.join(&image);
+        if let Some(Fingerprint { origin, files, warnings, .. }) = Fingerprint::current(&path, &key) {
+            let files = files.into_iter().map(|stamp| stamp.path).collect();
+            return Ok(Made { image, origin, warnings, files, compiled: false });
+        }
+        let started = SystemTime::now();
+        let temporary = index::temporary(&path);
+        let made = match self {
+            Compiler::Nvcc(nvcc) => nvcc.compile(job, &temporary).map(|made| (nvcc.name.clone(), made)),
+            Compiler::Nvrtc(nvrtc) => nvrtc.compile(job, &temporary),
+        };
+        let (origin, Compiled { warnings, mut files }) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                // Most failures leave none.
+                let _ = fs::remove_file(&temporary);
+                return Err(error);
+            }
+        };
+        let source = job.package.join(&job.source.path);
+        if !files.contains(&source) {
+            files.push(source);
+        }
+        // Between the two steps there is an image without a fingerprint, which would be made again.
+        Fingerprint::forget(&path);
+        fs::rename(&temporary, &path).map_err(Error::file("write", &path))?;
+        if let Some(stamps) = Fingerprint::stamp(&files, started) {
+            let (origin, warnings) = (origin.clone(), warnings.clone());
+            Fingerprint { key, origin, files: stamps, warnings }.write(&path)?;
+        }
+        Ok(Made { image, origin, warnings, files, compiled: true })
+    }
+}

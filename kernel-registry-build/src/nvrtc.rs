@@ -1,0 +1,230 @@
+//! NVRTC, a compiler that is a library: PTX of sources that need no headers of the host.
+
+use std::env;
+use std::ffi::CString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::environment::Environment;
+use crate::includes::Includes;
+use crate::make::{Compiled, Job};
+use crate::nvrtc_library::{Answer, Library};
+use crate::{Error, Result, diagnostics, find, fingerprint};
+
+/// What images of this compiler are called.
+pub(crate) const EXTENSION: &str = "ptx";
+
+/// The include guard of a header that NVRTC 12.0 puts in front of every source. Its constants would be in
+/// each PTX, and where all kernels are templates their names would hold the number of our process.
+const NO_TARGET_HEADER: &str = "-D__NV_TARGET_H";
+
+/// An NVRTC that was found. It is loaded when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Nvrtc {
+    /// None where the loader knows it by name alone.
+    file: Option<PathBuf>,
+    /// The folders of headers like `cuda_fp16.h`.
+    includes: Vec<PathBuf>,
+    library: OnceLock<std::result::Result<Library, String>>,
+}
+
+impl Nvrtc {
+    /// The first that is there.
+    pub(crate) fn find(environment: &Environment) -> Result<Option<Self>> {
+        let folders = find::nvrtc_folders(environment);
+        if let Some(file) = folders.iter().find_map(|folder| find::nvrtc_in(folder)) {
+            return Ok(Some(Self::at(file, environment)));
+        }
+        let includes = find::includes_beside(Path::new(""), environment);
+        let loaded = Library::by_name().map(|library| Nvrtc {
+            file: None,
+            includes,
+            library: OnceLock::from(Ok(library)),
+        });
+        Ok(loaded)
+    }
+
+    /// The library of this file, or of a folder.
+    pub(crate) fn at(place: PathBuf, environment: &Environment) -> Self {
+        let file = if place.is_dir() { find::nvrtc_in(&place).unwrap_or(place) } else { place };
+        let includes = find::includes_beside(&file, environment);
+        Nvrtc { file: Some(file), includes, library: OnceLock::new() }
+    }
+
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// `NVRTC 12.0`.
+    pub(crate) fn name(&self) -> Result<String> {
+        let (major, minor) = self.library()?.version();
+        Ok(format!("NVRTC {major}.{minor}"))
+    }
+
+    fn library(&self) -> Result<&Library> {
+        let open = || match &self.file {
+            Some(file) => Library::open(file, find::builtins_beside(file).as_deref()),
+            None => Err("it was not found".to_owned()),
+        };
+        self.library.get_or_init(open).as_ref().map_err(|why| Error::Unusable {
+            compiler: self.file.clone().unwrap_or_else(|| PathBuf::from("libnvrtc")),
+            why: why.clone(),
+        })
+    }
+
+    /// What makes its images differ from another one's. A file need not be loaded for that.
+    pub(crate) fn key(&self, job: &Job<'_>) -> Result<String> {
+        let identity = match &self.file {
+            Some(file) => fingerprint::identity(file),
+            None => self.name()?,
+        };
+        let includes = self.includes.iter().map(|folder| folder.display().to_string());
+        Ok(fingerprint::hash_all([identity].into_iter().chain(includes).chain(arguments(job))))
+    }
+
+    /// Writes the image into a file.
+    pub(crate) fn compile(&self, job: &Job<'_>, image: &Path) -> Result<(String, Compiled)> {
+        let (ptx, compiled) = self.ptx(job)?;
+        fs::write(image, ptx).map_err(Error::file("write", image))?;
+        Ok((self.name()?, compiled))
+    }
+
+    /// The PTX of a source.
+    pub(crate) fn ptx(&self, job: &Job<'_>) -> Result<(Vec<u8>, Compiled)> {
+        let path = job.package.join(&job.source.path);
+        let bytes = fs::read(&path).map_err(Error::file("read", &path))?;
+        let folders: Vec<PathBuf> = job.options.includes.iter().map(|one| job.package.join(one)).collect();
+        let includes = Includes::of(&path, &folders);
+
+        let mut words = arguments(job);
+        // The compiler looks for headers from our current folder on, which cargo makes the package's.
+        if !env::current_dir().is_ok_and(|here| here == job.package) {
+            words.extend(path.parent().map(include));
+        }
+        words.extend(folders.iter().chain(&self.includes).map(|folder| include(folder)));
+        if !self.needs_target_header(&includes) {
+            words.push(NO_TARGET_HEADER.to_owned());
+        }
+        let name = self.name()?;
+        let unusable = |_| Error::Name { source: path.clone() };
+        let text = CString::new(bytes).map_err(|_| Error::Rejected {
+            source: job.source.path.clone(),
+            compiler: name.clone(),
+            text: format!("{}: error: there is a zero byte in the text", job.source.path),
+        })?;
+        let program = CString::new(job.source.path.as_str()).map_err(unusable)?;
+        let words: std::result::Result<Vec<CString>, _> = words.into_iter().map(CString::new).collect();
+        match self.library()?.compile(&text, &program, &words.map_err(unusable)?) {
+            Answer::Ptx { ptx, log } => {
+                let warnings = diagnostics::warnings(&log);
+                Ok((ptx, Compiled { warnings, files: includes.files }))
+            }
+            Answer::Rejected { log } => Err(rejected(job, name, log, &includes)),
+            Answer::Failed { code, why, log } => Err(Error::Crashed {
+                source: job.source.path.clone(),
+                compiler: name,
+                how: format!("{why}, code {code}"),
+                command: "cargo build -vv".to_owned(),
+                text: log,
+            }),
+        }
+    }
+
+    /// Whether one of the headers is of the toolkit, and may build on that which NVRTC has built in.
+    fn needs_target_header(&self, includes: &Includes) -> bool {
+        const OF_TOOLKIT: &[&str] =
+            &["nv/", "cuda/", "cuda_", "cub/", "thrust/", "cooperative_groups", "mma.h"];
+        includes.foreign.iter().any(|name| {
+            OF_TOOLKIT.iter().any(|prefix| name.starts_with(prefix))
+                || self.includes.iter().any(|folder| folder.join(name).is_file())
+        })
+    }
+}
+
+/// What the compiler's refusal means for us.
+fn rejected(job: &Job<'_>, compiler: String, log: String, includes: &Includes) -> Error {
+    let source = job.source.path.clone();
+    if let Some(said) = diagnostics::unknown_arch(&log) {
+        let remedy = format!(
+            "{} was asked for, for {source}: ask for another one by `Build::ptx`, or install another compiler",
+            job.source.targets.lowest()
+        );
+        return Error::UnknownArch { compiler, said, remedy };
+    }
+    match diagnostics::missing_header(&log) {
+        Some(header) if includes.foreign.contains(&header) => Error::NeedsHeader { source, header },
+        // One that comes from a header of the toolkit.
+        Some(header) if !log.contains(&format!("{source}(")) => Error::NeedsHeader { source, header },
+        _ => Error::Rejected { source, compiler, text: log },
+    }
+}
+
+fn include(folder: &Path) -> String {
+    format!("--include-path={}", folder.display())
+}
+
+/// All options that are the same in each folder.
+fn arguments(job: &Job<'_>) -> Vec<String> {
+    let options = job.options;
+    let mut arguments = vec![format!("--gpu-architecture={}", job.source.targets.lowest())];
+    arguments.extend(options.std.iter().map(|std| format!("--std={std}")));
+    arguments.extend(options.defines.iter().map(|define| format!("-D{define}")));
+    arguments.extend(flags(&options.flags));
+    arguments
+}
+
+/// Without those that are for nvcc's other stages.
+fn flags(flags: &[String]) -> Vec<String> {
+    const WITH_VALUE: &[&str] =
+        &["-Xcompiler", "--compiler-options", "-Xptxas", "--ptxas-options", "-ccbin", "--compiler-bindir"];
+    const ALONE: &[&str] = &[
+        "--expt-relaxed-constexpr",
+        "-expt-relaxed-constexpr",
+        "--expt-extended-lambda",
+        "-expt-extended-lambda",
+        "--extended-lambda",
+        "-extended-lambda",
+        "-O0",
+        "-O1",
+        "-O2",
+        "-O3",
+    ];
+    let mut kept = Vec::new();
+    let mut rest = flags.iter();
+    while let Some(flag) = rest.next() {
+        if WITH_VALUE.contains(&flag.as_str()) {
+            rest.next();
+        } else if !ALONE.contains(&flag.as_str())
+            && !WITH_VALUE
+                .iter()
+                .any(|name| flag.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
+        {
+            kept.push(flag.clone());
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_other_stages_are_left_out() {
+        let given =
+            ["-Xptxas", "-v", "--use_fast_math", "-Xcompiler=-Wall", "-O3", "-lineinfo"].map(str::to_owned);
+        assert_eq!(flags(&given), ["--use_fast_math", "-lineinfo"]);
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_is_said_to_be_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("libnvrtc.so.13");
+        fs::write(&file, "not a library").unwrap();
+        let nvrtc = Nvrtc::at(folder.path().to_owned(), &Environment::default());
+        assert_eq!(nvrtc.file(), Some(file.as_path()));
+        let said = nvrtc.name().unwrap_err().to_string();
+        assert!(said.contains("libnvrtc.so.13` cannot be used: "), "{said}");
+    }
+}

@@ -1,0 +1,179 @@
+//! The functions of the NVRTC library, behind a safe face. The only file that calls foreign code.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::ptr;
+
+use libloading::Library as Shared;
+
+type Program = *mut c_void;
+type Create = unsafe extern "C" fn(
+    *mut Program,
+    *const c_char,
+    *const c_char,
+    c_int,
+    *const *const c_char,
+    *const *const c_char,
+) -> c_int;
+type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int;
+type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
+type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
+type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
+type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
+type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
+
+const SUCCESS: c_int = 0;
+const INVALID_OPTION: c_int = 5;
+const COMPILATION: c_int = 6;
+
+/// The names under which the system's loader may know it, the newest first.
+const NAMES: &[&str] = if cfg!(windows) {
+    &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
+} else {
+    &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
+};
+
+/// NVRTC in this process, until that ends.
+#[derive(Debug)]
+pub(crate) struct Library {
+    create: Create,
+    compile: Compile,
+    destroy: Destroy,
+    ptx_size: Size,
+    ptx: Get,
+    log_size: Size,
+    log: Get,
+    error_string: ErrorString,
+    version: (c_int, c_int),
+}
+
+/// What the compiler answers.
+pub(crate) enum Answer {
+    Ptx { ptx: Vec<u8>, log: String },
+    Rejected { log: String },
+    Failed { code: c_int, why: String, log: String },
+}
+
+impl Library {
+    /// Loads the file, and before it the built-in headers, which it would look for by name alone.
+    pub(crate) fn open(file: &Path, builtins: Option<&Path>) -> Result<Self, String> {
+        if let Some(builtins) = builtins {
+            keep(load(builtins.as_os_str())?);
+        }
+        Self::of(load(file.as_os_str())?)
+    }
+
+    /// The one that the system's loader finds.
+    pub(crate) fn by_name() -> Option<Self> {
+        NAMES.iter().find_map(|name| Self::of(load(name.as_ref()).ok()?).ok())
+    }
+
+    fn of(shared: Shared) -> Result<Self, String> {
+        fn symbol<T: Copy>(shared: &Shared, name: &CStr) -> Result<T, String> {
+            // SAFETY: the callers below ask for NVRTC's functions with the types of nvrtc.h, which have not
+            // changed since CUDA 7; a library without them ends here.
+            let symbol = unsafe { shared.get::<T>(name.to_bytes_with_nul()) };
+            symbol.map(|symbol| *symbol).map_err(|error| error.to_string())
+        }
+        let version: Version = symbol(&shared, c"nvrtcVersion")?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: both pointers are to integers that outlive the call.
+        let code = unsafe { version(&mut major, &mut minor) };
+        if code != SUCCESS {
+            return Err(format!("it does not tell its version (code {code})"));
+        }
+        let library = Library {
+            create: symbol(&shared, c"nvrtcCreateProgram")?,
+            compile: symbol(&shared, c"nvrtcCompileProgram")?,
+            destroy: symbol(&shared, c"nvrtcDestroyProgram")?,
+            ptx_size: symbol(&shared, c"nvrtcGetPTXSize")?,
+            ptx: symbol(&shared, c"nvrtcGetPTX")?,
+            log_size: symbol(&shared, c"nvrtcGetProgramLogSize")?,
+            log: symbol(&shared, c"nvrtcGetProgramLog")?,
+            error_string: symbol(&shared, c"nvrtcGetErrorString")?,
+            version: (major, minor),
+        };
+        keep(shared);
+        Ok(library)
+    }
+
+    /// Major and minor.
+    pub(crate) fn version(&self) -> (c_int, c_int) {
+        self.version
+    }
+
+    /// Compiles a text, from any thread.
+    pub(crate) fn compile(&self, text: &CStr, name: &CStr, options: &[CString]) -> Answer {
+        let mut program: Program = ptr::null_mut();
+        // SAFETY: the strings outlive the call, which copies them; there are no headers, so their count is
+        // zero and their arrays are null, as the function permits.
+        let code =
+            unsafe { (self.create)(&mut program, text.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null()) };
+        if code != SUCCESS {
+            return self.failed(code, String::new());
+        }
+        let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+        let count = c_int::try_from(options.len()).unwrap_or(c_int::MAX);
+        // SAFETY: the program was made above and belongs to this thread; there are `count` pointers to
+        // strings that outlive the call.
+        let code = unsafe { (self.compile)(program, count, options.as_ptr()) };
+        let log = self.bytes(program, self.log_size, self.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log).into_owned();
+        let answer = match code {
+            SUCCESS => match self.bytes(program, self.ptx_size, self.ptx) {
+                Ok(ptx) => Answer::Ptx { ptx, log },
+                Err(code) => self.failed(code, log),
+            },
+            COMPILATION | INVALID_OPTION => Answer::Rejected { log },
+            code => self.failed(code, log),
+        };
+        // SAFETY: the program was made above and is not used afterwards. The result does not matter: what
+        // was wanted of it has been copied.
+        unsafe { (self.destroy)(&mut program) };
+        answer
+    }
+
+    /// A text of the program, without the zero at its end.
+    fn bytes(&self, program: Program, size: Size, get: Get) -> Result<Vec<u8>, c_int> {
+        let mut length = 0;
+        // SAFETY: the only caller passes a program that lives, and the length outlives the call.
+        let code = unsafe { size(program, &mut length) };
+        if code != SUCCESS {
+            return Err(code);
+        }
+        let mut bytes = vec![0u8; length];
+        // SAFETY: as above; the function writes as many bytes as it said before, which is the room there is.
+        let code = unsafe { get(program, bytes.as_mut_ptr().cast()) };
+        if code != SUCCESS {
+            return Err(code);
+        }
+        while bytes.last() == Some(&0) {
+            bytes.pop();
+        }
+        Ok(bytes)
+    }
+
+    fn failed(&self, code: c_int, log: String) -> Answer {
+        // SAFETY: the function takes any number.
+        let why = unsafe { (self.error_string)(code) };
+        let why = if why.is_null() {
+            "an unknown failure".to_owned()
+        } else {
+            // SAFETY: it is not null, and NVRTC returns literals, which end with a zero and live as long as
+            // the library, which is never unloaded.
+            unsafe { CStr::from_ptr(why) }.to_string_lossy().into_owned()
+        };
+        Answer::Failed { code, why, log }
+    }
+}
+
+fn load(name: &std::ffi::OsStr) -> Result<Shared, String> {
+    // SAFETY: loading runs the initialisers of NVIDIA's compiler library, or of what the user's CUDA_HOME holds
+    // in its place, which a build trusts as much as it trusts nvcc.
+    unsafe { Shared::new(name) }.map_err(|error| error.to_string())
+}
+
+/// Never unloads it: its functions are called through plain pointers, from any thread.
+fn keep(shared: Shared) {
+    std::mem::forget(shared);
+}

@@ -1,0 +1,115 @@
+//! Many compilations at once, as many as cargo allows.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+
+use jobserver::{Acquired, Client};
+
+use crate::environment::Environment;
+
+/// Calls `work` for each task, in any order, and answers in the order of the tasks.
+pub(crate) fn each<T: Sync, R: Send>(
+    environment: &Environment,
+    tasks: &[T],
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(tasks.len()));
+    let worker = || {
+        while let Some((number, task)) = take(&next, tasks) {
+            let result = work(task);
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+        }
+    };
+    let more = workers(environment).min(tasks.len()).saturating_sub(1);
+    match jobserver(more) {
+        Some(client) => with_tokens(client, more, &worker),
+        None => thread::scope(|scope| {
+            (0..more).for_each(|_| drop(scope.spawn(worker)));
+            worker();
+        }),
+    }
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+fn take<'a, T>(next: &AtomicUsize, tasks: &'a [T]) -> Option<(usize, &'a T)> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    tasks.get(number).map(|task| (number, task))
+}
+
+/// Works on this thread with the token that every build script has, and on one more for each token that cargo
+/// hands out meanwhile.
+fn with_tokens(client: Client, more: usize, worker: &(impl Fn() + Sync)) {
+    let (give, tokens) = mpsc::channel::<Acquired>();
+    // An error is the end of the jobserver: then there is one thread, as without tokens.
+    let helper = client.into_helper_thread(move |token| drop(token.map(|token| give.send(token))));
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for token in tokens {
+                scope.spawn(move || {
+                    worker();
+                    drop(token);
+                });
+            }
+        });
+        if let Ok(helper) = &helper {
+            (0..more).for_each(|_| helper.request_token());
+        }
+        worker();
+        // Ends the wait for tokens, and with it the thread above.
+        drop(helper);
+    });
+}
+
+/// How many at most: cargo's `-j`, else the cores.
+fn workers(environment: &Environment) -> usize {
+    let jobs = environment.get("NUM_JOBS").and_then(|jobs| jobs.to_str()?.parse().ok());
+    jobs.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get)
+}
+
+fn jobserver(more: usize) -> Option<Client> {
+    if more == 0 {
+        return None;
+    }
+    // SAFETY: the file descriptors that the variables name are cargo's, which leaves them open for its build
+    // scripts; nothing in this crate closes or opens descriptors by number.
+    unsafe { Client::from_env() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn results_have_the_order_of_tasks() {
+        let tasks: Vec<u64> = (0..100).collect();
+        let results = each(&Environment::default(), &tasks, |&task| task * 2);
+        assert_eq!(results, tasks.iter().map(|task| task * 2).collect::<Vec<_>>());
+        assert!(each(&Environment::default(), &[] as &[u64], |&task| task).is_empty());
+    }
+
+    #[test]
+    fn each_further_thread_needs_a_token() {
+        for tokens in [0, 2] {
+            let client = Client::new(tokens).unwrap();
+            let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let next = AtomicUsize::new(0);
+            with_tokens(client.clone(), 7, &|| {
+                while next.fetch_add(1, Ordering::Relaxed) < 30 {
+                    let running = now.fetch_add(1, Ordering::SeqCst) + 1;
+                    most.fetch_max(running, Ordering::SeqCst);
+                    thread::sleep(Duration::from_millis(3));
+                    now.fetch_sub(1, Ordering::SeqCst);
+                }
+            });
+            assert_eq!(most.into_inner(), tokens + 1);
+            // All of them were given back.
+            assert_eq!(client.available().unwrap(), tokens);
+        }
+    }
+}

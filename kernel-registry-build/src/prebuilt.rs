@@ -1,0 +1,311 @@
+//! Images that are committed, for machines without a compiler.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::{env, iter};
+
+use crate::builder::Options;
+use crate::includes::Includes;
+use crate::make::Job;
+use crate::nvrtc::{self, Nvrtc};
+use crate::source::{Source, slashes};
+use crate::{Build, Error, Result, fingerprint, index, parallel, run};
+
+/// The folder of a package with its prebuilt images, and an index of them.
+pub const PREBUILT: &str = "prebuilt";
+/// What images are called that were committed.
+pub(crate) const EXTENSION: &str = nvrtc::EXTENSION;
+/// What the index says of images that were committed.
+pub(crate) const ORIGIN: &str = "prebuilt";
+
+const HEADING: &str = "# what the images of this folder were made of: kernel_registry_build::write_prebuilt";
+
+/// Compiles the sources of a package, for others to commit: `prebuilt/<image>.ptx` and `prebuilt/index`.
+///
+/// `build` has to be the one of the package's build script, because its options are part of what makes an image
+/// current. `nvrtc` is the library, or the folder that it is in. It has to be one of CUDA 12.0, so
+/// that every driver from then on loads the images. Returns the files that changed.
+///
+/// The current folder of the process is the package's while this runs, because the names of files that
+/// `assert` puts into an image must not depend on where the package is.
+///
+/// ```no_run
+/// # fn main() -> kernel_registry_build::Result<()> {
+/// // xtask/src/main.rs
+/// use kernel_registry_build::{Build, write_prebuilt};
+///
+/// let nvrtc = std::path::Path::new("/opt/nvrtc-12.0/lib");
+/// for file in write_prebuilt("kernels".as_ref(), &Build::new(), nvrtc)? {
+///     println!("wrote {}", file.display());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// Where a source does not compile, or NVRTC is too new.
+pub fn write_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<Vec<PathBuf>> {
+    let wanted = wanted(package, build, nvrtc)?;
+    let folder = package.join(PREBUILT);
+    fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+    let mut changed = Vec::new();
+    for path in strangers(&folder, &wanted)? {
+        fs::remove_file(&path).map_err(Error::file("remove", &path))?;
+        changed.push(path);
+    }
+    for (name, bytes) in wanted {
+        let path = folder.join(name);
+        if !fs::read(&path).is_ok_and(|there| there == bytes) {
+            index::replace(&path, &bytes)?;
+            changed.push(path);
+        }
+    }
+    Ok(changed)
+}
+
+/// Compiles the same, and compares it with what is committed.
+///
+/// ```no_run
+/// # fn main() -> kernel_registry_build::Result<()> {
+/// # let nvrtc = std::path::Path::new("/opt/nvrtc-12.0/lib");
+/// kernel_registry_build::check_prebuilt("kernels".as_ref(), &kernel_registry_build::Build::new(), nvrtc)
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Drift`] with every difference, and those of [`write_prebuilt`].
+pub fn check_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<()> {
+    let wanted = wanted(package, build, nvrtc)?;
+    let folder = package.join(PREBUILT);
+    let mut sources = Vec::new();
+    for (name, bytes) in &wanted {
+        // Git may have changed the ends of lines.
+        let problem = match fs::read(folder.join(name)) {
+            Err(_) => "it is missing",
+            Ok(there) if normalised(&there) != normalised(bytes) => "it differs",
+            Ok(_) => continue,
+        };
+        sources.push((format!("{PREBUILT}/{name}"), problem.to_owned()));
+    }
+    if folder.is_dir() {
+        for path in strangers(&folder, &wanted)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            sources.push((format!("{PREBUILT}/{name}"), "no source has it".to_owned()));
+        }
+    }
+    if sources.is_empty() { Ok(()) } else { Err(Error::Drift { sources }) }
+}
+
+/// What there is for a source, and what to watch.
+pub(crate) struct Found {
+    pub(crate) image: std::result::Result<Vec<u8>, String>,
+    pub(crate) watched: Vec<PathBuf>,
+}
+
+/// The committed image of a source, if it was made of what the source is now.
+pub(crate) fn find(package: &Path, source: &Source, options: &Options) -> Result<Found> {
+    let folder = package.join(PREBUILT);
+    let path = folder.join(index::image_name(&source.path, EXTENSION));
+    let state = State::of(package, source, options)?;
+    let mut watched = state.paths;
+    // The folder too, for images that are not there yet.
+    watched.extend([folder.clone()]);
+    let recorded = fs::read_to_string(folder.join(index::INDEX)).unwrap_or_default();
+    let image = match parse(&recorded).remove(&source.path) {
+        None => Err("there is no prebuilt image".to_owned()),
+        Some(then) => match difference(&source.path, &then, &state.hashes) {
+            Some(difference) => Err(format!("its prebuilt image is stale: {difference}")),
+            None => fs::read(&path).map_err(|error| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                format!("`{PREBUILT}/{name}` cannot be read: {error}")
+            }),
+        },
+    };
+    Ok(Found { image, watched })
+}
+
+/// The name under which the hash of options is recorded.
+const OPTIONS: &str = "options";
+
+type Hashes = BTreeMap<String, String>;
+
+/// What decides on an image.
+struct State {
+    /// Of options and files, the latter relative to the package.
+    hashes: Hashes,
+    paths: Vec<PathBuf>,
+}
+
+impl State {
+    fn of(package: &Path, source: &Source, options: &Options) -> Result<Self> {
+        let folders: Vec<PathBuf> = options.includes.iter().map(|folder| package.join(folder)).collect();
+        let includes = Includes::of(&package.join(&source.path), &folders);
+        let mut hashes = Hashes::from([(OPTIONS.to_owned(), hash_of(source, options))]);
+        for path in &includes.files {
+            // What lies elsewhere is not the same on each machine, and not ours to watch over.
+            let Some(name) = path.strip_prefix(package).ok().and_then(slashes) else { continue };
+            let bytes = fs::read(path).map_err(Error::file("read", path))?;
+            hashes.insert(name, fingerprint::hash(&normalised(&bytes)));
+        }
+        Ok(State { hashes, paths: includes.files })
+    }
+}
+
+/// The options that reach a prebuilt image.
+fn hash_of(source: &Source, Options { std, includes: _, defines, flags }: &Options) -> String {
+    let count = |list: &[String]| list.len().to_string();
+    let target = source.targets.lowest();
+    let std = std.clone().unwrap_or_default();
+    let all = [target, std, count(defines)].into_iter().chain(defines.iter().cloned());
+    fingerprint::hash_all(all.chain(iter::once(count(flags))).chain(flags.iter().cloned()))
+}
+
+/// The first thing that is no longer as it was.
+fn difference(source: &str, then: &Hashes, now: &Hashes) -> Option<String> {
+    let changed = |name: &&String| then.get(*name).is_some_and(|hash| now.get(*name) != Some(hash));
+    // The source comes first, because a change in it explains other headers.
+    let names = [source.to_owned()];
+    let name = names.iter().chain(then.keys()).find(changed);
+    match name {
+        Some(name) if name == OPTIONS => Some("other options are asked for now".to_owned()),
+        Some(name) if now.contains_key(name) => Some(format!("`{name}` changed since it was made")),
+        Some(name) => Some(format!("`{name}` is not included any more")),
+        None => {
+            let new = now.keys().find(|name| !then.contains_key(*name))?;
+            Some(format!("`{new}` is included now"))
+        }
+    }
+}
+
+fn parse(text: &str) -> BTreeMap<String, Hashes> {
+    let mut sources: BTreeMap<String, Hashes> = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if let [source, name, hash] = line.split('\t').collect::<Vec<_>>()[..] {
+            sources.entry(source.to_owned()).or_default().insert(name.to_owned(), hash.to_owned());
+        }
+    }
+    sources
+}
+
+/// Every file that belongs into the folder.
+fn wanted(package: &Path, build: &Build, nvrtc: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+    let package = &fs::canonicalize(package).map_err(Error::file("find", package))?;
+    let environment = &build.environment;
+    let nvrtc = Nvrtc::at(nvrtc.to_owned(), environment);
+    let (sources, _) = run::sources(build, package)?;
+    let options = &build.options;
+    let images = inside(package, || {
+        parallel::each(environment, &sources, |source| {
+            let (ptx, _) = nvrtc.ptx(&Job { package, source, options, environment })?;
+            if is_too_new(&ptx) {
+                return Err(Error::TooNew { compiler: nvrtc.name()? });
+            }
+            Ok(ptx)
+        })
+    })?;
+    let mut wanted = BTreeMap::new();
+    let mut index = format!("{HEADING}\n");
+    let mut errors = Vec::new();
+    for (source, image) in sources.iter().zip(images) {
+        match image {
+            Ok(ptx) => {
+                for (name, hash) in State::of(package, source, options)?.hashes {
+                    index.push_str(&format!("{}\t{name}\t{hash}\n", source.path));
+                }
+                wanted.insert(index::image_name(&source.path, EXTENSION), ptx);
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    wanted.insert(index::INDEX.to_owned(), index.into_bytes());
+    Error::several(errors).map_or(Ok(wanted), Err)
+}
+
+/// Whether drivers of CUDA 12.0 refuse it, which know PTX up to 8.0.
+fn is_too_new(ptx: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(ptx);
+    let version = text.lines().find_map(|line| line.strip_prefix(".version "));
+    let version = version.and_then(|version| {
+        let (major, minor) = version.trim().split_once('.')?;
+        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+    });
+    version.is_none_or(|version| version > (8, 0))
+}
+
+/// The files of the folder that we would have written once, but not now.
+fn strangers(folder: &Path, wanted: &BTreeMap<String, Vec<u8>>) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(Error::file("read", folder))?;
+    let ours = |path: &PathBuf| path.to_string_lossy().ends_with(".ptx");
+    let known = |path: &PathBuf| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| wanted.contains_key(name))
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| ours(path) && !known(path));
+    paths.sort();
+    Ok(paths)
+}
+
+/// Without the carriage returns that git adds on Windows.
+fn normalised(bytes: &[u8]) -> Vec<u8> {
+    let ends = |i: usize| bytes.get(i + 1) == Some(&b'\n');
+    bytes.iter().enumerate().filter(|&(i, &byte)| byte != b'\r' || !ends(i)).map(|(_, &byte)| byte).collect()
+}
+
+/// Does something with the package as the current folder.
+fn inside<T>(package: &Path, work: impl FnOnce() -> T) -> Result<T> {
+    // There is one for the whole process.
+    static CURRENT: Mutex<()> = Mutex::new(());
+    let _guard = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = env::current_dir().map_err(Error::file("find", "."))?;
+    env::set_current_dir(package).map_err(Error::file("enter", package))?;
+    let result = work();
+    env::set_current_dir(&before).map_err(Error::file("enter", &before))?;
+    Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_lines_do_not_matter() {
+        assert_eq!(normalised(b"a\r\nb\rc\r\r\n"), b"a\nb\rc\r\n");
+    }
+
+    #[test]
+    fn a_stale_image_says_what_changed() {
+        let hashes = |pairs: &[(&str, &str)]| -> Hashes {
+            pairs.iter().map(|&(name, hash)| (name.to_owned(), hash.to_owned())).collect()
+        };
+        let then = hashes(&[("a.cu", "1"), ("b.cuh", "2"), ("options", "3")]);
+        let say = |now: &[(&str, &str)]| difference("a.cu", &then, &hashes(now)).unwrap_or_default();
+        assert_eq!(say(&[("a.cu", "1"), ("b.cuh", "2"), ("options", "3")]), "");
+        assert_eq!(
+            say(&[("a.cu", "9"), ("b.cuh", "9"), ("options", "3")]),
+            "`a.cu` changed since it was made"
+        );
+        assert_eq!(
+            say(&[("a.cu", "1"), ("b.cuh", "9"), ("options", "3")]),
+            "`b.cuh` changed since it was made"
+        );
+        assert_eq!(say(&[("a.cu", "1"), ("options", "3")]), "`b.cuh` is not included any more");
+        assert_eq!(
+            say(&[("a.cu", "1"), ("b.cuh", "2"), ("options", "9")]),
+            "other options are asked for now"
+        );
+        let new = [("a.cu", "1"), ("b.cuh", "2"), ("c.cuh", "2"), ("options", "3")];
+        assert_eq!(say(&new), "`c.cuh` is included now");
+    }
+
+    #[test]
+    fn the_age_of_ptx_is_read() {
+        assert!(!is_too_new(b"//\n.version 8.0\n.target sm_75\n"));
+        assert!(is_too_new(b".version 9.0\n"));
+        assert!(is_too_new(b".version 8.4\n"));
+        assert!(is_too_new(b""));
+    }
+}

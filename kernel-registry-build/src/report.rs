@@ -1,0 +1,31 @@
+//! What was done.
+
+use std::path::PathBuf;
+
+/// What a build made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// The folder of the index and the images.
+    pub folder: PathBuf,
+    /// One for each source, in the order of the index.
+    pub images: Vec<Image>,
+    /// How many sources were compiled. The images of the others are those of an earlier build.
+    pub compiled: usize,
+    /// The lines that cargo was given as warnings.
+    pub warnings: Vec<String>,
+    /// What cargo was told to watch.
+    pub watched: Vec<PathBuf>,
+}
+
+/// A source and its image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Image {
+    /// The source, relative to the package.
+    pub source: String,
+    /// The image, in the folder; none if there is none.
+    pub file: Option<PathBuf>,
+    /// Which compiler made it, or why there is none.
+    pub origin: String,
+}

@@ -1,0 +1,229 @@
+//! The build: choose a compiler, make the images, write the index, tell cargo.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::arch::Targets;
+use crate::choice::{self, Chosen};
+use crate::environment::WATCHED;
+use crate::error::{Missing, REMEDY};
+use crate::index::{self, Entry};
+use crate::make::{Job, Made};
+use crate::source::{self, Source};
+use crate::{Build, Error, Image, Report, Result, parallel, prebuilt};
+
+/// The folder of a package that is searched for sources.
+pub(crate) const SOURCES: &str = "cuda";
+
+/// What there is for a source.
+enum Outcome {
+    Made(Made),
+    /// The reason why there is no image.
+    None(String),
+}
+
+/// What cargo is told in the end.
+#[derive(Default)]
+struct Notes {
+    watched: BTreeSet<PathBuf>,
+    warnings: Vec<String>,
+}
+
+pub(crate) fn run(build: &Build) -> Result<Report> {
+    let environment = &build.environment;
+    let package = package(build)?;
+    let out = match &build.out_dir {
+        Some(folder) => folder.clone(),
+        None => environment.folder("OUT_DIR")?,
+    };
+    let mut notes = Notes::default();
+    let built = compile(build, &package, &out.join(index::FOLDER), &mut notes);
+    // Of a file that is not there cargo would believe that it changes all the time.
+    notes.watched.retain(|path| path.exists());
+    // Also after a failure, so that a build script that goes on is run again when it should be.
+    if !build.quiet {
+        say(&mut io::stdout().lock(), &package, &notes).map_err(Error::file("write", "standard output"))?;
+    }
+    let mut report = built?;
+    report.warnings = notes.warnings;
+    report.watched = notes.watched.into_iter().collect();
+    Ok(report)
+}
+
+/// The folder of the package.
+pub(crate) fn package(build: &Build) -> Result<PathBuf> {
+    match &build.package {
+        Some(folder) => std::path::absolute(folder).map_err(Error::file("find", folder)),
+        None => build.environment.folder("CARGO_MANIFEST_DIR"),
+    }
+}
+
+/// The sources of a build, with the folders to watch for new ones.
+pub(crate) fn sources(build: &Build, package: &Path) -> Result<(Vec<Source>, Vec<PathBuf>)> {
+    let folder = package.join(SOURCES);
+    let (files, folders) = if !build.files.is_empty() {
+        (build.files.clone(), Vec::new())
+    } else if folder.is_dir() {
+        source::below(&folder)?
+    } else {
+        (Vec::new(), Vec::new())
+    };
+    if files.is_empty() {
+        return Err(Error::NoSources { folder });
+    }
+    let mut special = Vec::new();
+    let mut errors = Vec::new();
+    for (path, archs, ptx) in &build.special {
+        match source::relative(package, path) {
+            Ok(path) => special.push((path, archs, ptx)),
+            Err(error) => errors.push(error),
+        }
+    }
+    let mut found: Vec<Source> = Vec::new();
+    for file in &files {
+        let one = source::relative(package, file).and_then(|path| {
+            let absolute = package.join(&path);
+            let text = fs::read(&absolute).map_err(Error::file("read", &absolute))?;
+            let said = source::directive(&path, &String::from_utf8_lossy(&text))?;
+            let targets = match (special.iter().find(|(special, ..)| *special == path), &said) {
+                (Some((_, archs, ptx)), _) => Targets::new(archs, ptx),
+                (None, Some((archs, ptx))) => Targets::new(archs, ptx),
+                (None, None) => Targets::new(&build.archs, &build.ptx),
+            };
+            Ok(Source { path, targets: targets? })
+        });
+        match one {
+            Ok(source) if found.iter().all(|other| other.path != source.path) => found.push(source),
+            Ok(_) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Error::several(errors).map_or(Ok((found, folders)), Err)
+}
+
+fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> Result<Report> {
+    notes.watched.insert(package.join("build.rs"));
+    let (sources, folders) = sources(build, package)?;
+    notes.watched.extend(folders);
+    notes.watched.extend(sources.iter().map(|source| package.join(&source.path)));
+    fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
+
+    let environment = &build.environment;
+    let chosen = choice::choose(environment)?;
+    let outcomes = match &chosen {
+        Chosen::Compiler(compiler) => {
+            notes.watched.extend(compiler.file().map(Path::to_owned));
+            let options = &build.options;
+            let made = parallel::each(environment, &sources, |source| {
+                compiler.image(&Job { package, source, options, environment }, folder)
+            });
+            made.into_iter()
+                .zip(&sources)
+                .map(|(made, source)| match made {
+                    Ok(made) => Ok(Outcome::Made(made)),
+                    Err(Error::NeedsHeader { header, .. }) => {
+                        let reason = format!("it includes `{header}`, which NVRTC does not have");
+                        committed(build, package, folder, source, &reason, notes)
+                    }
+                    Err(error) => Err(error),
+                })
+                .collect()
+        }
+        Chosen::Prebuilt(reason) => {
+            sources.iter().map(|source| committed(build, package, folder, source, reason, notes)).collect()
+        }
+        Chosen::Nothing(reason) => {
+            sources.iter().map(|_| Ok(Outcome::None(reason.clone()))).collect::<Vec<_>>()
+        }
+    };
+    let outcomes = all(outcomes)?;
+    let report = report(folder, sources, outcomes, notes);
+    let missing: Vec<(String, String)> = report
+        .images
+        .iter()
+        .filter(|image| image.file.is_none())
+        .map(|image| (image.source.clone(), image.origin.clone()))
+        .collect();
+    // Who says that there are to be no images gets none, without a word.
+    if !missing.is_empty() && !matches!(chosen, Chosen::Nothing(_)) {
+        if environment.is_release() {
+            return Err(Error::NoImages { sources: missing });
+        }
+        notes.warnings.push(format!("{}; a release build would fail: {REMEDY}", Missing(&missing)));
+    }
+    let entries = report.images.iter().map(|Image { source, file, origin }| Entry {
+        source: source.clone(),
+        image: file.as_ref().and_then(|file| Some(file.file_name()?.to_str()?.to_owned())),
+        origin: origin.clone(),
+    });
+    index::write(folder, entries.collect())?;
+    Ok(report)
+}
+
+/// The committed image of a source that cannot be compiled here.
+fn committed(
+    build: &Build,
+    package: &Path,
+    folder: &Path,
+    source: &Source,
+    reason: &str,
+    notes: &mut Notes,
+) -> Result<Outcome> {
+    let found = prebuilt::find(package, source, &build.options)?;
+    notes.watched.extend(found.watched);
+    match found.image {
+        Ok(bytes) => {
+            let image = index::image_name(&source.path, prebuilt::EXTENSION);
+            index::replace(&folder.join(&image), &bytes)?;
+            let origin = prebuilt::ORIGIN.to_owned();
+            Ok(Outcome::Made(Made { image, origin, warnings: vec![], files: vec![], compiled: false }))
+        }
+        Err(why) => Ok(Outcome::None(format!("{reason}, and {why}"))),
+    }
+}
+
+fn all(outcomes: Vec<Result<Outcome>>) -> Result<Vec<Outcome>> {
+    let (mut good, mut errors) = (Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome {
+            Ok(outcome) => good.push(outcome),
+            Err(error) => errors.push(error),
+        }
+    }
+    Error::several(errors).map_or(Ok(good), Err)
+}
+
+fn report(folder: &Path, sources: Vec<Source>, outcomes: Vec<Outcome>, notes: &mut Notes) -> Report {
+    let mut report = Report { folder: folder.to_owned(), ..Report::default() };
+    for (source, outcome) in sources.into_iter().zip(outcomes) {
+        let source = source.path;
+        report.images.push(match outcome {
+            Outcome::None(origin) => Image { source, file: None, origin },
+            Outcome::Made(made) => {
+                report.compiled += usize::from(made.compiled);
+                notes.watched.extend(made.files);
+                notes.warnings.extend(made.warnings);
+                Image { source, file: Some(folder.join(made.image)), origin: made.origin }
+            }
+        });
+    }
+    report
+}
+
+/// Tells cargo what to watch, and the warnings.
+fn say(cargo: &mut impl Write, package: &Path, notes: &Notes) -> io::Result<()> {
+    for name in WATCHED {
+        writeln!(cargo, "cargo:rerun-if-env-changed={name}")?;
+    }
+    for path in &notes.watched {
+        let path = path.strip_prefix(package).unwrap_or(path);
+        writeln!(cargo, "cargo:rerun-if-changed={}", path.display())?;
+    }
+    for line in &notes.warnings {
+        writeln!(cargo, "cargo:warning={line}")?;
+    }
+    cargo.flush()
+}

@@ -1,0 +1,118 @@
+//! Which sources there are, and what each of them is compiled for.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use crate::arch::Targets;
+use crate::{Error, Result};
+
+/// In how many of its first lines a source can say what it is compiled for.
+const DIRECTIVE_LINES: usize = 20;
+
+/// One `.cu` file.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// Relative to the package, with slashes.
+    pub(crate) path: String,
+    pub(crate) targets: Targets,
+}
+
+/// Every `.cu` below a folder, sorted, with the folders that they can be in.
+pub(crate) fn below(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    let mut next = 0;
+    while let Some(folder) = folders.get(next).cloned() {
+        next += 1;
+        for entry in fs::read_dir(&folder).map_err(Error::file("read", &folder))? {
+            let entry = entry.map_err(Error::file("read", &folder))?;
+            let path = entry.path();
+            // A folder behind a link could contain itself.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "cu") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok((files, folders))
+}
+
+/// The path of a source in the index, after a look whether it is there.
+pub(crate) fn relative(package: &Path, given: &Path) -> Result<String> {
+    let absolute = tidy(&package.join(given));
+    let Ok(inside) = absolute.strip_prefix(tidy(package)) else {
+        return Err(Error::Outside { source: given.to_owned(), package: package.to_owned() });
+    };
+    if !absolute.is_file() {
+        return Err(Error::MissingSource { source: given.to_owned(), package: package.to_owned() });
+    }
+    slashes(inside)
+        .filter(|path| !path.contains(['\n', '\r', '\t']))
+        .ok_or_else(|| Error::Name { source: given.to_owned() })
+}
+
+/// A relative path with slashes, if it is UTF-8.
+pub(crate) fn slashes(path: &Path) -> Option<String> {
+    let parts: Option<Vec<&str>> = path.components().map(|part| part.as_os_str().to_str()).collect();
+    parts.map(|parts| parts.join("/"))
+}
+
+/// Without `.` and `..`, by the names alone.
+pub(crate) fn tidy(path: &Path) -> PathBuf {
+    let mut tidy = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                tidy.pop();
+            }
+            part => tidy.push(part),
+        }
+    }
+    tidy
+}
+
+/// What a source says that it is compiled for: `// kernel-registry: arch=sm_90 ptx=compute_90`.
+pub(crate) fn directive(source: &str, text: &str) -> Result<Option<(Vec<String>, Vec<String>)>> {
+    let line = text.lines().take(DIRECTIVE_LINES).enumerate().find_map(|(number, line)| {
+        let words = line.trim().strip_prefix("//")?.trim_start().strip_prefix("kernel-registry:")?;
+        Some((number + 1, words))
+    });
+    let Some((line, words)) = line else { return Ok(None) };
+    let (mut archs, mut ptx) = (Vec::new(), Vec::new());
+    for word in words.split_whitespace() {
+        let list = match word.split_once('=') {
+            Some(("arch", _)) => &mut archs,
+            Some(("ptx", _)) => &mut ptx,
+            _ => return Err(Error::Directive { source: source.to_owned(), line, word: word.to_owned() }),
+        };
+        list.extend(
+            word.split_once('=').into_iter().flat_map(|(_, names)| names.split(',')).map(str::to_owned),
+        );
+    }
+    Ok(Some((archs, ptx)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_says_what_it_is_for() {
+        let said =
+            directive("a.cu", "// About.\n//  kernel-registry: arch=sm_90,sm_100 ptx=compute_90\n").unwrap();
+        assert_eq!(said, Some((vec!["sm_90".into(), "sm_100".into()], vec!["compute_90".into()])));
+        assert_eq!(directive("a.cu", "__global__ void k() {}").unwrap(), None);
+        let late = format!("{}// kernel-registry: arch=sm_90", "\n".repeat(DIRECTIVE_LINES));
+        assert_eq!(directive("a.cu", &late).unwrap(), None);
+        let wrong = directive("a.cu", "\n// kernel-registry: arhc=sm_90").unwrap_err().to_string();
+        assert!(wrong.starts_with("a.cu:2: `arhc=sm_90` is not understood"), "{wrong}");
+    }
+
+    #[test]
+    fn paths_are_tidied_by_name() {
+        assert_eq!(tidy(Path::new("/a/./b/../c//d")), Path::new("/a/c/d"));
+    }
+}

@@ -1,0 +1,116 @@
+//! Build scripts under cargo: what runs again, what the user sees, and how many compilers run at once.
+#![cfg(unix)]
+
+mod common;
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::Package;
+
+const MANIFEST: &str = r#"[package]
+name = "NAME"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[build-dependencies]
+kernel-registry-build = { path = "THIS" }
+"#;
+
+/// Each has a name of its own: in a shared target folder cargo tells them apart by that.
+fn package(name: &str, sources: &[(&str, &str)]) -> Package {
+    let package = Package::new(sources);
+    package.write("Cargo.toml", &MANIFEST.replace("NAME", name).replace("THIS", env!("CARGO_MANIFEST_DIR")));
+    package.write("build.rs", "fn main() {\n    kernel_registry_build::compile();\n}\n");
+    package.write(
+        "src/lib.rs",
+        "pub const INDEX: &str = concat!(env!(\"OUT_DIR\"), \"/kernel-registry/index\");\n",
+    );
+    // The versions of our workspace, which are on this machine.
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
+    fs::copy(lock, package.folder().join("Cargo.lock")).unwrap();
+    package
+}
+
+/// Runs cargo with a target folder that all tests share, so that dependencies are built once.
+fn cargo(package: &Package, words: &[&str], choice: &str) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO"));
+    for name in
+        ["CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CARGO_MAKEFLAGS", "MAKEFLAGS", "NUM_JOBS", "PROFILE"]
+    {
+        command.env_remove(name);
+    }
+    command.args(words).arg("--offline").current_dir(package.folder());
+    command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cargo"));
+    command.env("CUDA_HOME", package.toolkit()).env("KERNEL_REGISTRY_COMPILER", choice);
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (status.success(), text)
+}
+
+/// How many sources a `cargo build` compiled.
+fn compiled(package: &Package) -> usize {
+    let (success, text) = cargo(package, &["build"], "nvcc");
+    assert!(success, "{text}");
+    package.log().len()
+}
+
+#[test]
+fn cargo_notices_what_changed() {
+    let package = package(
+        "notices",
+        &[("cuda/a.cu", "#include \"h.cuh\"\n"), ("cuda/h.cuh", ""), ("cuda/deep/b.cu", "")],
+    );
+    assert_eq!(compiled(&package), 2);
+    let (success, text) = cargo(&package, &["build", "-v"], "nvcc");
+    assert!(success && text.contains("Fresh notices "), "{text}");
+    package.write("cuda/h.cuh", "// changed\n");
+    assert_eq!(compiled(&package), 1);
+    package.write("cuda/deep/c.cu", "// new\n");
+    assert_eq!(compiled(&package), 1);
+    assert_eq!(compiled(&package), 0);
+}
+
+#[test]
+fn the_user_sees_warnings_and_errors() {
+    let package = package("says", &[("cuda/a.cu", "")]);
+    package.behaves("echo 'cuda/a.cu(2): warning #177-D: unused\n      int unused;\n          ^' >&2");
+    let (success, text) = cargo(&package, &["build"], "nvcc");
+    assert!(success && text.contains("cuda/a.cu(2): warning #177-D: unused\n"), "{text}");
+    package.behaves("echo 'cuda/a.cu(3): error: bad\n    x\n    ^' >&2; exit 1");
+    package.write("cuda/a.cu", "// worse\n");
+    let (success, text) = cargo(&package, &["build"], "nvcc");
+    let said = "  cuda/a.cu(3): error: bad\n      x\n      ^\n\n  nvcc 13.0.88 found errors in cuda/a.cu\n";
+    assert!(!success && text.contains(said), "{text}");
+
+    // Without a compiler.
+    let (success, text) = cargo(&package, &["check"], "prebuilt");
+    assert!(success && text.matches("no image for cuda/a.cu").count() == 1, "{text}");
+    let (success, text) = cargo(&package, &["check", "--release"], "prebuilt");
+    assert!(!success && text.contains("no image for cuda/a.cu"), "{text}");
+}
+
+#[test]
+fn no_more_compilers_run_than_cargo_has_jobs() {
+    let names: Vec<String> = (0..8).map(|number| format!("cuda/{number}.cu")).collect();
+    let sources: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    for jobs in [1, 3] {
+        let package = package(&format!("jobs-{jobs}"), &sources);
+        // A mark for each that runs, and their number in a file of its own.
+        package.behaves(
+            "mkdir -p \"$here/running\"; : > \"$here/running/$$\"; ls \"$here/running\" | wc -l > \"$here/count.$$\"\n\
+             sleep 0.2; rm \"$here/running/$$\"",
+        );
+        let (success, text) = cargo(&package, &["build", "-j", &jobs.to_string()], "nvcc");
+        assert!(success, "{text}");
+        let counts = fs::read_dir(package.toolkit().join("bin")).unwrap().map(|entry| entry.unwrap().path());
+        let counts = counts.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("count."));
+        let most =
+            counts.map(|path| fs::read_to_string(path).unwrap().trim().parse::<usize>().unwrap()).max();
+        assert_eq!(most, Some(jobs));
+    }
+}

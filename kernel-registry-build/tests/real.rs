@@ -1,0 +1,213 @@
+//! The sample sources through the real compilers, where `CUDA_HOME` names them.
+//!
+//! `REQUIRE_CUDA=1` makes it an error that they are left out. `NVRTC_12_0` names the library of CUDA 12.0, or its folder.
+#![cfg(unix)]
+
+mod common;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Package, refusal, samples};
+use kernel_registry_build::{Build, Error, Report, check_prebuilt, write_prebuilt};
+
+const FATBIN: &[u8] = &[0x50, 0xed, 0x55, 0xba];
+
+const BROKEN: &str = "__global__ void broken(unsigned int n, float* y) {
+    const unsigned int i = threadIdx.x;
+    if (i < n) y[i] = missing(i) * 2.0f;
+}
+";
+
+/// A place that a variable names.
+fn place(variable: &str) -> Option<PathBuf> {
+    let place = env::var_os(variable).filter(|place| !place.is_empty());
+    if place.is_none() {
+        let missing = format!("`{variable}` is not set");
+        let required = env::var_os("REQUIRE_CUDA").is_some_and(|value| !value.is_empty());
+        assert!(!required, "{missing}, and `REQUIRE_CUDA` is");
+        // Past the test harness, which would hide it.
+        let _ =
+            std::io::Write::write_all(&mut std::io::stderr(), format!("LEFT OUT: {missing}\n").as_bytes());
+    }
+    place.map(PathBuf::from)
+}
+
+fn build(package: &Package, cuda: &Path, compiler: &str) -> Build {
+    package
+        .build()
+        .env("PATH", env::var_os("PATH").unwrap_or_default())
+        .env("CUDA_HOME", cuda)
+        .env("KERNEL_REGISTRY_COMPILER", compiler)
+}
+
+/// A package with the sample sources.
+fn with_samples() -> Package {
+    let package = Package::new(&[]);
+    for entry in fs::read_dir(samples().join("cuda")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        package.write(&format!("cuda/{name}"), &fs::read_to_string(&path).unwrap());
+    }
+    package
+}
+
+fn begins_with(report: &Report, start: &[u8]) {
+    for image in &report.images {
+        let bytes = fs::read(image.file.as_ref().expect(&image.origin)).unwrap();
+        assert!(bytes.starts_with(start), "{} of {}", image.source, image.origin);
+    }
+}
+
+#[test]
+fn nvcc_compiles_every_sample() {
+    let Some(cuda) = place("CUDA_HOME") else { return };
+    let package = with_samples();
+    let build = build(&package, &cuda, "nvcc");
+    let report = build.try_compile().unwrap();
+    begins_with(&report, FATBIN);
+    assert!(report.images[0].origin.starts_with("nvcc "), "{}", report.images[0].origin);
+    assert_eq!((report.compiled, report.warnings.len()), (report.images.len(), 0));
+    assert!(report.watched.contains(&package.folder().join("cuda/block_sum.cuh")));
+    assert!(!report.watched.iter().any(|path| path.ends_with("cuda_runtime.h")));
+    assert_eq!(build.try_compile().unwrap().compiled, 0);
+    package.write("cuda/deadline.cuh", &format!("{}\n// edited\n", text(&package, "cuda/deadline.cuh")));
+    let users =
+        report.images.iter().filter(|image| text(&package, &image.source).contains("\"deadline.cuh\""));
+    assert_eq!(build.try_compile().unwrap().compiled, users.count());
+}
+
+#[test]
+fn nvrtc_compiles_every_sample() {
+    let Some(cuda) = place("CUDA_HOME") else { return };
+    let package = with_samples();
+    let build = build(&package, &cuda, "nvrtc");
+    let report = build.try_compile().unwrap();
+    begins_with(&report, b"//");
+    assert!(report.images[0].origin.starts_with("NVRTC "), "{}", report.images[0].origin);
+    assert_eq!((report.compiled, report.warnings.len()), (report.images.len(), 0));
+    for image in &report.images {
+        let ptx = fs::read_to_string(image.file.as_ref().unwrap()).unwrap();
+        let target = if image.source.ends_with("cluster.cu") { "sm_90" } else { "sm_75" };
+        assert!(ptx.contains(&format!(".target {target}")) && ptx.contains(".entry"), "{}", image.source);
+    }
+    assert_eq!(build.try_compile().unwrap().compiled, 0);
+    package.write("cuda/block_sum.cuh", &format!("{}\n// edited\n", text(&package, "cuda/block_sum.cuh")));
+    assert!((1..report.compiled).contains(&build.try_compile().unwrap().compiled));
+}
+
+fn text(package: &Package, path: &str) -> String {
+    fs::read_to_string(package.folder().join(path)).unwrap()
+}
+
+#[test]
+fn errors_of_both_have_file_and_line() {
+    let Some(cuda) = place("CUDA_HOME") else { return };
+    let package = Package::new(&[("cuda/broken.cu", BROKEN)]);
+    for (compiler, name) in [("nvcc", "nvcc "), ("nvrtc", "NVRTC ")] {
+        let said = refusal(&build(&package, &cuda, compiler));
+        assert!(
+            said.starts_with("cuda/broken.cu(3): error: identifier \"missing\" is undefined\n"),
+            "{said}"
+        );
+        let (before, last) = said.rsplit_once('\n').unwrap();
+        assert!(last.starts_with(name) && last.ends_with(" found errors in cuda/broken.cu"), "{said}");
+        // NVRTC shows it from CUDA 13 on.
+        assert!(compiler != "nvcc" || before.contains("                        ^\n"), "{said}");
+        let said = refusal(&build(&package, &cuda, compiler).arch("sm_42"));
+        assert!(said.contains(" does not know an architecture that was asked for ("), "{said}");
+        let said = refusal(&build(&package, &cuda, compiler).flag("--bogus"));
+        assert!(said.contains("bogus") && said.ends_with(" found errors in cuda/broken.cu"), "{said}");
+    }
+}
+
+#[test]
+fn warnings_of_both_come_once() {
+    let Some(cuda) = place("CUDA_HOME") else { return };
+    let package = Package::new(&[(
+        "cuda/w.cu",
+        "__global__ void k(float* y) {\n    int unused = 3;\n    y[0] = 1;\n}\n",
+    )]);
+    for compiler in ["nvcc", "nvrtc"] {
+        let warnings = build(&package, &cuda, compiler).try_compile().unwrap().warnings;
+        let first = "cuda/w.cu(2): warning #177-D: variable \"unused\" was declared but never referenced";
+        assert_eq!(warnings[0], first, "{warnings:?}");
+        assert_eq!(warnings.iter().filter(|line| line.contains("warning")).count(), 1, "{warnings:?}");
+    }
+}
+
+#[test]
+fn an_error_of_the_last_stage_and_a_missing_header() {
+    let Some(cuda) = place("CUDA_HOME") else { return };
+    let package = Package::new(&[(
+        "cuda/extern.cu",
+        "__device__ void elsewhere(float&);\n__global__ void k(float* y) { elsewhere(*y); }\n",
+    )]);
+    let said = refusal(&build(&package, &cuda, "nvcc"));
+    assert!(
+        said.contains("Unresolved extern function '_Z9elsewheref'") || said.contains("_Z9elsewhereRf"),
+        "{said}"
+    );
+    assert!(said.ends_with(" found errors in cuda/extern.cu"), "{said}");
+
+    let package = Package::new(&[("cuda/host.cu", "#include <vector>\n__global__ void k() {}\n")]);
+    build(&package, &cuda, "nvcc").try_compile().unwrap();
+    build(&package, &cuda, "nvrtc").try_compile().unwrap();
+    let index = package.index();
+    assert!(
+        index.contains("\t-\tit includes `vector`, which NVRTC does not have, and there is no prebuilt"),
+        "{index}"
+    );
+    package.write("cuda/host.cu", "#include \"absent.cuh\"\n");
+    for compiler in ["nvcc", "nvrtc"] {
+        let said = refusal(&build(&package, &cuda, compiler));
+        assert!(said.contains("absent.cuh") && said.ends_with(" found errors in cuda/host.cu"), "{said}");
+    }
+}
+
+#[test]
+fn prebuilt_images_are_made_checked_and_used() {
+    let (Some(cuda), Some(nvrtc)) = (place("CUDA_HOME"), place("NVRTC_12_0")) else { return };
+    let package = with_samples();
+    let (folder, build) = (package.folder(), build(&package, &cuda, "nvcc"));
+    let count = write_prebuilt(&folder, &build, &nvrtc).unwrap().len();
+    assert_eq!(write_prebuilt(&folder, &build, &nvrtc).unwrap(), Vec::<PathBuf>::new());
+    check_prebuilt(&folder, &build, &nvrtc).unwrap();
+
+    let release = package.bare().env("PROFILE", "release");
+    let report = release.try_compile().unwrap();
+    begins_with(&report, b"//");
+    assert_eq!(report.images.len() + 1, count);
+    for image in &report.images {
+        let ptx = fs::read_to_string(image.file.as_ref().unwrap()).unwrap();
+        assert!(ptx.contains(".version 8.0"), "{}", image.source);
+        assert!(!ptx.contains("nv6target") || image.source == "cuda/half.cu", "{}", image.source);
+    }
+
+    // The same in another folder.
+    let other = with_samples();
+    write_prebuilt(&other.folder(), &build.clone().package(other.folder()), &nvrtc).unwrap();
+    for image in &report.images {
+        let name =
+            format!("prebuilt/{}", image.file.as_ref().unwrap().file_name().unwrap().to_str().unwrap());
+        assert_eq!(text(&package, &name), text(&other, &name), "{name}");
+    }
+
+    package
+        .write("cuda/spin.cu", &text(&package, "cuda/spin.cu").replace("__global__", "/* x */ __global__"));
+    let said = check_prebuilt(&folder, &build, &nvrtc).unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "prebuilt images are not those of the sources: prebuilt/index (it differs); make them again"
+    );
+    assert!(refusal(&release).starts_with("no image for cuda/spin.cu (`KERNEL_REGISTRY_COMPILER` is `prebuilt`, and its prebuilt image is stale: `cuda/spin.cu` changed since it was made): "));
+
+    fs::remove_file(folder.join("cuda/spin.cu")).unwrap();
+    assert!(check_prebuilt(&folder, &build, &nvrtc).unwrap_err().to_string().contains("(no source has it)"));
+    let too_new = write_prebuilt(&folder, &build, &cuda.join("lib"));
+    assert!(
+        matches!(&too_new, Err(Error::TooNew { compiler }) if compiler.starts_with("NVRTC 13.")),
+        "{too_new:?}"
+    );
+}
