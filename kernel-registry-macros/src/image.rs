@@ -20,6 +20,32 @@ pub(crate) fn compiled(declared: &str) -> Result<Image, String> {
     if path.extension().is_some_and(|extension| extension == "cu") {
         return Err(format!("`{declared}` is CUDA source: `image` takes what a compiler made of it"));
     }
+    read(declared, path)
+}
+
+/// Looks up what the build script made of a source file: kernel-registry-build leaves an index, a line each with
+/// source, image and origin, or in place of the image a dash and then the reason.
+pub(crate) fn of_source(declared: &str) -> Result<Image, String> {
+    let source = locate(declared)?;
+    fs::metadata(&source).map_err(|error| unreadable(declared, &source, &error))?;
+    let not_compiled = || {
+        format!(
+            "`{declared}` has not been compiled: call `kernel_registry_build::compile()` in the build script, \
+             or name what something else made of it with `image = \"..\"`"
+        )
+    };
+    let out = env::var_os("OUT_DIR").ok_or_else(not_compiled)?;
+    let folder = Path::new(&out).join("kernel-registry");
+    let index = fs::read_to_string(folder.join("index")).map_err(|_| not_compiled())?;
+    let line = index.lines().find_map(|line| line.strip_prefix(declared)?.strip_prefix('\t'));
+    match line.ok_or_else(not_compiled)?.split_once('\t') {
+        Some(("-", reason)) => Err(format!("`{declared}` has no image: {reason}")),
+        Some((image, _)) => read(declared, folder.join(image)),
+        None => Err("the index of kernel-registry-build is of another version: use equal ones".to_owned()),
+    }
+}
+
+fn read(declared: &str, path: PathBuf) -> Result<Image, String> {
     let metadata = fs::metadata(&path).map_err(|error| unreadable(declared, &path, &error))?;
     let Some(name) = path.to_str().map(str::to_owned) else {
         return Err("the folder of this package has a name that is not UTF-8".to_owned());
@@ -54,16 +80,6 @@ impl Version {
         KNOWN.with_borrow_mut(|known| known.insert(self.clone(), facts.clone()));
         Ok(facts)
     }
-}
-
-/// Looks up what the build step made of a source file.
-pub(crate) fn of_source(declared: &str) -> Result<Image, String> {
-    let path = locate(declared)?;
-    fs::metadata(&path).map_err(|error| unreadable(declared, &path, &error))?;
-    Err(format!(
-        "`{declared}` has not been compiled: this version does not compile CUDA yet; \
-         compile it, and name the result with `image = \"..\"`"
-    ))
 }
 
 fn locate(declared: &str) -> Result<PathBuf, String> {

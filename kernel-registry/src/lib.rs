@@ -89,7 +89,7 @@ pub use registry::{Duplicate, duplicates, find, kernels};
 /// | argument | says |
 /// |---|---|
 /// | `image = "x.ptx"` | the compiled image: PTX, cubin or fatbin; relative to the folder of Cargo.toml, or `$OUT_DIR/..` for what a build script made |
-/// | `file = "cuda/x.cu"` | the CUDA source; not supported yet |
+/// | `file = "cuda/x.cu"` | the CUDA source, which `kernel_registry_build::compile()` compiles in the build script |
 /// | `name = "symbol"` | the kernel's name in the image, if it is not that of the function: its symbol, or in C++ such as `"reduce<float, 256u>"` |
 /// | `arch = ">=80"` | the least compute capability that the kernel runs on |
 /// | `block = 256`, `block = (32, 8, 1)` | threads in a block |

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -154,6 +155,36 @@ pub fn package(main: &str) -> PathBuf {
     fs::write(folder.join("src/main.rs"), main).expect("the target directory is writable");
     copied(&workspace.join("Cargo.lock"), &folder);
     folder
+}
+
+/// Gives a package a build script that compiles its CUDA sources, and a toolkit whose compiler takes PTX for CUDA.
+/// Returns the folder of the toolkit.
+pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
+    const NVCC: &str = "#!/bin/sh\n\
+        if [ \"$1\" = --version ]; then echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit; fi\n\
+        while [ $# -gt 0 ]; do\n\
+        case $1 in -o) out=$2; shift ;; -MF) dep=$2; shift ;; *.cu) src=$1 ;; esac; shift\n\
+        done\n\
+        echo \"image : $src\" > \"$dep\"\n\
+        cp \"$src\" \"$out\"\n";
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
+    let write = |path: &str, text: &str| {
+        let path = package.join(path);
+        fs::create_dir_all(path.parent().expect("in the package")).expect("the target directory is writable");
+        fs::write(&path, text).expect("the target directory is writable");
+        path
+    };
+    let manifest = fs::read_to_string(package.join("Cargo.toml")).expect("the package has a manifest");
+    let build = workspace.join("kernel-registry-build");
+    write("Cargo.toml", &format!("{manifest}[build-dependencies]\nkernel-registry-build.path = {build:?}\n"));
+    write("build.rs", "fn main() { kernel_registry_build::compile(); }\n");
+    for (path, text) in sources {
+        write(path, text);
+    }
+    let nvcc = write("toolkit/bin/nvcc", NVCC);
+    fs::set_permissions(nvcc, fs::Permissions::from_mode(0o755)).expect("the target directory is writable");
+    write("toolkit/include/cuda_runtime.h", "");
+    package.join("toolkit")
 }
 
 /// The README's code, compiled as its readers would.

@@ -43,7 +43,10 @@ fn main() -> ExitCode {
 fn measure(effort: &Effort) -> Result<Vec<Requirement>> {
     let workshop = Workshop::open("registration")?;
     let crates = crates::compared(&workshop)?;
-    println!("{KERNELS} kernels in {MODULES} modules: `#[gpu_kernel]` beside `inventory::submit!` by hand");
+    println!(
+        "{KERNELS} kernels in {MODULES} modules, each with an image: \
+         `#[gpu_kernel]` beside `inventory::submit!` by hand"
+    );
     println!("{}, {}", compiler()?, machine());
 
     let mut requirements = rebuilds(&crates.map(|pair| &pair.with), effort)?;
@@ -131,7 +134,7 @@ fn startup(crates: &Each<Kernels<Package>>, effort: &Effort) -> Result<Requireme
 fn copies(workshop: &Workshop) -> Result<Requirement> {
     let copies = Copies::count(workshop, Profile::Debug)?;
     println!("\n{} KERNELS OF ONE IMAGE", image::KERNELS);
-    println!("{:48} {:9}", "bytes of the image", image::LENGTH);
+    println!("{:48} {:9}", "bytes of the image, beside its kernels", image::LENGTH);
     println!("{:48} {:9}", "bytes of the debug program", copies.program);
     println!("{:48} {:9}", "times that the image is in it", copies.count);
     Ok(Requirement::exactly("image of sixty kernels in the debug program", copies.count, 1, "times"))

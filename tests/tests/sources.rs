@@ -1,0 +1,47 @@
+//! Kernels declared with their source, from the build script to the running program. The compiler is one that takes
+//! PTX for CUDA, so that this runs everywhere; kernel-registry-build has tests with real ones.
+
+use std::fs;
+use std::process::Output;
+
+use tests::{cargo, package, with_sources};
+
+const MAIN: &str = "#[kernel_registry::gpu_kernel(file = \"cuda/twice.cu\")]\n\
+                    unsafe fn twice(x: &mut [f32]);\n\
+                    fn main() {\n    \
+                    let image = twice::INFO.image().unwrap();\n    \
+                    println!(\"{} of {}, {} bytes\", twice::INFO.symbol(), image.file(), image.bytes().len());\n\
+                    }\n";
+const TWICE: &str = ".version 7.0 .target sm_60 .visible .entry _Z5twicePf(.param .u64 x) { ret; }\n";
+
+fn text(output: Output) -> (bool, String) {
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn a_source_is_compiled_compared_and_embedded_and_its_changes_are_noticed() {
+    let package = package(MAIN);
+    let toolkit = with_sources(&package, &[("cuda/twice.cu", TWICE)]);
+    let run = |compiler: &str| {
+        let mut cargo = cargo();
+        cargo.args(["run", "--quiet"]).current_dir(&package).env("CUDA_HOME", &toolkit);
+        text(cargo.env("KERNEL_REGISTRY_COMPILER", compiler).output().unwrap())
+    };
+    let (_, printed) = run("nvcc");
+    assert_eq!(printed, format!("_Z5twicePf of cuda/twice.cu, {} bytes\n", TWICE.len()));
+
+    fs::write(package.join("cuda/twice.cu"), TWICE.replace("_Z5twicePf", "_Z5twicePd")).unwrap();
+    let (compiled, message) = run("nvcc");
+    assert!(!compiled, "{message}");
+    assert!(
+        message.contains(
+            "error: `x` is `&mut [f32]` here, and `double*` in `twice(double*)` of `cuda/twice.cu`"
+        ),
+        "{message}"
+    );
+
+    let (compiled, message) = run("none");
+    assert!(!compiled, "{message}");
+    assert!(message.contains("`cuda/twice.cu` has no image: "), "{message}");
+}
