@@ -45,6 +45,11 @@ impl Workshop {
         Ok(Workshop { folder: target.join("benches").join(name) })
     }
 
+    /// Where its crates are, each in a folder of its name.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Writes a binary crate with these dependencies, as they stand in its manifest, and these files.
     pub fn package(&self, name: &'static str, dependencies: &str, files: Vec<File>) -> Result<Package> {
         let package = Package { name, folder: self.folder.join(name), target: self.folder.join("target") };

@@ -94,8 +94,8 @@ fn python(environment: &Environment) -> Vec<PathBuf> {
             let mut packages = named(&site.join("site-packages").join("nvidia"), "cu");
             packages.reverse();
             packages.sort_by_key(|path| {
-                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                !name[2..].bytes().all(|byte| byte.is_ascii_digit())
+                let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix("cu"));
+                !name.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
             });
             found.extend(packages);
         }
@@ -180,6 +180,16 @@ mod tests {
         fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink(there.join("bin/ccache"), &link).unwrap();
         assert_eq!(nvcc(&environment), Some(link));
+    }
+
+    #[test]
+    fn of_a_python_environment_the_newest_toolkit_comes_first() {
+        let site = "venv/lib/python3.11/site-packages/nvidia";
+        let files = ["cuda_nvrtc", "cu9", "cu13", "cudnn"].map(|name| format!("{site}/{name}/lib/x"));
+        let root = machine(&files.each_ref().map(String::as_str));
+        let found = python(&environment(root.path(), &[("VIRTUAL_ENV", "venv")]));
+        let names: Vec<_> = found.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["cu13", "cu9", "cuda_nvrtc", "cudnn"]);
     }
 
     #[test]

@@ -97,6 +97,37 @@ fn nvrtc_compiles_every_sample() {
     assert!((1..report.compiled).contains(&build.try_compile().unwrap().compiled));
 }
 
+#[test]
+fn nvrtc_of_cuda_12_0_compiles_every_sample_whose_headers_it_has() {
+    let Some(nvrtc) = place("NVRTC_12_0") else { return };
+    let library = if nvrtc.is_dir() { nvrtc.as_path() } else { nvrtc.parent().unwrap() };
+    let package = with_samples();
+    let report = build(&package, library.parent().unwrap(), "nvrtc").try_compile().unwrap();
+    let (there, missing): (Vec<_>, Vec<_>) = report.images.iter().partition(|image| image.file.is_some());
+    assert!(there.iter().all(|image| image.origin == "NVRTC 12.0") && there.len() >= 10);
+    for image in missing {
+        assert_eq!(image.source, "cuda/half.cu");
+        assert!(
+            image.origin.starts_with("it includes `cuda_fp16.h`, which NVRTC does not have, "),
+            "{image:?}"
+        );
+    }
+}
+
+#[test]
+fn the_toolkit_of_a_python_environment_is_found() {
+    let Some(cuda) = place("CUDA_HOME") else { return };
+    let package = Package::new(&[("cuda/a.cu", "__global__ void a() {}\n")]);
+    let nvidia = package.folder().join("venv/lib/python3.11/site-packages/nvidia");
+    fs::create_dir_all(&nvidia).unwrap();
+    std::os::unix::fs::symlink(cuda, nvidia.join("cu13")).unwrap();
+    for (compiler, image) in [("nvcc", "cuda__a.cu.fatbin"), ("nvrtc", "cuda__a.cu.ptx")] {
+        let build = build(&package, Path::new(""), compiler).env("PATH", "/usr/bin:/bin");
+        build.env("VIRTUAL_ENV", package.folder().join("venv")).try_compile().unwrap();
+        assert!(package.index().contains(image), "{}", package.index());
+    }
+}
+
 fn text(package: &Package, path: &str) -> String {
     fs::read_to_string(package.folder().join(path)).unwrap()
 }
