@@ -19,7 +19,7 @@ fn main() -> ExitCode {
                 );
                 return ExitCode::FAILURE;
             }
-            println!("cargo:rustc-env=KERNEL_REGISTRY_COMPILER=rustc {semver}");
+            println!("cargo:rustc-env=KERNEL_REGISTRY_RUSTC=rustc {semver}");
             ExitCode::SUCCESS
         }
         Err(error) => {

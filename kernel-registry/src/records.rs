@@ -3,7 +3,7 @@
 use kernel_registry_format::{Encoded, Library, encode_library, encoded_library_len, section};
 
 const LIBRARY: Library<'static> =
-    Library { version: env!("CARGO_PKG_VERSION"), compiler: env!("KERNEL_REGISTRY_COMPILER") };
+    Library { version: env!("CARGO_PKG_VERSION"), compiler: env!("KERNEL_REGISTRY_RUSTC") };
 
 /// The record of this library itself. With it the section exists in every program, also where there
 /// are no kernels, so that its bounds can be named, and a reader of the file knows what it has before it.
