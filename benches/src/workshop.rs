@@ -96,17 +96,7 @@ impl Package {
 
     /// Forgets what was built of it. What was built of its dependencies stays.
     pub fn clean(&self) -> Result<()> {
-        self.cargo(&["clean", "--package", self.name], Some("--offline"))?;
-        // Cargo leaves these to the compiler, which would take most of its last work from them.
-        let incremental = self.target.join(Profile::Debug.folder()).join("incremental");
-        for entry in fs::read_dir(&incremental).map_err(|error| about(&incremental, error))? {
-            let path = entry?.path();
-            let file = path.file_name().unwrap_or_default().to_string_lossy();
-            if file.rsplit_once('-').is_some_and(|(name, _)| name == self.name) {
-                fs::remove_dir_all(&path).map_err(|error| about(&path, error))?;
-            }
-        }
-        Ok(())
+        self.cargo(&["clean", "--package", self.name], Some("--offline")).map(drop)
     }
 
     fn cargo(&self, command: &[&str], network: Option<&str>) -> Result<Duration> {

@@ -69,15 +69,15 @@ fn rebuilds(crates: &Each<&Package>, effort: &Effort) -> Result<Vec<Requirement>
         println!("{what:48} {annotated:9.2}  {by_hand:9.2}  {ratio:9.2}");
         Requirement::at_most(what, ratio, 2.0, "times")
     };
-    row("debug, the first (once)", rebuild::first(crates)?);
+    row("debug build, the first (once)", rebuild::first(crates)?);
     let few = pairs.div_ceil(3);
     let release = rebuild::after(Edit::Main, crates, Profile::Release, few)?;
-    row(&format!("release, after an edit in main.rs ({few} pairs)"), release);
+    row(&format!("release rebuild, edit in main.rs ({few} pairs)"), release);
     [(Edit::Main, "in main.rs"), (Edit::Module, "above 50 kernels")]
         .into_iter()
         .map(|(edit, place)| {
             let builds = rebuild::after(edit, crates, Profile::Debug, pairs)?;
-            Ok(row(&format!("debug, after an edit {place} ({pairs} pairs)"), builds))
+            Ok(row(&format!("debug rebuild, edit {place} ({pairs} pairs)"), builds))
         })
         .collect()
 }
