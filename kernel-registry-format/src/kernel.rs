@@ -31,17 +31,56 @@ pub struct Kernel<'a> {
     pub block: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory, if the declaration fixes them.
     pub shared: Option<u32>,
-    /// The image that holds the machine code, if it was there when the crate was compiled.
+    /// What it needs of the driver beside being loaded, as far as its image tells.
+    pub needs: Needs,
+    /// The file that holds its code.
     pub image: Option<Image<'a>>,
 }
 
 /// The file that holds a kernel's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image<'a> {
-    /// Path of the image, relative to the package that declares the kernel.
+    /// Path of the image or of its source, relative to the package that declares the kernel.
     pub file: &'a str,
-    /// Its length in bytes.
+    /// The length of the image in bytes; 0 if the crate was compiled without it.
     pub len: u64,
+    /// What is in it, with commas between: `sm_90` is machine code, `compute_75` is PTX.
+    pub variants: &'a str,
+}
+
+/// What the driver has to set up before a kernel can run, beside loading it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// It can call `printf`.
+    pub printf: bool,
+    /// It can call `assert`.
+    pub assert: bool,
+    /// It can call `malloc`, or `new`.
+    pub heap: bool,
+    /// It can launch kernels itself.
+    pub device_launch: bool,
+}
+
+impl Needs {
+    /// Of a kernel that needs nothing.
+    pub const NONE: Needs = Needs { printf: false, assert: false, heap: false, device_launch: false };
+
+    pub(crate) const fn bits(self) -> u8 {
+        self.printf as u8
+            | (self.assert as u8) << 1
+            | (self.heap as u8) << 2
+            | (self.device_launch as u8) << 3
+    }
+
+    /// Bits that are not known are needs that this version knows nothing of.
+    pub(crate) const fn of_bits(bits: u8) -> Self {
+        Needs {
+            printf: bits & 1 != 0,
+            assert: bits & 2 != 0,
+            heap: bits & 4 != 0,
+            device_launch: bits & 8 != 0,
+        }
+    }
 }
 
 /// The copy of kernel-registry that a binary contains.
@@ -68,12 +107,16 @@ impl<'a> Kernel<'a> {
         min_arch: None,
         block: None,
         shared: None,
+        needs: Needs::NONE,
         image: None,
     };
 
-    /// The last part of the path: the name that the kernel was declared under.
+    /// The last part of the path: the name that the kernel was declared under, for an instance of a generic
+    /// kernel with its arguments.
     pub fn name(&self) -> &'a str {
-        self.path.rsplit("::").next().unwrap_or(self.path)
+        let generic = self.path.find("::<").unwrap_or(self.path.len());
+        let start = self.path[..generic].rfind("::").map_or(0, |at| at + 2);
+        &self.path[start..]
     }
 
     /// The declaration in one line, for people: `saxpy(n: u32, x: &[f32])`.

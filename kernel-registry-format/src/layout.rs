@@ -53,6 +53,9 @@ pub(crate) mod kernel {
     pub(crate) const LAUNCH: u8 = 12;
     /// For each parameter size and alignment of its value or element.
     pub(crate) const LAYOUTS: u8 = 13;
+    pub(crate) const IMAGE_VARIANTS: u8 = 14;
+    /// One byte: printf 1, assert 2, heap 4, device launch 8.
+    pub(crate) const NEEDS: u8 = 15;
 }
 
 /// Fields of a parameter.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NONE, VERSION, kind};
 use crate::param::Repr;
-use crate::{Image, Kernel, Library, Param, Params, Pass};
+use crate::{Image, Kernel, Library, Needs, Param, Params, Pass};
 
 /// One record of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +180,8 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
     let mut layouts = None;
     let mut image_file = None;
     let mut image_len = None;
+    let mut image_variants = None;
+    let mut needs = None;
     for field in Fields(payload) {
         let (tag, bytes) = field?;
         match tag {
@@ -205,6 +207,11 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
                 let bytes = bytes.try_into().map_err(|_| Problem::FieldSize)?;
                 once(&mut image_len, u64::from_le_bytes(bytes))?;
             }
+            layout::kernel::IMAGE_VARIANTS => once(&mut image_variants, text(bytes)?)?,
+            layout::kernel::NEEDS => {
+                let &[bits] = bytes else { return Err(Problem::FieldSize) };
+                once(&mut needs, Needs::of_bits(bits))?;
+            }
             _ => {}
         }
     }
@@ -216,7 +223,7 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
     let given = |number: u32| (number != NONE).then_some(number);
     let [x, y, z, shared] = launch.ok_or(Problem::FieldMissing)?;
     let image = match (image_file, image_len) {
-        (Some(file), Some(len)) => Some(Image { file, len }),
+        (Some(file), Some(len)) => Some(Image { file, len, variants: image_variants.unwrap_or("") }),
         (None, None) => None,
         _ => return Err(Problem::FieldMissing),
     };
@@ -233,6 +240,7 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
         min_arch,
         block: given(x).map(|x| [x, y, z]),
         shared: given(shared),
+        needs: needs.unwrap_or_default(),
         image,
     })
 }

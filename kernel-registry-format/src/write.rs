@@ -6,7 +6,7 @@
 //! a single step; so the record is a struct of arrays, and no byte of it is copied by itself.
 
 use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NONE, VERSION, kind};
-use crate::{Kernel, Library, Param};
+use crate::{Kernel, Library, Needs, Param};
 
 /// Writes the fields that a declaration decides by itself: all but path, launch and layouts.
 pub fn fixed_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
@@ -28,9 +28,13 @@ pub fn fixed_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
     if let Some(arch) = kernel.min_arch {
         numbers(layout::kernel::MIN_ARCH, &[arch], out);
     }
+    if kernel.needs != Needs::NONE {
+        bytes(layout::kernel::NEEDS, &[kernel.needs.bits()], out);
+    }
     if let Some(image) = kernel.image {
         text(layout::kernel::IMAGE_FILE, image.file, out);
         bytes(layout::kernel::IMAGE_LEN, &image.len.to_le_bytes(), out);
+        text(layout::kernel::IMAGE_VARIANTS, image.variants, out);
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the encoder writes at compile time, the decoder reads; whatever else it is given, it survives.
 
 use kernel_registry_format::{
-    Encoded, HEADER_LEN, Image, Kernel, Library, Param, Params, Pass, Problem, Record, Records, encode,
-    encode_library, encoded_library_len, fixed_fields, write_kernel,
+    Encoded, HEADER_LEN, Image, Kernel, Library, Needs, Param, Params, Pass, Problem, Record, Records,
+    encode, encode_library, encoded_library_len, fixed_fields, write_kernel,
 };
 
 const FULL: Kernel<'static> = Kernel {
@@ -24,7 +24,8 @@ const FULL: Kernel<'static> = Kernel {
     min_arch: Some(80),
     block: Some([256, 1, 1]),
     shared: Some(49152),
-    image: Some(Image { file: "images/blas1.ptx", len: 12345 }),
+    needs: Needs { printf: true, heap: true, ..Needs::NONE },
+    image: Some(Image { file: "images/blas1.ptx", len: 12345, variants: "sm_80,compute_75" }),
 };
 const BARE: Kernel<'static> = Kernel { path: "a::b", symbol: "b", ..Kernel::EMPTY };
 const LIBRARY: Library<'static> = Library { version: "0.1.0", compiler: "rustc 1.95.0" };
@@ -74,7 +75,7 @@ fn a_kernel_that_was_read_can_be_written_again() {
 #[test]
 fn what_was_written_at_compile_time_is_read() {
     /// How long the fixed fields are; asked of the macro in real life.
-    const FIXED: usize = 290;
+    const FIXED: usize = 317;
     const PATH: &str = FULL.path;
     let mut fixed = Vec::new();
     fixed_fields(&FULL, &mut fixed);
@@ -85,6 +86,15 @@ fn what_was_written_at_compile_time_is_read() {
     let bytes: Vec<u8> = encoded.bytes().collect();
     assert_eq!(bytes.len(), size_of_val(&encoded));
     assert_eq!(only(&bytes), Ok(Record::Kernel(FULL)));
+}
+
+#[test]
+fn the_name_of_an_instance_has_its_arguments() {
+    let name = |path| Kernel { path, ..Kernel::EMPTY }.name();
+    assert_eq!(name("kernels::blas1::saxpy"), "saxpy");
+    assert_eq!(name("saxpy"), "saxpy");
+    assert_eq!(name("kernels::reduce::<f32, 256>"), "reduce::<f32, 256>");
+    assert_eq!(name("kernels::reduce::<half::f16, { a::B }>"), "reduce::<half::f16, { a::B }>");
 }
 
 #[test]
