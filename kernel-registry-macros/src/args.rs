@@ -6,17 +6,25 @@ use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprLit, Lit, Token};
 
+use crate::instances::Instances;
 use crate::report::Report;
 
 /// The keys that the attribute knows, in the order in which its documentation has them.
-pub(crate) const KEYS: [&str; 8] = ["file", "image", "name", "arch", "block", "shared", "type", "crate"];
+pub(crate) const KEYS: [&str; 9] =
+    ["file", "image", "name", "instances", "arch", "block", "shared", "type", "crate"];
 
 /// Keys that say something of one kernel, and so cannot be said of a whole module.
 pub(crate) const KERNEL_KEYS: [&str; 2] = ["name", "type"];
 
+/// The one argument that is not `key = value`.
+const INSTANCES: &str = "instances";
+
 /// Arguments with known keys, each at most once.
 #[derive(Clone, Default)]
-pub(crate) struct Args(Vec<Arg>);
+pub(crate) struct Args {
+    values: Vec<Arg>,
+    pub(crate) instances: Option<Instances>,
+}
 
 #[derive(Clone)]
 pub(crate) struct Arg {
@@ -34,8 +42,12 @@ impl Args {
     fn read(input: ParseStream<'_>, report: &mut Report) -> Self {
         let mut args = Args::default();
         while !input.is_empty() {
-            match arg(input) {
-                Ok(arg) => args.insert(arg, report),
+            let read = match input.peek(Ident::peek_any) && input.peek2(syn::token::Paren) {
+                true => instances(input).map(|instances| args.set_instances(instances, report)),
+                false => arg(input).map(|arg| args.insert(arg, report)),
+            };
+            match read {
+                Ok(()) => {}
                 Err(error) => {
                     report.push(error);
                     skip_to_comma(input);
@@ -63,12 +75,20 @@ impl Args {
         } else if self.get(&key).is_some() {
             report.at(&arg.key, format!("`{key}` is given twice"));
         } else {
-            self.0.push(arg);
+            self.values.push(arg);
+        }
+    }
+
+    fn set_instances(&mut self, instances: Instances, report: &mut Report) {
+        if self.instances.is_some() {
+            report.at(&instances.key, "`instances` is given twice");
+        } else {
+            self.instances = Some(instances);
         }
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Arg> {
-        self.0.iter().find(|arg| arg.key.unraw() == key)
+        self.values.iter().find(|arg| arg.key.unraw() == key)
     }
 
     /// These arguments, and where they are silent those of the module around them.
@@ -78,13 +98,22 @@ impl Args {
             "file" | "image" => args.get("file").or(args.get("image")).is_some(),
             _ => args.get(key).is_some(),
         };
-        for arg in &module.0 {
+        for arg in &module.values {
             if !answered(&self, &arg.key.unraw().to_string()) {
-                self.0.push(arg.clone());
+                self.values.push(arg.clone());
             }
         }
         self
     }
+}
+
+/// What looks like a call.
+fn instances(input: ParseStream<'_>) -> syn::Result<Instances> {
+    let key = input.call(Ident::parse_any)?;
+    if key != INSTANCES {
+        return Err(syn::Error::new_spanned(&key, format!("expected a value, as in `{key} = ..`")));
+    }
+    Instances::parse(key, input)
 }
 
 fn arg(input: ParseStream<'_>) -> syn::Result<Arg> {
@@ -92,6 +121,12 @@ fn arg(input: ParseStream<'_>) -> syn::Result<Arg> {
         return Err(input.error("expected an argument, as in `block = 256`"));
     }
     let key = input.call(Ident::parse_any)?;
+    if key == INSTANCES {
+        return Err(syn::Error::new_spanned(
+            &key,
+            "expected a list, as in `instances(<f32, 128>, <f64, 128>)`",
+        ));
+    }
     if !input.peek(Token![=]) {
         return Err(syn::Error::new_spanned(&key, format!("expected a value, as in `{key} = ..`")));
     }

@@ -3,19 +3,21 @@
 use std::collections::HashSet;
 use std::env;
 
+use kernel_registry_image::Entry;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, Expr, ExprLit, Lit, LitInt, LitStr, Meta, ReturnType, Safety, Signature};
+use syn::{Attribute, Expr, ExprLit, FnArg, Lit, LitStr, Meta, ReturnType, Safety, Signature, Token};
 
 use crate::args::Args;
+use crate::block::Block;
 use crate::declaration::Declaration;
-use crate::entry;
-use crate::image;
-use crate::model::{Image, Kernel, Param, Position};
-use crate::param;
+use crate::model::{self, Content, Generic, Image, Kernel, Needs, Param, Position};
 use crate::report::Report;
+use crate::shared::Shared;
+use crate::{entry, image, instances, param};
 
 /// What is left of a declaration after the check.
 pub(crate) enum Checked {
@@ -38,12 +40,9 @@ pub(crate) struct Broken {
     pub(crate) krate: TokenStream,
     pub(crate) vis: syn::Visibility,
     pub(crate) ident: Ident,
+    pub(crate) generics: Vec<Generic>,
     pub(crate) cfgs: Vec<Attribute>,
 }
-
-/// The most threads that a block can have in all, and along each axis, on every GPU there is.
-const MAX_THREADS: u64 = 1024;
-const MAX_BLOCK: [u64; 3] = [1024, 1024, 64];
 
 /// Checks a declaration with its own arguments and those of the module it stands in.
 pub(crate) fn kernel(
@@ -57,7 +56,7 @@ pub(crate) fn kernel(
         Some(module) => args.clone().or(module),
         None => args.clone(),
     };
-    let Declaration { attrs, vis, sig, body } = declaration;
+    let Declaration { attrs, vis, mut sig, body } = declaration;
 
     let krate = krate(&args, report);
     let ident = type_name(&args, &sig.ident, report);
@@ -74,58 +73,168 @@ pub(crate) fn kernel(
     let name = sig.ident.clone();
     let wanted = wanted(&args, &name, report);
     let min_arch = min_arch(&args, report);
-    let block = block(&args, report);
-    let shared = shared(&args, report);
     let image = image(&args, &name, report);
-    let mut params = params(sig, report);
-    let symbol = match (wanted, &image) {
-        (Some(wanted), Some(image)) if report.count() == before => {
-            compare(&wanted, image, &name, &mut params, block.as_ref(), report)
-        }
-        _ => None,
-    };
+    let generics = instances::generics(std::mem::take(&mut sig.generics.params), report);
+    let concrete = concrete(&args, &name, &generics, report);
 
-    match (symbol, image) {
-        (Some(symbol), Some(image)) if report.count() == before => Checked::Kernel(Box::new(Kernel {
+    let mut checked = Vec::new();
+    if concrete.is_empty() {
+        params(sig.inputs.iter().cloned().collect(), report);
+    } else if let Some(wanted) = wanted {
+        let common = Common { name: &name, inputs: &sig.inputs, wanted, min_arch, image: image.as_ref() };
+        for instance in &concrete {
+            let before = report.count();
+            checked.extend(common.instance(instance, &args, report));
+            // What is wrong with one instance is mostly wrong with all.
+            if report.count() > before {
+                break;
+            }
+        }
+    }
+
+    match image {
+        Some(image) if report.count() == before => Checked::Kernel(Box::new(Kernel {
             krate,
             ident,
             vis,
             summary: summary(&attrs),
             attrs,
             cfgs,
-            symbol,
             package: env::var("CARGO_PKG_NAME").unwrap_or_default(),
             version: env::var("CARGO_PKG_VERSION").unwrap_or_default(),
             position: position(name.span()),
-            params,
             min_arch,
-            block,
-            shared,
             image,
+            generics,
+            instances: checked,
         })),
-        _ => Checked::Broken(Box::new(Broken { krate, vis, ident, cfgs })),
+        _ => Checked::Broken(Box::new(Broken { krate, vis, ident, generics, cfgs })),
     }
 }
 
-/// Compares the declaration with the kernel in the image, whose symbol it returns.
-fn compare(
-    wanted: &Wanted,
-    image: &Image,
+/// The instances of a generic kernel, or of an ordinary one the one that it is.
+fn concrete(
+    args: &Args,
     name: &Ident,
-    params: &mut [Param],
-    block: Option<&[Expr; 3]>,
+    generics: &[Generic],
     report: &mut Report,
-) -> Option<String> {
-    match entry::find(&wanted.name, &image.facts, &image.file) {
-        Ok(entry) => {
-            entry::compare(params, entry, name, &image.file, report);
-            if let Some(block) = block {
-                entry::compare_block(block, entry, report);
-            }
-            Some(entry.symbol.clone())
+) -> Vec<instances::Instance> {
+    match &args.instances {
+        None if generics.is_empty() => vec![instances::Instance::default()],
+        None => {
+            report.at(
+                name,
+                format!("which instances of `{name}` are there? say `instances(<..>, <..>)`, as the CUDA source has them"),
+            );
+            Vec::new()
         }
-        Err(message) => {
-            report.push(syn::Error::new(wanted.span, message));
+        Some(written) if generics.is_empty() => {
+            report.at(&written.key, "only a generic kernel has instances: declare `unsafe fn name<T>(..)`");
+            Vec::new()
+        }
+        Some(written) if written.list.is_empty() => {
+            report.at(&written.key, "a kernel without instances cannot be launched: name one");
+            Vec::new()
+        }
+        Some(written) => {
+            if let Some(name) = args.get("name").filter(|_| written.list.iter().all(|one| one.name.is_some()))
+            {
+                report.at(&name.key, "every instance has a name of its own: leave this one out");
+            }
+            instances::of(generics, &written.list, report)
+        }
+    }
+}
+
+/// What all instances of a kernel have in common.
+struct Common<'a> {
+    name: &'a Ident,
+    inputs: &'a Punctuated<FnArg, Token![,]>,
+    wanted: Wanted,
+    min_arch: Option<u32>,
+    image: Option<&'a Image>,
+}
+
+impl Common<'_> {
+    fn instance(
+        &self,
+        instance: &instances::Instance,
+        args: &Args,
+        report: &mut Report,
+    ) -> Option<model::Instance> {
+        let before = report.count();
+        let inputs = self.inputs.iter().cloned();
+        let inputs: Vec<FnArg> = match instance.spelled.is_empty() {
+            true => inputs.collect(),
+            false => inputs.filter_map(|arg| replaced(arg, instance, report)).collect(),
+        };
+        let mut params = params(inputs, report);
+        let value = |key: &str| {
+            let value = &args.get(key)?.value;
+            let generic = !instance.spelled.is_empty();
+            Some(if generic { instance.put_into_expr(value).unwrap_or(value.clone()) } else { value.clone() })
+        };
+        let mut block = value("block").and_then(|value| Block::parse(&value, report));
+        let mut shared = value("shared").map(|value| Shared::parse(&value, report));
+
+        let image = self.image?;
+        let mut needs = Needs::NONE;
+        let symbol = match &image.content {
+            // Without an image nothing is known of the kernel but what is declared.
+            None => format!("{}{}", self.wanted.name, instance.spelled),
+            Some(_) if report.count() > before => return None,
+            Some(Content { facts, .. }) => {
+                let entry = match self.find(instance, facts, &image.file) {
+                    Ok(entry) => entry,
+                    Err(error) => {
+                        report.push(error);
+                        return None;
+                    }
+                };
+                entry::compare(&mut params, entry, self.name, &image.file, report);
+                if let Some(block) = &mut block {
+                    block.compare(entry, report);
+                }
+                if let Some(shared) = &mut shared {
+                    shared.compare(entry, facts, &image.file, self.min_arch, report);
+                }
+                needs = image::needs(facts, &entry.symbol);
+                entry.symbol.clone()
+            }
+        };
+        let (args, spelled) = (instance.args.clone(), instance.spelled.clone());
+        Some(model::Instance { args, spelled, symbol, params, block, shared, needs })
+    }
+
+    /// The kernel in the image.
+    fn find<'a>(
+        &self,
+        instance: &instances::Instance,
+        facts: &'a kernel_registry_image::Image,
+        file: &str,
+    ) -> syn::Result<&'a Entry> {
+        let at = |span: Span| move |message: String| syn::Error::new(span, message);
+        match (instance.span, &instance.name) {
+            (None, _) => entry::find(&self.wanted.name, facts, file).map_err(at(self.wanted.span)),
+            (Some(_), Some(name)) => entry::find(&name.value(), facts, file).map_err(at(name.span())),
+            (Some(span), None) => {
+                let name = instance.find(&self.wanted.name, facts, file).map_err(at(span))?;
+                entry::find(&name, facts, file).map_err(at(span))
+            }
+        }
+    }
+}
+
+/// A parameter of a generic kernel as it is in an instance.
+fn replaced(arg: FnArg, instance: &instances::Instance, report: &mut Report) -> Option<FnArg> {
+    let FnArg::Typed(mut arg) = arg else { return Some(arg) };
+    match syn::parse2(instance.put_into(arg.ty.to_token_stream())) {
+        Ok(ty) => {
+            *arg.ty = ty;
+            Some(FnArg::Typed(arg))
+        }
+        Err(error) => {
+            report.push(error);
             None
         }
     }
@@ -149,14 +258,8 @@ fn signature(sig: &Signature, report: &mut Report) {
     if let Some(abi) = &sig.abi {
         report.at(abi, "the calling convention is CUDA's own: leave `extern` out");
     }
-    if !sig.generics.params.is_empty() {
-        report.at(
-            &sig.generics,
-            "generic kernels are not supported: declare each instance on its own, with its entry as `name = \"..\"`",
-        );
-    }
     if let Some(clause) = &sig.generics.where_clause {
-        report.at(clause, "a kernel has no generic parameters to bound: leave `where` out");
+        report.at(clause, "the instances say which types there are: leave `where` out");
     }
     if let ReturnType::Type(..) = &sig.output {
         report.at(&sig.output, "a kernel returns nothing: let it write through a `&mut [T]` parameter");
@@ -166,10 +269,10 @@ fn signature(sig: &Signature, report: &mut Report) {
     }
 }
 
-fn params(sig: Signature, report: &mut Report) -> Vec<Param> {
+fn params(inputs: Vec<FnArg>, report: &mut Report) -> Vec<Param> {
     let mut names = HashSet::new();
     let mut params = Vec::new();
-    for arg in sig.inputs {
+    for arg in inputs {
         let span = arg.span();
         let Some(param) = param::check(arg, report) else { continue };
         if !names.insert(param.name.clone()) {
@@ -281,53 +384,6 @@ fn min_arch(args: &Args, report: &mut Report) -> Option<u32> {
         report.at(&arch, RULE);
     }
     known
-}
-
-fn block(args: &Args, report: &mut Report) -> Option<[Expr; 3]> {
-    let value = &args.get("block")?.value;
-    let mut axes: Vec<Expr> = match value {
-        Expr::Tuple(tuple) => tuple.elems.iter().cloned().collect(),
-        value => vec![value.clone()],
-    };
-    if !(1..=3).contains(&axes.len()) {
-        report.at(value, "`block` takes the threads of a block, as in `block = 256` or `block = (32, 8, 1)`");
-        return None;
-    }
-    let mut threads = 1;
-    for (axis, max) in axes.iter().zip(MAX_BLOCK) {
-        let Expr::Lit(ExprLit { lit, .. }) = axis else { continue };
-        let count = match lit {
-            Lit::Int(count) => count.base10_parse::<u64>().ok(),
-            _ => None,
-        };
-        match count {
-            Some(count @ 1..) if count <= max => threads *= count,
-            _ => report.at(axis, format!("a block has 1 to {max} threads along this axis")),
-        }
-    }
-    if threads > MAX_THREADS {
-        report.at(
-            value,
-            format!("a block has at most {MAX_THREADS} threads in all, and this one has {threads}"),
-        );
-    }
-    let one = Lit::Int(LitInt::new("1", Span::call_site()));
-    axes.resize(3, Expr::Lit(ExprLit { attrs: Vec::new(), lit: one }));
-    axes.try_into().ok()
-}
-
-/// A number of bytes, or an expression for which the compiler finds that out.
-fn shared(args: &Args, report: &mut Report) -> Option<Expr> {
-    let value = &args.get("shared")?.value;
-    let fits = match value {
-        Expr::Lit(ExprLit { lit: Lit::Int(bytes), .. }) => bytes.base10_parse::<u32>().is_ok(),
-        Expr::Lit(_) | Expr::Unary(_) => false,
-        _ => true,
-    };
-    if !fits {
-        report.at(value, "`shared` takes the bytes of dynamic shared memory, as in `shared = 48 * 1024`");
-    }
-    Some(value.clone())
 }
 
 fn image(args: &Args, name: &Ident, report: &mut Report) -> Option<Image> {

@@ -2,8 +2,8 @@
 
 use kernel_registry_image::{CudaType, Entry, Image, ParamLayout, Scalar, near};
 use proc_macro2::Ident;
+use syn::Type;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprLit, Lit, Type};
 
 use crate::model::{Expected, Param, Pass};
 use crate::primitive::Primitive;
@@ -184,22 +184,4 @@ fn element(pass: Pass, to: &CudaType, is_const: bool, element: &Type) -> Result<
 /// Whether this is `c_void`, under whatever path.
 fn is_void(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "c_void"))
-}
-
-/// Compares the block with what the kernel was compiled for, as far as it is written in numbers.
-pub(crate) fn compare_block(block: &[Expr; 3], entry: &Entry, report: &mut Report) {
-    let number = |axis: &Expr| match axis {
-        Expr::Lit(ExprLit { lit: Lit::Int(count), .. }) => count.base10_parse::<u32>().ok(),
-        _ => None,
-    };
-    let [Some(x), Some(y), Some(z)] = block.each_ref().map(number) else { return };
-    let limits = &entry.limits;
-    if let Some([a, b, c]) = limits.required_threads.filter(|required| *required != [x, y, z]) {
-        report.at(
-            &block[0],
-            format!("`{}` was compiled for blocks of exactly {a} x {b} x {c} threads", entry.name()),
-        );
-    } else if let Some(max) = limits.max_threads.filter(|max| *max < x.saturating_mul(y).saturating_mul(z)) {
-        report.at(&block[0], format!("`{}` was compiled for blocks of at most {max} threads", entry.name()));
-    }
 }

@@ -1,57 +1,108 @@
-//! From the model to code: the type, what is known of the kernel, its record and its registration.
+//! From the model to code: the type, what is known of the kernel, and its registration.
 
-use kernel_registry_format as format;
-use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::spanned::Spanned;
-use syn::{Expr, Visibility};
+use syn::{Attribute, Visibility};
 
 use crate::check::{Broken, Checked};
-use crate::model::{Expected, Kernel, Param, Pass};
+use crate::model::{Generic, Instance, Kernel};
+use crate::record;
 
 impl Checked {
     pub(crate) fn expand(&self) -> TokenStream {
         match self {
-            Checked::Kernel(kernel) => expand_kernel(kernel),
+            Checked::Kernel(kernel) => match kernel.instances.as_slice() {
+                [instance] if kernel.generics.is_empty() => expand_kernel(kernel, instance),
+                instances => expand_generic(kernel, instances),
+            },
             Checked::Broken(broken) => expand_broken(broken),
         }
     }
 }
 
-/// The type, and a call of the library's `__register!`, which does the rest inside of an unnamed constant.
+/// The type, what users call on it, and calls of the library's `__register!`, which does the rest inside of an
+/// unnamed constant.
 ///
 /// The fewer tokens are written here, the faster are the builds of those who have many kernels.
-fn expand_kernel(kernel: &Kernel) -> TokenStream {
+fn expand_kernel(kernel: &Kernel, instance: &Instance) -> TokenStream {
     let Kernel { krate, ident, vis, attrs, cfgs, .. } = kernel;
-    let name = name(vis, ident);
-    let path = format!("::{}", ident.unraw());
-    let fixed = fixed_fields(kernel);
-    let (fixed, fixed_len) = (Literal::byte_string(&fixed), Literal::usize_unsuffixed(fixed.len()));
-    let params = kernel.params.iter().map(|param| layout(param, krate));
-    let param_count = Literal::usize_unsuffixed(kernel.params.len());
-    let block = kernel.block.as_ref().map(|axes| block(axes, krate));
-    let shared = &kernel.shared;
-    let image = &kernel.image.path;
-    let about =
-        format!("Kernel `{}`, entry `{}` of `{}`.", signature(kernel), kernel.symbol, kernel.image.file);
+    let name = name(vis, ident, &[]);
+    let silent = silent(attrs);
+    let about = about(kernel, instance);
+    let registered = register(kernel, instance, quote!(#krate::Kernel));
 
     quote! {
         #(#attrs)*
         #name
 
         #(#cfgs)*
-        #krate::__register! {
-            #ident path: #path fixed: #fixed #fixed_len params: [#(#params,)*] #param_count
-            block: (#block) shared: (#shared) image: #image about: #about
+        #registered
+
+        #(#cfgs)*
+        #silent
+        #[doc = #about]
+        impl #ident {
+            /// What is known of this kernel without loading it.
+            pub const INFO: &'static #krate::KernelInfo = <Self as #krate::Kernel>::INFO;
         }
+    }
+}
+
+/// The same for a kernel with instances. What they share needs a bound that only they meet: a trait of its own, because
+/// then it can say in an error which instances there are.
+fn expand_generic(kernel: &Kernel, instances: &[Instance]) -> TokenStream {
+    let Kernel { krate, ident, vis, attrs, cfgs, generics, .. } = kernel;
+    let name = name(vis, ident, generics);
+    let silent = silent(attrs);
+    let (declared, used) = (declared(generics), used(generics));
+    let listed: Vec<String> =
+        instances.iter().map(|instance| format!("`{ident}::{}`", instance.spelled)).collect();
+    let listed = listed.join(", ");
+    let message = format!("`{{Self}}` is not an instance of the kernel `{ident}`");
+    let note = format!("its instances are {listed}: others are added in `instances(..)` of its declaration");
+    let about = format!("A kernel with the instances {listed}.");
+    let registered = instances.iter().map(|instance| register(kernel, instance, quote!(Instance)));
+
+    quote! {
+        #(#attrs)*
+        #name
+
+        #(#cfgs)*
+        #silent
+        const _: () = {
+            #[diagnostic::on_unimplemented(message = #message, label = "no such instance", note = #note)]
+            #[allow(unreachable_pub)]
+            pub trait Instance {
+                const INFO: &'static #krate::KernelInfo;
+            }
+
+            #(#registered)*
+
+            impl<#declared> #krate::Kernel for #ident<#used>
+            where
+                Self: Instance,
+            {
+                const INFO: &'static #krate::KernelInfo = <Self as Instance>::INFO;
+            }
+
+            #[doc = #about]
+            impl<#declared> #ident<#used>
+            where
+                Self: Instance,
+            {
+                /// What is known of this instance without loading it.
+                pub const INFO: &'static #krate::KernelInfo = <Self as Instance>::INFO;
+            }
+        };
     }
 }
 
 /// The name alone: using it compiles as far as types go, and the errors that were reported stay the only ones.
 fn expand_broken(broken: &Broken) -> TokenStream {
-    let Broken { krate, vis, ident, cfgs } = broken;
-    let name = name(vis, ident);
+    let Broken { krate, vis, ident, generics, cfgs } = broken;
+    let name = name(vis, ident, generics);
+    let (declared, used) = (declared(generics), used(generics));
     quote! {
         #(#cfgs)*
         #[allow(missing_docs)]
@@ -59,7 +110,7 @@ fn expand_broken(broken: &Broken) -> TokenStream {
 
         #(#cfgs)*
         #[allow(missing_docs)]
-        impl #ident {
+        impl<#declared> #ident<#used> {
             pub const INFO: &'static #krate::KernelInfo = ::core::panic!("this kernel has errors");
         }
     }
@@ -68,99 +119,78 @@ fn expand_broken(broken: &Broken) -> TokenStream {
 /// The type that stands for the kernel. It has braces, so that its name stays free for values after a
 /// glob import, and a field without a value, so that there is nothing to make. Errors and lints about
 /// it are shown at the kernel's name. A kernel that nothing refers to is registered all the same: it is not dead.
-fn name(vis: &Visibility, ident: &Ident) -> TokenStream {
+fn name(vis: &Visibility, ident: &Ident, generics: &[Generic]) -> TokenStream {
+    let declared = declared(generics);
+    let types = generics.iter().filter(|generic| generic.of.is_none()).map(|generic| &generic.ident);
+    let parameters = if generics.is_empty() { quote!() } else { quote!(<#declared>) };
+    // Each type parameter has to occur; as the result of a function it asks nothing of the type.
+    let marker = quote!(::core::marker::PhantomData<(#(fn() -> #types,)*)>);
+    let field = match generics {
+        [] => quote!(::core::convert::Infallible),
+        _ => quote!((::core::convert::Infallible, #marker)),
+    };
     quote_spanned! {ident.span()=>
         #[allow(dead_code)]
-        #vis struct #ident {
+        #vis struct #ident #parameters {
             #[doc(hidden)]
-            __only_a_name: ::core::convert::Infallible,
+            __only_a_name: #field,
         }
     }
 }
 
-/// What the record says of the kernel that is known here and now.
-fn fixed_fields(kernel: &Kernel) -> Vec<u8> {
-    // Sizes and alignments are the compiler's to say.
-    let params = kernel.params.iter();
-    let params: Vec<_> =
-        params.map(|param| format::Param::new(&param.name, &param.spelled, param.pass, 0, 0)).collect();
-    let mut bytes = Vec::new();
-    format::fixed_fields(
-        &format::Kernel {
-            symbol: &kernel.symbol,
-            package: &kernel.package,
-            version: &kernel.version,
-            file: &kernel.position.file,
-            line: kernel.position.line,
-            column: kernel.position.column,
-            summary: &kernel.summary,
-            params: format::Params::new(&params),
-            min_arch: kernel.min_arch,
-            image: Some(format::Image { file: &kernel.image.file, len: kernel.image.len }),
-            ..format::Kernel::EMPTY
-        },
-        &mut bytes,
-    );
-    bytes
+/// The generic parameters as a declaration has them.
+fn declared(generics: &[Generic]) -> TokenStream {
+    let declared = generics.iter().map(|Generic { ident, of }| match of {
+        Some(ty) => quote!(const #ident: #ty),
+        None => quote!(#ident),
+    });
+    quote!(#(#declared),*)
 }
 
-/// A call that returns size and alignment of a parameter's type, after comparing that with what the image
-/// says. All of it has the span of the type, so that an error in it is shown there.
-fn layout(param: &Param, krate: &TokenStream) -> TokenStream {
-    let Param { element, message, .. } = param;
-    let span = element.span();
-    let function = |name: &str| {
-        let name = Ident::new(name, span);
-        let path = quote_spanned!(span=> #krate::__private::param::#name);
-        let respan = |mut token: TokenTree| {
-            token.set_span(span);
-            token
-        };
-        path.into_iter().map(respan).collect::<TokenStream>()
+/// The generic parameters as arguments.
+fn used(generics: &[Generic]) -> TokenStream {
+    let idents = generics.iter().map(|generic| &generic.ident);
+    quote!(#(#idents),*)
+}
+
+/// Registers one instance, and implements for its type the trait that has its `INFO`.
+fn register(kernel: &Kernel, instance: &Instance, has_info: TokenStream) -> TokenStream {
+    let Kernel { krate, ident, .. } = kernel;
+    let args = &instance.args;
+    let turbofish = if instance.spelled.is_empty() { "" } else { "::" };
+    let path = format!("::{}{turbofish}{}", ident.unraw(), instance.spelled);
+    let fixed = record::fixed_fields(kernel, instance);
+    let (fixed, fixed_len) = (Literal::byte_string(&fixed), Literal::usize_unsuffixed(fixed.len()));
+    let params = instance.params.iter().map(|param| record::layout(param, krate));
+    let param_count = Literal::usize_unsuffixed(instance.params.len());
+    let block = instance.block.as_ref().map(|block| block.expand(krate));
+    let shared = instance.shared.as_ref().map(|shared| shared.expand(krate));
+    let image = match &kernel.image.content {
+        Some(content) => {
+            let path = &content.path;
+            quote!(::core::include_bytes!(#path))
+        }
+        None => quote!(&[]),
     };
-    match (param.expected, param.pass) {
-        (Expected::Known { size }, _) => {
-            let size = Literal::u32_unsuffixed(size);
-            quote_spanned!(span=> [#size, #size])
-        }
-        (Expected::Scalar(scalar), _) => {
-            let (check, scalar) = (function("scalar"), Ident::new(&format!("{scalar:?}"), span));
-            let scalar_path = function("Scalar");
-            quote_spanned!(span=> #check::<#element>(#scalar_path::#scalar, #message))
-        }
-        (Expected::Pointer, _) => {
-            let check = function("address");
-            quote_spanned!(span=> #check::<#element>(#message))
-        }
-        (Expected::Layout { size, align }, _) => {
-            let check = function("sized");
-            quote_spanned!(span=> #check::<#element>(#size, #align, #message))
-        }
-        (Expected::Nothing, Pass::Pointer | Pass::PointerMut) => {
-            let any = function("pointee");
-            quote_spanned!(span=> #any::<#element>())
-        }
-        (Expected::Nothing, _) => {
-            let any = function("any");
-            quote_spanned!(span=> #any::<#element>())
+    quote! {
+        #krate::__register! {
+            #has_info, #ident #args,
+            path: #path fixed: #fixed #fixed_len params: [#(#params,)*] #param_count
+            block: (#block) shared: (#shared) image: #image
         }
     }
 }
 
-/// The threads of a block. What the macro has not seen to be right is checked by the compiler, in code
-/// that has the span of what was written, so that an error in it is shown there.
-fn block(axes: &[Expr; 3], krate: &TokenStream) -> TokenStream {
-    let [x, y, z] = axes;
-    if axes.iter().all(|axis| matches!(axis, Expr::Lit(_))) {
-        return quote!([#x, #y, #z]);
-    }
-    let check = quote_spanned!(x.span()=> __block([#x, #y, #z]));
-    quote!({ use #krate::__private::block as __block; #check })
+/// What the implementations for a type need that its user has deprecated.
+fn silent(attrs: &[Attribute]) -> TokenStream {
+    let is_deprecated = attrs.iter().any(|attr| attr.path().is_ident("deprecated"));
+    if is_deprecated { quote!(#[allow(deprecated)]) } else { quote!() }
 }
 
-/// The declaration as a person would write it.
-fn signature(kernel: &Kernel) -> String {
-    let params: Vec<String> =
-        kernel.params.iter().map(|param| format!("{}: {}", param.name, param.spelled)).collect();
-    format!("{}({})", kernel.ident, params.join(", "))
+/// The declaration as a person would write it, and where its code is.
+fn about(kernel: &Kernel, instance: &Instance) -> String {
+    let params = instance.params.iter();
+    let params: Vec<String> = params.map(|param| format!("{}: {}", param.name, param.spelled)).collect();
+    let (ident, symbol, file) = (&kernel.ident, &instance.symbol, &kernel.image.file);
+    format!("Kernel `{ident}({})`, entry `{symbol}` of `{file}`.", params.join(", "))
 }

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::time::SystemTime;
 use std::{env, fs, io};
 
-use kernel_registry_image::Error;
+use kernel_registry_image::{Error, Variant, VariantKind};
 
-use crate::model::Image;
+use crate::model::{Content, Image, Needs};
 
 /// In front of a path: the folder in which the package's build script leaves its files.
 const OUT_DIR: &str = "$OUT_DIR/";
@@ -39,7 +39,8 @@ pub(crate) fn of_source(declared: &str) -> Result<Image, String> {
     let index = fs::read_to_string(folder.join("index")).map_err(|_| not_compiled())?;
     let line = index.lines().find_map(|line| line.strip_prefix(declared)?.strip_prefix('\t'));
     match line.ok_or_else(not_compiled)?.split_once('\t') {
-        Some(("-", reason)) => Err(format!("`{declared}` has no image: {reason}")),
+        // The build script has said why, or has failed if it matters.
+        Some(("-", _)) => Ok(Image { file: declared.to_owned(), content: None }),
         Some((image, _)) => read(declared, folder.join(image)),
         None => Err("the index of kernel-registry-build is of another version: use equal ones".to_owned()),
     }
@@ -52,7 +53,8 @@ fn read(declared: &str, path: PathBuf) -> Result<Image, String> {
     };
     let version = Version { path, len: metadata.len(), modified: metadata.modified().ok() };
     let facts = version.facts(declared)?;
-    Ok(Image { file: declared.to_owned(), path: name, len: version.len, facts })
+    let content = Content { path: name, len: version.len, facts };
+    Ok(Image { file: declared.to_owned(), content: Some(content) })
 }
 
 /// One state of a file.
@@ -80,6 +82,30 @@ impl Version {
         KNOWN.with_borrow_mut(|known| known.insert(self.clone(), facts.clone()));
         Ok(facts)
     }
+}
+
+/// What a kernel of this image needs of the driver, in any variant.
+pub(crate) fn needs(image: &kernel_registry_image::Image, symbol: &str) -> Needs {
+    let mut all = Needs::NONE;
+    for entry in image.variants.iter().filter_map(|variant| variant.entry(symbol)) {
+        all.printf |= entry.needs.printf;
+        all.assert |= entry.needs.assert;
+        all.heap |= entry.needs.heap;
+        all.device_launch |= entry.needs.device_launch;
+    }
+    all
+}
+
+/// The variants of an image as nvcc calls them: `sm_90` for machine code, `compute_75` for PTX.
+pub(crate) fn variants(image: &kernel_registry_image::Image) -> String {
+    let name = |variant: &Variant| {
+        let target = variant.target.to_string();
+        match variant.kind {
+            VariantKind::Ptx { .. } => target.replacen("sm_", "compute_", 1),
+            _ => target,
+        }
+    };
+    image.variants.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
 fn locate(declared: &str) -> Result<PathBuf, String> {

@@ -1,22 +1,29 @@
-//! The attribute of [kernel-registry](https://docs.rs/kernel-registry), which re-exports and documents it.
+//! The macros of [kernel-registry](https://docs.rs/kernel-registry), which re-exports and documents them.
 //!
 //! The phases are the modules: `args` and `declaration` parse, `check` turns what was parsed
 //! into the `model` and says all that is wrong with it, `expand` writes the code. `module`
-//! does the same for each declaration of a module; `image` finds the files, and `entry` the kernels in them.
+//! does the same for each declaration of a module; `image` finds the files, and `entry` the kernels in them;
+//! `block` and `shared` are arguments with rules of their own, and `instances` is what generic kernels need.
+//! `derive` is the other macro, on its own.
 
 #![forbid(unsafe_code)]
 
 mod args;
+mod block;
 mod check;
 mod declaration;
+mod derive;
 mod entry;
 mod expand;
 mod image;
+mod instances;
 mod model;
 mod module;
 mod param;
 mod primitive;
+mod record;
 mod report;
+mod shared;
 
 use proc_macro::TokenStream;
 
@@ -28,6 +35,12 @@ use crate::report::Report;
 #[proc_macro_attribute]
 pub fn gpu_kernel(args: TokenStream, item: TokenStream) -> TokenStream {
     gpu_kernel_impl(args.into(), item.into()).into()
+}
+
+/// Makes a struct one that kernels can take. See `kernel_registry::KernelParam`.
+#[proc_macro_derive(KernelParam, attributes(kernel_param))]
+pub fn kernel_param(input: TokenStream) -> TokenStream {
+    derive::expand(input.into()).into()
 }
 
 fn gpu_kernel_impl(

@@ -2,10 +2,13 @@
 
 use std::rc::Rc;
 
-pub(crate) use kernel_registry_format::Pass;
+pub(crate) use kernel_registry_format::{Needs, Pass};
 pub(crate) use kernel_registry_image::Scalar;
 use proc_macro2::{Ident, TokenStream};
-use syn::{Attribute, Expr, Type, Visibility};
+use syn::{Attribute, Type, Visibility};
+
+use crate::block::Block;
+use crate::shared::Shared;
 
 pub(crate) struct Kernel {
     /// How the expansion reaches the library: `::kernel_registry` or what `crate = ..` says.
@@ -17,18 +20,38 @@ pub(crate) struct Kernel {
     pub(crate) attrs: Vec<Attribute>,
     /// Those of them that decide whether the kernel is there at all.
     pub(crate) cfgs: Vec<Attribute>,
-    /// Name of the entry in the image.
-    pub(crate) symbol: String,
     pub(crate) package: String,
     pub(crate) version: String,
     pub(crate) position: Position,
     pub(crate) summary: String,
-    pub(crate) params: Vec<Param>,
     pub(crate) min_arch: Option<u32>,
-    /// As written, or padded with ones; what is not a literal is checked by the compiler.
-    pub(crate) block: Option<[Expr; 3]>,
-    pub(crate) shared: Option<Expr>,
     pub(crate) image: Image,
+    /// None for an ordinary kernel.
+    pub(crate) generics: Vec<Generic>,
+    /// One for an ordinary kernel.
+    pub(crate) instances: Vec<Instance>,
+}
+
+/// A generic parameter.
+#[derive(Clone)]
+pub(crate) struct Generic {
+    pub(crate) ident: Ident,
+    /// The type of a constant; none for a type.
+    pub(crate) of: Option<Type>,
+}
+
+/// What becomes a registered kernel: all of an ordinary one, an instance of a generic one.
+pub(crate) struct Instance {
+    /// Its generic arguments.
+    pub(crate) args: TokenStream,
+    /// The same for people, and empty for an ordinary kernel.
+    pub(crate) spelled: String,
+    /// Name of the entry in the image.
+    pub(crate) symbol: String,
+    pub(crate) params: Vec<Param>,
+    pub(crate) block: Option<Block>,
+    pub(crate) shared: Option<Shared>,
+    pub(crate) needs: Needs,
 }
 
 pub(crate) struct Param {
@@ -69,6 +92,11 @@ pub(crate) struct Position {
 pub(crate) struct Image {
     /// The path as declared.
     pub(crate) file: String,
+    /// None where there is no compiler, and the build goes on without.
+    pub(crate) content: Option<Content>,
+}
+
+pub(crate) struct Content {
     /// The absolute path, for `include_bytes!`.
     pub(crate) path: String,
     pub(crate) len: u64,

@@ -42,7 +42,14 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
                 let checked = check::kernel(*declaration, &own, Some(args), report);
                 if let Checked::Kernel(kernel) = &checked {
                     let (ident, cfgs) = (&kernel.ident, &kernel.cfgs);
-                    kernels.push(quote!(#(#cfgs)* &[#ident::INFO]));
+                    let args = kernel.instances.iter().map(|instance| match instance.spelled.is_empty() {
+                        true => quote!(),
+                        false => {
+                            let args = &instance.args;
+                            quote!(::#args)
+                        }
+                    });
+                    kernels.push(quote!(#(#cfgs)* &[#(#ident #args::INFO),*]));
                 }
                 body.extend(std::mem::take(report).into_items(checked.cfgs()));
                 body.extend(checked.expand());

@@ -1,5 +1,6 @@
 //! One parameter of a declaration: which Rust types can be a kernel's argument, and how they are handed over.
 
+use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{FnArg, Pat, PointerMutability, Type};
@@ -121,8 +122,13 @@ fn spelled(ty: &Type) -> String {
         Type::Slice(slice) => return format!("[{}]", spelled(&slice.elem)),
         _ => {}
     }
+    spelled_tokens(ty.to_token_stream())
+}
+
+/// Tokens on one line.
+pub(crate) fn spelled_tokens(tokens: TokenStream) -> String {
     let mut text = String::new();
-    for word in ty.to_token_stream().to_string().split_whitespace() {
+    for word in tokens.to_string().split_whitespace() {
         let closes = word.starts_with([']', '>', ')', ',', ';', ':', '<']);
         if !(text.is_empty() || text.ends_with(['&', '*', '[', '<', '(', ':']) || closes) {
             text.push(' ');

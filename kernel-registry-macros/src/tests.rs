@@ -41,7 +41,95 @@ fn a_kernel() {
             pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
         },
     );
-    compare(&code, include_str!("tests/kernel.rs"));
+    compare(&code, "kernel.rs", include_str!("tests/kernel.rs"));
+}
+
+#[test]
+fn a_generic_kernel() {
+    let code = expansion(
+        quote!(
+            image = "src/tests/templates.ptx",
+            instances(<f32, 128>, <f64, { A + B }> = "reduce<double, 256u>"),
+            block = BLOCK
+        ),
+        quote! {
+            /// The sum of each block.
+            #[deprecated]
+            pub unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
+        },
+    );
+    compare(&code, "generic.rs", include_str!("tests/generic.rs"));
+}
+
+#[test]
+fn the_instances_that_are_not_there_are_reported_with_those_that_are() {
+    let reduce = quote!(
+        unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
+    );
+    let of = |instances: TokenStream, item: &TokenStream| {
+        errors(quote!(image = "src/tests/templates.ptx", #instances), item.clone())
+    };
+    let there = "there are `reduce<double, 256u>`, `reduce<float, 128u>`, `reduce<float, 256u>`";
+    assert_eq!(
+        of(quote!(instances(<f32, 512>)), &reduce),
+        [format!(
+            "no instance `reduce<f32, 512>` in `src/tests/templates.ptx`: instantiate it there, or say which one \
+             it is, as in `<f32, 512> = \"..\"`; {there}"
+        )]
+    );
+    assert_eq!(of(quote!(instances(<u32, 128>)), &reduce).len(), 1);
+    assert_eq!(
+        of(quote!(instances(<f32, 128>, <f32>, <128, f32>, <f32, 128>)), &reduce),
+        [
+            "the kernel has 2 generic parameters, and 1 are given here",
+            "`T` takes a type",
+            "the instance `<f32, 128>` is given twice"
+        ]
+    );
+    assert_eq!(
+        of(quote!(), &reduce),
+        ["which instances of `reduce` are there? say `instances(<..>, <..>)`, as the CUDA source has them"]
+    );
+    assert_eq!(
+        of(
+            quote!(instances(<f32>)),
+            &quote!(
+                unsafe fn reduce(x: &[f32]);
+            )
+        ),
+        ["only a generic kernel has instances: declare `unsafe fn name<T>(..)`"]
+    );
+    // The same mistake in each instance is one mistake.
+    let wrong = quote!(
+        unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &[T], n: u32);
+    );
+    assert_eq!(of(quote!(instances(<f32, 128>, <f32, 256>)), &wrong).len(), 1);
+}
+
+#[test]
+fn shared_memory_is_what_a_device_can_give() {
+    let image = image();
+    let messages = |arguments: TokenStream| {
+        errors(
+            quote!(#image, #arguments, name = "saxpy"),
+            quote!(
+                unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+            ),
+        )
+    };
+    assert_eq!(messages(quote!(shared = 49152)), [""; 0]);
+    assert_eq!(
+        messages(quote!(shared = 100_000)),
+        [
+            "on sm_60, which `src/tests/image.ptx` is for, a block can have 49152 bytes of dynamic shared memory, \
+          and this is more: say where it runs, as in `arch = \">=90\"`"
+        ]
+    );
+    assert_eq!(messages(quote!(shared = 100_000, arch = ">=80")), [""; 0]);
+    assert_eq!(
+        messages(quote!(shared = 240_000, arch = ">=90")),
+        ["on sm_90 a block can have 232448 bytes of dynamic shared memory, and this is more"]
+    );
 }
 
 #[test]
@@ -66,6 +154,7 @@ fn a_module() {
             ["#[cfg(", "mod ", "struct ", "KERNELS", "PARTS", "JOINED", "::INFO", "fn untouched"]
                 .iter()
                 .any(|part| line.contains(part))
+                && !line.contains("pub const INFO")
         })
         .map(str::trim)
         .collect();
@@ -76,6 +165,7 @@ fn a_module() {
             "pub struct one {",
             "#[cfg(feature = \"other\")]",
             "struct other {",
+            "#[cfg(feature = \"other\")]",
             "#[cfg(feature = \"other\")]",
             "pub fn untouched() {}",
             "pub const KERNELS: &[&::kernel_registry::KernelInfo] = {",
@@ -179,12 +269,14 @@ fn messages_are_lower_case_without_a_full_stop() {
 #[test]
 fn nothing_makes_it_panic() {
     let image = image();
-    let arguments =
-        quote!(#image, name = "k", arch = ">=80", block = (32, 8), shared = 1 << 10, type = K, crate = ::kr);
+    let arguments = quote!(#image, instances(<f32, 1> = "k"), name = "k", arch = ">=80", block = (32, 8), shared = 1 << 10, type = K, crate = ::kr);
     let kernel = quote! {
         /// Documented.
         #[cfg(all())]
         pub(crate) unsafe fn k(n: u32, x: &[f32], y: &mut [f32], p: *const u8, q: *mut [u8; 4]);
+    };
+    let generic = quote! {
+        unsafe fn k<T, const N: u32>(n: [T; N], x: &[T]);
     };
     let module = quote! {
         pub mod m {
@@ -194,7 +286,7 @@ fn nothing_makes_it_panic() {
         }
     };
     let mut count = 0;
-    for item in [kernel, module] {
+    for item in [kernel, generic, module] {
         for changed in changes(&item) {
             gpu_kernel_impl(arguments.clone(), changed);
             count += 1;
@@ -233,9 +325,9 @@ fn changes(stream: &TokenStream) -> Vec<TokenStream> {
 
 /// Compares with a committed expansion; `EXPANSION=overwrite` takes the new one.
 #[track_caller]
-fn compare(code: &str, expected: &str) {
+fn compare(code: &str, file: &str, expected: &str) {
     if std::env::var_os("EXPANSION").is_some() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/kernel.rs");
+        let path = format!("{}/src/tests/{file}", env!("CARGO_MANIFEST_DIR"));
         std::fs::write(path, code).expect("the source is writable");
     } else {
         assert_eq!(code, expected, "the expansion changed: EXPANSION=overwrite takes the new one");

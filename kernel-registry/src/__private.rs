@@ -35,12 +35,40 @@ pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const P
 }
 
 /// The threads of a block, checked at compile time where the macro saw no number.
-pub const fn block(axes: [u32; 3]) -> [u32; 3] {
-    let [x, y, z] = axes;
+pub const fn block([x, y, z]: [u32; 3]) -> Block {
     assert!(x > 0 && y > 0 && z > 0, "a block has at least one thread along each axis");
     assert!(x <= 1024 && y <= 1024 && z <= 64, "a block has at most 1024 x 1024 x 64 threads along its axes");
     assert!(x * y * z <= 1024, "a block has at most 1024 threads in all");
-    axes
+    Block([x, y, z])
+}
+
+/// A block that the hardware allows.
+pub struct Block([u32; 3]);
+
+impl Block {
+    /// For a kernel that was compiled for blocks of this shape.
+    pub const fn exactly(self, [a, b, c]: [u32; 3], message: &'static str) -> Self {
+        let [x, y, z] = self.0;
+        assert!(x == a && y == b && z == c, "{}", message);
+        self
+    }
+
+    /// For a kernel that was compiled for blocks of at most so many threads.
+    pub const fn at_most(self, threads: u32, message: &'static str) -> Self {
+        let [x, y, z] = self.0;
+        assert!(x * y * z <= threads, "{}", message);
+        self
+    }
+
+    pub const fn axes(self) -> [u32; 3] {
+        self.0
+    }
+}
+
+/// Bytes of dynamic shared memory, of which there can be so many.
+pub const fn shared(bytes: u32, most: u32, message: &'static str) -> u32 {
+    assert!(bytes <= most, "{}", message);
+    bytes
 }
 
 /// How many kernels there are in all parts together.
@@ -106,6 +134,9 @@ pub mod param {
         Double,
     }
 
+    /// Compiles for what a kernel can take.
+    pub const fn is_param<T: KernelParam>() {}
+
     /// Of a type of which nothing is known.
     pub const fn any<T: KernelParam>() -> [u32; 2] {
         pointee::<T>()
@@ -149,20 +180,19 @@ pub mod param {
     }
 }
 
-/// Registers a kernel whose type there is already. A macro of the library, because the compiler expands it
-/// many times faster than the attribute could write the same tokens.
+/// Registers a kernel whose type there is already, and implements for that a trait that has its `INFO`. A macro of the
+/// library, because the compiler expands it many times faster than the attribute could write the same tokens.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __register {
     (
-        $kernel:ident
+        $has_info:path, $kernel:ty,
         path: $path:literal
         fixed: $fixed:literal $fixed_len:literal
         params: [$($layout:expr,)*] $param_count:literal
         block: $block:tt
         shared: $shared:tt
-        image: $image:literal
-        about: $about:literal
+        image: $image:expr
     ) => {
         #[allow(deprecated)]
         const _: () = {
@@ -187,15 +217,15 @@ macro_rules! __register {
             );
 
             impl $crate::__private::ImageSource for $kernel {
-                const BYTES: &'static [::core::primitive::u8] = ::core::include_bytes!($image);
+                const BYTES: &'static [::core::primitive::u8] = $image;
             }
 
-            $crate::__private::inventory::submit! { $crate::__private::Registration($kernel::INFO) }
+            $crate::__private::inventory::submit! {
+                $crate::__private::Registration(<$kernel as $has_info>::INFO)
+            }
 
-            #[doc = $about]
-            impl $kernel {
-                /// What is known of this kernel without loading it.
-                pub const INFO: &'static $crate::KernelInfo =
+            impl $has_info for $kernel {
+                const INFO: &'static $crate::KernelInfo =
                     &$crate::__private::info::<$kernel, _, _, _>(&__RECORD);
             }
         };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ptr;
 
-use kernel_registry_format::{Kernel, Params, Record, Records, Signature};
+use kernel_registry_format::{self as format, Needs, Params, Record, Records, Signature};
 
 use crate::Place;
 
@@ -20,6 +20,7 @@ pub struct KernelInfo {
 #[derive(Clone, Copy)]
 pub struct Image {
     file: &'static str,
+    variants: &'static str,
     bytes: &'static [u8],
 }
 
@@ -29,7 +30,7 @@ impl KernelInfo {
     }
 
     /// The record, read.
-    pub(crate) fn kernel(&self) -> Kernel<'static> {
+    pub(crate) fn kernel(&self) -> format::Kernel<'static> {
         match Records::new(self.record).next() {
             Some(Ok(Record::Kernel(kernel))) => kernel,
             // The very version that reads it has written it, and nothing else makes a `KernelInfo`.
@@ -107,15 +108,47 @@ impl KernelInfo {
         self.kernel().shared
     }
 
-    /// The image that holds the kernel's code. Kernels of one file share its bytes.
+    /// What the kernel needs of the driver beside being loaded, as far as its image tells.
+    pub fn needs(&self) -> Needs {
+        self.kernel().needs
+    }
+
+    /// The image that holds the kernel's code. Kernels of one file share its bytes. None if the crate was compiled
+    /// without it, as can happen where there is no CUDA compiler.
     pub fn image(&self) -> Option<Image> {
-        let image = self.kernel().image?;
-        Some(Image { file: image.file, bytes: (self.bytes)() })
+        let image = self.kernel().image.filter(|image| image.len > 0)?;
+        Some(Image { file: image.file, variants: image.variants, bytes: (self.bytes)() })
     }
 
     pub(crate) fn record(&self) -> &'static [u8] {
         self.record
     }
+}
+
+/// A type that stands for a kernel. `#[gpu_kernel]` implements it, and nobody else needs to: it is for code that
+/// is generic over kernels.
+///
+/// ```
+/// # mod demo {
+/// # use kernel_registry::gpu_kernel;
+/// # #[gpu_kernel(image = "tests/images/saxpy.ptx")]
+/// # pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+/// # }
+/// # use demo::saxpy;
+/// use kernel_registry::Kernel;
+///
+/// fn name<K: Kernel>() -> &'static str {
+///     K::INFO.path()
+/// }
+/// assert!(name::<saxpy>().ends_with("::saxpy"));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a kernel",
+    label = "not declared with `#[gpu_kernel]`"
+)]
+pub trait Kernel {
+    /// What is known of the kernel without loading it.
+    const INFO: &'static KernelInfo;
 }
 
 impl fmt::Debug for KernelInfo {
@@ -138,6 +171,11 @@ impl Image {
     /// Path of the image, as declared.
     pub const fn file(&self) -> &'static str {
         self.file
+    }
+
+    /// What is in it, as nvcc calls that: `sm_90` is machine code for that architecture, `compute_75` is PTX.
+    pub fn variants(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.variants.split(',').filter(|variant| !variant.is_empty())
     }
 
     /// The whole file: PTX, cubin or fatbin.

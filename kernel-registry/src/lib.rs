@@ -45,11 +45,12 @@ mod records;
 mod registry;
 
 pub use error::{Error, Place};
-pub use info::{Image, KernelInfo};
-pub use kernel_registry_format::{Direction, Param, Params, Pass};
+pub use info::{Image, Kernel, KernelInfo};
+pub use kernel_registry_format::{Direction, Needs, Param, Params, Pass};
 pub use param::{KernelParam, RustType};
 pub use registry::{Duplicate, duplicates, find, kernels};
 
+pub use kernel_registry_macros::KernelParam;
 /// Registers a kernel, or every kernel of a module.
 ///
 /// # On a declaration
@@ -90,6 +91,7 @@ pub use registry::{Duplicate, duplicates, find, kernels};
 /// |---|---|
 /// | `image = "x.ptx"` | the compiled image: PTX, cubin or fatbin; relative to the folder of Cargo.toml, or `$OUT_DIR/..` for what a build script made |
 /// | `file = "cuda/x.cu"` | the CUDA source, which `kernel_registry_build::compile()` compiles in the build script |
+/// | `instances(<f32, 128>, <f64, 128>)` | the instances of a generic kernel: see below |
 /// | `name = "symbol"` | the kernel's name in the image, if it is not that of the function: its symbol, or in C++ such as `"reduce<float, 256u>"` |
 /// | `arch = ">=80"` | the least compute capability that the kernel runs on |
 /// | `block = 256`, `block = (32, 8, 1)` | threads in a block |
@@ -98,6 +100,32 @@ pub use registry::{Duplicate, duplicates, find, kernels};
 /// | `crate = path` | where kernel-registry is, if this crate knows it under another name |
 ///
 /// Documentation, visibility, `#[cfg]` and lint attributes pass through.
+///
+/// # On a generic declaration
+///
+/// A C++ template is declared as a generic function, with the instances that the CUDA source contains:
+///
+/// ```
+/// # mod demo {
+/// # use kernel_registry::gpu_kernel;
+/// /// The sum of each block.
+/// #[gpu_kernel(
+///     image = "tests/images/reduce.ptx",
+///     instances(<f32, 128>, <f64, 256>),
+///     block = BLOCK
+/// )]
+/// pub unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
+/// # }
+/// # use demo::reduce;
+/// assert_eq!(reduce::<f32, 128>::INFO.block(), Some([128, 1, 1]));
+/// assert_eq!(reduce::<f64, 256>::INFO.signature().to_string(),
+///     "reduce::<f64, 256>(x: &[f64], out: &mut [f64], n: u32)");
+/// ```
+///
+/// Each is registered, listed and compared with its image like any kernel. Which C++ instance it is, its arguments
+/// tell: numbers, and types with the same name in both languages. Where they do not, as for a constant instead of a number, its name
+/// follows: `instances(<f32, { config::BLOCK }> = "reduce<float, 256u>")`. Code that is generic itself asks for
+/// [`Kernel`]: `where reduce<T, 128>: Kernel`.
 ///
 /// # On a module
 ///

@@ -2,6 +2,25 @@
 
 /// A type that can be handed to a kernel by value, or be an element of device memory.
 ///
+/// Structs get it by deriving it:
+///
+/// ```
+/// use kernel_registry::KernelParam;
+///
+/// /// As `Step` in CUDA.
+/// #[derive(Clone, Copy, KernelParam)]
+/// #[repr(C)]
+/// struct Step {
+///     dt: f32,
+///     damping: f32,
+///     n: u32,
+/// }
+/// ```
+///
+/// which needs `#[repr(C)]`, and fields that are `KernelParam` themselves; a struct around one of them can be
+/// `#[repr(transparent)]`. With a struct as a kernel's parameter, size and alignment are compared with what the
+/// kernel takes.
+///
 /// # Safety
 ///
 /// The type has the same size, alignment and meaning in CUDA, every bit of it is initialised
@@ -10,7 +29,7 @@
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be handed to a kernel",
     label = "not a `KernelParam`",
-    note = "kernels take numbers, `bool`, device pointers, and `#[repr(C)]` structs of these that implement `KernelParam`"
+    note = "kernels take numbers, `bool`, device pointers, and `#[repr(C)]` structs of these with `#[derive(KernelParam)]`"
 )]
 pub unsafe trait KernelParam: Copy + 'static {
     /// Which type of CUDA's it can stand for. Structs are compared with CUDA's by size and alignment.

@@ -3,7 +3,7 @@
 use kernel_registry::{KernelParam, gpu_kernel};
 
 /// One step of a simulation, laid out as `Step` in `cuda/particles.cu`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, KernelParam)]
 #[repr(C)]
 pub struct Step {
     /// Duration.
@@ -15,15 +15,9 @@ pub struct Step {
 }
 
 /// CUDA's `float4`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, KernelParam)]
 #[repr(C, align(16))]
 pub struct Float4(pub [f32; 4]);
-
-// SAFETY: three fields of four bytes, in C's order and without padding, as in `cuda/particles.cu`.
-unsafe impl KernelParam for Step {}
-
-// SAFETY: four floats, aligned to 16 bytes, as CUDA's vector type is.
-unsafe impl KernelParam for Float4 {}
 
 /// Moves each particle by its velocity, and slows it down.
 #[gpu_kernel(image = "images/particles.ptx", block = 256)]

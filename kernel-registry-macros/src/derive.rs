@@ -1,0 +1,147 @@
+//! `#[derive(KernelParam)]`: structs that lie in memory as C lays them out, of fields that a kernel can take.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Fields, Item, ItemStruct, Meta, Token, Type, parse_quote};
+
+use crate::report::Report;
+
+pub(crate) fn expand(input: TokenStream) -> TokenStream {
+    let mut report = Report::default();
+    let implementation = match syn::parse2(input) {
+        Ok(Item::Struct(input)) => implement(&input, &mut report),
+        Ok(Item::Enum(input)) => {
+            report.at(
+                input.enum_token,
+                "the kernel could make a value of an enum that Rust knows nothing of: pass its number",
+            );
+            TokenStream::new()
+        }
+        Ok(item) => {
+            report.at(
+                item,
+                "some bits of a union may be undefined: implement `KernelParam` by hand, with the reason why it is sound",
+            );
+            TokenStream::new()
+        }
+        Err(error) => {
+            report.push(error);
+            TokenStream::new()
+        }
+    };
+    let errors = report.into_items(&[]);
+    quote!(#errors #implementation)
+}
+
+/// How Rust was told to lay the struct out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    C,
+    Transparent,
+}
+
+fn implement(input: &ItemStruct, report: &mut Report) -> TokenStream {
+    let krate = krate(input, report);
+    let ItemStruct { ident, fields, .. } = input;
+    let Some(layout) = layout(input, report) else { return TokenStream::new() };
+    if fields.is_empty() {
+        report.at(ident, "a struct without fields has one byte in C++ and none in Rust: leave it out");
+    }
+    references(fields, report);
+    let types = fields.iter().map(|field| &field.ty);
+    let mut generics = input.generics.clone();
+    if !generics.params.is_empty() {
+        let clause = generics.make_where_clause();
+        for ty in types.clone() {
+            clause.predicates.push(parse_quote!(#ty: #krate::KernelParam));
+        }
+    }
+    let (before, arguments, clause) = generics.split_for_impl();
+    // Each has the span of its type, so that an error in it is shown there.
+    let checks = types.clone().map(|ty| quote_spanned!(ty.span()=> __is_param::<#ty>();));
+    let rust = match (layout, fields.iter().next()) {
+        (Layout::Transparent, Some(field)) if fields.len() == 1 => {
+            let ty = &field.ty;
+            quote!(const RUST: #krate::RustType = <#ty as #krate::KernelParam>::RUST;)
+        }
+        _ => quote!(),
+    };
+    quote! {
+        // SAFETY: C and Rust agree on the layout of the struct and of each field.
+        #[automatically_derived]
+        unsafe impl #before #krate::KernelParam for #ident #arguments #clause {
+            #rust
+        }
+
+        const _: () = {
+            #[allow(dead_code, non_snake_case)]
+            fn __fields #before () #clause {
+                use #krate::__private::param::is_param as __is_param;
+                #(#checks)*
+            }
+        };
+    }
+}
+
+/// The layout that `#[repr(..)]` asks for, if C knows it.
+fn layout(input: &ItemStruct, report: &mut Report) -> Option<Layout> {
+    let mut found = None;
+    for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
+        // The compiler has its own words for what is wrong in there.
+        let _ = attr.parse_nested_meta(|meta| {
+            if meta.path.is_ident("C") {
+                found = Some(Layout::C);
+            } else if meta.path.is_ident("transparent") {
+                found = Some(Layout::Transparent);
+            } else if meta.input.peek(syn::token::Paren) {
+                let content;
+                syn::parenthesized!(content in meta.input);
+                content.parse::<TokenStream>()?;
+            }
+            Ok(())
+        });
+    }
+    if found.is_none() {
+        report.at(
+            &input.ident,
+            "the layout of the struct is the compiler's secret, and another one in C++: add `#[repr(C)]`",
+        );
+    }
+    found
+}
+
+/// Reports what points into the memory of the host.
+fn references(fields: &Fields, report: &mut Report) {
+    for field in fields {
+        if let Type::Reference(_) = field.ty {
+            report.at(
+                &field.ty,
+                "a reference into host memory does not cross to the device: write `*const T` or `*mut T`, for a device pointer",
+            );
+        }
+    }
+}
+
+/// How the implementation reaches the library.
+fn krate(input: &ItemStruct, report: &mut Report) -> TokenStream {
+    let mut krate = quote!(::kernel_registry);
+    for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("kernel_param")) {
+        let path = match &attr.meta {
+            Meta::List(list) => list.parse_args_with(|input: syn::parse::ParseStream<'_>| {
+                input.parse::<Token![crate]>()?;
+                input.parse::<Token![=]>()?;
+                input.parse::<syn::Path>()
+            }),
+            meta => Err(syn::Error::new_spanned(meta, "")),
+        };
+        match path {
+            Ok(path) => krate = path.to_token_stream(),
+            Err(_) => report.at(
+                attr,
+                "`kernel_param` takes `crate = path`, under which this crate knows kernel-registry",
+            ),
+        }
+    }
+    krate
+}

@@ -1,0 +1,53 @@
+/// The sum of each block.
+#[deprecated]
+#[allow(dead_code)]
+pub struct reduce<T, const BLOCK: u32> {
+    #[doc(hidden)]
+    __only_a_name: (
+        ::core::convert::Infallible,
+        ::core::marker::PhantomData<(fn() -> T,)>,
+    ),
+}
+#[allow(deprecated)]
+const _: () = {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is not an instance of the kernel `reduce`",
+        label = "no such instance",
+        note = "its instances are `reduce::<f32, 128>`, `reduce::<f64, { A + B }>`: others are added in `instances(..)` of its declaration"
+    )]
+    #[allow(unreachable_pub)]
+    pub trait Instance {
+        const INFO: &'static ::kernel_registry::KernelInfo;
+    }
+    ::kernel_registry::__register! {
+        Instance, reduce < f32, 128 >, path : "::reduce::<f32, 128>" fixed :
+        b"\x02\x1C\0\0\0_Z6reduceIfLj128EEvPKT_PS0_j\x03\x16\0\0\0kernel-registry-macros\x04\x05\0\0\x000.1.0\x05\r\0\0\0<unspecified>\x06\x08\0\0\0\x01\0\0\0\x01\0\0\0\x07\x16\0\0\0The sum of each block.\x08\x17\0\0\0\x01\x01\0\0\0x\x02\x06\0\0\0&[f32]\x03\x01\0\0\0\x01\x08\x1D\0\0\0\x01\x03\0\0\0out\x02\n\0\0\0&mut [f32]\x03\x01\0\0\0\x02\x08\x14\0\0\0\x01\x01\0\0\0n\x02\x03\0\0\0u32\x03\x01\0\0\0\0\n\x17\0\0\0src/tests/templates.ptx\x0B\x08\0\0\0\xD5\x02\0\0\0\0\0\0\x0E\n\0\0\0compute_60"
+        271 params : [[4, 4], [4, 4], [4, 4],] 3 block : ([128, 1, 1]) shared : () image
+        :
+        ::core::include_bytes!("/package/src/tests/templates.ptx")
+    }
+    ::kernel_registry::__register! {
+        Instance, reduce < f64, { A + B } >, path : "::reduce::<f64, { A + B }>" fixed :
+        b"\x02\x1C\0\0\0_Z6reduceIdLj256EEvPKT_PS0_j\x03\x16\0\0\0kernel-registry-macros\x04\x05\0\0\x000.1.0\x05\r\0\0\0<unspecified>\x06\x08\0\0\0\x01\0\0\0\x01\0\0\0\x07\x16\0\0\0The sum of each block.\x08\x17\0\0\0\x01\x01\0\0\0x\x02\x06\0\0\0&[f64]\x03\x01\0\0\0\x01\x08\x1D\0\0\0\x01\x03\0\0\0out\x02\n\0\0\0&mut [f64]\x03\x01\0\0\0\x02\x08\x14\0\0\0\x01\x01\0\0\0n\x02\x03\0\0\0u32\x03\x01\0\0\0\0\n\x17\0\0\0src/tests/templates.ptx\x0B\x08\0\0\0\xD5\x02\0\0\0\0\0\0\x0E\n\0\0\0compute_60"
+        271 params : [[8, 8], [8, 8], [4, 4],] 3 block : ({ use
+        ::kernel_registry::__private::block as __block; __block([{ A + B }, 1, 1])
+        .at_most(256u32,
+        "`reduce<double, 256u>` was compiled for blocks of at most 256 threads").axes()
+        }) shared : () image :
+        ::core::include_bytes!("/package/src/tests/templates.ptx")
+    }
+    impl<T, const BLOCK: u32> ::kernel_registry::Kernel for reduce<T, BLOCK>
+    where
+        Self: Instance,
+    {
+        const INFO: &'static ::kernel_registry::KernelInfo = <Self as Instance>::INFO;
+    }
+    ///A kernel with the instances `reduce::<f32, 128>`, `reduce::<f64, { A + B }>`.
+    impl<T, const BLOCK: u32> reduce<T, BLOCK>
+    where
+        Self: Instance,
+    {
+        /// What is known of this instance without loading it.
+        pub const INFO: &'static ::kernel_registry::KernelInfo = <Self as Instance>::INFO;
+    }
+};
