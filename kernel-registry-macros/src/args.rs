@@ -42,8 +42,8 @@ impl Args {
     fn read(input: ParseStream<'_>, report: &mut Report) -> Self {
         let mut args = Args::default();
         while !input.is_empty() {
-            let read = match input.peek(Ident::peek_any) && input.peek2(syn::token::Paren) {
-                true => instances(input).map(|instances| args.set_instances(instances, report)),
+            let read = match is_instances(input) {
+                true => instances(input, report).map(|instances| args.set_instances(instances, report)),
                 false => arg(input).map(|arg| args.insert(arg, report)),
             };
             match read {
@@ -107,13 +107,18 @@ impl Args {
     }
 }
 
-/// What looks like a call.
-fn instances(input: ParseStream<'_>) -> syn::Result<Instances> {
-    let key = input.call(Ident::parse_any)?;
-    if key != INSTANCES {
-        return Err(syn::Error::new_spanned(&key, format!("expected a value, as in `{key} = ..`")));
+fn is_instances(input: ParseStream<'_>) -> bool {
+    input.fork().parse::<Ident>().is_ok_and(|key| key == INSTANCES)
+}
+
+fn instances(input: ParseStream<'_>, report: &mut Report) -> syn::Result<Instances> {
+    let key = input.parse()?;
+    if input.peek(syn::token::Paren) {
+        return Instances::parse(key, input, report);
     }
-    Instances::parse(key, input)
+    report.at(&key, "expected a list, as in `instances(<f32, 128>, <f64, 128>)`");
+    skip_to_comma(input);
+    Ok(Instances { key, list: None })
 }
 
 fn arg(input: ParseStream<'_>) -> syn::Result<Arg> {
@@ -121,12 +126,6 @@ fn arg(input: ParseStream<'_>) -> syn::Result<Arg> {
         return Err(input.error("expected an argument, as in `block = 256`"));
     }
     let key = input.call(Ident::parse_any)?;
-    if key == INSTANCES {
-        return Err(syn::Error::new_spanned(
-            &key,
-            "expected a list, as in `instances(<f32, 128>, <f64, 128>)`",
-        ));
-    }
     if !input.peek(Token![=]) {
         return Err(syn::Error::new_spanned(&key, format!("expected a value, as in `{key} = ..`")));
     }

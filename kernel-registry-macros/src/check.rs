@@ -81,7 +81,8 @@ pub(crate) fn kernel(
     if concrete.is_empty() {
         params(sig.inputs.iter().cloned().collect(), report);
     } else if let Some(wanted) = wanted {
-        let common = Common { name: &name, inputs: &sig.inputs, wanted, min_arch, image: image.as_ref() };
+        let common =
+            Common { before, name: &name, inputs: &sig.inputs, wanted, min_arch, image: image.as_ref() };
         for instance in &concrete {
             let before = report.count();
             checked.extend(common.instance(instance, &args, report));
@@ -132,22 +133,20 @@ fn concrete(
             report.at(&written.key, "only a generic kernel has instances: declare `unsafe fn name<T>(..)`");
             Vec::new()
         }
-        Some(written) if written.list.is_empty() => {
-            report.at(&written.key, "a kernel without instances cannot be launched: name one");
-            Vec::new()
-        }
         Some(written) => {
-            if let Some(name) = args.get("name").filter(|_| written.list.iter().all(|one| one.name.is_some()))
-            {
-                report.at(&name.key, "every instance has a name of its own: leave this one out");
+            let list = written.list.as_deref();
+            if list.is_some_and(<[_]>::is_empty) {
+                report.at(&written.key, "a kernel without instances cannot be launched: name one");
             }
-            instances::of(generics, &written.list, report)
+            instances::of(generics, list.unwrap_or_default(), report)
         }
     }
 }
 
 /// What all instances of a kernel have in common.
 struct Common<'a> {
+    /// How many errors there were before anything was known of it.
+    before: usize,
     name: &'a Ident,
     inputs: &'a Punctuated<FnArg, Token![,]>,
     wanted: Wanted,
@@ -162,7 +161,6 @@ impl Common<'_> {
         args: &Args,
         report: &mut Report,
     ) -> Option<model::Instance> {
-        let before = report.count();
         let inputs = self.inputs.iter().cloned();
         let inputs: Vec<FnArg> = match instance.spelled.is_empty() {
             true => inputs.collect(),
@@ -182,7 +180,7 @@ impl Common<'_> {
         let symbol = match &image.content {
             // Without an image nothing is known of the kernel but what is declared.
             None => format!("{}{}", self.wanted.name, instance.spelled),
-            Some(_) if report.count() > before => return None,
+            Some(_) if report.count() > self.before => return None,
             Some(Content { facts, .. }) => {
                 let entry = match self.find(instance, facts, &image.file) {
                     Ok(entry) => entry,
@@ -214,12 +212,15 @@ impl Common<'_> {
         file: &str,
     ) -> syn::Result<&'a Entry> {
         let at = |span: Span| move |message: String| syn::Error::new(span, message);
-        match (instance.span, &instance.name) {
-            (None, _) => entry::find(&self.wanted.name, facts, file).map_err(at(self.wanted.span)),
-            (Some(_), Some(name)) => entry::find(&name.value(), facts, file).map_err(at(name.span())),
-            (Some(span), None) => {
-                let name = instance.find(&self.wanted.name, facts, file).map_err(at(span))?;
-                entry::find(&name, facts, file).map_err(at(span))
+        let at_arguments = |message| syn::Error::new_spanned(&instance.args, message);
+        match &instance.name {
+            _ if instance.spelled.is_empty() => {
+                entry::find(&self.wanted.name, facts, file).map_err(at(self.wanted.span))
+            }
+            Some(name) => entry::find(&name.value(), facts, file).map_err(at(name.span())),
+            None => {
+                let name = instance.find(&self.wanted.name, facts, file).map_err(at_arguments)?;
+                entry::find(&name, facts, file).map_err(at_arguments)
             }
         }
     }

@@ -59,7 +59,10 @@ fn implement(input: &ItemStruct, report: &mut Report) -> TokenStream {
     }
     let (before, arguments, clause) = generics.split_for_impl();
     // Each has the span of its type, so that an error in it is shown there.
-    let checks = types.clone().map(|ty| quote_spanned!(ty.span()=> __is_param::<#ty>();));
+    let checks = types
+        .clone()
+        .filter(|ty| !matches!(ty, Type::Reference(_)))
+        .map(|ty| quote_spanned!(ty.span()=> __is_param::<#ty>();));
     let rust = match (layout, fields.iter().next()) {
         (Layout::Transparent, Some(field)) if fields.len() == 1 => {
             let ty = &field.ty;

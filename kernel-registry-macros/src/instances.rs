@@ -1,11 +1,10 @@
 //! Generic kernels: which instances a declaration names, and which C++ instance each of them is.
 
 use kernel_registry_image::{CudaType, Entry, Image, Signature};
-use proc_macro2::{Ident, Punct, Spacing, Span, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::parse::{Parse, ParseStream};
+use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::spanned::Spanned;
 use syn::{
     AngleBracketedGenericArguments, Expr, GenericArgument, GenericParam, Lit, LitStr, Token, Type, UnOp,
 };
@@ -19,7 +18,8 @@ use crate::report::Report;
 #[derive(Clone)]
 pub(crate) struct Instances {
     pub(crate) key: Ident,
-    pub(crate) list: Vec<Written>,
+    /// None if it makes no sense, which has been reported.
+    pub(crate) list: Option<Vec<Written>>,
 }
 
 /// One of them.
@@ -32,11 +32,12 @@ pub(crate) struct Written {
 
 impl Instances {
     /// What follows the key.
-    pub(crate) fn parse(key: Ident, input: ParseStream<'_>) -> syn::Result<Self> {
-        let content;
-        syn::parenthesized!(content in input);
-        let list = Punctuated::<Written, Token![,]>::parse_terminated(&content)?;
-        Ok(Instances { key, list: list.into_iter().collect() })
+    pub(crate) fn parse(key: Ident, input: ParseStream<'_>, report: &mut Report) -> syn::Result<Self> {
+        // The group is taken as a whole, so that what is wrong in it leaves the other arguments alone.
+        let group: Group = input.parse()?;
+        let list = Punctuated::<Written, Token![,]>::parse_terminated.parse2(group.stream());
+        let list = list.map_err(|error| report.push(error)).ok();
+        Ok(Instances { key, list: list.map(|list| list.into_iter().collect()) })
     }
 }
 
@@ -54,8 +55,6 @@ impl Parse for Written {
 /// An instance with the argument of each generic parameter. An ordinary kernel is one instance, without any.
 #[derive(Default)]
 pub(crate) struct Instance {
-    /// Where it is written.
-    pub(crate) span: Option<Span>,
     /// As written, for use behind the kernel's name: `<f32, 128>`.
     pub(crate) args: TokenStream,
     /// The same for people, and empty for an ordinary kernel.
@@ -108,13 +107,7 @@ pub(crate) fn of(generics: &[Generic], written: &[Written], report: &mut Report)
             report.at(args, format!("the instance `{spelled}` is given twice"));
             continue;
         }
-        instances.push(Instance {
-            span: Some(args.span()),
-            args: args_tokens,
-            spelled,
-            name: name.clone(),
-            values,
-        });
+        instances.push(Instance { args: args_tokens, spelled, name: name.clone(), values });
     }
     instances
 }
@@ -163,12 +156,8 @@ impl Instance {
         for token in tokens {
             let behind_path = colons == 2;
             colons = match &token {
-                TokenTree::Punct(punct) if punct.as_char() == ':' => {
-                    if colons == 1 || is_joint(punct) {
-                        colons + 1
-                    } else {
-                        0
-                    }
+                TokenTree::Punct(punct) if punct.as_char() == ':' && (colons == 1 || is_joint(punct)) => {
+                    colons + 1
                 }
                 _ => 0,
             };
@@ -178,7 +167,7 @@ impl Instance {
                     None => out.extend([TokenTree::Ident(ident)]),
                 },
                 TokenTree::Group(group) => {
-                    let mut inner = proc_macro2::Group::new(group.delimiter(), self.put_into(group.stream()));
+                    let mut inner = Group::new(group.delimiter(), self.put_into(group.stream()));
                     inner.set_span(group.span());
                     out.extend([TokenTree::Group(inner)]);
                 }

@@ -81,6 +81,7 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
     let private = quote!(#krate::__private);
     let list = quote! {
         /// The kernels declared in this module and the modules inside it, in the order of their declaration.
+        #[allow(deprecated)]
         pub const KERNELS: &[&#krate::KernelInfo] = {
             const PARTS: &[&[&#krate::KernelInfo]] = &[#(#kernels),*];
             const JOINED: [&#krate::KernelInfo; #private::total(PARTS)] = #private::join(PARTS);

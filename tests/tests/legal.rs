@@ -2,7 +2,7 @@
 
 use kernel_registry::{Error, KernelInfo, find, kernels};
 
-kernel_registry::link_kernels!(legal_2021, legal_strange, legal_strict, twin_a, twin_b);
+kernel_registry::link_kernels!(legal_2021, legal_generic, legal_strange, legal_strict, twin_a, twin_b);
 
 fn of_package(package: &str) -> Vec<&'static KernelInfo> {
     kernels().unwrap().iter().copied().filter(|kernel| kernel.package() == package).collect()
@@ -47,11 +47,36 @@ fn strict_and_old_crates_have_theirs() {
             "legal_strict::SAXPY_Kernel",
             "legal_strict::blas1::opaque",
             "legal_strict::blas1::saxpy",
+            "legal_strict::counted",
             "legal_strict::private",
             "legal_strict::saxpy",
         ]
     );
     assert_eq!(legal_strict::COUNT, 2);
+}
+
+#[test]
+fn generic_kernels_are_there_once_for_each_instance() {
+    assert_eq!(
+        paths("legal-generic"),
+        [
+            "legal_generic::Sum::<Number, Size<256>>",
+            "legal_generic::Sum::<f32, Size<128>>",
+            "legal_generic::reduce::<f32, 128>",
+            "legal_generic::reduce::<f64, { BLOCK }>",
+            "legal_generic::sums::reduce::<f32>",
+        ]
+    );
+    assert_eq!(legal_generic::path::<128>(), "legal_generic::reduce::<f32, 128>");
+    assert_eq!(legal_generic::LIST.len(), 1);
+    let reduce = legal_generic::reduce::<f64, 256>::INFO;
+    assert_eq!(reduce.block(), Some([256, 1, 1]));
+    assert_eq!(
+        reduce.signature().to_string(),
+        "reduce::<f64, { BLOCK }>(x: &[f64], out: &mut [f64], n: u32)"
+    );
+    assert_eq!(reduce.params().iter().next().unwrap().element_size, 8);
+    assert_eq!(find(reduce.path()).unwrap(), reduce);
 }
 
 #[test]
