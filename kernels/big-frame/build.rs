@@ -1,0 +1,5 @@
+//! Compiles the source of the kernel.
+
+fn main() {
+    kernel_registry_build::compile();
+}
