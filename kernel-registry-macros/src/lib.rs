@@ -2,7 +2,7 @@
 //!
 //! The phases are the modules: `args` and `declaration` parse, `check` turns what was parsed
 //! into the `model` and says all that is wrong with it, `expand` writes the code. `module`
-//! does the same for each declaration of a module; `image` finds the files, and `entry` the kernels in them.
+//! does the same for each declaration of a module; `image` finds the files, and `entry` compares with the kernels in them.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,6 @@ mod image;
 mod model;
 mod module;
 mod param;
-mod primitive;
 mod report;
 
 use proc_macro::TokenStream;
