@@ -1,5 +1,6 @@
 //! An image as a whole: which kind it is, and its variants.
 
+use crate::find::Index;
 use crate::{Entry, Error, Target, cubin, elf, fatbin, ptx};
 
 /// One compiled file with kernels.
@@ -10,6 +11,13 @@ pub struct Image {
     pub kind: ImageKind,
     /// What it holds, in the order of the file. A fatbin can be without any that this crate reads.
     pub variants: Vec<Variant>,
+    pub(crate) index: Index,
+}
+
+impl Image {
+    fn new(kind: ImageKind, variants: Vec<Variant>) -> Self {
+        Image { kind, variants, index: Index::default() }
+    }
 }
 
 /// The kinds of image files.
@@ -74,11 +82,11 @@ impl Variant {
 /// If the bytes are no image, or a broken one: see [`Error`]. An image without kernels is none.
 pub fn read(bytes: &[u8]) -> Result<Image, Error> {
     if fatbin::is_fatbin(bytes) {
-        Ok(Image { kind: ImageKind::Fatbin, variants: fatbin::read(bytes)? })
+        Ok(Image::new(ImageKind::Fatbin, fatbin::read(bytes)?))
     } else if elf::is_elf(bytes) {
-        Ok(Image { kind: ImageKind::Cubin, variants: vec![cubin::read(bytes)?] })
+        Ok(Image::new(ImageKind::Cubin, vec![cubin::read(bytes)?]))
     } else if ptx::is_ptx(bytes) {
-        Ok(Image { kind: ImageKind::Ptx, variants: ptx::read(bytes)? })
+        Ok(Image::new(ImageKind::Ptx, ptx::read(bytes)?))
     } else {
         Err(Error::NotAnImage)
     }

@@ -17,9 +17,9 @@ const MOST: usize = 3;
 /// assert_eq!(kernel_registry_image::near("saxby", entries), ["saxpy"]);
 /// # Ok::<(), kernel_registry_image::Error>(())
 /// ```
-pub fn near<'a>(name: &str, entries: &'a [Entry]) -> Vec<&'a str> {
+pub fn near<'a>(name: &str, entries: impl IntoIterator<Item = &'a Entry>) -> Vec<&'a str> {
     let mut found: Vec<(f64, &str)> = entries
-        .iter()
+        .into_iter()
         .map(|entry| (similarity(name, entry), entry.name()))
         .filter(|(similarity, _)| *similarity > 0.7)
         .collect();

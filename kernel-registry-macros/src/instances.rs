@@ -1,5 +1,6 @@
 //! Generic kernels: which instances a declaration names, and which C++ instance each of them is.
 
+use kernel_registry_image::declared::{number_meets, number_size};
 use kernel_registry_image::{CudaType, Entry, Image, Signature};
 use proc_macro2::{Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -11,7 +12,6 @@ use syn::{
 
 use crate::model::Generic;
 use crate::param;
-use crate::primitive::Primitive;
 use crate::report::Report;
 
 /// `instances(<f32, 128>, <f32, 256> = "reduce<float, 256u>")` as it is written.
@@ -241,8 +241,9 @@ fn is_template(signature: &Signature, name: &str) -> bool {
 
 /// Whether C++ calls this type so.
 fn type_is(ty: &Type, cuda: &str) -> bool {
-    if let Some(primitive) = Primitive::of(ty) {
-        return matches!(CudaType::parse(cuda), CudaType::Scalar(scalar) if primitive.meets(scalar));
+    let spelled = param::spelled_tokens(ty.to_token_stream());
+    if number_size(&spelled).is_some() {
+        return matches!(CudaType::parse(cuda), CudaType::Scalar(scalar) if number_meets(&spelled, scalar));
     }
     let Type::Path(path) = ty else { return false };
     let Some(last) = path.path.segments.last() else { return false };

@@ -2,7 +2,7 @@
 //!
 //! The phases are the modules: `args` and `declaration` parse, `check` turns what was parsed
 //! into the `model` and says all that is wrong with it, `expand` writes the code. `module`
-//! does the same for each declaration of a module; `image` finds the files, and `entry` the kernels in them;
+//! does the same for each declaration of a module; `image` finds the files, and `entry` compares with the kernels in them;
 //! `block` and `shared` are arguments with rules of their own, and `instances` is what generic kernels need.
 //! `derive` is the other macro, on its own.
 
@@ -20,7 +20,6 @@ mod instances;
 mod model;
 mod module;
 mod param;
-mod primitive;
 mod record;
 mod report;
 mod shared;

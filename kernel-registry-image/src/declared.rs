@@ -1,0 +1,364 @@
+//! A declaration in Rust against a kernel: does the kernel take what is declared?
+//!
+//! `#[gpu_kernel]` asks while a crate is compiled, where what a type is called is all that is known of it, and
+//! `cargo kernels check` asks of a binary, where sizes are known and aliases look like any type. The rules and
+//! the words are the same.
+//!
+//! ```
+//! use kernel_registry_format::Pass;
+//! use kernel_registry_image::declared::{Param, Verdict};
+//!
+//! let ptx = ".version 8.0 .target sm_75 .entry _Z4fillPfi(.param .u64 x, .param .u32 n) { ret; }";
+//! let image = kernel_registry_image::read(ptx.as_bytes())?;
+//! let fill = image.find("fill", "fill.ptx").unwrap();
+//!
+//! let n = Param { name: "n", spelled: "u32", pass: Pass::Value, layout: None };
+//! let Verdict::Wrong(mismatch) = n.compare(1, fill, "fill.ptx") else { panic!() };
+//! assert_eq!(mismatch.to_string(), "`n` is `u32` here, and `int` in `fill(float*, int)` of `fill.ptx`");
+//! # Ok::<(), kernel_registry_image::Error>(())
+//! ```
+
+use std::fmt;
+
+use kernel_registry_format::Pass;
+
+use crate::{CudaType, Entry, ParamLayout, Scalar};
+
+/// The size of an address among the arguments of a kernel, and its alignment.
+const ADDRESS: u32 = 8;
+
+/// A parameter as Rust declares it.
+#[derive(Clone, Copy, Debug)]
+pub struct Param<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its type as written, on one line.
+    pub spelled: &'a str,
+    /// How it is handed over.
+    pub pass: Pass,
+    /// Size and alignment of the value, or of what the slice or pointer points to, where they are known.
+    pub layout: Option<[u32; 2]>,
+}
+
+/// Whether a declared parameter meets the kernel's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does, as far as anybody can tell.
+    Meets,
+    /// It does if its type, or the type of its elements, is what is expected. Only where the layout is not known.
+    Needs {
+        /// What the type has to be.
+        expected: Expected,
+        /// What to say if it is something else.
+        message: String,
+    },
+    /// It does not.
+    Wrong(Mismatch),
+}
+
+/// What the Rust type of a parameter, or of its elements, has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// The number type that C++ calls so.
+    Scalar(Scalar),
+    /// A pointer.
+    Pointer,
+    /// Of this size, and if that is not 0 of this alignment.
+    Layout {
+        /// In bytes.
+        size: u32,
+        /// In bytes, or 0 if the image does not tell.
+        align: u32,
+    },
+}
+
+/// What a declaration says otherwise than the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// In which respect.
+    pub about: About,
+    /// Both sides, in words.
+    pub message: String,
+}
+
+/// In which respect a declaration and a kernel can differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum About {
+    /// The number of parameters.
+    Count,
+    /// Whether the kernel may write through a parameter.
+    Direction,
+    /// The type of a parameter.
+    Type,
+    /// Its size or alignment.
+    Layout,
+    /// The threads of a block.
+    Block,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Compares the number of parameters. `file` is what messages call the image.
+pub fn compare_count(declared: usize, entry: &Entry, file: &str) -> Result<(), Mismatch> {
+    let count = entry.params.len();
+    if declared == count {
+        return Ok(());
+    }
+    let plural = if count == 1 { "" } else { "s" };
+    let message = format!(
+        "`{}` of `{file}` takes {count} parameter{plural}, and {declared} are declared",
+        whole(entry)
+    );
+    Err(Mismatch { about: About::Count, message })
+}
+
+/// Compares the declared threads of a block with what the kernel was compiled for.
+pub fn compare_block([x, y, z]: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
+    let (name, limits) = (entry.name(), &entry.limits);
+    let message = if let Some([a, b, c]) = limits.required_threads.filter(|block| *block != [x, y, z]) {
+        format!("`{name}` was compiled for blocks of exactly {a} x {b} x {c} threads")
+    } else if let Some(max) = limits.max_threads.filter(|max| *max < x.saturating_mul(y).saturating_mul(z)) {
+        format!("`{name}` was compiled for blocks of at most {max} threads")
+    } else {
+        return Ok(());
+    };
+    Err(Mismatch { about: About::Block, message })
+}
+
+/// The size, and the alignment, of a number type of Rust's, by its name. Nobody calls another type `u32`.
+pub fn number_size(name: &str) -> Option<u32> {
+    NUMBERS.iter().find(|(number, _)| *number == name).map(|(_, size)| *size)
+}
+
+/// Whether the number type of Rust's with this name can stand for what C++ calls so.
+pub fn number_meets(name: &str, scalar: Scalar) -> bool {
+    names(scalar).is_some_and(|names| names.contains(&name))
+}
+
+const NUMBERS: [(&str, u32); 13] = [
+    ("bool", 1),
+    ("u8", 1),
+    ("u16", 2),
+    ("u32", 4),
+    ("u64", 8),
+    ("usize", 8),
+    ("i8", 1),
+    ("i16", 2),
+    ("i32", 4),
+    ("i64", 8),
+    ("isize", 8),
+    ("f32", 4),
+    ("f64", 8),
+];
+
+impl Param<'_> {
+    /// Compares this parameter with the one of the kernel at the same place. `file` is what messages call the image.
+    pub fn compare(&self, index: usize, entry: &Entry, file: &str) -> Verdict {
+        let cuda = entry.signature.as_ref().and_then(|signature| signature.params.get(index));
+        let Some(layout) = entry.params.get(index) else { return Verdict::Meets };
+        // Most parameters are right, and nothing has to be said of them.
+        let message = || {
+            let (name, spelled, there, whole) = (self.name, self.spelled, there(cuda, layout), whole(entry));
+            format!("`{name}` is `{spelled}` here, and {there} in `{whole}` of `{file}`")
+        };
+        let wrong = |about, remedy| Verdict::Wrong(Mismatch { about, message: message() + remedy });
+        match self.expected(cuda, layout) {
+            Err((about, remedy)) => wrong(about, remedy),
+            Ok(None) => Verdict::Meets,
+            Ok(Some(expected)) => match self.settle(expected) {
+                Some(Ok(())) => Verdict::Meets,
+                Some(Err(about)) => wrong(about, ""),
+                None => Verdict::Needs { expected, message: message() },
+            },
+        }
+    }
+
+    /// The type passed by value, or what the slice or pointer points to.
+    pub fn element(&self) -> &str {
+        let (open, close) = match self.pass {
+            Pass::Value => ("", ""),
+            Pass::Slice => ("&[", "]"),
+            Pass::SliceMut => ("&mut [", "]"),
+            Pass::Pointer => ("*const ", ""),
+            Pass::PointerMut => ("*mut ", ""),
+        };
+        let element = self.spelled.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+        element.unwrap_or(self.spelled)
+    }
+
+    /// What the Rust type has to be, if it matters, or else what differs and how to declare it instead.
+    fn expected(
+        &self,
+        cuda: Option<&CudaType>,
+        layout: &ParamLayout,
+    ) -> Result<Option<Expected>, (About, &'static str)> {
+        match (self.pass, cuda) {
+            (Pass::Value, Some(CudaType::Scalar(scalar))) => Ok(Some(Expected::Scalar(*scalar))),
+            (Pass::Value, Some(CudaType::Pointer { .. })) => Ok(Some(Expected::Pointer)),
+            (Pass::Value, _) => {
+                Ok(Some(Expected::Layout { size: layout.size, align: layout.align.unwrap_or(0) }))
+            }
+            (Pass::Slice, Some(CudaType::Pointer { is_const: false, .. })) => {
+                Err((About::Direction, ": the kernel may write through it, so declare `&mut [T]`"))
+            }
+            (Pass::Pointer, Some(CudaType::Pointer { is_const: false, .. })) => {
+                Err((About::Direction, ": the kernel may write through it, so declare `*mut T`"))
+            }
+            (_, Some(CudaType::Pointer { to, .. })) => Ok(self.pointee(to)),
+            (_, Some(CudaType::Other(_))) => Ok(None),
+            (_, None) if layout.size == ADDRESS => Ok(None),
+            _ => Err((About::Type, "")),
+        }
+    }
+
+    /// What the elements of a slice or pointer have to be.
+    fn pointee(&self, to: &CudaType) -> Option<Expected> {
+        match to {
+            // A pointer to anything meets any pointer, and so does `c_void`, under whatever path.
+            CudaType::Scalar(Scalar::Void) => None,
+            _ if self.element().rsplit("::").next() == Some("c_void") => None,
+            CudaType::Scalar(scalar) => Some(Expected::Scalar(*scalar)),
+            // Of what has a name, the mangled name of the kernel does not tell the layout.
+            CudaType::Pointer { .. } | CudaType::Named(_) | CudaType::Other(_) => None,
+        }
+    }
+
+    /// Whether the type is what is expected, as far as its name or its layout tells.
+    fn settle(&self, expected: Expected) -> Option<Result<(), About>> {
+        let name = self.element();
+        let number = number_size(name).map(|size| [size, size]);
+        let [size, align] = number.or(self.layout)?;
+        let meets = match expected {
+            Expected::Scalar(scalar) if number.is_some() => {
+                names(scalar).is_none_or(|names| names.contains(&name))
+            }
+            Expected::Scalar(scalar) => scalar.size().is_none_or(|scalar| [size, align] == [scalar; 2]),
+            Expected::Pointer => number.is_none() && [size, align] == [ADDRESS; 2],
+            Expected::Layout { size: expected, align: 0 } => size == expected,
+            Expected::Layout { size: expected, align: aligned } => [size, align] == [expected, aligned],
+        };
+        let about = match expected {
+            Expected::Scalar(_) | Expected::Pointer if number.is_some() => About::Type,
+            _ => About::Layout,
+        };
+        Some(if meets { Ok(()) } else { Err(about) })
+    }
+}
+
+/// The names of the number types that can stand for what C++ calls so. For types that are not known by name,
+/// `kernel_registry::__private::param::scalar` says the same.
+fn names(scalar: Scalar) -> Option<&'static [&'static str]> {
+    Some(match scalar {
+        Scalar::Void => return None,
+        Scalar::Bool => &["bool"],
+        Scalar::Char => &["i8", "u8"],
+        Scalar::SignedChar => &["i8"],
+        Scalar::UnsignedChar => &["u8"],
+        Scalar::Short => &["i16"],
+        Scalar::UnsignedShort => &["u16"],
+        Scalar::Int => &["i32"],
+        Scalar::UnsignedInt => &["u32"],
+        Scalar::Long | Scalar::LongLong => &["i64", "isize"],
+        Scalar::UnsignedLong | Scalar::UnsignedLongLong => &["u64", "usize"],
+        Scalar::Float => &["f32"],
+        Scalar::Double => &["f64"],
+    })
+}
+
+/// The kernel as C++ declares it, or as much as its symbol tells.
+fn whole(entry: &Entry) -> String {
+    match &entry.signature {
+        Some(signature) => signature.to_string(),
+        None => entry.symbol.clone(),
+    }
+}
+
+/// The parameter as CUDA has it.
+fn there(cuda: Option<&CudaType>, layout: &ParamLayout) -> String {
+    let align = layout.align.map(|align| format!(", aligned to {align}")).unwrap_or_default();
+    match cuda {
+        Some(cuda @ CudaType::Named(_)) => format!("`{cuda}` ({} bytes{align})", layout.size),
+        Some(cuda) => format!("`{cuda}`"),
+        None => format!("a value of {} bytes{align},", layout.size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read;
+
+    const PTX: &str = ".version 8.0 .target sm_75
+        .entry _Z4takeiPKfPfPv4Pair(
+            .param .u32 n, .param .u64 x, .param .u64 y, .param .u64 any, .param .align 4 .b8 pair[8]
+        ) .maxntid 128 { ret; }";
+
+    /// What is said of a declared parameter at a place, in one word each.
+    fn verdict(index: usize, spelled: &str, pass: Pass, layout: Option<[u32; 2]>) -> String {
+        let image = read(PTX.as_bytes()).unwrap();
+        let entry = image.find("take", "x.ptx").unwrap();
+        match (Param { name: "p", spelled, pass, layout }).compare(index, entry, "x.ptx") {
+            Verdict::Meets => "meets".to_owned(),
+            Verdict::Needs { expected, .. } => format!("{expected:?}"),
+            Verdict::Wrong(mismatch) => format!("{:?}", mismatch.about),
+        }
+    }
+
+    #[test]
+    fn a_number_is_judged_by_its_name() {
+        assert_eq!(verdict(0, "i32", Pass::Value, None), "meets");
+        assert_eq!(verdict(0, "u32", Pass::Value, Some([4, 4])), "Type");
+        assert_eq!(verdict(1, "&[f32]", Pass::Slice, None), "meets");
+        assert_eq!(verdict(1, "*const f64", Pass::Pointer, Some([8, 8])), "Type");
+        assert_eq!(verdict(1, "u64", Pass::Value, None), "Type");
+        assert_eq!(verdict(4, "u64", Pass::Value, None), "Layout");
+    }
+
+    #[test]
+    fn another_type_is_judged_by_its_layout_once_that_is_known() {
+        assert_eq!(verdict(0, "Count", Pass::Value, None), "Scalar(Int)");
+        assert_eq!(verdict(0, "Count", Pass::Value, Some([4, 4])), "meets");
+        assert_eq!(verdict(0, "Count", Pass::Value, Some([8, 8])), "Layout");
+        assert_eq!(verdict(3, "Handle", Pass::Value, None), "Pointer");
+        assert_eq!(verdict(3, "Handle", Pass::Value, Some([8, 8])), "meets");
+        assert_eq!(verdict(3, "Handle", Pass::Value, Some([8, 4])), "Layout");
+        assert_eq!(verdict(4, "Pair", Pass::Value, None), "Layout { size: 8, align: 4 }");
+        assert_eq!(verdict(4, "Pair", Pass::Value, Some([8, 4])), "meets");
+        assert_eq!(verdict(4, "Pair", Pass::Value, Some([8, 8])), "Layout");
+    }
+
+    #[test]
+    fn what_the_kernel_may_write_is_declared_so() {
+        assert_eq!(verdict(2, "&[f32]", Pass::Slice, None), "Direction");
+        assert_eq!(verdict(2, "*const f32", Pass::Pointer, None), "Direction");
+        assert_eq!(verdict(2, "&mut [f32]", Pass::SliceMut, None), "meets");
+        assert_eq!(verdict(1, "*mut f32", Pass::PointerMut, None), "meets");
+    }
+
+    #[test]
+    fn pointers_to_anything_meet_any_pointer() {
+        assert_eq!(verdict(3, "&mut [Pair]", Pass::SliceMut, None), "meets");
+        assert_eq!(verdict(2, "*mut core::ffi::c_void", Pass::PointerMut, None), "meets");
+    }
+
+    #[test]
+    fn counts_and_blocks() {
+        let image = read(PTX.as_bytes()).unwrap();
+        let entry = image.find("take", "x.ptx").unwrap();
+        assert_eq!(compare_count(5, entry, "x.ptx"), Ok(()));
+        assert_eq!(
+            compare_count(1, entry, "x.ptx").unwrap_err().message,
+            "`take(int, const float*, float*, void*, Pair)` of `x.ptx` takes 5 parameters, and 1 are declared"
+        );
+        assert_eq!(compare_block([128, 1, 1], entry), Ok(()));
+        assert_eq!(
+            compare_block([16, 16, 1], entry).unwrap_err().message,
+            "`take` was compiled for blocks of at most 128 threads"
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! Finds a kernel by what people call it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::{Entry, Image, Variant, near};
+
+/// Names that an error lists at most.
+const LISTED: usize = 8;
+
+impl Image {
+    /// The kernel that is called `name`: its symbol, or its C++ name with or without namespaces and template
+    /// arguments. `file` is what errors call the image.
+    ///
+    /// The first search makes an index of all names, so that thousands of searches among thousands of kernels take
+    /// no time. It is not made again if `variants` are changed afterwards; a clone makes its own.
+    ///
+    /// ```
+    /// let ptx = ".version 8.0 .target sm_75 .entry _Z5saxpyjfPKfPf() { ret; } .entry other() { ret; }";
+    /// let image = kernel_registry_image::read(ptx.as_bytes())?;
+    /// assert_eq!(image.find("saxpy", "saxpy.ptx").unwrap().symbol, "_Z5saxpyjfPKfPf");
+    /// assert_eq!(
+    ///     image.find("saxby", "saxpy.ptx").unwrap_err().to_string(),
+    ///     "no kernel `saxby` in `saxpy.ptx`: did you mean `saxpy`?"
+    /// );
+    /// # Ok::<(), kernel_registry_image::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no such kernel, or several, or none that can be relied upon: see [`FindError`].
+    pub fn find(&self, name: &str, file: &str) -> Result<&Entry, FindError> {
+        let names = self.index.0.get_or_init(|| Names::of(&self.variants));
+        let found: Vec<&Entry> =
+            names.places(name).iter().filter_map(|place| place.entry(&self.variants)).collect();
+        let (called, file) = (name.to_owned(), file.to_owned());
+        let Some(first) = found.first() else { return Err(self.missing(called, file)) };
+        if found.iter().any(|entry| entry.symbol != first.symbol) {
+            return Err(FindError::Ambiguous { name: called, file, names: distinct(&found) });
+        }
+        if first.signature.as_ref().is_some_and(|signature| signature.anonymous_namespace) {
+            return Err(FindError::Anonymous { name: first.name().to_owned(), file });
+        }
+        let sizes = |entry: &Entry| entry.params.iter().map(|param| param.size).collect::<Vec<_>>();
+        if found.iter().any(|entry| sizes(entry) != sizes(first)) {
+            return Err(FindError::VariantsDiffer { name: first.name().to_owned(), file });
+        }
+        Ok(first)
+    }
+
+    fn missing(&self, name: String, file: String) -> FindError {
+        let all = || self.variants.iter().flat_map(|variant| &variant.entries);
+        let near = near(&name, all()).into_iter().map(str::to_owned).collect();
+        let mut there: Vec<String> = all().map(|entry| entry.name().to_owned()).collect();
+        there.sort();
+        there.dedup();
+        FindError::Missing { name, file, near, there }
+    }
+}
+
+/// By what the kernels can be told apart.
+fn distinct(found: &[&Entry]) -> Vec<String> {
+    let sorted = |name: fn(&Entry) -> &str| {
+        let mut names: Vec<_> = found.iter().map(|entry| name(entry).to_owned()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    let names = sorted(Entry::name);
+    // Overloads share their C++ name, and only their symbols tell them apart.
+    if names.len() == 1 { sorted(|entry| &entry.symbol) } else { names }
+}
+
+/// Why a kernel is not found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FindError {
+    /// No kernel is called so.
+    Missing {
+        /// What was asked for.
+        name: String,
+        /// What the image is called.
+        file: String,
+        /// The names that are like it, the most similar first.
+        near: Vec<String>,
+        /// All names that there are.
+        there: Vec<String>,
+    },
+    /// Several are.
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// What the image is called.
+        file: String,
+        /// Names that tell them apart.
+        names: Vec<String>,
+    },
+    /// Its symbol is another one on another machine.
+    Anonymous {
+        /// Its C++ name.
+        name: String,
+        /// What the image is called.
+        file: String,
+    },
+    /// Its variants take different parameters.
+    VariantsDiffer {
+        /// Its C++ name.
+        name: String,
+        /// What the image is called.
+        file: String,
+    },
+}
+
+impl fmt::Display for FindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |names: &[String], between: &str| {
+            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(between)
+        };
+        match self {
+            FindError::Missing { file, there, .. } if there.is_empty() => {
+                write!(f, "`{file}` holds no kernels")
+            }
+            FindError::Missing { name, file, near, there } if near.is_empty() => {
+                let more = if there.len() > LISTED { " and others" } else { "" };
+                let listed = quoted(&there[..there.len().min(LISTED)], ", ");
+                write!(f, "no kernel `{name}` in `{file}`: there are {listed}{more}")
+            }
+            FindError::Missing { name, file, near, .. } => {
+                write!(f, "no kernel `{name}` in `{file}`: did you mean {}?", quoted(near, " or "))
+            }
+            FindError::Ambiguous { name, file, names } => write!(
+                f,
+                "several kernels of `{file}` are called `{name}`: say which one, as in `name = \"{}\"`; there are {}",
+                names.first().map_or("", String::as_str),
+                quoted(names, ", ")
+            ),
+            FindError::Anonymous { name, file } => write!(
+                f,
+                "`{name}` of `{file}` is in an anonymous namespace, so that its symbol contains a hash of its \
+                 source's path and differs from machine to machine: give the namespace a name, or the kernel none"
+            ),
+            FindError::VariantsDiffer { name, file } => {
+                write!(f, "`{name}` takes other parameters in one variant of `{file}` than in another")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FindError {}
+
+/// The index of an image's names, once somebody has asked for one. It is no part of what the image is.
+#[derive(Default)]
+pub(crate) struct Index(OnceLock<Names>);
+
+impl Clone for Index {
+    fn clone(&self) -> Self {
+        Index::default()
+    }
+}
+
+impl PartialEq for Index {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Index {}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Index")
+    }
+}
+
+struct Names {
+    symbols: HashMap<String, Vec<Place>>,
+    /// C++ names, whole, without template arguments, and without namespaces.
+    names: HashMap<String, Vec<Place>>,
+}
+
+/// Which of the entries of which of the variants.
+#[derive(Clone, Copy)]
+struct Place {
+    variant: usize,
+    entry: usize,
+}
+
+impl Place {
+    fn entry(self, variants: &[Variant]) -> Option<&Entry> {
+        variants.get(self.variant)?.entries.get(self.entry)
+    }
+}
+
+impl Names {
+    fn of(variants: &[Variant]) -> Self {
+        let mut names = Names { symbols: HashMap::new(), names: HashMap::new() };
+        for (variant, entries) in variants.iter().map(|variant| &variant.entries).enumerate() {
+            for (index, entry) in entries.iter().enumerate() {
+                let place = Place { variant, entry: index };
+                names.symbols.entry(entry.symbol.clone()).or_default().push(place);
+                let Some(signature) = &entry.signature else { continue };
+                let unqualified = signature.base_name.rsplit("::").next().unwrap_or_default();
+                let mut called = vec![signature.name.as_str(), &signature.base_name, unqualified];
+                called.dedup();
+                for name in called {
+                    names.names.entry(name.to_owned()).or_default().push(place);
+                }
+            }
+        }
+        names
+    }
+
+    /// Where the kernels of this name are: of this symbol, or if there is none of this C++ name.
+    fn places(&self, name: &str) -> &[Place] {
+        self.symbols.get(name).or_else(|| self.names.get(name)).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::read;
+
+    const PTX: &str = ".version 8.0 .target sm_75
+        .entry _ZN2ns5twiceEPf(.param .u64 x) { ret; }
+        .entry _Z5twicePd(.param .u64 x) { ret; }
+        .entry plain() { ret; }
+        .version 8.0 .target sm_90
+        .entry plain() { ret; }
+        .entry differs(.param .u32 n) { ret; }
+        .version 8.0 .target sm_100
+        .entry differs(.param .u64 n) { ret; }";
+
+    #[test]
+    fn kernels_are_found_by_symbol_and_by_name_in_all_variants() {
+        let image = read(PTX.as_bytes()).unwrap();
+        let symbol = |name: &str| image.find(name, "x.ptx").map(|entry| entry.symbol.as_str());
+        assert_eq!(symbol("plain"), Ok("plain"));
+        assert_eq!(symbol("ns::twice"), Ok("_ZN2ns5twiceEPf"));
+        assert_eq!(symbol("_Z5twicePd"), Ok("_Z5twicePd"));
+        assert_eq!(
+            symbol("twice").unwrap_err().to_string(),
+            "several kernels of `x.ptx` are called `twice`: say which one, as in `name = \"ns::twice\"`; \
+             there are `ns::twice`, `twice`"
+        );
+        assert_eq!(
+            symbol("differs").unwrap_err().to_string(),
+            "`differs` takes other parameters in one variant of `x.ptx` than in another"
+        );
+    }
+
+    #[test]
+    fn an_image_that_has_been_searched_equals_one_that_has_not() {
+        let image = read(PTX.as_bytes()).unwrap();
+        let clone = image.clone();
+        assert!(image.find("plain", "x.ptx").is_ok());
+        assert_eq!(image, clone);
+        assert!(image.clone().find("plain", "x.ptx").is_ok());
+    }
+}
