@@ -5,12 +5,14 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Package, refusal, samples};
 use kernel_registry_build::{Build, Error, Report, check_prebuilt, write_prebuilt};
+use kernel_registry_image::{Signature, read};
 
 const FATBIN: &[u8] = &[0x50, 0xed, 0x55, 0xba];
 
@@ -112,6 +114,37 @@ fn nvrtc_of_cuda_12_0_compiles_every_sample_whose_headers_it_has() {
             "{image:?}"
         );
     }
+}
+
+/// What a declaration is compared with: of each kernel, by source and symbol, the signature, and of each parameter
+/// offset and size. All variants of an image have to agree.
+type Facts = BTreeMap<(String, String), (Option<Signature>, Vec<(u32, u32)>)>;
+
+fn facts(build: &Build) -> Facts {
+    let mut facts = Facts::new();
+    for image in build.try_compile().unwrap().images {
+        let bytes = fs::read(image.file.as_ref().expect(&image.origin)).unwrap();
+        for entry in read(&bytes).unwrap().variants.into_iter().flat_map(|variant| variant.entries) {
+            let params = entry.params.iter().map(|param| (param.offset, param.size)).collect();
+            let fact = (entry.signature, params);
+            let key = (image.source.clone(), entry.symbol);
+            let there = facts.entry(key.clone()).or_insert_with(|| fact.clone());
+            assert_eq!(*there, fact, "{key:?} of {}", image.origin);
+        }
+    }
+    facts
+}
+
+#[test]
+fn all_compilers_give_the_samples_the_same_signatures_and_parameters() {
+    let (Some(cuda), Some(nvrtc)) = (place("CUDA_HOME"), place("NVRTC_12_0")) else { return };
+    let old = if nvrtc.is_dir() { nvrtc.as_path() } else { nvrtc.parent().unwrap() };
+    let package = with_samples();
+    let nvcc = facts(&build(&package, &cuda, "nvcc"));
+    assert!(nvcc.len() >= 20, "{nvcc:?}");
+    assert!(nvcc.values().all(|(signature, params)| signature.is_some() && !params.is_empty()), "{nvcc:?}");
+    assert_eq!(facts(&build(&package, &cuda, "nvrtc")), nvcc, "NVRTC of CUDA 13");
+    assert_eq!(facts(&build(&package, old.parent().unwrap(), "nvrtc")), nvcc, "NVRTC of CUDA 12.0");
 }
 
 #[test]
