@@ -37,6 +37,8 @@ pub struct Build {
     pub(crate) package: Option<PathBuf>,
     pub(crate) out_dir: Option<PathBuf>,
     pub(crate) quiet: bool,
+    pub(crate) complete: bool,
+    pub(crate) allowed: Vec<String>,
     pub(crate) environment: Environment,
 }
 
@@ -128,6 +130,23 @@ impl Build {
     /// the host or the assembler alone.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.options.flags.push(flag.into());
+        self
+    }
+
+    /// Whether it is an error that an image has a kernel which the package declares nowhere. It is a warning by
+    /// default: such a kernel is compiled and shipped, but neither listed nor warmed.
+    ///
+    /// See [the documentation of the crate](crate#kernels-that-nobody-declares) for what counts as a declaration.
+    pub fn complete(mut self, yes: bool) -> Self {
+        self.complete = yes;
+        self
+    }
+
+    /// Says nothing of this kernel if it is declared nowhere: one that other kernels launch, or that is declared by code
+    /// which only a macro or another build step writes. `name` is its symbol, or its C++ name with or without namespaces
+    /// and template arguments.
+    pub fn allow_unused(mut self, name: impl Into<String>) -> Self {
+        self.allowed.push(name.into());
         self
     }
 

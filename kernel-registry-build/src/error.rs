@@ -135,6 +135,11 @@ pub enum Error {
         /// Each source or file, with what is wrong.
         sources: Vec<(String, String)>,
     },
+    /// Kernels are declared nowhere, and the build is to be complete.
+    Unused {
+        /// Each source, with those of its kernels.
+        sources: Vec<(String, Vec<String>)>,
+    },
     /// A file cannot be read or written.
     File {
         /// What was tried.
@@ -271,6 +276,12 @@ impl fmt::Display for Error {
                 list(f, sources)?;
                 write!(f, "; make them again")
             }
+            Error::Unused { sources } => {
+                for (i, (source, kernels)) in sources.iter().enumerate() {
+                    write!(f, "{}{}", if i == 0 { "" } else { "\n" }, Undeclared { source, kernels })?;
+                }
+                Ok(())
+            }
             Error::File { doing, path, error } => write!(f, "cannot {doing} `{}`: {error}", path.display()),
             Error::Several(errors) => several(f, errors),
         }
@@ -291,6 +302,28 @@ impl fmt::Display for Missing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no image for ")?;
         list(f, self.0)
+    }
+}
+
+/// That kernels of a source are declared nowhere, and what to do.
+pub(crate) struct Undeclared<'a> {
+    pub(crate) source: &'a str,
+    pub(crate) kernels: &'a [String],
+}
+
+impl fmt::Display for Undeclared<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Undeclared { source, kernels } = self;
+        let [first, more @ ..] = kernels else { return Ok(()) };
+        write!(f, "{source}: no declaration names `{first}`")?;
+        for kernel in more {
+            write!(f, ", `{kernel}`")?;
+        }
+        write!(
+            f,
+            ": declare it with `#[gpu_kernel(file = \"{source}\")]`, \
+             or say `Build::allow_unused(\"{first}\")` in build.rs if that is on purpose"
+        )
     }
 }
 

@@ -64,8 +64,8 @@ impl Fingerprint {
 
     fn print(&self) -> String {
         let mut text = format!("{VERSION}\nkey {}\norigin {}\n", self.key, self.origin);
-        for Stamp { path, length, modified, hash } in &self.files {
-            let _ = writeln!(text, "file {hash} {length} {} {}", modified.as_nanos(), path.display());
+        for stamp in &self.files {
+            let _ = writeln!(text, "file {}", stamp.print());
         }
         for line in &self.warnings {
             let _ = writeln!(text, "warning {line}");
@@ -95,7 +95,7 @@ impl Fingerprint {
 }
 
 impl Stamp {
-    fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
         // Before the bytes: if it changes in between, the time is too old rather than too new.
         let metadata = fs::metadata(path).ok()?;
         let bytes = fs::read(path).ok()?;
@@ -105,14 +105,19 @@ impl Stamp {
         plain.then(|| Stamp { path: path.to_owned(), length: metadata.len(), modified, hash: hash(&bytes) })
     }
 
-    fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         let Ok(metadata) = fs::metadata(&self.path) else { return false };
         metadata.len() == self.length
             && (modified(&metadata) == Some(self.modified)
                 || fs::read(&self.path).is_ok_and(|bytes| hash(&bytes) == self.hash))
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn print(&self) -> String {
+        let Stamp { path, length, modified, hash } = self;
+        format!("{hash} {length} {} {}", modified.as_nanos(), path.display())
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(4, ' ');
         let hash = parts.next()?.to_owned();
         let length = parts.next()?.parse().ok()?;

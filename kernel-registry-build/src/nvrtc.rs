@@ -15,9 +15,8 @@ use crate::{Error, Result, diagnostics, find, fingerprint};
 /// What images of this compiler are called.
 pub(crate) const EXTENSION: &str = "ptx";
 
-/// The include guard of a header that NVRTC 12.0 puts in front of every source. Its constants would be in
-/// each PTX, and where all kernels are templates their names would hold the number of our process.
-const NO_TARGET_HEADER: &str = "-D__NV_TARGET_H";
+/// How PTX spells the namespace `nv::target`, within the compiler's own name of the file.
+const TARGET_NAMESPACE: &str = "2nv6target";
 
 /// An NVRTC that was found. It is loaded when it is first needed.
 #[derive(Debug)]
@@ -103,9 +102,6 @@ impl Nvrtc {
             words.extend(path.parent().map(include));
         }
         words.extend(folders.iter().chain(&self.includes).map(|folder| include(folder)));
-        if !self.needs_target_header(&includes) {
-            words.push(NO_TARGET_HEADER.to_owned());
-        }
         let name = self.name()?;
         let unusable = |_| Error::Name { source: path.clone() };
         let text = CString::new(bytes).map_err(|_| Error::Rejected {
@@ -118,7 +114,7 @@ impl Nvrtc {
         match self.library()?.compile(&text, &program, &words.map_err(unusable)?) {
             Answer::Ptx { ptx, log } => {
                 let warnings = diagnostics::warnings(&log);
-                Ok((ptx, Compiled { warnings, files: includes.files }))
+                Ok((without_target_constants(ptx), Compiled { warnings, files: includes.files }))
             }
             Answer::Rejected { log } => Err(rejected(job, name, log, &includes)),
             Answer::Failed { code, why, log } => Err(Error::Crashed {
@@ -129,16 +125,6 @@ impl Nvrtc {
                 text: log,
             }),
         }
-    }
-
-    /// Whether one of the headers is of the toolkit, and may build on that which NVRTC has built in.
-    fn needs_target_header(&self, includes: &Includes) -> bool {
-        const OF_TOOLKIT: &[&str] =
-            &["nv/", "cuda/", "cuda_", "cub/", "thrust/", "cooperative_groups", "mma.h"];
-        includes.foreign.iter().any(|name| {
-            OF_TOOLKIT.iter().any(|prefix| name.starts_with(prefix))
-                || self.includes.iter().any(|folder| folder.join(name).is_file())
-        })
     }
 }
 
@@ -158,6 +144,19 @@ fn rejected(job: &Job<'_>, compiler: String, log: String, includes: &Includes) -
         Some(header) if !log.contains(&format!("{source}(")) => Error::NeedsHeader { source, header },
         _ => Error::Rejected { source, compiler, text: log },
     }
+}
+
+/// Without the constants of a header that NVRTC 12 puts in front of every source, where no code uses them.
+///
+/// They would be in each PTX, and where all kernels are templates, their names hold the number of our process, so that
+/// no two images were equal. To define the header's include guard keeps it out, but `cuda_fp16.h` needs its macros.
+fn without_target_constants(ptx: Vec<u8>) -> Vec<u8> {
+    let Ok(text) = str::from_utf8(&ptx) else { return ptx };
+    let constant = |line: &str| line.starts_with(".global ") && line.contains(TARGET_NAMESPACE);
+    if text.lines().any(|line| line.contains(TARGET_NAMESPACE) && !constant(line)) {
+        return ptx;
+    }
+    text.split_inclusive('\n').filter(|line| !constant(line)).collect::<String>().into_bytes()
 }
 
 fn include(folder: &Path) -> String {
@@ -215,6 +214,19 @@ mod tests {
         let given =
             ["-Xptxas", "-v", "--use_fast_math", "-Xcompiler=-Wall", "-O3", "-lineinfo"].map(str::to_owned);
         assert_eq!(flags(&given), ["--use_fast_math", "-lineinfo"]);
+    }
+
+    #[test]
+    fn unused_constants_of_the_compilers_own_header_are_left_out() {
+        let constant =
+            ".global .align 8 .u64 _ZN37_INTERNAL_00000000_7_half_cu_d12425582nv6target5sm_90E = 90;\n";
+        let code = ".global .align 4 .u32 counter;\n.visible .entry k() { ret; }\n";
+        let strip = |text: String| String::from_utf8(without_target_constants(text.into_bytes())).unwrap();
+        assert_eq!(strip(format!("// head\n{constant}{code}")), format!("// head\n{code}"));
+        let used = format!(
+            "{constant}{code}\tmov.u64 %rd1, _ZN37_INTERNAL_00000000_7_half_cu_d12425582nv6target5sm_90E;\n"
+        );
+        assert_eq!(strip(used.clone()), used);
     }
 
     #[test]

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use crate::arch::Targets;
 use crate::choice::{self, Chosen};
 use crate::environment::WATCHED;
-use crate::error::{Missing, REMEDY};
+use crate::error::{Missing, REMEDY, Undeclared};
 use crate::index::{self, Entry};
 use crate::make::{Job, Made};
 use crate::source::{self, Source};
-use crate::{Build, Error, Image, Report, Result, parallel, prebuilt};
+use crate::{Build, Error, Image, Report, Result, parallel, prebuilt, unused};
 
 /// The folder of a package that is searched for sources.
 pub(crate) const SOURCES: &str = "cuda";
@@ -160,6 +160,13 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         origin: origin.clone(),
     });
     index::write(folder, entries.collect())?;
+    let unused = unused::find(build, package, &report.images)?;
+    notes.watched.extend(unused.watched);
+    if build.complete && !unused.sources.is_empty() {
+        return Err(Error::Unused { sources: unused.sources });
+    }
+    let warnings = unused.sources.iter().map(|(source, kernels)| Undeclared { source, kernels }.to_string());
+    notes.warnings.extend(warnings);
     Ok(report)
 }
 

@@ -70,8 +70,8 @@ fn a_stale_image_says_what_changed_since() {
     assert!(["prebuilt", "cuda/a.cu", "cuda/h.cuh"].into_iter().all(watched), "{:?}", report.watched);
 }
 
-#[test]
-fn an_image_is_taken_while_it_is_of_the_sources() {
+/// The same, where the image is of the sources as they are.
+fn current_package() -> Package {
     let package = package();
     // As others can check it: SHA-256 of the text, without carriage returns.
     let hashes = [SOURCE, "// h\n"].map(sha256);
@@ -83,6 +83,27 @@ fn an_image_is_taken_while_it_is_of_the_sources() {
             hashes[0], hashes[1]
         ),
     );
+    package
+}
+
+#[test]
+fn kernels_of_committed_images_are_to_be_declared_too() {
+    let package = current_package();
+    package.write(
+        "prebuilt/cuda__a.cu.ptx",
+        ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry _Z1kv() { ret; }\n",
+    );
+    package.write("src/lib.rs", "// fn k()\n");
+    let warnings = package.bare().try_compile().unwrap().warnings;
+    assert!(warnings.len() == 1 && warnings[0].starts_with("cuda/a.cu: no declaration names `k`: "));
+    assert!(refusal(&package.bare().complete(true)).starts_with("cuda/a.cu: no declaration names `k`: "));
+    package.write("src/lib.rs", "unsafe fn k();\n");
+    assert!(package.bare().complete(true).try_compile().unwrap().warnings.is_empty());
+}
+
+#[test]
+fn an_image_is_taken_while_it_is_of_the_sources() {
+    let package = current_package();
     let release = package.bare().env("PROFILE", "release");
     let report = release.try_compile().unwrap();
     assert_eq!(package.index(), "cuda/a.cu\tcuda__a.cu.ptx\tprebuilt\n");

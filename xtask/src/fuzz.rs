@@ -7,7 +7,7 @@ use std::process::Command;
 use kernel_registry_format::{HEADER_LEN, MAGIC, section};
 use object::{Object, ObjectSection};
 
-use crate::run::{HOST, Outcome, cargo, run, unstable_cargo, workspace};
+use crate::run::{HOST, Outcome, cargo, run, target, unstable_cargo, workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -64,8 +64,7 @@ pub(crate) fn fuzz(options: &Options) -> Outcome {
 /// Puts the section of a real program into the corpus, whole and record by record.
 fn seed_records(corpus: &Path) -> Outcome {
     run(cargo().args(["build", "--quiet", "--package", "examples", "--bin", "quickstart"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), Into::into);
-    let program = fs::read(target.join("debug/quickstart"))?;
+    let program = fs::read(target().join("debug/quickstart"))?;
     let file = object::File::parse(&*program)?;
     let records = file.section_by_name(section::ELF).ok_or("the quickstart has no records")?.data()?;
     fs::write(corpus.join("section"), records)?;

@@ -2,7 +2,9 @@
 
 mod fuzz;
 mod memory;
+mod prebuilt;
 mod run;
+mod toolkit;
 
 use std::process::ExitCode;
 
@@ -15,15 +17,21 @@ enum Chore {
     Fuzz(fuzz::Options),
     /// Run what reads and writes records under Miri, which has to be installed
     Miri,
+    /// Make the prebuilt images that are committed, or compare them with the sources
+    Prebuilt(prebuilt::Options),
     /// Run the same, and a whole program's registry, under the address sanitizer
     Sanitize,
+    /// Install the CUDA compilers that tests and prebuilt images need, from Python wheels into target/toolkit
+    Toolkit(toolkit::Options),
 }
 
 fn main() -> ExitCode {
     let done = match Chore::parse() {
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Miri => memory::miri(),
+        Chore::Prebuilt(options) => prebuilt::prebuilt(&options),
         Chore::Sanitize => memory::sanitize(),
+        Chore::Toolkit(options) => toolkit::toolkit(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

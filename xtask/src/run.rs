@@ -11,6 +11,11 @@ pub(crate) fn workspace() -> PathBuf {
     package.parent().unwrap_or(package).to_owned()
 }
 
+/// The folder for what is made.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
 /// Runs a command in the workspace; it has to succeed.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     command.current_dir(workspace());

@@ -1,0 +1,76 @@
+//! The images that are committed for machines without a compiler.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kernel_registry_build::{Build, PREBUILT, check_prebuilt, write_prebuilt};
+
+use crate::run::{Outcome, workspace};
+use crate::toolkit;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Change nothing, but fail if an image is not that of its source
+    #[arg(long)]
+    check: bool,
+}
+
+/// A package that has such images.
+struct Package {
+    folder: &'static str,
+    /// The build of its build script.
+    build: fn() -> Build,
+}
+
+const PACKAGES: &[Package] = &[Package { folder: "kernels", build: Build::new }];
+
+pub(crate) fn prebuilt(options: &Options) -> Outcome {
+    let toolkit = toolkit::install()?;
+    for Package { folder: name, build } in PACKAGES {
+        let package = workspace().join(name);
+        // Images that everybody gets must not depend on what is set or installed here.
+        let build = build().env_clear();
+        if options.check {
+            check_prebuilt(&package, &build, &toolkit.old_nvrtc)
+                .map_err(|error| format!("{name}: {error} by `cargo xtask prebuilt`"))?;
+        } else {
+            for file in write_prebuilt(&package, &build, &toolkit.old_nvrtc)? {
+                println!("wrote {}", file.strip_prefix(workspace()).unwrap_or(&file).display());
+            }
+        }
+        let images = images(&package.join(PREBUILT))?;
+        for image in &images {
+            assemble(&toolkit.old_ptxas, image)?;
+        }
+        println!("{name}: {} images, all of them for drivers of CUDA 12.0 and newer", images.len());
+    }
+    Ok(())
+}
+
+fn images(folder: &Path) -> Outcome<Vec<PathBuf>> {
+    let mut images = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension() == Some(OsStr::new("ptx")) {
+            images.push(path);
+        }
+    }
+    images.sort();
+    Ok(images)
+}
+
+/// Proves that the assembler of CUDA 12.0 takes an image, because then so do the drivers from then on.
+fn assemble(ptxas: &Path, image: &Path) -> Outcome {
+    let read = kernel_registry_image::read(&fs::read(image)?)?;
+    let [ptx] = &read.variants[..] else { return Err(format!("{}: no single PTX", image.display()).into()) };
+    let mut command = Command::new(ptxas);
+    command.arg(format!("--gpu-name={}", ptx.target)).args(["--output-file", "/dev/null"]).arg(image);
+    let output = command.output().map_err(|error| format!("{}: {error}", ptxas.display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{} is too new for a driver of CUDA 12.0: {}", image.display(), said.trim()).into())
+}

@@ -1,0 +1,137 @@
+//! CUDA compilers from Python wheels: those of 13.0, and of 12.0 what makes and proves images that every driver loads.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::run::{Outcome, target};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Print nothing but lines of `NAME=value`, for scripts
+    #[arg(long)]
+    print_env: bool,
+}
+
+/// Wheels that fit each other, and the folder for them in `target/toolkit`.
+struct Release {
+    folder: &'static str,
+    wheels: &'static [&'static str],
+}
+
+const CUDA_13_0: Release = Release {
+    folder: "cuda-13.0",
+    wheels: &[
+        "nvidia-cuda-nvcc==13.0.88",
+        "nvidia-nvvm==13.0.88",
+        "nvidia-cuda-crt==13.0.88",
+        "nvidia-cuda-nvrtc==13.0.88",
+        "nvidia-cuda-cccl==13.0.85",
+        "nvidia-cuda-runtime==13.0.96",
+    ],
+};
+
+const CUDA_12_0: Release = Release {
+    folder: "cuda-12.0",
+    wheels: &[
+        "nvidia-cuda-nvrtc-cu12==12.0.140",
+        // Of the compiler this one has no more than ptxas.
+        "nvidia-cuda-nvcc-cu12==12.0.140",
+        // Headers like `cuda_fp16.h`.
+        "nvidia-cuda-runtime-cu12==12.0.146",
+    ],
+};
+
+/// The file in a release's folder that lists its wheels. It is written last, so an installation without it is not whole.
+const MARKER: &str = "wheels";
+
+/// Where the compilers are.
+pub(crate) struct Toolkit {
+    /// nvcc and NVRTC of CUDA 13.0, as `CUDA_HOME` wants it.
+    home: PathBuf,
+    /// The folder of the NVRTC library of CUDA 12.0.
+    pub(crate) old_nvrtc: PathBuf,
+    /// ptxas of CUDA 12.0.
+    pub(crate) old_ptxas: PathBuf,
+}
+
+pub(crate) fn toolkit(options: &Options) -> Outcome {
+    let toolkit = install()?;
+    let export = if options.print_env { "" } else { "export " };
+    println!("{export}CUDA_HOME={}", toolkit.home.display());
+    println!("{export}NVRTC_12_0={}", toolkit.old_nvrtc.display());
+    Ok(())
+}
+
+/// Installs what is missing.
+pub(crate) fn install() -> Outcome<Toolkit> {
+    if !cfg!(all(target_os = "linux", target_env = "gnu")) {
+        return Err("the wheels are installed on Linux with glibc only: \
+                    install CUDA by NVIDIA's installer, and set `CUDA_HOME` to it"
+            .into());
+    }
+    let folder = std::path::absolute(target())?.join("toolkit");
+    let home = CUDA_13_0.install(&folder)?.join("nvidia/cu13");
+    let old = CUDA_12_0.install(&folder)?.join("nvidia");
+    let lib64 = home.join("lib64");
+    // nvcc links programs of the host with what is in `lib64`, while the wheels have `lib`.
+    #[cfg(unix)]
+    if !lib64.exists() {
+        std::os::unix::fs::symlink("lib", &lib64)?;
+    }
+    Ok(Toolkit { home, old_nvrtc: old.join("cuda_nvrtc/lib"), old_ptxas: old.join("cuda_nvcc/bin/ptxas") })
+}
+
+impl Release {
+    fn install(&self, toolkits: &Path) -> Outcome<PathBuf> {
+        let folder = toolkits.join(self.folder);
+        let marker = folder.join(MARKER);
+        let wanted = self.wheels.join("\n") + "\n";
+        if fs::read_to_string(&marker).is_ok_and(|there| there == wanted) {
+            return Ok(folder);
+        }
+        // Pip would merge nothing into what is there, and say nothing of that.
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(format!("cannot remove `{}`: {error}", folder.display()).into());
+            }
+            _ => {}
+        }
+        eprintln!("installing {} into {}", self.wheels.join(", "), folder.display());
+        pip(&folder, self.wheels)?;
+        fs::write(&marker, wanted)?;
+        Ok(folder)
+    }
+}
+
+/// Installs wheels, and not what they depend on: that would be newer.
+fn pip(folder: &Path, wheels: &[&str]) -> Outcome {
+    let pip = || {
+        let mut command = Command::new("python3");
+        command.args(["-m", "pip", "--disable-pip-version-check"]);
+        // The folder is ours, so that it does not matter who installs into it.
+        command.env("PIP_ROOT_USER_ACTION", "ignore");
+        command
+    };
+    match pip().arg("--version").output() {
+        Err(error) => return Err(format!("`python3` does not start ({error}): install Python 3").into()),
+        Ok(answer) if !answer.status.success() => {
+            return Err("`python3` has no pip: install it, as by `python3 -m ensurepip`".into());
+        }
+        Ok(_) => {}
+    }
+    let mut install = pip();
+    install.args(["install", "--quiet", "--no-deps", "--no-compile", "--only-binary", ":all:"]);
+    // Standard output is for scripts to read.
+    install.arg("--target").arg(folder).args(wheels).stdout(Stdio::from(io::stderr()));
+    let status = install.status()?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!(
+        "pip could not install the CUDA compilers ({status}): \
+         see what it says above, and that there is a network and room for 800 MB"
+    )
+    .into())
+}
