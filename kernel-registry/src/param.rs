@@ -50,6 +50,8 @@ pub enum RustType {
     I16,
     I32,
     I64,
+    F16,
+    Bf16,
     F32,
     F64,
     /// A device pointer.
@@ -79,6 +81,9 @@ numbers! {
 // CUDA's hosts all have 64-bit addresses.
 #[cfg(target_pointer_width = "64")]
 numbers!(usize = U64, isize = I64);
+
+#[cfg(feature = "half")]
+numbers!(half::f16 = F16, half::bf16 = Bf16);
 
 // SAFETY: an address on the device is 64 bits wide, as on every host that CUDA supports, and the
 // host can only pass it on.

@@ -1,7 +1,8 @@
 //! A small library of kernels: BLAS-1, templates, a struct parameter, and kernels that make trouble on
-//! purpose. The CUDA sources are in `cuda/`, what a compiler made of them in `images/`.
+//! purpose. The CUDA sources are in `cuda/`. What a compiler made of them is in `prebuilt/`, for machines without one.
 
 pub mod diagnose;
+pub mod half_precision;
 pub mod memory;
 pub mod particles;
 pub mod templates;
@@ -10,7 +11,7 @@ pub mod waiting;
 use kernel_registry::gpu_kernel;
 
 /// The first level of BLAS, on contiguous vectors. Each kernel takes any grid.
-#[gpu_kernel(image = "images/blas1.ptx", arch = ">=60", block = 256)]
+#[gpu_kernel(file = "cuda/blas1.cu", arch = ">=60", block = 256)]
 pub mod blas1 {
     /// y = a*x + y
     pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);

@@ -7,7 +7,7 @@ const BINS: u32 = 25_000;
 
 /// `bins[v]` += how often `v` occurs in `values`
 #[gpu_kernel(
-    image = "images/shared.ptx",
+    file = "cuda/shared.cu",
     arch = ">=80",
     block = 1024,
     shared = 4 * BINS
@@ -15,9 +15,9 @@ const BINS: u32 = 25_000;
 pub unsafe fn histogram(n: u32, values: &[u32], bin_count: u32, bins: &mut [u32]);
 
 /// One sum for each pair of blocks, which exchange their parts as a cluster.
-#[gpu_kernel(image = "images/cluster.ptx", arch = ">=90", block = 256)]
+#[gpu_kernel(file = "cuda/cluster.cu", arch = ">=90", block = 256)]
 pub unsafe fn pair_sum(n: u32, x: &[f32], out: &mut [f32]);
 
 /// The first card of a deck shuffled by each seed; the deck is a frame of 2 KiB.
-#[gpu_kernel(image = "images/frame.ptx")]
+#[gpu_kernel(file = "cuda/frame.cu")]
 pub unsafe fn shuffle(n: u32, seeds: &[u32], firsts: &mut [u32]);

@@ -20,5 +20,5 @@ pub struct Step {
 pub struct Float4(pub [f32; 4]);
 
 /// Moves each particle by its velocity, and slows it down.
-#[gpu_kernel(image = "images/particles.ptx", block = 256)]
+#[gpu_kernel(file = "cuda/particles.cu", block = 256)]
 pub unsafe fn advance(step: Step, positions: &mut [Float4], velocities: &mut [Float4]);

@@ -4,7 +4,7 @@ use kernel_registry::gpu_kernel;
 
 /// The sum of each block, by blocks of `BLOCK` threads
 #[gpu_kernel(
-    image = "images/reduce.ptx",
+    file = "cuda/reduce.cu",
     instances(<f32, 128>, <f32, 256>, <f64, 256>),
     block = BLOCK
 )]
@@ -12,7 +12,7 @@ pub unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
 
 /// `out[c][r]` = `matrix[r][c]`, in tiles of `TILE` elements squared
 #[gpu_kernel(
-    image = "images/transpose.ptx",
+    file = "cuda/transpose.cu",
     instances(<f32, 32>, <f64, 16>),
     block = (TILE, 8)
 )]

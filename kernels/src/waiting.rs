@@ -31,11 +31,11 @@ pub struct Queue {
 }
 
 /// Stays, and does the tasks of a queue in mapped host memory as they come.
-#[gpu_kernel(image = "images/worker.ptx")]
+#[gpu_kernel(file = "cuda/worker.cu")]
 pub unsafe fn worker(queue: *mut Queue, tasks: *const Task, capacity: u32, limit_ns: u64);
 
 /// Smooths a vector in rounds, between which all blocks of the grid wait for each other.
-#[gpu_kernel(image = "images/cooperative.ptx", arch = ">=60")]
+#[gpu_kernel(file = "cuda/cooperative.cu", arch = ">=60")]
 pub unsafe fn smooth(
     n: u32,
     rounds: u32,
@@ -47,11 +47,11 @@ pub unsafe fn smooth(
 );
 
 /// Stays until a flag is set; `status` is 0 meanwhile, then 1 if it was set and 2 if the kernel gave up.
-#[gpu_kernel(image = "images/spin.ptx")]
+#[gpu_kernel(file = "cuda/spin.cu")]
 pub unsafe fn spin_until_flag(flag: *const u32, status: *mut u32, limit_ns: u64);
 
 /// Sets a flag.
-#[gpu_kernel(image = "images/spin.ptx", block = 1)]
+#[gpu_kernel(file = "cuda/spin.cu", block = 1)]
 pub unsafe fn set_flag(flag: *mut u32, value: u32);
 
 /// Counts one more: the smallest sign that a launch took place. Machine code for one architecture only.

@@ -24,7 +24,10 @@ struct Package {
     build: fn() -> Build,
 }
 
-const PACKAGES: &[Package] = &[Package { folder: "kernels", build: Build::new }];
+const PACKAGES: &[Package] = &[
+    Package { folder: "kernels", build: Build::new },
+    Package { folder: "kernels/big-frame", build: Build::new },
+];
 
 pub(crate) fn prebuilt(options: &Options) -> Outcome {
     let toolkit = toolkit::install()?;
