@@ -31,9 +31,7 @@ impl Image {
     ///
     /// If there is no such kernel, or several, or none that can be relied upon: see [`FindError`].
     pub fn find(&self, name: &str, file: &str) -> Result<&Entry, FindError> {
-        let names = self.index.0.get_or_init(|| Names::of(&self.variants));
-        let found: Vec<&Entry> =
-            names.places(name).iter().filter_map(|place| place.entry(&self.variants)).collect();
+        let found = self.named(name);
         let (called, file) = (name.to_owned(), file.to_owned());
         let Some(first) = found.first() else { return Err(self.missing(called, file)) };
         if found.iter().any(|entry| entry.symbol != first.symbol) {
@@ -47,6 +45,12 @@ impl Image {
             return Err(FindError::VariantsDiffer { name: first.name().to_owned(), file });
         }
         Ok(first)
+    }
+
+    /// All kernels that are called `name`, in the order of the variants: as a rule one kernel in each.
+    pub fn named(&self, name: &str) -> Vec<&Entry> {
+        let names = self.index.0.get_or_init(|| Names::of(&self.variants));
+        names.places(name).iter().filter_map(|place| place.entry(&self.variants)).collect()
     }
 
     fn missing(&self, name: String, file: String) -> FindError {
