@@ -249,7 +249,7 @@ fn output_that_cannot_be_written_is_an_error() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output =
         cargo_kernels_command().arg("list").arg(linked()).stdout(Stdio::from(full)).output().unwrap();
-    assert!(fails(output, 1).starts_with("the list could not be written: "));
+    assert!(fails(output, 1).starts_with("the output could not be written: "));
 }
 
 #[test]
