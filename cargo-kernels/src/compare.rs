@@ -22,6 +22,11 @@ pub(crate) fn with<'a>(kernel: &Kernel<'_>, image: &'a Image, file: &str) -> Res
     Ok(Compared { entry, mismatches })
 }
 
+/// The kernel as C++ declares it, or if its symbol does not tell the symbol.
+pub(crate) fn cuda(kernel: &Kernel<'_>) -> String {
+    Signature::of(kernel.symbol).map_or(kernel.symbol.to_owned(), |signature| signature.to_string())
+}
+
 fn find<'a>(symbol: &str, image: &'a Image, file: &str) -> Result<&'a Entry, FindError> {
     let found = image.find(symbol, file);
     let (Err(FindError::Missing { .. }), Some(signature)) = (&found, Signature::of(symbol)) else {

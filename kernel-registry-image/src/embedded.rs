@@ -3,6 +3,9 @@
 //! Nothing has to say where an image lies, only how long it is: fatbins and cubins begin with their magic numbers,
 //! and PTX with `.version`, behind comments. What lies around an image is not part of it, so each candidate has to
 //! be one from its first byte to its last.
+//!
+//! This takes time for each place at which an image may begin, of which other bytes than those of programs can have
+//! many.
 
 use crate::{Image, elf, fatbin, read};
 
@@ -40,7 +43,7 @@ impl<'a> Starts<'a> {
             match byte {
                 0x50 if fatbin::is_fatbin(&bytes[at..]) => starts.binaries.push(at),
                 0x7f if elf::is_cubin(&bytes[at..]) => starts.binaries.push(at),
-                b'.' if bytes[at..].starts_with(VERSION) => starts.texts.push(at),
+                b'.' if is_version(&bytes[at..]) => starts.texts.push(at),
                 _ => {}
             }
         }
@@ -79,6 +82,12 @@ impl<'a> Starts<'a> {
     }
 }
 
+/// Whether this is the word `.version`, and not the beginning of a longer one.
+fn is_version(bytes: &[u8]) -> bool {
+    let behind = bytes.strip_prefix(VERSION).and_then(|rest| rest.first());
+    behind.is_some_and(u8::is_ascii_whitespace)
+}
+
 /// Where a PTX text may begin whose `.version` is at `version`: there, or at space or comments before that. The
 /// furthest comes first, because comments belong to the text rather than to what precedes it.
 fn beginnings(bytes: &[u8], version: usize) -> Vec<usize> {
@@ -96,10 +105,11 @@ fn beginnings(bytes: &[u8], version: usize) -> Vec<usize> {
         } else {
             // On the line of a comment there may be something else before it, which is not of this text.
             let line = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-            let comments = (line..before.len()).filter(|at| before[*at..].starts_with(b"//"));
-            beginnings.extend(comments.clone().rev().map(|at| nearest + at));
-            let Some(first) = comments.clone().next() else { break };
-            let in_front = before[line..first].trim_ascii();
+            let comments = (line..before.len()).rev().filter(|at| before[*at..].starts_with(b"//"));
+            let comments: Vec<usize> = comments.collect();
+            beginnings.extend(comments.iter().map(|at| nearest + at));
+            let Some(first) = comments.last() else { break };
+            let in_front = before[line..*first].trim_ascii();
             if !in_front.is_empty() && !in_front.ends_with(b"*/") {
                 break;
             }

@@ -204,8 +204,7 @@ impl Names {
                 let place = Place { variant, entry: index };
                 names.symbols.entry(entry.symbol.clone()).or_default().push(place);
                 let Some(signature) = &entry.signature else { continue };
-                let unqualified = signature.base_name.rsplit("::").next().unwrap_or_default();
-                let mut called = vec![signature.name.as_str(), &signature.base_name, unqualified];
+                let mut called = signature.names().to_vec();
                 called.dedup();
                 for name in called {
                     names.names.entry(name.to_owned()).or_default().push(place);

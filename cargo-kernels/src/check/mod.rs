@@ -142,13 +142,19 @@ impl<'a> Report<'a> {
             for Foreign { name, image } in images {
                 match self.compare(binary, kernel, image, name) {
                     Ok(symbol) => drop(used.insert((name, symbol))),
-                    Err(error) => missing.push(error.to_string()),
+                    Err(error) => missing.push(error),
                 }
             }
             // The kernels of a program can be in several files.
             if missing.len() == images.len() {
                 let names = images.iter().map(|foreign| foreign.name.clone()).collect();
-                self.add(binary, kernel, What::Missing, names, missing.join("; "));
+                let message = match missing.as_slice() {
+                    [error] => error.to_string(),
+                    several => {
+                        format!("no kernel `{}` in any of {} images", compare::cuda(kernel), several.len())
+                    }
+                };
+                self.add(binary, kernel, What::Missing, names, message);
             }
         }
         for Foreign { name, image } in images {

@@ -42,22 +42,22 @@ impl<'a> Shown<'a> {
 
 pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     let files = binaries::open(options.path.as_deref(), &options.build)?;
-    let binaries = binaries::read(&files)?;
-    let named = |kernel: &Kernel<'_>| is_called(kernel, &options.name);
-    if !binaries.iter().flat_map(|binary| &binary.kernels).any(named) {
-        binaries::all_read(&binaries)?;
+    let mut binaries = binaries::read(&files)?;
+    let whole = binaries::all_read(&binaries);
+    let is_called = called(&options.name, &binaries);
+    let Some(is_called) = is_called else {
+        // It can be among those that this tool is too old for.
+        whole?;
         return Err(Failure::NoneNamed { name: options.name.clone(), near: near(&options.name, &binaries) });
-    }
+    };
     // Images are only looked for where something is to be shown.
-    let searched: Vec<_> = binaries
+    binaries.retain(|binary| binary.kernels.iter().any(|kernel| is_called(kernel, &options.name)));
+    let embedded: Vec<_> = binaries.iter().map(Embedded::find).collect();
+    let shown: Vec<_> = binaries
         .iter()
-        .filter(|binary| binary.kernels.iter().any(named))
-        .map(|binary| (binary, Embedded::find(binary)))
-        .collect();
-    let shown: Vec<_> = searched
-        .iter()
+        .zip(&embedded)
         .flat_map(|(binary, embedded)| {
-            let kernels = binary.kernels.iter().filter(|kernel| named(kernel));
+            let kernels = binary.kernels.iter().filter(|kernel| is_called(kernel, &options.name));
             kernels.map(move |kernel| Shown { binary, kernel: *kernel, embedded })
         })
         .collect();
@@ -65,14 +65,22 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
         true => json::write(&shown, out),
         false => text::write(&shown, out),
     })?;
-    binaries::all_read(&binaries)
+    whole
 }
 
-/// Whether this is its path, the end of that, or its symbol.
-fn is_called(kernel: &Kernel<'_>, name: &str) -> bool {
-    let is_end =
-        kernel.path.strip_suffix(name).is_some_and(|front| front.is_empty() || front.ends_with("::"));
-    (is_end && !name.is_empty()) || kernel.symbol == name
+type IsCalled = fn(&Kernel<'_>, &str) -> bool;
+
+/// The way in which some kernels are called so: by path or symbol, and only if none is by C++ name.
+fn called(name: &str, binaries: &[Contents<'_>]) -> Option<IsCalled> {
+    let by_declaration: IsCalled = |kernel, name| {
+        let front = kernel.path.strip_suffix(name).filter(|_| !name.is_empty());
+        front.is_some_and(|front| front.is_empty() || front.ends_with("::")) || kernel.symbol == name
+    };
+    let by_cuda: IsCalled = |kernel, name| {
+        Signature::of(kernel.symbol).is_some_and(|signature| signature.names().contains(&name))
+    };
+    let kernels = || binaries.iter().flat_map(|binary| &binary.kernels);
+    [by_declaration, by_cuda].into_iter().find(|is| kernels().any(|kernel| is(kernel, name)))
 }
 
 /// Paths that are like this name, or end like it, the most similar first.

@@ -74,15 +74,16 @@ fn row(variant: &Variant, entry: &Entry) -> [String; HEADINGS.len()] {
         VariantKind::Cubin => variant.target.to_string(),
     };
     let known = |number: Option<u32>| number.map_or(NOTHING.to_owned(), |number| number.to_string());
+    let bytes = |number: Option<u32>| number.map_or(NOTHING.to_owned(), |number| format!("{number} B"));
     let resources = entry.resources.as_ref();
     let words = |words: Vec<String>| if words.is_empty() { NOTHING.to_owned() } else { words.join(", ") };
     [
         kind,
         variant.toolkit.clone().unwrap_or_else(|| NOTHING.to_owned()),
         known(resources.map(|resources| resources.registers)),
-        known(resources.map(|resources| resources.static_shared)),
-        known(resources.map(|resources| resources.local_frame)),
-        known(resources.and_then(|resources| resources.stack)),
+        bytes(resources.map(|resources| resources.static_shared)),
+        bytes(resources.map(|resources| resources.local_frame)),
+        bytes(resources.and_then(|resources| resources.stack)),
         words(limits(&entry.limits)),
         words(needs(entry.needs).into_iter().map(str::to_owned).collect()),
     ]
