@@ -53,7 +53,7 @@ fn image(shown: &Shown<'_>) -> String {
     let about = match shown.found().map(|found| (&found.image, found.is_certain)) {
         Some((Some(image), true)) => kind(image.kind).to_owned(),
         Some((Some(image), false)) => {
-            format!("{}, one of several of this length with this kernel", kind(image.kind))
+            format!("{}, or another one of this length with this kernel", kind(image.kind))
         }
         _ => "not in the binary".to_owned(),
     };
