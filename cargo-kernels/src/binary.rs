@@ -11,6 +11,8 @@ use crate::failure::Failure;
 /// What a binary tells of its kernels.
 pub(crate) struct Contents<'data> {
     pub(crate) path: PathBuf,
+    /// The file itself.
+    pub(crate) data: &'data [u8],
     /// Ordered by path; equal paths by version and place.
     pub(crate) kernels: Vec<Kernel<'data>>,
     /// The copies of kernel-registry in it, of which there is one as a rule.
@@ -22,7 +24,7 @@ pub(crate) struct Contents<'data> {
 impl<'data> Contents<'data> {
     pub(crate) fn read(path: &Path, data: &'data [u8]) -> Result<Self, Failure> {
         let mut contents =
-            Contents { path: path.to_owned(), kernels: Vec::new(), libraries: Vec::new(), newer: None };
+            Contents { path: path.to_owned(), data, kernels: Vec::new(), libraries: Vec::new(), newer: None };
         match kind(data) {
             Some(FileKind::Archive) => contents.add_archive(data)?,
             Some(_) => contents.add_object(data)?,

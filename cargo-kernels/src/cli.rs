@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 #[derive(Parser)]
 #[command(name = "cargo", bin_name = "cargo", disable_help_subcommand = true)]
@@ -23,11 +23,16 @@ pub(crate) struct Kernels {
 pub(crate) enum Command {
     /// Lists the kernels registered in a binary, or in what the package builds
     List(List),
+    /// Shows all that is known of a kernel: its declaration, and what it occupies in each variant of its image
+    Show(Show),
+    /// Compares declarations with images: those in the binary, or images that were built elsewhere
+    Check(Check),
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 listed, 2 wrong usage, 3 no such file, 4 permission denied, 5 not a binary, 6 truncated or damaged,
-7 no kernels, 8 records newer than this tool, 9 the build failed, 1 anything else";
+Exit codes: 0 done, 2 wrong usage, 3 no such file, 4 permission denied, 5 not a binary or image, 6 truncated or damaged,
+7 no kernels, or none of this name, 8 records newer than this tool, 9 the build failed, 10 declarations and images
+disagree, 1 anything else";
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -45,6 +50,54 @@ pub(crate) struct List {
 
     #[command(flatten)]
     pub(crate) build: Build,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Show {
+    /// Path of the kernel, or the end of it, as in `reduce` or `templates::reduce`; or its symbol
+    pub(crate) name: String,
+
+    /// Executable, shared library, archive or object file to read; without it the package is built and its binaries are read
+    pub(crate) path: Option<PathBuf>,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) build: Build,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Check {
+    /// Executable, shared library, archive or object file to read; without it the package is built and its binaries are read
+    pub(crate) path: Option<PathBuf>,
+
+    /// Compare with this image (PTX, cubin or fatbin) instead of those in the binary; can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: Vec<PathBuf>,
+
+    /// Fail also for this: kernels in images that no declaration names
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) deny: Vec<Deny>,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Check only the kernels of this package
+    #[arg(long = "crate", value_name = "NAME")]
+    pub(crate) package: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) build: Build,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Deny {
+    Unused,
 }
 
 /// What `cargo build` is told.

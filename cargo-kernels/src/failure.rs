@@ -1,10 +1,11 @@
-//! Why there is no list: a sentence and an exit code each.
+//! Why a command fails: a sentence and an exit code each.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use kernel_registry_format::{Malformed, VERSION};
+use kernel_registry_image::Error;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -17,7 +18,10 @@ pub(crate) enum Failure {
     NoRecords { path: PathBuf },
     NoKernels { path: PathBuf, library: String },
     NoneOfPackage { package: String, there: Vec<String> },
+    NoneNamed { name: String, near: Vec<String> },
     Newer { path: PathBuf, version: u16 },
+    Image { path: PathBuf, error: Error },
+    Disagree { count: usize },
     BuildFailed,
     NothingBuilt,
     Cargo { error: String },
@@ -30,10 +34,15 @@ impl Failure {
             Failure::Missing { .. } => 3,
             Failure::Denied { .. } => 4,
             Failure::NotABinary { .. } => 5,
-            Failure::Truncated { .. } | Failure::Damaged { .. } => 6,
-            Failure::NoRecords { .. } | Failure::NoKernels { .. } | Failure::NoneOfPackage { .. } => 7,
+            Failure::Image { error: Error::NotAnImage | Error::OtherElf { .. }, .. } => 5,
+            Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
+            Failure::NoRecords { .. }
+            | Failure::NoKernels { .. }
+            | Failure::NoneOfPackage { .. }
+            | Failure::NoneNamed { .. } => 7,
             Failure::Newer { .. } => 8,
             Failure::BuildFailed => 9,
+            Failure::Disagree { .. } => 10,
             Failure::Unreadable { .. }
             | Failure::NothingBuilt
             | Failure::Cargo { .. }
@@ -91,10 +100,22 @@ impl fmt::Display for Failure {
                  {VERSION}: `cargo install cargo-kernels` brings a newer one",
                 path.display()
             ),
+            Failure::NoneNamed { name, near } if near.is_empty() => {
+                write!(f, "no kernel `{name}`: `cargo kernels list` shows those that there are")
+            }
+            Failure::NoneNamed { name, near } => {
+                let near: Vec<_> = near.iter().map(|name| format!("`{name}`")).collect();
+                write!(f, "no kernel `{name}`: did you mean {}?", near.join(" or "))
+            }
+            Failure::Image { path, error } => write!(f, "`{}`: {error}", path.display()),
+            Failure::Disagree { count } => {
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "declarations and images disagree: {count} finding{s} above")
+            }
             Failure::BuildFailed => write!(f, "the package did not build"),
-            Failure::NothingBuilt => write!(f, "the package has no binary or library to list"),
+            Failure::NothingBuilt => write!(f, "the package has no binary or library to read"),
             Failure::Cargo { error } => write!(f, "cargo could not be asked: {error}"),
-            Failure::Output { error } => write!(f, "the list could not be written: {error}"),
+            Failure::Output { error } => write!(f, "the output could not be written: {error}"),
         }
     }
 }

@@ -30,7 +30,7 @@ struct LibraryEntry<'a> {
 }
 
 #[derive(Serialize)]
-struct KernelEntry<'a> {
+pub(crate) struct KernelEntry<'a> {
     binary: String,
     path: &'a str,
     symbol: &'a str,
@@ -94,7 +94,7 @@ impl<'a> BinaryEntry<'a> {
 }
 
 impl<'a> KernelEntry<'a> {
-    fn of(binary: &Contents<'a>, kernel: &Kernel<'a>) -> Self {
+    pub(crate) fn of(binary: &Contents<'a>, kernel: &Kernel<'a>) -> Self {
         KernelEntry {
             binary: binary.path.display().to_string(),
             path: kernel.path,

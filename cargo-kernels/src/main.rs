@@ -1,12 +1,18 @@
 //! `cargo kernels`: what a program's GPU kernels are, read from the binary, without a GPU and without running it.
 
 mod artifacts;
+mod binaries;
 mod binary;
+mod check;
 mod cli;
+mod compare;
+mod embedded;
 mod failure;
+mod foreign;
 mod json;
 mod list;
 mod mapped;
+mod show;
 mod table;
 
 use std::process::ExitCode;
@@ -19,6 +25,8 @@ fn main() -> ExitCode {
     let Cargo::Kernels(kernels) = Cargo::parse_from(cli::arguments());
     let outcome = match kernels.command {
         Command::List(options) => list::run(&options),
+        Command::Show(options) => show::run(&options),
+        Command::Check(options) => check::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

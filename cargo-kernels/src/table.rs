@@ -41,14 +41,23 @@ pub(crate) fn libraries(binary: &Contents<'_>) -> String {
 fn write_rows(binary: &Contents<'_>, out: &mut impl Write) -> io::Result<()> {
     let mut rows = vec![HEADINGS.map(str::to_owned)];
     rows.extend(binary.kernels.iter().map(row));
-    let mut widths = [0; HEADINGS.len()];
-    for row in &rows {
+    columns(&rows, "", out)
+}
+
+/// Rows of which each column is as wide as its widest cell.
+pub(crate) fn columns<const N: usize>(
+    rows: &[[String; N]],
+    indent: &str,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut widths = [0; N];
+    for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.width().max(*width);
         }
     }
-    for row in &rows {
-        let mut line = String::new();
+    for row in rows {
+        let mut line = indent.to_owned();
         for (cell, width) in row.iter().zip(widths) {
             line.push_str(cell);
             line.extend(std::iter::repeat_n(' ', width - cell.width() + 2));
@@ -70,7 +79,7 @@ fn row(kernel: &Kernel<'_>) -> [String; HEADINGS.len()] {
 }
 
 /// What the declaration fixes of a launch: `sm_80+, block 32x8, shared 48 KiB`.
-fn launch(kernel: &Kernel<'_>) -> String {
+pub(crate) fn launch(kernel: &Kernel<'_>) -> String {
     let mut parts = Vec::new();
     if let Some(arch) = kernel.min_arch {
         parts.push(format!("sm_{arch}+"));

@@ -85,6 +85,8 @@ pub struct Mismatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum About {
+    /// The name by which the driver knows the kernel.
+    Symbol,
     /// The number of parameters.
     Count,
     /// Whether the kernel may write through a parameter.
@@ -97,10 +99,35 @@ pub enum About {
     Block,
 }
 
+impl About {
+    /// The respect in one word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            About::Symbol => "symbol",
+            About::Count => "count",
+            About::Direction => "direction",
+            About::Type => "type",
+            About::Layout => "layout",
+            About::Block => "block",
+        }
+    }
+}
+
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
+}
+
+/// Compares the symbol. `file` is what messages call the image.
+pub fn compare_symbol(declared: &str, entry: &Entry, file: &str) -> Result<(), Mismatch> {
+    let Entry { symbol, .. } = entry;
+    if declared == symbol {
+        return Ok(());
+    }
+    let whole = whole(entry);
+    let message = format!("the symbol is `{declared}` here, and `{symbol}` of `{whole}` in `{file}`");
+    Err(Mismatch { about: About::Symbol, message })
 }
 
 /// Compares the number of parameters. `file` is what messages call the image.

@@ -17,6 +17,30 @@ pub(crate) fn is_elf(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF")
 }
 
+/// Whether this is the beginning of a cubin, and not of another ELF file.
+pub(crate) fn is_cubin(image: &[u8]) -> bool {
+    is_elf(image) && bytes::u16_at(image, 18).map(Machine) == Some(EM_CUDA)
+}
+
+/// Whether the file ends where these bytes do: with its last section or table.
+pub(crate) fn is_whole(image: &[u8]) -> bool {
+    end(image) == Some(image.len())
+}
+
+/// Where the last section or table ends.
+fn end(image: &[u8]) -> Option<usize> {
+    let header = Header::parse(image).ok()?;
+    let table = |offset: u64, size: u16, count: u64| offset.checked_add(u64::from(size) * count);
+    let segments = table(header.e_phoff(LE), header.e_phentsize(LE), header.phnum(LE, image).ok()?.into())?;
+    let sections = table(header.e_shoff(LE), header.e_shentsize(LE), header.shnum(LE, image).ok()?.into())?;
+    let mut end = segments.max(sections);
+    for section in header.sections(LE, image).ok()?.iter() {
+        let (start, size) = section.file_range(LE).unwrap_or_default();
+        end = end.max(start.checked_add(size)?);
+    }
+    usize::try_from(end).ok()
+}
+
 /// A cubin, taken apart.
 pub(crate) struct Elf<'a> {
     /// The operating system's version of the format: 7 up to CUDA 12, 8 since CUDA 13.

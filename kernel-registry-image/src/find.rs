@@ -31,9 +31,7 @@ impl Image {
     ///
     /// If there is no such kernel, or several, or none that can be relied upon: see [`FindError`].
     pub fn find(&self, name: &str, file: &str) -> Result<&Entry, FindError> {
-        let names = self.index.0.get_or_init(|| Names::of(&self.variants));
-        let found: Vec<&Entry> =
-            names.places(name).iter().filter_map(|place| place.entry(&self.variants)).collect();
+        let found = self.named(name);
         let (called, file) = (name.to_owned(), file.to_owned());
         let Some(first) = found.first() else { return Err(self.missing(called, file)) };
         if found.iter().any(|entry| entry.symbol != first.symbol) {
@@ -47,6 +45,12 @@ impl Image {
             return Err(FindError::VariantsDiffer { name: first.name().to_owned(), file });
         }
         Ok(first)
+    }
+
+    /// All kernels that are called `name`, in the order of the variants: as a rule one kernel in each.
+    pub fn named(&self, name: &str) -> Vec<&Entry> {
+        let names = self.index.0.get_or_init(|| Names::of(&self.variants));
+        names.places(name).iter().filter_map(|place| place.entry(&self.variants)).collect()
     }
 
     fn missing(&self, name: String, file: String) -> FindError {
@@ -200,8 +204,7 @@ impl Names {
                 let place = Place { variant, entry: index };
                 names.symbols.entry(entry.symbol.clone()).or_default().push(place);
                 let Some(signature) = &entry.signature else { continue };
-                let unqualified = signature.base_name.rsplit("::").next().unwrap_or_default();
-                let mut called = vec![signature.name.as_str(), &signature.base_name, unqualified];
+                let mut called = signature.names().to_vec();
                 called.dedup();
                 for name in called {
                     names.names.entry(name.to_owned()).or_default().push(place);

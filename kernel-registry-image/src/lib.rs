@@ -39,6 +39,7 @@ mod cubin;
 mod cuda_type;
 pub mod declared;
 mod elf;
+pub mod embedded;
 mod entry;
 mod error;
 mod fatbin;

@@ -56,6 +56,14 @@ impl Signature {
     }
 }
 
+impl Signature {
+    /// What people call it: by its name, by that without template arguments, and without namespaces too.
+    pub fn names(&self) -> [&str; 3] {
+        let unqualified = self.base_name.rsplit("::").next().unwrap_or_default();
+        [&self.name, &self.base_name, unqualified]
+    }
+}
+
 impl fmt::Display for Signature {
     /// As in C++, without the return type: `saxpy(unsigned int, float, const float*, float*)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

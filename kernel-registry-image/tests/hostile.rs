@@ -5,6 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{image, images};
+use kernel_registry_image::embedded::Starts;
 use kernel_registry_image::{Error, MAX_PLAIN_SIZE, Signature, read};
 
 /// Reads and forgets. A broken image may still make sense to a reader; it must just not harm.
@@ -29,6 +30,7 @@ fn damage(places: usize) {
             let flip = [0xff, 0x01, 0x80, 0x20, 0x10][count % 5];
             damaged[at] ^= flip;
             survive(&format!("{name} with {flip:#x} flipped at {at}"), &damaged);
+            Starts::of(&damaged).images(bytes.len());
             damaged[at] = bytes[at];
         }
         // Headers decide most, so every byte of them, or every bit.

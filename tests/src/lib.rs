@@ -125,6 +125,29 @@ pub fn cargo_kernels_command() -> Command {
     command
 }
 
+/// A tool fails with this code and one sentence, which is returned.
+pub fn fails(output: Output, code: i32) -> String {
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    let sentence = message.strip_prefix("error: ").unwrap_or_else(|| panic!("{message}"));
+    sentence.trim_end().to_owned()
+}
+
+/// A file of a test's own.
+pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    let file = scratch_folder().join(name);
+    fs::write(&file, bytes).expect("the target directory is writable");
+    file
+}
+
+/// The fields of JSON objects are all in the documentation of their schema, as rows of its tables.
+pub fn are_documented(objects: &[&Value], documentation: &str) {
+    let fields = |object: &&Value| object.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    for field in objects.iter().flat_map(fields) {
+        assert!(documentation.contains(&format!("| `{field}` |")), "`{field}` is not documented");
+    }
+}
+
 /// Paths of the kernels that `cargo kernels list` finds in a file.
 pub fn listed(file: &Path) -> Vec<String> {
     let output = cargo_kernels(["list".as_ref(), file.as_os_str(), "--json".as_ref()]);

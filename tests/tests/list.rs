@@ -9,29 +9,16 @@ use std::process::{Command, Output, Stdio};
 use kernel_registry_format::{MAGIC, section};
 use object::{Object, ObjectSection};
 use serde_json::{Value, json};
-use tests::{Build, cargo_kernels, cargo_kernels_command, listed, scratch_folder};
+use tests::{
+    Build, are_documented, cargo_kernels, cargo_kernels_command, fails, file, listed, scratch_folder,
+};
 
 fn linked() -> PathBuf {
     Build::default().executable("linked")
 }
 
-/// A file of a test's own.
-fn file(name: &str, bytes: &[u8]) -> PathBuf {
-    let file = scratch_folder().join(name);
-    fs::write(&file, bytes).unwrap();
-    file
-}
-
 fn list(file: &Path, args: &[&str]) -> Output {
     cargo_kernels(["list".as_ref(), file.as_os_str()].into_iter().chain(args.iter().map(AsRef::as_ref)))
-}
-
-/// The listing fails with this code and one sentence.
-fn fails(output: Output, code: i32) -> String {
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{message}");
-    let sentence = message.strip_prefix("error: ").unwrap_or_else(|| panic!("{message}"));
-    sentence.trim_end().to_owned()
 }
 
 /// Where a part occurs in a section of an executable, as an offset into the file.
@@ -104,8 +91,6 @@ fn programs_get_json_as_documented() {
         })
     );
     // Every field is in the documentation of the schema.
-    let documentation = include_str!("../../docs/list-json.md");
-    let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let parts = [
         &list,
         &list["binaries"][0],
@@ -114,9 +99,7 @@ fn programs_get_json_as_documented() {
         &kernel["params"][0],
         &kernel["image"],
     ];
-    for field in parts.into_iter().flat_map(fields) {
-        assert!(documentation.contains(&format!("| `{field}` |")), "`{field}` is not documented");
-    }
+    are_documented(&parts, include_str!("../../docs/list-json.md"));
 }
 
 #[test]
@@ -249,7 +232,7 @@ fn output_that_cannot_be_written_is_an_error() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output =
         cargo_kernels_command().arg("list").arg(linked()).stdout(Stdio::from(full)).output().unwrap();
-    assert!(fails(output, 1).starts_with("the list could not be written: "));
+    assert!(fails(output, 1).starts_with("the output could not be written: "));
 }
 
 #[test]

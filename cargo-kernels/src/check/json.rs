@@ -1,0 +1,85 @@
+//! The findings for programs. Their schema is documented in docs/check-json.md, and changes there first.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::check::{Finding, Report, Subject, What};
+use crate::cli::Check;
+
+/// Grows with every change that a reader could stumble over.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    declarations: usize,
+    images: usize,
+    findings: Vec<FindingEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct FindingEntry<'a> {
+    what: &'static str,
+    about: Option<&'static str>,
+    denied: bool,
+    kernel: Option<KernelEntry<'a>>,
+    symbol: &'a str,
+    images: &'a [String],
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+struct KernelEntry<'a> {
+    binary: String,
+    path: &'a str,
+    #[serde(rename = "crate")]
+    package: &'a str,
+    version: &'a str,
+    file: &'a str,
+    line: u32,
+    column: u32,
+}
+
+pub(super) fn write(report: &Report<'_>, options: &Check, out: &mut impl Write) -> io::Result<()> {
+    let document = Document {
+        schema: SCHEMA,
+        declarations: report.declarations,
+        images: report.images,
+        findings: report.findings.iter().map(|finding| FindingEntry::of(finding, options)).collect(),
+    };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    writeln!(out)
+}
+
+impl<'a> FindingEntry<'a> {
+    fn of(finding: &'a Finding<'a>, options: &Check) -> Self {
+        let (kernel, symbol) = match &finding.subject {
+            Subject::Declaration { binary, kernel } => {
+                let entry = KernelEntry {
+                    binary: binary.display().to_string(),
+                    path: kernel.path,
+                    package: kernel.package,
+                    version: kernel.version,
+                    file: kernel.file,
+                    line: kernel.line,
+                    column: kernel.column,
+                };
+                (Some(entry), kernel.symbol)
+            }
+            Subject::Entry { symbol } => (None, symbol.as_str()),
+        };
+        FindingEntry {
+            what: finding.what.as_str(),
+            about: match finding.what {
+                What::Mismatch(about) => about.map(|about| about.as_str()),
+                _ => None,
+            },
+            denied: finding.what.is_denied(options),
+            kernel,
+            symbol,
+            images: &finding.images,
+            message: &finding.message,
+        }
+    }
+}

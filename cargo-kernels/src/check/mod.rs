@@ -1,0 +1,212 @@
+//! `cargo kernels check`.
+
+mod json;
+mod text;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use kernel_registry_format::Kernel;
+use kernel_registry_image::declared::About;
+use kernel_registry_image::{FindError, Image};
+
+use crate::binaries;
+use crate::binary::Contents;
+use crate::cli::{Check, Deny};
+use crate::compare;
+use crate::embedded::Embedded;
+use crate::failure::Failure;
+use crate::foreign::Foreign;
+
+/// What came of it.
+struct Report<'a> {
+    declarations: usize,
+    images: usize,
+    findings: Vec<Finding<'a>>,
+}
+
+/// Something that is not as declared.
+struct Finding<'a> {
+    what: What,
+    subject: Subject<'a>,
+    /// What the images are called that this is about.
+    images: Vec<String>,
+    message: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// The image has the kernel, and it is another one, or one that cannot be relied upon.
+    Mismatch(Option<About>),
+    /// The image does not have the kernel.
+    Missing,
+    /// There is no image to compare with.
+    Unchecked,
+    /// The image has a kernel that nothing declares.
+    Unused,
+}
+
+/// What a finding is about.
+enum Subject<'a> {
+    Declaration {
+        binary: &'a Path,
+        kernel: Kernel<'a>,
+    },
+    /// A kernel that is not declared.
+    Entry {
+        symbol: String,
+    },
+}
+
+impl What {
+    const fn as_str(self) -> &'static str {
+        match self {
+            What::Mismatch(_) => "mismatch",
+            What::Missing => "missing",
+            What::Unchecked => "unchecked",
+            What::Unused => "unused",
+        }
+    }
+
+    /// Whether the command fails for it.
+    fn is_denied(self, options: &Check) -> bool {
+        self != What::Unused || options.deny.contains(&Deny::Unused)
+    }
+}
+
+pub(crate) fn run(options: &Check) -> Result<(), Failure> {
+    let foreign = options.image.iter().map(|path| Foreign::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let files = binaries::open(options.path.as_deref(), &options.build)?;
+    let mut checked = binaries::read(&files)?;
+    if let Some(package) = &options.package {
+        binaries::keep_package(&mut checked, package)?;
+    }
+    let declarations = checked.iter().map(|binary| binary.kernels.len()).sum();
+    let mut report = Report { declarations, images: 0, findings: Vec::new() };
+    if foreign.is_empty() {
+        checked.iter().for_each(|binary| report.compare_with_own(binary));
+    } else {
+        report.compare_with_foreign(&checked, &foreign);
+    }
+    binaries::print(|out| match options.json {
+        true => json::write(&report, options, out),
+        false => text::write(&report, out),
+    })?;
+    match report.findings.iter().filter(|finding| finding.what.is_denied(options)).count() {
+        0 => binaries::all_read(&checked),
+        count => Err(Failure::Disagree { count }),
+    }
+}
+
+impl<'a> Report<'a> {
+    /// Every declaration against the image in the binary that it names.
+    fn compare_with_own(&mut self, binary: &'a Contents<'a>) {
+        let embedded = Embedded::find(binary);
+        for kernel in &binary.kernels {
+            let file = kernel.image.map_or("", |image| image.file);
+            match embedded.of(kernel).map(|found| &found.image) {
+                Some(Some(image)) => {
+                    if let Err(missing) = self.compare(binary, kernel, image, file) {
+                        self.add(binary, kernel, What::Missing, vec![file.to_owned()], missing.to_string());
+                    }
+                }
+                Some(None) => {
+                    let message = format!(
+                        "its image `{file}` is not in the binary: check the one that the linker wrote, \
+                         before it is packed"
+                    );
+                    self.add(binary, kernel, What::Unchecked, vec![file.to_owned()], message);
+                }
+                None => {
+                    let message = "it was compiled without an image: check a build that has one".to_owned();
+                    self.add(binary, kernel, What::Unchecked, Vec::new(), message);
+                }
+            }
+        }
+        for (recorded, found) in embedded.iter() {
+            if let Some(image) = &found.image {
+                self.images += 1;
+                self.add_unused(image, recorded.file, |symbol| found.symbols.contains(symbol));
+            }
+        }
+    }
+
+    /// Every declaration against those of the images that have its kernel.
+    fn compare_with_foreign(&mut self, binaries: &'a [Contents<'a>], images: &[Foreign]) {
+        self.images = images.len();
+        let mut used = BTreeSet::new();
+        for (binary, kernel) in
+            binaries.iter().flat_map(|binary| binary.kernels.iter().map(move |k| (binary, k)))
+        {
+            let mut missing = Vec::new();
+            for Foreign { name, image } in images {
+                match self.compare(binary, kernel, image, name) {
+                    Ok(symbol) => drop(used.insert((name, symbol))),
+                    Err(error) => missing.push(error),
+                }
+            }
+            // The kernels of a program can be in several files.
+            if missing.len() == images.len() {
+                let names = images.iter().map(|foreign| foreign.name.clone()).collect();
+                let message = match missing.as_slice() {
+                    [error] => error.to_string(),
+                    several => {
+                        format!("no kernel `{}` in any of {} images", compare::cuda(kernel), several.len())
+                    }
+                };
+                self.add(binary, kernel, What::Missing, names, message);
+            }
+        }
+        for Foreign { name, image } in images {
+            self.add_unused(image, name, |symbol| used.contains(&(name, symbol.to_owned())));
+        }
+    }
+
+    /// Compares with the kernel of this image, whose symbol it returns, or fails because it is missing.
+    fn compare(
+        &mut self,
+        binary: &'a Contents<'a>,
+        kernel: &Kernel<'a>,
+        image: &Image,
+        file: &str,
+    ) -> Result<String, FindError> {
+        let (symbol, wrong) = match compare::with(kernel, image, file) {
+            Err(missing @ FindError::Missing { .. }) => return Err(missing),
+            Err(error) => (kernel.symbol, vec![(None, error.to_string())]),
+            Ok(compared) => {
+                let wrong = compared.mismatches.into_iter();
+                (&*compared.entry.symbol, wrong.map(|wrong| (Some(wrong.about), wrong.message)).collect())
+            }
+        };
+        for (about, message) in wrong {
+            self.add(binary, kernel, What::Mismatch(about), vec![file.to_owned()], message);
+        }
+        Ok(symbol.to_owned())
+    }
+
+    fn add(
+        &mut self,
+        binary: &'a Contents<'a>,
+        kernel: &Kernel<'a>,
+        what: What,
+        images: Vec<String>,
+        message: String,
+    ) {
+        let subject = Subject::Declaration { binary: &binary.path, kernel: *kernel };
+        self.findings.push(Finding { what, subject, images, message });
+    }
+
+    fn add_unused(&mut self, image: &Image, file: &str, is_used: impl Fn(&str) -> bool) {
+        let entries = image.variants.iter().flat_map(|variant| &variant.entries);
+        let mut told = BTreeSet::new();
+        for entry in entries.filter(|entry| !is_used(&entry.symbol)) {
+            if told.insert(&entry.symbol) {
+                let name = entry.signature.as_ref().map_or(entry.symbol.clone(), ToString::to_string);
+                let message = format!("`{name}` of `{file}` is declared nowhere");
+                let subject = Subject::Entry { symbol: entry.symbol.clone() };
+                let images = vec![file.to_owned()];
+                self.findings.push(Finding { what: What::Unused, subject, images, message });
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The findings for people: a line each, and one that counts them.
+
+use std::io::{self, Write};
+
+use crate::check::{Report, Subject, What};
+
+pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    for finding in &report.findings {
+        let what = finding.what.as_str();
+        match &finding.subject {
+            Subject::Declaration { kernel, .. } => {
+                let (path, file, line) = (kernel.path, kernel.file, kernel.line);
+                writeln!(out, "{what}: {path} ({file}:{line}): {}", finding.message)?;
+            }
+            Subject::Entry { .. } => writeln!(out, "{what}: {}", finding.message)?,
+        }
+    }
+    let count = |is: fn(What) -> bool| report.findings.iter().filter(|finding| is(finding.what)).count();
+    let many = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let mismatches = count(|what| matches!(what, What::Mismatch(_)));
+    let mut counts = vec![
+        if mismatches == 1 { "1 mismatch".to_owned() } else { format!("{mismatches} mismatches") },
+        format!("{} missing", count(|what| what == What::Missing)),
+        format!("{} unused", count(|what| what == What::Unused)),
+    ];
+    let unchecked = count(|what| what == What::Unchecked);
+    if unchecked > 0 {
+        counts.push(format!("{unchecked} unchecked"));
+    }
+    writeln!(
+        out,
+        "{} against {}: {}",
+        many(report.declarations, "declaration"),
+        many(report.images, "image"),
+        counts.join(", ")
+    )
+}

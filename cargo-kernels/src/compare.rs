@@ -1,0 +1,59 @@
+//! One declaration against one image, by the rules that `#[gpu_kernel]` goes by.
+
+use kernel_registry_format::Kernel;
+use kernel_registry_image::declared::{self, Mismatch, Param, Verdict};
+use kernel_registry_image::{Entry, FindError, Image, Signature};
+
+/// The kernel of an image that a declaration is about, and what the declaration says otherwise.
+pub(crate) struct Compared<'a> {
+    pub(crate) entry: &'a Entry,
+    pub(crate) mismatches: Vec<Mismatch>,
+}
+
+/// Compares a declaration with the kernel of its symbol, or if there is none of its C++ name. `file` is what messages
+/// call the image.
+pub(crate) fn with<'a>(kernel: &Kernel<'_>, image: &'a Image, file: &str) -> Result<Compared<'a>, FindError> {
+    let entry = find(kernel.symbol, image, file)?;
+    let mut mismatches = mismatches(kernel, entry, file);
+    // Other parameters are reason enough for another symbol.
+    if mismatches.is_empty() {
+        mismatches.extend(declared::compare_symbol(kernel.symbol, entry, file).err());
+    }
+    Ok(Compared { entry, mismatches })
+}
+
+/// The kernel as C++ declares it, or if its symbol does not tell the symbol.
+pub(crate) fn cuda(kernel: &Kernel<'_>) -> String {
+    Signature::of(kernel.symbol).map_or(kernel.symbol.to_owned(), |signature| signature.to_string())
+}
+
+fn find<'a>(symbol: &str, image: &'a Image, file: &str) -> Result<&'a Entry, FindError> {
+    let found = image.find(symbol, file);
+    let (Err(FindError::Missing { .. }), Some(signature)) = (&found, Signature::of(symbol)) else {
+        return found;
+    };
+    image.find(&signature.name, file).map_err(|error| match error {
+        // None of the overloads is the one that is declared.
+        FindError::Ambiguous { file, names, .. } => {
+            FindError::Missing { name: signature.to_string(), file, near: Vec::new(), there: names }
+        }
+        error => error,
+    })
+}
+
+fn mismatches(kernel: &Kernel<'_>, entry: &Entry, file: &str) -> Vec<Mismatch> {
+    if let Err(mismatch) = declared::compare_count(kernel.params.len(), entry, file) {
+        return vec![mismatch];
+    }
+    let mut mismatches = Vec::new();
+    for (index, param) in kernel.params.iter().enumerate() {
+        let layout = Some([param.element_size, param.element_align]);
+        let declared = Param { name: param.name, spelled: param.ty, pass: param.pass, layout };
+        if let Verdict::Wrong(mismatch) = declared.compare(index, entry, file) {
+            mismatches.push(mismatch);
+        }
+    }
+    let block = kernel.block.map(|block| declared::compare_block(block, entry));
+    mismatches.extend(block.and_then(Result::err));
+    mismatches
+}

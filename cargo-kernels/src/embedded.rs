@@ -1,0 +1,92 @@
+//! From a kernel's record to the image that it is about.
+//!
+//! The record holds the image's length, and nothing of where it is: a pointer there would read as zero in some
+//! files. The image lies somewhere in the same binary, and is known by its length and its kernels.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kernel_registry_format::Kernel;
+use kernel_registry_image::Image;
+use kernel_registry_image::embedded::Starts;
+
+use crate::binary::Contents;
+use crate::compare;
+
+/// What records say of an image.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Recorded<'a> {
+    package: &'a str,
+    version: &'a str,
+    pub(crate) file: &'a str,
+    pub(crate) len: u64,
+}
+
+/// An image and the symbols of the kernels that are declared with it.
+pub(crate) struct Found<'a> {
+    /// The image, unless it is not there.
+    pub(crate) image: Option<Image>,
+    /// Whether no other image in the binary could be meant.
+    pub(crate) is_certain: bool,
+    pub(crate) symbols: BTreeSet<&'a str>,
+}
+
+/// The images of a binary's kernels.
+pub(crate) struct Embedded<'a>(BTreeMap<Recorded<'a>, Found<'a>>);
+
+impl<'a> Embedded<'a> {
+    pub(crate) fn find(binary: &Contents<'a>) -> Self {
+        let mut declared: BTreeMap<Recorded<'a>, Vec<Kernel<'a>>> = BTreeMap::new();
+        for kernel in &binary.kernels {
+            if let Some(recorded) = Recorded::of(kernel) {
+                declared.entry(recorded).or_default().push(*kernel);
+            }
+        }
+        let starts = Starts::of(binary.data);
+        let find = |(recorded, kernels): (Recorded<'a>, Vec<Kernel<'a>>)| {
+            let length = usize::try_from(recorded.len).unwrap_or(usize::MAX);
+            (recorded, Found::among(starts.images(length), &kernels))
+        };
+        Embedded(declared.into_iter().map(find).collect())
+    }
+
+    /// The image of a kernel that has been declared with one.
+    pub(crate) fn of(&self, kernel: &Kernel<'a>) -> Option<&Found<'a>> {
+        self.0.get(&Recorded::of(kernel)?)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Recorded<'a>, &Found<'a>)> {
+        self.0.iter()
+    }
+}
+
+impl<'a> Recorded<'a> {
+    fn of(kernel: &Kernel<'a>) -> Option<Self> {
+        let Kernel { package, version, image, .. } = *kernel;
+        image.map(|image| Recorded { package, version, file: image.file, len: image.len })
+    }
+}
+
+impl<'a> Found<'a> {
+    /// The image with most of these kernels. Among several, that which they are declared like.
+    fn among(candidates: Vec<Image>, kernels: &[Kernel<'a>]) -> Self {
+        let there =
+            |image: &Image| kernels.iter().filter(|kernel| !image.named(kernel.symbol).is_empty()).count();
+        let alike = |image: &Image| {
+            kernels
+                .iter()
+                .filter(|kernel| {
+                    compare::with(kernel, image, "").is_ok_and(|compared| compared.mismatches.is_empty())
+                })
+                .count()
+        };
+        let most = candidates.iter().map(there).max().unwrap_or(0);
+        let mut candidates: Vec<Image> =
+            candidates.into_iter().filter(|image| most > 0 && there(image) == most).collect();
+        let is_certain = candidates.len() == 1;
+        if !is_certain {
+            candidates.sort_by_cached_key(|image| std::cmp::Reverse(alike(image)));
+        }
+        let symbols = kernels.iter().map(|kernel| kernel.symbol).collect();
+        Found { image: candidates.into_iter().next(), is_certain, symbols }
+    }
+}

@@ -1,0 +1,23 @@
+//! An image that somebody else built, in a file of its own.
+
+use std::fs;
+use std::path::Path;
+
+use kernel_registry_image::Image;
+
+use crate::failure::Failure;
+
+pub(crate) struct Foreign {
+    /// The file as it was given.
+    pub(crate) name: String,
+    pub(crate) image: Image,
+}
+
+impl Foreign {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let bytes = fs::read(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
+        let image = kernel_registry_image::read(&bytes);
+        let image = image.map_err(|error| Failure::Image { path: path.to_owned(), error })?;
+        Ok(Foreign { name: path.display().to_string(), image })
+    }
+}

@@ -1,0 +1,112 @@
+//! Kernels for programs. The schema is documented in docs/show-json.md, and changes there first.
+
+use std::io::{self, Write};
+
+use kernel_registry_image::{Entry, ImageKind, Variant, VariantKind};
+use serde::Serialize;
+
+use crate::json::KernelEntry;
+use crate::show::{Shown, needs};
+
+/// Grows with every change that a reader could stumble over.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    kernels: Vec<ShownEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownEntry<'a> {
+    #[serde(flatten)]
+    kernel: KernelEntry<'a>,
+    cuda: Option<String>,
+    image_kind: Option<&'static str>,
+    certain: bool,
+    variants: Vec<VariantEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct VariantEntry<'a> {
+    kind: &'static str,
+    target: String,
+    ptx: Option<String>,
+    toolkit: Option<&'a str>,
+    resources: Option<ResourcesEntry>,
+    limits: LimitsEntry,
+    needs: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct ResourcesEntry {
+    registers: u32,
+    static_shared: u32,
+    reserved_shared: u32,
+    local_frame: u32,
+    stack: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct LimitsEntry {
+    max_threads: Option<u32>,
+    required_threads: Option<[u32; 3]>,
+    min_blocks: Option<u32>,
+    cluster: Option<[u32; 3]>,
+    max_cluster: Option<u32>,
+}
+
+pub(super) fn write(kernels: &[Shown<'_>], out: &mut impl Write) -> io::Result<()> {
+    let document = Document { schema: SCHEMA, kernels: kernels.iter().map(ShownEntry::of).collect() };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    writeln!(out)
+}
+
+impl<'a> ShownEntry<'a> {
+    fn of(shown: &Shown<'a>) -> Self {
+        let found = shown.found();
+        let image = found.and_then(|found| found.image.as_ref());
+        ShownEntry {
+            kernel: KernelEntry::of(shown.binary, &shown.kernel),
+            cuda: shown.cuda(),
+            image_kind: image.map(|image| match image.kind {
+                ImageKind::Ptx => "ptx",
+                ImageKind::Cubin => "cubin",
+                ImageKind::Fatbin => "fatbin",
+            }),
+            certain: found.is_some_and(|found| found.is_certain),
+            variants: shown.variants().into_iter().map(VariantEntry::of).collect(),
+        }
+    }
+}
+
+impl<'a> VariantEntry<'a> {
+    fn of((variant, entry): (&'a Variant, &'a Entry)) -> Self {
+        let (kind, ptx) = match variant.kind {
+            VariantKind::Ptx { version: (major, minor) } => ("ptx", Some(format!("{major}.{minor}"))),
+            VariantKind::Cubin => ("cubin", None),
+        };
+        let limits = &entry.limits;
+        VariantEntry {
+            kind,
+            target: variant.target.to_string(),
+            ptx,
+            toolkit: variant.toolkit.as_deref(),
+            resources: entry.resources.map(|resources| ResourcesEntry {
+                registers: resources.registers,
+                static_shared: resources.static_shared,
+                reserved_shared: resources.reserved_shared,
+                local_frame: resources.local_frame,
+                stack: resources.stack,
+            }),
+            limits: LimitsEntry {
+                max_threads: limits.max_threads,
+                required_threads: limits.required_threads,
+                min_blocks: limits.min_blocks,
+                cluster: limits.cluster,
+                max_cluster: limits.max_cluster,
+            },
+            needs: needs(entry.needs),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `cargo kernels show`.
+
+mod json;
+mod text;
+
+use kernel_registry_format::Kernel;
+use kernel_registry_image::{Entry, Needs, Signature, Variant};
+
+use crate::binaries;
+use crate::binary::Contents;
+use crate::cli::Show;
+use crate::embedded::{Embedded, Found};
+use crate::failure::Failure;
+
+/// Names offered at most where none fits.
+const MOST: usize = 3;
+
+/// A kernel, and its image if that is in the binary.
+struct Shown<'a> {
+    binary: &'a Contents<'a>,
+    kernel: Kernel<'a>,
+    embedded: &'a Embedded<'a>,
+}
+
+impl<'a> Shown<'a> {
+    fn found(&self) -> Option<&'a Found<'a>> {
+        self.embedded.of(&self.kernel)
+    }
+
+    /// The kernel in each variant of the image that has it.
+    fn variants(&self) -> Vec<(&'a Variant, &'a Entry)> {
+        let image = self.found().and_then(|found| found.image.as_ref());
+        let variants = image.into_iter().flat_map(|image| &image.variants);
+        variants.filter_map(|variant| Some((variant, variant.entry(self.kernel.symbol)?))).collect()
+    }
+
+    /// The kernel as C++ declares it, if its symbol tells.
+    fn cuda(&self) -> Option<String> {
+        Signature::of(self.kernel.symbol).map(|signature| signature.to_string())
+    }
+}
+
+pub(crate) fn run(options: &Show) -> Result<(), Failure> {
+    let files = binaries::open(options.path.as_deref(), &options.build)?;
+    let mut binaries = binaries::read(&files)?;
+    let whole = binaries::all_read(&binaries);
+    let is_called = called(&options.name, &binaries);
+    let Some(is_called) = is_called else {
+        // It can be among those that this tool is too old for.
+        whole?;
+        return Err(Failure::NoneNamed { name: options.name.clone(), near: near(&options.name, &binaries) });
+    };
+    // Images are only looked for where something is to be shown.
+    binaries.retain(|binary| binary.kernels.iter().any(|kernel| is_called(kernel, &options.name)));
+    let embedded: Vec<_> = binaries.iter().map(Embedded::find).collect();
+    let shown: Vec<_> = binaries
+        .iter()
+        .zip(&embedded)
+        .flat_map(|(binary, embedded)| {
+            let kernels = binary.kernels.iter().filter(|kernel| is_called(kernel, &options.name));
+            kernels.map(move |kernel| Shown { binary, kernel: *kernel, embedded })
+        })
+        .collect();
+    binaries::print(|out| match options.json {
+        true => json::write(&shown, out),
+        false => text::write(&shown, out),
+    })?;
+    whole
+}
+
+type IsCalled = fn(&Kernel<'_>, &str) -> bool;
+
+/// The way in which some kernels are called so: by path or symbol, and only if none is by C++ name.
+fn called(name: &str, binaries: &[Contents<'_>]) -> Option<IsCalled> {
+    let by_declaration: IsCalled = |kernel, name| {
+        let front = kernel.path.strip_suffix(name).filter(|_| !name.is_empty());
+        front.is_some_and(|front| front.is_empty() || front.ends_with("::")) || kernel.symbol == name
+    };
+    let by_cuda: IsCalled = |kernel, name| {
+        Signature::of(kernel.symbol).is_some_and(|signature| signature.names().contains(&name))
+    };
+    let kernels = || binaries.iter().flat_map(|binary| &binary.kernels);
+    [by_declaration, by_cuda].into_iter().find(|is| kernels().any(|kernel| is(kernel, name)))
+}
+
+/// Paths that are like this name, or end like it, the most similar first.
+fn near(name: &str, binaries: &[Contents<'_>]) -> Vec<String> {
+    let similarity = |kernel: &Kernel<'_>| {
+        let names = [kernel.path, kernel.name(), kernel.symbol];
+        names.map(|there| strsim::jaro_winkler(name, there)).into_iter().fold(0.0, f64::max)
+    };
+    let kernels = binaries.iter().flat_map(|binary| &binary.kernels);
+    let mut near: Vec<(f64, &str)> = kernels.map(|kernel| (similarity(kernel), kernel.path)).collect();
+    near.retain(|(similarity, _)| *similarity > 0.7);
+    near.sort_by(|(a, x), (b, y)| b.total_cmp(a).then(x.cmp(y)));
+    near.dedup();
+    near.truncate(MOST);
+    near.into_iter().map(|(_, path)| path.to_owned()).collect()
+}
+
+/// What a kernel needs of the driver, in words.
+fn needs(needs: Needs) -> Vec<&'static str> {
+    let Needs { printf, assert, heap, device_launch, .. } = needs;
+    let all = [(printf, "printf"), (assert, "assert"), (heap, "heap"), (device_launch, "device launch")];
+    all.into_iter().filter(|(needed, _)| *needed).map(|(_, word)| word).collect()
+}

@@ -1,0 +1,105 @@
+//! Kernels for people: what is declared, then what each variant of the image occupies.
+
+use std::io::{self, Write};
+
+use kernel_registry_image::{Entry, ImageKind, Limits, Variant, VariantKind};
+
+use crate::show::{Shown, needs};
+use crate::table;
+
+/// What is not known of a variant, or not needed.
+const NOTHING: &str = "-";
+
+const HEADINGS: [&str; 8] =
+    ["VARIANT", "TOOLKIT", "REGISTERS", "SHARED", "FRAME", "STACK", "LAUNCH", "NEEDS"];
+
+pub(super) fn write(kernels: &[Shown<'_>], out: &mut impl Write) -> io::Result<()> {
+    for (index, shown) in kernels.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{} in {}", shown.kernel.path, shown.binary.path.display())?;
+        for (name, value) in facts(shown) {
+            writeln!(out, "    {name:<9} {value}")?;
+        }
+        let variants = shown.variants();
+        if !variants.is_empty() {
+            writeln!(out)?;
+            let mut rows = vec![HEADINGS.map(str::to_owned)];
+            rows.extend(variants.into_iter().map(|(variant, entry)| row(variant, entry)));
+            table::columns(&rows, "    ", out)?;
+        }
+    }
+    Ok(())
+}
+
+fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
+    let kernel = &shown.kernel;
+    let mut facts = vec![("Rust", kernel.signature().to_string())];
+    facts.extend(shown.cuda().map(|cuda| ("C++", cuda)));
+    facts.push(("symbol", kernel.symbol.to_owned()));
+    let (file, line, package, version) = (kernel.file, kernel.line, kernel.package, kernel.version);
+    facts.push(("declared", format!("{file}:{line}, in {package} {version}")));
+    if !kernel.summary.is_empty() {
+        facts.push(("about", kernel.summary.to_owned()));
+    }
+    facts.push(("launch", table::launch(kernel)));
+    facts.push(("image", image(shown)));
+    facts
+}
+
+fn image(shown: &Shown<'_>) -> String {
+    let Some(recorded) = shown.kernel.image else { return "none".to_owned() };
+    let about = match shown.found().map(|found| (&found.image, found.is_certain)) {
+        Some((Some(image), true)) => kind(image.kind).to_owned(),
+        Some((Some(image), false)) => {
+            format!("{}, or another one of this length with this kernel", kind(image.kind))
+        }
+        _ => "not in the binary".to_owned(),
+    };
+    format!("{}, {} bytes, {about}", recorded.file, recorded.len)
+}
+
+const fn kind(kind: ImageKind) -> &'static str {
+    match kind {
+        ImageKind::Ptx => "PTX",
+        ImageKind::Cubin => "a cubin",
+        ImageKind::Fatbin => "a fatbin",
+    }
+}
+
+fn row(variant: &Variant, entry: &Entry) -> [String; HEADINGS.len()] {
+    let kind = match variant.kind {
+        VariantKind::Ptx { version: (major, minor) } => format!("{}, PTX {major}.{minor}", variant.target),
+        VariantKind::Cubin => variant.target.to_string(),
+    };
+    let known = |number: Option<u32>| number.map_or(NOTHING.to_owned(), |number| number.to_string());
+    let bytes = |number: Option<u32>| number.map_or(NOTHING.to_owned(), |number| format!("{number} B"));
+    let resources = entry.resources.as_ref();
+    let words = |words: Vec<String>| if words.is_empty() { NOTHING.to_owned() } else { words.join(", ") };
+    [
+        kind,
+        variant.toolkit.clone().unwrap_or_else(|| NOTHING.to_owned()),
+        known(resources.map(|resources| resources.registers)),
+        bytes(resources.map(|resources| resources.static_shared)),
+        bytes(resources.map(|resources| resources.local_frame)),
+        bytes(resources.and_then(|resources| resources.stack)),
+        words(limits(&entry.limits)),
+        words(needs(entry.needs).into_iter().map(str::to_owned).collect()),
+    ]
+}
+
+/// What launches must keep to: `block of at most 256`.
+fn limits(limits: &Limits) -> Vec<String> {
+    let axes = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
+    let mut words = Vec::new();
+    match (limits.required_threads, limits.max_threads) {
+        (Some(block), _) => words.push(format!("block {}", axes(block))),
+        (None, Some(max)) => words.push(format!("block of at most {max}")),
+        (None, None) => {}
+    }
+    words.extend(limits.min_blocks.map(|blocks| format!("{blocks} blocks or more")));
+    words.extend(limits.cluster.map(|cluster| format!("cluster {}", axes(cluster))));
+    words.extend(limits.max_cluster.map(|max| format!("cluster of at most {max}")));
+    words
+}

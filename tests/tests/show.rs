@@ -1,0 +1,183 @@
+//! `cargo kernels show`: what is known of a kernel, from its declaration to the registers it takes.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::{Value, json};
+use tests::{Build, are_documented, cargo_kernels, cargo_kernels_command, fails, lines};
+
+fn checked() -> PathBuf {
+    Build::default().executable("checked")
+}
+
+fn show(name: &str, file: &Path, args: &[&str]) -> Output {
+    let first = ["show".as_ref(), name.as_ref(), file.as_os_str()];
+    cargo_kernels(first.into_iter().chain(args.iter().map(AsRef::as_ref)))
+}
+
+/// The kernels of the JSON.
+fn shown(name: &str, file: &Path) -> Vec<Value> {
+    let output = show(name, file, &["--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["schema"], 1);
+    document["kernels"].as_array().unwrap().clone()
+}
+
+fn paths(name: &str, file: &Path) -> Vec<String> {
+    shown(name, file).iter().map(|kernel| kernel["path"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn people_see_declaration_image_and_variants() {
+    let file = checked();
+    let output = show("reduce", &file, &[]);
+    let text = String::from_utf8(output.stdout).unwrap().replace(&file.display().to_string(), "FILE");
+    let expected = "\
+checked::reduce_doubles in FILE
+    Rust      reduce_doubles(x: &[f64], out: &mut [f64], n: u32)
+    C++       reduce<double, 256u>(const double*, double*, unsigned int)
+    symbol    _Z6reduceIdLj256EEvPKT_PS0_j
+    declared  tests/fixtures/checked/src/main.rs:11, in checked 0.1.0
+    about     The sums of blocks.
+    launch    block 256
+    image     images/reduce.fatbin, 6968 bytes, a fatbin
+
+    VARIANT         TOOLKIT  REGISTERS  SHARED  FRAME  STACK  LAUNCH                NEEDS
+    sm_75, PTX 9.0  -        -          -       -      -      block of at most 256  -
+    sm_75           13.0     20         256 B   0 B    0 B    block of at most 256  -
+    sm_90a          13.0     20         256 B   0 B    0 B    block of at most 256  -
+
+checked::reduce_floats in FILE
+    Rust      reduce_floats(x: &[f32], out: &mut [f32], n: u32)
+    C++       reduce<float, 128u>(const float*, float*, unsigned int)
+    symbol    _Z6reduceIfLj128EEvPKT_PS0_j
+    declared  tests/fixtures/checked/src/main.rs:7, in checked 0.1.0
+    about     The sums of blocks.
+    launch    block 128
+    image     images/reduce.fatbin, 6968 bytes, a fatbin
+
+    VARIANT         TOOLKIT  REGISTERS  SHARED  FRAME  STACK  LAUNCH                NEEDS
+    sm_75, PTX 9.0  -        -          -       -      -      block of at most 128  -
+    sm_75           13.0     14         128 B   0 B    0 B    block of at most 128  -
+    sm_90a          13.0     18         128 B   0 B    0 B    block of at most 128  -
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn programs_get_json_as_documented() {
+    let kernels = shown("report_nan", &checked());
+    let [kernel] = kernels.as_slice() else { panic!("{kernels:?}") };
+    assert_eq!(kernel["summary"], "Prints where there is none.");
+    assert_eq!(kernel["cuda"], "report_nan(unsigned int, const float*)");
+    assert_eq!(kernel["image"], json!({"file": "images/diagnose.cubin", "bytes": 10656}));
+    assert_eq!(kernel["image_kind"], "cubin");
+    assert_eq!(kernel["certain"], true);
+    assert_eq!(
+        kernel["variants"],
+        json!([{
+            "kind": "cubin",
+            "target": "sm_90",
+            "ptx": null,
+            "toolkit": "13.0",
+            "resources": {
+                "registers": 24, "static_shared": 0, "reserved_shared": 0, "local_frame": 8, "stack": 8,
+            },
+            "limits": {
+                "max_threads": null, "required_threads": null, "min_blocks": null,
+                "cluster": null, "max_cluster": null,
+            },
+            "needs": ["printf"],
+        }])
+    );
+    let list = include_str!("../../docs/list-json.md");
+    let documentation = [include_str!("../../docs/show-json.md"), list].concat();
+    let variant = &kernel["variants"][0];
+    are_documented(&[kernel, variant, &variant["resources"], &variant["limits"]], &documentation);
+}
+
+#[test]
+fn a_kernel_is_named_by_path_symbol_or_cpp_name() {
+    let file = checked();
+    assert_eq!(paths("checked::wide::fill", &file), ["checked::wide::fill"]);
+    assert_eq!(paths("wide::fill", &file), ["checked::wide::fill"]);
+    assert_eq!(paths("fill", &file), ["checked::narrow::fill", "checked::wide::fill"]);
+    assert_eq!(paths("_Z4copyPKfPfj", &file), ["checked::wide::copy"]);
+    assert_eq!(paths("reduce<float, 128u>", &file), ["checked::reduce_floats"]);
+    assert_eq!(paths("reduce", &file), ["checked::reduce_doubles", "checked::reduce_floats"]);
+}
+
+#[test]
+fn names_that_there_are_not() {
+    let file = checked();
+    assert_eq!(
+        fails(show("reduce_float", &file, &[]), 7),
+        "no kernel `reduce_float`: did you mean `checked::reduce_floats` or `checked::reduce_doubles`?"
+    );
+    for name in ["ill", "", "zzz", "::"] {
+        let message = fails(show(name, &file, &[]), 7);
+        assert!(message.starts_with(&format!("no kernel `{name}`: ")), "{message}");
+    }
+    assert_eq!(
+        fails(show("zzz", &file, &[]), 7),
+        "no kernel `zzz`: `cargo kernels list` shows those that there are"
+    );
+}
+
+#[test]
+fn images_that_the_record_does_not_tell_apart_are_said_to_be() {
+    // Of one length and with the same kernels; the block of 256 threads fits one of them only.
+    let file = checked();
+    let fill = shown("wide::fill", &file);
+    assert_eq!(fill[0]["certain"], false);
+    assert_eq!(fill[0]["variants"][0]["limits"]["max_threads"], 256);
+    let text = String::from_utf8(show("wide::fill", &file, &[]).stdout).unwrap();
+    assert!(text.contains("PTX, or another one of this length with this kernel\n"), "{text}");
+}
+
+/// What is known of three kernels with images of all kinds, but for the place of the binary.
+fn facts(file: &Path) -> Vec<Value> {
+    let kernels = ["reduce_floats", "report_nan", "wide::fill"].iter().flat_map(|name| shown(name, file));
+    kernels
+        .map(|mut kernel| {
+            kernel["binary"] = Value::Null;
+            kernel
+        })
+        .collect()
+}
+
+#[test]
+fn images_are_found_however_the_program_was_built() {
+    let expected = facts(&checked());
+    assert!(expected.iter().all(|kernel| !kernel["variants"].as_array().unwrap().is_empty()), "{expected:?}");
+    let lto =
+        ["--release", "--config", "profile.release.lto='fat'", "--config", "profile.release.strip=true"];
+    for args in [&["--release"][..], &lto] {
+        let executable = Build { args, rustflags: "" }.executable("checked");
+        assert_eq!(facts(&executable), expected, "{args:?}");
+        lines(std::process::Command::new("strip").arg("-s").arg(&executable));
+        assert_eq!(facts(&executable), expected, "{args:?} and stripped");
+    }
+}
+
+#[test]
+fn without_a_path_the_package_is_built() {
+    let output = cargo_kernels_command()
+        .args(["show", "narrow::fill", "--json"])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/checked"))
+        .env("CARGO_TARGET_DIR", tests::scratch().join("fixtures"))
+        .output()
+        .unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["kernels"][0]["path"], "checked::narrow::fill");
+}
+
+#[test]
+fn usage() {
+    assert_eq!(cargo_kernels(["show"]).status.code(), Some(2));
+    assert_eq!(
+        fails(show("fill", Path::new("/nowhere/at/all"), &[]), 3),
+        "there is no file `/nowhere/at/all`"
+    );
+}
