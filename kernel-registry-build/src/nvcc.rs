@@ -1,12 +1,14 @@
 //! nvcc: one fat binary a source.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
+use std::{fs, io, iter};
 
 use crate::diagnostics;
 use crate::environment::{Environment, OF_NVCC};
 use crate::fingerprint;
+use crate::includes::Includes;
 use crate::make::{Compiled, Job};
 use crate::source::tidy;
 use crate::{Error, Result};
@@ -14,8 +16,8 @@ use crate::{Error, Result};
 /// What images of this compiler are called.
 pub(crate) const EXTENSION: &str = "fatbin";
 
-/// The rule's name in the list of dependencies, which nvcc would otherwise write without escaping it.
-const RULE: &str = "image";
+/// How the names of preprocessed sources end, of which there is one for each architecture.
+const PREPROCESSED: &str = ".cpp1.ii";
 
 /// An nvcc that was started once, for its version.
 #[derive(Debug)]
@@ -55,23 +57,32 @@ impl Nvcc {
 
     /// Writes the image into a file.
     pub(crate) fn compile(&self, job: &Job<'_>, image: &Path) -> Result<Compiled> {
-        let depfile = image.with_extension("d");
+        // Where nvcc leaves what it makes on the way. `-MMD` would preprocess each source once more, for a tenth of the time.
+        let kept = image.with_extension("kept");
+        fs::create_dir_all(&kept).map_err(Error::file("create", &kept))?;
         let mut command = Command::new(&self.program);
         job.environment.give(&mut command);
-        command.current_dir(job.package).args(arguments(job));
-        command.args(["-MMD", "-MT", RULE, "-MF"]).arg(&depfile).arg("-o").arg(image).arg(&job.source.path);
+        command.current_dir(job.package).args(arguments(job)).arg("-o").arg(image).arg(&job.source.path);
+        let plain = shown(&command);
+        command.args(["-keep", "-keep-dir"]).arg(&kept);
         let output = command.output().map_err(|error| unstartable(&self.program, &error));
-        let depends = fs::read_to_string(&depfile);
-        // If it is not there, it need not be removed.
-        let _ = fs::remove_file(&depfile);
+        let entered = entered(&kept);
+        // If that fails, what is left does no harm.
+        let _ = fs::remove_dir_all(&kept);
 
         let Output { status, stdout, stderr } = output?;
         // All of it is on the second, but flags of users may bring more.
         let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
         if !status.success() || !image.is_file() {
-            return Err(self.failure(job, &command, status, text));
+            return Err(self.failure(job, plain, status, text));
         }
-        let files = depends.map(|text| dependencies(&text)).map_err(Error::file("read", &depfile))?;
+        let mut files = entered.map_err(Error::file("read", &kept))?;
+        // Flags or variables of the user may have put it elsewhere.
+        if files.is_empty() {
+            let folders: Vec<PathBuf> =
+                job.options.includes.iter().map(|one| job.package.join(one)).collect();
+            files.extend(Includes::of(&job.package.join(&job.source.path), &folders).files);
+        }
         let own = self.program.parent().and_then(Path::parent);
         let files = files.into_iter().map(|file| tidy(&job.package.join(file)));
         // The headers of the toolkit change with the compiler, which is in the key.
@@ -80,7 +91,7 @@ impl Nvcc {
         Ok(Compiled { warnings: diagnostics::warnings(&text), files: files.collect() })
     }
 
-    fn failure(&self, job: &Job<'_>, command: &Command, status: ExitStatus, text: String) -> Error {
+    fn failure(&self, job: &Job<'_>, command: String, status: ExitStatus, text: String) -> Error {
         let (source, compiler) = (job.source.path.clone(), self.name.clone());
         if let Some(said) = diagnostics::unknown_arch(&text) {
             let remedy = format!("`{} --list-gpu-code` names those that it knows", self.program.display());
@@ -95,7 +106,6 @@ impl Nvcc {
         if refuses && !died && !text.trim().is_empty() {
             return Error::Rejected { source, compiler, text };
         }
-        let command = shown(command);
         Error::Crashed { source, compiler, how: ended(status), command, text }
     }
 }
@@ -119,26 +129,36 @@ fn version(text: &str) -> Option<String> {
     full.split_whitespace().next().map(str::to_owned)
 }
 
-/// The files of a rule `image : a.cu \ b\ c.cuh`. Only spaces are escaped in it.
-fn dependencies(rule: &str) -> Vec<PathBuf> {
-    let list = rule.split_once(':').map_or("", |(_, list)| list);
-    let list = list.replace("\\\r\n", " ").replace("\\\n", " ");
-    let mut files = Vec::new();
-    let mut file = String::new();
-    let mut rest = list.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '\\' if rest.peek() == Some(&' ') => file.extend(rest.next()),
-            c if c.is_whitespace() => files.push(std::mem::take(&mut file)),
-            c => file.push(c),
+/// The files that the preprocessor read besides the source and the system's, by what it left in this folder. There are
+/// always some of the toolkit's, so that there are none only where it left nothing.
+fn entered(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    let mut files = BTreeSet::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with(PREPROCESSED) {
+            files.extend(markers(&String::from_utf8_lossy(&fs::read(path)?)));
         }
     }
-    files.push(file);
-    files.retain(|file| !file.is_empty());
-    files.into_iter().map(PathBuf::from).collect()
+    Ok(files)
 }
 
-fn unstartable(program: &Path, error: &std::io::Error) -> Error {
+/// The files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters one, with a 3 behind if it is the system's. What
+/// a `#line` of the source names has no such flag.
+fn markers(text: &str) -> impl Iterator<Item = PathBuf> {
+    text.split("\n# 1 \"").skip(1).filter_map(|rest| {
+        let (name, flags) = rest.split('\n').next()?.rsplit_once('"')?;
+        let entered = flags.contains(" 1") && !flags.contains(" 3") && !name.starts_with('<');
+        entered.then(|| PathBuf::from(unescape(name)))
+    })
+}
+
+/// The preprocessor puts a backslash before each backslash and quote.
+fn unescape(name: &str) -> String {
+    let mut chars = name.chars();
+    iter::from_fn(|| chars.next().and_then(|c| if c == '\\' { chars.next() } else { Some(c) })).collect()
+}
+
+fn unstartable(program: &Path, error: &io::Error) -> Error {
     Error::Unusable { compiler: program.to_owned(), why: format!("it does not start: {error}") }
 }
 
@@ -178,11 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_read() {
-        let rule = "image : cuda/a\\ b.cu \\\n  /opt/x/../y.h $z#.h\\\n  C:\\cuda\\h.h\n";
-        let expected = ["cuda/a b.cu", "/opt/x/../y.h", "$z#.h", "C:\\cuda\\h.h"].map(PathBuf::from);
-        assert_eq!(dependencies(rule), expected);
-        assert!(dependencies("").is_empty());
+    fn line_markers_are_read() {
+        let text = "# 0 \"cuda/a b.cu\"\n# 0 \"<command-line>\"\n# 1 \"cuda/a b.cu\"\n# 1 \"<built-in>\" 1\n\
+                    # 1 \"/opt/x/../y.h\" 1\n# 1 \"/usr/include/c++/12/cassert\" 1 3\nint x;\n\
+                    # 1 \"C:\\\\cuda\\\\q\\\"$z#.h\" 1\n# 2 \"cuda/a b.cu\" 2\n# 1 \"nowhere.cu\"\n# 40 \"nowhere.cu\"\n";
+        let expected = ["/opt/x/../y.h", "C:\\cuda\\q\"$z#.h"].map(PathBuf::from);
+        assert_eq!(markers(text).collect::<Vec<_>>(), expected);
+        assert_eq!(markers("").count(), 0);
     }
 
     #[test]

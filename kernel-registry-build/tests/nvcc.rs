@@ -53,11 +53,12 @@ fn options_reach_the_compiler() {
         .flag("--use_fast_math");
     build.try_compile().unwrap();
     let log = package.log();
-    let of = |source: &str| log.iter().find(|line| line.ends_with(source)).unwrap().clone();
+    let of =
+        |source: &str| log.iter().find(|line| line.contains(&format!(" {source} -keep "))).unwrap().clone();
     let options = "-fatbin -std=c++20 -Iinclude -DWARP=32 -DFAST";
     let gencode = "-gencode arch=compute_90a,code=sm_90a -gencode arch=compute_90a,code=compute_90a";
     let folder = fs::canonicalize(package.folder()).unwrap();
-    let start = format!("{}: {options} {gencode} --use_fast_math -MMD", folder.display());
+    let start = format!("{}: {options} {gencode} --use_fast_math -o ", folder.display());
     assert!(of("cuda/a.cu").starts_with(&start), "{log:?}");
     let gencode = "-gencode arch=compute_90,code=sm_90 -gencode arch=compute_75,code=compute_75";
     assert!(of("cuda/deep/b.cu").contains(&format!("{options} {gencode} --use_fast_math")), "{log:?}");
@@ -70,7 +71,7 @@ fn a_source_names_its_own_architectures() {
     package.build().arch("sm_80").try_compile().unwrap();
     let log = package.log().concat();
     assert!(log.contains(
-        "-fatbin -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 -MMD"
+        "-fatbin -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90 -o "
     ));
     package.write("cuda/c.cu", "// kernel-registry: sm_90\n");
     let said = refusal(&package.build());
@@ -137,6 +138,15 @@ fn a_header_that_changes_meanwhile_is_not_trusted() {
     package.behaves("");
     assert_eq!(compiled(&package, &package.build().file("cuda/a.cu")), 1);
     assert_eq!(compiled(&package, &package.build().file("cuda/a.cu")), 0);
+}
+
+#[test]
+fn headers_are_found_where_the_preprocessed_text_is_not() {
+    let package = Package::new(SOURCES);
+    package.behaves("rm \"$kept\"/*");
+    assert_eq!(compiled(&package, &package.build()), 2);
+    package.write("cuda/h.cuh", "// another h\n");
+    assert_eq!(compiled(&package, &package.build()), 1);
 }
 
 #[test]

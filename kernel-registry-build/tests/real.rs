@@ -116,6 +116,30 @@ fn nvrtc_of_cuda_12_0_compiles_every_sample_whose_headers_it_has() {
     }
 }
 
+#[test]
+fn nvcc_tells_which_headers_it_read() {
+    let Some(cuda) = place("CUDA_HOME") else { return };
+    let headers = ["cuda/ä h.cuh", "cuda/a\\b.cuh", "cuda/only90.cuh", "include/lib.h"];
+    let source = "#include \"ä h.cuh\"\n#include \"a\\b.cuh\"\n#include <lib.h>\n#include <cassert>\n\
+                  #if __CUDA_ARCH__ >= 900\n#include \"only90.cuh\"\n#endif\n\
+                  #ifdef ABSENT\n#include \"absent.cuh\"\n#endif\n#line 40 \"nowhere.cu\"\n__global__ void k() {}\n";
+    let package = Package::new(&[("cuda/a b.cu", source), ("cuda/absent.cuh", "")]);
+    headers.iter().for_each(|header| package.write(header, ""));
+    let build = build(&package, &cuda, "nvcc").include("include");
+    let mut watched = build.try_compile().unwrap().watched;
+    // Without the folder, and nvcc itself.
+    watched.retain(|path| path.is_file() && path.starts_with(package.folder()));
+    let mut expected = headers.map(|header| package.folder().join(header)).to_vec();
+    expected.push(package.folder().join("cuda/a b.cu"));
+    expected.sort();
+    assert_eq!(watched, expected);
+    for header in headers {
+        package.write(header, "// other\n");
+        assert_eq!(build.try_compile().unwrap().compiled, 1, "{header}");
+    }
+    assert_eq!(build.try_compile().unwrap().compiled, 0);
+}
+
 /// What a declaration is compared with: of each kernel, by source and symbol, the signature, and of each parameter
 /// offset and size. All variants of an image have to agree.
 type Facts = BTreeMap<(String, String), (Option<Signature>, Vec<(u32, u32)>)>;

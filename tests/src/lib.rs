@@ -186,9 +186,8 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
     const NVCC: &str = "#!/bin/sh\n\
         if [ \"$1\" = --version ]; then echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit; fi\n\
         while [ $# -gt 0 ]; do\n\
-        case $1 in -o) out=$2; shift ;; -MF) dep=$2; shift ;; *.cu) src=$1 ;; esac; shift\n\
+        case $1 in -o) out=$2; shift ;; *.cu) src=$1 ;; esac; shift\n\
         done\n\
-        echo \"image : $src\" > \"$dep\"\n\
         cp \"$src\" \"$out\"\n";
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
     let write = |path: &str, text: &str| {

@@ -12,7 +12,7 @@ use kernel_registry_build::Build;
 use tempfile::TempDir;
 
 /// Writes its command line into a log, then does what the file `behaviour` says, or what nvcc would: the image is the source,
-/// and the rule names the quoted headers, which are in the source's folder.
+/// and the preprocessed text enters the quoted headers, which are in the source's folder.
 const NVCC: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 if [ "$1" = --version ]; then
@@ -23,15 +23,16 @@ echo "$PWD: $*" >> "$here/log"
 while [ $# -gt 0 ]; do
     case $1 in
         -o) out=$2; shift ;;
-        -MF) dep=$2; shift ;;
+        -keep-dir) kept=$2; shift ;;
         *.cu) src=$1 ;;
     esac
     shift
 done
 headers=$(sed -n 's/^#include "\(.*\)"/\1/p' "$src" 2>/dev/null)
-printf 'image : %s \\\n' "$(echo "$src" | sed 's/ /\\ /g')" > "$dep"
-for header in $headers; do printf '  %s/%s \\\n' "$(dirname "$src")" "$header" >> "$dep"; done
-printf '  %s/../include/cuda_runtime.h\n' "$here" >> "$dep"
+{
+    printf '# 0 "%s"\n# 1 "%s/../include/cuda_runtime.h" 1\n' "$src" "$here"
+    for header in $headers; do printf '# 1 "%s/%s" 1\n' "$(dirname "$src")" "$header"; done
+} > "$kept/$(basename "$src" .cu).cpp1.ii"
 . "$here/behaviour"
 cp "$src" "$out"
 "#;
