@@ -54,12 +54,12 @@
 //!
 //! A kernel of these images that the package does not declare is warned of, and refused after
 //! [`Build::complete`]; [`Build::allow_unused`] exempts one. The build script runs before declarations are
-//! compiled, so it reads the package's Rust files as text: those in `src`, `examples`, `tests` and `benches`, and those beside
-//! Cargo.toml. A kernel counts as declared if its name, without namespaces and template arguments, follows `fn`
-//! there, or is in the text of a `name = ".."`. Where a macro of the package writes functions (`fn $name`), any word of
-//! the package's code will do. So it misses more than it is wrong about: a template is
-//! declared as soon as one of its instances is, and a function that has the name of a kernel hides it. It is wrong about
-//! declarations in other files, as in what another build step writes, or by a macro of another crate.
+//! compiled, so it reads the package's Rust files as text: those in `src`, `examples`, `tests` and `benches`, and
+//! those beside Cargo.toml. A kernel counts as declared if its name, without namespaces and template arguments,
+//! follows `fn` there, or is in the text of a `name = ".."`. Where a macro of the package writes functions
+//! (`fn $name`), any word of the package's code will do. So it misses more than it is wrong about: a template is
+//! declared as soon as one of its instances is, and a function that has the name of a kernel hides it. It is wrong
+//! about declarations in other files, as in what another build step writes, or by a macro of another crate.
 //! `cargo kernels check` compares what was compiled, and is exact.
 //!
 //! Cargo is told to watch the Rust files only where it matters: after `complete(true)`, and while there is a warning.
