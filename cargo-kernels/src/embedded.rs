@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kernel_registry_format::Kernel;
+use kernel_registry_format::{self as format, Kernel};
 use kernel_registry_image::Image;
 use kernel_registry_image::embedded::Starts;
 
@@ -62,6 +62,7 @@ impl<'a> Embedded<'a> {
 impl<'a> Recorded<'a> {
     fn of(kernel: &Kernel<'a>) -> Option<Self> {
         let Kernel { package, version, image, .. } = *kernel;
+        let image = image.filter(format::Image::is_there);
         image.map(|image| Recorded { package, version, file: image.file, len: image.len })
     }
 }

@@ -46,6 +46,7 @@ pub(crate) struct KernelEntry<'a> {
     min_arch: Option<u32>,
     block: Option<[u32; 3]>,
     shared: Option<u32>,
+    needs: Vec<&'static str>,
     image: Option<ImageEntry<'a>>,
 }
 
@@ -66,6 +67,7 @@ struct ParamEntry<'a> {
 struct ImageEntry<'a> {
     file: &'a str,
     bytes: u64,
+    variants: Vec<&'a str>,
 }
 
 pub(crate) fn write(binaries: &[Contents<'_>], out: &mut impl Write) -> io::Result<()> {
@@ -110,7 +112,12 @@ impl<'a> KernelEntry<'a> {
             min_arch: kernel.min_arch,
             block: kernel.block,
             shared: kernel.shared,
-            image: kernel.image.map(|image| ImageEntry { file: image.file, bytes: image.len }),
+            needs: kernel.needs.words().collect(),
+            image: kernel.image.map(|image| ImageEntry {
+                file: image.file,
+                bytes: image.len,
+                variants: image.variants.split(',').filter(|variant| !variant.is_empty()).collect(),
+            }),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_format::Kernel;
+use kernel_registry_format::{Image, Kernel};
 use unicode_width::UnicodeWidthStr;
 
 use crate::binary::Contents;
@@ -73,9 +73,13 @@ fn row(kernel: &Kernel<'_>) -> [String; HEADINGS.len()] {
         kernel.path.to_owned(),
         format!("{}:{}", kernel.file, kernel.line),
         launch(kernel),
-        kernel.image.map(|image| image.file.to_owned()).unwrap_or_else(|| "none".to_owned()),
+        kernel.image.map_or("none".to_owned(), image),
         format!("({})", params.join(", ")),
     ]
+}
+
+fn image(image: Image<'_>) -> String {
+    if image.is_there() { image.file.to_owned() } else { format!("{} (not compiled)", image.file) }
 }
 
 /// What the declaration fixes of a launch: `sm_80+, block 32x8, shared 48 KiB`.

@@ -48,22 +48,50 @@ pub struct Image<'a> {
     pub variants: &'a str,
 }
 
-/// What the driver has to set up before a kernel can run, beside loading it.
+impl Image<'_> {
+    /// Whether the crate was compiled with it.
+    pub const fn is_there(&self) -> bool {
+        self.len > 0
+    }
+}
+
+/// What a kernel needs of the driver beyond being loaded.
+///
+/// Code counts that the kernel can reach through calls, whether or not a launch gets there. Where a
+/// kernel calls through pointers, every function whose address is taken in the image counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// It can call `printf`.
+    /// It calls `printf`: the driver keeps a buffer for that.
     pub printf: bool,
-    /// It can call `assert`.
+    /// It contains `assert`.
     pub assert: bool,
-    /// It can call `malloc`, or `new`.
+    /// It calls `malloc`, `free`, `new` or `delete`: the driver keeps a heap for that.
     pub heap: bool,
-    /// It can launch kernels itself.
+    /// It launches kernels itself (dynamic parallelism).
     pub device_launch: bool,
 }
 
 impl Needs {
     /// Of a kernel that needs nothing.
     pub const NONE: Needs = Needs { printf: false, assert: false, heap: false, device_launch: false };
+
+    /// What this needs, and what the other does.
+    #[must_use]
+    pub const fn and(self, other: Needs) -> Needs {
+        Needs {
+            printf: self.printf || other.printf,
+            assert: self.assert || other.assert,
+            heap: self.heap || other.heap,
+            device_launch: self.device_launch || other.device_launch,
+        }
+    }
+
+    /// Each need in a word or two.
+    pub fn words(self) -> impl Iterator<Item = &'static str> {
+        let Needs { printf, assert, heap, device_launch } = self;
+        let all = [(printf, "printf"), (assert, "assert"), (heap, "heap"), (device_launch, "device launch")];
+        all.into_iter().filter(|(needed, _)| *needed).map(|(_, word)| word)
+    }
 
     pub(crate) const fn bits(self) -> u8 {
         self.printf as u8

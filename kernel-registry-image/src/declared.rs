@@ -144,17 +144,50 @@ pub fn compare_count(declared: usize, entry: &Entry, file: &str) -> Result<(), M
     Err(Mismatch { about: About::Count, message })
 }
 
+/// What a kernel was compiled for, by its launch bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockRule {
+    /// Blocks of this shape.
+    Exactly([u32; 3]),
+    /// Blocks of so many threads or fewer.
+    AtMost(u32),
+}
+
+impl BlockRule {
+    /// The rule of a kernel that has one.
+    pub fn of(entry: &Entry) -> Option<BlockRule> {
+        let required = entry.limits.required_threads.map(BlockRule::Exactly);
+        required.or(entry.limits.max_threads.map(BlockRule::AtMost))
+    }
+
+    /// Whether the kernel can be launched with these blocks.
+    pub const fn allows(self, [x, y, z]: [u32; 3]) -> bool {
+        match self {
+            BlockRule::Exactly([a, b, c]) => a == x && b == y && c == z,
+            BlockRule::AtMost(max) => x.saturating_mul(y).saturating_mul(z) <= max,
+        }
+    }
+
+    /// What to say of others.
+    pub fn message(self, entry: &Entry) -> String {
+        let name = entry.name();
+        match self {
+            BlockRule::Exactly([a, b, c]) => {
+                format!("`{name}` was compiled for blocks of exactly {a} x {b} x {c} threads")
+            }
+            BlockRule::AtMost(max) => format!("`{name}` was compiled for blocks of at most {max} threads"),
+        }
+    }
+}
+
 /// Compares the declared threads of a block with what the kernel was compiled for.
-pub fn compare_block([x, y, z]: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
-    let (name, limits) = (entry.name(), &entry.limits);
-    let message = if let Some([a, b, c]) = limits.required_threads.filter(|block| *block != [x, y, z]) {
-        format!("`{name}` was compiled for blocks of exactly {a} x {b} x {c} threads")
-    } else if let Some(max) = limits.max_threads.filter(|max| *max < x.saturating_mul(y).saturating_mul(z)) {
-        format!("`{name}` was compiled for blocks of at most {max} threads")
-    } else {
-        return Ok(());
-    };
-    Err(Mismatch { about: About::Block, message })
+pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
+    match BlockRule::of(entry) {
+        Some(rule) if !rule.allows(block) => {
+            Err(Mismatch { about: About::Block, message: rule.message(entry) })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The size, and the alignment, of a number type of Rust's, by its name. Nobody calls another type `u32`.
@@ -250,8 +283,9 @@ impl Param<'_> {
             CudaType::Scalar(Scalar::Void) => None,
             _ if self.element().rsplit("::").next() == Some("c_void") => None,
             CudaType::Scalar(scalar) => Some(Expected::Scalar(*scalar)),
-            // Of what has a name, the mangled name of the kernel does not tell the layout.
-            CudaType::Pointer { .. } | CudaType::Named(_) | CudaType::Other(_) => None,
+            // Of what has a name, the mangled name of the kernel does not tell the layout, but that of some is known.
+            CudaType::Named(name) => layout_of(name).map(|[size, align]| Expected::Layout { size, align }),
+            CudaType::Pointer { .. } | CudaType::Other(_) => None,
         }
     }
 
@@ -295,6 +329,34 @@ fn names(scalar: Scalar) -> Option<&'static [&'static str]> {
         Scalar::Float => &["f32"],
         Scalar::Double => &["f64"],
     })
+}
+
+/// Size and alignment of the types that come with CUDA: its vectors, and floating point in sixteen bits.
+fn layout_of(name: &str) -> Option<[u32; 2]> {
+    const COMPONENTS: [(&str, u32); 12] = [
+        ("char", 1),
+        ("uchar", 1),
+        ("short", 2),
+        ("ushort", 2),
+        ("int", 4),
+        ("uint", 4),
+        ("long", 8),
+        ("ulong", 8),
+        ("longlong", 8),
+        ("ulonglong", 8),
+        ("float", 4),
+        ("double", 8),
+    ];
+    match name {
+        "__half" | "__nv_bfloat16" => return Some([2, 2]),
+        "__half2" | "__nv_bfloat162" => return Some([4, 4]),
+        _ => {}
+    }
+    let count = name.chars().last()?.to_digit(10).filter(|count| (1..=4).contains(count))?;
+    let (_, component) = COMPONENTS.into_iter().find(|(vector, _)| *vector == &name[..name.len() - 1])?;
+    // Three components lie like an array, others are loaded as a whole, but 16 bytes at most.
+    let align = if count == 3 { component } else { (count * component).min(16) };
+    Some([count * component, align])
 }
 
 /// The kernel as C++ declares it, or as much as its symbol tells.
@@ -371,6 +433,18 @@ mod tests {
     fn pointers_to_anything_meet_any_pointer() {
         assert_eq!(verdict(3, "&mut [Pair]", Pass::SliceMut, None), "meets");
         assert_eq!(verdict(2, "*mut core::ffi::c_void", Pass::PointerMut, None), "meets");
+    }
+
+    #[test]
+    fn the_vectors_of_cuda_have_a_layout() {
+        assert_eq!(layout_of("float4"), Some([16, 16]));
+        assert_eq!(layout_of("float3"), Some([12, 4]));
+        assert_eq!(layout_of("double4"), Some([32, 16]));
+        assert_eq!(layout_of("uchar1"), Some([1, 1]));
+        assert_eq!(layout_of("__half"), Some([2, 2]));
+        for other in ["float5", "float", "Pair4", "4", "", "ä4"] {
+            assert_eq!(layout_of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What is known about one kernel.
 
+use kernel_registry_format::Needs;
+
 use crate::Signature;
 
 /// One kernel of a variant.
@@ -92,21 +94,4 @@ pub struct Resources {
     /// Local memory of a thread for the frames of the kernel and of all that it calls, where the
     /// tools know it. The compiler does not count recursion, and the linker says that it does not know.
     pub stack: Option<u32>,
-}
-
-/// What a kernel needs of the driver beyond being loaded.
-///
-/// Code counts that the kernel can reach through calls, whether or not a launch gets there. Where a
-/// kernel calls through pointers, every function whose address is taken in the image counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Needs {
-    /// It calls `printf`: the driver keeps a buffer for that.
-    pub printf: bool,
-    /// It contains `assert`.
-    pub assert: bool,
-    /// It calls `malloc`, `free`, `new` or `delete`: the driver keeps a heap for that.
-    pub heap: bool,
-    /// It launches kernels itself (dynamic parallelism).
-    pub device_launch: bool,
 }

@@ -53,11 +53,12 @@ mod target;
 mod unpack;
 
 pub use cuda_type::{CudaType, Scalar};
-pub use entry::{Entry, Limits, Needs, ParamLayout, Resources};
+pub use entry::{Entry, Limits, ParamLayout, Resources};
 pub use error::Error;
 pub use fatbin::MAX_PLAIN_SIZE;
 pub use find::FindError;
 pub use image::{Image, ImageKind, Variant, VariantKind, read};
+pub use kernel_registry_format::Needs;
 pub use near::near;
 pub use signature::Signature;
 pub use target::{Exactness, InvalidTarget, Target};

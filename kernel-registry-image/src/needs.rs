@@ -59,25 +59,13 @@ impl Calls {
     }
 }
 
-impl Needs {
-    /// What calling a function of this name means.
-    pub(crate) fn of_function(name: &str) -> Needs {
-        let launches = ["cudaLaunchDevice", "cudaGetParameterBuffer", "__cudaCDP2"];
-        Needs {
-            printf: name == "vprintf",
-            assert: name == "__assertfail",
-            heap: matches!(name, "malloc" | "free" | "__nv_aligned_device_malloc"),
-            device_launch: launches.iter().any(|prefix| name.starts_with(prefix)),
-        }
-    }
-
-    /// These needs and others.
-    pub(crate) fn and(self, other: Needs) -> Needs {
-        Needs {
-            printf: self.printf || other.printf,
-            assert: self.assert || other.assert,
-            heap: self.heap || other.heap,
-            device_launch: self.device_launch || other.device_launch,
-        }
+/// What calling a function of this name means.
+pub(crate) fn of_function(name: &str) -> Needs {
+    let launches = ["cudaLaunchDevice", "cudaGetParameterBuffer", "__cudaCDP2"];
+    Needs {
+        printf: name == "vprintf",
+        assert: name == "__assertfail",
+        heap: matches!(name, "malloc" | "free" | "__nv_aligned_device_malloc"),
+        device_launch: launches.iter().any(|prefix| name.starts_with(prefix)),
     }
 }

@@ -1,6 +1,7 @@
 //! The threads of a block: what a declaration says of them, and whether the hardware and the kernel allow it.
 
 use kernel_registry_image::Entry;
+use kernel_registry_image::declared::BlockRule;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -15,13 +16,8 @@ const MAX_AXES: [u64; 3] = [1024, 1024, 64];
 /// The axes as written, or padded with ones; what is not a literal is checked by the compiler.
 pub(crate) struct Block {
     axes: [Expr; 3],
-    limit: Option<Limit>,
-}
-
-/// What the kernel was compiled for, with the words for a block that is something else.
-enum Limit {
-    Exactly([u32; 3], String),
-    AtMost(u32, String),
+    /// What the kernel was compiled for, with the words for a block that is something else.
+    rule: Option<(BlockRule, String)>,
 }
 
 impl Block {
@@ -57,32 +53,16 @@ impl Block {
         }
         let one = Lit::Int(LitInt::new("1", Span::call_site()));
         axes.resize(3, Expr::Lit(ExprLit { attrs: Vec::new(), lit: one }));
-        Some(Block { axes: axes.try_into().ok()?, limit: None })
+        Some(Block { axes: axes.try_into().ok()?, rule: None })
     }
 
     /// Compares the block with what the kernel was compiled for, as far as it is written in numbers.
     pub(crate) fn compare(&mut self, entry: &Entry, report: &mut Report) {
-        let limits = &entry.limits;
-        self.limit = match (limits.required_threads, limits.max_threads) {
-            (Some(required @ [x, y, z]), _) => Some(Limit::Exactly(
-                required,
-                format!("`{}` was compiled for blocks of exactly {x} x {y} x {z} threads", entry.name()),
-            )),
-            (None, Some(max)) => Some(Limit::AtMost(
-                max,
-                format!("`{}` was compiled for blocks of at most {max} threads", entry.name()),
-            )),
-            (None, None) => None,
-        };
-        let Some([x, y, z]) = self.numbers() else { return };
-        match &self.limit {
-            Some(Limit::Exactly(required, message)) if *required != [x, y, z] => {
-                report.at(&self.axes[0], message);
-            }
-            Some(Limit::AtMost(max, message)) if *max < x.saturating_mul(y).saturating_mul(z) => {
-                report.at(&self.axes[0], message);
-            }
-            _ => {}
+        self.rule = BlockRule::of(entry).map(|rule| (rule, rule.message(entry)));
+        if let (Some(block), Some((rule, message))) = (self.numbers(), &self.rule)
+            && !rule.allows(block)
+        {
+            report.at(&self.axes[0], message);
         }
     }
 
@@ -103,12 +83,12 @@ impl Block {
             return quote!([#x, #y, #z]);
         }
         let span = x.span();
-        let check = match &self.limit {
+        let check = match &self.rule {
             None => quote_spanned!(span=> __block([#x, #y, #z])),
-            Some(Limit::Exactly([a, b, c], message)) => {
+            Some((BlockRule::Exactly([a, b, c]), message)) => {
                 quote_spanned!(span=> __block([#x, #y, #z]).exactly([#a, #b, #c], #message))
             }
-            Some(Limit::AtMost(max, message)) => {
+            Some((BlockRule::AtMost(max), message)) => {
                 quote_spanned!(span=> __block([#x, #y, #z]).at_most(#max, #message))
             }
         };

@@ -86,14 +86,8 @@ impl Version {
 
 /// What a kernel of this image needs of the driver, in any variant.
 pub(crate) fn needs(image: &kernel_registry_image::Image, symbol: &str) -> Needs {
-    let mut all = Needs::NONE;
-    for entry in image.variants.iter().filter_map(|variant| variant.entry(symbol)) {
-        all.printf |= entry.needs.printf;
-        all.assert |= entry.needs.assert;
-        all.heap |= entry.needs.heap;
-        all.device_launch |= entry.needs.device_launch;
-    }
-    all
+    let entries = image.variants.iter().filter_map(|variant| variant.entry(symbol));
+    entries.fold(Needs::NONE, |all, entry| all.and(entry.needs))
 }
 
 /// The variants of an image as nvcc calls them: `sm_90` for machine code, `compute_75` for PTX.

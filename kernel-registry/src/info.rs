@@ -116,7 +116,7 @@ impl KernelInfo {
     /// The image that holds the kernel's code. Kernels of one file share its bytes. None if the crate was compiled
     /// without it, as can happen where there is no CUDA compiler.
     pub fn image(&self) -> Option<Image> {
-        let image = self.kernel().image.filter(|image| image.len > 0)?;
+        let image = self.kernel().image.filter(format::Image::is_there)?;
         Some(Image { file: image.file, variants: image.variants, bytes: (self.bytes)() })
     }
 

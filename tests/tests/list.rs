@@ -87,7 +87,12 @@ fn programs_get_json_as_documented() {
             "min_arch": null,
             "block": null,
             "shared": null,
-            "image": {"file": "images/saxpy.ptx", "bytes": fs::metadata("images/saxpy.ptx").unwrap().len()},
+            "needs": [],
+            "image": {
+                "file": "images/saxpy.ptx",
+                "bytes": fs::metadata("images/saxpy.ptx").unwrap().len(),
+                "variants": ["compute_60"],
+            },
         })
     );
     // Every field is in the documentation of the schema.

@@ -50,7 +50,7 @@ enum What {
 enum Subject<'a> {
     Declaration {
         binary: &'a Path,
-        kernel: Kernel<'a>,
+        kernel: &'a Kernel<'a>,
     },
     /// A kernel that is not declared.
     Entry {
@@ -166,7 +166,7 @@ impl<'a> Report<'a> {
     fn compare(
         &mut self,
         binary: &'a Contents<'a>,
-        kernel: &Kernel<'a>,
+        kernel: &'a Kernel<'a>,
         image: &Image,
         file: &str,
     ) -> Result<String, FindError> {
@@ -187,12 +187,12 @@ impl<'a> Report<'a> {
     fn add(
         &mut self,
         binary: &'a Contents<'a>,
-        kernel: &Kernel<'a>,
+        kernel: &'a Kernel<'a>,
         what: What,
         images: Vec<String>,
         message: String,
     ) {
-        let subject = Subject::Declaration { binary: &binary.path, kernel: *kernel };
+        let subject = Subject::Declaration { binary: &binary.path, kernel };
         self.findings.push(Finding { what, subject, images, message });
     }
 

@@ -6,7 +6,7 @@ use kernel_registry_image::{Entry, ImageKind, Variant, VariantKind};
 use serde::Serialize;
 
 use crate::json::KernelEntry;
-use crate::show::{Shown, needs};
+use crate::show::Shown;
 
 /// Grows with every change that a reader could stumble over.
 const SCHEMA: u32 = 1;
@@ -106,7 +106,7 @@ impl<'a> VariantEntry<'a> {
                 cluster: limits.cluster,
                 max_cluster: limits.max_cluster,
             },
-            needs: needs(entry.needs),
+            needs: entry.needs.words().collect(),
         }
     }
 }

@@ -4,7 +4,7 @@ mod json;
 mod text;
 
 use kernel_registry_format::Kernel;
-use kernel_registry_image::{Entry, Needs, Signature, Variant};
+use kernel_registry_image::{Entry, Signature, Variant};
 
 use crate::binaries;
 use crate::binary::Contents;
@@ -73,8 +73,13 @@ type IsCalled = fn(&Kernel<'_>, &str) -> bool;
 /// The way in which some kernels are called so: by path or symbol, and only if none is by C++ name.
 fn called(name: &str, binaries: &[Contents<'_>]) -> Option<IsCalled> {
     let by_declaration: IsCalled = |kernel, name| {
-        let front = kernel.path.strip_suffix(name).filter(|_| !name.is_empty());
-        front.is_some_and(|front| front.is_empty() || front.ends_with("::")) || kernel.symbol == name
+        let ends_so = |path: &str| {
+            let front = path.strip_suffix(name).filter(|_| !name.is_empty());
+            front.is_some_and(|front| front.is_empty() || front.ends_with("::"))
+        };
+        // Of a generic kernel without its arguments, all instances are meant.
+        let generic = kernel.path.find("::<").map(|at| &kernel.path[..at]);
+        ends_so(kernel.path) || generic.is_some_and(ends_so) || kernel.symbol == name
     };
     let by_cuda: IsCalled = |kernel, name| {
         Signature::of(kernel.symbol).is_some_and(|signature| signature.names().contains(&name))
@@ -96,11 +101,4 @@ fn near(name: &str, binaries: &[Contents<'_>]) -> Vec<String> {
     near.dedup();
     near.truncate(MOST);
     near.into_iter().map(|(_, path)| path.to_owned()).collect()
-}
-
-/// What a kernel needs of the driver, in words.
-fn needs(needs: Needs) -> Vec<&'static str> {
-    let Needs { printf, assert, heap, device_launch, .. } = needs;
-    let all = [(printf, "printf"), (assert, "assert"), (heap, "heap"), (device_launch, "device launch")];
-    all.into_iter().filter(|(needed, _)| *needed).map(|(_, word)| word).collect()
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use kernel_registry_image::{Entry, ImageKind, Limits, Variant, VariantKind};
 
-use crate::show::{Shown, needs};
+use crate::show::Shown;
 use crate::table;
 
 /// What is not known of a variant, or not needed.
@@ -50,6 +50,9 @@ fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
 
 fn image(shown: &Shown<'_>) -> String {
     let Some(recorded) = shown.kernel.image else { return "none".to_owned() };
+    if !recorded.is_there() {
+        return format!("{}, which was not compiled", recorded.file);
+    }
     let about = match shown.found().map(|found| (&found.image, found.is_certain)) {
         Some((Some(image), true)) => kind(image.kind).to_owned(),
         Some((Some(image), false)) => {
@@ -85,7 +88,7 @@ fn row(variant: &Variant, entry: &Entry) -> [String; HEADINGS.len()] {
         bytes(resources.map(|resources| resources.local_frame)),
         bytes(resources.and_then(|resources| resources.stack)),
         words(limits(&entry.limits)),
-        words(needs(entry.needs).into_iter().map(str::to_owned).collect()),
+        words(entry.needs.words().map(str::to_owned).collect()),
     ]
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::bytes;
 use crate::elf::{Elf, Section};
-use crate::needs::Calls;
+use crate::needs::{self, Calls};
 use crate::{Entry, Error, Limits, Needs, ParamLayout, Resources, Variant, VariantKind};
 use info::{Attribute, Attributes};
 
@@ -164,7 +164,7 @@ impl Functions {
             callgraph(section.data, &mut calls);
         }
         let undefined = elf.functions.iter().filter(|function| !function.is_defined);
-        Ok(calls.needs(undefined.map(|function| (function.index, Needs::of_function(function.name)))))
+        Ok(calls.needs(undefined.map(|function| (function.index, needs::of_function(function.name)))))
     }
 }
 

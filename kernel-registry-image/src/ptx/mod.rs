@@ -5,8 +5,8 @@ mod lexer;
 
 use std::collections::BTreeMap;
 
-use crate::needs::Calls;
-use crate::{Entry, Error, Needs, Target, Variant, VariantKind};
+use crate::needs::{self, Calls};
+use crate::{Entry, Error, Target, Variant, VariantKind};
 use lexer::{Lexer, Token};
 
 /// Whether the first token is `.version`, with which every PTX module begins.
@@ -101,7 +101,7 @@ impl<'a> Parser<'a> {
         let target = target.ok_or_else(|| self.malformed("the module has no `.target`"))?;
 
         let numbers = functions.numbers;
-        let named = numbers.iter().map(|(name, number)| (*number, Needs::of_function(name)));
+        let named = numbers.iter().map(|(name, number)| (*number, needs::of_function(name)));
         let needs = functions.calls.needs(named);
         for entry in &mut entries {
             let number = numbers.get(entry.symbol.as_str());
