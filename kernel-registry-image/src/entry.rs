@@ -88,6 +88,9 @@ pub struct Resources {
     /// Shared memory of a block that the system keeps for itself, which the section of a kernel
     /// includes from sm_90 on: 1024 bytes, or none if the kernel uses no shared memory.
     pub reserved_shared: u32,
+    /// Constant memory of the kernel, which holds its parameters and what the system puts in front of them:
+    /// `cmem[0]` of `ptxas -v`.
+    pub constants: u32,
     /// Local memory of a thread for the frame of the kernel itself, and of functions that the
     /// compiler has copied into its code: spills and arrays.
     pub local_frame: u32,

@@ -86,6 +86,15 @@ fn parameters() {
     });
 }
 
+/// What `ptxas -v` of CUDA 13.0 says of these, which the golden data do not have.
+#[test]
+fn constants() {
+    let image = read(&image("blas1.sm_75.cubin")).unwrap();
+    for (kernel, cmem) in [("sscal", 368), ("saxpy", 376), ("daxpy", 384)] {
+        assert_eq!(image.find(kernel, "blas1").unwrap().resources.unwrap().constants, cmem, "{kernel}");
+    }
+}
+
 #[test]
 fn resources() {
     let mut stacks = 0;

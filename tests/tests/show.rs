@@ -43,10 +43,10 @@ checked::reduce_doubles in FILE
     launch    block 256
     image     images/reduce.fatbin, 6968 bytes, a fatbin
 
-    VARIANT         TOOLKIT  REGISTERS  SHARED  FRAME  STACK  LAUNCH                NEEDS
-    sm_75, PTX 9.0  -        -          -       -      -      block of at most 256  -
-    sm_75           13.0     20         256 B   0 B    0 B    block of at most 256  -
-    sm_90a          13.0     20         256 B   0 B    0 B    block of at most 256  -
+    VARIANT         TOOLKIT  REGISTERS  SHARED  CONSTANT  FRAME  STACK  LAUNCH                NEEDS
+    sm_75, PTX 9.0  -        -          -       -         -      -      block of at most 256  -
+    sm_75           13.0     20         256 B   372 B     0 B    0 B    block of at most 256  -
+    sm_90a          13.0     20         256 B   548 B     0 B    0 B    block of at most 256  -
 
 checked::reduce_floats in FILE
     Rust      reduce_floats(x: &[f32], out: &mut [f32], n: u32)
@@ -57,10 +57,10 @@ checked::reduce_floats in FILE
     launch    block 128
     image     images/reduce.fatbin, 6968 bytes, a fatbin
 
-    VARIANT         TOOLKIT  REGISTERS  SHARED  FRAME  STACK  LAUNCH                NEEDS
-    sm_75, PTX 9.0  -        -          -       -      -      block of at most 128  -
-    sm_75           13.0     14         128 B   0 B    0 B    block of at most 128  -
-    sm_90a          13.0     18         128 B   0 B    0 B    block of at most 128  -
+    VARIANT         TOOLKIT  REGISTERS  SHARED  CONSTANT  FRAME  STACK  LAUNCH                NEEDS
+    sm_75, PTX 9.0  -        -          -       -         -      -      block of at most 128  -
+    sm_75           13.0     14         128 B   372 B     0 B    0 B    block of at most 128  -
+    sm_90a          13.0     18         128 B   548 B     0 B    0 B    block of at most 128  -
 ";
     assert_eq!(text, expected);
 }
@@ -82,7 +82,7 @@ fn programs_get_json_as_documented() {
             "ptx": null,
             "toolkit": "13.0",
             "resources": {
-                "registers": 24, "static_shared": 0, "reserved_shared": 0, "local_frame": 8, "stack": 8,
+                "registers": 24, "static_shared": 0, "reserved_shared": 0, "constants": 544, "local_frame": 8, "stack": 8,
             },
             "limits": {
                 "max_threads": null, "required_threads": null, "min_blocks": null,

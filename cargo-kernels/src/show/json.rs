@@ -43,6 +43,7 @@ struct ResourcesEntry {
     registers: u32,
     static_shared: u32,
     reserved_shared: u32,
+    constants: u32,
     local_frame: u32,
     stack: Option<u32>,
 }
@@ -96,6 +97,7 @@ impl<'a> VariantEntry<'a> {
                 registers: resources.registers,
                 static_shared: resources.static_shared,
                 reserved_shared: resources.reserved_shared,
+                constants: resources.constants,
                 local_frame: resources.local_frame,
                 stack: resources.stack,
             }),

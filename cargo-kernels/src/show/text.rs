@@ -10,8 +10,8 @@ use crate::table;
 /// What is not known of a variant, or not needed.
 const NOTHING: &str = "-";
 
-const HEADINGS: [&str; 8] =
-    ["VARIANT", "TOOLKIT", "REGISTERS", "SHARED", "FRAME", "STACK", "LAUNCH", "NEEDS"];
+const HEADINGS: [&str; 9] =
+    ["VARIANT", "TOOLKIT", "REGISTERS", "SHARED", "CONSTANT", "FRAME", "STACK", "LAUNCH", "NEEDS"];
 
 pub(super) fn write(kernels: &[Shown<'_>], out: &mut impl Write) -> io::Result<()> {
     for (index, shown) in kernels.iter().enumerate() {
@@ -85,6 +85,7 @@ fn row(variant: &Variant, entry: &Entry) -> [String; HEADINGS.len()] {
         variant.toolkit.clone().unwrap_or_else(|| NOTHING.to_owned()),
         known(resources.map(|resources| resources.registers)),
         bytes(resources.map(|resources| resources.static_shared)),
+        bytes(resources.map(|resources| resources.constants)),
         bytes(resources.map(|resources| resources.local_frame)),
         bytes(resources.and_then(|resources| resources.stack)),
         words(limits(&entry.limits)),

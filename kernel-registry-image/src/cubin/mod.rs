@@ -35,8 +35,11 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
             attributes(section, &mut entry)?;
         }
         let code = named.get(format!(".text.{}", kernel.name).as_str());
-        let shared = named.get(format!(".nv.shared.{}", kernel.name).as_str());
-        let shared = shared.map_or(0, |section| u32::try_from(section.size).unwrap_or(u32::MAX));
+        let size = |kind: &str| {
+            let section = named.get(format!("{kind}.{}", kernel.name).as_str());
+            section.map_or(0, |section| u32::try_from(section.size).unwrap_or(u32::MAX))
+        };
+        let shared = size(".nv.shared");
         let reserved = if target.sm >= 90 { shared.min(RESERVED_SHARED) } else { 0 };
 
         let known = functions.resources.get(&kernel.index).copied().unwrap_or_default();
@@ -46,6 +49,7 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
             registers: registers.unwrap_or(0),
             static_shared: shared - reserved,
             reserved_shared: reserved,
+            constants: size(".nv.constant0"),
             local_frame: known.frame,
             stack: Some(known.stack).filter(|stack| *stack != UNKNOWN_STACK),
         });
