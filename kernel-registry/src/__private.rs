@@ -4,7 +4,9 @@ pub use inventory;
 pub use kernel_registry_format::{Encoded, encode};
 
 pub use crate::KernelInfo;
+pub use crate::launch::Launch;
 use crate::records;
+pub use crate::table::Table;
 
 /// One kernel in the list that inventory collects before `main`.
 pub struct Registration(pub &'static KernelInfo);
@@ -30,8 +32,9 @@ fn image_bytes<S: ImageSource>() -> &'static [u8] {
 /// What the record of a kernel says, with its image.
 pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     record: &'static Encoded<FIXED, PATH, PARAMS>,
+    table: &'static Table,
 ) -> KernelInfo {
-    KernelInfo::new(records::bytes(record), image_bytes::<S>)
+    KernelInfo::new(records::bytes(record), image_bytes::<S>, table)
 }
 
 /// The threads of a block, checked at compile time where the macro saw no number.
@@ -76,7 +79,8 @@ pub const fn join<const N: usize>(parts: &[&[&'static KernelInfo]]) -> [&'static
 
 /// Fills an array until its elements are known.
 const NONE: &KernelInfo = {
-    static NONE: KernelInfo = KernelInfo::new(&[], || &[]);
+    static COLD: Table = Table::COLD;
+    static NONE: KernelInfo = KernelInfo::new(&[], || &[], &COLD);
     &NONE
 };
 
@@ -186,6 +190,8 @@ macro_rules! __register {
                 [$($layout),*],
             );
 
+            static __TABLE: $crate::__private::Table = $crate::__private::Table::COLD;
+
             impl $crate::__private::ImageSource for $kernel {
                 const BYTES: &'static [::core::primitive::u8] = ::core::include_bytes!($image);
             }
@@ -196,7 +202,7 @@ macro_rules! __register {
             impl $kernel {
                 /// What is known of this kernel without loading it.
                 pub const INFO: &'static $crate::KernelInfo =
-                    &$crate::__private::info::<$kernel, _, _, _>(&__RECORD);
+                    &$crate::__private::info::<$kernel, _, _, _>(&__RECORD, &__TABLE);
             }
         };
     };

@@ -6,6 +6,7 @@ use std::ptr;
 use kernel_registry_format::{Kernel, Params, Record, Records, Signature};
 
 use crate::Place;
+use crate::table::Table;
 
 /// A registered kernel, as it was declared. Every kernel's type has its own as `INFO`.
 ///
@@ -14,7 +15,15 @@ pub struct KernelInfo {
     record: &'static [u8],
     /// A function, because of how the compiler places constants: see `image_bytes`.
     bytes: fn() -> &'static [u8],
+    /// Where launches find the kernel. Not a reference, because older compilers allow none to what changes in
+    /// the constant `INFO`.
+    table: *const Table,
 }
+
+// SAFETY: all of it are references to statics that may be shared, also the pointer.
+unsafe impl Sync for KernelInfo {}
+// SAFETY: as above.
+unsafe impl Send for KernelInfo {}
 
 /// The file that holds a kernel's code; the program contains it.
 #[derive(Clone, Copy)]
@@ -24,8 +33,12 @@ pub struct Image {
 }
 
 impl KernelInfo {
-    pub(crate) const fn new(record: &'static [u8], bytes: fn() -> &'static [u8]) -> Self {
-        KernelInfo { record, bytes }
+    pub(crate) const fn new(
+        record: &'static [u8],
+        bytes: fn() -> &'static [u8],
+        table: &'static Table,
+    ) -> Self {
+        KernelInfo { record, bytes, table }
     }
 
     /// The record, read.
@@ -113,8 +126,19 @@ impl KernelInfo {
         Some(Image { file: image.file, bytes: (self.bytes)() })
     }
 
-    pub(crate) fn record(&self) -> &'static [u8] {
+    /// The bytes of the image, or nothing if there was none when the crate was compiled.
+    pub(crate) fn image_bytes(&self) -> &'static [u8] {
+        (self.bytes)()
+    }
+
+    pub(crate) const fn record(&self) -> &'static [u8] {
         self.record
+    }
+
+    #[inline]
+    pub(crate) const fn table(&self) -> &'static Table {
+        // SAFETY: `new` made it of a reference to a static.
+        unsafe { &*self.table }
     }
 }
 
@@ -149,5 +173,27 @@ impl Image {
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Image({:?}, {} bytes)", self.file, self.bytes.len())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use kernel_registry_format::{Param, Pass, write_kernel};
+
+    use super::*;
+
+    /// `scale(n: u32, a: f32, x: *const f32)`, which is not registered.
+    pub(crate) fn scale() -> &'static KernelInfo {
+        let params = [
+            Param::new("n", "u32", Pass::Value, 4, 4),
+            Param::new("a", "f32", Pass::Value, 4, 4),
+            Param::new("x", "*const f32", Pass::Pointer, 4, 4),
+        ];
+        let params = Params::new(&params);
+        let kernel = Kernel { path: "demo::scale", symbol: "scale", params, ..Kernel::EMPTY };
+        let mut record = Vec::new();
+        write_kernel(&kernel, &mut record);
+        let table = Box::leak(Box::new(Table::COLD));
+        Box::leak(Box::new(KernelInfo::new(record.leak(), || &[], table)))
     }
 }

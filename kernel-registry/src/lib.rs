@@ -38,17 +38,30 @@
 
 #[doc(hidden)]
 pub mod __private;
+pub mod arguments;
+mod driver;
 mod error;
 mod info;
+mod launch;
 mod param;
 mod records;
 mod registry;
+mod table;
+mod warm;
 
+/// The cudarc that contexts, streams and slices are of.
+pub use cudarc;
+pub use driver::{DriverError, NoDriver, Version, context};
 pub use error::{Error, Place};
 pub use info::{Image, KernelInfo};
 pub use kernel_registry_format::{Direction, Param, Params, Pass};
+pub use launch::{Axes, DynArg, LaunchConfig, LaunchError, Prepared, launch_dyn, launch_raw};
 pub use param::{KernelParam, RustType};
 pub use registry::{Duplicate, duplicates, find, kernels};
+pub use warm::{
+    Cause, Failure, KernelReport, Late, Progress, Report, Stage, Stale, Unavailable, Warm, WarmError, Warmup,
+    warm_all,
+};
 
 /// Registers a kernel, or every kernel of a module.
 ///

@@ -1,0 +1,200 @@
+//! Warming, stage by stage, in the thread that talks to the driver.
+
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::CudaContext;
+
+use super::failure::{Cause, Failure};
+use super::plan::{Plan, Planned};
+use super::report::{KernelReport, Report, Stage, Unavailable};
+use super::state::{Loaded, State, Warmed, key, lock};
+use super::watch::Watch;
+use super::{Progress, WarmError, limits, load, prime, resolve};
+use crate::driver::{Current, DeviceAttribute, Driver, DriverError, Function};
+use crate::table::{Limits, Ready};
+
+/// What is to be done.
+pub(super) struct Job {
+    pub(super) driver: &'static Driver,
+    pub(super) plan: &'static Plan,
+    pub(super) selected: Vec<&'static Planned>,
+    pub(super) context: Arc<CudaContext>,
+    pub(super) state: Arc<State>,
+    pub(super) threads: usize,
+    pub(super) stack_budget: Option<u64>,
+    pub(super) planned_in: Duration,
+}
+
+/// What all stages need.
+pub(super) struct Work<'w> {
+    pub(super) job: &'w Job,
+    pub(super) watch: &'w Watch<Progress>,
+    pub(super) current: Current<'w>,
+    pub(super) device: Device,
+    pub(super) loaded: MutexGuard<'w, Loaded>,
+    /// Bytes of device memory that were free when work began.
+    pub(super) free: u64,
+    failures: Vec<Failure>,
+    stages: Vec<(Stage, Duration)>,
+}
+
+/// What the stages know of the device.
+pub(super) struct Device {
+    pub(super) arch: u32,
+    /// Threads that can be on it at once, each of which has a stack.
+    pub(super) threads: u64,
+    /// Bytes of shared memory that a block can be granted.
+    pub(super) shared: u32,
+}
+
+/// A kernel on its way to being warm.
+pub(super) struct Candidate {
+    pub(super) planned: &'static Planned,
+    pub(super) function: Function,
+    pub(super) report: KernelReport,
+    pub(super) limits: Limits,
+}
+
+impl Job {
+    pub(super) fn run(&self, watch: &Watch<Progress>) -> Result<Report, WarmError> {
+        watch.call("another warm-up of this context", "");
+        let loaded = lock(&self.state.loaded);
+        let current = Current::new(&self.context, self.driver)?;
+        let device = Device::new(&current)?;
+        let free = current.free_memory()?;
+        let stages = vec![(Stage::Plan, self.planned_in)];
+        Work { job: self, watch, current, device, loaded, free, failures: Vec::new(), stages }.run()
+    }
+}
+
+impl Work<'_> {
+    fn run(mut self) -> Result<Report, WarmError> {
+        let pending = self.pending();
+        let was_warm = pending.is_empty() && self.loaded.is_primed;
+
+        let images = self.stage(Stage::Load, |work| load::load(work, &pending));
+        let resolved = self.stage(Stage::Resolve, |work| resolve::resolve(work, &pending, &images));
+        let read = self.stage(Stage::Read, |work| resolve::read(work, resolved));
+        let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
+        self.stage(Stage::Prime, |work| work.prime(&pending))?;
+        self.stage(Stage::Hooks, |_| {});
+        let verified = self.stage(Stage::Verify, |work| work.verify(fitting))?;
+
+        let free = if was_warm { self.free } else { self.current.free_memory()? };
+        Ok(Report {
+            device: self.job.context.name().map_err(|error| DriverError::new("cuDeviceGetName", error.0))?,
+            arch: self.device.arch,
+            driver: self.job.driver.version,
+            loads_lazily: self.current.loads_lazily()?,
+            kernels: self.warm().map(|warmed| warmed.report).collect(),
+            unavailable: self.unavailable().collect(),
+            failures: self.failures,
+            images_loaded: images.values().filter(|image| image.is_new).count(),
+            stack: self.current.stack_limit()?,
+            device_memory: self.free.saturating_sub(free),
+            verified,
+            stages: self.stages,
+        })
+    }
+
+    fn stage<T>(&mut self, stage: Stage, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.watch.event(Progress { stage, done: 0, of: 0 });
+        let since = Instant::now();
+        let result = work(self);
+        self.stages.push((stage, since.elapsed()));
+        result
+    }
+
+    pub(super) fn failed(&mut self, planned: &Planned, cause: Cause) {
+        let kernel = &planned.kernel;
+        self.failures.push(Failure {
+            kernel: kernel.path,
+            place: planned.info.location(),
+            image: kernel.image.map(|image| image.file),
+            arch: self.device.arch,
+            cause,
+        });
+    }
+
+    /// The kernels that have yet to be warmed.
+    fn pending(&mut self) -> Vec<&'static Planned> {
+        let mut pending = Vec::new();
+        for planned in &self.job.selected {
+            let needs = planned.kernel.min_arch.unwrap_or(0);
+            if self.loaded.kernels.contains_key(&key(planned.info.record())) {
+                continue;
+            } else if planned.image.is_none() {
+                self.failed(planned, Cause::NoImage);
+            } else if needs > self.device.arch {
+                self.enter(planned, Function::NONE, Limits { unavailable_below: needs, ..Limits::default() });
+                self.loaded.unavailable.insert(key(planned.info.record()), planned.info);
+            } else {
+                pending.push(*planned);
+            }
+        }
+        pending
+    }
+
+    fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
+        if !self.loaded.is_primed {
+            prime::prime(&self.current, prime::needs(pending), self.watch)
+                .map_err(|refused| WarmError::Driver { error: refused.error, log: refused.log })?;
+            self.loaded.is_primed = true;
+        }
+        Ok(())
+    }
+
+    /// Asks the driver for every kernel, also those that were warm before, and lets launches find the new ones.
+    fn verify(&mut self, candidates: Vec<Candidate>) -> Result<bool, DriverError> {
+        let mut verified = true;
+        for Candidate { planned, function, report, limits } in candidates {
+            match self.current.is_loaded(function)? {
+                Some(false) => self.failed(planned, Cause::NotLoaded),
+                is_loaded => {
+                    verified &= is_loaded.is_some();
+                    self.enter(planned, function, limits);
+                    let warmed = Warmed { info: planned.info, function, report };
+                    self.loaded.kernels.insert(key(planned.info.record()), warmed);
+                }
+            }
+        }
+        for warmed in self.warm() {
+            verified &= self.current.is_loaded(warmed.function)? == Some(true);
+        }
+        Ok(verified)
+    }
+
+    fn enter(&self, planned: &Planned, function: Function, limits: Limits) {
+        let state = &self.job.state;
+        planned.info.table().set(state.ordinal, Ready { function, context: state.owner(), limits });
+    }
+
+    /// The selected kernels that are warm, in the order of the plan.
+    pub(super) fn warm(&self) -> impl Iterator<Item = &Warmed> {
+        self.job.selected.iter().filter_map(|planned| self.loaded.kernels.get(&key(planned.info.record())))
+    }
+
+    fn unavailable(&self) -> impl Iterator<Item = Unavailable> {
+        let unavailable =
+            |planned: &&&Planned| self.loaded.unavailable.contains_key(&key(planned.info.record()));
+        let selected = self.job.selected.iter().filter(unavailable);
+        selected.map(|planned| Unavailable {
+            path: planned.kernel.path,
+            needs: planned.kernel.min_arch.unwrap_or(0),
+        })
+    }
+}
+
+impl Device {
+    fn new(current: &Current<'_>) -> Result<Self, DriverError> {
+        use DeviceAttribute::*;
+        let processors = current.device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let threads = current.device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
+        Ok(Device {
+            arch: super::architecture(current.context)?,
+            threads: u64::from(processors) * u64::from(threads),
+            shared: current.device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        })
+    }
+}
