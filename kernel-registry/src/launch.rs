@@ -13,7 +13,7 @@ use std::ptr;
 use cudarc::driver::{CudaContext, CudaStream, sys};
 
 use crate::KernelInfo;
-use crate::driver::{self, Function};
+use crate::driver::{self, DriverError, Function};
 use crate::table::Ready;
 
 pub use config::{Axes, LaunchConfig};
@@ -120,13 +120,14 @@ fn find(kernel: &'static KernelInfo, context: &CudaContext) -> Result<Ready, Lau
     }
 }
 
-/// Says what an error of the driver means where this library knows better.
+/// Says what an error of the driver means where this library knows better: after a reset the handles are void.
 #[cold]
-fn failed(kernel: &'static KernelInfo, context: &CudaContext, error: driver::DriverError) -> LaunchError {
+fn failed(kernel: &'static KernelInfo, context: &CudaContext, error: DriverError) -> LaunchError {
     let warmed = kernel.table().get(context).map(|ready| ready.context.id);
-    match (warmed, driver::context_id(context)) {
-        (Some(warmed), Ok(id)) if warmed != id => LaunchError::Reset { kernel },
-        _ => LaunchError::Driver { kernel, error },
+    if warmed.is_some() && warmed != driver::context_id(context).ok() {
+        LaunchError::Reset { kernel }
+    } else {
+        LaunchError::Driver { kernel, error }
     }
 }
 
@@ -139,7 +140,7 @@ unsafe fn submit(
     stream: &CudaStream,
     config: &LaunchConfig,
     args: &mut [*mut c_void],
-) -> Result<(), driver::DriverError> {
+) -> Result<(), DriverError> {
     let mut attributes = [const { MaybeUninit::<sys::CUlaunchAttribute>::uninit() }; 2];
     let mut count = 0;
     if let Some([x, y, z]) = config.cluster {

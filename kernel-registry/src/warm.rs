@@ -4,6 +4,7 @@
 //! `watch` looks after, and `state` remembers what is loaded.
 
 mod code;
+mod device;
 mod failure;
 mod limits;
 mod load;

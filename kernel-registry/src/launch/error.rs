@@ -96,9 +96,9 @@ impl fmt::Display for LaunchError {
                     "it asks for `arch = \">={needs}\"`, and this device has {arch}; launch another kernel on this device"
                 )
             }
-            LaunchError::Reset { .. } => {
-                f.write_str("its context was reset after it was warmed; call `warm_all` again")
-            }
+            LaunchError::Reset { .. } => f.write_str(
+                "its context was reset after it was warmed; get it anew, and call `warm_all` again",
+            ),
             LaunchError::BlockAxes { block, most, .. } => {
                 write!(f, "a block of {} threads; a block has 1 x 1 x 1 to {}", Size(block), Size(most))
             }

@@ -54,7 +54,7 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
         let compiling = scope.spawn(move || compile_all(job, watch, &libraries));
         for index in modules {
             let PlannedImage { file, bytes } = job.plan.images[index];
-            work.watch.call("cuModuleLoadDataEx", file);
+            watch.call("cuModuleLoadDataEx", file);
             let module = work.current.load_module(&Code::new(bytes, false));
             if let Ok(module) = module {
                 work.loaded.modules.insert(key(bytes), module);
@@ -63,9 +63,10 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
             images.insert(index, Loading { result, is_new: true });
         }
         // In lazy mode a library is only compiled, and resolving its kernels is what waits for the device.
-        match work.current.loads_lazily() {
-            Ok(true) => work.watch.busy("cuLibraryLoadData"),
-            _ => work.watch.call("cuLibraryLoadData", "an image that the driver compiles"),
+        if work.device.loads_lazily {
+            watch.busy("cuLibraryLoadData");
+        } else {
+            watch.call("cuLibraryLoadData", "an image that the driver compiles");
         }
         let compiled = compiling.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
         images.extend(compiled.into_iter().map(|(index, (result, is_new))| {

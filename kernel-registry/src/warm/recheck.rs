@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use cudarc::driver::sys::CUresult;
+
 use super::state::{State, lock};
 use crate::driver::{Current, Driver, DriverError, NoDriver, context_id};
 
@@ -31,8 +33,10 @@ pub enum Stale {
 
 pub(super) fn recheck(warm: &super::Warm) -> Result<(), Stale> {
     let driver = Driver::get().map_err(Stale::NoDriver)?;
-    if context_id(&warm.context)? != warm.id {
-        return Err(Stale::Reset);
+    match context_id(&warm.context) {
+        Ok(id) if id == warm.id => {}
+        Err(error) if !error.is(CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED) => return Err(error.into()),
+        _ => return Err(Stale::Reset),
     }
     let Some(state) = State::find(warm.id) else { return Err(Stale::Reset) };
     let loaded = lock(&state.loaded);
@@ -62,7 +66,9 @@ impl fmt::Display for Stale {
         match self {
             Stale::NoDriver(error) => write!(f, "{error}"),
             Stale::Reset => {
-                f.write_str("the context was reset since its kernels were warmed; call `warm_all` again")
+                f.write_str(
+                "the context was reset since its kernels were warmed; get the device's context anew, and call `warm_all`",
+            )
             }
             Stale::StackLowered { limit, needed } => write!(
                 f,

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::{CudaContext, sys};
 
+use super::device::Device;
 use super::report::KernelReport;
 use crate::KernelInfo;
 use crate::driver::{self, Function, Library, Module};
@@ -24,6 +25,7 @@ pub(super) struct State {
     /// The first `CudaContext` that it was warmed through. Kept for its address too: see `Owner`.
     first: Weak<CudaContext>,
     handle: Handle,
+    pub(super) device: OnceLock<Device>,
     /// What to do when a kernel that is not warm is launched: a `Late`.
     pub(super) late: AtomicU8,
     /// Held while something is being warmed.
@@ -80,6 +82,7 @@ impl State {
             ordinal: context.ordinal(),
             first: Arc::downgrade(context),
             handle,
+            device: OnceLock::new(),
             late: AtomicU8::new(0),
             loaded: Mutex::default(),
         };

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
 
+use super::device::Device;
 use super::failure::{Cause, Failure};
 use super::plan::{Plan, Planned};
 use super::report::{KernelReport, Report, Stage, Unavailable};
 use super::state::{Loaded, State, Warmed, key, lock};
 use super::watch::Watch;
 use super::{Progress, WarmError, limits, load, prime, resolve};
-use crate::driver::{Current, DeviceAttribute, Driver, DriverError, Function};
+use crate::driver::{Current, Driver, DriverError, Function};
 use crate::table::{Limits, Ready};
 
 /// What is to be done.
@@ -31,21 +32,13 @@ pub(super) struct Work<'w> {
     pub(super) job: &'w Job,
     pub(super) watch: &'w Watch<Progress>,
     pub(super) current: Current<'w>,
-    pub(super) device: Device,
+    pub(super) device: &'w Device,
     pub(super) loaded: MutexGuard<'w, Loaded>,
-    /// Bytes of device memory that were free when work began.
+    /// Bytes of device memory that were free when work began. Only known if there is something to do, because asking
+    /// takes longer than everything else that a repeated warm-up does.
     pub(super) free: u64,
     failures: Vec<Failure>,
     stages: Vec<(Stage, Duration)>,
-}
-
-/// What the stages know of the device.
-pub(super) struct Device {
-    pub(super) arch: u32,
-    /// Threads that can be on it at once, each of which has a stack.
-    pub(super) threads: u64,
-    /// Bytes of shared memory that a block can be granted.
-    pub(super) shared: u32,
 }
 
 /// A kernel on its way to being warm.
@@ -61,10 +54,9 @@ impl Job {
         watch.call("another warm-up of this context", "");
         let loaded = lock(&self.state.loaded);
         let current = Current::new(&self.context, self.driver)?;
-        let device = Device::new(&current)?;
-        let free = current.free_memory()?;
+        let device = Device::of(&self.state, &current)?;
         let stages = vec![(Stage::Plan, self.planned_in)];
-        Work { job: self, watch, current, device, loaded, free, failures: Vec::new(), stages }.run()
+        Work { job: self, watch, current, device, loaded, free: 0, failures: Vec::new(), stages }.run()
     }
 }
 
@@ -72,6 +64,9 @@ impl Work<'_> {
     fn run(mut self) -> Result<Report, WarmError> {
         let pending = self.pending();
         let was_warm = pending.is_empty() && self.loaded.is_primed;
+        if !was_warm {
+            self.free = self.current.free_memory()?;
+        }
 
         let images = self.stage(Stage::Load, |work| load::load(work, &pending));
         let resolved = self.stage(Stage::Resolve, |work| resolve::resolve(work, &pending, &images));
@@ -81,12 +76,12 @@ impl Work<'_> {
         self.stage(Stage::Hooks, |_| {});
         let verified = self.stage(Stage::Verify, |work| work.verify(fitting))?;
 
-        let free = if was_warm { self.free } else { self.current.free_memory()? };
+        let free = if was_warm { 0 } else { self.current.free_memory()? };
         Ok(Report {
-            device: self.job.context.name().map_err(|error| DriverError::new("cuDeviceGetName", error.0))?,
+            device: self.device.name.clone(),
             arch: self.device.arch,
             driver: self.job.driver.version,
-            loads_lazily: self.current.loads_lazily()?,
+            loads_lazily: self.device.loads_lazily,
             kernels: self.warm().map(|warmed| warmed.report).collect(),
             unavailable: self.unavailable().collect(),
             failures: self.failures,
@@ -182,19 +177,6 @@ impl Work<'_> {
         selected.map(|planned| Unavailable {
             path: planned.kernel.path,
             needs: planned.kernel.min_arch.unwrap_or(0),
-        })
-    }
-}
-
-impl Device {
-    fn new(current: &Current<'_>) -> Result<Self, DriverError> {
-        use DeviceAttribute::*;
-        let processors = current.device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        let threads = current.device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
-        Ok(Device {
-            arch: super::architecture(current.context)?,
-            threads: u64::from(processors) * u64::from(threads),
-            shared: current.device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         })
     }
 }
