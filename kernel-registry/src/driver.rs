@@ -95,6 +95,11 @@ unsafe fn lookup<F: Copy>(name: &CStr, cuda_version: i32) -> Option<F> {
 pub struct Version(i32);
 
 impl Version {
+    #[cfg(test)]
+    pub(crate) const fn new(major: i32, minor: i32) -> Self {
+        Version(major * 1000 + minor * 10)
+    }
+
     /// The number before the point.
     pub const fn major(self) -> u32 {
         self.0.unsigned_abs() / 1000

@@ -14,6 +14,7 @@ mod recheck;
 mod report;
 mod resolve;
 mod state;
+mod trace;
 mod watch;
 mod work;
 
@@ -187,12 +188,15 @@ impl<'a> Warmup<'a> {
         };
 
         let progress = self.progress.unwrap_or_else(|| Box::new(|_| {}));
-        let report = watch::watched(self.patience, progress, move |watch| job.run(watch));
+        let caller = trace::Caller::new(job.selected.len());
+        let work = move |watch: &_| caller.in_scope(|| job.run(watch));
+        let report = watch::watched(self.patience, progress, work);
         let report = report.map_err(|watch::Waiting { call, about }| WarmError::GaveUp {
             call,
             about,
             patience: self.patience,
         })??;
+        trace::report(&report);
         if report.failures.is_empty() || self.allow_partial {
             Ok(Warm { context: context.clone(), id, report })
         } else {

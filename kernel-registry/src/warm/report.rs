@@ -33,7 +33,8 @@ pub struct Report {
     pub device_memory: u64,
     /// Whether the driver confirmed that each kernel is loaded. Drivers before CUDA 12.4 cannot.
     pub verified: bool,
-    /// How long each stage took.
+    /// How long each stage took. In milliseconds where it is serialized.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialized::stages"))]
     pub stages: Vec<(Stage, Duration)>,
 }
 
@@ -64,7 +65,8 @@ pub struct KernelReport {
     pub ptx_version: u32,
     /// The architecture it was compiled for: 90 for sm_90.
     pub binary_version: u32,
-    /// How long resolving it took.
+    /// How long resolving it took. In milliseconds where it is serialized.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialized::time"))]
     pub resolved_in: Duration,
 }
 
@@ -81,7 +83,7 @@ pub struct Unavailable {
 
 /// A part of warming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum Stage {
     /// Choosing kernels and images.
@@ -205,4 +207,84 @@ impl Report {
 
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
+}
+
+/// Times as numbers, which every reader understands.
+#[cfg(feature = "serde")]
+mod serialized {
+    use serde::Serializer;
+
+    use super::{Duration, Stage, milliseconds};
+
+    pub(super) fn time<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(milliseconds(*time))
+    }
+
+    pub(super) fn stages<S: Serializer>(
+        stages: &[(Stage, Duration)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(stages.iter().map(|(stage, time)| (stage.as_str(), milliseconds(*time))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Version;
+
+    fn report() -> Report {
+        let kernel = KernelReport {
+            path: "kernels::saxpy",
+            image: "images/a.ptx",
+            compiled: true,
+            registers: 12,
+            dynamic_shared: 49_152,
+            threads: 1024,
+            resolved_in: Duration::from_micros(250),
+            ..KernelReport::default()
+        };
+        Report {
+            device: "NVIDIA H200".to_owned(),
+            arch: 90,
+            driver: Version::new(13, 0),
+            loads_lazily: true,
+            kernels: vec![kernel],
+            unavailable: vec![Unavailable { path: "kernels::newer", needs: 100 }],
+            failures: Vec::new(),
+            images_loaded: 1,
+            stack: 2048,
+            device_memory: 300 << 20,
+            verified: false,
+            stages: vec![
+                (Stage::Load, Duration::from_micros(1500)),
+                (Stage::Prime, Duration::from_micros(500)),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_person_can_read_it() {
+        assert_eq!(
+            report().to_string(),
+            "\
+1 kernels warm on NVIDIA H200 (sm_90), driver for CUDA 13.0, lazy loading
+KERNEL          IMAGE         REGS   LOCAL  STATIC DYNAMIC  CONST THREADS
+kernels::saxpy  images/a.ptx    12       0       0   49152      0    1024
+unavailable here, needs sm_100: kernels::newer
+stack 2048 B a thread, 300 MiB of device memory, 1 images loaded, not verified: drivers before 12.4 cannot tell
+2.0 ms: load 1.5 prime 0.5"
+        );
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_program_can_read_it() {
+        let json = serde_json::to_value(report()).expect("it is data");
+        assert_eq!(json["driver"], "13.0");
+        assert_eq!(json["kernels"][0]["path"], "kernels::saxpy");
+        assert_eq!(json["kernels"][0]["resolved_in"], 0.25);
+        assert_eq!(json["unavailable"][0]["needs"], 100);
+        assert_eq!(json["stages"], serde_json::json!({ "load": 1.5, "prime": 0.5 }));
+    }
 }

@@ -11,7 +11,7 @@ use super::plan::{Plan, Planned};
 use super::report::{KernelReport, Report, Stage, Unavailable};
 use super::state::{Loaded, State, Warmed, key, lock};
 use super::watch::Watch;
-use super::{Progress, WarmError, limits, load, prime, resolve};
+use super::{Progress, WarmError, limits, load, prime, resolve, trace};
 use crate::driver::{Current, Driver, DriverError, Function};
 use crate::table::{Limits, Ready};
 
@@ -96,7 +96,7 @@ impl Work<'_> {
     fn stage<T>(&mut self, stage: Stage, work: impl FnOnce(&mut Self) -> T) -> T {
         self.watch.event(Progress { stage, done: 0, of: 0 });
         let since = Instant::now();
-        let result = work(self);
+        let result = trace::stage(stage, || work(self));
         self.stages.push((stage, since.elapsed()));
         result
     }

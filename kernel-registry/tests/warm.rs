@@ -1,0 +1,90 @@
+//! Warming and launching where there is no driver, and what the compiler says of launches.
+
+use std::sync::Arc;
+
+use kernel_registry::arguments::{PointerTo, PointerToMut};
+use kernel_registry::cudarc::driver::{
+    self, CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, sys,
+};
+use kernel_registry::{LaunchConfig, LaunchError, NoDriver, gpu_kernel};
+
+/// y = a*x + y
+#[gpu_kernel(image = "tests/images/saxpy.ptx", block = 128, shared = 64)]
+pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+
+/// What the attribute is going to write for the kernel above.
+impl saxpy {
+    unsafe fn launch(
+        stream: &CudaStream,
+        config: impl Into<LaunchConfig>,
+        n: u32,
+        a: f32,
+        x: &impl DevicePtr<f32>,
+        y: &mut impl DevicePtrMut<f32>,
+    ) -> Result<(), LaunchError> {
+        let launch = kernel_registry::__private::Launch::new(Self::INFO, stream, &config.into())?;
+        let (x, _x) = x.device_ptr(stream);
+        let (y, _y) = y.device_ptr_mut(stream);
+        let mut args = [
+            (&raw const n).cast_mut().cast(),
+            (&raw const a).cast_mut().cast(),
+            (&raw const x).cast_mut().cast(),
+            (&raw const y).cast_mut().cast(),
+        ];
+        // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.
+        unsafe { launch.submit(&mut args) }
+    }
+
+    const fn over(n: u32) -> LaunchConfig {
+        LaunchConfig::over(n, [128, 1, 1]).shared(64)
+    }
+}
+
+/// Everything that stands for a slice; only the compiler runs it.
+#[allow(dead_code)]
+fn slices_and_views(
+    stream: &Arc<CudaStream>,
+    slice: &CudaSlice<f32>,
+    view: &CudaView<'_, f32>,
+    slice_mut: &mut CudaSlice<f32>,
+    view_mut: &mut CudaViewMut<'_, f32>,
+) -> Result<(), LaunchError> {
+    let cudarcs = driver::LaunchConfig::for_num_elems(1);
+    // SAFETY: nobody calls it.
+    unsafe {
+        saxpy::launch(stream, saxpy::over(1), 1, 2.0, slice, slice_mut)?;
+        saxpy::launch(stream, saxpy::over(1).grid(4).cooperative(), 1, 2.0, view, view_mut)?;
+        saxpy::launch(stream, cudarcs, 1, 2.0, slice_mut, view_mut)
+    }
+}
+
+#[test]
+fn pointers_of_every_kind_are_addresses() {
+    fn read<T>(pointer: impl PointerTo<T>) -> sys::CUdeviceptr {
+        pointer.address()
+    }
+    fn write<T>(pointer: impl PointerToMut<T>) -> sys::CUdeviceptr {
+        pointer.address()
+    }
+    let address = 0x7f00_0000_1000_u64;
+    let pointer = address as *mut f32;
+    assert_eq!([read::<f32>(pointer), read(pointer.cast_const()), read::<f32>(address)], [address; 3]);
+    assert_eq!([write::<f32>(pointer), write::<f32>(address)], [address; 2]);
+}
+
+#[test]
+fn a_launch_begins_with_what_is_declared() {
+    assert_eq!(saxpy::over(1000), saxpy::INFO.over(1000));
+    assert_eq!(saxpy::over(1000), LaunchConfig::new([8, 1, 1], [128, 1, 1]).shared(64));
+    assert_eq!(saxpy::INFO.config((3, 2)).grid, [3, 2, 1]);
+}
+
+#[test]
+fn a_missing_driver_is_an_error_and_no_panic() {
+    match kernel_registry::context(0) {
+        Err(error @ NoDriver::Missing) => assert!(error.to_string().starts_with("no CUDA driver"), "{error}"),
+        // There is a driver, with or without a device.
+        Err(NoDriver::Failed(_) | NoDriver::TooOld { .. }) | Ok(_) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
