@@ -31,6 +31,29 @@
 //!
 //! `cargo kernels list` shows the same for a binary on disk, without running it.
 //!
+//! # Make them ready
+//!
+//! The driver loads a kernel when it is first launched, and then waits for everything that runs on the device; beside
+//! a kernel that never ends it waits for ever. One line makes all kernels ready before, in a context of cudarc's, and
+//! returns a receipt with a report:
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let context = kernel_registry::context(0)?;
+//! let warm = kernel_registry::warm_all(&context)?;
+//! println!("{}", warm.report());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Warmup`] has choices. The feature `serde` makes the report data, `tracing` tells that crate of each stage.
+//!
+//! # Launch them
+//!
+//! [`launch_dyn`] launches a kernel of which the compiler knows nothing, [`Prepared`] checks a launch once for many,
+//! and [`launch_raw`] is what both end in. A launch beyond what the kernel or the device allows is an error with the
+//! numbers. [`KernelInfo::cu_function`] hands out the driver's handle.
+//!
 //! # Keep them
 //!
 //! The compiler links a dependency only if the program names it. A crate that is there for its

@@ -29,9 +29,10 @@ pub(crate) fn context_id(context: &CudaContext) -> Result<u64, DriverError> {
     Ok(id)
 }
 
-/// Makes a context the current one of this thread, as cudarc does, and leaves it so.
+/// Makes a context the current one of this thread, as cudarc does, and leaves it so. The error can be that of an
+/// earlier call, which cudarc kept for the next one that can return it.
 pub(crate) fn bind(context: &CudaContext) -> Result<(), DriverError> {
-    context.bind_to_thread().map_err(|error| DriverError::new("cuCtxSetCurrent", error.0))
+    context.bind_to_thread().map_err(|error| DriverError::new("CudaContext::bind_to_thread", error.0))
 }
 
 /// A loaded image, in one context. Never unloaded by this library.

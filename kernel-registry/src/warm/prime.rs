@@ -13,39 +13,70 @@ use crate::driver::{Code, Current, DriverError, Function, LoadError, call};
 
 static IMAGE: &[u8] = include_bytes!("../../cuda/prime.ptx");
 
-/// What a launch can need of the driver that only a launch sets up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a launch can need of the driver that only a launch sets up, and what was set up in a context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needs {
+    /// That there was a launch at all.
+    launch: bool,
     printf: bool,
     assert: bool,
     malloc: bool,
 }
 
-/// What the kernels need. Their records do not say it, so it is everything.
-pub(super) fn needs(_: &[&Planned]) -> Needs {
-    Needs { printf: true, assert: true, malloc: true }
+/// What a kernel needs. Its record does not say it, so it is everything.
+pub(super) fn needs(_: &Planned) -> Needs {
+    Needs { launch: true, printf: true, assert: true, malloc: true }
+}
+
+impl Needs {
+    pub(super) fn or(self, other: Self) -> Self {
+        Needs {
+            launch: self.launch || other.launch,
+            printf: self.printf || other.printf,
+            assert: self.assert || other.assert,
+            malloc: self.malloc || other.malloc,
+        }
+    }
+
+    pub(super) fn but_not(self, done: Self) -> Self {
+        Needs {
+            launch: self.launch && !done.launch,
+            printf: self.printf && !done.printf,
+            assert: self.assert && !done.assert,
+            malloc: self.malloc && !done.malloc,
+        }
+    }
+
+    /// The kernels of prime.cu that set it up.
+    fn kernels(self) -> impl Iterator<Item = &'static CStr> {
+        let special = self.printf || self.assert || self.malloc;
+        let kernels = [
+            (self.printf, c"prime_printf"),
+            (self.assert, c"prime_assert"),
+            (self.malloc, c"prime_malloc"),
+            (self.launch && !special, c"prime_nothing"),
+        ];
+        kernels.into_iter().filter(|(needed, _)| *needed).map(|(_, name)| name)
+    }
 }
 
 /// Launches what is needed, each with one thread that does nothing, and waits for it.
 pub(super) fn prime<E>(current: &Current<'_>, needs: Needs, watch: &Watch<E>) -> Result<(), LoadError> {
-    let names =
-        [(needs.printf, c"prime_printf"), (needs.assert, c"prime_assert"), (needs.malloc, c"prime_malloc")];
-    watch.call("cuLibraryLoadData", "kernel-registry's own kernels");
+    if needs == Needs::default() {
+        return Ok(());
+    }
+    const OURS: &str = "kernel-registry's own kernels";
+    watch.call("cuLibraryLoadData", OURS);
     let library = state::library(IMAGE, || current.load_library(&Code::new(IMAGE, true)))?;
-    let resolve = |name: &CStr| {
-        watch.call("cuKernelGetFunction", "kernel-registry's own kernels");
-        current.function_of_library(library, name)
-    };
-    let needed = names.iter().filter(|(needed, _)| *needed);
-    let functions = needed.map(|(_, name)| resolve(name)).collect::<Result<Vec<_>, _>>()?;
-
-    watch.call("cuStreamCreate", "");
+    watch.call("cuStreamCreate", OURS);
     let stream = Stream::new()?;
-    for function in functions {
-        watch.call("cuLaunchKernel", "kernel-registry's own kernels");
+    for name in needs.kernels() {
+        watch.call("cuKernelGetFunction", OURS);
+        let function = current.function_of_library(library, name)?;
+        watch.call("cuLaunchKernel", OURS);
         stream.launch(function)?;
     }
-    watch.call("cuStreamSynchronize", "kernel-registry's own kernels");
+    watch.call("cuStreamSynchronize", OURS);
     Ok(stream.wait()?)
 }
 
@@ -88,5 +119,44 @@ impl Drop for Stream {
 impl From<DriverError> for LoadError {
     fn from(error: DriverError) -> Self {
         LoadError { error, log: String::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Needs = Needs { launch: false, printf: false, assert: false, malloc: false };
+    const LAUNCH: Needs = Needs { launch: true, ..NOTHING };
+    const PRINTF: Needs = Needs { printf: true, ..LAUNCH };
+
+    fn kernels(needs: Needs) -> Vec<&'static CStr> {
+        needs.kernels().collect()
+    }
+
+    #[test]
+    fn any_kernel_is_a_first_launch() {
+        assert!(kernels(NOTHING).is_empty());
+        assert_eq!(kernels(LAUNCH), [c"prime_nothing"]);
+        assert_eq!(kernels(PRINTF), [c"prime_printf"]);
+    }
+
+    #[test]
+    fn what_is_done_is_not_done_again() {
+        let everything = Needs { assert: true, malloc: true, ..PRINTF };
+        assert_eq!(kernels(everything.but_not(PRINTF)), [c"prime_assert", c"prime_malloc"]);
+        assert_eq!(PRINTF.but_not(LAUNCH).or(LAUNCH.but_not(LAUNCH)), Needs { printf: true, ..NOTHING });
+        assert_eq!(everything.but_not(everything), NOTHING);
+    }
+
+    /// The driver would tell, but only where there is one.
+    #[test]
+    fn the_image_has_every_kernel() {
+        let everything = Needs { launch: false, printf: true, assert: true, malloc: true };
+        let text = std::str::from_utf8(IMAGE).expect("PTX is text");
+        for name in kernels(everything).into_iter().chain(kernels(LAUNCH)) {
+            let entry = format!(".visible .entry {}(", name.to_str().unwrap());
+            assert!(text.contains(&entry), "{entry}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use cudarc::driver::sys::CUresult;
 
-use super::state::{State, lock};
+use super::state::State;
 use crate::driver::{Current, Driver, DriverError, NoDriver, context_id};
 
 /// Why kernels that were warm are not any more.
@@ -27,6 +27,8 @@ pub enum Stale {
         /// Its path.
         kernel: &'static str,
     },
+    /// A warm-up of this context is at work, or waits for the device, so nobody can tell.
+    Warming,
     /// The driver refuses to answer.
     Driver(DriverError),
 }
@@ -39,7 +41,7 @@ pub(super) fn recheck(warm: &super::Warm) -> Result<(), Stale> {
         _ => return Err(Stale::Reset),
     }
     let Some(state) = State::find(warm.id) else { return Err(Stale::Reset) };
-    let loaded = lock(&state.loaded);
+    let Ok(loaded) = state.loaded.try_lock() else { return Err(Stale::Warming) };
     let current = Current::new(&warm.context, driver)?;
 
     let limit = current.stack_limit()?;
@@ -78,6 +80,7 @@ impl fmt::Display for Stale {
             Stale::NotLoaded { kernel } => {
                 write!(f, "kernel `{kernel}` is not loaded any more; call `warm_all` again")
             }
+            Stale::Warming => f.write_str("a warm-up of this context is not finished; wait for it, and ask again"),
             Stale::Driver(error) => write!(f, "{error}"),
         }
     }

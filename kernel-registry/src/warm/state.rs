@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use cudarc::driver::{CudaContext, sys};
 
 use super::device::Device;
+use super::prime::Needs;
 use super::report::KernelReport;
 use crate::KernelInfo;
 use crate::driver::{self, Function, Library, Module};
@@ -51,7 +52,7 @@ pub(super) struct Loaded {
     pub(super) kernels: HashMap<usize, Warmed>,
     /// Kernels that cannot run on the device.
     pub(super) unavailable: HashMap<usize, &'static KernelInfo>,
-    pub(super) is_primed: bool,
+    pub(super) primed: Needs,
 }
 
 /// A kernel that is warm in a context.

@@ -8,6 +8,7 @@ use cudarc::driver::CudaContext;
 use super::device::Device;
 use super::failure::{Cause, Failure};
 use super::plan::{Plan, Planned};
+use super::prime::Needs;
 use super::report::{KernelReport, Report, Stage, Unavailable};
 use super::state::{Loaded, State, Warmed, key, lock};
 use super::watch::Watch;
@@ -63,7 +64,7 @@ impl Job {
 impl Work<'_> {
     fn run(mut self) -> Result<Report, WarmError> {
         let pending = self.pending();
-        let was_warm = pending.is_empty() && self.loaded.is_primed;
+        let was_warm = pending.is_empty();
         if !was_warm {
             self.free = self.current.free_memory()?;
         }
@@ -132,11 +133,10 @@ impl Work<'_> {
     }
 
     fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
-        if !self.loaded.is_primed {
-            prime::prime(&self.current, prime::needs(pending), self.watch)
-                .map_err(|refused| WarmError::Driver { error: refused.error, log: refused.log })?;
-            self.loaded.is_primed = true;
-        }
+        let needs = pending.iter().map(|planned| prime::needs(planned)).fold(Needs::default(), Needs::or);
+        prime::prime(&self.current, needs.but_not(self.loaded.primed), self.watch)
+            .map_err(|refused| WarmError::Driver { error: refused.error, log: refused.log })?;
+        self.loaded.primed = self.loaded.primed.or(needs);
         Ok(())
     }
 
