@@ -427,6 +427,46 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
     Ok(format!("ns bare/ours/cudarc's builder: {}", rounds.join(", ")))
 }
 
+/// Kilobytes of the host's memory that this process has.
+fn resident_memory() -> Result<i64, Box<dyn Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}
+
+/// Memory of the host and of the device after `times` warm-ups of whatever `context` makes.
+fn growth(
+    warm: &Warm,
+    times: u32,
+    context: impl Fn() -> Result<Arc<CudaContext>, Box<dyn Error>>,
+) -> Result<[i64; 2], Box<dyn Error>> {
+    let memory = || -> Result<[i64; 2], Box<dyn Error>> {
+        Ok([resident_memory()?, warm.context().mem_get_info()?.0 as i64 >> 10])
+    };
+    // The first ones may fill pools of the driver's.
+    for _ in 0..times / 4 {
+        drop(warm_all(&context()?)?);
+    }
+    let [host, free] = memory()?;
+    for _ in 0..times {
+        drop(warm_all(&context()?)?);
+    }
+    let [host_after, free_after] = memory()?;
+    Ok([host_after - host, free - free_after])
+}
+
+pub(crate) fn come_and_go(warm: &Warm, _: Duration) -> Checked {
+    let [host, device] = growth(warm, 40, other_context)?;
+    let [host_again, device_again] = growth(warm, 4000, || Ok(warm.context().clone()))?;
+    let words = format!(
+        "KiB of host and device: {host} and {device} for 40 contexts, \
+         {host_again} and {device_again} for 4000 repetitions"
+    );
+    ensure([device, device_again].iter().all(|grown| *grown < 2048), words.clone())?;
+    ensure([host, host_again].iter().all(|grown| *grown < 4096), words.clone())?;
+    Ok(words)
+}
+
 pub(crate) fn reset(warm: &Warm, _: Duration) -> Checked {
     let context = warm.context();
     context.synchronize()?;

@@ -71,5 +71,6 @@ const CHECKS: &[(&str, Check)] = &[
     ("patience", checks::patience),
     ("a lowered stack limit", checks::lowered_stack),
     ("what a launch costs", checks::cost),
+    ("contexts that come and go", checks::come_and_go),
     ("a device that was reset", checks::reset),
 ];
