@@ -54,6 +54,11 @@ pub struct Encoded<const FIXED: usize, const PATH: usize, const PARAMS: usize> {
 }
 
 impl<const FIXED: usize, const PATH: usize, const PARAMS: usize> Encoded<FIXED, PATH, PARAMS> {
+    /// The threads of a block and the bytes of dynamic shared memory, each `u32::MAX` if the declaration does not fix it.
+    pub const fn launch(&self) -> &[[u8; 4]; 4] {
+        &self.launch
+    }
+
     /// The record byte by byte, as it lies in memory.
     pub fn bytes(&self) -> impl Iterator<Item = u8> {
         let (launch, layouts) = (self.launch.as_flattened(), self.layouts.as_flattened().as_flattened());

@@ -77,6 +77,11 @@ pub(crate) fn kernel(
     let generics = instances::generics(std::mem::take(&mut sig.generics.params), report);
     let concrete = concrete(&args, &name, &generics, report);
 
+    // What is wrong with them is reported for the instances.
+    let generic_params = match generics.is_empty() {
+        true => Vec::new(),
+        false => params(sig.inputs.iter().cloned().collect(), &mut Report::default()),
+    };
     let mut checked = Vec::new();
     if concrete.is_empty() {
         params(sig.inputs.iter().cloned().collect(), report);
@@ -106,6 +111,7 @@ pub(crate) fn kernel(
             position: position(name.span()),
             min_arch,
             image,
+            generic_params,
             generics,
             instances: checked,
         })),

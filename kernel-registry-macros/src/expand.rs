@@ -7,7 +7,7 @@ use syn::{Attribute, Visibility};
 
 use crate::check::{Broken, Checked};
 use crate::model::{Generic, Instance, Kernel};
-use crate::record;
+use crate::{launch, record};
 
 impl Checked {
     pub(crate) fn expand(&self) -> TokenStream {
@@ -31,6 +31,7 @@ fn expand_kernel(kernel: &Kernel, instance: &Instance) -> TokenStream {
     let silent = silent(attrs);
     let about = about(kernel, instance);
     let registered = register(kernel, instance, quote!(#krate::Kernel));
+    let functions = launch::functions(&instance.params, krate);
 
     quote! {
         #(#attrs)*
@@ -45,6 +46,8 @@ fn expand_kernel(kernel: &Kernel, instance: &Instance) -> TokenStream {
         impl #ident {
             /// What is known of this kernel without loading it.
             pub const INFO: &'static #krate::KernelInfo = <Self as #krate::Kernel>::INFO;
+
+            #functions
         }
     }
 }
@@ -62,6 +65,7 @@ fn expand_generic(kernel: &Kernel, instances: &[Instance]) -> TokenStream {
     let message = format!("`{{Self}}` is not an instance of the kernel `{ident}`");
     let note = format!("its instances are {listed}: others are added in `instances(..)` of its declaration");
     let about = format!("A kernel with the instances {listed}.");
+    let functions = launch::functions(&kernel.generic_params, krate);
     let registered = instances.iter().map(|instance| register(kernel, instance, quote!(Instance)));
 
     quote! {
@@ -86,13 +90,16 @@ fn expand_generic(kernel: &Kernel, instances: &[Instance]) -> TokenStream {
                 const INFO: &'static #krate::KernelInfo = <Self as Instance>::INFO;
             }
 
+            // The library's trait is the one that others can name, so that code which is generic itself can launch.
             #[doc = #about]
             impl<#declared> #ident<#used>
             where
-                Self: Instance,
+                Self: #krate::Kernel,
             {
                 /// What is known of this instance without loading it.
-                pub const INFO: &'static #krate::KernelInfo = <Self as Instance>::INFO;
+                pub const INFO: &'static #krate::KernelInfo = <Self as #krate::Kernel>::INFO;
+
+                #functions
             }
         };
     }

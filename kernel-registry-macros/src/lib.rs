@@ -1,7 +1,7 @@
 //! The macros of [kernel-registry](https://docs.rs/kernel-registry), which re-exports and documents them.
 //!
 //! The phases are the modules: `args` and `declaration` parse, `check` turns what was parsed
-//! into the `model` and says all that is wrong with it, `expand` writes the code. `module`
+//! into the `model` and says all that is wrong with it, `expand` writes the code, with `record` and `launch`. `module`
 //! does the same for each declaration of a module; `image` finds the files, and `entry` compares with the kernels in them;
 //! `block` and `shared` are arguments with rules of their own, and `instances` is what generic kernels need.
 //! `derive` is the other macro, on its own.
@@ -17,6 +17,7 @@ mod entry;
 mod expand;
 mod image;
 mod instances;
+mod launch;
 mod model;
 mod module;
 mod param;

@@ -28,6 +28,8 @@ pub(crate) struct Kernel {
     pub(crate) image: Image,
     /// None for an ordinary kernel.
     pub(crate) generics: Vec<Generic>,
+    /// The parameters as declared, where they depend on the generic ones.
+    pub(crate) generic_params: Vec<Param>,
     /// One for an ordinary kernel.
     pub(crate) instances: Vec<Instance>,
 }
@@ -55,6 +57,7 @@ pub(crate) struct Instance {
 }
 
 pub(crate) struct Param {
+    pub(crate) ident: Ident,
     /// Its name without `r#`.
     pub(crate) name: String,
     pub(crate) pass: Pass,

@@ -32,6 +32,7 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
     let mut body = TokenStream::new();
     let mut kernels = Vec::new();
     let mut name_is_taken = false;
+    let mut has_warm_all = false;
     for item in items {
         match member(item) {
             Member::Kernel(declaration, own) => {
@@ -65,6 +66,8 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
                 body.extend(std::mem::take(report).into_items(&cfgs));
             }
             Member::Other(item) => {
+                // Whoever has one does it another way.
+                has_warm_all |= matches!(&*item, Item::Fn(item) if item.sig.ident == "warm_all");
                 if let Some(ident) = kernels_item(&item) {
                     name_is_taken = true;
                     report.at(
@@ -89,11 +92,22 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
         };
     };
     let list = if name_is_taken { TokenStream::new() } else { list };
+    let warm_all = quote! {
+        /// Makes the kernels of [`KERNELS`] ready in a context, and no others. See `kernel_registry::warm_all`.
+        #[allow(dead_code)]
+        pub fn warm_all(
+            context: &#private::Arc<#private::CudaContext>,
+        ) -> ::core::result::Result<#krate::Warm, #krate::WarmError> {
+            #private::warm_module(KERNELS, context)
+        }
+    };
+    let warm_all = if has_warm_all || name_is_taken { TokenStream::new() } else { warm_all };
     quote! {
         #(#attrs)*
         #vis #mod_token #ident {
             #body
             #list
+            #warm_all
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One parameter of a declaration: which Rust types can be a kernel's argument, and how they are handed over.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{FnArg, Pat, PointerMutability, Type};
@@ -26,13 +26,16 @@ pub(crate) fn check(arg: FnArg, report: &mut Report) -> Option<Param> {
         }
     };
     let (element, spelled) = (element.clone(), spelled(&arg.ty));
-    Some(Param { name: name?, pass, element, spelled, expected: Expected::Nothing, message: String::new() })
+    let mut ident = name?;
+    let name = ident.unraw().to_string();
+    ident.set_span(ident.span().resolved_at(Span::mixed_site()));
+    Some(Param { ident, name, pass, element, spelled, expected: Expected::Nothing, message: String::new() })
 }
 
-fn name(pat: &Pat, report: &mut Report) -> Option<String> {
+fn name(pat: &Pat, report: &mut Report) -> Option<Ident> {
     match pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.mutability.is_none() && pat.subpat.is_none() => {
-            Some(pat.ident.unraw().to_string())
+            Some(pat.ident.clone())
         }
         Pat::Ident(pat) => {
             report.at(pat, format!("a kernel's parameter is a plain name: write `{}`", pat.ident));

@@ -155,6 +155,7 @@ fn a_module() {
                 .iter()
                 .any(|part| line.contains(part))
                 && !line.contains("pub const INFO")
+                && !line.contains("Self::INFO")
         })
         .map(str::trim)
         .collect();
@@ -177,6 +178,8 @@ fn a_module() {
             "PARTS,",
             ")] = ::kernel_registry::__private::join(PARTS);",
             "&JOINED",
+            "/// Makes the kernels of [`KERNELS`] ready in a context, and no others. See `kernel_registry::warm_all`.",
+            "::kernel_registry::__private::warm_module(KERNELS, context)",
         ]
     );
 }

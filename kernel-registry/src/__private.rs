@@ -1,10 +1,17 @@
 //! What the expansion of `#[gpu_kernel]` calls. Nobody else should: it changes without notice.
 
+pub use std::sync::Arc;
+
+pub use cudarc::driver::{CudaContext, CudaStream, DevicePtr, DevicePtrMut};
 pub use inventory;
 pub use kernel_registry_format::{Encoded, encode};
 
 pub use crate::KernelInfo;
+pub use crate::arguments::{PointerTo, PointerToMut};
+pub use crate::launch::Configure;
 use crate::records;
+pub use crate::table::Table;
+use crate::{Warm, WarmError, Warmup};
 
 /// One kernel in the list that inventory collects before `main`.
 pub struct Registration(pub &'static KernelInfo);
@@ -30,8 +37,9 @@ fn image_bytes<S: ImageSource>() -> &'static [u8] {
 /// What the record of a kernel says, with its image.
 pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     record: &'static Encoded<FIXED, PATH, PARAMS>,
+    table: &'static Table,
 ) -> KernelInfo {
-    KernelInfo::new(records::bytes(record), image_bytes::<S>)
+    KernelInfo::new(records::bytes(record), record.launch(), image_bytes::<S>, table)
 }
 
 /// The threads of a block, checked at compile time where the macro saw no number.
@@ -71,6 +79,11 @@ pub const fn shared(bytes: u32, most: u32, message: &'static str) -> u32 {
     bytes
 }
 
+/// Warms the kernels of a module.
+pub fn warm_module(kernels: &[&KernelInfo], context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
+    Warmup::new().only(|kernel| kernels.contains(&kernel)).warm(context)
+}
+
 /// How many kernels there are in all parts together.
 pub const fn total(parts: &[&[&KernelInfo]]) -> usize {
     let mut total = 0;
@@ -104,7 +117,8 @@ pub const fn join<const N: usize>(parts: &[&[&'static KernelInfo]]) -> [&'static
 
 /// Fills an array until its elements are known.
 const NONE: &KernelInfo = {
-    static NONE: KernelInfo = KernelInfo::new(&[], || &[]);
+    static COLD: Table = Table::COLD;
+    static NONE: KernelInfo = KernelInfo::new(&[], &[[0xff; 4]; 4], || &[], &COLD);
     &NONE
 };
 
@@ -216,6 +230,8 @@ macro_rules! __register {
                 [$($layout),*],
             );
 
+            static __TABLE: $crate::__private::Table = $crate::__private::Table::COLD;
+
             impl $crate::__private::ImageSource for $kernel {
                 const BYTES: &'static [::core::primitive::u8] = $image;
             }
@@ -226,7 +242,7 @@ macro_rules! __register {
 
             impl $has_info for $kernel {
                 const INFO: &'static $crate::KernelInfo =
-                    &$crate::__private::info::<$kernel, _, _, _>(&__RECORD);
+                    &$crate::__private::info::<$kernel, _, _, _>(&__RECORD, &__TABLE);
             }
         };
     };

@@ -45,6 +45,7 @@ pub enum Error {
 
 /// Where a kernel is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Place {
     /// The kernel's path.
     pub path: &'static str,

@@ -6,6 +6,7 @@ use std::ptr;
 use kernel_registry_format::{self as format, Needs, Params, Record, Records, Signature};
 
 use crate::Place;
+use crate::table::Table;
 
 /// A registered kernel, as it was declared. Every kernel's type has its own as `INFO`.
 ///
@@ -14,7 +15,17 @@ pub struct KernelInfo {
     record: &'static [u8],
     /// A function, because of how the compiler places constants: see `image_bytes`.
     bytes: fn() -> &'static [u8],
+    /// Where in the record it says how the kernel is launched: reading all of it takes longer than a launch.
+    launch: &'static [[u8; 4]; 4],
+    /// Where launches find the kernel. Not a reference, because older compilers allow none to what changes in
+    /// the constant `INFO`.
+    table: *const Table,
 }
+
+// SAFETY: all of it are references to statics that may be shared, also the pointer.
+unsafe impl Sync for KernelInfo {}
+// SAFETY: as above.
+unsafe impl Send for KernelInfo {}
 
 /// The file that holds a kernel's code; the program contains it.
 #[derive(Clone, Copy)]
@@ -25,8 +36,13 @@ pub struct Image {
 }
 
 impl KernelInfo {
-    pub(crate) const fn new(record: &'static [u8], bytes: fn() -> &'static [u8]) -> Self {
-        KernelInfo { record, bytes }
+    pub(crate) const fn new(
+        record: &'static [u8],
+        launch: &'static [[u8; 4]; 4],
+        bytes: fn() -> &'static [u8],
+        table: &'static Table,
+    ) -> Self {
+        KernelInfo { record, launch, bytes, table }
     }
 
     /// The record, read.
@@ -100,12 +116,14 @@ impl KernelInfo {
 
     /// Threads in a block, if the declaration fixes them.
     pub fn block(&self) -> Option<[u32; 3]> {
-        self.kernel().block
+        let [x, y, z, _] = self.launch.map(u32::from_le_bytes);
+        (x != u32::MAX).then_some([x, y, z])
     }
 
     /// Bytes of dynamic shared memory, if the declaration fixes them.
     pub fn shared(&self) -> Option<u32> {
-        self.kernel().shared
+        let shared = u32::from_le_bytes(self.launch[3]);
+        (shared != u32::MAX).then_some(shared)
     }
 
     /// What the kernel needs of the driver beside being loaded, as far as its image tells.
@@ -120,8 +138,19 @@ impl KernelInfo {
         Some(Image { file: image.file, variants: image.variants, bytes: (self.bytes)() })
     }
 
-    pub(crate) fn record(&self) -> &'static [u8] {
+    /// The bytes of the image, or nothing if there was none when the crate was compiled.
+    pub(crate) fn image_bytes(&self) -> &'static [u8] {
+        (self.bytes)()
+    }
+
+    pub(crate) const fn record(&self) -> &'static [u8] {
         self.record
+    }
+
+    #[inline]
+    pub(crate) const fn table(&self) -> &'static Table {
+        // SAFETY: `new` made it of a reference to a static.
+        unsafe { &*self.table }
     }
 }
 
@@ -187,5 +216,27 @@ impl Image {
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Image({:?}, {} bytes)", self.file, self.bytes.len())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use kernel_registry_format::{Param, Pass, write_kernel};
+
+    use super::*;
+
+    /// `scale(n: u32, a: f32, x: *const f32)`, which is not registered.
+    pub(crate) fn scale() -> &'static KernelInfo {
+        let params = [
+            Param::new("n", "u32", Pass::Value, 4, 4),
+            Param::new("a", "f32", Pass::Value, 4, 4),
+            Param::new("x", "*const f32", Pass::Pointer, 4, 4),
+        ];
+        let params = Params::new(&params);
+        let kernel = format::Kernel { path: "demo::scale", symbol: "scale", params, ..format::Kernel::EMPTY };
+        let mut record = Vec::new();
+        write_kernel(&kernel, &mut record);
+        let table = Box::leak(Box::new(Table::COLD));
+        Box::leak(Box::new(KernelInfo::new(record.leak(), &[[0xff; 4]; 4], || &[], table)))
     }
 }

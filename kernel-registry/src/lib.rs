@@ -31,6 +31,29 @@
 //!
 //! `cargo kernels list` shows the same for a binary on disk, without running it.
 //!
+//! # Make them ready
+//!
+//! The driver loads a kernel when it is first launched, and then waits for everything that runs on the device; beside
+//! a kernel that never ends it waits for ever. One line makes all kernels ready before, in a context of cudarc's, and
+//! returns a receipt with a report:
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let context = kernel_registry::context(0)?;
+//! let warm = kernel_registry::warm_all(&context)?;
+//! println!("{}", warm.report());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Warmup`] has choices. The feature `serde` makes the report data, `tracing` tells that crate of each stage.
+//!
+//! # Launch them
+//!
+//! [`launch_dyn`] launches a kernel of which the compiler knows nothing, [`Prepared`] checks a launch once for many,
+//! and [`launch_raw`] is what both end in. A launch beyond what the kernel or the device allows is an error with the
+//! numbers. [`KernelInfo::cu_function`] hands out the driver's handle.
+//!
 //! # Keep them
 //!
 //! The compiler links a dependency only if the program names it. A crate that is there for its
@@ -38,17 +61,30 @@
 
 #[doc(hidden)]
 pub mod __private;
+pub mod arguments;
+mod driver;
 mod error;
 mod info;
+mod launch;
 mod param;
 mod records;
 mod registry;
+mod table;
+mod warm;
 
+/// The cudarc that contexts, streams and slices are of.
+pub use cudarc;
+pub use driver::{DriverError, NoDriver, Version, context};
 pub use error::{Error, Place};
 pub use info::{Image, Kernel, KernelInfo};
 pub use kernel_registry_format::{Direction, Needs, Param, Params, Pass};
+pub use launch::{Axes, Configure, DynArg, LaunchConfig, LaunchError, Prepared, launch_dyn, launch_raw};
 pub use param::{KernelParam, RustType};
 pub use registry::{Duplicate, duplicates, find, kernels};
+pub use warm::{
+    Cause, Failure, KernelReport, Late, Progress, Report, Stage, Stale, Unavailable, Warm, WarmError, Warmup,
+    warm_all,
+};
 
 pub use kernel_registry_macros::KernelParam;
 /// Registers a kernel, or every kernel of a module.
@@ -125,14 +161,15 @@ pub use kernel_registry_macros::KernelParam;
 /// Each is registered, listed and compared with its image like any kernel. Which C++ instance it is, its arguments
 /// tell: numbers, and types with the same name in both languages. Where they do not, as for a constant instead of a number, its name
 /// follows: `instances(<f32, { config::BLOCK }> = "reduce<float, 256u>")`. Code that is generic itself asks for
-/// [`Kernel`]: `where reduce<T, 128>: Kernel`.
+/// [`Kernel`], `where reduce<T, 128>: Kernel`, and can launch it then.
 ///
 /// # On a module
 ///
 /// Every function without a body is a kernel; other items are left as they are. The arguments hold
 /// for all of them, and a declaration's own `#[gpu_kernel(..)]` adds to them or replaces them. The
 /// module gets a constant `KERNELS`, which lists the kernels declared in it and in modules inside
-/// it (those that a `macro_rules` macro makes there register themselves, but are not in that list):
+/// it (those that a `macro_rules` macro makes there register themselves, but are not in that list), and a
+/// function `warm_all`, which makes these kernels ready and no others:
 ///
 /// ```
 /// # mod demo {

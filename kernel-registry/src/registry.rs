@@ -41,12 +41,12 @@ pub fn duplicates() -> Result<Vec<Duplicate>, Error> {
 }
 
 /// The kernels and, in the same order, what their records say.
-struct Registry {
-    infos: Vec<&'static KernelInfo>,
-    kernels: Vec<Kernel<'static>>,
+pub(crate) struct Registry {
+    pub(crate) infos: Vec<&'static KernelInfo>,
+    pub(crate) kernels: Vec<Kernel<'static>>,
 }
 
-fn registry() -> Result<&'static Registry, Error> {
+pub(crate) fn registry() -> Result<&'static Registry, Error> {
     static REGISTRY: OnceLock<Result<Registry, Error>> = OnceLock::new();
     REGISTRY.get_or_init(Registry::new).as_ref().map_err(Clone::clone)
 }

@@ -1,0 +1,150 @@
+//! The CUDA driver: whether there is one, how old it is, and what it says when something fails.
+//!
+//! cudarc panics where the driver or one of its functions is missing. So every way into CUDA begins with
+//! [`Driver::get`], which asks without panicking, and functions newer than CUDA 12.0 are options here.
+
+mod call;
+mod error;
+
+use std::ffi::{CStr, c_void};
+use std::fmt;
+use std::process;
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::{CudaContext, sys};
+
+pub(crate) use call::*;
+pub use error::{DriverError, NoDriver};
+
+/// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.
+const OLDEST: Version = Version(12_000);
+
+/// A driver that is new enough, with those of its functions that an older one lacks.
+pub(crate) struct Driver {
+    pub(crate) version: Version,
+    /// The process that initialised it.
+    process: u32,
+    /// `cuFuncLoad`, since 12.4.
+    pub(crate) func_load: Option<FuncLoad>,
+    /// `cuFuncIsLoaded`, since 12.4.
+    pub(crate) func_is_loaded: Option<FuncIsLoaded>,
+}
+
+type FuncLoad = unsafe extern "C" fn(sys::CUfunction) -> sys::CUresult;
+type FuncIsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUresult;
+
+impl Driver {
+    /// The driver of this process, initialised. A driver that is missing is looked for again by the next call.
+    pub(crate) fn get() -> Result<&'static Driver, NoDriver> {
+        static DRIVER: OnceLock<Driver> = OnceLock::new();
+        let driver = match DRIVER.get() {
+            Some(driver) => driver,
+            None => {
+                let driver = Driver::find()?;
+                DRIVER.get_or_init(|| driver)
+            }
+        };
+        if driver.process == process::id() { Ok(driver) } else { Err(NoDriver::Forked) }
+    }
+
+    fn find() -> Result<Driver, NoDriver> {
+        // SAFETY: this loads the driver's library, whose initialisers may run at any time.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(NoDriver::Missing);
+        }
+        let mut version = 0;
+        // SAFETY: every driver has this function, and it may be called before `cuInit`.
+        call("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&mut version) })?;
+        let version = Version(version);
+        if version < OLDEST {
+            return Err(NoDriver::TooOld { version, oldest: OLDEST });
+        }
+        // SAFETY: this may be called at any time and any number of times.
+        call("cuInit", unsafe { sys::cuInit(0) })?;
+        Ok(Driver {
+            version,
+            process: process::id(),
+            // SAFETY: the type is that of the function of this name since it exists.
+            func_load: unsafe { lookup::<FuncLoad>(c"cuFuncLoad", 12_040) },
+            // SAFETY: as above; the state is a C enumeration of 32 bits.
+            func_is_loaded: unsafe { lookup::<FuncIsLoaded>(c"cuFuncIsLoaded", 12_040) },
+        })
+    }
+}
+
+/// A function of the driver, if it has it.
+///
+/// # Safety
+///
+/// `F` is the type of the function pointer in the CUDA version asked for.
+unsafe fn lookup<F: Copy>(name: &CStr, cuda_version: i32) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    let mut address: *mut c_void = std::ptr::null_mut();
+    // SAFETY: a driver that was found to be 12.0 or newer has this function; the name ends with a
+    // zero, and the status may be null.
+    let found = unsafe {
+        sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, cuda_version, 0, std::ptr::null_mut())
+    };
+    let found = call("cuGetProcAddress", found).is_ok() && !address.is_null();
+    // SAFETY: the driver returned the function, the caller knows its type, and both are one pointer wide.
+    found.then(|| unsafe { std::mem::transmute_copy(&address) })
+}
+
+/// A version of CUDA, such as 12.4: of the driver, the newest that it supports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(i32);
+
+impl Version {
+    #[cfg(test)]
+    pub(crate) const fn new(major: i32, minor: i32) -> Self {
+        Version(major * 1000 + minor * 10)
+    }
+
+    /// The number before the point.
+    pub const fn major(self) -> u32 {
+        self.0.unsigned_abs() / 1000
+    }
+
+    /// The number behind the point.
+    pub const fn minor(self) -> u32 {
+        self.0.unsigned_abs() % 1000 / 10
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Version {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major(), self.minor())
+    }
+}
+
+/// The primary context of a device, which is what `CudaContext::new` of cudarc returns; but where there is no
+/// driver, that one panics, and this is an error.
+///
+/// ```no_run
+/// let context = kernel_registry::context(0)?;
+/// let stream = context.new_stream()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, NoDriver> {
+    Driver::get()?;
+    CudaContext::new(ordinal).map_err(|error| DriverError::new("CudaContext::new", error.0).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_read_as_people_write_them() {
+        assert_eq!(Version(12_040).to_string(), "12.4");
+        assert_eq!(Version(13_000).to_string(), "13.0");
+        assert!(Version(11_080) < OLDEST);
+    }
+}

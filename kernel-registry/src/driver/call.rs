@@ -1,0 +1,276 @@
+//! The calls of the driver that warming needs, each with its result as a value.
+
+use std::ffi::{CStr, CString, c_uint, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+
+use cudarc::driver::{CudaContext, sys};
+
+use super::{Driver, DriverError};
+
+pub(crate) use sys::{
+    CUdevice_attribute_enum as DeviceAttribute, CUfunction_attribute_enum as FunctionAttribute,
+};
+
+/// A result as an error that names the call.
+pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Result<(), DriverError> {
+    match result {
+        sys::CUresult::CUDA_SUCCESS => Ok(()),
+        _ => Err(DriverError::new(name, result)),
+    }
+}
+
+/// What tells one context from every other of this process, now or earlier. The address does not: a primary
+/// context that was reset keeps it.
+pub(crate) fn context_id(context: &CudaContext) -> Result<u64, DriverError> {
+    let mut id = 0;
+    // SAFETY: the context lives as long as its `CudaContext`.
+    call("cuCtxGetId", unsafe { sys::cuCtxGetId(context.cu_ctx(), &mut id) })?;
+    Ok(id)
+}
+
+/// Makes a context the current one of this thread, as cudarc does, and leaves it so. The error can be that of an
+/// earlier call, which cudarc kept for the next one that can return it.
+pub(crate) fn bind(context: &CudaContext) -> Result<(), DriverError> {
+    context.bind_to_thread().map_err(|error| DriverError::new("CudaContext::bind_to_thread", error.0))
+}
+
+/// A loaded image, in one context. Never unloaded by this library.
+#[derive(Clone, Copy)]
+pub(crate) struct Module(sys::CUmodule);
+
+/// A loaded image, in no context in particular. Never unloaded by this library.
+#[derive(Clone, Copy)]
+pub(crate) struct Library(sys::CUlibrary);
+
+/// A kernel in one context.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Function(pub(crate) sys::CUfunction);
+
+impl Function {
+    pub(crate) const NONE: Function = Function(ptr::null_mut());
+}
+
+// SAFETY: the driver's handles may be used from any thread; a handle that its context did not survive is an
+// error of the call that it is handed to.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+/// An image as the driver wants it: PTX ends with a zero.
+pub(crate) struct Code(Option<CString>, &'static [u8]);
+
+impl Code {
+    pub(crate) fn new(image: &'static [u8], is_text: bool) -> Self {
+        let text = is_text.then(|| image.split(|byte| *byte == 0).next().unwrap_or_default());
+        // What is left before the first zero holds none.
+        Code(text.and_then(|text| CString::new(text).ok()), image)
+    }
+
+    fn as_ptr(&self) -> *const c_void {
+        match &self.0 {
+            Some(text) => text.as_ptr().cast(),
+            None => self.1.as_ptr().cast(),
+        }
+    }
+}
+
+/// Why an image was not loaded, and what the JIT wrote about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LoadError {
+    pub(crate) error: DriverError,
+    pub(crate) log: String,
+}
+
+/// A context that is current in this thread, whose calls are not refused because a stream somewhere is being
+/// captured: nothing that happens here belongs into anybody's graph.
+pub(crate) struct Current<'c> {
+    pub(crate) context: &'c CudaContext,
+    driver: &'static Driver,
+    mode: sys::CUstreamCaptureMode,
+    /// Both are states of the thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl<'c> Current<'c> {
+    pub(crate) fn new(context: &'c CudaContext, driver: &'static Driver) -> Result<Self, DriverError> {
+        bind(context)?;
+        let mode = exchange(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
+        Ok(Current { context, driver, mode, _thread: PhantomData })
+    }
+
+    pub(crate) fn load_module(&self, code: &Code) -> Result<Module, LoadError> {
+        let mut module = ptr::null_mut();
+        // SAFETY: the image is whole, and text ends with a zero.
+        let load = |jit: &mut Jit| unsafe {
+            let Jit { count, options, values, .. } = jit;
+            let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
+            sys::cuModuleLoadDataEx(&mut module, code.as_ptr(), *count, options, values)
+        };
+        load_with_log("cuModuleLoadDataEx", load)?;
+        Ok(Module(module))
+    }
+
+    pub(crate) fn load_library(&self, code: &Code) -> Result<Library, LoadError> {
+        let mut library = ptr::null_mut();
+        // SAFETY: as for a module; there are no options of the library.
+        let load = |jit: &mut Jit| unsafe {
+            let Jit { count, options, values, .. } = jit;
+            let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
+            let none = (ptr::null_mut(), ptr::null_mut());
+            sys::cuLibraryLoadData(&mut library, code.as_ptr(), options, values, *count, none.0, none.1, 0)
+        };
+        load_with_log("cuLibraryLoadData", load)?;
+        Ok(Library(library))
+    }
+
+    pub(crate) fn function_of_module(&self, module: Module, name: &CStr) -> Result<Function, DriverError> {
+        let mut function = ptr::null_mut();
+        // SAFETY: modules stay loaded, and the name ends with a zero.
+        let got = unsafe { sys::cuModuleGetFunction(&mut function, module.0, name.as_ptr()) };
+        call("cuModuleGetFunction", got)?;
+        Ok(Function(function))
+    }
+
+    /// The kernel in this context. That it is there in the library loads nothing yet.
+    pub(crate) fn function_of_library(&self, library: Library, name: &CStr) -> Result<Function, DriverError> {
+        let (mut kernel, mut function) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: libraries stay loaded, and the name ends with a zero.
+        let got = unsafe { sys::cuLibraryGetKernel(&mut kernel, library.0, name.as_ptr()) };
+        call("cuLibraryGetKernel", got)?;
+        // SAFETY: the kernel is one of that library.
+        call("cuKernelGetFunction", unsafe { sys::cuKernelGetFunction(&mut function, kernel) })?;
+        Ok(Function(function))
+    }
+
+    /// Loads a function, where the driver can be told to.
+    pub(crate) fn load_function(&self, function: Function) -> Result<(), DriverError> {
+        match self.driver.func_load {
+            // SAFETY: the function is one of this context.
+            Some(load) => call("cuFuncLoad", unsafe { load(function.0) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a function is loaded, where the driver can tell.
+    pub(crate) fn is_loaded(&self, function: Function) -> Result<Option<bool>, DriverError> {
+        let Some(is_loaded) = self.driver.func_is_loaded else { return Ok(None) };
+        let mut state = 0;
+        // SAFETY: the function is one of this context.
+        call("cuFuncIsLoaded", unsafe { is_loaded(&mut state, function.0) })?;
+        const LOADED: u32 = 1;
+        Ok(Some(state == LOADED))
+    }
+
+    pub(crate) fn attribute(&self, function: Function, which: FunctionAttribute) -> Result<u32, DriverError> {
+        let mut value = 0;
+        // SAFETY: the function is one of this context.
+        call("cuFuncGetAttribute", unsafe { sys::cuFuncGetAttribute(&mut value, which, function.0) })?;
+        Ok(value.unsigned_abs())
+    }
+
+    /// Lets a function have that much dynamic shared memory.
+    pub(crate) fn grant_shared(&self, function: Function, bytes: u32) -> Result<(), DriverError> {
+        let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function is one of this context.
+        let set = unsafe { sys::cuFuncSetAttribute(function.0, which, bytes.cast_signed()) };
+        call("cuFuncSetAttribute", set)
+    }
+
+    pub(crate) fn device_attribute(&self, which: DeviceAttribute) -> Result<u32, DriverError> {
+        let value = self.context.attribute(which);
+        value.map(i32::unsigned_abs).map_err(|error| DriverError::new("cuDeviceGetAttribute", error.0))
+    }
+
+    /// Bytes of stack that each thread has.
+    pub(crate) fn stack_limit(&self) -> Result<u64, DriverError> {
+        let mut bytes = 0;
+        // SAFETY: it concerns the current context.
+        let got = unsafe { sys::cuCtxGetLimit(&mut bytes, sys::CUlimit::CU_LIMIT_STACK_SIZE) };
+        call("cuCtxGetLimit", got)?;
+        Ok(bytes as u64)
+    }
+
+    pub(crate) fn raise_stack_limit(&self, bytes: u64) -> Result<(), DriverError> {
+        // SAFETY: it concerns the current context.
+        let set = unsafe { sys::cuCtxSetLimit(sys::CUlimit::CU_LIMIT_STACK_SIZE, bytes as usize) };
+        call("cuCtxSetLimit", set)
+    }
+
+    /// Bytes of device memory that nobody has.
+    pub(crate) fn free_memory(&self) -> Result<u64, DriverError> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: it concerns the current context's device.
+        call("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
+        Ok(free as u64)
+    }
+
+    /// Whether kernels are loaded when they are first asked for, and not with their image.
+    pub(crate) fn loads_lazily(&self) -> Result<bool, DriverError> {
+        let mut mode = sys::CUmoduleLoadingMode::CU_MODULE_EAGER_LOADING;
+        // SAFETY: the driver is initialised, which is when it settles the mode.
+        call("cuModuleGetLoadingMode", unsafe { sys::cuModuleGetLoadingMode(&mut mode) })?;
+        Ok(mode == sys::CUmoduleLoadingMode::CU_MODULE_LAZY_LOADING)
+    }
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        // It succeeded with another mode, and there is nobody to tell if it does not now.
+        let _ = exchange(self.mode);
+    }
+}
+
+/// Sets how this thread is treated while streams are being captured, and returns how it was.
+fn exchange(mut mode: sys::CUstreamCaptureMode) -> Result<sys::CUstreamCaptureMode, DriverError> {
+    // SAFETY: it reads a mode and stores the thread's former one, which are both of that enumeration.
+    let exchanged = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+    call("cuThreadExchangeStreamCaptureMode", exchanged)?;
+    Ok(mode)
+}
+
+/// Options of the JIT compiler: where it may write what is wrong.
+struct Jit {
+    count: c_uint,
+    options: [sys::CUjit_option; 2],
+    values: [*mut c_void; 2],
+    log: Vec<u8>,
+}
+
+impl Jit {
+    fn new(log_size: usize) -> Self {
+        let mut log = vec![0_u8; log_size];
+        Jit {
+            count: if log_size == 0 { 0 } else { 2 },
+            options: [
+                sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+                sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+            ],
+            // The second is a number in the place of a pointer.
+            values: [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log_size)],
+            log,
+        }
+    }
+}
+
+/// Loads without a log, and only if that fails once more with one: a driver that compiles a library again for
+/// another device must not find the address of a log that is gone.
+fn load_with_log(
+    name: &'static str,
+    mut load: impl FnMut(&mut Jit) -> sys::CUresult,
+) -> Result<(), LoadError> {
+    let Err(error) = call(name, load(&mut Jit::new(0))) else { return Ok(()) };
+    let mut jit = Jit::new(8 * 1024);
+    match call(name, load(&mut jit)) {
+        // What failed for want of memory, say, can succeed the second time.
+        Ok(()) => Ok(()),
+        Err(_) => {
+            let text = jit.log.split(|byte| *byte == 0).next().unwrap_or_default();
+            Err(LoadError { error, log: String::from_utf8_lossy(text).trim().to_owned() })
+        }
+    }
+}

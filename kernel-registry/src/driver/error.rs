@@ -1,0 +1,134 @@
+//! What the driver says when something fails, in values.
+
+use std::error::Error;
+use std::ffi::{CStr, c_char};
+use std::fmt;
+
+use cudarc::driver::sys;
+
+use super::Version;
+
+/// A call of the driver that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct DriverError {
+    /// The function.
+    pub call: &'static str,
+    /// What it returned, such as 200.
+    pub code: u32,
+    /// The name of that, such as `CUDA_ERROR_INVALID_IMAGE`.
+    pub name: &'static str,
+    /// What the driver says of it, such as `device kernel image is invalid`.
+    pub description: &'static str,
+}
+
+impl DriverError {
+    /// What a call returned, which only a driver can do: there is one to ask for the words.
+    pub(crate) fn new(call: &'static str, result: sys::CUresult) -> Self {
+        DriverError {
+            call,
+            code: result as u32,
+            name: words(result, sys::cuGetErrorName),
+            description: words(result, sys::cuGetErrorString),
+        }
+    }
+
+    pub(crate) fn is(&self, result: sys::CUresult) -> bool {
+        self.code == result as u32
+    }
+}
+
+/// What the driver calls a result. Its texts are as static as its code, which is never unloaded.
+fn words(
+    result: sys::CUresult,
+    ask: unsafe fn(sys::CUresult, *mut *const c_char) -> sys::CUresult,
+) -> &'static str {
+    let mut text = std::ptr::null();
+    // SAFETY: both functions store the address of a text, or null.
+    unsafe { ask(result, &mut text) };
+    if text.is_null() {
+        return "unknown";
+    }
+    // SAFETY: it is not null, so it is one of the driver's texts, which end with a zero and stay.
+    unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("unknown")
+}
+
+impl fmt::Display for DriverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} returned {}: {}", self.call, self.name, self.description)
+    }
+}
+
+impl Error for DriverError {}
+
+/// Why there is no driver to work with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoDriver {
+    /// There is no library of the driver.
+    Missing,
+    /// The driver is too old.
+    TooOld {
+        /// The newest CUDA that it supports.
+        version: Version,
+        /// The CUDA that it has to support at least.
+        oldest: Version,
+    },
+    /// The process was forked from one that had used the driver, which works in the first one only.
+    Forked,
+    /// The driver refuses to work: there is no device, for example.
+    Failed(DriverError),
+}
+
+impl From<DriverError> for NoDriver {
+    fn from(error: DriverError) -> Self {
+        NoDriver::Failed(error)
+    }
+}
+
+impl fmt::Display for NoDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoDriver::Missing => f.write_str(
+                "no CUDA driver: `libcuda.so` (`nvcuda.dll` on Windows) was not found; \
+                 install NVIDIA's driver, or start the container with its GPUs",
+            ),
+            NoDriver::TooOld { version, oldest } => write!(
+                f,
+                "the CUDA driver supports CUDA {version}, and kernels are warmed with functions of CUDA {oldest}; \
+                 install a driver of the 525 series or newer"
+            ),
+            NoDriver::Forked => f.write_str(
+                "this process was forked from one that had used CUDA, and the driver does not follow it; \
+                 fork before CUDA is used, or start a program anew",
+            ),
+            NoDriver::Failed(error) => {
+                write!(
+                    f,
+                    "{error}; does `nvidia-smi` show a device, and does `CUDA_VISIBLE_DEVICES` hide it?"
+                )
+            }
+        }
+    }
+}
+
+impl Error for NoDriver {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            NoDriver::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_to_do() {
+        assert!(NoDriver::Missing.to_string().contains("install NVIDIA's driver"));
+        let old = NoDriver::TooOld { version: Version(11_080), oldest: Version(12_000) };
+        assert!(old.to_string().starts_with("the CUDA driver supports CUDA 11.8"), "{old}");
+    }
+}

@@ -1,0 +1,141 @@
+//! What a launch asks for, compared with what the kernel can have, before the driver sees it.
+
+use super::{LaunchConfig, LaunchError};
+use crate::KernelInfo;
+use crate::table::Limits;
+
+/// What every device that CUDA 12 knows allows along the axes of a block and of a grid.
+const BLOCK: [u32; 3] = [1024, 1024, 64];
+const GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+
+#[inline]
+pub(super) fn check(
+    kernel: &'static KernelInfo,
+    config: &LaunchConfig,
+    limits: &Limits,
+) -> Result<(), LaunchError> {
+    let [x, y, z] = config.block;
+    let threads = u64::from(x) * u64::from(y) * u64::from(z);
+    let fits = within(config.block, BLOCK)
+        && within(config.grid, GRID)
+        && threads <= limits.threads.into()
+        && config.shared <= limits.shared
+        && (config.cluster.is_none() && limits.cluster == [0; 3] && !limits.cluster_must_be_set);
+    if fits { Ok(()) } else { explain(kernel, config, limits, threads) }
+}
+
+fn within(axes: [u32; 3], most: [u32; 3]) -> bool {
+    // An axis of 0 becomes the largest number there is.
+    (0..3).all(|axis| axes[axis].wrapping_sub(1) < most[axis])
+}
+
+/// What is wrong, or nothing: only clusters are looked at more closely here.
+#[cold]
+fn explain(
+    kernel: &'static KernelInfo,
+    config: &LaunchConfig,
+    limits: &Limits,
+    threads: u64,
+) -> Result<(), LaunchError> {
+    let LaunchConfig { grid, block, shared, cluster, .. } = *config;
+    if !within(block, BLOCK) {
+        return Err(LaunchError::BlockAxes { kernel, block, most: BLOCK });
+    }
+    if !within(grid, GRID) {
+        return Err(LaunchError::GridAxes { kernel, grid, most: GRID });
+    }
+    if threads > limits.threads.into() {
+        return Err(LaunchError::BlockTooLarge { kernel, block, most: limits.threads });
+    }
+    if shared > limits.shared {
+        return Err(LaunchError::SharedTooLarge { kernel, shared, most: limits.shared });
+    }
+
+    let fixed = (limits.cluster != [0; 3]).then(|| limits.cluster.map(u32::from));
+    match (fixed, cluster) {
+        (Some(fixed), Some(chosen)) if fixed != chosen => {
+            return Err(LaunchError::ClusterFixed { kernel, chosen, fixed });
+        }
+        (None, None) if limits.cluster_must_be_set => return Err(LaunchError::ClusterMissing { kernel }),
+        _ => {}
+    }
+    match fixed.or(cluster) {
+        Some(cluster)
+            if (0..3).any(|axis| cluster[axis] == 0 || !grid[axis].is_multiple_of(cluster[axis])) =>
+        {
+            Err(LaunchError::GridOfClusters { kernel, grid, cluster })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::info::tests::scale;
+
+    const LIMITS: Limits = Limits {
+        unavailable_below: 0,
+        threads: 512,
+        shared: 1000,
+        cluster: [0; 3],
+        cluster_must_be_set: false,
+    };
+    const FINE: LaunchConfig = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
+
+    fn refused(config: LaunchConfig, limits: Limits) -> String {
+        check(scale(), &config, &limits).expect_err("it is too much").to_string()
+    }
+
+    #[test]
+    fn what_fits_is_allowed_up_to_the_last_thread() {
+        for config in [
+            FINE,
+            FINE.block([512, 1, 1]),
+            FINE.block([8, 8, 8]),
+            FINE.shared(1000),
+            FINE.grid([i32::MAX as u32, 65_535, 65_535]),
+            FINE.cluster(2).grid(4),
+        ] {
+            assert_eq!(check(scale(), &config, &LIMITS), Ok(()), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_numbers() {
+        for (config, numbers) in [
+            (FINE.block(513), ["513 x 1 x 1", "512"]),
+            (FINE.block((16, 33)), ["16 x 33 x 1", "512"]),
+            (FINE.block(0), ["0 x 1 x 1", "1024 x 1024 x 64"]),
+            (FINE.block((1, 1, 65)), ["1 x 1 x 65", "1024 x 1024 x 64"]),
+            (FINE.grid((1, 65_536)), ["1 x 65536 x 1", "2147483647 x 65535 x 65535"]),
+            (FINE.grid((1, 1, 0)), ["1 x 1 x 0", "2147483647 x 65535 x 65535"]),
+            (FINE.shared(1001), ["1001", "1000"]),
+            (FINE.cluster(2).grid(3), ["3 x 1 x 1", "2 x 1 x 1"]),
+            (FINE.cluster(0), ["1 x 1 x 1", "0 x 1 x 1"]),
+        ] {
+            let text = refused(config, LIMITS);
+            assert!(numbers.iter().all(|number| text.contains(number)), "{text}");
+            assert!(text.contains("`demo::scale`"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_product_of_axes_does_not_wrap_round() {
+        let huge = FINE.block([1 << 16, 1 << 16, 1 << 16]);
+        assert!(matches!(check(scale(), &huge, &LIMITS), Err(LaunchError::BlockAxes { .. })));
+    }
+
+    #[test]
+    fn clusters_keep_to_what_the_kernel_fixes() {
+        let fixed = Limits { cluster: [2, 1, 1], ..LIMITS };
+        assert_eq!(check(scale(), &FINE.grid(4), &fixed), Ok(()));
+        assert_eq!(check(scale(), &FINE.grid(4).cluster(2), &fixed), Ok(()));
+        assert!(refused(FINE.grid(4).cluster(4), fixed).contains("4 x 1 x 1"));
+        assert!(refused(FINE.grid(5), fixed).contains("5 x 1 x 1"));
+
+        let open = Limits { cluster_must_be_set: true, ..LIMITS };
+        assert!(refused(FINE.grid(4), open).contains("`cluster(..)`"));
+        assert_eq!(check(scale(), &FINE.grid(4).cluster(4), &open), Ok(()));
+    }
+}

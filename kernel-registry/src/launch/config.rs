@@ -1,0 +1,155 @@
+//! How many threads a launch starts, and what they get.
+
+use crate::KernelInfo;
+
+/// The grid, the block and everything else that a launch says beside its arguments.
+///
+/// What a declaration says of `block` and `shared` is what [`over`](KernelInfo::over) and
+/// [`config`](KernelInfo::config) begin with; everything can be changed:
+///
+/// ```
+/// # mod demo {
+/// # use kernel_registry::gpu_kernel;
+/// #[gpu_kernel(image = "tests/images/saxpy.ptx", block = 256)]
+/// pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+/// # }
+/// # use demo::saxpy;
+/// let config = saxpy::over(1000);
+/// assert_eq!((config.grid, config.block), ([4, 1, 1], [256, 1, 1]));
+///
+/// let config = config.block(128).grid([8, 1, 1]).shared(1024).cluster([2, 1, 1]);
+/// assert_eq!(config.block, [128, 1, 1]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct LaunchConfig {
+    /// Blocks of the grid.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory of a block.
+    pub shared: u32,
+    /// Blocks of a cluster, if the launch chooses it.
+    pub cluster: Option<[u32; 3]>,
+    /// Whether all blocks have to be on the device at once, so that they can wait for each other.
+    pub cooperative: bool,
+}
+
+impl LaunchConfig {
+    /// A grid of blocks, without shared memory.
+    pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
+        LaunchConfig { grid, block, shared: 0, cluster: None, cooperative: false }
+    }
+
+    /// As many blocks as `n` threads need, along the first axis; one block if there is nothing to do, because
+    /// a grid cannot be empty.
+    pub const fn over(n: u32, block: [u32; 3]) -> Self {
+        // In 64 bits, because a block that is too large is refused at launch and not here.
+        let threads = (block[0] as u64 * block[1] as u64).saturating_mul(block[2] as u64);
+        let blocks = if n == 0 || threads == 0 { 1 } else { (n as u64).div_ceil(threads) };
+        Self::new([blocks as u32, 1, 1], block)
+    }
+
+    /// The same with another grid.
+    pub fn grid(self, grid: impl Into<Axes>) -> Self {
+        LaunchConfig { grid: grid.into().0, ..self }
+    }
+
+    /// The same with other blocks.
+    pub fn block(self, block: impl Into<Axes>) -> Self {
+        LaunchConfig { block: block.into().0, ..self }
+    }
+
+    /// The same with that many bytes of dynamic shared memory.
+    pub const fn shared(self, bytes: u32) -> Self {
+        LaunchConfig { shared: bytes, ..self }
+    }
+
+    /// The same in clusters of blocks.
+    pub fn cluster(self, blocks: impl Into<Axes>) -> Self {
+        LaunchConfig { cluster: Some(blocks.into().0), ..self }
+    }
+
+    /// The same with all blocks on the device at once.
+    pub const fn cooperative(self) -> Self {
+        LaunchConfig { cooperative: true, ..self }
+    }
+}
+
+/// What cudarc says of a launch. It is taken as it is: what the kernel's declaration says of blocks and
+/// shared memory is not added.
+impl From<cudarc::driver::LaunchConfig> for LaunchConfig {
+    fn from(config: cudarc::driver::LaunchConfig) -> Self {
+        let (grid, block) = (config.grid_dim.into(), config.block_dim.into());
+        LaunchConfig::new(grid, block).shared(config.shared_mem_bytes)
+    }
+}
+
+/// A size along three axes: one, two or three numbers, where those left out are 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axes(pub [u32; 3]);
+
+impl From<u32> for Axes {
+    fn from(x: u32) -> Self {
+        Axes([x, 1, 1])
+    }
+}
+
+impl From<(u32, u32)> for Axes {
+    fn from((x, y): (u32, u32)) -> Self {
+        Axes([x, y, 1])
+    }
+}
+
+impl From<(u32, u32, u32)> for Axes {
+    fn from((x, y, z): (u32, u32, u32)) -> Self {
+        Axes([x, y, z])
+    }
+}
+
+impl From<[u32; 3]> for Axes {
+    fn from(axes: [u32; 3]) -> Self {
+        Axes(axes)
+    }
+}
+
+impl KernelInfo {
+    /// As many blocks as `n` threads need, with the blocks and the shared memory that the declaration
+    /// says, else with blocks of 256 threads.
+    #[inline]
+    pub fn over(&self, n: u32) -> LaunchConfig {
+        let block = self.block().unwrap_or([256, 1, 1]);
+        LaunchConfig::over(n, block).shared(self.shared().unwrap_or(0))
+    }
+
+    /// A grid of that many blocks, with the blocks and the shared memory that the declaration says, else with
+    /// blocks of 256 threads.
+    pub fn config(&self, grid: impl Into<Axes>) -> LaunchConfig {
+        self.over(0).grid(grid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_cover_what_they_are_over() {
+        let grid = |n, block| LaunchConfig::over(n, block).grid;
+        assert_eq!(grid(0, [256, 1, 1]), [1, 1, 1]);
+        assert_eq!(grid(1, [256, 1, 1]), [1, 1, 1]);
+        assert_eq!(grid(256, [256, 1, 1]), [1, 1, 1]);
+        assert_eq!(grid(257, [256, 1, 1]), [2, 1, 1]);
+        assert_eq!(grid(1024, [32, 8, 1]), [4, 1, 1]);
+        assert_eq!(grid(u32::MAX, [1, 1, 1]), [u32::MAX, 1, 1]);
+        assert_eq!(grid(7, [0, 1, 1]), [1, 1, 1]);
+        assert_eq!(grid(7, [u32::MAX; 3]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn cudarcs_numbers_are_taken_over() {
+        let theirs =
+            cudarc::driver::LaunchConfig { grid_dim: (1, 2, 3), block_dim: (4, 5, 6), shared_mem_bytes: 7 };
+        assert_eq!(LaunchConfig::from(theirs), LaunchConfig::new([1, 2, 3], [4, 5, 6]).shared(7));
+    }
+}

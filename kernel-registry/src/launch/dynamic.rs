@@ -1,0 +1,195 @@
+//! Launching a kernel of which the compiler knows nothing: the arguments are compared with the record.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
+use kernel_registry_format::{Param, Pass};
+
+use super::{Launch, LaunchConfig, LaunchError};
+use crate::arguments::PointerTo;
+use crate::{KernelInfo, KernelParam};
+
+/// An argument for [`launch_dyn`].
+pub struct DynArg<'a> {
+    given: Given<'a>,
+    /// Of the value, or of what the slice consists of.
+    size: u32,
+    align: u32,
+}
+
+enum Given<'a> {
+    Value(*const c_void),
+    Pointer(CUdeviceptr),
+    Slice(Track<'a>),
+    SliceMut(Track<'a>),
+}
+
+/// Tells cudarc that a stream is about to use a slice, and what to do once it does.
+type Track<'a> = Box<dyn FnOnce(&'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) + 'a>;
+
+impl<'a> DynArg<'a> {
+    /// A number, or another value that a kernel can take.
+    pub fn value<T: KernelParam>(value: &'a T) -> Self {
+        Self::new::<T>(Given::Value(ptr::from_ref(value).cast()))
+    }
+
+    /// A device pointer, of which nobody keeps track.
+    pub fn pointer<T>(pointer: impl PointerTo<T>) -> Self {
+        Self::new::<T>(Given::Pointer(pointer.address()))
+    }
+
+    /// Memory of cudarc's that the kernel reads.
+    pub fn slice<T, S: DevicePtr<T>>(slice: &'a S) -> Self {
+        Self::new::<T>(Given::Slice(Box::new(|stream| slice.device_ptr(stream))))
+    }
+
+    /// Memory of cudarc's that the kernel may write.
+    pub fn slice_mut<T, S: DevicePtrMut<T>>(slice: &'a mut S) -> Self {
+        Self::new::<T>(Given::SliceMut(Box::new(|stream| slice.device_ptr_mut(stream))))
+    }
+
+    fn new<T>(given: Given<'a>) -> Self {
+        DynArg { given, size: size_of::<T>() as u32, align: align_of::<T>() as u32 }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.given {
+            Given::Value(_) => "a value",
+            Given::Pointer(_) => "a pointer to values",
+            Given::Slice(_) => "a slice of values",
+            Given::SliceMut(_) => "a mutable slice of values",
+        }
+    }
+
+    fn fits(&self, param: &Param<'_>) -> bool {
+        let kind = match param.pass {
+            Pass::Value => matches!(self.given, Given::Value(_)),
+            Pass::Slice => matches!(self.given, Given::Slice(_) | Given::SliceMut(_)),
+            Pass::SliceMut => matches!(self.given, Given::SliceMut(_)),
+            Pass::Pointer | Pass::PointerMut => matches!(self.given, Given::Pointer(_)),
+        };
+        kind && self.size == param.element_size && self.align == param.element_align
+    }
+}
+
+/// What a parameter takes, in words.
+pub(super) fn kind(pass: Pass) -> &'static str {
+    match pass {
+        Pass::Value => "a value",
+        Pass::Slice => "a slice of values",
+        Pass::SliceMut => "a mutable slice of values",
+        Pass::Pointer | Pass::PointerMut => "a pointer to values",
+    }
+}
+
+/// Launches a kernel with arguments that are compared with its declaration: how many there are, of which kind,
+/// and the sizes of their values.
+///
+/// It reads the kernel's record and takes some memory; a typed launch does neither.
+///
+/// ```no_run
+/// use kernel_registry::{DynArg, launch_dyn};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let context = kernel_registry::context(0)?;
+/// # let _warm = kernel_registry::warm_all(&context)?;
+/// let stream = context.new_stream()?;
+/// let x = stream.clone_htod(&[1.0_f32; 100])?;
+/// let mut y = stream.clone_htod(&[1.0_f32; 100])?;
+/// let kernel = kernel_registry::find("kernels::blas1::saxpy")?;
+/// let args = [DynArg::value(&100_u32), DynArg::value(&2.0_f32), DynArg::slice(&x), DynArg::slice_mut(&mut y)];
+/// // SAFETY: `saxpy` takes these, and 100 elements of each vector are there.
+/// unsafe { launch_dyn(kernel, &stream, kernel.over(100), args)? };
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Safety
+///
+/// Sizes are not types, and the kernel can do anything with the memory: it has to be there until the kernel
+/// is done, and what the kernel does with it has to be what Rust expects.
+pub unsafe fn launch_dyn<'a>(
+    kernel: &'static KernelInfo,
+    stream: &'a CudaStream,
+    config: impl Into<LaunchConfig>,
+    args: impl IntoIterator<Item = DynArg<'a>>,
+) -> Result<(), LaunchError> {
+    let args: Vec<_> = args.into_iter().collect();
+    compare(kernel, &args)?;
+    let launch = Launch::new(kernel, stream, &config.into())?;
+
+    // From here on cudarc records that the stream uses the slices, when the guards are dropped: after the launch.
+    let (mut guards, mut addresses) = (Vec::new(), Vec::with_capacity(args.len()));
+    let mut values: Vec<*mut c_void> = Vec::with_capacity(args.len());
+    for arg in args {
+        let address = match arg.given {
+            Given::Value(value) => {
+                values.push(value.cast_mut());
+                continue;
+            }
+            Given::Pointer(address) => address,
+            Given::Slice(track) | Given::SliceMut(track) => {
+                let (address, guard) = track(stream);
+                guards.push(guard);
+                address
+            }
+        };
+        // There is room for all of them, so none moves once it is referred to.
+        addresses.push(address);
+        values.push(addresses.last_mut().map_or(ptr::null_mut(), |address| ptr::from_mut(address).cast()));
+    }
+    // SAFETY: the arguments are as many and as large as the kernel's parameters; the rest is the caller's promise.
+    unsafe { launch.submit(&mut values) }
+}
+
+fn compare(kernel: &'static KernelInfo, args: &[DynArg<'_>]) -> Result<(), LaunchError> {
+    let params = kernel.params();
+    if params.len() != args.len() {
+        return Err(LaunchError::ArgumentCount { kernel, given: args.len(), takes: params.len() });
+    }
+    match params.iter().zip(args).enumerate().find(|(_, (param, arg))| !arg.fits(param)) {
+        Some((index, (param, arg))) => {
+            Err(LaunchError::Argument { kernel, index, param, given: arg.kind(), size: arg.size })
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::info::tests::scale;
+
+    const NOWHERE: *const f32 = ptr::null();
+
+    fn compared<'a>(args: impl IntoIterator<Item = DynArg<'a>>) -> Result<(), String> {
+        compare(scale(), &args.into_iter().collect::<Vec<_>>()).map_err(|error| error.to_string())
+    }
+
+    /// `scale(n: u32, a: f32, x: *const f32)`
+    #[test]
+    fn arguments_are_compared_with_the_declaration() {
+        let (n, a) = (7_u32, 2.0_f32);
+        let fine = || [DynArg::value(&n), DynArg::value(&a), DynArg::pointer(NOWHERE)];
+        assert_eq!(compared(fine()), Ok(()));
+
+        let error = compared(fine().into_iter().take(2)).expect_err("one is missing");
+        assert!(error.ends_with("it takes 3 arguments, and 2 were given"), "{error}");
+
+        let error = compared([DynArg::value(&n), DynArg::value(&2.0_f64), DynArg::pointer(NOWHERE)]);
+        let error = error.expect_err("it is too large");
+        assert!(
+            error.ends_with("argument 1 is a value of 8 bytes, and `a: f32` takes a value of 4"),
+            "{error}"
+        );
+
+        let error = compared([DynArg::value(&n), DynArg::pointer(NOWHERE), DynArg::value(&a)]);
+        let error = error.expect_err("two are exchanged");
+        assert!(error.contains("argument 1 is a pointer to values"), "{error}");
+
+        let error = compared([DynArg::value(&n), DynArg::value(&a), DynArg::pointer(ptr::null::<f64>())]);
+        assert!(error.is_err(), "the elements are of another size");
+    }
+}

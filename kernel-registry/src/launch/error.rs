@@ -1,0 +1,168 @@
+//! Why a kernel was not launched.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::driver::DriverError;
+use crate::{KernelInfo, Param};
+
+/// Why a kernel was not launched. Making one takes no memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "`kernel` is the kernel, and the text of each says what the numbers are")]
+pub enum LaunchError {
+    /// It is not warm in the stream's context.
+    NotWarm { kernel: &'static KernelInfo },
+    /// The device's architecture is below the one that the kernel's declaration asks for.
+    Unavailable { kernel: &'static KernelInfo, needs: u32, arch: u32 },
+    /// The context was reset after the kernel was warmed in it.
+    Reset { kernel: &'static KernelInfo },
+    /// No block has so many threads along an axis, or none along one.
+    BlockAxes { kernel: &'static KernelInfo, block: [u32; 3], most: [u32; 3] },
+    /// No grid has so many blocks along an axis, or none along one.
+    GridAxes { kernel: &'static KernelInfo, grid: [u32; 3], most: [u32; 3] },
+    /// The kernel cannot have so many threads in a block.
+    BlockTooLarge { kernel: &'static KernelInfo, block: [u32; 3], most: u32 },
+    /// The kernel was not granted so much dynamic shared memory.
+    SharedTooLarge { kernel: &'static KernelInfo, shared: u32, most: u32 },
+    /// The grid does not consist of whole clusters.
+    GridOfClusters { kernel: &'static KernelInfo, grid: [u32; 3], cluster: [u32; 3] },
+    /// The kernel was compiled for clusters of another size.
+    ClusterFixed { kernel: &'static KernelInfo, chosen: [u32; 3], fixed: [u32; 3] },
+    /// The kernel was compiled for clusters whose size the launch has to say.
+    ClusterMissing { kernel: &'static KernelInfo },
+    /// A prepared launch was given a stream of another context.
+    OtherContext { kernel: &'static KernelInfo },
+    /// The launch was prepared for another kernel.
+    OtherKernel { kernel: &'static KernelInfo, prepared: &'static KernelInfo },
+    /// The kernel takes another number of arguments.
+    ArgumentCount { kernel: &'static KernelInfo, given: usize, takes: usize },
+    /// An argument is not what the parameter takes.
+    Argument {
+        kernel: &'static KernelInfo,
+        index: usize,
+        param: Param<'static>,
+        given: &'static str,
+        size: u32,
+    },
+    /// It was not warm, and warming it late failed; the text is that of the `WarmError`.
+    Late { kernel: &'static KernelInfo, error: Box<str> },
+    /// The driver refused.
+    Driver { kernel: &'static KernelInfo, error: DriverError },
+}
+
+impl LaunchError {
+    /// The kernel that was not launched.
+    pub fn kernel(&self) -> &'static KernelInfo {
+        match self {
+            LaunchError::NotWarm { kernel }
+            | LaunchError::Unavailable { kernel, .. }
+            | LaunchError::Reset { kernel }
+            | LaunchError::BlockAxes { kernel, .. }
+            | LaunchError::GridAxes { kernel, .. }
+            | LaunchError::BlockTooLarge { kernel, .. }
+            | LaunchError::SharedTooLarge { kernel, .. }
+            | LaunchError::GridOfClusters { kernel, .. }
+            | LaunchError::ClusterFixed { kernel, .. }
+            | LaunchError::ClusterMissing { kernel }
+            | LaunchError::OtherContext { kernel }
+            | LaunchError::OtherKernel { kernel, .. }
+            | LaunchError::ArgumentCount { kernel, .. }
+            | LaunchError::Argument { kernel, .. }
+            | LaunchError::Late { kernel, .. }
+            | LaunchError::Driver { kernel, .. } => kernel,
+        }
+    }
+}
+
+/// `32 x 8 x 1`
+struct Size([u32; 3]);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.0;
+        write!(f, "{x} x {y} x {z}")
+    }
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kernel `{}`: ", self.kernel().path())?;
+        match *self {
+            LaunchError::NotWarm { .. } => f.write_str(
+                "it is not warm in the context of this stream; \
+                 call `warm_all` with that context, and look whether it skips this kernel",
+            ),
+            LaunchError::Unavailable { needs, arch, .. } => {
+                write!(
+                    f,
+                    "it asks for `arch = \">={needs}\"`, and this device has {arch}; launch another kernel on this device"
+                )
+            }
+            LaunchError::Reset { .. } => f.write_str(
+                "its context was reset after it was warmed; get it anew, and call `warm_all` again",
+            ),
+            LaunchError::BlockAxes { block, most, .. } => {
+                write!(f, "a block of {} threads; a block has 1 x 1 x 1 to {}", Size(block), Size(most))
+            }
+            LaunchError::GridAxes { grid, most, .. } => {
+                write!(f, "a grid of {} blocks; a grid has 1 x 1 x 1 to {}", Size(grid), Size(most))
+            }
+            LaunchError::BlockTooLarge { block, most, .. } => write!(
+                f,
+                "a block of {} threads; it can have {most} in all, which its registers and launch bounds decide",
+                Size(block)
+            ),
+            LaunchError::SharedTooLarge { shared, most, .. } => write!(
+                f,
+                "{shared} bytes of dynamic shared memory; it was granted {most}, \
+                 and more is granted by `shared = {shared}` in its declaration"
+            ),
+            LaunchError::GridOfClusters { grid, cluster, .. } => write!(
+                f,
+                "a grid of {} blocks; it has to consist of whole clusters of {}",
+                Size(grid),
+                Size(cluster)
+            ),
+            LaunchError::ClusterFixed { chosen, fixed, .. } => write!(
+                f,
+                "clusters of {} blocks; it was compiled for {}, so leave `cluster(..)` away",
+                Size(chosen),
+                Size(fixed)
+            ),
+            LaunchError::ClusterMissing { .. } => {
+                f.write_str("it was compiled for clusters, whose size `cluster(..)` has to say")
+            }
+            LaunchError::OtherKernel { prepared, .. } => {
+                write!(f, "the launch was prepared for `{}`; prepare one for each kernel", prepared.path())
+            }
+            LaunchError::OtherContext { .. } => f.write_str(
+                "the launch was prepared for another context than that of this stream; prepare one for each",
+            ),
+            LaunchError::ArgumentCount { given, takes, .. } => {
+                write!(f, "it takes {takes} arguments, and {given} were given")
+            }
+            LaunchError::Argument { index, param, given, size, .. } => write!(
+                f,
+                "argument {index} is {given} of {size} bytes, and `{}: {}` takes {} of {}",
+                param.name,
+                param.ty,
+                super::dynamic::kind(param.pass),
+                param.element_size
+            ),
+            LaunchError::Late { ref error, .. } => {
+                write!(f, "it was not warm, and could not be warmed late: {error}")
+            }
+            LaunchError::Driver { error, .. } => write!(f, "{error}"),
+        }
+    }
+}
+
+impl Error for LaunchError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            LaunchError::Driver { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

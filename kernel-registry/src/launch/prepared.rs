@@ -1,0 +1,91 @@
+//! A launch that is checked once and made many times.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaStream};
+
+use super::{LaunchConfig, LaunchError, check, ready};
+use crate::KernelInfo;
+use crate::driver::Function;
+
+/// A launch that was found to be possible in a context, on any stream of it.
+///
+/// ```no_run
+/// # mod demo {
+/// # use kernel_registry::gpu_kernel;
+/// #[gpu_kernel(image = "tests/images/saxpy.ptx", block = 256)]
+/// pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+/// # }
+/// # use demo::saxpy;
+/// use kernel_registry::Prepared;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let context = kernel_registry::context(0)?;
+/// let _warm = kernel_registry::warm_all(&context)?;
+/// let prepared = Prepared::new(saxpy::INFO, &context, saxpy::over(1000))?;
+///
+/// let stream = context.new_stream()?;
+/// let x = stream.clone_htod(&[1.0_f32; 1000])?;
+/// let mut y = stream.clone_htod(&[2.0_f32; 1000])?;
+/// for _ in 0..1000 {
+///     // SAFETY: both vectors have 1000 elements.
+///     unsafe { saxpy::launch(&stream, &prepared, 1000, 0.5, &x, &mut y)? };
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Prepared {
+    pub(super) kernel: &'static KernelInfo,
+    pub(super) function: Function,
+    pub(super) context: Arc<CudaContext>,
+    pub(super) config: LaunchConfig,
+}
+
+impl Prepared {
+    /// Compares a launch with what the kernel can do in a context.
+    pub fn new(
+        kernel: &'static KernelInfo,
+        context: &Arc<CudaContext>,
+        config: impl Into<LaunchConfig>,
+    ) -> Result<Self, LaunchError> {
+        let config = config.into();
+        let ready = ready(kernel, context)?;
+        check::check(kernel, &config, &ready.limits)?;
+        Ok(Prepared { kernel, function: ready.function, context: context.clone(), config })
+    }
+
+    /// What it launches.
+    pub fn kernel(&self) -> &'static KernelInfo {
+        self.kernel
+    }
+
+    /// How it launches it.
+    pub fn config(&self) -> &LaunchConfig {
+        &self.config
+    }
+
+    /// Launches the kernel on a stream of the context, with arguments that nobody checks. The kernel's own `launch` takes
+    /// `&Prepared` as its configuration, and checks its arguments.
+    ///
+    /// # Safety
+    ///
+    /// As for [`launch_raw`](super::launch_raw).
+    #[inline]
+    pub unsafe fn launch(&self, stream: &CudaStream, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
+        let launch = self.on(stream)?;
+        // SAFETY: the caller's promise.
+        unsafe { launch.submit(args) }
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("kernel", &self.kernel.path())
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

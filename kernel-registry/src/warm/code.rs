@@ -1,0 +1,89 @@
+//! What an image is, as far as it decides how to load it.
+//!
+//! Machine code loads fastest with the module functions, PTX with the library functions, whose compiler runs on
+//! all cores. A wrong guess costs time and nothing else: the driver takes every kind with both.
+
+/// How an image is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// There is machine code for the device.
+    Module,
+    /// The driver has to compile it; `text` is PTX by itself.
+    Library { text: bool },
+}
+
+impl Route {
+    /// For a device of this architecture, 90 for sm_90.
+    pub(super) fn of(image: &[u8], arch: u32) -> Route {
+        match image {
+            [0x7f, b'E', b'L', b'F', ..] => Route::Module,
+            [0x50, 0xed, 0x55, 0xba, ..] if has_code(image, arch).unwrap_or(true) => Route::Module,
+            [0x50, 0xed, 0x55, 0xba, ..] => Route::Library { text: false },
+            _ => Route::Library { text: true },
+        }
+    }
+}
+
+/// Whether a fatbin has machine code that runs on the architecture; nothing if it is not well-formed.
+fn has_code(fatbin: &[u8], arch: u32) -> Option<bool> {
+    const CUBIN: u16 = 2;
+    let header_size = u16::from_le_bytes(*fatbin.get(6..)?.first_chunk()?);
+    let mut entries = fatbin.get(usize::from(header_size)..)?;
+    while !entries.is_empty() {
+        let kind = u16::from_le_bytes(*entries.first_chunk()?);
+        let header_size = u32::from_le_bytes(*entries.get(4..)?.first_chunk()?);
+        let payload = u64::from_le_bytes(*entries.get(8..)?.first_chunk()?);
+        let target = u32::from_le_bytes(*entries.get(28..)?.first_chunk()?);
+        if kind == CUBIN && target / 10 == arch / 10 && target <= arch {
+            return Some(true);
+        }
+        let size = usize::try_from(payload).ok()?.checked_add(header_size as usize)?;
+        entries = entries.get(size..).filter(|_| size > 0)?;
+    }
+    Some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fatbin with empty entries of these kinds and targets.
+    fn fatbin(entries: &[(u16, u32)]) -> Vec<u8> {
+        let mut bytes = vec![0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
+        bytes.extend((64 * entries.len() as u64).to_le_bytes());
+        for (kind, target) in entries {
+            let mut entry = [0; 64];
+            entry[..2].copy_from_slice(&kind.to_le_bytes());
+            entry[4..8].copy_from_slice(&64_u32.to_le_bytes());
+            entry[28..32].copy_from_slice(&target.to_le_bytes());
+            bytes.extend(entry);
+        }
+        bytes
+    }
+
+    #[test]
+    fn machine_code_goes_by_module_and_the_rest_by_library() {
+        let compiled = Route::Library { text: false };
+        assert_eq!(Route::of(b"\x7fELF\x02", 90), Route::Module);
+        assert_eq!(Route::of(b".version 8.0", 90), Route::Library { text: true });
+        assert_eq!(Route::of(b"", 90), Route::Library { text: true });
+        assert_eq!(Route::of(&fatbin(&[(1, 50), (2, 80)]), 86), Route::Module);
+        assert_eq!(Route::of(&fatbin(&[(2, 86), (1, 50)]), 80), compiled);
+        assert_eq!(Route::of(&fatbin(&[(2, 80), (1, 80)]), 90), compiled);
+        assert_eq!(Route::of(&fatbin(&[]), 90), compiled);
+    }
+
+    #[test]
+    fn the_driver_judges_what_is_malformed() {
+        let mut endless = fatbin(&[(1, 50)]);
+        endless[20..32].fill(0);
+        assert_eq!(Route::of(&endless, 90), Route::Module);
+        let whole = fatbin(&[(1, 50)]);
+        for length in 4..whole.len() {
+            assert!(matches!(
+                Route::of(&whole[..length], 90),
+                Route::Module | Route::Library { text: false }
+            ));
+        }
+    }
+}

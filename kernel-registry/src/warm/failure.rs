@@ -1,0 +1,237 @@
+//! What went wrong when kernels were warmed.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::report::{Bytes, Report};
+use crate::driver::{DriverError, NoDriver};
+use crate::{Error, Place};
+
+/// Why kernels are not warm.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum WarmError {
+    /// There is no driver to work with.
+    NoDriver(NoDriver),
+    /// The registry has no answer.
+    Registry(Error),
+    /// The driver refuses to work with the context, or with the kernels of this library itself.
+    Driver {
+        /// What it said.
+        error: DriverError,
+        /// What its compiler wrote, if that was at work.
+        log: String,
+    },
+    /// A call waits for the device, which something keeps busy.
+    GaveUp {
+        /// The call. A thread of its own still waits for it.
+        call: &'static str,
+        /// The kernel or image that it is about, or nothing.
+        about: &'static str,
+        /// How long it has waited.
+        patience: Duration,
+    },
+    /// Some kernels could not be warmed. The others are warm.
+    Kernels {
+        /// What was done, with every failure in it.
+        report: Box<Report>,
+    },
+}
+
+/// A kernel that could not be warmed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Failure {
+    /// The kernel's path.
+    pub kernel: &'static str,
+    /// Where it is declared.
+    pub place: Place,
+    /// Its image, if it has one.
+    pub image: Option<&'static str>,
+    /// The device's architecture: 90 for sm_90.
+    pub arch: u32,
+    /// What is wrong.
+    pub cause: Cause,
+}
+
+/// Why a kernel could not be warmed. All sizes are in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum Cause {
+    /// It was compiled into the program without an image.
+    NoImage,
+    /// The image holds nothing that this device and driver can run.
+    NoVariant {
+        /// What the driver said.
+        error: DriverError,
+    },
+    /// The driver refused the image.
+    Refused {
+        /// What it said.
+        error: DriverError,
+        /// What its compiler wrote.
+        log: String,
+    },
+    /// The image has no such kernel.
+    NoEntry {
+        /// The name that was looked for.
+        symbol: &'static str,
+    },
+    /// There is not enough memory for it.
+    OutOfMemory {
+        /// What the driver said.
+        error: DriverError,
+        /// How much is free.
+        free: u64,
+    },
+    /// Its frame would take more memory than it may, because every thread of the device gets a stack as large.
+    StackBudget {
+        /// Its frame.
+        frame: u64,
+        /// What raising the limit for it would take.
+        needed: u64,
+        /// What it may take.
+        budget: u64,
+        /// What is free.
+        free: u64,
+    },
+    /// A block of it needs more shared memory than the device has.
+    Shared {
+        /// What is known at compile time.
+        fixed: u32,
+        /// What the declaration asks for.
+        dynamic: u32,
+        /// What the device grants to a block.
+        most: u32,
+    },
+    /// The driver says that it is not loaded, after everything was done to load it.
+    NotLoaded,
+    /// Another call failed.
+    Driver {
+        /// What the driver said.
+        error: DriverError,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { kernel, place, image, arch, cause } = self;
+        write!(f, "kernel `{kernel}` at {place}, ")?;
+        if let Some(image) = image {
+            write!(f, "image `{image}` on sm_{arch}: ")?;
+        }
+        write!(f, "{cause}")
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::NoImage => f.write_str(
+                "built without image: there was no CUDA compiler when its crate was compiled; \
+                 install one, or commit prebuilt images, and build it again",
+            ),
+            Cause::NoVariant { error } => write!(
+                f,
+                "{error}; the image holds nothing for this device and driver: compile it for this architecture or add \
+                 PTX, with the oldest toolkit that serves; or declare `arch = \">=..\"`, if it is not meant for it"
+            ),
+            Cause::Refused { error, log } if log.is_empty() => write!(f, "{error}; is the image whole?"),
+            Cause::Refused { error, log } => write!(f, "{error}; the driver's compiler says:\n{log}"),
+            Cause::NoEntry { symbol } => write!(
+                f,
+                "the image has no kernel `{symbol}` for this device; \
+                 is it behind an `#if` on `__CUDA_ARCH__`, or was the image replaced after the build?"
+            ),
+            Cause::OutOfMemory { error, free } => write!(
+                f,
+                "{error}; {} are free: warm kernels before anything takes the device's memory for itself",
+                Bytes(*free)
+            ),
+            Cause::StackBudget { frame, needed, budget, free } => write!(
+                f,
+                "its frame of {frame} bytes takes {} of device memory, because every thread of the device gets such a \
+                 stack; the budget is {}, and {} are free: raise it with `Warmup::stack_budget`, make the frame \
+                 smaller, or `skip` the kernel",
+                Bytes(*needed),
+                Bytes(*budget),
+                Bytes(*free)
+            ),
+            Cause::Shared { fixed, dynamic, most } => write!(
+                f,
+                "a block needs {fixed} bytes of shared memory and {dynamic} declared ones, and this device grants {most}; \
+                 declare less `shared`, or `arch = \">=..\"`, if it is meant for larger devices"
+            ),
+            Cause::NotLoaded => f.write_str(
+                "the driver says that it is not loaded, after it was asked to load it; \
+                 please report this with the versions of driver and device",
+            ),
+            Cause::Driver { error } => write!(f, "{error}"),
+        }
+    }
+}
+
+impl fmt::Display for WarmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WarmError::NoDriver(error) => write!(f, "{error}"),
+            WarmError::Registry(error) => write!(f, "{error}"),
+            WarmError::Driver { error, log } if log.is_empty() => {
+                write!(
+                    f,
+                    "{error}; did an earlier kernel fail? that makes every later call of its context fail"
+                )
+            }
+            WarmError::Driver { error, log } => write!(f, "{error}; the driver's compiler says:\n{log}"),
+            WarmError::GaveUp { call, about, patience } => {
+                write!(f, "`{call}` ")?;
+                if !about.is_empty() {
+                    write!(f, "for {about} ")?;
+                }
+                write!(
+                    f,
+                    "has waited for {:.1} s: something keeps the device busy; warm kernels before launching one that \
+                     stays, or allow more time with `Warmup::patience`",
+                    patience.as_secs_f64()
+                )
+            }
+            WarmError::Kernels { report } => {
+                let failed = report.failures.len();
+                let kernels = if failed == 1 { "kernel" } else { "kernels" };
+                write!(f, "{failed} {kernels} could not be warmed, {} are warm:", report.kernels.len())?;
+                report.failures.iter().try_for_each(|failure| write!(f, "\n  {failure}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for WarmError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            WarmError::NoDriver(error) => Some(error),
+            WarmError::Registry(error) => Some(error),
+            WarmError::Driver { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<NoDriver> for WarmError {
+    fn from(error: NoDriver) -> Self {
+        WarmError::NoDriver(error)
+    }
+}
+
+impl From<Error> for WarmError {
+    fn from(error: Error) -> Self {
+        WarmError::Registry(error)
+    }
+}
+
+impl From<DriverError> for WarmError {
+    fn from(error: DriverError) -> Self {
+        WarmError::Driver { error, log: String::new() }
+    }
+}

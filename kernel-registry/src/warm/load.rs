@@ -1,0 +1,126 @@
+//! The stage that loads images: machine code in one thread, because the driver takes it no faster in several, and PTX
+//! in as many as there are, because it does compile in parallel.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use cudarc::driver::sys::CUresult;
+
+use super::Progress;
+use super::code::Route;
+use super::failure::Cause;
+use super::plan::{Planned, PlannedImage};
+use super::report::Stage;
+use super::state::{self, key, lock};
+use super::watch::Watch;
+use super::work::{Job, Work};
+use crate::driver::{Code, Current, Library, LoadError, Module};
+
+/// An image that was loaded, or not.
+pub(super) struct Loading {
+    pub(super) result: Result<Handle, Cause>,
+    pub(super) is_new: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Handle {
+    Module(Module),
+    Library(Library),
+}
+
+/// By their places in the plan.
+pub(super) type Images = BTreeMap<usize, Loading>;
+
+/// Loads the images of these kernels, where they are not loaded yet.
+pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
+    let mut images = Images::new();
+    let (mut modules, mut libraries) = (Vec::new(), Vec::new());
+    for index in pending.iter().filter_map(|planned| planned.image).collect::<BTreeSet<_>>() {
+        let bytes = work.job.plan.images[index].bytes;
+        match (work.loaded.modules.get(&key(bytes)), Route::of(bytes, work.device.arch)) {
+            (Some(module), _) => {
+                images.insert(index, Loading { result: Ok(Handle::Module(*module)), is_new: false });
+            }
+            (None, Route::Module) => modules.push(index),
+            (None, Route::Library { text }) => libraries.push((index, text)),
+        }
+    }
+
+    thread::scope(|scope| {
+        let (job, watch) = (work.job, work.watch);
+        let compiling = scope.spawn(move || compile_all(job, watch, &libraries));
+        for index in modules {
+            let PlannedImage { file, bytes } = job.plan.images[index];
+            watch.call("cuModuleLoadDataEx", file);
+            let module = work.current.load_module(&Code::new(bytes, false));
+            if let Ok(module) = module {
+                work.loaded.modules.insert(key(bytes), module);
+            }
+            let result = module.map(Handle::Module).map_err(|refused| cause(refused, work.free));
+            images.insert(index, Loading { result, is_new: true });
+        }
+        // In lazy mode a library is only compiled, and resolving its kernels is what waits for the device.
+        if work.device.loads_lazily {
+            watch.busy("cuLibraryLoadData");
+        } else {
+            watch.call("cuLibraryLoadData", "an image that the driver compiles");
+        }
+        let compiled = compiling.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+        images.extend(compiled.into_iter().map(|(index, (result, is_new))| {
+            let result = result.map(Handle::Library).map_err(|refused| cause(refused, work.free));
+            (index, Loading { result, is_new })
+        }));
+    });
+    images
+}
+
+/// A library, and whether it was compiled just now.
+type Compiled = (Result<Library, LoadError>, bool);
+
+/// Has the driver compile images, on as many threads as there are.
+fn compile_all(job: &Job, watch: &Watch<Progress>, libraries: &[(usize, bool)]) -> BTreeMap<usize, Compiled> {
+    let (next, compiled) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        let current = Current::new(&job.context, job.driver);
+        while let Some((index, text)) = libraries.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let result = match &current {
+                Ok(current) => compile(current, job.plan.images[*index].bytes, *text),
+                Err(error) => (Err(LoadError::from(*error)), false),
+            };
+            let mut compiled = lock(&compiled);
+            compiled.insert(*index, result);
+            watch.event(Progress { stage: Stage::Load, done: compiled.len(), of: libraries.len() });
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..job.threads.min(libraries.len()) {
+            scope.spawn(work);
+        }
+    });
+    compiled.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn compile(current: &Current<'_>, bytes: &'static [u8], text: bool) -> Compiled {
+    let mut is_new = false;
+    let library = state::library(bytes, || {
+        is_new = true;
+        current.load_library(&Code::new(bytes, text))
+    });
+    (library, is_new)
+}
+
+/// What the driver's refusal means.
+fn cause(LoadError { error, log }: LoadError, free: u64) -> Cause {
+    use CUresult::*;
+    let is = |results: &[CUresult]| results.iter().any(|result| error.is(*result));
+    if is(&[CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_UNSUPPORTED_PTX_VERSION]) {
+        Cause::NoVariant { error }
+    } else if is(&[CUDA_ERROR_OUT_OF_MEMORY]) {
+        Cause::OutOfMemory { error, free }
+    } else {
+        Cause::Refused { error, log }
+    }
+}

@@ -1,0 +1,290 @@
+//! What warming found and did, for people and for programs.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Failure;
+use crate::driver::Version;
+
+/// What [`warm_all`](super::warm_all) found and did.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Report {
+    /// The device's name.
+    pub device: String,
+    /// Its architecture: 90 for sm_90.
+    pub arch: u32,
+    /// The newest CUDA that the driver supports.
+    pub driver: Version,
+    /// Whether the driver loads kernels when they are first needed, which is its default.
+    pub loads_lazily: bool,
+    /// The kernels that are warm, in the registry's order.
+    pub kernels: Vec<KernelReport>,
+    /// The kernels that this device cannot run, because their declarations ask for a newer one.
+    pub unavailable: Vec<Unavailable>,
+    /// The kernels that could not be warmed.
+    pub failures: Vec<Failure>,
+    /// How many images were loaded, now: those of a repeated warm-up are there already.
+    pub images_loaded: usize,
+    /// The stack that each thread has now, in bytes.
+    pub stack: u64,
+    /// Device memory that is gone since the warm-up began, in bytes. Others may have taken part of it meanwhile.
+    pub device_memory: u64,
+    /// Whether the driver confirmed that each kernel is loaded. Drivers before CUDA 12.4 cannot.
+    pub verified: bool,
+    /// How long each stage took. In milliseconds where it is serialized.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialized::stages"))]
+    pub stages: Vec<(Stage, Duration)>,
+}
+
+/// A kernel that is warm. All sizes are in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct KernelReport {
+    /// The kernel's path.
+    pub path: &'static str,
+    /// The image that it is from.
+    pub image: &'static str,
+    /// Whether the driver had to compile the image, and did not find machine code in it.
+    pub compiled: bool,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Local memory of a thread: its frame, which lies on the stack.
+    pub local: u32,
+    /// Shared memory of a block that is known at compile time.
+    pub static_shared: u32,
+    /// Dynamic shared memory that a block may have.
+    pub dynamic_shared: u32,
+    /// Constant memory.
+    pub constants: u32,
+    /// Threads that a block may have.
+    pub threads: u32,
+    /// The PTX version it was compiled from: 80 for 8.0.
+    pub ptx_version: u32,
+    /// The architecture it was compiled for: 90 for sm_90.
+    pub binary_version: u32,
+    /// How long resolving it took. In milliseconds where it is serialized.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialized::time"))]
+    pub resolved_in: Duration,
+}
+
+/// A kernel that this device cannot run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Unavailable {
+    /// The kernel's path.
+    pub path: &'static str,
+    /// The least architecture that its declaration asks for: 90 for sm_90.
+    pub needs: u32,
+}
+
+/// A part of warming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum Stage {
+    /// Choosing kernels and images.
+    Plan,
+    /// Loading images, and compiling those without machine code.
+    Load,
+    /// Taking each kernel out of its image.
+    Resolve,
+    /// Asking what each kernel needs.
+    Read,
+    /// Raising the stack limit, granting shared memory.
+    Limits,
+    /// Launching what makes the driver set up printf, assert and malloc.
+    Prime,
+    /// What the program does itself.
+    Hooks,
+    /// Asking the driver whether everything is loaded.
+    Verify,
+}
+
+impl Report {
+    /// How long all stages took together.
+    pub fn total(&self) -> Duration {
+        self.stages.iter().map(|(_, time)| time).sum()
+    }
+}
+
+impl Stage {
+    /// `load`
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Stage::Plan => "plan",
+            Stage::Load => "load",
+            Stage::Resolve => "resolve",
+            Stage::Read => "read",
+            Stage::Limits => "limits",
+            Stage::Prime => "prime",
+            Stage::Hooks => "hooks",
+            Stage::Verify => "verify",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Bytes, as people say them.
+pub(super) struct Bytes(pub(super) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes @ 0..10_240 => f.pad(&format!("{bytes} B")),
+            bytes @ 0..10_485_760 => f.pad(&format!("{} KiB", bytes >> 10)),
+            bytes => f.pad(&format!("{} MiB", bytes >> 20)),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { device, arch, driver, kernels, unavailable, failures, .. } = self;
+        let mode = if self.loads_lazily { "lazy" } else { "eager" };
+        writeln!(
+            f,
+            "{} kernels warm on {device} (sm_{arch}), driver for CUDA {driver}, {mode} loading",
+            kernels.len()
+        )?;
+        if !kernels.is_empty() {
+            self.table(f)?;
+        }
+        for Unavailable { path, needs } in unavailable {
+            writeln!(f, "unavailable here, needs sm_{needs}: {path}")?;
+        }
+        for failure in failures {
+            writeln!(f, "NOT WARM: {failure}")?;
+        }
+        writeln!(
+            f,
+            "stack {} a thread, {} of device memory, {} images loaded, {}",
+            Bytes(self.stack),
+            Bytes(self.device_memory),
+            self.images_loaded,
+            if self.verified {
+                "every kernel verified"
+            } else {
+                "not verified: drivers before 12.4 cannot tell"
+            }
+        )?;
+        write!(f, "{:.1} ms:", milliseconds(self.total()))?;
+        self.stages.iter().try_for_each(|(stage, time)| write!(f, " {stage} {:.1}", milliseconds(*time)))
+    }
+}
+
+impl Report {
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width =
+            |name: fn(&KernelReport) -> &str| self.kernels.iter().map(|kernel| name(kernel).len()).max();
+        let path = width(|kernel| kernel.path).unwrap_or(0).max(6);
+        let image = width(|kernel| kernel.image).unwrap_or(0).max(5);
+        writeln!(
+            f,
+            "{:<path$}  {:<image$}  {:>4} {:>7} {:>7} {:>7} {:>6} {:>7}",
+            "KERNEL", "IMAGE", "REGS", "LOCAL", "STATIC", "DYNAMIC", "CONST", "THREADS"
+        )?;
+        for kernel in &self.kernels {
+            let KernelReport { registers, local, static_shared, dynamic_shared, constants, threads, .. } =
+                kernel;
+            writeln!(
+                f,
+                "{:<path$}  {:<image$}  {registers:>4} {local:>7} {static_shared:>7} {dynamic_shared:>7} {constants:>6} {threads:>7}",
+                kernel.path, kernel.image
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// Times as numbers, which every reader understands.
+#[cfg(feature = "serde")]
+mod serialized {
+    use serde::Serializer;
+
+    use super::{Duration, Stage, milliseconds};
+
+    pub(super) fn time<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(milliseconds(*time))
+    }
+
+    pub(super) fn stages<S: Serializer>(
+        stages: &[(Stage, Duration)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(stages.iter().map(|(stage, time)| (stage.as_str(), milliseconds(*time))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Version;
+
+    fn report() -> Report {
+        let kernel = KernelReport {
+            path: "kernels::saxpy",
+            image: "images/a.ptx",
+            compiled: true,
+            registers: 12,
+            dynamic_shared: 49_152,
+            threads: 1024,
+            resolved_in: Duration::from_micros(250),
+            ..KernelReport::default()
+        };
+        Report {
+            device: "NVIDIA H200".to_owned(),
+            arch: 90,
+            driver: Version::new(13, 0),
+            loads_lazily: true,
+            kernels: vec![kernel],
+            unavailable: vec![Unavailable { path: "kernels::newer", needs: 100 }],
+            failures: Vec::new(),
+            images_loaded: 1,
+            stack: 2048,
+            device_memory: 300 << 20,
+            verified: false,
+            stages: vec![
+                (Stage::Load, Duration::from_micros(1500)),
+                (Stage::Prime, Duration::from_micros(500)),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_person_can_read_it() {
+        assert_eq!(
+            report().to_string(),
+            "\
+1 kernels warm on NVIDIA H200 (sm_90), driver for CUDA 13.0, lazy loading
+KERNEL          IMAGE         REGS   LOCAL  STATIC DYNAMIC  CONST THREADS
+kernels::saxpy  images/a.ptx    12       0       0   49152      0    1024
+unavailable here, needs sm_100: kernels::newer
+stack 2048 B a thread, 300 MiB of device memory, 1 images loaded, not verified: drivers before 12.4 cannot tell
+2.0 ms: load 1.5 prime 0.5"
+        );
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_program_can_read_it() {
+        let json = serde_json::to_value(report()).expect("it is data");
+        assert_eq!(json["driver"], "13.0");
+        assert_eq!(json["kernels"][0]["path"], "kernels::saxpy");
+        assert_eq!(json["kernels"][0]["resolved_in"], 0.25);
+        assert_eq!(json["unavailable"][0]["needs"], 100);
+        assert_eq!(json["stages"], serde_json::json!({ "load": 1.5, "prime": 0.5 }));
+    }
+}

@@ -1,0 +1,119 @@
+//! The stages that take kernels out of their images, and ask what each of them needs.
+
+use std::ffi::CString;
+use std::time::Instant;
+
+use cudarc::driver::sys::CUresult;
+
+use super::failure::Cause;
+use super::load::{Handle, Images};
+use super::plan::Planned;
+use super::report::KernelReport;
+use super::work::{Candidate, Work};
+use crate::driver::{DriverError, Function, FunctionAttribute};
+use crate::table::Limits;
+
+/// A kernel in this context, loaded.
+pub(super) struct Resolved {
+    planned: &'static Planned,
+    function: Function,
+    report: KernelReport,
+}
+
+pub(super) fn resolve(work: &mut Work<'_>, pending: &[&'static Planned], images: &Images) -> Vec<Resolved> {
+    let mut resolved = Vec::with_capacity(pending.len());
+    for planned in pending {
+        let Some(image) = planned.image.and_then(|index| images.get(&index)) else { continue };
+        let begun = Instant::now();
+        let function = image.result.clone().and_then(|handle| resolve_one(work, planned, handle));
+        match function {
+            Ok(function) => {
+                let report = KernelReport {
+                    path: planned.kernel.path,
+                    image: planned.kernel.image.map_or("", |image| image.file),
+                    compiled: matches!(image.result, Ok(Handle::Library(_))),
+                    resolved_in: begun.elapsed(),
+                    ..KernelReport::default()
+                };
+                resolved.push(Resolved { planned, function, report });
+            }
+            Err(cause) => work.failed(planned, cause),
+        }
+    }
+    resolved
+}
+
+fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Function, Cause> {
+    let (path, symbol) = (planned.kernel.path, planned.kernel.symbol);
+    let no_entry = Cause::NoEntry { symbol };
+    let Ok(name) = CString::new(symbol) else { return Err(no_entry) };
+    let function = match handle {
+        Handle::Module(module) => {
+            work.watch.call("cuModuleGetFunction", path);
+            work.current.function_of_module(module, &name)
+        }
+        Handle::Library(library) => {
+            work.watch.call("cuKernelGetFunction", path);
+            work.current.function_of_library(library, &name)
+        }
+    };
+    let loaded = function.and_then(|function| {
+        work.watch.call("cuFuncLoad", path);
+        work.current.load_function(function).map(|()| function)
+    });
+    loaded.map_err(|error| {
+        if error.is(CUresult::CUDA_ERROR_NOT_FOUND) {
+            no_entry
+        } else if error.is(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU) {
+            Cause::NoVariant { error }
+        } else if error.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
+            Cause::OutOfMemory { error, free: work.free }
+        } else {
+            Cause::Driver { error }
+        }
+    })
+}
+
+pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Resolved>) -> Vec<Candidate> {
+    let mut candidates = Vec::with_capacity(resolved.len());
+    for resolved in resolved {
+        let planned = resolved.planned;
+        match read_one(work, resolved) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(error) => work.failed(planned, Cause::Driver { error }),
+        }
+    }
+    candidates
+}
+
+fn read_one(work: &Work<'_>, resolved: Resolved) -> Result<Candidate, DriverError> {
+    use FunctionAttribute::*;
+    let Resolved { planned, function, report } = resolved;
+    let read = |attribute| work.current.attribute(function, attribute);
+
+    let report = KernelReport {
+        registers: read(CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+        local: read(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+        static_shared: read(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+        dynamic_shared: read(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)?,
+        constants: read(CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES)?,
+        threads: read(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        ptx_version: read(CU_FUNC_ATTRIBUTE_PTX_VERSION)?,
+        binary_version: read(CU_FUNC_ATTRIBUTE_BINARY_VERSION)?,
+        ..report
+    };
+    let cluster = [
+        read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)?,
+        read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT)?,
+        read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)?,
+    ];
+    let limits = Limits {
+        unavailable_below: 0,
+        threads: report.threads,
+        shared: report.dynamic_shared,
+        // A cluster has 16 blocks at most.
+        cluster: cluster.map(|blocks| blocks as u8),
+        cluster_must_be_set: cluster == [0; 3] && read(CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET)? != 0,
+    };
+    Ok(Candidate { planned, function, report, limits })
+}

@@ -1,0 +1,168 @@
+//! What this process has loaded: images, which stay, and the contexts in which kernels are warm.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use cudarc::driver::{CudaContext, sys};
+
+use super::device::Device;
+use super::prime::Needs;
+use super::report::KernelReport;
+use crate::KernelInfo;
+use crate::driver::{self, Function, Library, Module};
+use crate::table::Owner;
+
+/// Locks what is whole at any time: a thread that panicked has not left half a change.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A context that something was warmed in.
+pub(super) struct State {
+    pub(super) id: u64,
+    pub(super) ordinal: usize,
+    /// The first `CudaContext` that it was warmed through. Kept for its address too: see `Owner`.
+    first: Weak<CudaContext>,
+    handle: Handle,
+    pub(super) device: OnceLock<Device>,
+    /// What to do when a kernel that is not warm is launched: a `Late`.
+    pub(super) late: AtomicU8,
+    /// Held while something is being warmed.
+    pub(super) loaded: Mutex<Loaded>,
+}
+
+/// The driver's context, to be compared and asked for its id while it is there.
+struct Handle {
+    context: sys::CUcontext,
+    device: sys::CUdevice,
+    is_primary: bool,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+/// What there is in a context: images and kernels by their `key`.
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub(super) modules: HashMap<usize, Module>,
+    pub(super) kernels: HashMap<usize, Warmed>,
+    /// Kernels that cannot run on the device.
+    pub(super) unavailable: HashMap<usize, &'static KernelInfo>,
+    pub(super) primed: Needs,
+}
+
+/// A kernel that is warm in a context.
+#[derive(Clone)]
+pub(super) struct Warmed {
+    pub(super) info: &'static KernelInfo,
+    pub(super) function: Function,
+    pub(super) report: KernelReport,
+}
+
+static CONTEXTS: Mutex<Vec<Arc<State>>> = Mutex::new(Vec::new());
+
+impl State {
+    /// That of a context, which is new if nothing was warmed there. Contexts that are gone are forgotten.
+    pub(super) fn of(context: &Arc<CudaContext>, id: u64) -> Arc<State> {
+        let mut contexts = lock(&CONTEXTS);
+        contexts.retain(|state| state.is_alive() || !state.forget());
+        if let Some(state) = contexts.iter().find(|state| state.id == id) {
+            return state.clone();
+        }
+        let handle = Handle {
+            context: context.cu_ctx(),
+            device: context.cu_device(),
+            is_primary: context.is_primary(),
+        };
+        let state = State {
+            id,
+            ordinal: context.ordinal(),
+            first: Arc::downgrade(context),
+            handle,
+            device: OnceLock::new(),
+            late: AtomicU8::new(0),
+            loaded: Mutex::default(),
+        };
+        contexts.push(Arc::new(state));
+        contexts[contexts.len() - 1].clone()
+    }
+
+    /// That of a context in which something was warmed before.
+    pub(super) fn find(id: u64) -> Option<Arc<State>> {
+        lock(&CONTEXTS).iter().find(|state| state.id == id).cloned()
+    }
+
+    /// The `CudaContext` that the kernels' tables know it by.
+    pub(super) fn owner(&self) -> Owner {
+        Owner { address: self.first.as_ptr(), id: self.id }
+    }
+
+    pub(super) fn context(&self) -> Option<Arc<CudaContext>> {
+        self.first.upgrade()
+    }
+
+    pub(super) fn set_late(&self, late: super::Late) {
+        self.late.store(late as u8, Ordering::Relaxed);
+    }
+
+    pub(super) fn late(&self) -> super::Late {
+        match self.late.load(Ordering::Relaxed) {
+            code if code == super::Late::Deny as u8 => super::Late::Deny,
+            code if code == super::Late::Allow as u8 => super::Late::Allow,
+            _ => super::Late::Warn,
+        }
+    }
+
+    /// Whether the driver still has this context.
+    fn is_alive(&self) -> bool {
+        let Handle { context, device, is_primary } = self.handle;
+        if is_primary {
+            let (mut flags, mut active) = (0, 0);
+            // SAFETY: it asks for the state of a device.
+            let asked = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };
+            if driver::call("cuDevicePrimaryCtxGetState", asked).is_err() || active == 0 {
+                return false;
+            }
+        } else if self.first.strong_count() == 0 {
+            return false;
+        }
+        let mut id = 0;
+        // SAFETY: a device's primary context has one address, and there is one at the moment; another context is
+        // there as long as its `CudaContext`.
+        let asked = unsafe { sys::cuCtxGetId(context, &mut id) };
+        driver::call("cuCtxGetId", asked).is_ok() && id == self.id
+    }
+
+    /// Removes the context from the kernels' tables, unless a thread is stuck in it.
+    fn forget(&self) -> bool {
+        let Ok(loaded) = self.loaded.try_lock() else { return false };
+        let warmed = loaded.kernels.values().map(|warmed| warmed.info);
+        let all = warmed.chain(loaded.unavailable.values().copied());
+        all.for_each(|info| info.table().forget(self.ordinal, self.id));
+        true
+    }
+}
+
+/// A library, in whichever context: `load` is called once an image, and again if that failed.
+pub(super) fn library<E>(
+    image: &'static [u8],
+    load: impl FnOnce() -> Result<Library, E>,
+) -> Result<Library, E> {
+    type Cell = Arc<Mutex<Option<Library>>>;
+    static LIBRARIES: Mutex<Option<HashMap<usize, Cell>>> = Mutex::new(None);
+    let cell = lock(&LIBRARIES).get_or_insert_default().entry(key(image)).or_default().clone();
+    let mut library = lock(&cell);
+    match *library {
+        Some(library) => Ok(library),
+        None => Ok(*library.insert(load()?)),
+    }
+}
+
+/// What tells images, and also records, from each other: the program has each of them once.
+pub(super) fn key(bytes: &'static [u8]) -> usize {
+    ptr::from_ref(bytes).addr()
+}

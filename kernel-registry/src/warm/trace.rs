@@ -1,0 +1,69 @@
+//! What `tracing` hears of a warm-up, with the feature of that name; nothing without it.
+
+use super::report::{Report, Stage};
+
+#[cfg(feature = "tracing")]
+pub(super) use with::{Caller, stage};
+#[cfg(not(feature = "tracing"))]
+pub(super) use without::{Caller, stage};
+
+#[cfg(feature = "tracing")]
+mod with {
+    use tracing::dispatcher::{self, Dispatch};
+    use tracing::{Span, info_span};
+
+    use super::Stage;
+
+    /// Where the caller's spans and events go, which the thread that does the work has to be told.
+    pub(in crate::warm) struct Caller(Dispatch, Span);
+
+    impl Caller {
+        pub(in crate::warm) fn new(kernels: usize) -> Self {
+            Caller(dispatcher::get_default(Dispatch::clone), info_span!("warm", kernels))
+        }
+
+        pub(in crate::warm) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+            dispatcher::with_default(&self.0, || self.1.in_scope(work))
+        }
+    }
+
+    /// Does what a stage does, in a span.
+    pub(in crate::warm) fn stage<T>(stage: Stage, work: impl FnOnce() -> T) -> T {
+        info_span!("stage", name = stage.as_str()).in_scope(work)
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+mod without {
+    use super::Stage;
+
+    pub(in crate::warm) struct Caller;
+
+    impl Caller {
+        pub(in crate::warm) fn new(_: usize) -> Self {
+            Caller
+        }
+
+        pub(in crate::warm) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+            work()
+        }
+    }
+
+    pub(in crate::warm) fn stage<T>(_: Stage, work: impl FnOnce() -> T) -> T {
+        work()
+    }
+}
+
+/// Says how it ended.
+pub(super) fn report(report: &Report) {
+    #[cfg(feature = "tracing")]
+    {
+        for failure in &report.failures {
+            tracing::warn!(kernel = failure.kernel, "not warm: {failure}");
+        }
+        let (kernels, images) = (report.kernels.len(), report.images_loaded);
+        tracing::info!(kernels, images, memory = report.device_memory, "kernels are warm");
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = report;
+}

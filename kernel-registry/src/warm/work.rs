@@ -1,0 +1,182 @@
+//! Warming, stage by stage, in the thread that talks to the driver.
+
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::CudaContext;
+
+use super::device::Device;
+use super::failure::{Cause, Failure};
+use super::plan::{Plan, Planned};
+use super::prime::Needs;
+use super::report::{KernelReport, Report, Stage, Unavailable};
+use super::state::{Loaded, State, Warmed, key, lock};
+use super::watch::Watch;
+use super::{Progress, WarmError, limits, load, prime, resolve, trace};
+use crate::driver::{Current, Driver, DriverError, Function};
+use crate::table::{Limits, Ready};
+
+/// What is to be done.
+pub(super) struct Job {
+    pub(super) driver: &'static Driver,
+    pub(super) plan: &'static Plan,
+    pub(super) selected: Vec<&'static Planned>,
+    pub(super) context: Arc<CudaContext>,
+    pub(super) state: Arc<State>,
+    pub(super) threads: usize,
+    pub(super) stack_budget: Option<u64>,
+    pub(super) planned_in: Duration,
+}
+
+/// What all stages need.
+pub(super) struct Work<'w> {
+    pub(super) job: &'w Job,
+    pub(super) watch: &'w Watch<Progress>,
+    pub(super) current: Current<'w>,
+    pub(super) device: &'w Device,
+    pub(super) loaded: MutexGuard<'w, Loaded>,
+    /// Bytes of device memory that were free when work began. Only known if there is something to do, because asking
+    /// takes longer than everything else that a repeated warm-up does.
+    pub(super) free: u64,
+    failures: Vec<Failure>,
+    stages: Vec<(Stage, Duration)>,
+}
+
+/// A kernel on its way to being warm.
+pub(super) struct Candidate {
+    pub(super) planned: &'static Planned,
+    pub(super) function: Function,
+    pub(super) report: KernelReport,
+    pub(super) limits: Limits,
+}
+
+impl Job {
+    pub(super) fn run(&self, watch: &Watch<Progress>) -> Result<Report, WarmError> {
+        watch.call("another warm-up of this context", "");
+        let loaded = lock(&self.state.loaded);
+        let current = Current::new(&self.context, self.driver)?;
+        let device = Device::of(&self.state, &current)?;
+        let stages = vec![(Stage::Plan, self.planned_in)];
+        Work { job: self, watch, current, device, loaded, free: 0, failures: Vec::new(), stages }.run()
+    }
+}
+
+impl Work<'_> {
+    fn run(mut self) -> Result<Report, WarmError> {
+        let pending = self.pending();
+        let was_warm = pending.is_empty();
+        if !was_warm {
+            self.free = self.current.free_memory()?;
+        }
+
+        let images = self.stage(Stage::Load, |work| load::load(work, &pending));
+        let resolved = self.stage(Stage::Resolve, |work| resolve::resolve(work, &pending, &images));
+        let read = self.stage(Stage::Read, |work| resolve::read(work, resolved));
+        let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
+        self.stage(Stage::Prime, |work| work.prime(&pending))?;
+        self.stage(Stage::Hooks, |_| {});
+        let verified = self.stage(Stage::Verify, |work| work.verify(fitting))?;
+
+        let free = if was_warm { 0 } else { self.current.free_memory()? };
+        Ok(Report {
+            device: self.device.name.clone(),
+            arch: self.device.arch,
+            driver: self.job.driver.version,
+            loads_lazily: self.device.loads_lazily,
+            kernels: self.warm().map(|warmed| warmed.report).collect(),
+            unavailable: self.unavailable().collect(),
+            failures: self.failures,
+            images_loaded: images.values().filter(|image| image.is_new).count(),
+            stack: self.current.stack_limit()?,
+            device_memory: self.free.saturating_sub(free),
+            verified,
+            stages: self.stages,
+        })
+    }
+
+    fn stage<T>(&mut self, stage: Stage, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.watch.event(Progress { stage, done: 0, of: 0 });
+        let since = Instant::now();
+        let result = trace::stage(stage, || work(self));
+        self.stages.push((stage, since.elapsed()));
+        result
+    }
+
+    pub(super) fn failed(&mut self, planned: &Planned, cause: Cause) {
+        let kernel = &planned.kernel;
+        self.failures.push(Failure {
+            kernel: kernel.path,
+            place: planned.info.location(),
+            image: kernel.image.map(|image| image.file),
+            arch: self.device.arch,
+            cause,
+        });
+    }
+
+    /// The kernels that have yet to be warmed.
+    fn pending(&mut self) -> Vec<&'static Planned> {
+        let mut pending = Vec::new();
+        for planned in &self.job.selected {
+            let needs = planned.kernel.min_arch.unwrap_or(0);
+            if self.loaded.kernels.contains_key(&key(planned.info.record())) {
+                continue;
+            } else if planned.image.is_none() {
+                self.failed(planned, Cause::NoImage);
+            } else if needs > self.device.arch {
+                self.enter(planned, Function::NONE, Limits { unavailable_below: needs, ..Limits::default() });
+                self.loaded.unavailable.insert(key(planned.info.record()), planned.info);
+            } else {
+                pending.push(*planned);
+            }
+        }
+        pending
+    }
+
+    fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
+        let needs = pending.iter().map(|planned| prime::needs(planned)).fold(Needs::default(), Needs::or);
+        prime::prime(&self.current, needs.but_not(self.loaded.primed), self.watch)
+            .map_err(|refused| WarmError::Driver { error: refused.error, log: refused.log })?;
+        self.loaded.primed = self.loaded.primed.or(needs);
+        Ok(())
+    }
+
+    /// Asks the driver for every kernel, also those that were warm before, and lets launches find the new ones.
+    fn verify(&mut self, candidates: Vec<Candidate>) -> Result<bool, DriverError> {
+        let mut verified = true;
+        for Candidate { planned, function, report, limits } in candidates {
+            match self.current.is_loaded(function)? {
+                Some(false) => self.failed(planned, Cause::NotLoaded),
+                is_loaded => {
+                    verified &= is_loaded.is_some();
+                    self.enter(planned, function, limits);
+                    let warmed = Warmed { info: planned.info, function, report };
+                    self.loaded.kernels.insert(key(planned.info.record()), warmed);
+                }
+            }
+        }
+        for warmed in self.warm() {
+            verified &= self.current.is_loaded(warmed.function)? == Some(true);
+        }
+        Ok(verified)
+    }
+
+    fn enter(&self, planned: &Planned, function: Function, limits: Limits) {
+        let state = &self.job.state;
+        planned.info.table().set(state.ordinal, Ready { function, context: state.owner(), limits });
+    }
+
+    /// The selected kernels that are warm, in the order of the plan.
+    pub(super) fn warm(&self) -> impl Iterator<Item = &Warmed> {
+        self.job.selected.iter().filter_map(|planned| self.loaded.kernels.get(&key(planned.info.record())))
+    }
+
+    fn unavailable(&self) -> impl Iterator<Item = Unavailable> {
+        let unavailable =
+            |planned: &&&Planned| self.loaded.unavailable.contains_key(&key(planned.info.record()));
+        let selected = self.job.selected.iter().filter(unavailable);
+        selected.map(|planned| Unavailable {
+            path: planned.kernel.path,
+            needs: planned.kernel.min_arch.unwrap_or(0),
+        })
+    }
+}

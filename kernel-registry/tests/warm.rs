@@ -1,0 +1,85 @@
+//! Warming and launching where there is no driver, and what the compiler says of launches.
+
+use std::sync::Arc;
+
+use kernel_registry::arguments::{PointerTo, PointerToMut};
+use kernel_registry::cudarc::driver::{self, CudaSlice, CudaStream, CudaView, CudaViewMut, sys};
+use kernel_registry::{Kernel, LaunchConfig, LaunchError, NoDriver, gpu_kernel};
+
+/// y = a*x + y
+#[gpu_kernel(image = "tests/images/saxpy.ptx", block = 128, shared = 64)]
+pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+
+/// The sum of each block.
+#[gpu_kernel(image = "tests/images/reduce.ptx", instances(<f32, 128>, <f64, 256>), block = BLOCK)]
+pub unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
+
+/// Whatever its parameters are called.
+#[gpu_kernel(image = "tests/images/saxpy.ptx", name = "saxpy")]
+pub unsafe fn named(stream: u32, config: f32, launch: *const f32, args: *mut f32);
+
+/// Everything that stands for a slice; only the compiler runs it.
+#[allow(dead_code)]
+fn slices_and_views(
+    stream: &Arc<CudaStream>,
+    slice: &CudaSlice<f32>,
+    view: &CudaView<'_, f32>,
+    slice_mut: &mut CudaSlice<f32>,
+    view_mut: &mut CudaViewMut<'_, f32>,
+) -> Result<(), LaunchError> {
+    let cudarcs = driver::LaunchConfig::for_num_elems(1);
+    // SAFETY: nobody calls it.
+    unsafe {
+        saxpy::launch(stream, saxpy::over(1), 1, 2.0, slice, slice_mut)?;
+        saxpy::launch(stream, saxpy::over(1).grid(4).cooperative(), 1, 2.0, view, view_mut)?;
+        saxpy::launch(stream, cudarcs, 1, 2.0, slice_mut, view_mut)?;
+        reduce::<f32, 128>::launch(stream, reduce::<f32, 128>::over(1), view, view_mut, 1)?;
+        let address: sys::CUdeviceptr = 0;
+        named::launch(stream, &named::over(1), 1, 2.0, address, std::ptr::null_mut())
+    }
+}
+
+/// Code that is generic over the instances of a kernel, and over kernels.
+#[allow(dead_code)]
+fn generic<T, const BLOCK: u32>(
+    stream: &CudaStream,
+    x: &CudaSlice<T>,
+    out: &mut CudaSlice<T>,
+) -> Result<(), LaunchError>
+where
+    reduce<T, BLOCK>: Kernel,
+{
+    // SAFETY: nobody calls it.
+    unsafe { reduce::<T, BLOCK>::launch(stream, reduce::<T, BLOCK>::over(1), x, out, 1) }
+}
+
+#[test]
+fn pointers_of_every_kind_are_addresses() {
+    fn read<T>(pointer: impl PointerTo<T>) -> sys::CUdeviceptr {
+        pointer.address()
+    }
+    fn write<T>(pointer: impl PointerToMut<T>) -> sys::CUdeviceptr {
+        pointer.address()
+    }
+    let address = 0x7f00_0000_1000_u64;
+    let pointer = address as *mut f32;
+    assert_eq!([read::<f32>(pointer), read(pointer.cast_const()), read::<f32>(address)], [address; 3]);
+    assert_eq!([write::<f32>(pointer), write::<f32>(address)], [address; 2]);
+}
+
+#[test]
+fn a_launch_begins_with_what_is_declared() {
+    assert_eq!(saxpy::over(1000), saxpy::INFO.over(1000));
+    assert_eq!(saxpy::over(1000), LaunchConfig::new([8, 1, 1], [128, 1, 1]).shared(64));
+    assert_eq!(saxpy::INFO.config((3, 2)).grid, [3, 2, 1]);
+}
+
+#[test]
+fn a_missing_driver_is_an_error_and_no_panic() {
+    match kernel_registry::context(0) {
+        Err(error @ NoDriver::Missing) => assert!(error.to_string().starts_with("no CUDA driver"), "{error}"),
+        // There is a driver, with or without a device.
+        Err(NoDriver::Failed(_) | NoDriver::TooOld { .. }) | Ok(_) => {}
+        Err(error) => panic!("{error}"),
+    }
+}

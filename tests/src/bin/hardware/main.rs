@@ -1,0 +1,76 @@
+//! What only a GPU can show: warming and launching the sample crate's kernels. One line a check, `ok` or `FAIL`; the exit
+//! code is 0 if none failed, and 2 if there is no driver.
+//!
+//! The order matters: a kernel has only one first launch in a context.
+
+mod checks;
+mod resident;
+mod samples;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use kernel_registry::{Warm, warm_all};
+
+kernel_registry::link_kernels!(kernels);
+
+/// What a check has to say if all is well.
+type Checked = Result<String, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let context = match kernel_registry::context(0) {
+        Ok(context) => context,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    let begun = Instant::now();
+    let warm = match warm_all(&context) {
+        Ok(warm) => warm,
+        Err(error) => {
+            println!("FAIL warm_all: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let first = begun.elapsed();
+    println!("{}\n", warm.report());
+
+    let mut failed = 0;
+    for (name, check) in CHECKS {
+        match check(&warm, first) {
+            Ok(words) => println!("ok   {name}: {words}"),
+            Err(error) => {
+                println!("FAIL {name}: {error}");
+                failed += 1;
+            }
+        }
+    }
+    println!("{} checks, {failed} failed", CHECKS.len());
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+type Check = fn(&Warm, Duration) -> Checked;
+
+const CHECKS: &[(&str, Check)] = &[
+    ("every kernel is warm and verified", checks::everything_is_warm),
+    ("first launches beside a resident kernel", checks::first_launches),
+    ("a kernel that was not warmed waits", checks::a_cold_kernel_waits),
+    ("warming again", checks::again),
+    ("typed launch", checks::typed),
+    ("prepared launch", checks::prepared),
+    ("launch errors", checks::launch_errors),
+    ("argument errors", checks::argument_errors),
+    ("a thread without context", checks::other_thread),
+    ("another `CudaContext` of the same context", checks::same_context),
+    ("two contexts on one device", checks::two_contexts),
+    ("a stream that is being captured", checks::capture),
+    ("warming while a stream is captured", checks::warm_while_capturing),
+    ("a stack budget", checks::stack_budget),
+    ("patience", checks::patience),
+    ("a lowered stack limit", checks::lowered_stack),
+    ("what a launch costs", checks::cost),
+    ("contexts that come and go", checks::come_and_go),
+    ("a device that was reset", checks::reset),
+];

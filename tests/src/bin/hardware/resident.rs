@@ -1,0 +1,66 @@
+//! A kernel that stays until it is released, or until it gives up.
+
+use std::error::Error;
+use std::ptr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
+use kernel_registry::{LaunchConfig, launch_raw};
+use kernels::waiting::spin_until_flag;
+
+/// `spin_until_flag`, running.
+pub(crate) struct Resident {
+    stream: Arc<CudaStream>,
+    /// The flag, and what became of the kernel, in memory of the host that the device sees too.
+    words: *mut u32,
+}
+
+/// What became of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Status {
+    Spinning,
+    Released,
+    GaveUp,
+}
+
+impl Resident {
+    /// Launches it, and waits until it must be there.
+    pub(crate) fn start(context: &Arc<CudaContext>, limit: Duration) -> Result<Self, Box<dyn Error>> {
+        context.bind_to_thread()?;
+        let mut words = ptr::null_mut();
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+        // SAFETY: a context is current; the memory is 8 bytes, zeroed before anybody reads it, and never freed.
+        unsafe {
+            sys::cuMemHostAlloc(&mut words, 8, flags).result()?;
+            words.cast::<u64>().write(0);
+        }
+        let resident = Resident { stream: context.new_stream()?, words: words.cast() };
+        let (mut flag, mut status) = (resident.words, resident.words.wrapping_add(1));
+        let mut limit = limit.as_nanos() as u64;
+        let args = &mut [(&raw mut flag).cast(), (&raw mut status).cast(), (&raw mut limit).cast()];
+        let config = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
+        // SAFETY: these are its parameters; the memory stays, and the device sees it under the same addresses.
+        unsafe { launch_raw(spin_until_flag::INFO, &resident.stream, &config, args)? };
+        thread::sleep(Duration::from_millis(20));
+        Ok(resident)
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        // SAFETY: the memory is there, and only the device writes to it.
+        match unsafe { self.words.wrapping_add(1).read_volatile() } {
+            0 => Status::Spinning,
+            1 => Status::Released,
+            _ => Status::GaveUp,
+        }
+    }
+
+    /// Lets it go, and says what had become of it.
+    pub(crate) fn release(self) -> Result<Status, Box<dyn Error>> {
+        // SAFETY: the memory is there, and the device only reads it.
+        unsafe { self.words.write_volatile(1) };
+        self.stream.synchronize()?;
+        Ok(self.status())
+    }
+}

@@ -1,0 +1,83 @@
+//! What only a GPU can show: kernels that the driver refuses are reported together, and the others are warm.
+
+use std::process::ExitCode;
+
+use kernel_registry::{Cause, Failure, WarmError, warm_all};
+
+/// Kernels that cannot be warmed.
+mod broken {
+    use kernel_registry::gpu_kernel;
+
+    /// PTX with an instruction that there is not.
+    #[gpu_kernel(image = "images/broken/no_such_instruction.ptx", name = "garbled")]
+    pub unsafe fn garbled(out: *mut u32);
+
+    /// Machine code for sm_75 alone.
+    #[gpu_kernel(image = "images/broken/turing.sm_75.cubin")]
+    pub unsafe fn touch(out: *mut u32);
+
+    /// Shared memory that any device of this kind can give, but not beside what the kernel has already, of which PTX
+    /// says nothing to the compiler.
+    #[gpu_kernel(image = "images/broken/shared.ptx", arch = ">=90", shared = 200 * 1024)]
+    pub unsafe fn greedy(out: *mut u32);
+
+    /// For a device that is not there yet.
+    #[gpu_kernel(image = "images/broken/turing.sm_75.cubin", arch = ">=999", name = "touch")]
+    pub unsafe fn tomorrow(out: *mut u32);
+}
+
+kernel_registry::link_kernels!(kernels);
+
+fn main() -> ExitCode {
+    let context = match kernel_registry::context(0) {
+        Ok(context) => context,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    let error = match warm_all(&context) {
+        Err(error) => error,
+        Ok(warm) => {
+            println!("FAIL everything is warm:\n{}", warm.report());
+            return ExitCode::FAILURE;
+        }
+    };
+    println!("{error}\n");
+    let WarmError::Kernels { report } = error else { return ExitCode::FAILURE };
+    let known = kernel_registry::kernels().map_or(0, <[_]>::len);
+    let checks = [
+        (
+            "garbled",
+            has(
+                &report.failures,
+                broken::garbled::INFO.path(),
+                |cause| matches!(cause, Cause::Refused { log, .. } if log.contains("frobnicate")),
+            ),
+        ),
+        (
+            "touch",
+            has(&report.failures, broken::touch::INFO.path(), |cause| {
+                matches!(cause, Cause::NoVariant { .. })
+            }),
+        ),
+        (
+            "greedy",
+            has(
+                &report.failures,
+                broken::greedy::INFO.path(),
+                |cause| matches!(cause, Cause::Shared { dynamic, .. } if *dynamic == 200 * 1024),
+            ),
+        ),
+        ("tomorrow", report.unavailable.iter().any(|kernel| kernel.path == broken::tomorrow::INFO.path())),
+        ("the others", report.failures.len() == 3 && report.kernels.len() + 4 == known),
+    ];
+    for (name, passed) in checks {
+        println!("{} {name}", if passed { "ok  " } else { "FAIL" });
+    }
+    ExitCode::from(u8::from(checks.iter().any(|(_, passed)| !passed)))
+}
+
+fn has(failures: &[Failure], path: &str, cause: impl Fn(&Cause) -> bool) -> bool {
+    failures.iter().any(|failure| failure.kernel == path && cause(&failure.cause))
+}
