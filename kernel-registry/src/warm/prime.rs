@@ -11,7 +11,7 @@ use super::state;
 use super::watch::Watch;
 use crate::driver::{Code, Current, DriverError, Function, LoadError, call};
 
-static IMAGE: &[u8] = include_bytes!("../../cuda/prime.ptx");
+pub(super) static IMAGE: &[u8] = include_bytes!("../../cuda/prime.ptx");
 
 /// What a launch can need of the driver that only a launch sets up, and what was set up in a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

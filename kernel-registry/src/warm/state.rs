@@ -55,6 +55,14 @@ pub(super) struct Loaded {
     pub(super) primed: Needs,
 }
 
+impl Loaded {
+    /// Whether a kernel is warm, or never will be.
+    pub(super) fn knows(&self, kernel: &KernelInfo) -> bool {
+        let key = key(kernel.record());
+        self.kernels.contains_key(&key) || self.unavailable.contains_key(&key)
+    }
+}
+
 /// A kernel that is warm in a context.
 #[derive(Clone)]
 pub(super) struct Warmed {
