@@ -13,7 +13,6 @@ use super::Progress;
 use super::code::Route;
 use super::failure::Cause;
 use super::plan::{Planned, PlannedImage};
-use super::prime;
 use super::report::Stage;
 use super::state::{self, key, lock};
 use super::watch::Watch;
@@ -60,8 +59,8 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
         }
     }
     if !sources.is_empty() {
-        // Needed later, and compiled meanwhile.
-        sources.push((prime::IMAGE, true));
+        // Launched later, and compiled meanwhile.
+        sources.extend(work.needs(pending).image().map(|image| (image, true)));
     }
 
     let (job, watch) = (work.job, work.watch);

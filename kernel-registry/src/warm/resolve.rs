@@ -66,10 +66,8 @@ fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Fun
             work.current.function_of_library(library, &name)
         }
     };
-    let loaded = function.and_then(|function| {
-        work.watch.call("cuFuncLoad", path);
-        work.current.load_function(function).map(|()| function)
-    });
+    // Taking it was loading it; to be asked once more costs next to nothing, and never waits.
+    let loaded = function.and_then(|function| work.current.load_function(function).map(|()| function));
     loaded.map_err(|error| {
         if error.is(CUresult::CUDA_ERROR_NOT_FOUND) {
             return no_entry;

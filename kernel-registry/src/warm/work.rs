@@ -149,9 +149,15 @@ impl Work<'_> {
         pending
     }
 
-    fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
+    /// What these kernels need that nobody has set up in this context.
+    pub(super) fn needs(&self, pending: &[&Planned]) -> Needs {
         let needs = pending.iter().map(|planned| prime::needs(planned)).fold(Needs::default(), Needs::or);
-        prime::prime(&self.current, needs.but_not(self.loaded.primed), self.watch)
+        needs.but_not(self.loaded.primed)
+    }
+
+    fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
+        let needs = self.needs(pending);
+        prime::prime(&self.current, needs, self.watch)
             .map_err(|refused| WarmError::Driver { error: refused.error, log: refused.log })?;
         self.loaded.primed = self.loaded.primed.or(needs);
         Ok(())
@@ -160,6 +166,7 @@ impl Work<'_> {
     /// Asks the driver for every kernel, also those that were warm before, and lets launches find the new ones.
     fn verify(&mut self, candidates: Vec<Candidate>) -> Result<bool, DriverError> {
         let mut verified = true;
+        self.loaded.kernels.reserve(candidates.len());
         for Candidate { planned, function, report, limits } in candidates {
             match self.current.is_loaded(function)? {
                 Some(false) => self.failed(planned, Cause::NotLoaded),
