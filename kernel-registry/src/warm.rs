@@ -286,7 +286,7 @@ pub(crate) fn late(
     let only = Warmup { late: None, ..Warmup::new().only(|other| other == kernel) };
     match only.warm(&owner) {
         Ok(_) => kernel.table().find(context.ordinal(), id).ok_or(LaunchError::NotWarm { kernel }),
-        Err(error) => Err(LaunchError::Late { kernel, error: error.to_string().into() }),
+        Err(error) => Err(LaunchError::Late { kernel, error: Box::new(error) }),
     }
 }
 

@@ -61,6 +61,11 @@ impl Loaded {
         let key = key(kernel.record());
         self.kernels.contains_key(&key) || self.unavailable.contains_key(&key)
     }
+
+    /// Bytes of stack that the kernels which are warm need.
+    pub(super) fn largest_frame(&self) -> u64 {
+        self.kernels.values().map(|warmed| warmed.report.local).max().unwrap_or(0).into()
+    }
 }
 
 /// A kernel that is warm in a context.

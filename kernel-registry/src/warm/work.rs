@@ -65,9 +65,8 @@ impl Job {
         }
         let watch = Watch::unwatched();
         let work = self.begin(loaded, &watch).ok()?;
-        let needed = work.warm().map(|warmed| warmed.report.local).max().unwrap_or(0);
         let limit = work.current.stack_limit().ok()?;
-        (limit >= needed.into()).then(|| work.run())
+        (limit >= work.loaded.largest_frame()).then(|| work.run())
     }
 
     fn begin<'w>(
