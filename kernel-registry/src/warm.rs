@@ -187,15 +187,17 @@ impl<'a> Warmup<'a> {
             planned_in: begun.elapsed(),
         };
 
-        let progress = self.progress.unwrap_or_else(|| Box::new(|_| {}));
         let caller = trace::Caller::new(job.selected.len());
-        let work = move |watch: &_| caller.in_scope(|| job.run(watch));
-        let report = watch::watched(self.patience, progress, work);
-        let report = report.map_err(|watch::Waiting { call, about }| WarmError::GaveUp {
-            call,
-            about,
-            patience: self.patience,
-        })??;
+        let report = match caller.in_scope(|| job.repeat()) {
+            Some(report) => report?,
+            None => {
+                let progress = self.progress.unwrap_or_else(|| Box::new(|_| {}));
+                let work = move |watch: &_| caller.in_scope(|| job.run(watch));
+                let patience = self.patience;
+                watch::watched(patience, progress, work)
+                    .map_err(|watch::Waiting { call, about }| WarmError::GaveUp { call, about, patience })??
+            }
+        };
         trace::report(&report);
         if report.failures.is_empty() || self.allow_partial {
             Ok(Warm { context: context.clone(), id, report })
@@ -284,7 +286,7 @@ pub(crate) fn late(
     let only = Warmup { late: None, ..Warmup::new().only(|other| other == kernel) };
     match only.warm(&owner) {
         Ok(_) => kernel.table().find(context.ordinal(), id).ok_or(LaunchError::NotWarm { kernel }),
-        Err(error) => Err(LaunchError::Late { kernel, error: error.to_string().into() }),
+        Err(error) => Err(LaunchError::Late { kernel, error: Box::new(error) }),
     }
 }
 

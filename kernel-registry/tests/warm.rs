@@ -75,6 +75,7 @@ fn a_launch_begins_with_what_is_declared() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri opens no libraries")]
 fn a_missing_driver_is_an_error_and_no_panic() {
     match kernel_registry::context(0) {
         Err(error @ NoDriver::Missing) => assert!(error.to_string().starts_with("no CUDA driver"), "{error}"),

@@ -4,9 +4,9 @@ use std::error::Error;
 use std::fmt;
 
 use crate::driver::DriverError;
-use crate::{KernelInfo, Param};
+use crate::{KernelInfo, Param, WarmError};
 
-/// Why a kernel was not launched. Making one takes no memory.
+/// Why a kernel was not launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "`kernel` is the kernel, and the text of each says what the numbers are")]
@@ -45,8 +45,8 @@ pub enum LaunchError {
         given: &'static str,
         size: u32,
     },
-    /// It was not warm, and warming it late failed; the text is that of the `WarmError`.
-    Late { kernel: &'static KernelInfo, error: Box<str> },
+    /// It was not warm, and could not be warmed late.
+    Late { kernel: &'static KernelInfo, error: Box<WarmError> },
     /// The driver refused.
     Driver { kernel: &'static KernelInfo, error: DriverError },
 }
@@ -162,6 +162,7 @@ impl Error for LaunchError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             LaunchError::Driver { error, .. } => Some(error),
+            LaunchError::Late { error, .. } => Some(error),
             _ => None,
         }
     }

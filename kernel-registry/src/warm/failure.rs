@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::report::{Bytes, Report};
+use super::report::{Bytes, Count, Report};
 use crate::driver::{DriverError, NoDriver};
 use crate::{Error, Place};
 
 /// Why kernels are not warm.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarmError {
     /// There is no driver to work with.
@@ -198,9 +198,8 @@ impl fmt::Display for WarmError {
                 )
             }
             WarmError::Kernels { report } => {
-                let failed = report.failures.len();
-                let kernels = if failed == 1 { "kernel" } else { "kernels" };
-                write!(f, "{failed} {kernels} could not be warmed, {} are warm:", report.kernels.len())?;
+                let (failed, warm) = (report.failures.len(), report.kernels.len());
+                write!(f, "{} could not be warmed, {warm} are:", Count(failed, "kernel"))?;
                 report.failures.iter().try_for_each(|failure| write!(f, "\n  {failure}"))
             }
         }

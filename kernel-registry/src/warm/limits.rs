@@ -1,6 +1,7 @@
 //! The stage that gives kernels the memory they need beside their own: a stack for each thread, and shared memory.
 
 use super::failure::Cause;
+use super::load::cause;
 use super::work::{Candidate, Work};
 use crate::driver::DriverError;
 
@@ -37,8 +38,7 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
     let budget = work.job.stack_budget.unwrap_or(work.free / 16);
     let most = highest_limit(limit, budget, work.device.threads);
 
-    let (fitting, others): (Vec<_>, Vec<_>) =
-        candidates.into_iter().partition(|candidate| u64::from(candidate.report.local) <= most);
+    let (fitting, others) = split(candidates, most);
     for Candidate { planned, report, .. } in others {
         let frame = report.local.into();
         let needed = stack_memory(limit, frame, work.device.threads);
@@ -46,14 +46,26 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
     }
 
     // Somebody else may have lowered the limit below what was warm already.
-    let warm = work.warm().map(|warmed| warmed.report.local);
-    let largest =
-        fitting.iter().map(|candidate| candidate.report.local).chain(warm).max().unwrap_or(0).into();
-    if largest > limit {
-        work.watch.call("cuCtxSetLimit", "the stack of each thread");
-        work.current.raise_stack_limit(largest)?;
+    let frames = fitting.iter().map(|candidate| u64::from(candidate.report.local));
+    let largest = frames.max().unwrap_or(0).max(work.loaded.largest_frame());
+    if largest <= limit {
+        return Ok(fitting);
+    }
+    work.watch.call("cuCtxSetLimit", "the stack of each thread");
+    let Err(error) = work.current.raise_stack_limit(largest) else { return Ok(fitting) };
+    let (fitting, others) = split(fitting, limit);
+    if others.is_empty() {
+        return Err(error);
+    }
+    for Candidate { planned, .. } in others {
+        work.failed(planned, cause(error.into(), work.free));
     }
     Ok(fitting)
+}
+
+/// Those whose frames fit the limit, and the others.
+fn split(candidates: Vec<Candidate>, limit: u64) -> (Vec<Candidate>, Vec<Candidate>) {
+    candidates.into_iter().partition(|candidate| u64::from(candidate.report.local) <= limit)
 }
 
 /// Device memory that raising the limit takes.

@@ -17,7 +17,7 @@ use super::report::Stage;
 use super::state::{self, key, lock};
 use super::watch::Watch;
 use super::work::{Job, Work};
-use crate::driver::{Code, Current, Library, LoadError, Module};
+use crate::driver::{Code, Current, DriverError, Library, LoadError, Module};
 
 /// An image that was loaded, or not.
 pub(super) struct Loading {
@@ -34,10 +34,17 @@ pub(super) enum Handle {
 /// By their places in the plan.
 pub(super) type Images = BTreeMap<usize, Loading>;
 
+/// An image for the driver to compile, and whether it is text.
+type Source = (&'static [u8], bool);
+
+/// A library, and whether it was compiled just now.
+type Compiled = (Result<Library, LoadError>, bool);
+
 /// Loads the images of these kernels, where they are not loaded yet.
 pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     let mut images = Images::new();
     let (mut modules, mut libraries) = (Vec::new(), Vec::new());
+    let mut sources: Vec<Source> = Vec::new();
     for index in pending.iter().filter_map(|planned| planned.image).collect::<BTreeSet<_>>() {
         let bytes = work.job.plan.images[index].bytes;
         match (work.loaded.modules.get(&key(bytes)), Route::of(bytes, work.device.arch)) {
@@ -45,13 +52,20 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
                 images.insert(index, Loading { result: Ok(Handle::Module(*module)), is_new: false });
             }
             (None, Route::Module) => modules.push(index),
-            (None, Route::Library { text }) => libraries.push((index, text)),
+            (None, Route::Library { text }) => {
+                libraries.push(index);
+                sources.push((bytes, text));
+            }
         }
     }
+    if !sources.is_empty() {
+        // Launched later, and compiled meanwhile.
+        sources.extend(work.needs(pending).image().map(|image| (image, true)));
+    }
 
-    thread::scope(|scope| {
-        let (job, watch) = (work.job, work.watch);
-        let compiling = scope.spawn(move || compile_all(job, watch, &libraries));
+    let (job, watch) = (work.job, work.watch);
+    let compiled = thread::scope(|scope| {
+        let compiling = (!sources.is_empty()).then(|| scope.spawn(|| compile_all(job, watch, &sources)));
         for index in modules {
             let PlannedImage { file, bytes } = job.plan.images[index];
             watch.call("cuModuleLoadDataEx", file);
@@ -68,35 +82,36 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
         } else {
             watch.call("cuLibraryLoadData", "an image that the driver compiles");
         }
-        let compiled = compiling.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
-        images.extend(compiled.into_iter().map(|(index, (result, is_new))| {
-            let result = result.map(Handle::Library).map_err(|refused| cause(refused, work.free));
-            (index, Loading { result, is_new })
-        }));
+        compiling.map_or_else(BTreeMap::new, |compiling| {
+            compiling.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))
+        })
     });
+    for index in libraries {
+        if let Some((result, is_new)) = compiled.get(&key(job.plan.images[index].bytes)) {
+            let result = result.clone().map(Handle::Library).map_err(|refused| cause(refused, work.free));
+            images.insert(index, Loading { result, is_new: *is_new });
+        }
+    }
     images
 }
 
-/// A library, and whether it was compiled just now.
-type Compiled = (Result<Library, LoadError>, bool);
-
-/// Has the driver compile images, on as many threads as there are.
-fn compile_all(job: &Job, watch: &Watch<Progress>, libraries: &[(usize, bool)]) -> BTreeMap<usize, Compiled> {
+/// Has the driver compile images, on as many threads as there are. By their keys.
+fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeMap<usize, Compiled> {
     let (next, compiled) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
         let current = Current::new(&job.context, job.driver);
-        while let Some((index, text)) = libraries.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some((bytes, text)) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = match &current {
-                Ok(current) => compile(current, job.plan.images[*index].bytes, *text),
+                Ok(current) => compile(current, bytes, *text),
                 Err(error) => (Err(LoadError::from(*error)), false),
             };
             let mut compiled = lock(&compiled);
-            compiled.insert(*index, result);
-            watch.event(Progress { stage: Stage::Load, done: compiled.len(), of: libraries.len() });
+            compiled.insert(key(bytes), result);
+            watch.event(Progress { stage: Stage::Load, done: compiled.len(), of: sources.len() });
         }
     };
     thread::scope(|scope| {
-        for _ in 0..job.threads.min(libraries.len()) {
+        for _ in 0..job.threads.min(sources.len()) {
             scope.spawn(work);
         }
     });
@@ -112,15 +127,24 @@ fn compile(current: &Current<'_>, bytes: &'static [u8], text: bool) -> Compiled 
     (library, is_new)
 }
 
+/// Why an image that the driver took has a kernel that it does not compile: it says so, with a log, only when the
+/// image is loaded as a module.
+pub(super) fn compile_error(current: &Current<'_>, bytes: &'static [u8], error: DriverError) -> LoadError {
+    let Route::Library { text } = Route::of(bytes, 0) else { return error.into() };
+    current.load_module(&Code::new(bytes, text)).err().unwrap_or_else(|| error.into())
+}
+
 /// What the driver's refusal means.
-fn cause(LoadError { error, log }: LoadError, free: u64) -> Cause {
+pub(super) fn cause(LoadError { error, log }: LoadError, free: u64) -> Cause {
     use CUresult::*;
     let is = |results: &[CUresult]| results.iter().any(|result| error.is(*result));
     if is(&[CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_UNSUPPORTED_PTX_VERSION]) {
         Cause::NoVariant { error }
     } else if is(&[CUDA_ERROR_OUT_OF_MEMORY]) {
         Cause::OutOfMemory { error, free }
-    } else {
+    } else if is(&[CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_INVALID_PTX, CUDA_ERROR_INVALID_SOURCE]) {
         Cause::Refused { error, log }
+    } else {
+        Cause::Driver { error }
     }
 }

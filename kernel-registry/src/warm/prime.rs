@@ -11,7 +11,8 @@ use super::state;
 use super::watch::Watch;
 use crate::driver::{Code, Current, DriverError, Function, LoadError, call};
 
-static IMAGE: &[u8] = include_bytes!("../../cuda/prime.ptx");
+static SPECIAL: &[u8] = include_bytes!("../../cuda/prime.ptx");
+static PLAIN: &[u8] = include_bytes!("../../cuda/first.ptx");
 
 /// What a launch can need of the driver that only a launch sets up, and what was set up in a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,14 +49,23 @@ impl Needs {
         }
     }
 
-    /// The kernels of prime.cu that set it up.
+    /// The image whose kernels set it up, if there is anything to set up.
+    pub(super) fn image(self) -> Option<&'static [u8]> {
+        match self {
+            Needs { launch: false, printf: false, assert: false, malloc: false } => None,
+            Needs { printf: false, assert: false, malloc: false, .. } => Some(PLAIN),
+            _ => Some(SPECIAL),
+        }
+    }
+
+    /// The kernels. Any of them is a first launch.
     fn kernels(self) -> impl Iterator<Item = &'static CStr> {
         let special = self.printf || self.assert || self.malloc;
         let kernels = [
             (self.printf, c"prime_printf"),
             (self.assert, c"prime_assert"),
             (self.malloc, c"prime_malloc"),
-            (self.launch && !special, c"prime_nothing"),
+            (self.launch && !special, c"first"),
         ];
         kernels.into_iter().filter(|(needed, _)| *needed).map(|(_, name)| name)
     }
@@ -63,12 +73,10 @@ impl Needs {
 
 /// Launches what is needed, each with one thread that does nothing, and waits for it.
 pub(super) fn prime<E>(current: &Current<'_>, needs: Needs, watch: &Watch<E>) -> Result<(), LoadError> {
-    if needs == Needs::default() {
-        return Ok(());
-    }
     const OURS: &str = "kernel-registry's own kernels";
+    let Some(image) = needs.image() else { return Ok(()) };
     watch.call("cuLibraryLoadData", OURS);
-    let library = state::library(IMAGE, || current.load_library(&Code::new(IMAGE, true)))?;
+    let library = state::library(image, || current.load_library(&Code::new(image, true)))?;
     watch.call("cuStreamCreate", OURS);
     let stream = Stream::new()?;
     for name in needs.kernels() {
@@ -97,7 +105,7 @@ impl Stream {
     fn launch(&self, function: Function) -> Result<(), DriverError> {
         let mut zero = 0_i32;
         let mut args: [*mut c_void; 1] = [(&raw mut zero).cast()];
-        // SAFETY: the kernels of prime.cu take one `int`, and with 0 they do nothing.
+        // SAFETY: the kernels of prime.cu and first.cu take one `int`, and with 0 they do nothing.
         call("cuLaunchKernel", unsafe {
             let none = ptr::null_mut();
             sys::cuLaunchKernel(function.0, 1, 1, 1, 1, 1, 1, 0, self.0, args.as_mut_ptr(), none)
@@ -138,7 +146,7 @@ mod tests {
     #[test]
     fn any_kernel_is_a_first_launch() {
         assert!(kernels(NOTHING).is_empty());
-        assert_eq!(kernels(LAUNCH), [c"prime_nothing"]);
+        assert_eq!(kernels(LAUNCH), [c"first"]);
         assert_eq!(kernels(PRINTF), [c"prime_printf"]);
     }
 
@@ -152,12 +160,15 @@ mod tests {
 
     /// The driver would tell, but only where there is one.
     #[test]
-    fn the_image_has_every_kernel() {
-        let everything = Needs { launch: false, printf: true, assert: true, malloc: true };
-        let text = std::str::from_utf8(IMAGE).expect("PTX is text");
-        for name in kernels(everything).into_iter().chain(kernels(LAUNCH)) {
-            let entry = format!(".visible .entry {}(", name.to_str().unwrap());
-            assert!(text.contains(&entry), "{entry}");
+    fn the_images_have_the_kernels() {
+        let everything = Needs { assert: true, malloc: true, ..PRINTF };
+        for needs in [LAUNCH, PRINTF, everything] {
+            let text = str::from_utf8(needs.image().unwrap()).expect("PTX is text");
+            for name in kernels(needs) {
+                let entry = format!(".visible .entry {}(", name.to_str().unwrap());
+                assert!(text.contains(&entry), "{entry}");
+            }
         }
+        assert_eq!(NOTHING.image(), None);
     }
 }

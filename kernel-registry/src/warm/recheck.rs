@@ -45,7 +45,7 @@ pub(super) fn recheck(warm: &super::Warm) -> Result<(), Stale> {
     let current = Current::new(&warm.context, driver)?;
 
     let limit = current.stack_limit()?;
-    let needed = loaded.kernels.values().map(|warmed| warmed.report.local.into()).max().unwrap_or(0);
+    let needed = loaded.largest_frame();
     if limit < needed {
         return Err(Stale::StackLowered { limit, needed });
     }

@@ -7,7 +7,7 @@ use super::Failure;
 use crate::driver::Version;
 
 /// What [`warm_all`](super::warm_all) found and did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Report {
@@ -133,6 +133,15 @@ impl fmt::Display for Stage {
     }
 }
 
+/// `1 kernel`, `2 kernels`
+pub(super) struct Count(pub(super) usize, pub(super) &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
 /// Bytes, as people say them.
 pub(super) struct Bytes(pub(super) u64);
 
@@ -150,11 +159,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { device, arch, driver, kernels, unavailable, failures, .. } = self;
         let mode = if self.loads_lazily { "lazy" } else { "eager" };
-        writeln!(
-            f,
-            "{} kernels warm on {device} (sm_{arch}), driver for CUDA {driver}, {mode} loading",
-            kernels.len()
-        )?;
+        let warm = Count(kernels.len(), "kernel");
+        writeln!(f, "{warm} warm on {device} (sm_{arch}), driver for CUDA {driver}, {mode} loading")?;
         if !kernels.is_empty() {
             self.table(f)?;
         }
@@ -166,10 +172,10 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "stack {} a thread, {} of device memory, {} images loaded, {}",
+            "stack {} a thread, {} of device memory, {} loaded, {}",
             Bytes(self.stack),
             Bytes(self.device_memory),
-            self.images_loaded,
+            Count(self.images_loaded, "image"),
             if self.verified {
                 "every kernel verified"
             } else {
@@ -268,11 +274,11 @@ mod tests {
         assert_eq!(
             report().to_string(),
             "\
-1 kernels warm on NVIDIA H200 (sm_90), driver for CUDA 13.0, lazy loading
+1 kernel warm on NVIDIA H200 (sm_90), driver for CUDA 13.0, lazy loading
 KERNEL          IMAGE         REGS   LOCAL  STATIC DYNAMIC  CONST THREADS
 kernels::saxpy  images/a.ptx    12       0       0   49152      0    1024
 unavailable here, needs sm_100: kernels::newer
-stack 2048 B a thread, 300 MiB of device memory, 1 images loaded, not verified: drivers before 12.4 cannot tell
+stack 2048 B a thread, 300 MiB of device memory, 1 image loaded, not verified: drivers before 12.4 cannot tell
 2.0 ms: load 1.5 prime 0.5"
         );
     }

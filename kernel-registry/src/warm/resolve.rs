@@ -6,11 +6,11 @@ use std::time::Instant;
 use cudarc::driver::sys::CUresult;
 
 use super::failure::Cause;
-use super::load::{Handle, Images};
+use super::load::{Handle, Images, cause, compile_error};
 use super::plan::Planned;
 use super::report::KernelReport;
 use super::work::{Candidate, Work};
-use crate::driver::{DriverError, Function, FunctionAttribute};
+use crate::driver::{DriverError, Function, FunctionAttribute, LoadError};
 use crate::table::Limits;
 
 /// A kernel in this context, loaded.
@@ -20,13 +20,16 @@ pub(super) struct Resolved {
     report: KernelReport,
 }
 
-pub(super) fn resolve(work: &mut Work<'_>, pending: &[&'static Planned], images: &Images) -> Vec<Resolved> {
+pub(super) fn resolve(
+    work: &mut Work<'_>,
+    pending: &[&'static Planned],
+    images: &mut Images,
+) -> Vec<Resolved> {
     let mut resolved = Vec::with_capacity(pending.len());
     for planned in pending {
-        let Some(image) = planned.image.and_then(|index| images.get(&index)) else { continue };
+        let Some(image) = planned.image.and_then(|index| images.get_mut(&index)) else { continue };
         let begun = Instant::now();
-        let function = image.result.clone().and_then(|handle| resolve_one(work, planned, handle));
-        match function {
+        match image.result.clone().and_then(|handle| resolve_one(work, planned, handle)) {
             Ok(function) => {
                 let report = KernelReport {
                     path: planned.kernel.path,
@@ -37,7 +40,13 @@ pub(super) fn resolve(work: &mut Work<'_>, pending: &[&'static Planned], images:
                 };
                 resolved.push(Resolved { planned, function, report });
             }
-            Err(cause) => work.failed(planned, cause),
+            Err(cause) => {
+                if matches!(cause, Cause::Refused { .. }) {
+                    // It is the same for the image's other kernels, and takes long to find out.
+                    image.result = Err(cause.clone());
+                }
+                work.failed(planned, cause);
+            }
         }
     }
     resolved
@@ -57,20 +66,20 @@ fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Fun
             work.current.function_of_library(library, &name)
         }
     };
-    let loaded = function.and_then(|function| {
-        work.watch.call("cuFuncLoad", path);
-        work.current.load_function(function).map(|()| function)
-    });
+    // Taking it was loading it; to be asked once more costs next to nothing, and never waits.
+    let loaded = function.and_then(|function| work.current.load_function(function).map(|()| function));
     loaded.map_err(|error| {
         if error.is(CUresult::CUDA_ERROR_NOT_FOUND) {
-            no_entry
-        } else if error.is(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU) {
-            Cause::NoVariant { error }
-        } else if error.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
-            Cause::OutOfMemory { error, free: work.free }
-        } else {
-            Cause::Driver { error }
+            return no_entry;
         }
+        let refused = match cause(LoadError::from(error), work.free) {
+            Cause::Refused { .. } => {
+                work.watch.call("cuModuleLoadDataEx", path);
+                compile_error(&work.current, planned.info.image_bytes(), error)
+            }
+            _ => LoadError::from(error),
+        };
+        cause(refused, work.free)
     })
 }
 

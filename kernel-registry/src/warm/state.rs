@@ -55,6 +55,19 @@ pub(super) struct Loaded {
     pub(super) primed: Needs,
 }
 
+impl Loaded {
+    /// Whether a kernel is warm, or never will be.
+    pub(super) fn knows(&self, kernel: &KernelInfo) -> bool {
+        let key = key(kernel.record());
+        self.kernels.contains_key(&key) || self.unavailable.contains_key(&key)
+    }
+
+    /// Bytes of stack that the kernels which are warm need.
+    pub(super) fn largest_frame(&self) -> u64 {
+        self.kernels.values().map(|warmed| warmed.report.local).max().unwrap_or(0).into()
+    }
+}
+
 /// A kernel that is warm in a context.
 #[derive(Clone)]
 pub(super) struct Warmed {

@@ -19,6 +19,10 @@ struct Doing {
     can_wait: bool,
 }
 
+impl Doing {
+    const NOTHING: Doing = Doing { count: 0, waiting: Waiting { call: "", about: "" }, can_wait: false };
+}
+
 /// A call of the driver, and what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
@@ -40,6 +44,11 @@ enum Message<E> {
 }
 
 impl<E> Watch<E> {
+    /// For work that cannot have to wait. Nobody listens.
+    pub(super) fn unwatched() -> Self {
+        Watch { doing: Arc::new(Mutex::new(Doing::NOTHING)), events: mpsc::channel().0 }
+    }
+
     /// The thread is about to make a call that may have to wait for the device.
     pub(super) fn call(&self, call: &'static str, about: &'static str) {
         self.set(Waiting { call, about }, true);
@@ -69,8 +78,7 @@ pub(super) fn watched<E: Send + 'static, T: Send + 'static>(
     mut on_event: impl FnMut(E),
     work: impl FnOnce(&Watch<E>) -> T + Send + 'static,
 ) -> Result<T, Waiting> {
-    let idle = Doing { count: 0, waiting: Waiting { call: "", about: "" }, can_wait: false };
-    let doing = Arc::new(Mutex::new(idle));
+    let doing = Arc::new(Mutex::new(Doing::NOTHING));
     let (events, received) = mpsc::channel();
     let watch = Watch { doing: doing.clone(), events: events.clone() };
     let thread = thread::Builder::new().name("kernel-registry".to_owned());
@@ -82,7 +90,7 @@ pub(super) fn watched<E: Send + 'static, T: Send + 'static>(
     let thread = thread.expect("a process that cannot start a thread cannot load kernels either");
 
     let tick = (patience / 8).clamp(Duration::from_millis(1), Duration::from_millis(200));
-    let (mut last, mut since) = (idle, Instant::now());
+    let (mut last, mut since) = (Doing::NOTHING, Instant::now());
     loop {
         match received.recv_timeout(tick) {
             Ok(Message::Event(event)) => on_event(event),

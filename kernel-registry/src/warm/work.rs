@@ -35,8 +35,7 @@ pub(super) struct Work<'w> {
     pub(super) current: Current<'w>,
     pub(super) device: &'w Device,
     pub(super) loaded: MutexGuard<'w, Loaded>,
-    /// Bytes of device memory that were free when work began. Only known if there is something to do, because asking
-    /// takes longer than everything else that a repeated warm-up does.
+    /// Bytes of device memory that were free when work began.
     pub(super) free: u64,
     failures: Vec<Failure>,
     stages: Vec<(Stage, Duration)>,
@@ -51,33 +50,50 @@ pub(super) struct Candidate {
 }
 
 impl Job {
+    /// Goes through the stages, each call of which the device may keep waiting.
     pub(super) fn run(&self, watch: &Watch<Progress>) -> Result<Report, WarmError> {
         watch.call("another warm-up of this context", "");
-        let loaded = lock(&self.state.loaded);
+        self.begin(lock(&self.state.loaded), watch)?.run()
+    }
+
+    /// Does the same if everything is warm already, when no call has to wait, and starting a thread would be most
+    /// of the work.
+    pub(super) fn repeat(&self) -> Option<Result<Report, WarmError>> {
+        let loaded = self.state.loaded.try_lock().ok()?;
+        if !self.selected.iter().all(|planned| loaded.knows(planned.info)) {
+            return None;
+        }
+        let watch = Watch::unwatched();
+        let work = self.begin(loaded, &watch).ok()?;
+        let limit = work.current.stack_limit().ok()?;
+        (limit >= work.loaded.largest_frame()).then(|| work.run())
+    }
+
+    fn begin<'w>(
+        &'w self,
+        loaded: MutexGuard<'w, Loaded>,
+        watch: &'w Watch<Progress>,
+    ) -> Result<Work<'w>, DriverError> {
         let current = Current::new(&self.context, self.driver)?;
         let device = Device::of(&self.state, &current)?;
+        let free = current.free_memory()?;
         let stages = vec![(Stage::Plan, self.planned_in)];
-        Work { job: self, watch, current, device, loaded, free: 0, failures: Vec::new(), stages }.run()
+        Ok(Work { job: self, watch, current, device, loaded, free, failures: Vec::new(), stages })
     }
 }
 
 impl Work<'_> {
     fn run(mut self) -> Result<Report, WarmError> {
         let pending = self.pending();
-        let was_warm = pending.is_empty();
-        if !was_warm {
-            self.free = self.current.free_memory()?;
-        }
-
-        let images = self.stage(Stage::Load, |work| load::load(work, &pending));
-        let resolved = self.stage(Stage::Resolve, |work| resolve::resolve(work, &pending, &images));
+        let mut images = self.stage(Stage::Load, |work| load::load(work, &pending));
+        let resolved = self.stage(Stage::Resolve, |work| resolve::resolve(work, &pending, &mut images));
         let read = self.stage(Stage::Read, |work| resolve::read(work, resolved));
         let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
         self.stage(Stage::Prime, |work| work.prime(&pending))?;
         self.stage(Stage::Hooks, |_| {});
         let verified = self.stage(Stage::Verify, |work| work.verify(fitting))?;
 
-        let free = if was_warm { 0 } else { self.current.free_memory()? };
+        let free = self.current.free_memory()?;
         Ok(Report {
             device: self.device.name.clone(),
             arch: self.device.arch,
@@ -118,7 +134,7 @@ impl Work<'_> {
         let mut pending = Vec::new();
         for planned in &self.job.selected {
             let needs = planned.kernel.min_arch.unwrap_or(0);
-            if self.loaded.kernels.contains_key(&key(planned.info.record())) {
+            if self.loaded.knows(planned.info) {
                 continue;
             } else if planned.image.is_none() {
                 self.failed(planned, Cause::NoImage);
@@ -132,9 +148,15 @@ impl Work<'_> {
         pending
     }
 
-    fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
+    /// What these kernels need that nobody has set up in this context.
+    pub(super) fn needs(&self, pending: &[&Planned]) -> Needs {
         let needs = pending.iter().map(|planned| prime::needs(planned)).fold(Needs::default(), Needs::or);
-        prime::prime(&self.current, needs.but_not(self.loaded.primed), self.watch)
+        needs.but_not(self.loaded.primed)
+    }
+
+    fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
+        let needs = self.needs(pending);
+        prime::prime(&self.current, needs, self.watch)
             .map_err(|refused| WarmError::Driver { error: refused.error, log: refused.log })?;
         self.loaded.primed = self.loaded.primed.or(needs);
         Ok(())
@@ -143,6 +165,7 @@ impl Work<'_> {
     /// Asks the driver for every kernel, also those that were warm before, and lets launches find the new ones.
     fn verify(&mut self, candidates: Vec<Candidate>) -> Result<bool, DriverError> {
         let mut verified = true;
+        self.loaded.kernels.reserve(candidates.len());
         for Candidate { planned, function, report, limits } in candidates {
             match self.current.is_loaded(function)? {
                 Some(false) => self.failed(planned, Cause::NotLoaded),

@@ -257,6 +257,37 @@ pub(crate) fn two_contexts(warm: &Warm, _: Duration) -> Checked {
     Ok(format!("warmed in {warmed:.1?}; 4 more one after the other, {same_address} at the same address"))
 }
 
+pub(crate) fn all_at_once(_: &Warm, _: Duration) -> Checked {
+    let mut contexts = Vec::new();
+    for ordinal in 0..CudaContext::device_count()? as usize {
+        contexts.push(kernel_registry::context(ordinal)?);
+    }
+    let devices = contexts.len();
+    contexts.extend([other_context()?, other_context()?]);
+    let begun = Instant::now();
+    thread::scope(|scope| -> Result<(), Box<dyn Error>> {
+        // Three threads for each context.
+        let threads: Vec<_> = contexts
+            .iter()
+            .cycle()
+            .take(3 * contexts.len())
+            .map(|each| scope.spawn(|| warm_all(each)))
+            .collect();
+        for thread in threads {
+            thread.join().map_err(|_| "a thread panicked")??.recheck()?;
+        }
+        Ok(())
+    })?;
+    let warmed = begun.elapsed();
+    for context in &contexts {
+        let stream = context.new_stream()?;
+        for (name, launch) in samples::ALL {
+            launch(&stream).map_err(|error| format!("{name}: {error}"))?;
+        }
+    }
+    Ok(format!("{} contexts on {devices} devices, by three threads each, in {warmed:.1?}", contexts.len()))
+}
+
 pub(crate) fn capture(warm: &Warm, _: Duration) -> Checked {
     let stream = warm.context().new_stream()?;
     let mut count = stream.alloc_zeros::<u32>(1)?;
@@ -319,6 +350,10 @@ pub(crate) fn patience(_: &Warm, _: Duration) -> Checked {
     let warmed = Warmup::new().patience(Duration::from_millis(300)).warm(&context);
     let waited = begun.elapsed();
     let Err(error @ WarmError::GaveUp { .. }) = warmed else { return Err("it did not give up".into()) };
+    println!("     {error}");
+    // Again, while the first attempt still waits.
+    let warmed = Warmup::new().patience(Duration::from_millis(300)).warm(&context);
+    let Err(error @ WarmError::GaveUp { .. }) = warmed else { return Err("it did not give up again".into()) };
     println!("     {error}");
     ensure(resident.status() == Status::Spinning, "the resident kernel was gone by then")?;
     let begun = Instant::now();

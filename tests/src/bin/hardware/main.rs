@@ -65,6 +65,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("a thread without context", checks::other_thread),
     ("another `CudaContext` of the same context", checks::same_context),
     ("two contexts on one device", checks::two_contexts),
+    ("every device at once", checks::all_at_once),
     ("a stream that is being captured", checks::capture),
     ("warming while a stream is captured", checks::warm_while_capturing),
     ("a stack budget", checks::stack_budget),
