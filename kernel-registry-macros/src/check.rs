@@ -41,6 +41,8 @@ pub(crate) struct Broken {
     pub(crate) vis: syn::Visibility,
     pub(crate) ident: Ident,
     pub(crate) generics: Vec<Generic>,
+    /// The parameters, unless it is they that are wrong.
+    pub(crate) params: Option<Vec<Param>>,
     pub(crate) cfgs: Vec<Attribute>,
 }
 
@@ -78,10 +80,12 @@ pub(crate) fn kernel(
     let concrete = concrete(&args, &name, &generics, report);
 
     // What is wrong with them is reported for the instances.
-    let generic_params = match generics.is_empty() {
-        true => Vec::new(),
-        false => params(sig.inputs.iter().cloned().collect(), &mut Report::default()),
+    let as_declared = || {
+        let report = &mut Report::default();
+        let params = params(sig.inputs.iter().cloned().collect(), report);
+        (report.count() == 0).then_some(params)
     };
+    let generic_params = if generics.is_empty() { None } else { as_declared() };
     let mut checked = Vec::new();
     if concrete.is_empty() {
         params(sig.inputs.iter().cloned().collect(), report);
@@ -111,11 +115,11 @@ pub(crate) fn kernel(
             position: position(name.span()),
             min_arch,
             image,
-            generic_params,
+            generic_params: generic_params.unwrap_or_default(),
             generics,
             instances: checked,
         })),
-        _ => Checked::Broken(Box::new(Broken { krate, vis, ident, generics, cfgs })),
+        _ => Checked::Broken(Box::new(Broken { krate, vis, ident, generics, params: as_declared(), cfgs })),
     }
 }
 

@@ -105,9 +105,10 @@ fn expand_generic(kernel: &Kernel, instances: &[Instance]) -> TokenStream {
     }
 }
 
-/// The name alone: using it compiles as far as types go, and the errors that were reported stay the only ones.
+/// The name and its functions: using it compiles as far as types go, and the errors that were reported stay the only ones.
 fn expand_broken(broken: &Broken) -> TokenStream {
-    let Broken { krate, vis, ident, generics, cfgs } = broken;
+    let Broken { krate, vis, ident, generics, params, cfgs } = broken;
+    let functions = params.as_ref().map(|params| launch::functions(params, krate));
     let name = name(vis, ident, generics);
     let (declared, used) = (declared(generics), used(generics));
     quote! {
@@ -119,6 +120,8 @@ fn expand_broken(broken: &Broken) -> TokenStream {
         #[allow(missing_docs)]
         impl<#declared> #ident<#used> {
             pub const INFO: &'static #krate::KernelInfo = ::core::panic!("this kernel has errors");
+
+            #functions
         }
     }
 }

@@ -14,12 +14,22 @@
 use cudarc::driver::sys::CUdeviceptr;
 
 /// What can be passed for `*const T`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an address on the device of `{T}`",
+    label = "neither a raw pointer nor cudarc's `CUdeviceptr`",
+    note = "a slice of cudarc's is for a parameter that is declared as `&[T]` or `&mut [T]`; its address is `slice.device_ptr(&stream).0`"
+)]
 pub trait PointerTo<T> {
     /// The address on the device.
     fn address(self) -> CUdeviceptr;
 }
 
 /// What can be passed for `*mut T`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an address on the device of `{T}` that can be written",
+    label = "neither a raw pointer nor cudarc's `CUdeviceptr`",
+    note = "a slice of cudarc's is for a parameter that is declared as `&[T]` or `&mut [T]`; its address is `slice.device_ptr_mut(&stream).0`"
+)]
 pub trait PointerToMut<T>: PointerTo<T> {}
 
 impl<T> PointerTo<T> for *const T {
