@@ -71,7 +71,11 @@ fn programs_get_json_as_documented() {
     let [kernel] = kernels.as_slice() else { panic!("{kernels:?}") };
     assert_eq!(kernel["summary"], "Prints where there is none.");
     assert_eq!(kernel["cuda"], "report_nan(unsigned int, const float*)");
-    assert_eq!(kernel["image"], json!({"file": "images/diagnose.cubin", "bytes": 10656}));
+    assert_eq!(kernel["needs"], json!(["printf"]));
+    assert_eq!(
+        kernel["image"],
+        json!({"file": "images/diagnose.cubin", "bytes": 10656, "variants": ["sm_90"]})
+    );
     assert_eq!(kernel["image_kind"], "cubin");
     assert_eq!(kernel["certain"], true);
     assert_eq!(
