@@ -6,6 +6,7 @@ use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
@@ -95,7 +96,14 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     images
 }
 
-/// Has the driver compile images, on as many threads as there are. By their keys.
+/// Threads that take images at first. Those that the driver finds in its cache on disk it hands out fastest to about
+/// so many, and much slower to sixteen.
+const FEW: usize = 8;
+
+/// How long these take an image each, if it has to be compiled: then all cores are better.
+const SLOW: Duration = Duration::from_millis(4);
+
+/// Has the driver compile images, on as many threads as help. By their keys.
 fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeMap<usize, Compiled> {
     let (next, compiled) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
@@ -110,9 +118,15 @@ fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeM
             watch.event(Progress { stage: Stage::Load, done: compiled.len(), of: sources.len() });
         }
     };
+    let all = job.threads.min(sources.len());
+    let few = all.min(FEW);
     thread::scope(|scope| {
-        for _ in 0..job.threads.min(sources.len()) {
-            scope.spawn(work);
+        (0..few).for_each(|_| drop(scope.spawn(work)));
+        if all > few {
+            thread::sleep(SLOW);
+            if lock(&compiled).len() < few {
+                (few..all).for_each(|_| drop(scope.spawn(work)));
+            }
         }
     });
     compiled.into_inner().unwrap_or_else(PoisonError::into_inner)

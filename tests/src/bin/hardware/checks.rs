@@ -18,6 +18,7 @@ use kernels::memory::{histogram, pair_sum, shuffle};
 use kernels::waiting::{spin_until_flag, touch};
 
 use crate::Checked;
+use crate::counting::allocations;
 use crate::resident::{Resident, Status};
 use crate::samples;
 
@@ -427,9 +428,15 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
         black_box(unsafe { stream.launch_builder(&cudarcs).arg(address).launch(config) }).is_ok()
     };
 
+    let mut args = [(&raw mut address).cast()];
+    let before = allocations();
+    let all = (0..100).all(|_| ours(&mut args));
+    let allocated = allocations() - before;
+    ensure(all && allocated == 0, format!("100 launches took memory {allocated} times"))?;
+    stream.synchronize()?;
+
     let mut rounds = Vec::new();
     for _ in 0..3 {
-        let mut args = [(&raw mut address).cast()];
         let bare = nanoseconds(&stream, || bare(&mut args))?;
         let ours = nanoseconds(&stream, || assert!(ours(&mut args)))?;
         let theirs = nanoseconds(&stream, || assert!(theirs(&address)))?;

@@ -4,6 +4,7 @@
 //! The order matters: a kernel has only one first launch in a context.
 
 mod checks;
+mod counting;
 mod resident;
 mod samples;
 
