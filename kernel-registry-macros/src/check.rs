@@ -450,7 +450,7 @@ fn summary(attrs: &[Attribute]) -> String {
     lines.into_iter().find(|line| !line.is_empty()).unwrap_or_default()
 }
 
-fn position(span: Span) -> Position {
+pub(crate) fn position(span: Span) -> Position {
     let start = span.start();
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Position { file: span.file(), line: number(start.line), column: number(start.column + 1) }

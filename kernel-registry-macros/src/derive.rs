@@ -77,6 +77,10 @@ fn implement(input: &ItemStruct, report: &mut Report) -> TokenStream {
             #rust
         }
 
+        // SAFETY: as above; so cudarc can copy it to the device and hand it to kernels of its own.
+        #[automatically_derived]
+        unsafe impl #before #krate::cudarc::driver::DeviceRepr for #ident #arguments #clause {}
+
         const _: () = {
             #[allow(dead_code, non_snake_case)]
             fn __fields #before () #clause {

@@ -4,7 +4,7 @@
 //! into the `model` and says all that is wrong with it, `expand` writes the code, with `record` and `launch`. `module`
 //! does the same for each declaration of a module; `image` finds the files, and `entry` compares with the kernels in them;
 //! `block` and `shared` are arguments with rules of their own, and `instances` is what generic kernels need.
-//! `derive` is the other macro, on its own.
+//! `derive` and `warmup` are the other macros, each on its own.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@ mod param;
 mod record;
 mod report;
 mod shared;
+mod warmup;
 
 use proc_macro::TokenStream;
 
@@ -35,6 +36,12 @@ use crate::report::Report;
 #[proc_macro_attribute]
 pub fn gpu_kernel(args: TokenStream, item: TokenStream) -> TokenStream {
     gpu_kernel_impl(args.into(), item.into()).into()
+}
+
+/// Runs a function when kernels are warmed. See `kernel_registry::warmup`.
+#[proc_macro_attribute]
+pub fn warmup(args: TokenStream, item: TokenStream) -> TokenStream {
+    warmup::expand(args.into(), item.into()).into()
 }
 
 /// Makes a struct one that kernels can take. See `kernel_registry::KernelParam`.

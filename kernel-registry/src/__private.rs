@@ -1,5 +1,6 @@
 //! What the expansion of `#[gpu_kernel]` calls. Nobody else should: it changes without notice.
 
+pub use std::string::String;
 pub use std::sync::Arc;
 
 pub use cudarc::driver::{CudaContext, CudaStream, DevicePtr, DevicePtrMut};
@@ -7,7 +8,9 @@ pub use inventory;
 pub use kernel_registry_format::{Encoded, encode};
 
 pub use crate::KernelInfo;
+pub use crate::Place;
 pub use crate::arguments::{PointerTo, PointerToMut};
+pub use crate::hook::{Hook, Outcome};
 pub use crate::launch::Configure;
 use crate::records;
 pub use crate::table::Table;
@@ -81,7 +84,7 @@ pub const fn shared(bytes: u32, most: u32, message: &'static str) -> u32 {
 
 /// Warms the kernels of a module.
 pub fn warm_module(kernels: &[&KernelInfo], context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
-    Warmup::new().only(|kernel| kernels.contains(&kernel)).warm(context)
+    Warmup::new().only(|kernel| kernels.contains(&kernel)).hooks(false).warm(context)
 }
 
 /// How many kernels there are in all parts together.

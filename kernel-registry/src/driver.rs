@@ -28,9 +28,15 @@ pub(crate) struct Driver {
     pub(crate) func_load: Option<FuncLoad>,
     /// `cuFuncIsLoaded`, since 12.4.
     pub(crate) func_is_loaded: Option<FuncIsLoaded>,
+    /// `cuModuleGetFunctionCount`, since 12.4.
+    pub(crate) function_count: Option<FunctionCount>,
+    /// `cuModuleEnumerateFunctions`, since 12.4.
+    pub(crate) enumerate_functions: Option<EnumerateFunctions>,
 }
 
 type FuncLoad = unsafe extern "C" fn(sys::CUfunction) -> sys::CUresult;
+type FunctionCount = unsafe extern "C" fn(*mut u32, sys::CUmodule) -> sys::CUresult;
+type EnumerateFunctions = unsafe extern "C" fn(*mut sys::CUfunction, u32, sys::CUmodule) -> sys::CUresult;
 type FuncIsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUresult;
 
 impl Driver {
@@ -68,6 +74,12 @@ impl Driver {
             func_load: unsafe { lookup::<FuncLoad>(c"cuFuncLoad", 12_040) },
             // SAFETY: as above; the state is a C enumeration of 32 bits.
             func_is_loaded: unsafe { lookup::<FuncIsLoaded>(c"cuFuncIsLoaded", 12_040) },
+            // SAFETY: as above.
+            function_count: unsafe { lookup::<FunctionCount>(c"cuModuleGetFunctionCount", 12_040) },
+            // SAFETY: as above.
+            enumerate_functions: unsafe {
+                lookup::<EnumerateFunctions>(c"cuModuleEnumerateFunctions", 12_040)
+            },
         })
     }
 }
@@ -135,6 +147,21 @@ impl fmt::Display for Version {
 pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, NoDriver> {
     Driver::get()?;
     CudaContext::new(ordinal).map_err(|error| DriverError::new("CudaContext::new", error.0).into())
+}
+
+/// The primary contexts of all devices, in the driver's order.
+///
+/// ```no_run
+/// use kernel_registry::Warmup;
+///
+/// let contexts = kernel_registry::contexts()?;
+/// let warm = Warmup::new().warm_each(&contexts)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn contexts() -> Result<Vec<Arc<CudaContext>>, NoDriver> {
+    Driver::get()?;
+    let count = CudaContext::device_count().map_err(|error| DriverError::new("cuDeviceGetCount", error.0))?;
+    (0..count.unsigned_abs() as usize).map(context).collect()
 }
 
 #[cfg(test)]

@@ -64,6 +64,7 @@ pub mod __private;
 pub mod arguments;
 mod driver;
 mod error;
+mod hook;
 mod info;
 mod launch;
 mod param;
@@ -74,19 +75,21 @@ mod warm;
 
 /// The cudarc that contexts, streams and slices are of.
 pub use cudarc;
-pub use driver::{DriverError, NoDriver, Version, context};
+pub use driver::{DriverError, NoDriver, Version, context, contexts};
 pub use error::{Error, Place};
+pub use hook::WarmContext;
 pub use info::{Image, Kernel, KernelInfo};
 pub use kernel_registry_format::{Direction, Needs, Param, Params, Pass};
 pub use launch::{Axes, Configure, DynArg, LaunchConfig, LaunchError, Prepared, launch_dyn, launch_raw};
 pub use param::{KernelParam, RustType};
 pub use registry::{Duplicate, duplicates, find, kernels};
 pub use warm::{
-    Cause, Failure, KernelReport, Late, Progress, Report, Stage, Stale, Unavailable, Warm, WarmError, Warmup,
-    warm_all,
+    Cause, Failure, HookReport, KernelReport, Late, Progress, Report, Stage, Stale, Unavailable, Warm,
+    WarmError, Warmup, warm_all,
 };
 
 pub use kernel_registry_macros::KernelParam;
+
 /// Registers a kernel, or every kernel of a module.
 ///
 /// # On a declaration
@@ -189,6 +192,29 @@ pub use kernel_registry_macros::KernelParam;
 /// assert_eq!(N, 2);
 /// ```
 pub use kernel_registry_macros::gpu_kernel;
+
+/// Runs a function whenever kernels are warmed, for what is no kernel of the registry: handles and first calls of cuBLAS, memory
+/// pools, streams, kernels of others.
+///
+/// The function takes a [`WarmContext`], in whose context it runs, and returns nothing or a `Result<(), E>`:
+///
+/// ```
+/// use kernel_registry::{WarmContext, warmup};
+///
+/// #[warmup]
+/// fn memory_pool(warm: &WarmContext<'_>) -> Result<(), kernel_registry::cudarc::driver::DriverError> {
+///     let stream = warm.context().new_stream()?;
+///     let memory = stream.alloc_zeros::<u8>(1 << 20)?;
+///     drop(memory);
+///     stream.synchronize()
+/// }
+/// ```
+///
+/// It runs once in each context, by `warm_all` and by every [`Warmup`] that does not say `hooks(false)`, when all kernels are
+/// loaded and primed. `#[warmup(order = 10)]` runs it after those with a lower number; 0 is the default, and equal ones run in the order of
+/// their paths. The report has its time. If it fails, that is in the error of the warm-up with its path, and it runs
+/// again the next time.
+pub use kernel_registry_macros::warmup;
 
 /// Links a crate that is there for its kernels alone.
 ///

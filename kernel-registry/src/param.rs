@@ -18,7 +18,7 @@
 /// ```
 ///
 /// which needs `#[repr(C)]`, and fields that are `KernelParam` themselves; a struct around one of them can be
-/// `#[repr(transparent)]`. With a struct as a kernel's parameter, size and alignment are compared with what the
+/// `#[repr(transparent)]`. It is cudarc's `DeviceRepr` then, too, so that its slices can be of it. With a struct as a kernel's parameter, size and alignment are compared with what the
 /// kernel takes.
 ///
 /// # Safety

@@ -6,6 +6,7 @@
 mod code;
 mod device;
 mod failure;
+mod hooks;
 mod limits;
 mod load;
 mod plan;
@@ -33,7 +34,7 @@ use work::Job;
 
 pub use failure::{Cause, Failure, WarmError};
 pub use recheck::Stale;
-pub use report::{KernelReport, Report, Stage, Unavailable};
+pub use report::{HookReport, KernelReport, Report, Stage, Unavailable};
 
 /// Makes every registered kernel ready in a context. After that no launch of one waits for loading or for
 /// resizing, whatever else runs on the device.
@@ -80,6 +81,7 @@ pub struct Warmup<'a> {
     late: Option<Late>,
     progress: Option<Box<dyn FnMut(Progress) + 'a>>,
     allow_partial: bool,
+    hooks: bool,
     patience: Duration,
 }
 
@@ -120,6 +122,7 @@ impl<'a> Warmup<'a> {
             late: Some(Late::default()),
             progress: None,
             allow_partial: false,
+            hooks: true,
             patience: Duration::from_secs(30),
         }
     }
@@ -160,13 +163,28 @@ impl<'a> Warmup<'a> {
         Warmup { allow_partial: true, ..self }
     }
 
+    /// Whether functions with [`#[warmup]`](macro@crate::warmup) run, which they do by default, once in a context.
+    pub fn hooks(self, run: bool) -> Self {
+        Warmup { hooks: run, ..self }
+    }
+
     /// How long one call of the driver may wait for the device, before [`WarmError::GaveUp`]. 30 seconds by default.
     pub fn patience(self, patience: Duration) -> Self {
         Warmup { patience, ..self }
     }
 
     /// Makes kernels ready in a context.
-    pub fn warm(self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
+    pub fn warm(mut self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
+        self.warm_one(context)
+    }
+
+    /// Makes kernels ready in several contexts, one after the other: what the driver compiles for one device serves
+    /// all that are like it. The first context that fails is the error; those before it are warm.
+    pub fn warm_each(mut self, contexts: &[Arc<CudaContext>]) -> Result<Vec<Warm>, WarmError> {
+        contexts.iter().map(|context| self.warm_one(context)).collect()
+    }
+
+    fn warm_one(&mut self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
         let begun = Instant::now();
         let driver = Driver::get()?;
         let plan = Plan::get()?;
@@ -184,6 +202,7 @@ impl<'a> Warmup<'a> {
             state,
             threads: self.threads.or_else(cores).unwrap_or(1),
             stack_budget: self.stack_budget,
+            hooks: self.hooks,
             planned_in: begun.elapsed(),
         };
 
@@ -191,7 +210,11 @@ impl<'a> Warmup<'a> {
         let report = match caller.in_scope(|| job.repeat()) {
             Some(report) => report?,
             None => {
-                let progress = self.progress.unwrap_or_else(|| Box::new(|_| {}));
+                let progress = |progress| {
+                    if let Some(told) = &mut self.progress {
+                        told(progress);
+                    }
+                };
                 let work = move |watch: &_| caller.in_scope(|| job.run(watch));
                 let patience = self.patience;
                 watch::watched(patience, progress, work)
@@ -283,7 +306,7 @@ pub(crate) fn late(
     if state.late() == Late::Warn {
         warn(kernel);
     }
-    let only = Warmup { late: None, ..Warmup::new().only(|other| other == kernel) };
+    let only = Warmup { late: None, hooks: false, ..Warmup::new().only(|other| other == kernel) };
     match only.warm(&owner) {
         Ok(_) => kernel.table().find(context.ordinal(), id).ok_or(LaunchError::NotWarm { kernel }),
         Err(error) => Err(LaunchError::Late { kernel, error: Box::new(error) }),

@@ -35,7 +35,7 @@ fn slices_and_views(
         saxpy::launch(stream, cudarcs, 1, 2.0, slice_mut, view_mut)?;
         reduce::<f32, 128>::launch(stream, reduce::<f32, 128>::over(1), view, view_mut, 1)?;
         let address: sys::CUdeviceptr = 0;
-        named::launch(stream, &named::over(1), 1, 2.0, address, std::ptr::null_mut())
+        named::launch(stream, named::over(1), 1, 2.0, address, std::ptr::null_mut())
     }
 }
 

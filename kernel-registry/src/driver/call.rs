@@ -166,6 +166,26 @@ impl<'c> Current<'c> {
         Ok(Some(state == LOADED))
     }
 
+    /// All kernels of a module.
+    ///
+    /// # Safety
+    ///
+    /// The module is loaded in this context.
+    pub(crate) unsafe fn functions_of(&self, module: sys::CUmodule) -> Result<Vec<Function>, DriverError> {
+        const NAME: &str = "cuModuleEnumerateFunctions";
+        let (Some(count), Some(enumerate)) = (self.driver.function_count, self.driver.enumerate_functions)
+        else {
+            return Err(DriverError::new(NAME, sys::CUresult::CUDA_ERROR_NOT_SUPPORTED));
+        };
+        let mut length = 0;
+        // SAFETY: the caller's promise.
+        call("cuModuleGetFunctionCount", unsafe { count(&mut length, module) })?;
+        let mut functions = vec![ptr::null_mut(); length as usize];
+        // SAFETY: there is room for as many as the module has.
+        call(NAME, unsafe { enumerate(functions.as_mut_ptr(), length, module) })?;
+        Ok(functions.into_iter().map(Function).collect())
+    }
+
     pub(crate) fn attribute(&self, function: Function, which: FunctionAttribute) -> Result<u32, DriverError> {
         let mut value = 0;
         // SAFETY: the function is one of this context.

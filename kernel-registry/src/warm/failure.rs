@@ -38,12 +38,12 @@ pub enum WarmError {
     },
 }
 
-/// A kernel that could not be warmed.
+/// A kernel that could not be warmed, or a function with `#[warmup]` that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Failure {
-    /// The kernel's path.
+    /// Its path.
     pub kernel: &'static str,
     /// Where it is declared.
     pub place: Place,
@@ -108,6 +108,11 @@ pub enum Cause {
     },
     /// The driver says that it is not loaded, after everything was done to load it.
     NotLoaded,
+    /// It is no kernel, but a function with `#[warmup]` that failed.
+    Hook {
+        /// Its error.
+        error: String,
+    },
     /// Another call failed.
     Driver {
         /// What the driver said.
@@ -118,7 +123,8 @@ pub enum Cause {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { kernel, place, image, arch, cause } = self;
-        write!(f, "kernel `{kernel}` at {place}, ")?;
+        let what = if matches!(cause, Cause::Hook { .. }) { "warmup function" } else { "kernel" };
+        write!(f, "{what} `{kernel}` at {place}, ")?;
         if let Some(image) = image {
             write!(f, "image `{image}` on sm_{arch}: ")?;
         }
@@ -164,6 +170,7 @@ impl fmt::Display for Cause {
                 "a block needs {fixed} bytes of shared memory and {dynamic} declared ones, and this device grants {most}; \
                  declare less `shared`, or `arch = \">=..\"`, if it is meant for larger devices"
             ),
+            Cause::Hook { error } => f.write_str(error),
             Cause::NotLoaded => f.write_str(
                 "the driver says that it is not loaded, after it was asked to load it; \
                  please report this with the versions of driver and device",
@@ -198,8 +205,20 @@ impl fmt::Display for WarmError {
                 )
             }
             WarmError::Kernels { report } => {
-                let (failed, warm) = (report.failures.len(), report.kernels.len());
-                write!(f, "{} could not be warmed, {warm} are:", Count(failed, "kernel"))?;
+                let is_hook = |failure: &&Failure| matches!(failure.cause, Cause::Hook { .. });
+                let hooks = report.failures.iter().filter(is_hook).count();
+                let (failed, warm) = (report.failures.len() - hooks, report.kernels.len());
+                match (failed, hooks) {
+                    (_, 0) => write!(f, "{} could not be warmed, {warm} are:", Count(failed, "kernel"))?,
+                    (0, _) => {
+                        let (hooks, warm) = (Count(hooks, "warmup function"), Count(warm, "kernel"));
+                        write!(f, "{hooks} failed, with {warm} warm:")?;
+                    }
+                    _ => {
+                        let (failed, hooks) = (Count(failed, "kernel"), Count(hooks, "warmup function"));
+                        write!(f, "{failed} could not be warmed, {warm} are, and {hooks} failed:")?;
+                    }
+                }
                 report.failures.iter().try_for_each(|failure| write!(f, "\n  {failure}"))
             }
         }

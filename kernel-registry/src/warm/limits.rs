@@ -63,6 +63,22 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
     Ok(fitting)
 }
 
+/// Raises the stack limit to the largest frame of what a hook has preloaded.
+pub(super) fn raise_stack_for(work: &Work<'_>, frame: u64) -> Result<(), Cause> {
+    let driver = |error| Cause::Driver { error };
+    let limit = work.current.stack_limit().map_err(driver)?;
+    if frame <= limit {
+        return Ok(());
+    }
+    let budget = work.job.stack_budget.unwrap_or(work.free / 16);
+    if frame > highest_limit(limit, budget, work.device.threads) {
+        let needed = stack_memory(limit, frame, work.device.threads);
+        return Err(Cause::StackBudget { frame, needed, budget, free: work.free });
+    }
+    work.watch.call("cuCtxSetLimit", "the stack of each thread");
+    work.current.raise_stack_limit(frame).map_err(|error| cause(error.into(), work.free))
+}
+
 /// Those whose frames fit the limit, and the others.
 fn split(candidates: Vec<Candidate>, limit: u64) -> (Vec<Candidate>, Vec<Candidate>) {
     candidates.into_iter().partition(|candidate| u64::from(candidate.report.local) <= limit)

@@ -31,6 +31,8 @@ pub(super) fn needs(planned: &Planned) -> Needs {
 }
 
 impl Needs {
+    pub(super) const EVERYTHING: Needs = Needs { launch: true, printf: true, assert: true, malloc: true };
+
     pub(super) fn or(self, other: Self) -> Self {
         Needs {
             launch: self.launch || other.launch,

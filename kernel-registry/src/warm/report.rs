@@ -25,6 +25,8 @@ pub struct Report {
     pub unavailable: Vec<Unavailable>,
     /// The kernels that could not be warmed.
     pub failures: Vec<Failure>,
+    /// The functions with `#[warmup]` that ran, now, in their order.
+    pub hooks: Vec<HookReport>,
     /// How many images were loaded, now: those of a repeated warm-up are there already.
     pub images_loaded: usize,
     /// The stack that each thread has now, in bytes.
@@ -70,6 +72,18 @@ pub struct KernelReport {
     pub resolved_in: Duration,
 }
 
+/// A function with `#[warmup]` that has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct HookReport {
+    /// Its path.
+    pub path: &'static str,
+    /// How long it took. In milliseconds where it is serialized.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialized::time"))]
+    pub took: Duration,
+}
+
 /// A kernel that this device cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -98,7 +112,7 @@ pub enum Stage {
     Limits,
     /// Launching what makes the driver set up printf, assert and malloc.
     Prime,
-    /// What the program does itself.
+    /// Running the functions with `#[warmup]`.
     Hooks,
     /// Asking the driver whether everything is loaded.
     Verify,
@@ -166,6 +180,9 @@ impl fmt::Display for Report {
         }
         for Unavailable { path, needs } in unavailable {
             writeln!(f, "unavailable here, needs sm_{needs}: {path}")?;
+        }
+        for HookReport { path, took } in &self.hooks {
+            writeln!(f, "warmup function {path}: {:.1} ms", milliseconds(*took))?;
         }
         for failure in failures {
             writeln!(f, "NOT WARM: {failure}")?;
@@ -258,6 +275,7 @@ mod tests {
             kernels: vec![kernel],
             unavailable: vec![Unavailable { path: "kernels::newer", needs: 100 }],
             failures: Vec::new(),
+            hooks: vec![HookReport { path: "app::cublas", took: Duration::from_micros(1500) }],
             images_loaded: 1,
             stack: 2048,
             device_memory: 300 << 20,
@@ -278,6 +296,7 @@ mod tests {
 KERNEL          IMAGE         REGS   LOCAL  STATIC DYNAMIC  CONST THREADS
 kernels::saxpy  images/a.ptx    12       0       0   49152      0    1024
 unavailable here, needs sm_100: kernels::newer
+warmup function app::cublas: 1.5 ms
 stack 2048 B a thread, 300 MiB of device memory, 1 image loaded, not verified: drivers before 12.4 cannot tell
 2.0 ms: load 1.5 prime 0.5"
         );

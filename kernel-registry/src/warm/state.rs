@@ -1,6 +1,6 @@
 //! What this process has loaded: images, which stay, and the contexts in which kernels are warm.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -53,6 +53,10 @@ pub(super) struct Loaded {
     /// Kernels that cannot run on the device.
     pub(super) unavailable: HashMap<usize, &'static KernelInfo>,
     pub(super) primed: Needs,
+    /// The hooks that have run.
+    pub(super) hooks: HashSet<usize>,
+    /// The largest frame of what they preloaded.
+    pub(super) preloaded_frame: u64,
 }
 
 impl Loaded {
@@ -62,9 +66,10 @@ impl Loaded {
         self.kernels.contains_key(&key) || self.unavailable.contains_key(&key)
     }
 
-    /// Bytes of stack that the kernels which are warm need.
+    /// Bytes of stack that the kernels which are warm need, and those that hooks preloaded.
     pub(super) fn largest_frame(&self) -> u64 {
-        self.kernels.values().map(|warmed| warmed.report.local).max().unwrap_or(0).into()
+        let registered = self.kernels.values().map(|warmed| u64::from(warmed.report.local)).max();
+        registered.unwrap_or(0).max(self.preloaded_frame)
     }
 }
 

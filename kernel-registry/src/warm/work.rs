@@ -12,7 +12,7 @@ use super::prime::Needs;
 use super::report::{KernelReport, Report, Stage, Unavailable};
 use super::state::{Loaded, State, Warmed, key, lock};
 use super::watch::Watch;
-use super::{Progress, WarmError, limits, load, prime, resolve, trace};
+use super::{Progress, WarmError, hooks, limits, load, prime, resolve, trace};
 use crate::driver::{Current, Driver, DriverError, Function};
 use crate::table::{Limits, Ready};
 
@@ -25,6 +25,8 @@ pub(super) struct Job {
     pub(super) state: Arc<State>,
     pub(super) threads: usize,
     pub(super) stack_budget: Option<u64>,
+    /// Whether functions with `#[warmup]` run.
+    pub(super) hooks: bool,
     pub(super) planned_in: Duration,
 }
 
@@ -60,7 +62,8 @@ impl Job {
     /// of the work.
     pub(super) fn repeat(&self) -> Option<Result<Report, WarmError>> {
         let loaded = self.state.loaded.try_lock().ok()?;
-        if !self.selected.iter().all(|planned| loaded.knows(planned.info)) {
+        let hooks_are_done = !self.hooks || hooks::are_done(|key| loaded.hooks.contains(&key));
+        if !hooks_are_done || !self.selected.iter().all(|planned| loaded.knows(planned.info)) {
             return None;
         }
         let watch = Watch::unwatched();
@@ -90,7 +93,7 @@ impl Work<'_> {
         let read = self.stage(Stage::Read, |work| resolve::read(work, resolved));
         let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
         self.stage(Stage::Prime, |work| work.prime(&pending))?;
-        self.stage(Stage::Hooks, |_| {});
+        let hooks = self.stage(Stage::Hooks, hooks::run);
         let verified = self.stage(Stage::Verify, |work| work.verify(fitting))?;
 
         let free = self.current.free_memory()?;
@@ -99,6 +102,7 @@ impl Work<'_> {
             arch: self.device.arch,
             driver: self.job.driver.version,
             loads_lazily: self.device.loads_lazily,
+            hooks,
             kernels: self.warm().map(|warmed| warmed.report).collect(),
             unavailable: self.unavailable().collect(),
             failures: self.failures,
@@ -116,6 +120,10 @@ impl Work<'_> {
         let result = trace::stage(stage, || work(self));
         self.stages.push((stage, since.elapsed()));
         result
+    }
+
+    pub(super) fn fail(&mut self, failure: Failure) {
+        self.failures.push(failure);
     }
 
     pub(super) fn failed(&mut self, planned: &Planned, cause: Cause) {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use kernel_registry::{Cause, Failure, WarmError, warm_all};
+use kernel_registry::{Cause, Failure, WarmContext, WarmError, warm_all, warmup};
 
 /// Kernels that cannot be warmed.
 mod broken {
@@ -24,6 +24,12 @@ mod broken {
     /// For a device that is not there yet.
     #[gpu_kernel(image = "images/broken/turing.sm_75.cubin", arch = ">=999", name = "touch")]
     pub unsafe fn tomorrow(out: *mut u32);
+}
+
+/// What fails beside the kernels.
+#[warmup]
+fn without_library(_: &WarmContext<'_>) -> Result<(), &'static str> {
+    Err("libnothing.so is not there")
 }
 
 kernel_registry::link_kernels!(kernels);
@@ -70,7 +76,14 @@ fn main() -> ExitCode {
             ),
         ),
         ("tomorrow", report.unavailable.iter().any(|kernel| kernel.path == broken::tomorrow::INFO.path())),
-        ("the others", report.failures.len() == 3 && report.kernels.len() + 4 == known),
+        (
+            "without_library",
+            report.failures.iter().any(|failure| {
+                failure.kernel.ends_with("::without_library")
+                    && matches!(&failure.cause, Cause::Hook { error } if error.contains("libnothing"))
+            }),
+        ),
+        ("the others", report.failures.len() == 4 && report.kernels.len() + 4 == known),
     ];
     for (name, passed) in checks {
         println!("{} {name}", if passed { "ok  " } else { "FAIL" });

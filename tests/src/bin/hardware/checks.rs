@@ -54,6 +54,18 @@ pub(crate) fn everything_is_warm(warm: &Warm, first: Duration) -> Checked {
     Ok(format!("{known} kernels in {first:.1?}"))
 }
 
+pub(crate) fn hooks(warm: &Warm, _: Duration) -> Checked {
+    let paths: Vec<_> = warm.report().hooks.iter().map(|hook| hook.path).collect();
+    ensure(
+        paths.len() == 2 && paths[0].ends_with("::first") && paths[1].ends_with("::second"),
+        format!("{paths:?} have run"),
+    )?;
+    ensure(warm.report().stack >= 4096, "the stack is too small for what was preloaded")?;
+    warm_all(warm.context())?;
+    ensure(crate::hooks::runs() == 2, "they run once in a context")?;
+    Ok("in order, once, with a kernel of somebody else".into())
+}
+
 pub(crate) fn first_launches(warm: &Warm, _: Duration) -> Checked {
     let stream = warm.context().new_stream()?;
     let resident = Resident::start(warm.context(), Duration::from_secs(5))?;

@@ -5,6 +5,7 @@
 
 mod checks;
 mod counting;
+mod hooks;
 mod resident;
 mod samples;
 
@@ -56,6 +57,7 @@ type Check = fn(&Warm, Duration) -> Checked;
 
 const CHECKS: &[(&str, Check)] = &[
     ("every kernel is warm and verified", checks::everything_is_warm),
+    ("warmup functions", checks::hooks),
     ("first launches beside a resident kernel", checks::first_launches),
     ("a kernel that was not warmed waits", checks::a_cold_kernel_waits),
     ("warming again", checks::again),

@@ -1,0 +1,142 @@
+//! `#[warmup]`: a function that runs when kernels are warmed.
+
+use std::env;
+
+use proc_macro2::{Literal, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::spanned::Spanned;
+use syn::{FnArg, ItemFn, Lit, Path, ReturnType, Safety, Token};
+
+use crate::check;
+use crate::model::Position;
+use crate::report::Report;
+
+/// The arguments: `order = 10, crate = path`.
+struct Args {
+    order: i32,
+    krate: TokenStream,
+}
+
+pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+    let mut report = Report::default();
+    let args = Args::parse(args, &mut report);
+    let item: ItemFn = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => {
+            report.push(error);
+            let errors = report.into_items(&[]);
+            return quote!(#errors #item);
+        }
+    };
+    check(&item, &mut report);
+    let is_fine = report.count() == 0;
+    let cfgs: Vec<_> = item.attrs.iter().filter(|attr| check::decides_presence(attr)).cloned().collect();
+    let registration = if is_fine { register(&item, &args) } else { TokenStream::new() };
+    let errors = report.into_items(&cfgs);
+    // A function with errors has no caller, which is not what is wrong with it.
+    let alive = if is_fine { quote!() } else { quote!(#[allow(dead_code)]) };
+    quote!(#errors #alive #item #(#cfgs)* #registration)
+}
+
+impl Args {
+    fn parse(tokens: TokenStream, report: &mut Report) -> Self {
+        let mut args = Args { order: 0, krate: quote!(::kernel_registry) };
+        let read = |input: ParseStream<'_>| {
+            while !input.is_empty() {
+                let key = input.call(syn::Ident::parse_any)?;
+                if !input.peek(Token![=]) {
+                    return Err(syn::Error::new_spanned(
+                        &key,
+                        format!("expected a value, as in `{key} = ..`"),
+                    ));
+                }
+                input.parse::<Token![=]>()?;
+                match key.to_string().as_str() {
+                    "order" => args.order = order(input)?,
+                    "crate" => args.krate = input.parse::<Path>()?.into_token_stream(),
+                    _ => {
+                        return Err(syn::Error::new_spanned(&key, "`warmup` takes `order` and `crate`"));
+                    }
+                }
+                if !input.is_empty() {
+                    input.parse::<Token![,]>()?;
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = read.parse2(tokens) {
+            report.push(error);
+        }
+        args
+    }
+}
+
+fn order(input: ParseStream<'_>) -> syn::Result<i32> {
+    let is_negative = input.parse::<Option<Token![-]>>()?.is_some();
+    let number: Lit = input.parse()?;
+    let value = match &number {
+        Lit::Int(number) => number.base10_parse::<i32>().ok(),
+        _ => None,
+    };
+    let rule = "`order` takes a number, as in `order = 10`";
+    let value = value.ok_or_else(|| syn::Error::new_spanned(&number, rule))?;
+    Ok(if is_negative { -value } else { value })
+}
+
+fn check(item: &ItemFn, report: &mut Report) {
+    let sig = &item.sig;
+    if let Some(token) = &sig.asyncness {
+        report.at(token, "nobody is there to await it: wait for what it starts before it returns");
+    }
+    if let Safety::Unsafe(token) = &sig.safety {
+        report.at(
+            token,
+            "it runs by itself, and nobody is there to keep its conditions: leave `unsafe` to what is in it",
+        );
+    }
+    if !sig.generics.params.is_empty() {
+        report.at(&sig.generics, "a function that runs by itself has no generic parameters");
+    }
+    let takes_one = sig.inputs.len() == 1 && matches!(sig.inputs.first(), Some(FnArg::Typed(_)));
+    if !takes_one {
+        report.at(&sig.ident, "it takes the context that is warmed: declare `(warm: &WarmContext<'_>)`");
+    }
+}
+
+fn register(item: &ItemFn, Args { order, krate }: &Args) -> TokenStream {
+    let ident = &item.sig.ident;
+    let private = quote!(#krate::__private);
+    let path = format!("::{}", ident.unraw());
+    let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
+    let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    let Position { file, line, .. } = check::position(ident.span());
+    let (order, line) = (Literal::i32_unsuffixed(*order), Literal::u32_unsuffixed(line));
+    // An error in what it takes or returns is shown there.
+    let span = match &item.sig.output {
+        ReturnType::Type(_, ty) => ty.span(),
+        ReturnType::Default => ident.span(),
+    };
+    let call = quote_spanned!(span=> #private::Outcome::text(#ident(warm)));
+    quote! {
+        const _: () = {
+            fn run(warm: &#krate::WarmContext<'_>) -> ::core::result::Result<(), #private::String> {
+                #call
+            }
+            #private::inventory::submit! {
+                #private::Hook::new(
+                    #krate::Place {
+                        path: ::core::concat!(::core::module_path!(), #path),
+                        package: #package,
+                        version: #version,
+                        file: #file,
+                        line: #line,
+                    },
+                    #order,
+                    run,
+                )
+            }
+        };
+    }
+}

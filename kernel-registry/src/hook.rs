@@ -1,0 +1,170 @@
+//! `#[warmup]`: what a program makes ready itself, when its kernels are.
+
+use std::cell::Cell;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaFunction, sys};
+
+use crate::Place;
+use crate::driver::{Current, DriverError, Function, FunctionAttribute};
+
+/// What a hook can end with.
+#[diagnostic::on_unimplemented(
+    message = "a function with `#[warmup]` cannot return `{Self}`",
+    label = "neither nothing nor a `Result<(), E>`",
+    note = "`E` is any error, or text"
+)]
+pub trait Outcome {
+    /// The error with its causes, in one line.
+    fn text(self) -> Result<(), String>;
+}
+
+impl Outcome for () {
+    fn text(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl<E: Into<Box<dyn Error>>> Outcome for Result<(), E> {
+    fn text(self) -> Result<(), String> {
+        self.map_err(|error| {
+            let error: Box<dyn Error> = error.into();
+            let mut text = error.to_string();
+            let mut source = error.source();
+            while let Some(cause) = source {
+                // Writing to a `String` does not fail.
+                let _ = write!(text, ": {cause}");
+                source = cause.source();
+            }
+            text
+        })
+    }
+}
+
+/// A function with `#[warmup]`.
+pub struct Hook {
+    place: Place,
+    order: i32,
+    run: fn(&WarmContext<'_>) -> Result<(), String>,
+}
+
+inventory::collect!(Hook);
+
+impl Hook {
+    /// What the attribute registers.
+    pub const fn new(place: Place, order: i32, run: fn(&WarmContext<'_>) -> Result<(), String>) -> Self {
+        Hook { place, order, run }
+    }
+
+    /// All that are linked into the program, in the order in which they run.
+    pub(crate) fn all() -> Vec<&'static Hook> {
+        let mut all: Vec<&'static Hook> = inventory::iter::<Hook>.into_iter().collect();
+        all.sort_by_key(|hook| (hook.order, hook.place.path, hook.place.line));
+        all
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    pub(crate) fn run(&self, context: &WarmContext<'_>) -> Result<(), String> {
+        (self.run)(context)
+    }
+
+    /// What tells it from all others.
+    pub(crate) fn key(&'static self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+}
+
+/// The context that is being warmed, for functions with `#[warmup]`. It is current in their thread.
+pub struct WarmContext<'a> {
+    context: &'a Arc<CudaContext>,
+    current: &'a Current<'a>,
+    frame: Cell<u64>,
+    is_used: Cell<bool>,
+}
+
+impl<'a> WarmContext<'a> {
+    pub(crate) fn new(context: &'a Arc<CudaContext>, current: &'a Current<'a>) -> Self {
+        WarmContext { context, current, frame: Cell::new(0), is_used: Cell::new(false) }
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Arc<CudaContext> {
+        self.context
+    }
+
+    /// Loads a kernel that is not registered, and sees to it that its first launch does not wait: once the hook has
+    /// returned, the stack is as large as the kernel needs, and printf, assert and the heap are set up.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver. That the stack would take too much memory is an error of the warm-up, in the hook's name.
+    pub fn preload_function(&self, function: &CudaFunction) -> Result<(), DriverError> {
+        self.preload(Function(function.cu_function()))
+    }
+
+    /// The same for every kernel of a module, which has to be one of this context. Returns how many there are.
+    ///
+    /// # Safety
+    ///
+    /// The module is loaded, and stays so.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver, among them that it is older than CUDA 12.4 and cannot list a module's kernels.
+    pub unsafe fn preload_module(&self, module: sys::CUmodule) -> Result<usize, DriverError> {
+        // SAFETY: the caller's promise.
+        let functions = unsafe { self.current.functions_of(module)? };
+        functions.iter().try_for_each(|function| self.preload(*function))?;
+        Ok(functions.len())
+    }
+
+    fn preload(&self, function: Function) -> Result<(), DriverError> {
+        self.current.load_function(function)?;
+        let frame =
+            self.current.attribute(function, FunctionAttribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
+        self.frame.set(self.frame.get().max(frame.into()));
+        self.is_used.set(true);
+        Ok(())
+    }
+
+    /// The largest frame of what was preloaded, if anything was.
+    pub(crate) fn preloaded(&self) -> Option<u64> {
+        self.is_used.get().then(|| self.frame.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Outer(std::num::ParseIntError);
+
+    impl std::fmt::Display for Outer {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("no handle")
+        }
+    }
+
+    impl Error for Outer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_causes() {
+        let cause = "x".parse::<u32>().unwrap_err();
+        let failed: Result<(), Outer> = Err(Outer(cause));
+        assert_eq!(failed.text(), Err("no handle: invalid digit found in string".to_owned()));
+        let said: Result<(), &str> = Err("not today");
+        assert_eq!(said.text(), Err("not today".to_owned()));
+        assert_eq!(().text(), Ok(()));
+    }
+}

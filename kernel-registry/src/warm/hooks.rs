@@ -1,0 +1,62 @@
+//! The stage that runs the functions with `#[warmup]`, each once in a context.
+
+use std::time::Instant;
+
+use super::failure::{Cause, Failure};
+use super::report::HookReport;
+use super::work::Work;
+use super::{limits, prime};
+use crate::driver;
+use crate::hook::{Hook, WarmContext};
+
+/// Runs those that have not run in this context, or that failed there.
+pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
+    let mut reports = Vec::new();
+    if !work.job.hooks {
+        return reports;
+    }
+    for hook in Hook::all() {
+        if work.loaded.hooks.contains(&hook.key()) {
+            continue;
+        }
+        let begun = Instant::now();
+        match run_one(work, hook) {
+            Ok(()) => {
+                work.loaded.hooks.insert(hook.key());
+                reports.push(HookReport { path: hook.place().path, took: begun.elapsed() });
+            }
+            Err(cause) => {
+                let place = hook.place();
+                let arch = work.device.arch;
+                work.fail(Failure { kernel: place.path, place, image: None, arch, cause });
+            }
+        }
+    }
+    reports
+}
+
+fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), Cause> {
+    // Whoever looks after this thread names the function if it never comes back.
+    work.watch.call("#[warmup]", hook.place().path);
+    let driver_error = |error| Cause::Driver { error };
+    driver::bind(&work.job.context).map_err(driver_error)?;
+    let context = WarmContext::new(&work.job.context, &work.current);
+    let outcome = hook.run(&context);
+    let preloaded = context.preloaded();
+    // It may have made another context current.
+    driver::bind(&work.job.context).map_err(driver_error)?;
+    outcome.map_err(|error| Cause::Hook { error })?;
+    let Some(frame) = preloaded else { return Ok(()) };
+    limits::raise_stack_for(work, frame)?;
+    work.loaded.preloaded_frame = work.loaded.preloaded_frame.max(frame);
+    // Nothing tells what kernels of others need.
+    let needs = prime::Needs::EVERYTHING.but_not(work.loaded.primed);
+    prime::prime(&work.current, needs, work.watch).map_err(|refused| driver_error(refused.error))?;
+    work.loaded.primed = work.loaded.primed.or(needs);
+    Ok(())
+}
+
+/// Whether there is nothing left to run.
+pub(super) fn are_done(is_done: impl Fn(usize) -> bool) -> bool {
+    Hook::all().into_iter().all(|hook| is_done(hook.key()))
+}

@@ -1,0 +1,57 @@
+//! Functions that run when the kernels are warmed.
+
+use std::error::Error;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use kernel_registry::cudarc::nvrtc::Ptx;
+use kernel_registry::{WarmContext, warmup};
+
+/// How many hooks have run, and how often.
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+/// A kernel that nobody has registered, with a frame of 4 KiB.
+const FOREIGN: &str = "
+.version 7.0
+.target sm_50
+.address_size 64
+.visible .entry foreign(.param .u64 out)
+{
+    .local .align 4 .b8 frame[4096];
+    .reg .u32 %r<2>;
+    .reg .u64 %a<4>;
+    mov.u32 %r0, %tid.x;
+    mul.wide.u32 %a0, %r0, 4;
+    mov.u64 %a1, frame;
+    add.u64 %a1, %a1, %a0;
+    st.local.u32 [%a1], %r0;
+    ld.local.u32 %r1, [%a1];
+    ld.param.u64 %a2, [out];
+    cvta.to.global.u64 %a2, %a2;
+    st.global.u32 [%a2], %r1;
+    ret;
+}
+";
+
+#[warmup(order = 2)]
+fn second(_: &WarmContext<'_>) -> Result<(), String> {
+    match RUNS.fetch_add(1, Ordering::Relaxed) {
+        0 => Err("it was the first to run".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+#[warmup(order = 1)]
+fn first(warm: &WarmContext<'_>) -> Result<(), Box<dyn Error>> {
+    // The other checks have contexts of their own, where stacks are what they are about.
+    if RUNS.fetch_add(1, Ordering::Relaxed) > 0 {
+        return Ok(());
+    }
+    let module = warm.context().load_module(Ptx::from_src(FOREIGN))?;
+    let function = module.load_function("foreign")?;
+    Ok(warm.preload_function(&function)?)
+}
+
+/// How often hooks have run.
+pub(crate) fn runs() -> u32 {
+    RUNS.load(Ordering::Relaxed)
+}
