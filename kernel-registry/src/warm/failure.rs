@@ -49,6 +49,8 @@ pub struct Failure {
     pub place: Place,
     /// Its image, if it has one.
     pub image: Option<&'static str>,
+    /// What is in the image, with commas between: `sm_80` is machine code, `compute_75` is PTX.
+    pub variants: &'static str,
     /// The device's architecture: 90 for sm_90.
     pub arch: u32,
     /// What is wrong.
@@ -122,13 +124,22 @@ pub enum Cause {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { kernel, place, image, arch, cause } = self;
+        let Failure { kernel, place, image, variants, arch, cause } = self;
         let what = if matches!(cause, Cause::Hook { .. }) { "warmup function" } else { "kernel" };
         write!(f, "{what} `{kernel}` at {place}, ")?;
         if let Some(image) = image {
             write!(f, "image `{image}` on sm_{arch}: ")?;
         }
-        write!(f, "{cause}")
+        write!(f, "{cause}")?;
+        match cause {
+            Cause::NoVariant { .. } if !variants.is_empty() => write!(
+                f,
+                "; it holds {}, and `Build::arch(\"sm_{arch}\")` adds machine code, `Build::ptx(\"compute_75\")` PTX that every newer \
+                 device can take",
+                variants.replace(',', ", ")
+            ),
+            _ => Ok(()),
+        }
     }
 }
 

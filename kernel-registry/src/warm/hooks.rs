@@ -28,7 +28,7 @@ pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
             Err(cause) => {
                 let place = hook.place();
                 let arch = work.device.arch;
-                work.fail(Failure { kernel: place.path, place, image: None, arch, cause });
+                work.fail(Failure { kernel: place.path, place, image: None, variants: "", arch, cause });
             }
         }
     }

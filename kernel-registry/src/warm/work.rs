@@ -132,6 +132,7 @@ impl Work<'_> {
             kernel: kernel.path,
             place: planned.info.location(),
             image: kernel.image.map(|image| image.file),
+            variants: kernel.image.map_or("", |image| image.variants),
             arch: self.device.arch,
             cause,
         });
