@@ -43,7 +43,9 @@ fn lines(ordinal: usize, gpu: &Gpu) -> Vec<Line> {
             "{name}: images are built for sm_{OLDEST} and newer by default, and this is sm_{}",
             gpu.arch
         );
-        lines.push(Line::note(ABOUT, text, format!("`Build::ptx(\"compute_{}\")` builds for it", gpu.arch)));
+        let remedy =
+            format!("`Build::ptx(\"compute_{}\")` builds for it, with a toolkit before CUDA 13", gpu.arch);
+        lines.push(Line::note(ABOUT, text, remedy));
     }
     lines
 }

@@ -26,7 +26,7 @@ fn told(name: &str, value: &str) -> Option<Line> {
             Ok(count @ 1..8) => note(
                 &format!(
                     "streams share {count} of the GPU's queues, where the default is 8: work can wait behind \
-                          another stream's kernel that stays"
+                     another stream's kernel that stays"
                 ),
                 &format!("unset `{name}`, or set it to the number of streams, at most 32"),
             ),
@@ -41,9 +41,10 @@ fn told(name: &str, value: &str) -> Option<Line> {
         "CUDA_VISIBLE_DEVICES" => {
             Some(Line::ok(ABOUT, format!("{is}: only these GPUs are seen, counted from 0")))
         }
-        "CUDA_MODULE_DATA_LOADING" if value == "EAGER" => {
-            note("the data of images is loaded with them, which makes loading slower", &unset)
-        }
+        "CUDA_MODULE_DATA_LOADING" if value.eq_ignore_ascii_case("EAGER") => note(
+            "the data of an image is loaded with it, and not with its first kernel",
+            &format!("unset `{name}`: a warm-up loads the kernels, and so the data"),
+        ),
         "CUDA_CACHE_DISABLE" if on => note(
             "PTX is compiled again in each process, which can take seconds",
             &format!("unset `{name}`, or build images with machine code for this GPU"),
@@ -158,6 +159,7 @@ mod tests {
             "CUDA_DEVICE_WAITS_ON_EXCEPTION",
             "CUDA_INJECTION64_PATH",
         ];
+        assert_eq!(level("CUDA_MODULE_DATA_LOADING", "eager"), Level::Note);
         let lines = with(&switches.map(|name| (name, "1")));
         assert_eq!(lines.len(), switches.len());
         for line in lines {
