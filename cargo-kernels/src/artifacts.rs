@@ -109,6 +109,6 @@ fn arguments(options: &Build) -> Vec<std::ffi::OsString> {
 }
 
 /// The cargo that called us, or the one on the path.
-fn cargo() -> PathBuf {
+pub(crate) fn cargo() -> PathBuf {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into()
 }

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Parser)]
 #[command(name = "cargo", bin_name = "cargo", disable_help_subcommand = true)]
 pub(crate) enum Cargo {
-    /// Shows the GPU kernels of a program, without a GPU and without running it
+    /// Shows the GPU kernels of a program, without a GPU and without running it; and whether they can run here
     Kernels(Kernels),
 }
 
@@ -27,12 +27,14 @@ pub(crate) enum Command {
     Show(Show),
     /// Compares declarations with images: those in the binary, or images that were built elsewhere
     Check(Check),
+    /// Tells whether kernels can be warmed and launched here: driver, GPUs, variables, compiler, cudarc
+    Doctor(Doctor),
 }
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 2 wrong usage, 3 no such file, 4 permission denied, 5 not a binary or image, 6 truncated or damaged,
 7 no kernels, or none of this name, 8 records newer than this tool, 9 the build failed, 10 declarations and images
-disagree, 1 anything else";
+disagree, 11 the doctor found problems, 1 anything else";
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -93,6 +95,18 @@ pub(crate) struct Check {
 
     #[command(flatten)]
     pub(crate) build: Build,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Doctor {
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Path to the Cargo.toml of the package whose cudarc is looked at, by default that of the current folder
+    #[arg(long, value_name = "PATH")]
+    pub(crate) manifest_path: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

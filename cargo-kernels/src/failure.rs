@@ -22,6 +22,7 @@ pub(crate) enum Failure {
     Newer { path: PathBuf, version: u16 },
     Image { path: PathBuf, error: Error },
     Disagree { count: usize },
+    Unwell { count: usize },
     BuildFailed,
     NothingBuilt,
     Cargo { error: String },
@@ -43,6 +44,7 @@ impl Failure {
             Failure::Newer { .. } => 8,
             Failure::BuildFailed => 9,
             Failure::Disagree { .. } => 10,
+            Failure::Unwell { .. } => 11,
             Failure::Unreadable { .. }
             | Failure::NothingBuilt
             | Failure::Cargo { .. }
@@ -111,6 +113,10 @@ impl fmt::Display for Failure {
             Failure::Disagree { count } => {
                 let s = if *count == 1 { "" } else { "s" };
                 write!(f, "declarations and images disagree: {count} finding{s} above")
+            }
+            Failure::Unwell { count } => {
+                let (s, each) = if *count == 1 { ("", "") } else { ("s", "each ") };
+                write!(f, "{count} problem{s} above, {each}with its remedy")
             }
             Failure::BuildFailed => write!(f, "the package did not build"),
             Failure::NothingBuilt => write!(f, "the package has no binary or library to read"),

@@ -1,4 +1,5 @@
-//! `cargo kernels`: what a program's GPU kernels are, read from the binary, without a GPU and without running it.
+//! `cargo kernels`: what a program's GPU kernels are, read from the binary, without a GPU and without running it;
+//! and whether they can run on this machine.
 
 mod artifacts;
 mod binaries;
@@ -6,6 +7,7 @@ mod binary;
 mod check;
 mod cli;
 mod compare;
+mod doctor;
 mod embedded;
 mod failure;
 mod foreign;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         Command::List(options) => list::run(&options),
         Command::Show(options) => show::run(&options),
         Command::Check(options) => check::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,6 @@
 //! Which compiler a build uses.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::environment::{CHOICE, Environment};
 use crate::make::Compiler;
@@ -16,6 +16,42 @@ pub(crate) enum Chosen {
     Prebuilt(String),
     /// There are to be none, because of this.
     Nothing(String),
+}
+
+/// What [`compile`](crate::compile) would take images from on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Available {
+    /// A compiler.
+    Compiler {
+        /// With its version, as in `nvcc 13.0.88` and `NVRTC 12.0`.
+        name: String,
+        /// The program or library, unless only the system's loader knows where it is.
+        file: Option<PathBuf>,
+    },
+    /// No compiler: there are only committed images, or none.
+    Without {
+        /// The reason, as in `there is no CUDA compiler`.
+        why: String,
+    },
+}
+
+/// Looks for compilers as [`compile`](crate::compile) does, and compiles nothing.
+///
+/// ```no_run
+/// # use kernel_registry_build::{Available, available};
+/// match available()? {
+///     Available::Compiler { name, .. } => println!("{name}"),
+///     Available::Without { why } => println!("{why}"),
+/// }
+/// # Ok::<(), kernel_registry_build::Error>(())
+/// ```
+pub fn available() -> Result<Available> {
+    Ok(match choose(&Environment::default())? {
+        Chosen::Compiler(compiler) => {
+            Available::Compiler { name: compiler.name()?, file: compiler.file().map(Path::to_owned) }
+        }
+        Chosen::Prebuilt(why) | Chosen::Nothing(why) => Available::Without { why },
+    })
 }
 
 /// What the user asked for, else the first that is there.

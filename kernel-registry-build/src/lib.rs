@@ -93,6 +93,7 @@ mod source;
 mod unused;
 
 pub use builder::Build;
+pub use choice::{Available, available};
 pub use error::{Error, Result};
 pub use index::{FOLDER, INDEX, NO_IMAGE};
 pub use prebuilt::{PREBUILT, check_prebuilt, write_prebuilt};

@@ -55,6 +55,14 @@ impl Compiler {
         }
     }
 
+    /// With its version.
+    pub(crate) fn name(&self) -> Result<String> {
+        match self {
+            Compiler::Nvcc(nvcc) => Ok(nvcc.name.clone()),
+            Compiler::Nvrtc(nvrtc) => nvrtc.name(),
+        }
+    }
+
     /// The image of a source in this folder.
     pub(crate) fn image(&self, job: &Job<'_>, folder: &Path) -> Result<Made> {
         let (extension, key) = match self {

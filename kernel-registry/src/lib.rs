@@ -46,7 +46,8 @@
 //! # }
 //! ```
 //!
-//! [`Warmup`] has choices. The feature `serde` makes the report data, `tracing` tells that crate of each stage.
+//! [`Warmup`] has choices. The feature `serde` makes the report data, `tracing` tells that crate of each stage,
+//! `indicatif` has `Warmup::progress_bar`.
 //!
 //! # Launch them
 //!

@@ -3,6 +3,8 @@
 //! `plan` decides before CUDA is touched, `work` goes through the stages, each of which has a module, in a thread that
 //! `watch` looks after, and `state` remembers what is loaded.
 
+#[cfg(feature = "indicatif")]
+mod bar;
 mod code;
 mod device;
 mod failure;

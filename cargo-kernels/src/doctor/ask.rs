@@ -1,0 +1,116 @@
+//! Asks the machine, with patience and without changing anything.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use kernel_registry_build::Available;
+
+use super::facts::{Compiler, ComputeMode, Context, Cuda, Driver, Facts, Found, Gpu, Started};
+use super::libcuda::{Answer, Attribute, Device, Library};
+use super::metadata;
+
+/// How long a call may take. Some take seconds where many GPUs have to wake up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn facts(manifest: Option<&Path>) -> Facts {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
+    };
+    Facts {
+        variables: env::vars_os().map(text).filter(|(name, _)| name.starts_with("CUDA")).collect(),
+        driver: driver(),
+        compiler: match kernel_registry_build::available() {
+            Ok(Available::Compiler { name, file }) => Compiler::Found { name, file },
+            Ok(Available::Without { why }) => Compiler::Without { why },
+            Err(error) => Compiler::Unusable { why: error.to_string() },
+        },
+        package: metadata::package(manifest),
+    }
+}
+
+/// Asks the driver in a thread of its own, which is left behind if a call never returns.
+fn driver() -> Driver {
+    let (calls, called) = mpsc::channel();
+    let asking = thread::spawn(move || asked(calls));
+    let mut call = "dlopen";
+    loop {
+        match called.recv_timeout(PATIENCE) {
+            Ok(next) => call = next,
+            Err(RecvTimeoutError::Timeout) => return Driver::Silent { call, seconds: PATIENCE.as_secs() },
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn asked(calls: Sender<&'static str>) -> Driver {
+    let library = match Library::open(calls) {
+        Ok(library) => library,
+        Err(why) => return Driver::Missing { why },
+    };
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let version = library.version();
+    Driver::Found(Found {
+        library: mapped_driver(&maps),
+        version: version.as_ref().ok().map(|version| Cuda(version.unsigned_abs())),
+        started: version.and_then(|_| started(&library)),
+    })
+}
+
+fn started(library: &Library) -> Answer<Started> {
+    library.init()?;
+    let lazy = library.loads_lazily().ok();
+    let gpus = (0..library.device_count()?).map(|ordinal| gpu(&library.device(ordinal)?));
+    Ok(Started { lazy, gpus: gpus.collect::<Answer<_>>()? })
+}
+
+fn gpu(device: &Device<'_>) -> Answer<Gpu> {
+    let is = |which| device.attribute(which).is_ok_and(|value| value != 0);
+    Ok(Gpu {
+        name: device.name()?,
+        arch: device.attribute(Attribute::Major)? * 10 + device.attribute(Attribute::Minor)?,
+        memory: device.memory()?,
+        multiprocessors: device.attribute(Attribute::Multiprocessors)?,
+        threads: device.attribute(Attribute::ThreadsEach)?,
+        mode: match device.attribute(Attribute::ComputeMode)? {
+            2 => ComputeMode::Prohibited,
+            1 | 3 => ComputeMode::Exclusive,
+            _ => ComputeMode::Shared,
+        },
+        watchdog: is(Attribute::Watchdog),
+        // Older drivers do not know the question.
+        mps: is(Attribute::Mps),
+        context: device.in_context(|current| {
+            Ok(Context { free: current.free_memory()?, stack: current.stack_limit()? })
+        }),
+    })
+}
+
+/// The driver's library among the files that Linux says are in memory.
+fn mapped_driver(maps: &str) -> Option<PathBuf> {
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
+    let is_driver =
+        |path: &&Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcuda.so"));
+    paths.filter(is_driver).map(Path::to_owned).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_found_among_mapped_files() {
+        let maps = "\
+7f0000000000-7f0000001000 r--p 00000000 fe:00 12  /usr/lib/libcudart.so.13
+7f0000001000-7f0000002000 rw-p 00000000 00:00 0
+7f0000002000-7f0000003000 r-xp 00000000 fe:00 13  /opt/with space/libcuda.so.580.95.05
+7fff00000000-7fff00001000 r-xp 00000000 00:00 0   [vdso]
+";
+        assert_eq!(mapped_driver(maps), Some("/opt/with space/libcuda.so.580.95.05".into()));
+        assert_eq!(mapped_driver(""), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! What would build scripts compile with, and does the driver take what comes of it?
+
+use super::facts::{Compiler, Cuda, Facts};
+use super::line::Line;
+
+const ABOUT: &str = "compiler";
+
+pub(super) fn check(facts: &Facts) -> Vec<Line> {
+    match &facts.compiler {
+        Compiler::Found { name, file } => {
+            let place = file.as_ref().map(|file| format!(" (`{}`)", file.display())).unwrap_or_default();
+            let found = Line::ok(ABOUT, format!("{name}{place}"));
+            [Some(found), against_driver(name, facts.driver_version())].into_iter().flatten().collect()
+        }
+        Compiler::Without { why } => vec![Line::note(
+            ABOUT,
+            format!("{why}: CUDA sources get their images only from `kernel_registry_build::write_prebuilt`"),
+            "set `CUDA_HOME` to a toolkit, or install one, or NVRTC alone; leave `KERNEL_REGISTRY_COMPILER` unset",
+        )],
+        Compiler::Unusable { why } => {
+            vec![Line::problem(ABOUT, why, "mend it, or choose another with `KERNEL_REGISTRY_COMPILER`")]
+        }
+    }
+}
+
+/// A driver takes machine code of its own major version, and PTX up to its own version.
+fn against_driver(compiler: &str, driver: Option<Cuda>) -> Option<Line> {
+    let version = Cuda::parse(compiler.split(' ').next_back()?)?;
+    let driver = driver.filter(|driver| *driver < version)?;
+    let remedy = format!("install a newer driver, or compile with a toolkit of CUDA {driver} or older");
+    let text = format!("{compiler} is newer than the driver's CUDA {driver}: its PTX is refused here");
+    let only_ptx = compiler.starts_with("NVRTC");
+    Some(if version.major() > driver.major() {
+        Line::problem(ABOUT, format!("{text}, and its machine code too"), remedy)
+    } else if only_ptx {
+        Line::problem(ABOUT, format!("{text}, and it makes nothing else"), remedy)
+    } else {
+        Line::note(ABOUT, format!("{text}, its machine code is not"), remedy)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::Level;
+    use super::*;
+
+    /// The levels of the lines for a compiler beside a driver.
+    fn levels(compiler: &str, driver: u32) -> Vec<Level> {
+        let mut facts = Facts::good();
+        facts.compiler = Compiler::Found { name: compiler.to_owned(), file: None };
+        facts.found().version = Some(Cuda(driver));
+        check(&facts).iter().map(|line| line.level).collect()
+    }
+
+    #[test]
+    fn a_compiler_is_compared_with_the_driver() {
+        assert_eq!(levels("nvcc 13.0.88", 13_000), [Level::Ok]);
+        assert_eq!(levels("NVRTC 12.0", 13_000), [Level::Ok]);
+        assert_eq!(levels("nvcc 12.8.1", 12_040), [Level::Ok, Level::Note]);
+        assert_eq!(levels("NVRTC 12.8", 12_040), [Level::Ok, Level::Problem]);
+        assert_eq!(levels("nvcc 13.0.88", 12_090), [Level::Ok, Level::Problem]);
+    }
+
+    #[test]
+    fn no_compiler_is_a_note_and_a_broken_one_a_problem() {
+        let mut facts = Facts::good();
+        facts.compiler = Compiler::Without { why: "there is no CUDA compiler".to_owned() };
+        assert_eq!(check(&facts)[0].level, Level::Note);
+        facts.compiler = Compiler::Unusable { why: "nvcc gives no version".to_owned() };
+        assert_eq!(check(&facts)[0].level, Level::Problem);
+    }
+}

@@ -1,0 +1,196 @@
+//! Is there a driver, which one, does it start, and is it new enough?
+
+use super::facts::{Cuda, Driver, Facts, Found, Refused};
+use super::line::Line;
+
+const LIBRARY: &str = "driver library";
+const DRIVER: &str = "driver";
+
+/// The first with `cuModuleGetLoadingMode`, and with lazy loading as such.
+const LAZY_LOADING: Cuda = Cuda(11_070);
+/// The first with `cuLibraryLoadData` and `cuLaunchKernelEx`, without which kernel-registry does nothing.
+const NEEDED: Cuda = Cuda(12_000);
+/// The first with `cuFuncLoad` and `cuFuncIsLoaded`.
+const PROVABLE: Cuda = Cuda(12_040);
+
+pub(super) fn check(facts: &Facts) -> Vec<Line> {
+    match &facts.driver {
+        Driver::Missing { why } => vec![Line::problem(
+            DRIVER,
+            format!("there is none, so no kernel is loaded or launched here ({why})"),
+            "install NVIDIA's driver; a container gets the host's with `--gpus all`. Building and `cargo kernels list` \
+             need none",
+        )],
+        Driver::Silent { call, seconds } => vec![Line::problem(
+            DRIVER,
+            format!("`{call}` did not return within {seconds} s"),
+            "see with `nvidia-smi` what holds the GPU, and end it; if that does not return either, restart the machine",
+        )],
+        Driver::Found(found) => {
+            let refused = found.started.as_ref().err().filter(|_| !found.is_stub());
+            let refused = refused.map(|refused| does_not_start(refused, found.is_compat()));
+            [library(found), age(found), refused].into_iter().flatten().collect()
+        }
+    }
+}
+
+/// Which file the loader took.
+fn library(found: &Found) -> Option<Line> {
+    let file = found.library.as_ref().map(|path| path.display().to_string());
+    let name = file.clone().unwrap_or_else(|| "libcuda.so".to_owned());
+    if found.is_stub() {
+        return Some(Line::problem(
+            LIBRARY,
+            format!("`{name}` is a toolkit's stub, made for linking: every call to it fails"),
+            "take the folder `stubs` out of `LD_LIBRARY_PATH` and /etc/ld.so.conf.d, so that the driver's own library \
+             is found",
+        ));
+    }
+    let file = file?;
+    if found.is_compat() {
+        return Some(Line::note(
+            LIBRARY,
+            format!(
+                "`{file}` is a toolkit's forward compatibility package, in place of the installed driver"
+            ),
+            "on other than data centre GPUs, and where the installed driver is newer, take `compat` out of \
+             `LD_LIBRARY_PATH`",
+        ));
+    }
+    Some(Line::ok(LIBRARY, format!("`{file}`")))
+}
+
+/// What the driver's version means.
+fn age(found: &Found) -> Option<Line> {
+    let version = found.version?;
+    let release = found.release().map(|release| format!(" (release {release})")).unwrap_or_default();
+    let is = format!("CUDA {version}{release}, takes PTX up to {}", version.ptx());
+    Some(if version < LAZY_LOADING {
+        let text =
+            format!("{is}: older than lazy loading (11.7), and than what kernel-registry calls (12.0)");
+        Line::problem(DRIVER, text, "install release 525 or newer")
+    } else if version < NEEDED {
+        let text = format!("{is}: older than CUDA 12.0, of which kernel-registry calls functions");
+        Line::problem(DRIVER, text, "install release 525 or newer")
+    } else if version < PROVABLE {
+        let text = format!(
+            "{is}: kernels can be warmed, but not verified: `cuFuncIsLoaded` came with 12.4, so the report says of \
+             each kernel that it is not known to be loaded"
+        );
+        Line::note(DRIVER, text, "install release 550 or newer to have it proven")
+    } else {
+        Line::ok(DRIVER, is)
+    })
+}
+
+/// Why the driver does not start. The codes are those of cuda.h.
+fn does_not_start(refused: &Refused, compat: bool) -> Line {
+    let remedy = match refused.code {
+        803 | 804 if compat => {
+            "this GPU or the installed driver does not go with the forward compatibility package: take `compat` out of \
+             `LD_LIBRARY_PATH`"
+        }
+        100 => {
+            "see whether `nvidia-smi` lists a GPU, whether `CUDA_VISIBLE_DEVICES` hides it, and whether the container \
+             was started with `--gpus all`"
+        }
+        802 => {
+            "start NVIDIA's fabric manager, which machines with NVSwitch need, of the driver's own release"
+        }
+        803 => {
+            "library and kernel module are of different releases: restart the machine after the driver's update"
+        }
+        _ => {
+            "see whether `nvidia-smi` works, and what `dmesg` says of NVRM; after an update restart the machine"
+        }
+    };
+    Line::problem(DRIVER, format!("it does not start: {refused}"), remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::Level;
+    use super::*;
+
+    fn with_version(version: u32) -> Line {
+        let mut facts = Facts::good();
+        facts.found().version = Some(Cuda(version));
+        check(&facts).remove(1)
+    }
+
+    fn with_library(path: &str) -> Line {
+        let mut facts = Facts::good();
+        facts.found().library = Some(path.into());
+        check(&facts).remove(0)
+    }
+
+    fn not_starting(code: i32) -> Vec<Line> {
+        let mut facts = Facts::good();
+        facts.found().started = Err(Refused { call: "cuInit", code, name: "CUDA_ERROR_X".to_owned() });
+        check(&facts)
+    }
+
+    #[test]
+    fn a_driver_that_is_there_is_told_with_its_release() {
+        let lines = check(&Facts::good());
+        assert_eq!(lines[0], Line::ok(LIBRARY, "`/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05`"));
+        assert_eq!(lines[1], Line::ok(DRIVER, "CUDA 13.0 (release 580.95.05), takes PTX up to 9.0"));
+        assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn age_is_judged_by_what_is_missing() {
+        let ages =
+            [(11_060, "lazy loading"), (11_080, "12.0"), (12_030, "`cuFuncIsLoaded`"), (12_040, "8.4")];
+        let levels = ages.map(|(version, word)| {
+            let line = with_version(version);
+            assert!(line.text.contains(word), "{}", line.text);
+            line.level
+        });
+        assert_eq!(levels, [Level::Problem, Level::Problem, Level::Note, Level::Ok]);
+    }
+
+    #[test]
+    fn a_missing_driver_is_a_problem_in_the_loaders_words() {
+        let mut facts = Facts::good();
+        facts.driver = Driver::Missing { why: "libcuda.so.1: cannot open".to_owned() };
+        let lines = check(&facts);
+        assert_eq!((lines.len(), lines[0].level), (1, Level::Problem));
+        assert!(lines[0].text.contains("libcuda.so.1: cannot open"));
+    }
+
+    #[test]
+    fn a_call_that_never_returns_is_named() {
+        let mut facts = Facts::good();
+        facts.driver = Driver::Silent { call: "cuInit", seconds: 30 };
+        assert_eq!(check(&facts)[0].text, "`cuInit` did not return within 30 s");
+    }
+
+    #[test]
+    fn a_stub_is_told_once_by_its_place_or_by_what_it_returns() {
+        assert_eq!(with_library("/cuda/lib64/stubs/libcuda.so").level, Level::Problem);
+        let lines = not_starting(34);
+        assert_eq!(lines[0].level, Level::Problem);
+        assert!(lines.iter().all(|line| !line.text.contains("does not start")));
+    }
+
+    #[test]
+    fn a_compatibility_package_is_noted() {
+        let line = with_library("/usr/local/cuda-13.0/compat/libcuda.so.580.95.05");
+        assert_eq!(line.level, Level::Note);
+    }
+
+    #[test]
+    fn a_driver_that_does_not_start_has_a_remedy_for_its_code() {
+        let library = "/usr/local/cuda-13.0/compat/libcuda.so.580.95.05";
+        let mut facts = Facts::good();
+        facts.found().library = Some(library.into());
+        facts.found().started = Err(Refused { call: "cuInit", code: 803, name: String::new() });
+        assert!(check(&facts).pop().unwrap().remedy.unwrap().contains("`compat`"));
+        for (code, word) in [(100, "--gpus all"), (802, "fabric"), (803, "restart"), (999, "dmesg")] {
+            let line = not_starting(code).pop().unwrap();
+            assert!(line.text.contains(&format!("`cuInit` returned CUDA_ERROR_X ({code})")));
+            assert!(line.remedy.unwrap().contains(word));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What is known of the machine. Plain data, so that every check can be tested on a machine that is not there.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    /// Those of the environment that begin with `CUDA`.
+    pub(super) variables: BTreeMap<String, String>,
+    pub(super) driver: Driver,
+    pub(super) compiler: Compiler,
+    pub(super) package: Package,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Driver {
+    /// No library was loaded, in the loader's words.
+    Missing {
+        why: String,
+    },
+    /// A call did not return.
+    Silent {
+        call: &'static str,
+        seconds: u64,
+    },
+    Found(Found),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// The file that the loader took, where the system tells.
+    pub(super) library: Option<PathBuf>,
+    /// The newest CUDA that it supports.
+    pub(super) version: Option<Cuda>,
+    pub(super) started: Result<Started, Refused>,
+}
+
+/// A driver after `cuInit`.
+#[derive(Clone, Debug)]
+pub(super) struct Started {
+    /// Whether kernels are loaded when they are first asked for. Not known before CUDA 11.7.
+    pub(super) lazy: Option<bool>,
+    pub(super) gpus: Vec<Gpu>,
+}
+
+/// A call that failed.
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    pub(super) call: &'static str,
+    pub(super) code: i32,
+    /// Such as `CUDA_ERROR_NO_DEVICE`.
+    pub(super) name: String,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Gpu {
+    pub(super) name: String,
+    /// 90 for sm_90.
+    pub(super) arch: u32,
+    /// In bytes.
+    pub(super) memory: u64,
+    pub(super) multiprocessors: u32,
+    /// How many threads a multiprocessor holds.
+    pub(super) threads: u32,
+    pub(super) mode: ComputeMode,
+    /// Kernels are ended after some seconds, because the GPU also draws a screen.
+    pub(super) watchdog: bool,
+    /// Several processes share it through the Multi-Process Service.
+    pub(super) mps: bool,
+    pub(super) context: Result<Context, Refused>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ComputeMode {
+    Shared,
+    Prohibited,
+    /// One process at a time.
+    Exclusive,
+}
+
+/// What only a context tells.
+#[derive(Clone, Debug)]
+pub(super) struct Context {
+    /// Bytes of device memory that nobody has.
+    pub(super) free: u64,
+    /// Bytes of stack that each thread has.
+    pub(super) stack: u64,
+}
+
+/// What a build script would compile with.
+#[derive(Clone, Debug)]
+pub(super) enum Compiler {
+    Found { name: String, file: Option<PathBuf> },
+    Without { why: String },
+    Unusable { why: String },
+}
+
+/// What the package in the current folder depends on.
+#[derive(Clone, Debug)]
+pub(super) enum Package {
+    None,
+    Unknown { why: String },
+    Cudarc { crates: Vec<Cudarc>, nvcc: Option<Cuda> },
+}
+
+/// A version of cudarc among the dependencies.
+#[derive(Clone, Debug)]
+pub(super) struct Cudarc {
+    pub(super) version: String,
+    pub(super) features: Vec<String>,
+    /// Which versions of CUDA it has bindings of, in order.
+    pub(super) known: Vec<Cuda>,
+    /// Who depends on it, with the version of CUDA that is asked for there.
+    pub(super) users: Vec<(String, Option<Cuda>)>,
+}
+
+/// A version of CUDA as the driver writes it: 12040 is 12.4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cuda(pub(super) u32);
+
+impl Facts {
+    /// The newest CUDA that the driver supports, if there is a driver that says so.
+    pub(super) fn driver_version(&self) -> Option<Cuda> {
+        match &self.driver {
+            Driver::Found(found) => found.version,
+            Driver::Missing { .. } | Driver::Silent { .. } => None,
+        }
+    }
+
+    pub(super) fn started(&self) -> Option<&Started> {
+        match &self.driver {
+            Driver::Found(found) => found.started.as_ref().ok(),
+            Driver::Missing { .. } | Driver::Silent { .. } => None,
+        }
+    }
+
+    pub(super) fn gpus(&self) -> &[Gpu] {
+        self.started().map_or(&[], |started| &started.gpus)
+    }
+
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+}
+
+impl Found {
+    /// The release of the driver, such as `580.95.05`, which is how its library is called.
+    pub(super) fn release(&self) -> Option<&str> {
+        let name = self.library.as_ref()?.file_name()?.to_str()?;
+        name.strip_prefix("libcuda.so.").filter(|release| release.contains('.'))
+    }
+
+    /// The library of a toolkit that is newer than the installed driver, to be used in its place.
+    pub(super) fn is_compat(&self) -> bool {
+        self.library.as_ref().is_some_and(|path| path.iter().any(|folder| folder == "compat"))
+    }
+
+    /// A library to link with where there is no driver. Its functions all fail.
+    pub(super) fn is_stub(&self) -> bool {
+        const STUB_LIBRARY: i32 = 34;
+        let in_stubs = self.library.as_ref().and_then(|path| path.parent());
+        let refuses = self.started.as_ref().is_err_and(|refused| refused.code == STUB_LIBRARY);
+        refuses || in_stubs.is_some_and(|folder| folder.ends_with("stubs"))
+    }
+}
+
+impl Cuda {
+    /// Reads `13.0` of `13.0.88`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split('.').map(|number| number.parse::<u32>().ok());
+        let (major, minor) = (numbers.next()??, numbers.next()??);
+        Some(Cuda(major.checked_mul(1000)?.checked_add(minor.checked_mul(10)?)?))
+    }
+
+    /// Reads `12040` of `cuda-12040`, a feature of cudarc.
+    pub(super) fn of_feature(feature: &str) -> Option<Self> {
+        feature.strip_prefix("cuda-")?.parse().ok().map(Cuda)
+    }
+
+    pub(super) const fn major(self) -> u32 {
+        self.0 / 1000
+    }
+
+    const fn minor(self) -> u32 {
+        self.0 % 1000 / 10
+    }
+
+    /// The newest PTX that a driver of this version takes, or compiler writes.
+    pub(super) fn ptx(self) -> String {
+        // Counted up with each release, but for 12.6, which brought nothing new.
+        match (self.major(), self.minor()) {
+            (11, minor) => format!("7.{minor}"),
+            (12, minor @ ..6) => format!("8.{minor}"),
+            (12, minor) => format!("8.{}", minor - 1),
+            (13, minor @ ..2) => format!("9.{minor}"),
+            (14.., _) | (13, _) => "9.1 and newer".to_owned(),
+            _ => "6".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Cuda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major(), self.minor())
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` returned {} ({})", self.call, self.name, self.code)
+    }
+}
+
+#[cfg(test)]
+impl Facts {
+    /// A machine where all is well.
+    pub(super) fn good() -> Self {
+        let started = Started { lazy: Some(true), gpus: vec![Gpu::h200()] };
+        Facts {
+            variables: BTreeMap::new(),
+            driver: Driver::Found(Found {
+                library: Some("/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05".into()),
+                version: Some(Cuda(13_000)),
+                started: Ok(started),
+            }),
+            compiler: Compiler::Found {
+                name: "nvcc 13.0.88".to_owned(),
+                file: Some("/cuda/bin/nvcc".into()),
+            },
+            package: Package::Cudarc { crates: vec![Cudarc::pinned(12_080)], nvcc: Some(Cuda(13_000)) },
+        }
+    }
+
+    pub(super) fn found(&mut self) -> &mut Found {
+        match &mut self.driver {
+            Driver::Found(found) => found,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn gpu(&mut self) -> &mut Gpu {
+        &mut self.found().started.as_mut().unwrap().gpus[0]
+    }
+}
+
+#[cfg(test)]
+impl Gpu {
+    pub(super) fn h200() -> Self {
+        Gpu {
+            name: "NVIDIA H200".to_owned(),
+            arch: 90,
+            memory: 150_109_880_320,
+            multiprocessors: 132,
+            threads: 2048,
+            mode: ComputeMode::Shared,
+            watchdog: false,
+            mps: false,
+            context: Ok(Context { free: 149_500_000_000, stack: 1024 }),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Cudarc {
+    pub(super) fn pinned(cuda: u32) -> Self {
+        Cudarc {
+            version: "0.19.10".to_owned(),
+            features: ["driver", "fallback-dynamic-loading", &format!("cuda-{cuda}")]
+                .map(str::to_owned)
+                .to_vec(),
+            known: [12_000, 12_040, 12_080, 13_000, 13_040].map(Cuda).to_vec(),
+            users: vec![("app".to_owned(), Some(Cuda(cuda)))],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_cuda_are_read_and_written() {
+        assert_eq!(Cuda::parse("13.0.88"), Some(Cuda(13_000)));
+        assert_eq!(Cuda::parse("12.4"), Some(Cuda(12_040)));
+        assert_eq!(Cuda::parse("12"), None);
+        assert_eq!(Cuda::parse("4294967295.1"), None);
+        assert_eq!(Cuda::of_feature("cuda-12040").unwrap().to_string(), "12.4");
+        assert_eq!(Cuda::of_feature("cuda-version-from-build-system"), None);
+    }
+
+    #[test]
+    fn ptx_has_the_version_that_came_with_cuda() {
+        let ptx = |version| Cuda(version).ptx();
+        assert_eq!([11_070, 12_000, 12_050].map(ptx), ["7.7", "8.0", "8.5"]);
+        assert_eq!([12_060, 12_080, 12_090].map(ptx), ["8.5", "8.7", "8.8"]);
+        assert_eq!([13_000, 13_010, 14_000].map(ptx), ["9.0", "9.1", "9.1 and newer"]);
+    }
+}

@@ -1,0 +1,203 @@
+//! The dozen functions of the driver that the doctor calls, behind a safe face. Not cudarc's: that one is ten times
+//! as large as this command, and panics where a driver or a function is missing.
+
+use std::error::Error;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
+use std::ptr;
+use std::sync::mpsc::Sender;
+
+use super::facts::Refused;
+
+/// What a call returned, or why it did not.
+pub(super) type Answer<T> = Result<T, Refused>;
+
+/// How cudarc asks for the driver, and what is always there on Linux.
+const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
+
+/// The driver in this process. It has threads of its own, so it stays until the process ends.
+pub(super) struct Library {
+    shared: ManuallyDrop<libloading::Library>,
+    /// Whom to tell of each call before it is made.
+    calls: Sender<&'static str>,
+}
+
+/// What of a device can be asked, as cuda.h counts.
+#[derive(Clone, Copy)]
+pub(super) enum Attribute {
+    Multiprocessors = 16,
+    Watchdog = 17,
+    ComputeMode = 20,
+    ThreadsEach = 39,
+    Major = 75,
+    Minor = 76,
+    Mps = 133,
+}
+
+impl Library {
+    /// The first that the loader finds, or what it says of the last.
+    pub(super) fn open(calls: Sender<&'static str>) -> Result<Self, String> {
+        let mut why = String::new();
+        for name in NAMES {
+            // SAFETY: loading runs the initialisers of NVIDIA's driver, as every program that uses a GPU does.
+            match unsafe { libloading::Library::new(*name) } {
+                Ok(shared) => return Ok(Library { shared: ManuallyDrop::new(shared), calls }),
+                // What the system said is below what libloading makes of it.
+                Err(error) => why = error.source().map_or(error.to_string(), ToString::to_string),
+            }
+        }
+        Err(why)
+    }
+
+    /// As the driver writes it: 12040 is 12.4.
+    pub(super) fn version(&self) -> Answer<i32> {
+        let mut version = 0;
+        // SAFETY: the type is that of cuda.h, the integer outlives the call, and no initialisation is needed.
+        self.call("cuDriverGetVersion", |f: unsafe extern "C" fn(*mut c_int) -> c_int| unsafe {
+            f(&mut version)
+        })?;
+        Ok(version)
+    }
+
+    pub(super) fn init(&self) -> Answer<()> {
+        // SAFETY: the type is that of cuda.h, whose only flags are zero.
+        self.call("cuInit", |f: unsafe extern "C" fn(c_uint) -> c_int| unsafe { f(0) })
+    }
+
+    pub(super) fn loads_lazily(&self) -> Answer<bool> {
+        const LAZY: c_uint = 2;
+        let mut mode = 0;
+        // SAFETY: the type is that of cuda.h, where the mode is an enumeration as wide as an integer.
+        self.call("cuModuleGetLoadingMode", |f: unsafe extern "C" fn(*mut c_uint) -> c_int| unsafe {
+            f(&mut mode)
+        })?;
+        Ok(mode == LAZY)
+    }
+
+    pub(super) fn device_count(&self) -> Answer<i32> {
+        let mut count = 0;
+        // SAFETY: the type is that of cuda.h, and the integer outlives the call.
+        self.call("cuDeviceGetCount", |f: unsafe extern "C" fn(*mut c_int) -> c_int| unsafe {
+            f(&mut count)
+        })?;
+        Ok(count)
+    }
+
+    pub(super) fn device(&self, ordinal: i32) -> Answer<Device<'_>> {
+        let mut handle = 0;
+        type Get = unsafe extern "C" fn(*mut c_int, c_int) -> c_int;
+        // SAFETY: the type is that of cuda.h; a number that no device has is refused.
+        self.call("cuDeviceGet", |f: Get| unsafe { f(&mut handle, ordinal) })?;
+        Ok(Device { library: self, handle })
+    }
+
+    /// Calls a function of this name. `F` is its type, and `call` calls it.
+    fn call<F: Copy>(&self, name: &'static str, call: impl FnOnce(F) -> c_int) -> Answer<()> {
+        const NOT_FOUND: i32 = 500;
+        // Nobody listens any more if this came too late.
+        let _ = self.calls.send(name);
+        let Some(function) = self.function(name) else {
+            return Err(Refused { call: name, code: NOT_FOUND, name: "no such function".to_owned() });
+        };
+        match call(function) {
+            0 => Ok(()),
+            code => Err(Refused { call: name, code, name: self.error_name(code) }),
+        }
+    }
+
+    fn function<F: Copy>(&self, name: &str) -> Option<F> {
+        // SAFETY: the callers name the type that cuda.h has for this function; it is only called while the
+        // library is loaded, which is until the process ends.
+        unsafe { self.shared.get::<F>(name) }.ok().map(|function| *function)
+    }
+
+    fn error_name(&self, code: c_int) -> String {
+        type Name = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
+        let mut name = ptr::null();
+        if let Some(get) = self.function::<Name>("cuGetErrorName") {
+            // SAFETY: the function takes any number, and stores the address of a text or null.
+            unsafe { get(code, &mut name) };
+        }
+        if name.is_null() {
+            return "an error without a name".to_owned();
+        }
+        // SAFETY: the driver's names are literals, which end with a zero and stay as long as it does.
+        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    }
+}
+
+/// A GPU.
+pub(super) struct Device<'l> {
+    library: &'l Library,
+    handle: c_int,
+}
+
+impl Device<'_> {
+    pub(super) fn name(&self) -> Answer<String> {
+        let Device { library, handle } = *self;
+        let mut name = [0_u8; 256];
+        type Get = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
+        // SAFETY: the type is that of cuda.h, and it writes at most as many bytes as it is told to.
+        library.call("cuDeviceGetName", |f: Get| unsafe { f(name.as_mut_ptr().cast(), 256, handle) })?;
+        let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(text).into_owned())
+    }
+
+    pub(super) fn memory(&self) -> Answer<u64> {
+        let mut bytes = 0_usize;
+        type Get = unsafe extern "C" fn(*mut usize, c_int) -> c_int;
+        // SAFETY: the type is that of cuda.h, and the integer outlives the call.
+        self.library.call("cuDeviceTotalMem_v2", |f: Get| unsafe { f(&mut bytes, self.handle) })?;
+        Ok(bytes as u64)
+    }
+
+    pub(super) fn attribute(&self, which: Attribute) -> Answer<u32> {
+        let Device { library, handle } = *self;
+        let mut value = 0;
+        type Get = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
+        // SAFETY: the type is that of cuda.h, which is C: any number may be asked for, and unknown ones are refused.
+        library.call("cuDeviceGetAttribute", |f: Get| unsafe { f(&mut value, which as c_int, handle) })?;
+        Ok(value.unsigned_abs())
+    }
+
+    /// Makes the primary context, asks it, and lets go of it.
+    pub(super) fn in_context<T>(&self, ask: impl FnOnce(&Current<'_>) -> Answer<T>) -> Answer<T> {
+        type Retain = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
+        type SetCurrent = unsafe extern "C" fn(*mut c_void) -> c_int;
+        type Release = unsafe extern "C" fn(c_int) -> c_int;
+        let Device { library, handle } = *self;
+        let mut context = ptr::null_mut();
+        // SAFETY: the type is that of cuda.h, and the device is one that the driver gave.
+        library.call("cuDevicePrimaryCtxRetain", |f: Retain| unsafe { f(&mut context, handle) })?;
+        // SAFETY: as above; the context is there until it is released below.
+        let current = library.call("cuCtxSetCurrent", |f: SetCurrent| unsafe { f(context) });
+        let answer = current.and_then(|()| ask(&Current { library }));
+        // SAFETY: it was retained above, once, and nothing was made in it.
+        library.call("cuDevicePrimaryCtxRelease_v2", |f: Release| unsafe { f(handle) })?;
+        answer
+    }
+}
+
+/// The context that is current in this thread.
+pub(super) struct Current<'l> {
+    library: &'l Library,
+}
+
+impl Current<'_> {
+    pub(super) fn free_memory(&self) -> Answer<u64> {
+        let (mut free, mut total) = (0_usize, 0_usize);
+        type Get = unsafe extern "C" fn(*mut usize, *mut usize) -> c_int;
+        // SAFETY: the type is that of cuda.h, and both integers outlive the call.
+        self.library.call("cuMemGetInfo_v2", |f: Get| unsafe { f(&mut free, &mut total) })?;
+        Ok(free as u64)
+    }
+
+    pub(super) fn stack_limit(&self) -> Answer<u64> {
+        const STACK_SIZE: c_uint = 0;
+        let mut bytes = 0_usize;
+        type Get = unsafe extern "C" fn(*mut usize, c_uint) -> c_int;
+        // SAFETY: the type is that of cuda.h, and the integer outlives the call.
+        self.library.call("cuCtxGetLimit", |f: Get| unsafe { f(&mut bytes, STACK_SIZE) })?;
+        Ok(bytes as u64)
+    }
+}

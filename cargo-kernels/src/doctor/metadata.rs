@@ -1,0 +1,86 @@
+//! What cargo says of the package in the current folder: which cudarc it uses, and who asks that for which CUDA.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+use cargo_metadata::{Metadata, MetadataCommand, Node};
+
+use super::facts::{Cuda, Cudarc, Package};
+use crate::artifacts::cargo;
+
+pub(super) fn package(manifest: Option<&Path>) -> Package {
+    let mut command = MetadataCommand::new();
+    command.cargo_path(cargo());
+    match manifest {
+        Some(path) => drop(command.manifest_path(path)),
+        None if !is_in_package() => return Package::None,
+        None => {}
+    }
+    match command.exec() {
+        Ok(metadata) => Package::Cudarc { crates: crates(&metadata), nvcc: nvcc() },
+        Err(error) => Package::Unknown { why: first_line(&error.to_string()) },
+    }
+}
+
+fn is_in_package() -> bool {
+    let folder = env::current_dir();
+    folder.is_ok_and(|folder| folder.ancestors().any(|folder| folder.join("Cargo.toml").is_file()))
+}
+
+/// What cargo complains about, without all that led to it.
+fn first_line(error: &str) -> String {
+    let said = error.rsplit("error: ").next().unwrap_or(error);
+    said.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Each version of cudarc among the dependencies.
+fn crates(metadata: &Metadata) -> Vec<Cudarc> {
+    let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
+    let cudarc = |node: &Node| {
+        let package = &metadata[&node.id];
+        if package.name.as_str() != "cudarc" {
+            return None;
+        }
+        let mut known: Vec<Cuda> =
+            package.features.keys().filter_map(|name| Cuda::of_feature(name)).collect();
+        known.sort();
+        Some(Cudarc {
+            version: package.version.to_string(),
+            features: node.features.iter().map(ToString::to_string).collect(),
+            known,
+            users: users(metadata, node),
+        })
+    };
+    nodes.filter_map(cudarc).collect()
+}
+
+/// The packages that depend on this one, each with the version of CUDA that it names, if any.
+fn users(metadata: &Metadata, cudarc: &Node) -> Vec<(String, Option<Cuda>)> {
+    let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
+    let users = nodes.filter(|node| node.dependencies.contains(&cudarc.id)).map(|node| {
+        let package = &metadata[&node.id];
+        let declared = package.dependencies.iter().filter(|dependency| dependency.name == "cudarc");
+        let named =
+            declared.flat_map(|dependency| &dependency.features).find_map(|name| Cuda::of_feature(name));
+        (package.name.to_string(), named.or_else(|| forwarded(package, node)))
+    });
+    users.collect()
+}
+
+/// The version of CUDA that a package names by an active feature of its own, such as `cuda12 = ["cudarc/cuda-12040"]`.
+fn forwarded(package: &cargo_metadata::Package, node: &Node) -> Option<Cuda> {
+    let active = node.features.iter().filter_map(|feature| package.features.get(feature.as_str()));
+    let mut enabled = active
+        .flatten()
+        .filter_map(|what| what.strip_prefix("cudarc/").or_else(|| what.strip_prefix("cudarc?/")));
+    enabled.find_map(Cuda::of_feature)
+}
+
+/// The nvcc that cudarc's build script would ask for its version: the one on the path.
+fn nvcc() -> Option<Cuda> {
+    let output = Command::new("nvcc").arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (_, release) = text.split_once("release ")?;
+    Cuda::parse(release.split(',').next()?)
+}

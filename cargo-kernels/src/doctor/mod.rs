@@ -1,0 +1,44 @@
+//! `cargo kernels doctor`: whether kernels can be warmed and launched here, and what stands in the way.
+//!
+//! `ask` collects [`Facts`], the only step that touches the machine. Every check is a function from facts to lines.
+
+mod ask;
+mod compiler;
+mod cudarc;
+mod driver;
+mod facts;
+mod gpus;
+mod json;
+mod libcuda;
+mod line;
+mod loading;
+mod metadata;
+mod text;
+mod variables;
+
+use crate::binaries;
+use crate::cli::Doctor;
+use crate::failure::Failure;
+
+use facts::Facts;
+use line::{Level, Line};
+
+pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
+    let facts = ask::facts(options.manifest_path.as_deref());
+    let lines = lines(&facts);
+    binaries::print(|out| match options.json {
+        true => json::write(&facts, &lines, out),
+        false => text::write(&lines, out),
+    })?;
+    match line::count(&lines, Level::Problem) {
+        0 => Ok(()),
+        count => Err(Failure::Unwell { count }),
+    }
+}
+
+/// What there is to say of a machine.
+fn lines(facts: &Facts) -> Vec<Line> {
+    let checks: [fn(&Facts) -> Vec<Line>; 6] =
+        [driver::check, loading::check, variables::check, gpus::check, compiler::check, cudarc::check];
+    checks.iter().flat_map(|check| check(facts)).collect()
+}

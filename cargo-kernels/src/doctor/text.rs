@@ -1,0 +1,46 @@
+//! The answer for people: a line each, the remedy below it, and one that counts them.
+
+use std::io::{self, Write};
+
+use super::line::{self, Level, Line};
+
+pub(super) fn write(lines: &[Line], out: &mut impl Write) -> io::Result<()> {
+    let width = lines.iter().map(|line| line.about.len()).max().unwrap_or_default();
+    for Line { level, about, text, remedy } in lines {
+        writeln!(out, "{:7}  {about:width$}  {text}", level.as_str())?;
+        if let Some(remedy) = remedy {
+            writeln!(out, "{:7}  {:width$}  -> {remedy}", "", "")?;
+        }
+    }
+    let many = |level: Level, one: &str| match line::count(lines, level) {
+        1 => format!("1 {one}"),
+        count => format!("{count} {one}s"),
+    };
+    let ok = line::count(lines, Level::Ok);
+    writeln!(out, "{ok} ok, {}, {}", many(Level::Note, "note"), many(Level::Problem, "problem"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remedies_stand_below_what_they_are_for() {
+        let lines = [
+            Line::ok("driver", "CUDA 13.0"),
+            Line::problem("variable", "`X=1` is wrong", "unset it"),
+            Line::note("gpu", "it is old", "buy another"),
+        ];
+        let mut out = Vec::new();
+        write(&lines, &mut out).unwrap();
+        let expected = "\
+ok       driver    CUDA 13.0
+problem  variable  `X=1` is wrong
+                   -> unset it
+note     gpu       it is old
+                   -> buy another
+1 ok, 1 note, 1 problem
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

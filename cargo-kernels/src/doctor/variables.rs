@@ -1,0 +1,174 @@
+//! Variables that change what the driver does, but for the one that `loading` tells of.
+
+use super::facts::Facts;
+use super::line::Line;
+
+const ABOUT: &str = "variable";
+
+pub(super) fn check(facts: &Facts) -> Vec<Line> {
+    let told: Vec<Line> = facts.variables.iter().filter_map(|(name, value)| told(name, value)).collect();
+    if told.is_empty() { vec![Line::ok(ABOUT, "none that changes what the driver does")] } else { told }
+}
+
+/// What a variable means, if it changes something.
+fn told(name: &str, value: &str) -> Option<Line> {
+    let is = format!("`{name}={value}`");
+    let note = |what: &str, remedy: &str| Some(Line::note(ABOUT, format!("{is}: {what}"), remedy));
+    let problem = |what: &str, remedy: &str| Some(Line::problem(ABOUT, format!("{is}: {what}"), remedy));
+    let on = !matches!(value, "" | "0");
+    let unset = format!("unset `{name}`");
+    match name {
+        "CUDA_LAUNCH_BLOCKING" if on => problem(
+            "each launch waits for its kernel, so a kernel that stays never lets its program go on",
+            &unset,
+        ),
+        "CUDA_DEVICE_MAX_CONNECTIONS" => match value.parse::<u32>() {
+            Ok(count @ 1..8) => note(
+                &format!(
+                    "streams share {count} of the GPU's queues, where the default is 8: work can wait behind \
+                     another stream's kernel that stays"
+                ),
+                &format!("unset `{name}`, or set it to the number of streams, at most 32"),
+            ),
+            Ok(8..=32) => Some(Line::ok(ABOUT, is)),
+            _ => note("not a number from 1 to 32", &unset),
+        },
+        "CUDA_VISIBLE_DEVICES"
+            if value.split(',').next().is_none_or(|first| matches!(first.trim(), "" | "-1")) =>
+        {
+            problem("hides every GPU", &format!("unset `{name}`, or name GPUs, as in `{name}=0`"))
+        }
+        "CUDA_VISIBLE_DEVICES" => {
+            Some(Line::ok(ABOUT, format!("{is}: only these GPUs are seen, counted from 0")))
+        }
+        "CUDA_MODULE_DATA_LOADING" if value.eq_ignore_ascii_case("EAGER") => note(
+            "the data of an image is loaded with it, and not with its first kernel",
+            &format!("unset `{name}`: a warm-up loads the kernels, and so the data"),
+        ),
+        "CUDA_CACHE_DISABLE" if on => note(
+            "PTX is compiled again in each process, which can take seconds",
+            &format!("unset `{name}`, or build images with machine code for this GPU"),
+        ),
+        "CUDA_CACHE_MAXSIZE" => cache_size(&is, value, &unset),
+        "CUDA_CACHE_PATH" => Some(Line::ok(ABOUT, format!("{is}: where compiled PTX is kept"))),
+        "CUDA_FORCE_PTX_JIT" | "CUDA_FORCE_JIT" if on => note(
+            "machine code in images is not used: PTX is compiled, and images without PTX are refused",
+            &unset,
+        ),
+        "CUDA_DISABLE_PTX_JIT" | "CUDA_DISABLE_JIT" if on => {
+            note("PTX is not compiled: images without machine code for this GPU are refused", &unset)
+        }
+        "CUDA_BINARY_LOADER_THREAD_COUNT" if on => note(
+            "has not made loading faster where it was measured; a warm-up compiles PTX in threads of its own",
+            &format!("unset `{name}`; `Warmup::threads` sets how many"),
+        ),
+        "CUDA_SCALE_LAUNCH_QUEUES" => {
+            note("changes how many launches a stream holds before the next one waits", &unset)
+        }
+        "CUDA_DEVICE_WAITS_ON_EXCEPTION" if on => {
+            note("a kernel that fails stays for a debugger, and whoever waits for it waits for ever", &unset)
+        }
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" => note(
+            "this process gets a part of each GPU: fewer blocks are resident than the GPU's properties promise",
+            &unset,
+        ),
+        "CUDA_INJECTION64_PATH" | "CUDA_INJECTION32_PATH" if on => note(
+            "a tool is loaded into each program that uses CUDA; profilers can run kernels one by one",
+            &unset,
+        ),
+        _ => None,
+    }
+}
+
+fn cache_size(is: &str, value: &str, unset: &str) -> Option<Line> {
+    const SMALL: u64 = 64 << 20;
+    match value.parse::<u64>() {
+        Ok(size) if size >= SMALL => {
+            Some(Line::ok(ABOUT, format!("{is}: bytes of compiled PTX that are kept")))
+        }
+        Ok(_) => Some(Line::note(
+            ABOUT,
+            format!("{is}: so few bytes of compiled PTX are kept that it is soon compiled again"),
+            unset,
+        )),
+        Err(_) => Some(Line::note(ABOUT, format!("{is}: not a number of bytes"), unset)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::Level;
+    use super::*;
+
+    fn with(variables: &[(&str, &str)]) -> Vec<Line> {
+        let mut facts = Facts::good();
+        facts.variables =
+            variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        check(&facts)
+    }
+
+    fn level(name: &str, value: &str) -> Level {
+        let lines = with(&[(name, value)]);
+        assert_eq!(lines.len(), 1);
+        lines[0].level
+    }
+
+    #[test]
+    fn nothing_is_said_of_variables_that_change_nothing() {
+        let none = [Line::ok(ABOUT, "none that changes what the driver does")];
+        assert_eq!(with(&[]), none);
+        assert_eq!(
+            with(&[("CUDA_HOME", "/cuda"), ("CUDA_LAUNCH_BLOCKING", "0"), ("CUDA_CACHE_DISABLE", "")]),
+            none
+        );
+    }
+
+    #[test]
+    fn what_makes_kernels_that_stay_impossible_is_a_problem() {
+        assert_eq!(level("CUDA_LAUNCH_BLOCKING", "1"), Level::Problem);
+    }
+
+    #[test]
+    fn hidden_gpus_are_a_problem_and_chosen_ones_are_not() {
+        for hidden in ["", "-1", " -1 ", "-1,0"] {
+            assert_eq!(level("CUDA_VISIBLE_DEVICES", hidden), Level::Problem, "{hidden:?}");
+        }
+        for seen in ["0", "1,0", "0,-1", "GPU-8932f937"] {
+            assert_eq!(level("CUDA_VISIBLE_DEVICES", seen), Level::Ok, "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_judged_as_numbers() {
+        let connections = |value| level("CUDA_DEVICE_MAX_CONNECTIONS", value);
+        assert_eq!(["1", "7"].map(connections), [Level::Note; 2]);
+        assert_eq!(["8", "32"].map(connections), [Level::Ok; 2]);
+        assert_eq!(["0", "33", "many", ""].map(connections), [Level::Note; 4]);
+        let size = |value| level("CUDA_CACHE_MAXSIZE", value);
+        assert_eq!(["0", "1048576", "1G"].map(size), [Level::Note; 3]);
+        assert_eq!(size("1073741824"), Level::Ok);
+    }
+
+    #[test]
+    fn what_is_slower_or_other_is_a_note_that_names_variable_and_value() {
+        let switches = [
+            "CUDA_CACHE_DISABLE",
+            "CUDA_FORCE_PTX_JIT",
+            "CUDA_DISABLE_PTX_JIT",
+            "CUDA_BINARY_LOADER_THREAD_COUNT",
+            "CUDA_DEVICE_WAITS_ON_EXCEPTION",
+            "CUDA_INJECTION64_PATH",
+        ];
+        assert_eq!(level("CUDA_MODULE_DATA_LOADING", "eager"), Level::Note);
+        let lines = with(&switches.map(|name| (name, "1")));
+        assert_eq!(lines.len(), switches.len());
+        for line in lines {
+            assert_eq!(line.level, Level::Note);
+            assert!(
+                switches.iter().any(|name| line.text.starts_with(&format!("`{name}=1`: "))),
+                "{}",
+                line.text
+            );
+        }
+    }
+}

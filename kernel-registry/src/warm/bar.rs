@@ -1,0 +1,67 @@
+//! A progress bar on the terminal, with the feature `indicatif`.
+
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+
+use super::{Progress, Warmup};
+
+impl Warmup<'_> {
+    /// Shows how far it is as a progress bar on the standard error output, if that is a terminal. Takes the place of
+    /// [`progress`](Warmup::progress). The bar is gone when the warm-up ends.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let context = kernel_registry::context(0)?;
+    /// let warm = kernel_registry::Warmup::new().progress_bar().warm(&context)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn progress_bar(self) -> Self {
+        // Cleared when the warm-up drops it, also after a failure.
+        let bar = ProgressBar::new(0).with_style(style()).with_finish(ProgressFinish::AndClear);
+        self.progress(move |progress| show(&bar, progress))
+    }
+}
+
+fn show(bar: &ProgressBar, Progress { stage, done, of }: Progress) {
+    // Only compiling is counted, because only that takes long. The bar stays as it is in what follows.
+    if of == 0 {
+        bar.set_message(stage.as_str());
+    } else {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+        bar.set_message(format!("{}: {done} of {of} images compiled", stage.as_str()));
+    }
+}
+
+fn style() -> ProgressStyle {
+    const TEMPLATE: &str = "warming kernels {bar:32} {msg}";
+    ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::{InMemoryTerm, ProgressDrawTarget};
+
+    use super::*;
+    use crate::warm::Stage;
+
+    #[test]
+    fn the_bar_tells_stage_and_images_and_is_gone_in_the_end() {
+        let terminal = InMemoryTerm::new(4, 100);
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let bar = bar.with_style(style()).with_finish(ProgressFinish::AndClear);
+        let shown = |stage, done, of| {
+            show(&bar, Progress { stage, done, of });
+            bar.force_draw();
+            terminal.contents()
+        };
+        let loading = shown(Stage::Load, 3, 12);
+        assert!(loading.starts_with("warming kernels "), "{loading}");
+        assert!(loading.ends_with(" load: 3 of 12 images compiled"), "{loading}");
+        assert!(shown(Stage::Verify, 0, 0).ends_with(" verify"));
+        assert_eq!(bar.position(), 3);
+        drop(bar);
+        assert_eq!(terminal.contents(), "");
+    }
+}
