@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
+use kernel_registry::cudarc::driver::{CudaStream, sys};
 
 use crate::{Mapped, Outcome};
 
@@ -22,9 +22,10 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// Lets a new stream wait.
-    pub fn start(context: &Arc<CudaContext>, limit: Duration) -> Outcome<Self> {
-        let (stream, word) = (context.new_stream()?, Arc::new(Mapped::zeroed(context, 1)?));
+    /// Lets a stream wait, and waits until it must be doing so.
+    pub fn start(stream: Arc<CudaStream>, word: Mapped, limit: Duration) -> Outcome<Self> {
+        stream.context().bind_to_thread()?;
+        let word = Arc::new(word);
         let address = word.address(0).expose_provenance() as u64;
         let until = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
         // SAFETY: the context of the stream is current, and the word stays until the stream has passed.
@@ -36,6 +37,7 @@ impl Fence {
             watched[0].store(1, Ordering::Release);
             nobody
         });
+        thread::sleep(Duration::from_millis(20));
         Ok(Fence { stream, word, watchdog, passed })
     }
 

@@ -115,7 +115,7 @@ fn contexts(context: Arc<CudaContext>, warm: Warm) -> Outcome {
     ensure(id(&context)? != former, "the device's next context is another one".to_owned())?;
     let again = warm_all(&context)?.report().images_loaded;
     println!(
-        "     there {again} of {loaded} images are loaded anew: what the driver has compiled belongs to the process"
+        "     there {again} of {loaded} images are loaded anew; what the driver has compiled itself belongs to the process"
     );
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cudarc::cublas::{self, CudaBlas, Gemm, GemmConfig};
-use examples::{Ending, Fence, LIMIT, Loaded, Outcome, Resident, cold, tell};
+use examples::{Ending, Fence, LIMIT, Loaded, Mapped, Outcome, Resident, cold, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtrMut};
 use kernel_registry::{KernelInfo, warm_all};
 use kernels::diagnose::{check_finite, report_nan, row_medians};
@@ -58,12 +58,12 @@ fn table() -> Outcome<Ending> {
         }
     }
     let [cold_ones, warm_ones] = deadlocked;
-    let deadlocked = if cold() { cold_ones } else { warm_ones };
+    let (when, deadlocked) = if cold() { ("cold", cold_ones) } else { ("after `warm_all`", warm_ones) };
     Ok(match deadlocked.as_slice() {
-        [] => Ending::Completed("nothing waited".to_owned()),
+        [] => Ending::Completed(format!("{when}, nothing waits")),
         names => Ending::Deadlock(format!(
-            "beside a kernel that waits for what comes next, these wait for that kernel, because the driver makes room or \
-             sets something up, which it does only once nothing runs on the device: {}",
+            "{when}, these wait for a kernel or a stream that waits for what comes after them, because the driver makes \
+             room or sets something up, which it does only once nothing runs on the device: {}",
             names.join(", ")
         )),
     })
@@ -135,10 +135,11 @@ fn kernel(context: &Arc<CudaContext>, info: &'static KernelInfo, numbers: &[u64]
 
 /// The first launch in a context.
 fn first_launch(context: &Arc<CudaContext>) -> Outcome<Ending> {
+    let (word, count) = (Mapped::zeroed(context, 1)?, Mapped::zeroed(context, 1)?);
+    let [waits, stream] = [context.new_stream()?, context.new_stream()?];
     let [kernel] = load(context, [touch::INFO])?;
-    let stream = context.new_stream()?;
-    let count = examples::Mapped::zeroed(context, 1)?;
-    let fence = Fence::start(context, LIMIT)?;
+    context.synchronize()?;
+    let fence = Fence::start(waits, word, LIMIT)?;
     // SAFETY: the word stays until the kernel is done.
     unsafe { kernel.launch(&stream, touch::INFO.over(1), &[count.address(0).expose_provenance() as u64])? };
     stream.synchronize()?;

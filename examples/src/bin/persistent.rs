@@ -25,7 +25,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
         true => Warmup::new().only(|kernel| kernel == worker::INFO).warm(&context)?,
         false => warm_all(&context)?,
     };
-    println!("{} kernels are warm", warm.report().kernels.len());
+    println!("{} of {} kernels are warm", warm.report().kernels.len(), kernel_registry::kernels()?.len());
 
     const N: u32 = 1000;
     let stream = context.new_stream()?;

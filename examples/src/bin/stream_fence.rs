@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use examples::{Ending, Fence, LIMIT, Loaded, Outcome, cold, tell};
+use examples::{Ending, Fence, LIMIT, Loaded, Mapped, Outcome, cold, tell};
 use kernel_registry::cudarc::driver::CudaContext;
 use kernel_registry::warm_all;
 use kernels::waiting::set_flag;
@@ -20,6 +20,8 @@ fn main() -> ExitCode {
 }
 
 fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
+    let word = Mapped::zeroed(&context, 1)?;
+    let [waits, submits] = [context.new_stream()?, context.new_stream()?];
     // Not by `Warmup` in either case: even for one kernel it launches something first.
     let writes = match cold() {
         true => Loaded::by_hand(&context, set_flag::INFO)?,
@@ -28,9 +30,9 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
             Loaded::Warm(set_flag::INFO)
         }
     };
-    let submits = context.new_stream()?;
+    context.synchronize()?;
 
-    let fence = Fence::start(&context, LIMIT)?;
+    let fence = Fence::start(waits, word, LIMIT)?;
     println!("a stream waits for a word");
     let begun = Instant::now();
     let word = fence.word().expose_provenance() as u64;

@@ -22,7 +22,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
         true => Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).warm(&context)?,
         false => warm_all(&context)?,
     };
-    println!("{} kernels are warm", warm.report().kernels.len());
+    println!("{} of {} kernels are warm", warm.report().kernels.len(), kernel_registry::kernels()?.len());
 
     let spins = Resident::start(&context, &Loaded::Warm(spin_until_flag::INFO), LIMIT)?;
     println!("`spin_until_flag` runs");
