@@ -137,3 +137,49 @@ expect() {{
     }
     script + "exit $failed\n"
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the script with two programs of these texts, one of them a story.
+    fn ends(story: &str, other: &str) -> (bool, String) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).expect("a file");
+            let done = Command::new("chmod").arg("+x").arg(&path).status().expect("chmod");
+            assert!(done.success());
+        };
+        let programs = ["persistent".to_owned(), "other".to_owned()];
+        write("run.sh", &run_sh(&programs));
+        write("persistent", story);
+        write("other", other);
+        let output = Command::new(folder.path().join("run.sh")).output().expect("bash");
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    const STORY: &str = "#!/bin/sh\n[ \"$1\" = --cold ] && exit 3\nexit 0\n";
+    const DEADLOCKS: &str = "#!/bin/sh\nexit 3\n";
+    const SUCCEEDS: &str = "#!/bin/sh\nexit 0\n";
+
+    #[test]
+    fn a_story_ends_in_two_ways() {
+        let (success, lines) = ends(STORY, SUCCEEDS);
+        assert!(success, "{lines}");
+        assert_eq!(lines.matches("ok ").count(), 3, "{lines}");
+    }
+
+    #[test]
+    fn what_ends_otherwise_is_named() {
+        let (success, lines) = ends(DEADLOCKS, SUCCEEDS);
+        assert!(!success && lines.contains("exit code 3 and not 0: see logs/persistent"), "{lines}");
+        let (success, lines) = ends(SUCCEEDS, SUCCEEDS);
+        assert!(
+            !success && lines.contains("exit code 0 and not 3: see logs/persistent_--cold.log"),
+            "{lines}"
+        );
+        let (success, lines) = ends(STORY, DEADLOCKS);
+        assert!(!success && lines.contains("FAIL  other"), "{lines}");
+    }
+}
