@@ -1,9 +1,8 @@
 //! A stream waits for a word in memory, and another thread then submits the work that writes it: how programs order streams
 //! among threads and processes.
 //!
-//! With `--cold` the kernel that writes it is loaded, by cudarc and to the last byte, but nothing has run in the context
-//! yet. The first launch of a context waits for streams that wait. `CUDA_MODULE_LOADING=EAGER` changes nothing about that;
-//! `warm_all` has a first launch behind it.
+//! With `--cold` that thread loads the kernel which writes it when it needs it. What it submits then waits for all that is
+//! under way on the device, streams that wait included, and so for itself.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use std::thread;
 use std::time::Instant;
 
 use examples::{Ending, Fence, LIMIT, Loaded, Mapped, Outcome, cold, tell};
-use kernel_registry::cudarc::driver::CudaContext;
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
 use kernel_registry::warm_all;
 use kernels::waiting::set_flag;
 
@@ -20,35 +19,39 @@ fn main() -> ExitCode {
 }
 
 fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
+    if !cold() {
+        warm_all(&context)?;
+    }
     let word = Mapped::zeroed(&context, 1)?;
     let [waits, submits] = [context.new_stream()?, context.new_stream()?];
-    // Not by `Warmup` in either case: even for one kernel it launches something first.
-    let writes = match cold() {
-        true => Loaded::by_hand(&context, set_flag::INFO)?,
-        false => {
-            warm_all(&context)?;
-            Loaded::Warm(set_flag::INFO)
-        }
-    };
-    context.synchronize()?;
 
     let fence = Fence::start(waits, word, LIMIT)?;
     println!("a stream waits for a word");
     let begun = Instant::now();
     let word = fence.word().expose_provenance() as u64;
-    let other = thread::spawn(move || {
-        // SAFETY: its parameters are a pointer and a word; and the word stays until this thread was joined.
-        let launched = unsafe { writes.launch(&submits, set_flag::over(1), &[word, 1]) };
-        launched.and_then(|()| Ok(submits.synchronize()?)).map_err(|error| error.to_string())
-    });
+    let other = thread::spawn(move || submit(&submits, word).map_err(|error| error.to_string()));
+    // This thread would wait for the stream now; and the other one has to be done before the word may go.
     other.join().map_err(|_| "the thread panicked")??;
     let was_the_watchdog = fence.pass()?;
     let took = begun.elapsed();
     if was_the_watchdog {
         return Ok(Ending::Deadlock(format!(
-            "the stream waits for the word, which a kernel will write; the kernel, though loaded, waits for the stream, \
-             because it is the first that is launched in this context. A watchdog wrote the word, {took:.1?} later"
+            "the stream waits for the word, which a kernel will write; the kernel waits for the stream, because the driver \
+             loads a kernel only once nothing is under way on the device, and a stream that waits is. \
+             A watchdog wrote the word, after {LIMIT:?}, or nothing would have moved any more"
         )));
     }
     Ok(Ending::Completed(format!("another thread launched the kernel that writes the word: {took:.1?}")))
+}
+
+/// Launches the kernel that writes the word, and waits for it.
+fn submit(stream: &Arc<CudaStream>, word: u64) -> Outcome {
+    let set_flag = match cold() {
+        // As programs do without this library.
+        true => Loaded::by_hand(stream.context(), set_flag::INFO)?,
+        false => Loaded::Warm(set_flag::INFO),
+    };
+    // SAFETY: its parameters are a pointer and a number; and the word stays until this thread was joined.
+    unsafe { set_flag.launch(stream, set_flag::over(1), &[word, 1])? };
+    Ok(stream.synchronize()?)
 }
