@@ -1,13 +1,13 @@
 //! Modules, libraries, functions and launches.
 
-use std::ffi::{CStr, CString, c_void};
-use std::mem::{transmute, zeroed};
+use std::ffi::{CString, c_void};
+use std::mem::zeroed;
 use std::ptr;
 
 use kernel_registry::cudarc::driver::sys;
 use kernel_registry::{KernelInfo, LaunchConfig};
 
-use super::{Done, call, get};
+use super::{Done, call, get, lookup};
 
 pub(crate) use sys::CUfunction_attribute_enum as FunctionAttribute;
 
@@ -48,18 +48,11 @@ pub(crate) fn function(module: sys::CUmodule, kernel: &KernelInfo) -> Done<sys::
 /// Loads a function, where the driver can be told to: since 12.4.
 pub(crate) fn load_function(function: sys::CUfunction) -> Done {
     type FuncLoad = unsafe extern "C" fn(sys::CUfunction) -> sys::CUresult;
-    const NAME: &CStr = c"cuFuncLoad";
-    // SAFETY: the name ends with a zero, and the status may be null.
-    let address: Done<*mut c_void> = get("cuGetProcAddress", |address| unsafe {
-        sys::cuGetProcAddress_v2(NAME.as_ptr(), address, 12_040, 0, ptr::null_mut())
-    });
-    match address {
-        Ok(address) if !address.is_null() => {
-            // SAFETY: this is the type of the function of this name since it exists, and the function is loaded
-            // in the current context.
-            call("cuFuncLoad", unsafe { transmute::<*mut c_void, FuncLoad>(address)(function) })
-        }
-        _ => Ok(()),
+    // SAFETY: this is the type of the function of this name since it exists.
+    match unsafe { lookup::<FuncLoad>(c"cuFuncLoad", 12_040) } {
+        // SAFETY: the function is one of the current context.
+        Some(load) => call("cuFuncLoad", unsafe { load(function) }),
+        None => Ok(()),
     }
 }
 

@@ -134,12 +134,13 @@ pub(crate) const MAPPED: usize = 2 * MIB;
 
 /// Reserves addresses, and puts memory there.
 pub(crate) fn map(device: sys::CUdevice) -> Done<sys::CUdeviceptr> {
+    const DEVICE: i32 = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as i32;
     // SAFETY: these are plain data, for which zero is a value.
     let (mut properties, mut access): (sys::CUmemAllocationProp, sys::CUmemAccessDesc) =
         unsafe { (zeroed(), zeroed()) };
     properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-    properties.location.id = device;
+    // SAFETY: a location is a kind and a number, whose names in cudarc change with the version of CUDA.
+    unsafe { (&raw mut properties.location).cast::<[i32; 2]>().write([DEVICE, device]) };
     access.location = properties.location;
     access.flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     // SAFETY: the size is a multiple of the device's granularity, and each call is about what the ones before made.

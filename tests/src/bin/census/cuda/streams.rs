@@ -8,9 +8,7 @@ use kernel_registry::cudarc::driver::sys;
 
 use super::{Done, call, get};
 
-pub(crate) use sys::CUstream_flags::{
-    CU_STREAM_DEFAULT as BLOCKING, CU_STREAM_NON_BLOCKING as NON_BLOCKING,
-};
+pub(crate) use sys::CUstream_flags::{CU_STREAM_DEFAULT as BLOCKING, CU_STREAM_NON_BLOCKING as NON_BLOCKING};
 
 /// The default stream, which waits for all blocking streams, as they do for it.
 pub(crate) fn legacy_stream() -> sys::CUstream {
