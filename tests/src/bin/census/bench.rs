@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{KernelInfo, LaunchConfig, Warmup};
+use sys::CUdevice_attribute_enum as Attribute;
 
 use crate::cuda::{self, Done, Failed, FunctionAttribute};
 
@@ -68,7 +69,7 @@ impl Bench {
         self.context.cu_device()
     }
 
-    pub(crate) fn attribute(&self, which: sys::CUdevice_attribute) -> Done<u32> {
+    pub(crate) fn attribute(&self, which: Attribute) -> Done<u32> {
         cuda::device_attribute(self.device(), which)
     }
 
@@ -165,19 +166,15 @@ impl Bench {
         cuda::synchronize()
     }
 
-    /// All the shared memory that a block can have, granted to a function beside what it has already.
+    /// Grants a function as much dynamic shared memory as a block can have beside a block that uses none: of that one
+    /// too, the device reserves a little.
     pub(crate) fn grant_shared(&self, function: sys::CUfunction) -> Done<LaunchConfig> {
-        let most = self.most_shared()?;
-        cuda::set_function_attribute(
-            function,
-            FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-            most,
-        )?;
-        Ok(ONE_WARP.shared(most))
-    }
-
-    pub(crate) fn most_shared(&self) -> Done<u32> {
-        self.attribute(sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+        let most = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let reserved = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
+        let bytes = most - reserved;
+        let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        cuda::set_function_attribute(function, which, bytes)?;
+        Ok(ONE_WARP.shared(bytes))
     }
 }
 

@@ -81,12 +81,17 @@ fn frames() -> Vec<Row> {
             LaunchConfig::new([1000, 1, 1], [256, 1, 1]),
             |bench| bench.earlier(earlier_frame_32k::INFO, false, bench.ours),
         ),
-        after("frame/small_after_lowered_limit", small::INFO, |_| {
-            cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, 33 * 1024)?;
-            cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, 1024)
-        })
-        .remains("whoever lowers the stack limit makes the next launch wait"),
+        after("frame/32k_after_lowered_limit", frame_32k::INFO, |_| raise_and_lower_limit()).remains(LOWERED),
+        after("frame/small_after_lowered_limit", small::INFO, |_| raise_and_lower_limit()),
     ]
+}
+
+/// Of the next launch, and of every one that needs the limit as it was.
+pub(crate) const LOWERED: &str = "whoever lowers the stack limit makes launches wait";
+
+pub(crate) fn raise_and_lower_limit() -> Done {
+    cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, 33 * 1024)?;
+    cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, 1024)
 }
 
 fn printf_and_malloc() -> Vec<Row> {

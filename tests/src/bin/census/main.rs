@@ -67,7 +67,7 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
     let rows = row::all();
     let chosen = options.choose(&rows).map_err(not_possible)?;
     if options.list {
-        chosen.iter().for_each(|row| println!("{}", row.name));
+        chosen.iter().for_each(|row| println!("{}", table::listed(row)));
         return Ok(ExitCode::SUCCESS);
     }
     // Before anything is tried, which takes minutes.

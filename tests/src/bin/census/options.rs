@@ -34,7 +34,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = Modes::Both)]
     pub(crate) mode: Modes,
 
-    /// Print the names of the rows, and try nothing
+    /// Name the rows, and what warming does for each, and try nothing
     #[arg(long)]
     pub(crate) list: bool,
 

@@ -192,6 +192,7 @@ impl fmt::Display for Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::{self, Section};
 
     const RUNS: Outcome = Outcome { verdict: Verdict::Runs, ..Outcome::ERROR };
     const BLOCKS: Outcome = Outcome { verdict: Verdict::Blocks, ..Outcome::ERROR };
@@ -228,6 +229,32 @@ mod tests {
         let empty = self::recording(&[]);
         empty.write(&file).unwrap();
         assert_eq!(Recording::read(&file).unwrap(), empty);
+    }
+
+    /// The recordings that are committed are of the rows as they are, and what blocks after warming is what is said to.
+    #[test]
+    fn committed_recordings_are_of_these_rows() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("census");
+        for (file, warmed) in [("h200-580.json", false), ("h200-580-warmed.json", true)] {
+            let recording = Recording::read(&folder.join(file)).unwrap();
+            assert_eq!(recording.warmed, warmed);
+            let rows = row::all();
+            let rows = rows.iter().filter(|row| !warmed || row.section != Section::HostCall);
+            let mut count = 0;
+            for (row, mode) in rows.flat_map(|row| [(row, Mode::Lazy), (row, Mode::Eager)]) {
+                let tried = recording.find(&row.name, mode);
+                let verdict =
+                    tried.unwrap_or_else(|| panic!("{file}: no {mode} {}", row.name)).outcome.verdict;
+                assert_ne!(verdict, Verdict::Error, "{file}: {mode} {}", row.name);
+                assert!(
+                    !warmed || (verdict == Verdict::Blocks) == row.remains.is_some(),
+                    "{mode} {}",
+                    row.name
+                );
+                count += 1;
+            }
+            assert_eq!(count, recording.rows.len(), "{file}");
+        }
     }
 
     #[test]

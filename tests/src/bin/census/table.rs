@@ -1,6 +1,7 @@
 //! What a person reads.
 
 use crate::recording::{Mode, Recording, Tried, Verdict};
+use crate::row::{Row, Section};
 
 /// One row, and why nothing can be done about it, if that is so.
 pub(crate) fn line(tried: &Tried, remains: Option<&str>) -> String {
@@ -12,6 +13,16 @@ pub(crate) fn line(tried: &Tried, remains: Option<&str>) -> String {
         _ => String::new(),
     };
     format!("{mode:<5}  {row:<40}  {outcome:<6}  {time:>12}{why}").trim_end().to_owned()
+}
+
+/// A row that was not tried, and what warming does for it.
+pub(crate) fn listed(row: &Row) -> String {
+    let warming = match (row.section, row.remains) {
+        (Section::HostCall, _) => "a call of the host, for which warming does nothing".into(),
+        (_, None) => "must run after warming".into(),
+        (_, Some(why)) => format!("warming cannot help: {why}"),
+    };
+    format!("{:<40}  {warming}", row.name)
 }
 
 /// How many rows there are of each kind.

@@ -7,10 +7,12 @@ use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::{Bench, Word};
 use crate::cuda::{self, Done, MIB};
+use crate::first::{LOWERED, raise_and_lower_limit};
 use crate::resident::{Beside, LIMIT};
 use crate::row::{Attempt, Row, Section, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
+    const FULL: &str = "a stream takes only so many launches, and then its caller waits";
     let rows = vec![
         row("wait/module_only", |bench| {
             let module = cuda::load_module(small::INFO)?;
@@ -67,12 +69,17 @@ pub(crate) fn rows() -> Vec<Row> {
             bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
             attempt(move || (0..3000).try_for_each(|_| bench.launch(function)))
         }),
-        Row::call(Section::FirstLaunch, "wait/launched_2000_times_behind_it", |bench| {
+        // Here the next launch is ours; beside a resident kernel it was that kernel's.
+        row("wait/small_after_lowered_limit", |bench| {
             let function = bench.loaded(small::INFO)?;
             bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
-            attempt(move || (0..2000).try_for_each(|_| bench.launch_on(function, bench.residents)))
+            raise_and_lower_limit()?;
+            attempt(move || bench.launch(function))
         })
-        .remains("a stream takes only so many launches, and then its caller waits"),
+        .remains(LOWERED),
+        behind("wait/launched_1000_times_behind_it", 1000),
+        behind("wait/launched_1500_times_behind_it", 1500).remains(FULL),
+        behind("wait/launched_2000_times_behind_it", 2000).remains(FULL),
     ];
     rows.into_iter().map(|row| row.beside(Beside::PendingWait)).collect()
 }
@@ -90,5 +97,14 @@ fn after_launch(name: &str, streams: fn(&Bench) -> Done<Vec<sys::CUstream>>) -> 
         }
         cuda::synchronize()?;
         attempt(move || bench.launch(function))
+    })
+}
+
+/// Launches on the stream that waits, which only have to be accepted.
+fn behind(name: &str, count: usize) -> Row {
+    Row::call(Section::FirstLaunch, name, move |bench| {
+        let function = bench.loaded(small::INFO)?;
+        bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+        attempt(move || (0..count).try_for_each(|_| bench.launch_on(function, bench.residents)))
     })
 }
