@@ -116,3 +116,27 @@ fn unprevented(recording: &Recording, rows: &[&Row]) -> Vec<String> {
         .filter(|tried| tried.outcome.verdict != Verdict::Runs && preventable(&tried.row));
     failed.map(|Tried { row, mode, outcome }| format!("{mode} {row}: {outcome} after warming")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::{Machine, Mode, Outcome};
+
+    /// What waits although it was warmed is a failure, unless nothing could have been done about it.
+    #[test]
+    fn only_what_can_be_prevented_is_a_problem() {
+        let machine = Machine { gpu: String::new(), arch: String::new(), driver: None, cuda: String::new() };
+        let mut recording = Recording::new(machine, String::new(), true);
+        let rows = row::all();
+        let rows: Vec<_> =
+            rows.iter().filter(|row| ["frame/2k", "device/full"].contains(&&*row.name)).collect();
+        assert_eq!(rows.len(), 2);
+        for (name, verdict) in [("frame/2k", Verdict::Runs), ("device/full", Verdict::Blocks)] {
+            let outcome = Outcome { verdict, ..Outcome::ERROR };
+            recording.rows.push(Tried { row: name.into(), mode: Mode::Lazy, outcome });
+        }
+        assert!(unprevented(&recording, &rows).is_empty());
+        recording.rows[0].outcome.verdict = Verdict::Blocks;
+        assert_eq!(unprevented(&recording, &rows), ["lazy frame/2k: blocks after warming"]);
+    }
+}
