@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::{CudaContext, sys};
 
@@ -112,6 +114,19 @@ impl State {
     /// That of a context in which something was warmed before.
     pub(super) fn find(id: u64) -> Option<Arc<State>> {
         lock(&CONTEXTS).iter().find(|state| state.id == id).cloned()
+    }
+
+    /// What there is in the context, unless somebody works on it for longer than this.
+    pub(super) fn lock_within(&self, patience: Duration) -> Option<MutexGuard<'_, Loaded>> {
+        let begun = Instant::now();
+        loop {
+            match self.loaded.try_lock() {
+                Ok(loaded) => return Some(loaded),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if begun.elapsed() >= patience => return None,
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_micros(50)),
+            }
+        }
     }
 
     /// The `CudaContext` that the kernels' tables know it by.
