@@ -48,7 +48,7 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     let mut sources: Vec<Source> = Vec::new();
     for index in pending.iter().filter_map(|planned| planned.image).collect::<BTreeSet<_>>() {
         let bytes = work.job.plan.images[index].bytes;
-        match (work.loaded.modules.get(&key(bytes)), Route::of(bytes, work.device.arch)) {
+        match (work.loaded.modules.get(index), Route::of(bytes, work.device.arch)) {
             (Some(module), _) => {
                 images.insert(index, Loading { result: Ok(Handle::Module(*module)), is_new: false });
             }
@@ -61,7 +61,7 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     }
     if !sources.is_empty() {
         // Launched later, and compiled meanwhile.
-        sources.extend(work.needs(pending).image().map(|image| (image, true)));
+        sources.extend(work.needs(pending).image().map(|image| (image, false)));
     }
 
     let (job, watch) = (work.job, work.watch);
@@ -72,7 +72,7 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
             watch.call("cuModuleLoadDataEx", file);
             let module = work.current.load_module(&Code::new(bytes, false));
             if let Ok(module) = module {
-                work.loaded.modules.insert(key(bytes), module);
+                work.loaded.modules.insert(index, module);
             }
             let result = module.map(Handle::Module).map_err(|refused| cause(refused, work.free));
             images.insert(index, Loading { result, is_new: true });

@@ -11,8 +11,8 @@ use super::state;
 use super::watch::Watch;
 use crate::driver::{Code, Current, DriverError, Function, LoadError, call};
 
-static SPECIAL: &[u8] = include_bytes!("../../cuda/prime.ptx");
-static PLAIN: &[u8] = include_bytes!("../../cuda/first.ptx");
+static SPECIAL: &[u8] = include_bytes!("../../cuda/prime.fatbin");
+static PLAIN: &[u8] = include_bytes!("../../cuda/first.fatbin");
 
 /// What a launch can need of the driver that only a launch sets up, and what was set up in a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub(super) fn prime<E>(current: &Current<'_>, needs: Needs, watch: &Watch<E>) ->
     const OURS: &str = "kernel-registry's own kernels";
     let Some(image) = needs.image() else { return Ok(()) };
     watch.call("cuLibraryLoadData", OURS);
-    let library = state::library(image, || current.load_library(&Code::new(image, true)))?;
+    let library = state::library(image, || current.load_library(&Code::new(image, false)))?;
     watch.call("cuStreamCreate", OURS);
     let stream = Stream::new()?;
     for name in needs.kernels() {
@@ -165,10 +165,10 @@ mod tests {
     fn the_images_have_the_kernels() {
         let everything = Needs { assert: true, malloc: true, ..PRINTF };
         for needs in [LAUNCH, PRINTF, everything] {
-            let text = str::from_utf8(needs.image().unwrap()).expect("PTX is text");
+            let image = needs.image().unwrap();
             for name in kernels(needs) {
                 let entry = format!(".visible .entry {}(", name.to_str().unwrap());
-                assert!(text.contains(&entry), "{entry}");
+                assert!(image.windows(entry.len()).any(|bytes| bytes == entry.as_bytes()), "{entry}");
             }
         }
         assert_eq!(NOTHING.image(), None);

@@ -1,7 +1,8 @@
 //! The stages that take kernels out of their images, and ask what each of them needs.
 
 use std::ffi::CString;
-use std::time::Instant;
+use std::mem;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUresult;
 
@@ -26,16 +27,16 @@ pub(super) fn resolve(
     images: &mut Images,
 ) -> Vec<Resolved> {
     let mut resolved = Vec::with_capacity(pending.len());
+    let mut begun = Instant::now();
     for planned in pending {
         let Some(image) = planned.image.and_then(|index| images.get_mut(&index)) else { continue };
-        let begun = Instant::now();
         match image.result.clone().and_then(|handle| resolve_one(work, planned, handle)) {
             Ok(function) => {
                 let report = KernelReport {
                     path: planned.kernel.path,
                     image: planned.kernel.image.map_or("", |image| image.file),
                     compiled: matches!(image.result, Ok(Handle::Library(_))),
-                    resolved_in: begun.elapsed(),
+                    resolved_in: lap(&mut begun),
                     ..KernelReport::default()
                 };
                 resolved.push(Resolved { planned, function, report });
@@ -46,10 +47,17 @@ pub(super) fn resolve(
                     image.result = Err(cause.clone());
                 }
                 work.failed(planned, cause);
+                begun = Instant::now();
             }
         }
     }
     resolved
+}
+
+/// The time since the last lap.
+fn lap(begun: &mut Instant) -> Duration {
+    let now = Instant::now();
+    now - mem::replace(begun, now)
 }
 
 fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Function, Cause> {
@@ -111,11 +119,15 @@ fn read_one(work: &Work<'_>, resolved: Resolved) -> Result<Candidate, DriverErro
         binary_version: read(CU_FUNC_ATTRIBUTE_BINARY_VERSION)?,
         ..report
     };
-    let cluster = [
-        read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)?,
-        read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT)?,
-        read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)?,
-    ];
+    // All three are zero, or none.
+    let cluster = match read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)? {
+        0 => [0; 3],
+        width => [
+            width,
+            read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT)?,
+            read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)?,
+        ],
+    };
     let limits = Limits {
         unavailable_below: 0,
         threads: report.threads,
