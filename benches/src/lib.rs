@@ -1,7 +1,6 @@
 //! What the comparisons share: crates made for one measurement, times with their noise, and verdicts.
 
 pub mod child;
-pub mod launching;
 pub mod registration;
 pub mod sample;
 pub mod verdict;

@@ -15,6 +15,7 @@ use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{kernels, warm_all};
 
+use super::{EACH, IMAGES};
 use crate::Result;
 
 /// An image, with a zero at its end, and the names of its kernels.
@@ -39,6 +40,9 @@ pub fn main() -> ExitCode {
 }
 
 fn measure(way: &str) -> Result<Vec<f64>> {
+    if kernels()?.len() != IMAGES * EACH {
+        return Err(format!("{} kernels are registered, and not {}", kernels()?.len(), IMAGES * EACH).into());
+    }
     let context = kernel_registry::context(0)?;
     match way {
         "ours" => {

@@ -2,6 +2,7 @@
 //! in as many as there are, because it does compile in parallel.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +19,7 @@ use super::report::Stage;
 use super::state::{self, key, lock};
 use super::watch::Watch;
 use super::work::{Job, Work};
-use crate::driver::{Code, Current, DriverError, Library, LoadError, Module};
+use crate::driver::{Code, Current, DriverError, Function, Library, LoadError, Module};
 
 /// An image that was loaded, or not.
 pub(super) struct Loading {
@@ -30,6 +31,24 @@ pub(super) struct Loading {
 pub(super) enum Handle {
     Module(Module),
     Library(Library),
+}
+
+impl Handle {
+    /// What the device can make wait when a kernel is taken out of it.
+    pub(super) fn call(self) -> &'static str {
+        match self {
+            Handle::Module(_) => "cuModuleGetFunction",
+            Handle::Library(_) => "cuKernelGetFunction",
+        }
+    }
+
+    /// The kernel of this name, loaded.
+    pub(super) fn function(self, current: &Current<'_>, name: &CStr) -> Result<Function, DriverError> {
+        match self {
+            Handle::Module(module) => current.function_of_module(module, name),
+            Handle::Library(library) => current.function_of_library(library, name),
+        }
+    }
 }
 
 /// By their places in the plan.
@@ -61,7 +80,11 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     }
     if !sources.is_empty() {
         // Launched later, and compiled meanwhile.
-        sources.extend(work.needs(pending).image().map(|image| (image, false)));
+        let ours = work.needs(pending).image().map(|image| (image, Route::of(image, work.device.arch)));
+        sources.extend(ours.and_then(|(image, route)| match route {
+            Route::Library { text } => Some((image, text)),
+            Route::Module => None,
+        }));
     }
 
     let (job, watch) = (work.job, work.watch);

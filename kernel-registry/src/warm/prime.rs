@@ -6,6 +6,8 @@ use std::ptr;
 
 use cudarc::driver::sys;
 
+use super::code::Route;
+use super::load::Handle;
 use super::plan::Planned;
 use super::state;
 use super::watch::Watch;
@@ -74,16 +76,30 @@ impl Needs {
 }
 
 /// Launches what is needed, each with one thread that does nothing, and waits for it.
-pub(super) fn prime<E>(current: &Current<'_>, needs: Needs, watch: &Watch<E>) -> Result<(), LoadError> {
+pub(super) fn prime<E>(
+    current: &Current<'_>,
+    arch: u32,
+    needs: Needs,
+    watch: &Watch<E>,
+) -> Result<(), LoadError> {
     const OURS: &str = "kernel-registry's own kernels";
     let Some(image) = needs.image() else { return Ok(()) };
-    watch.call("cuLibraryLoadData", OURS);
-    let library = state::library(image, || current.load_library(&Code::new(image, false)))?;
+    let code = Code::new(image, false);
+    let handle = match Route::of(image, arch) {
+        Route::Module => {
+            watch.call("cuModuleLoadDataEx", OURS);
+            Handle::Module(current.load_module(&code)?)
+        }
+        Route::Library { .. } => {
+            watch.call("cuLibraryLoadData", OURS);
+            Handle::Library(state::library(image, || current.load_library(&code))?)
+        }
+    };
     watch.call("cuStreamCreate", OURS);
     let stream = Stream::new()?;
     for name in needs.kernels() {
-        watch.call("cuKernelGetFunction", OURS);
-        let function = current.function_of_library(library, name)?;
+        watch.call(handle.call(), OURS);
+        let function = handle.function(current, name)?;
         watch.call("cuLaunchKernel", OURS);
         stream.launch(function)?;
     }

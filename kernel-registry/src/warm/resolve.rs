@@ -64,16 +64,8 @@ fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Fun
     let (path, symbol) = (planned.kernel.path, planned.kernel.symbol);
     let no_entry = Cause::NoEntry { symbol };
     let Ok(name) = CString::new(symbol) else { return Err(no_entry) };
-    let function = match handle {
-        Handle::Module(module) => {
-            work.watch.call("cuModuleGetFunction", path);
-            work.current.function_of_module(module, &name)
-        }
-        Handle::Library(library) => {
-            work.watch.call("cuKernelGetFunction", path);
-            work.current.function_of_library(library, &name)
-        }
-    };
+    work.watch.call(handle.call(), path);
+    let function = handle.function(&work.current, &name);
     // Taking it was loading it; to be asked once more costs next to nothing, and never waits.
     let loaded = function.and_then(|function| work.current.load_function(function).map(|()| function));
     loaded.map_err(|error| {

@@ -165,7 +165,7 @@ impl Work<'_> {
 
     fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
         let needs = self.needs(pending);
-        prime::prime(&self.current, needs, self.watch)
+        prime::prime(&self.current, self.device.arch, needs, self.watch)
             .map_err(|refused| WarmError::Driver { error: refused.error, log: refused.log })?;
         self.loaded.primed = self.loaded.primed.or(needs);
         Ok(())

@@ -8,9 +8,10 @@ use kernel_registry::cudarc::driver::{CudaStream, DevicePtrMut};
 use kernel_registry::{KernelInfo, LaunchConfig, Pass, launch_raw, warm_all};
 use kernels::waiting::{set_flag, touch};
 
-use super::new_context;
-use crate::Result;
-use crate::sample::Sample;
+use benches::Result;
+use benches::sample::Sample;
+
+use crate::new_context;
 
 /// Contexts, in each of which every kernel has one first launch.
 const CONTEXTS: usize = 60;
@@ -19,7 +20,7 @@ const CONTEXTS: usize = 60;
 const LATER: usize = 5;
 
 /// Microseconds: median and 99th percentile of first launches, the same of later ones; then how many first launches.
-pub fn measure() -> Result<Vec<f64>> {
+pub(crate) fn measure() -> Result<Vec<f64>> {
     let (mut first, mut later) = (Sample::default(), Sample::default());
     let mut count = 0;
     for round in 0..CONTEXTS {

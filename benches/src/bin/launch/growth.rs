@@ -6,17 +6,18 @@ use std::sync::Arc;
 use kernel_registry::cudarc::driver::CudaContext;
 use kernel_registry::warm_all;
 
-use super::new_context;
-use crate::Result;
+use benches::Result;
+
+use crate::new_context;
 
 /// Warm-ups of a fresh context each, after which it is destroyed.
-pub const CONTEXTS: usize = 300;
+pub(crate) const CONTEXTS: usize = 300;
 
 /// Repeated warm-ups of one context.
-pub const REPETITIONS: usize = 100_000;
+pub(crate) const REPETITIONS: usize = 100_000;
 
 /// KiB that host and device have less: after the fresh contexts, then after the repetitions.
-pub fn measure() -> Result<Vec<f64>> {
+pub(crate) fn measure() -> Result<Vec<f64>> {
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;
     let fresh = growth(&context, CONTEXTS, new_context)?;

@@ -4,18 +4,26 @@
 //! `cargo run --release -p benches --bin launch`; it needs `cc`, and for all but the first part a GPU.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+mod first;
+mod growth;
+mod overhead;
+mod stub;
+
 use std::env;
 use std::process::ExitCode;
+use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use benches::Result;
 use benches::child::{self, Child};
-use benches::launching::growth::{CONTEXTS, REPETITIONS};
-use benches::launching::overhead::WAYS;
-use benches::launching::stub::Stub;
-use benches::launching::{first, growth, overhead};
 use benches::verdict::{self, Requirement};
+use kernel_registry::cudarc::driver::{CudaContext, result, sys};
+
+use growth::{CONTEXTS, REPETITIONS};
+use overhead::WAYS;
+use stub::Stub;
 
 kernel_registry::link_kernels!(kernels);
 
@@ -143,4 +151,16 @@ fn memory(numbers: &[f64]) -> Result<Vec<Requirement>> {
         requirement(&format!("host memory {repeated}"), host_again, 2048.0),
         requirement(&format!("device memory {repeated}"), device_again, 0.0),
     ])
+}
+
+/// A context of its own on the first device.
+fn new_context() -> Result<Arc<CudaContext>> {
+    kernel_registry::context(0)?;
+    let device = result::device::get(0)?;
+    // SAFETY: the context is new, and from here on that of the `CudaContext`.
+    unsafe {
+        let mut context = ptr::null_mut();
+        sys::cuCtxCreate_v4(&mut context, ptr::null_mut(), 0, device).result()?;
+        Ok(CudaContext::from_raw_context(0, device, context)?)
+    }
 }

@@ -11,11 +11,11 @@ use kernel_registry::{Prepared, launch_raw, warm_all};
 use kernels::blas1::saxpy;
 use kernels::waiting::touch;
 
-use crate::Result;
-use crate::sample::Sample;
+use benches::Result;
+use benches::sample::Sample;
 
 /// The ways that are compared, in the order of `measure`'s results.
-pub const WAYS: [&str; 7] = [
+pub(crate) const WAYS: [&str; 7] = [
     "one pointer: bare `cuLaunchKernelEx`",
     "one pointer: `launch_raw`",
     "one pointer: `touch::launch`",
@@ -31,7 +31,7 @@ const LAUNCHES: u32 = 100;
 
 /// Nanoseconds a launch in each way; then how often `allocations`, which counts them, went up in a hundred launches of
 /// each way of ours.
-pub fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
+pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;
     let stream = context.new_stream()?;
@@ -48,8 +48,9 @@ pub fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let raw_config = touch::INFO.over(1);
     let theirs = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 };
     let load = |kernel: &'static kernel_registry::KernelInfo| -> Result<_> {
-        let image = kernel.image().ok_or("the sample kernels have no images")?.bytes().to_vec();
-        Ok(context.load_module(Ptx::from_binary(image))?.load_function(kernel.symbol())?)
+        let image = kernel.image().ok_or("the sample kernels have no images")?.bytes();
+        // The driver knows where text ends by a zero.
+        Ok(context.load_module(Ptx::from_binary([image, &[0]].concat()))?.load_function(kernel.symbol())?)
     };
     let (their_touch, their_saxpy) = (load(touch::INFO)?, load(saxpy::INFO)?);
 

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Result;
+use benches::Result;
 
 /// A folder that holds it under the names that the driver has. It is removed when this is dropped.
-pub struct Stub(PathBuf);
+pub(crate) struct Stub(PathBuf);
 
 impl Stub {
     /// Compiles it with `cc`.
-    pub fn build() -> Result<Self> {
+    pub(crate) fn build() -> Result<Self> {
         let folder = env::temp_dir().join(format!("kernel-registry-stub-{}", std::process::id()));
         fs::create_dir_all(&folder)?;
         let stub = Stub(folder);
@@ -29,7 +29,7 @@ impl Stub {
     }
 
     /// Where libraries have to be looked for, to find it.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.0
     }
 }
