@@ -1,6 +1,7 @@
 //! What the generated programs do: load their own kernels once, in the way that they are told, and print how long
 //! that took. A context has been made before.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{CString, c_void};
@@ -18,9 +19,10 @@ use kernel_registry::{kernels, warm_all};
 use super::{EACH, IMAGES};
 use crate::Result;
 
-/// An image, with a zero at its end, and the names of its kernels.
+/// An image, and the names of its kernels.
 struct Image {
-    bytes: Vec<u8>,
+    /// With a zero at its end if it is text.
+    bytes: Cow<'static, [u8]>,
     kernels: Vec<CString>,
 }
 
@@ -73,14 +75,15 @@ fn measure(way: &str) -> Result<Vec<f64>> {
     }
 }
 
-/// What a person would have in the program. Warming finds its images in the file, and these are in memory already.
+/// What a person would have in the program.
 fn images() -> Result<Vec<Image>> {
     let mut images = BTreeMap::new();
     for kernel in kernels()? {
         let bytes = kernel.image().ok_or("a kernel has no image")?.bytes();
-        let image = images
-            .entry(bytes.as_ptr())
-            .or_insert_with(|| Image { bytes: [bytes, &[0]].concat(), kernels: Vec::new() });
+        let image = images.entry(bytes.as_ptr()).or_insert_with(|| Image {
+            bytes: if bytes.starts_with(b"\x7fELF") { bytes.into() } else { [bytes, &[0]].concat().into() },
+            kernels: Vec::new(),
+        });
         image.kernels.push(CString::new(kernel.symbol())?);
     }
     Ok(images.into_values().collect())
@@ -91,7 +94,7 @@ fn modules(images: &[Image]) -> Result<Vec<f64>> {
     let begun = Instant::now();
     for image in images {
         let mut module = ptr::null_mut();
-        // SAFETY: the image is whole, and ends with a zero.
+        // SAFETY: the image is whole, and text ends with a zero.
         unsafe { sys::cuModuleLoadData(&mut module, image.code()).result()? };
         for kernel in &image.kernels {
             let mut function = ptr::null_mut();
@@ -111,7 +114,7 @@ fn libraries(context: &CudaContext, images: &[Image]) -> Result<Vec<f64>> {
         while let Some(image) = images.get(next.fetch_add(1, Ordering::Relaxed)) {
             let (mut library, none) = (ptr::null_mut(), ptr::null_mut());
             let nothing = ptr::null_mut();
-            // SAFETY: the image is whole, and ends with a zero; there are no options.
+            // SAFETY: the image is whole, and text ends with a zero; there are no options.
             unsafe {
                 sys::cuLibraryLoadData(
                     &mut library,
@@ -156,7 +159,7 @@ fn libraries(context: &CudaContext, images: &[Image]) -> Result<Vec<f64>> {
 fn cudarc(context: &std::sync::Arc<CudaContext>, images: &[Image]) -> Result<Vec<f64>> {
     let begun = Instant::now();
     for image in images {
-        let module = context.load_module(Ptx::from_binary(image.bytes.clone()))?;
+        let module = context.load_module(Ptx::from_binary(image.bytes.to_vec()))?;
         for kernel in &image.kernels {
             module.load_function(kernel.to_str()?)?;
         }
