@@ -18,8 +18,8 @@ pub(crate) struct Options {
 /// The packages whose programs go along, in the order in which they run.
 const PACKAGES: [&str; 3] = ["examples", "tests", "benches"];
 
-/// Programs that are about compiling, and need Rust for it.
-const NEED_RUST: [&str; 2] = ["compile", "registration"];
+/// Programs that build others, and need Rust for it.
+const NEED_RUST: [&str; 3] = ["compile", "registration", "warm"];
 
 /// Arguments, and the exit code with which a program then says that all is as it should be.
 type Runs = &'static [(&'static str, u8)];
