@@ -61,7 +61,11 @@ fn kernel_registry() -> String {
     format!("kernel-registry = {{ path = '{}' }}", repository().join("kernel-registry").display())
 }
 
-const INVENTORY: &str = "inventory = \"0.3\"";
+/// Who registers by hand launches with cudarc, too, and links it.
+const INVENTORY: &str = r#"inventory = "0.3"
+cudarc = { version = "0.19", default-features = false, features = [
+    "std", "driver", "nvrtc", "fallback-dynamic-loading", "cuda-version-from-build-system", "fallback-latest",
+] }"#;
 
 /// Asked to idle, the program ends at once: what it did by then is what registration costs every program.
 const ANNOTATED_MAIN: &str = r#"
@@ -86,6 +90,8 @@ pub unsafe fn k{number:04}(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 }
 
 const BY_HAND_MAIN: &str = r#"mod kernel;
+
+use cudarc as _;
 
 fn main() {
     if std::env::args().nth(1).is_none_or(|argument| argument != "idle") {

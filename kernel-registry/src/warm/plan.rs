@@ -64,9 +64,10 @@ mod tests {
 
     #[test]
     fn kernels_share_images_and_may_have_none() {
-        let image = Some(Image { file: "a.ptx", len: 1, variants: "" });
-        let kernel = |image| (scale(), &*Box::leak(Box::new(Kernel { image, ..Kernel::EMPTY })));
-        let plan = Plan::new([kernel(image), kernel(None), kernel(image)].into_iter());
+        static WITH: Kernel<'static> =
+            Kernel { image: Some(Image { file: "a.ptx", len: 1, variants: "" }), ..Kernel::EMPTY };
+        static WITHOUT: Kernel<'static> = Kernel::EMPTY;
+        let plan = Plan::new([&WITH, &WITHOUT, &WITH].into_iter().map(|kernel| (scale(), kernel)));
         let images: Vec<_> = plan.kernels.iter().map(|planned| planned.image).collect();
         assert_eq!(images, [Some(0), None, Some(0)]);
         assert_eq!(plan.images.len(), 1);
