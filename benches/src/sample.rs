@@ -25,7 +25,8 @@ impl Sample {
         1.2533 * deviation / (self.0.len() as f64).sqrt()
     }
 
-    fn quantile(&self, fraction: f64) -> f64 {
+    /// What this fraction of them is below, in seconds.
+    pub fn quantile(&self, fraction: f64) -> f64 {
         let last = self.0.len().saturating_sub(1) as f64;
         let (below, above) = ((last * fraction).floor(), (last * fraction).ceil());
         let at = |index: f64| self.0.get(index as usize).map_or(f64::NAN, Duration::as_secs_f64);

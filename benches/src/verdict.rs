@@ -21,6 +21,16 @@ impl Requirement {
         }
     }
 
+    /// A number with a least permitted value, both in the same unit.
+    pub fn at_least(what: impl Into<String>, measured: f64, bound: f64, unit: &str) -> Self {
+        Requirement {
+            what: what.into(),
+            measured: format!("{measured:.2} {unit}"),
+            bound: format!("at least {bound} {unit}"),
+            met: measured >= bound,
+        }
+    }
+
     /// A count with exactly one permitted value.
     pub fn exactly(what: impl Into<String>, measured: usize, wanted: usize, unit: &str) -> Self {
         Requirement {

@@ -54,14 +54,16 @@ pub(crate) fn registry() -> Result<&'static Registry, Error> {
 impl Registry {
     fn new() -> Result<Self, Error> {
         let infos = inventory::iter::<Registration>().map(|registration| registration.0);
-        let mut both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
+        let both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
         if let Some(section) = records::section() {
             compare(section, &both)?;
         }
-        both.sort_unstable_by_key(|(kernel, _)| {
+        // What a record says is large, and sorting moves things often: so it moves references.
+        let mut sorted: Vec<_> = both.iter().collect();
+        sorted.sort_by_key(|(kernel, _)| {
             (kernel.path, kernel.version, kernel.file, kernel.line, kernel.column)
         });
-        let (kernels, infos) = both.into_iter().unzip();
+        let (kernels, infos) = sorted.into_iter().copied().unzip();
         Ok(Registry { infos, kernels })
     }
 

@@ -1,5 +1,6 @@
 //! Development chores: `cargo xtask help`.
 
+mod bundle;
 mod fuzz;
 mod memory;
 mod prebuilt;
@@ -13,6 +14,8 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
+    /// Make a folder of programs for a machine with a GPU and without Rust, and of a script that runs them
+    Bundle(bundle::Options),
     /// Fuzz the decoder of records or the reader of images, seeded with real ones
     Fuzz(fuzz::Options),
     /// Run what reads and writes records under Miri, which has to be installed
@@ -27,6 +30,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let done = match Chore::parse() {
+        Chore::Bundle(options) => bundle::bundle(&options),
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Miri => memory::miri(),
         Chore::Prebuilt(options) => prebuilt::prebuilt(&options),

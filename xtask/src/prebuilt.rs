@@ -27,6 +27,7 @@ struct Package {
 const PACKAGES: &[Package] = &[
     Package { folder: "kernels", build: Build::new },
     Package { folder: "kernels/big-frame", build: Build::new },
+    Package { folder: "tests/census", build: Build::new },
 ];
 
 pub(crate) fn prebuilt(options: &Options) -> Outcome {

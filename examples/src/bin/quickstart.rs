@@ -1,18 +1,57 @@
-//! Prints the kernels that this program knows: those of the crate `kernels`, found without naming one.
+//! The kernels that this program knows: those of the crate `kernels`, found without naming one. On a GPU it makes them ready,
+//! prints what that took, and launches one.
 
-kernel_registry::link_kernels!(kernels);
+use std::error::Error;
+use std::process::ExitCode;
 
-fn main() -> Result<(), kernel_registry::Error> {
+use kernel_registry::{KernelInfo, NoDriver, context, warm_all};
+use kernels::blas1::saxpy;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let kernels = kernel_registry::kernels()?;
     println!("{} kernels in {} images", kernels.len(), images(kernels));
     for kernel in kernels {
         println!("  {:<36} {}", kernel.path(), kernel.signature());
     }
+
+    let context = match context(0) {
+        Ok(context) => context,
+        Err(error @ NoDriver::Missing) => {
+            println!("\nNOT LAUNCHED: {error}");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let warm = warm_all(&context)?;
+    println!("\n{}", warm.report());
+
+    const N: u32 = 1 << 20;
+    let stream = context.new_stream()?;
+    let x = stream.clone_htod(&vec![1.0_f32; N as usize])?;
+    let mut y = stream.clone_htod(&vec![2.0_f32; N as usize])?;
+    // SAFETY: both vectors have `N` elements.
+    unsafe { saxpy::launch(&stream, saxpy::over(N), N, 3.0, &x, &mut y)? };
+
+    let y = stream.clone_dtoh(&y)?;
+    match y.iter().position(|y| *y != 5.0) {
+        None => println!("\n`{}` computed {N} elements, all of them right", saxpy::INFO.path()),
+        Some(index) => return Err(format!("element {index} is {} and not 5", y[index]).into()),
+    }
     Ok(())
 }
 
 /// How many images the kernels come from: those of one file share its bytes.
-fn images(kernels: &[&kernel_registry::KernelInfo]) -> usize {
+fn images(kernels: &[&KernelInfo]) -> usize {
     let mut images: Vec<_> =
         kernels.iter().filter_map(|kernel| Some(kernel.image()?.bytes().as_ptr())).collect();
     images.sort();

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use cudarc::driver::sys::CUresult;
+
 use super::report::{Bytes, Count, Report};
 use crate::driver::{DriverError, NoDriver};
 use crate::{Error, Place};
@@ -196,6 +198,10 @@ impl fmt::Display for WarmError {
         match self {
             WarmError::NoDriver(error) => write!(f, "{error}"),
             WarmError::Registry(error) => write!(f, "{error}"),
+            WarmError::Driver { error, .. } if error.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => write!(
+                f,
+                "{error}; there is no device memory left for the driver itself: warm kernels before anything takes it"
+            ),
             WarmError::Driver { error, log } if log.is_empty() => {
                 write!(
                     f,

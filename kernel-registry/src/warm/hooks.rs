@@ -51,7 +51,8 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), Cause> {
     work.loaded.preloaded_frame = work.loaded.preloaded_frame.max(frame);
     // Nothing tells what kernels of others need.
     let needs = prime::Needs::EVERYTHING.but_not(work.loaded.primed);
-    prime::prime(&work.current, needs, work.watch).map_err(|refused| driver_error(refused.error))?;
+    prime::prime(&work.current, work.device.arch, needs, work.watch)
+        .map_err(|refused| driver_error(refused.error))?;
     work.loaded.primed = work.loaded.primed.or(needs);
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! in as many as there are, because it does compile in parallel.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +19,7 @@ use super::report::Stage;
 use super::state::{self, key, lock};
 use super::watch::Watch;
 use super::work::{Job, Work};
-use crate::driver::{Code, Current, DriverError, Library, LoadError, Module};
+use crate::driver::{Code, Current, DriverError, Function, Library, LoadError, Module};
 
 /// An image that was loaded, or not.
 pub(super) struct Loading {
@@ -30,6 +31,24 @@ pub(super) struct Loading {
 pub(super) enum Handle {
     Module(Module),
     Library(Library),
+}
+
+impl Handle {
+    /// What the device can make wait when a kernel is taken out of it.
+    pub(super) fn call(self) -> &'static str {
+        match self {
+            Handle::Module(_) => "cuModuleGetFunction",
+            Handle::Library(_) => "cuKernelGetFunction",
+        }
+    }
+
+    /// The kernel of this name, loaded.
+    pub(super) fn function(self, current: &Current<'_>, name: &CStr) -> Result<Function, DriverError> {
+        match self {
+            Handle::Module(module) => current.function_of_module(module, name),
+            Handle::Library(library) => current.function_of_library(library, name),
+        }
+    }
 }
 
 /// By their places in the plan.
@@ -48,7 +67,7 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     let mut sources: Vec<Source> = Vec::new();
     for index in pending.iter().filter_map(|planned| planned.image).collect::<BTreeSet<_>>() {
         let bytes = work.job.plan.images[index].bytes;
-        match (work.loaded.modules.get(&key(bytes)), Route::of(bytes, work.device.arch)) {
+        match (work.loaded.modules.get(index), Route::of(bytes, work.device.arch)) {
             (Some(module), _) => {
                 images.insert(index, Loading { result: Ok(Handle::Module(*module)), is_new: false });
             }
@@ -61,7 +80,11 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     }
     if !sources.is_empty() {
         // Launched later, and compiled meanwhile.
-        sources.extend(work.needs(pending).image().map(|image| (image, true)));
+        let ours = work.needs(pending).image().map(|image| (image, Route::of(image, work.device.arch)));
+        sources.extend(ours.and_then(|(image, route)| match route {
+            Route::Library { text } => Some((image, text)),
+            Route::Module => None,
+        }));
     }
 
     let (job, watch) = (work.job, work.watch);
@@ -72,7 +95,7 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
             watch.call("cuModuleLoadDataEx", file);
             let module = work.current.load_module(&Code::new(bytes, false));
             if let Ok(module) = module {
-                work.loaded.modules.insert(key(bytes), module);
+                work.loaded.modules.insert(index, module);
             }
             let result = module.map(Handle::Module).map_err(|refused| cause(refused, work.free));
             images.insert(index, Loading { result, is_new: true });

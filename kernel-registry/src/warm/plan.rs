@@ -1,6 +1,6 @@
 //! Before CUDA is touched: which kernels there are, and which images they need.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use kernel_registry_format::{self as format, Kernel};
@@ -16,8 +16,10 @@ pub(super) struct Plan {
 
 /// A kernel, with its record read: that takes longer than anything else when everything is warm already.
 pub(super) struct Planned {
+    /// Its own place in the plan.
+    pub(super) place: usize,
     pub(super) info: &'static KernelInfo,
-    pub(super) kernel: Kernel<'static>,
+    pub(super) kernel: &'static Kernel<'static>,
     /// The image's place in the plan, if there is one.
     pub(super) image: Option<usize>,
 }
@@ -33,14 +35,13 @@ impl Plan {
     pub(super) fn get() -> Result<&'static Plan, Error> {
         static PLAN: OnceLock<Plan> = OnceLock::new();
         let registry = registry()?;
-        Ok(PLAN
-            .get_or_init(|| Plan::new(registry.infos.iter().copied().zip(registry.kernels.iter().copied()))))
+        Ok(PLAN.get_or_init(|| Plan::new(registry.infos.iter().copied().zip(&registry.kernels))))
     }
 
-    fn new(kernels: impl Iterator<Item = (&'static KernelInfo, Kernel<'static>)>) -> Plan {
+    fn new(kernels: impl Iterator<Item = (&'static KernelInfo, &'static Kernel<'static>)>) -> Plan {
         let mut images = Vec::new();
-        let mut known = HashMap::new();
-        let kernels = kernels.map(|(info, kernel)| {
+        let mut known = BTreeMap::new();
+        let kernels = kernels.enumerate().map(|(place, (info, kernel))| {
             let image = kernel.image.filter(format::Image::is_there).map(|image| {
                 let bytes = info.image_bytes();
                 *known.entry((bytes.as_ptr(), bytes.len())).or_insert_with(|| {
@@ -48,7 +49,7 @@ impl Plan {
                     images.len() - 1
                 })
             });
-            Planned { info, kernel, image }
+            Planned { place, info, kernel, image }
         });
         Plan { kernels: kernels.collect(), images }
     }
@@ -64,7 +65,7 @@ mod tests {
     #[test]
     fn kernels_share_images_and_may_have_none() {
         let image = Some(Image { file: "a.ptx", len: 1, variants: "" });
-        let kernel = |image| (scale(), Kernel { image, ..Kernel::EMPTY });
+        let kernel = |image| (scale(), &*Box::leak(Box::new(Kernel { image, ..Kernel::EMPTY })));
         let plan = Plan::new([kernel(image), kernel(None), kernel(image)].into_iter());
         let images: Vec<_> = plan.kernels.iter().map(|planned| planned.image).collect();
         assert_eq!(images, [Some(0), None, Some(0)]);

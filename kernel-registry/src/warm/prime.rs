@@ -6,13 +6,15 @@ use std::ptr;
 
 use cudarc::driver::sys;
 
+use super::code::Route;
+use super::load::Handle;
 use super::plan::Planned;
 use super::state;
 use super::watch::Watch;
 use crate::driver::{Code, Current, DriverError, Function, LoadError, call};
 
-static SPECIAL: &[u8] = include_bytes!("../../cuda/prime.ptx");
-static PLAIN: &[u8] = include_bytes!("../../cuda/first.ptx");
+static SPECIAL: &[u8] = include_bytes!("../../cuda/prime.fatbin");
+static PLAIN: &[u8] = include_bytes!("../../cuda/first.fatbin");
 
 /// What a launch can need of the driver that only a launch sets up, and what was set up in a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,16 +76,30 @@ impl Needs {
 }
 
 /// Launches what is needed, each with one thread that does nothing, and waits for it.
-pub(super) fn prime<E>(current: &Current<'_>, needs: Needs, watch: &Watch<E>) -> Result<(), LoadError> {
+pub(super) fn prime<E>(
+    current: &Current<'_>,
+    arch: u32,
+    needs: Needs,
+    watch: &Watch<E>,
+) -> Result<(), LoadError> {
     const OURS: &str = "kernel-registry's own kernels";
     let Some(image) = needs.image() else { return Ok(()) };
-    watch.call("cuLibraryLoadData", OURS);
-    let library = state::library(image, || current.load_library(&Code::new(image, true)))?;
+    let code = Code::new(image, false);
+    let handle = match Route::of(image, arch) {
+        Route::Module => {
+            watch.call("cuModuleLoadDataEx", OURS);
+            Handle::Module(current.load_module(&code)?)
+        }
+        Route::Library { .. } => {
+            watch.call("cuLibraryLoadData", OURS);
+            Handle::Library(state::library(image, || current.load_library(&code))?)
+        }
+    };
     watch.call("cuStreamCreate", OURS);
     let stream = Stream::new()?;
     for name in needs.kernels() {
-        watch.call("cuKernelGetFunction", OURS);
-        let function = current.function_of_library(library, name)?;
+        watch.call(handle.call(), OURS);
+        let function = handle.function(current, name)?;
         watch.call("cuLaunchKernel", OURS);
         stream.launch(function)?;
     }
@@ -165,10 +181,10 @@ mod tests {
     fn the_images_have_the_kernels() {
         let everything = Needs { assert: true, malloc: true, ..PRINTF };
         for needs in [LAUNCH, PRINTF, everything] {
-            let text = str::from_utf8(needs.image().unwrap()).expect("PTX is text");
+            let image = needs.image().unwrap();
             for name in kernels(needs) {
                 let entry = format!(".visible .entry {}(", name.to_str().unwrap());
-                assert!(text.contains(&entry), "{entry}");
+                assert!(image.windows(entry.len()).any(|bytes| bytes == entry.as_bytes()), "{entry}");
             }
         }
         assert_eq!(NOTHING.image(), None);

@@ -1,11 +1,15 @@
 //! Whether a receipt still holds.
 
 use std::fmt;
+use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
 use super::state::State;
 use crate::driver::{Current, Driver, DriverError, NoDriver, context_id};
+
+/// Another thread that asks the same is done at once; a warm-up can wait for the device for ever.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Why kernels that were warm are not any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +45,7 @@ pub(super) fn recheck(warm: &super::Warm) -> Result<(), Stale> {
         _ => return Err(Stale::Reset),
     }
     let Some(state) = State::find(warm.id) else { return Err(Stale::Reset) };
-    let Ok(loaded) = state.loaded.try_lock() else { return Err(Stale::Warming) };
+    let Some(loaded) = state.lock_within(PATIENCE) else { return Err(Stale::Warming) };
     let current = Current::new(&warm.context, driver)?;
 
     let limit = current.stack_limit()?;

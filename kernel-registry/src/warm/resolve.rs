@@ -1,7 +1,8 @@
 //! The stages that take kernels out of their images, and ask what each of them needs.
 
 use std::ffi::CString;
-use std::time::Instant;
+use std::mem;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUresult;
 
@@ -26,16 +27,16 @@ pub(super) fn resolve(
     images: &mut Images,
 ) -> Vec<Resolved> {
     let mut resolved = Vec::with_capacity(pending.len());
+    let mut begun = Instant::now();
     for planned in pending {
         let Some(image) = planned.image.and_then(|index| images.get_mut(&index)) else { continue };
-        let begun = Instant::now();
         match image.result.clone().and_then(|handle| resolve_one(work, planned, handle)) {
             Ok(function) => {
                 let report = KernelReport {
                     path: planned.kernel.path,
                     image: planned.kernel.image.map_or("", |image| image.file),
                     compiled: matches!(image.result, Ok(Handle::Library(_))),
-                    resolved_in: begun.elapsed(),
+                    resolved_in: lap(&mut begun),
                     ..KernelReport::default()
                 };
                 resolved.push(Resolved { planned, function, report });
@@ -46,26 +47,25 @@ pub(super) fn resolve(
                     image.result = Err(cause.clone());
                 }
                 work.failed(planned, cause);
+                begun = Instant::now();
             }
         }
     }
     resolved
 }
 
+/// The time since the last lap.
+fn lap(begun: &mut Instant) -> Duration {
+    let now = Instant::now();
+    now - mem::replace(begun, now)
+}
+
 fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Function, Cause> {
     let (path, symbol) = (planned.kernel.path, planned.kernel.symbol);
     let no_entry = Cause::NoEntry { symbol };
     let Ok(name) = CString::new(symbol) else { return Err(no_entry) };
-    let function = match handle {
-        Handle::Module(module) => {
-            work.watch.call("cuModuleGetFunction", path);
-            work.current.function_of_module(module, &name)
-        }
-        Handle::Library(library) => {
-            work.watch.call("cuKernelGetFunction", path);
-            work.current.function_of_library(library, &name)
-        }
-    };
+    work.watch.call(handle.call(), path);
+    let function = handle.function(&work.current, &name);
     // Taking it was loading it; to be asked once more costs next to nothing, and never waits.
     let loaded = function.and_then(|function| work.current.load_function(function).map(|()| function));
     loaded.map_err(|error| {
@@ -111,11 +111,15 @@ fn read_one(work: &Work<'_>, resolved: Resolved) -> Result<Candidate, DriverErro
         binary_version: read(CU_FUNC_ATTRIBUTE_BINARY_VERSION)?,
         ..report
     };
-    let cluster = [
-        read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)?,
-        read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT)?,
-        read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)?,
-    ];
+    // All three are zero, or none.
+    let cluster = match read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)? {
+        0 => [0; 3],
+        width => [
+            width,
+            read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT)?,
+            read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)?,
+        ],
+    };
     let limits = Limits {
         unavailable_below: 0,
         threads: report.threads,

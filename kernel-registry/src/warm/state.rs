@@ -3,11 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::{CudaContext, sys};
 
 use super::device::Device;
+use super::plan::Planned;
 use super::prime::Needs;
 use super::report::KernelReport;
 use crate::KernelInfo;
@@ -45,13 +48,13 @@ unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
-/// What there is in a context: images and kernels by their `key`.
+/// What there is in a context.
 #[derive(Default)]
 pub(super) struct Loaded {
-    pub(super) modules: HashMap<usize, Module>,
-    pub(super) kernels: HashMap<usize, Warmed>,
+    pub(super) modules: Places<Module>,
+    pub(super) kernels: Places<Warmed>,
     /// Kernels that cannot run on the device.
-    pub(super) unavailable: HashMap<usize, &'static KernelInfo>,
+    pub(super) unavailable: Places<&'static KernelInfo>,
     pub(super) primed: Needs,
     /// The hooks that have run.
     pub(super) hooks: HashSet<usize>,
@@ -59,11 +62,36 @@ pub(super) struct Loaded {
     pub(super) preloaded_frame: u64,
 }
 
+/// What is known of images or kernels, by their places in the plan, which never change.
+pub(super) struct Places<T>(Vec<Option<T>>);
+
+impl<T> Places<T> {
+    pub(super) fn get(&self, place: usize) -> Option<&T> {
+        self.0.get(place)?.as_ref()
+    }
+
+    pub(super) fn insert(&mut self, place: usize, value: T) {
+        if self.0.len() <= place {
+            self.0.resize_with(place + 1, || None);
+        }
+        self.0[place] = Some(value);
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flatten()
+    }
+}
+
+impl<T> Default for Places<T> {
+    fn default() -> Self {
+        Places(Vec::new())
+    }
+}
+
 impl Loaded {
     /// Whether a kernel is warm, or never will be.
-    pub(super) fn knows(&self, kernel: &KernelInfo) -> bool {
-        let key = key(kernel.record());
-        self.kernels.contains_key(&key) || self.unavailable.contains_key(&key)
+    pub(super) fn knows(&self, planned: &Planned) -> bool {
+        self.kernels.get(planned.place).is_some() || self.unavailable.get(planned.place).is_some()
     }
 
     /// Bytes of stack that the kernels which are warm need, and those that hooks preloaded.
@@ -112,6 +140,19 @@ impl State {
     /// That of a context in which something was warmed before.
     pub(super) fn find(id: u64) -> Option<Arc<State>> {
         lock(&CONTEXTS).iter().find(|state| state.id == id).cloned()
+    }
+
+    /// What there is in the context, unless somebody works on it for longer than this.
+    pub(super) fn lock_within(&self, patience: Duration) -> Option<MutexGuard<'_, Loaded>> {
+        let begun = Instant::now();
+        loop {
+            match self.loaded.try_lock() {
+                Ok(loaded) => return Some(loaded),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if begun.elapsed() >= patience => return None,
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_micros(50)),
+            }
+        }
     }
 
     /// The `CudaContext` that the kernels' tables know it by.
@@ -180,7 +221,7 @@ pub(super) fn library<E>(
     }
 }
 
-/// What tells images, and also records, from each other: the program has each of them once.
+/// What tells images from each other: the program has each of them once.
 pub(super) fn key(bytes: &'static [u8]) -> usize {
     ptr::from_ref(bytes).addr()
 }

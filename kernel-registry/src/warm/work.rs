@@ -10,7 +10,7 @@ use super::failure::{Cause, Failure};
 use super::plan::{Plan, Planned};
 use super::prime::Needs;
 use super::report::{KernelReport, Report, Stage, Unavailable};
-use super::state::{Loaded, State, Warmed, key, lock};
+use super::state::{Loaded, State, Warmed, lock};
 use super::watch::Watch;
 use super::{Progress, WarmError, hooks, limits, load, prime, resolve, trace};
 use crate::driver::{Current, Driver, DriverError, Function};
@@ -63,7 +63,7 @@ impl Job {
     pub(super) fn repeat(&self) -> Option<Result<Report, WarmError>> {
         let loaded = self.state.loaded.try_lock().ok()?;
         let hooks_are_done = !self.hooks || hooks::are_done(|key| loaded.hooks.contains(&key));
-        if !hooks_are_done || !self.selected.iter().all(|planned| loaded.knows(planned.info)) {
+        if !hooks_are_done || !self.selected.iter().all(|planned| loaded.knows(planned)) {
             return None;
         }
         let watch = Watch::unwatched();
@@ -143,13 +143,13 @@ impl Work<'_> {
         let mut pending = Vec::new();
         for planned in &self.job.selected {
             let needs = planned.kernel.min_arch.unwrap_or(0);
-            if self.loaded.knows(planned.info) {
+            if self.loaded.knows(planned) {
                 continue;
             } else if planned.image.is_none() {
                 self.failed(planned, Cause::NoImage);
             } else if needs > self.device.arch {
                 self.enter(planned, Function::NONE, Limits { unavailable_below: needs, ..Limits::default() });
-                self.loaded.unavailable.insert(key(planned.info.record()), planned.info);
+                self.loaded.unavailable.insert(planned.place, planned.info);
             } else {
                 pending.push(*planned);
             }
@@ -165,7 +165,7 @@ impl Work<'_> {
 
     fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
         let needs = self.needs(pending);
-        prime::prime(&self.current, needs, self.watch)
+        prime::prime(&self.current, self.device.arch, needs, self.watch)
             .map_err(|refused| WarmError::Driver { error: refused.error, log: refused.log })?;
         self.loaded.primed = self.loaded.primed.or(needs);
         Ok(())
@@ -174,7 +174,9 @@ impl Work<'_> {
     /// Asks the driver for every kernel, also those that were warm before, and lets launches find the new ones.
     fn verify(&mut self, candidates: Vec<Candidate>) -> Result<bool, DriverError> {
         let mut verified = true;
-        self.loaded.kernels.reserve(candidates.len());
+        for warmed in self.warm() {
+            verified &= self.current.is_loaded(warmed.function)? == Some(true);
+        }
         for Candidate { planned, function, report, limits } in candidates {
             match self.current.is_loaded(function)? {
                 Some(false) => self.failed(planned, Cause::NotLoaded),
@@ -182,12 +184,9 @@ impl Work<'_> {
                     verified &= is_loaded.is_some();
                     self.enter(planned, function, limits);
                     let warmed = Warmed { info: planned.info, function, report };
-                    self.loaded.kernels.insert(key(planned.info.record()), warmed);
+                    self.loaded.kernels.insert(planned.place, warmed);
                 }
             }
-        }
-        for warmed in self.warm() {
-            verified &= self.current.is_loaded(warmed.function)? == Some(true);
         }
         Ok(verified)
     }
@@ -199,12 +198,11 @@ impl Work<'_> {
 
     /// The selected kernels that are warm, in the order of the plan.
     pub(super) fn warm(&self) -> impl Iterator<Item = &Warmed> {
-        self.job.selected.iter().filter_map(|planned| self.loaded.kernels.get(&key(planned.info.record())))
+        self.job.selected.iter().filter_map(|planned| self.loaded.kernels.get(planned.place))
     }
 
     fn unavailable(&self) -> impl Iterator<Item = Unavailable> {
-        let unavailable =
-            |planned: &&&Planned| self.loaded.unavailable.contains_key(&key(planned.info.record()));
+        let unavailable = |planned: &&&Planned| self.loaded.unavailable.get(planned.place).is_some();
         let selected = self.job.selected.iter().filter(unavailable);
         selected.map(|planned| Unavailable {
             path: planned.kernel.path,

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtrMut, PushKernelArg, result, sys};
+use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{
     Cause, DynArg, Late, LaunchConfig, LaunchError, Prepared, Stale, Warm, WarmError, Warmup, launch_dyn,
     launch_raw, warm_all,
@@ -426,9 +427,13 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
         // SAFETY: as above.
         black_box(unsafe { sys::cuLaunchKernelEx(&launch, function, args.as_mut_ptr(), ptr::null_mut()) });
     };
-    let module = warm.context().load_module(kernel_registry::cudarc::nvrtc::Ptx::from_binary(
-        touch::INFO.image().ok_or("no image")?.bytes().to_vec(),
-    ))?;
+    let image = touch::INFO.image().ok_or("no image")?.bytes();
+    // cudarc wants to know whether it is text.
+    let image = match std::str::from_utf8(image) {
+        Ok(text) => Ptx::from_src(text),
+        Err(_) => Ptx::from_binary(image.to_vec()),
+    };
+    let module = warm.context().load_module(image)?;
     let cudarcs = module.load_function(touch::INFO.symbol())?;
     let theirs = |address: &u64| {
         let config = kernel_registry::cudarc::driver::LaunchConfig {

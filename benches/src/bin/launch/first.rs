@@ -1,0 +1,69 @@
+//! The first launch of every sample kernel after warming, beside later launches of the same: each is waited for.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::time::Instant;
+
+use kernel_registry::cudarc::driver::{CudaStream, DevicePtrMut};
+use kernel_registry::{KernelInfo, LaunchConfig, Pass, launch_raw, warm_all};
+use kernels::waiting::{set_flag, touch};
+
+use benches::Result;
+use benches::sample::Sample;
+
+use crate::new_context;
+
+/// Contexts, in each of which every kernel has one first launch.
+const CONTEXTS: usize = 60;
+
+/// Later launches of each kernel in each context.
+const LATER: usize = 5;
+
+/// Microseconds: median and 99th percentile of first launches, the same of later ones; then how many first launches.
+pub(crate) fn measure() -> Result<Vec<f64>> {
+    let (mut first, mut later) = (Sample::default(), Sample::default());
+    let mut count = 0;
+    for round in 0..CONTEXTS {
+        let context = new_context()?;
+        let warm = warm_all(&context)?;
+        let stream = context.new_stream()?;
+        let mut memory = stream.alloc_zeros::<u8>(1 << 20)?;
+        let address = memory.device_ptr_mut(&stream).0;
+        // A stream has to get going, too. The kernel that does it has had its first launch then, so two take turns.
+        let starter = [touch::INFO, set_flag::INFO][round % 2];
+        for _ in 0..20 {
+            launch(starter, &stream, address)?;
+        }
+        let warmed = |kernel: &&&KernelInfo| {
+            **kernel != starter && warm.report().kernels.iter().any(|report| report.path == kernel.path())
+        };
+        let kernels: Vec<_> = kernel_registry::kernels()?.iter().filter(warmed).copied().collect();
+        count += kernels.len();
+        for (turn, kernel) in (0..=LATER).flat_map(|turn| kernels.iter().map(move |kernel| (turn, kernel))) {
+            let sample = if turn == 0 { &mut first } else { &mut later };
+            let begun = Instant::now();
+            launch(kernel, &stream, address)?;
+            sample.push(begun.elapsed());
+        }
+    }
+    let both = |sample: &Sample| [sample.median() * 1e6, sample.quantile(0.99) * 1e6];
+    Ok([&both(&first)[..], &both(&later)[..], &[count as f64]].concat())
+}
+
+/// Launches a kernel with nothing to do: all numbers are 0, also those of elements and how long it may wait, and all
+/// pointers lead to zeros.
+fn launch(kernel: &'static KernelInfo, stream: &Arc<CudaStream>, address: u64) -> Result<()> {
+    // Room for the largest structure by value.
+    type Slot = [u64; 8];
+    let is_value = |pass| matches!(pass, Pass::Value);
+    let slots = kernel.params().iter().map(|param| [if is_value(param.pass) { 0 } else { address }; 8]);
+    let mut slots: Vec<Slot> = slots.collect();
+    let mut args: Vec<*mut c_void> = slots.iter_mut().map(|slot| slot.as_mut_ptr().cast()).collect();
+    // Two blocks, because one kernel wants them in pairs.
+    let config = LaunchConfig::new([2, 1, 1], kernel.block().unwrap_or([32, 1, 1]))
+        .shared(kernel.shared().unwrap_or(0));
+    // SAFETY: there is an argument for each parameter, and at least as large. With these the sample kernels read and
+    // write the first few bytes behind a pointer, and none waits.
+    unsafe { launch_raw(kernel, stream, &config, &mut args)? };
+    Ok(stream.synchronize()?)
+}

@@ -1,0 +1,166 @@
+//! What a launch of a warm kernel costs above the driver, whether the first one is as fast as the others, and whether
+//! warming leaves anything behind.
+//!
+//! `cargo run --release -p benches --bin launch`; it needs `cc`, and for all but the first part a GPU.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+mod first;
+mod growth;
+mod overhead;
+mod stub;
+
+use std::env;
+use std::process::ExitCode;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use benches::Result;
+use benches::child::{self, Child};
+use benches::verdict::{self, Requirement};
+use kernel_registry::cudarc::driver::{CudaContext, result, sys};
+
+use growth::{CONTEXTS, REPETITIONS};
+use overhead::WAYS;
+use stub::Stub;
+
+kernel_registry::link_kernels!(kernels);
+
+/// How often this program asked for memory.
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: the system's allocator does everything.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match env::args().nth(1).as_deref() {
+        None => measure().map(|requirements| verdict::conclude(&requirements)),
+        // What follows is what children of this program do.
+        Some("overhead") => print(overhead::measure(|| ALLOCATIONS.load(Ordering::Relaxed))),
+        Some("first") => print(first::measure()),
+        Some("growth") => print(growth::measure()),
+        Some(_) => Err("usage: launch".into()),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn print(numbers: Result<Vec<f64>>) -> Result<bool> {
+    println!("{}", numbers?.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
+    Ok(true)
+}
+
+fn measure() -> Result<Vec<Requirement>> {
+    let program = env::current_exe()?;
+    let child = |task| Child::new(&program).arg(task);
+
+    let stub = Stub::build()?;
+    let numbers = child("overhead").env("LD_LIBRARY_PATH", stub.folder()).numbers(MINUTE)?;
+    let mut requirements = costs("A DRIVER THAT DOES NOTHING", &numbers)?;
+
+    match child::device() {
+        Err(error) => println!("\nNO GPU, SO THAT IS ALL: {error}"),
+        Ok(device) => {
+            println!("\n{device}");
+            costs("THE DRIVER", &child("overhead").numbers(MINUTE)?)?;
+            requirements.push(first_launches(&child("first").numbers(2 * MINUTE)?)?);
+            requirements.extend(memory(&child("growth").numbers(4 * MINUTE)?)?);
+        }
+    }
+    Ok(requirements)
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Prints what each way costs. Against a driver that does nothing, the differences have bounds.
+fn costs(title: &str, numbers: &[f64]) -> Result<Vec<Requirement>> {
+    let [bare, raw, touch, builder, saxpy, prepared, saxpy_builder, allocations @ ..] = numbers else {
+        return Err("a child printed too little".into());
+    };
+    println!("\n{title:48} NS A LAUNCH");
+    for (way, time) in WAYS.iter().zip(numbers) {
+        println!("{way:48} {time:11.1}");
+    }
+    let allocated = allocations.iter().sum::<f64>() as usize;
+    println!("{:48} {allocated:11}", "allocations in 100 launches of each way of ours");
+    Ok(vec![
+        Requirement::at_most("`launch_raw` above bare", raw - bare, 30.0, "ns"),
+        Requirement::at_most("`touch::launch` above bare", touch - bare, 30.0, "ns"),
+        Requirement::at_most("`touch::launch` / cudarc's builder", touch / builder, 1.0, "times"),
+        Requirement::at_most("`saxpy::launch` / cudarc's builder", saxpy / saxpy_builder, 1.0, "times"),
+        Requirement::at_most(
+            "`saxpy::launch`, prepared / cudarc's builder",
+            prepared / saxpy_builder,
+            1.0,
+            "times",
+        ),
+        Requirement::exactly("allocations of our launches", allocated, 0, "allocations"),
+    ])
+}
+
+fn first_launches(numbers: &[f64]) -> Result<Requirement> {
+    let [first, first_99, later, later_99, count] = numbers else {
+        return Err("a child printed too little".into());
+    };
+    println!("\n{:48} {:>11}  99 PERCENT BELOW", "US TO LAUNCH AND WAIT, AFTER WARMING", "MEDIAN");
+    println!(
+        "{:48} {first:11.1}  {first_99:16.1}",
+        format!("the first of each sample kernel ({count} of them)")
+    );
+    println!("{:48} {later:11.1}  {later_99:16.1}", "later ones");
+    Ok(Requirement::at_most("first launch / later ones, 99 percent", first_99 / later_99, 1.15, "times"))
+}
+
+fn memory(numbers: &[f64]) -> Result<Vec<Requirement>> {
+    let [host, device, host_again, device_again] = numbers else {
+        return Err("a child printed too little".into());
+    };
+    println!("\n{:48} {:>11}  {:>11}", "KIB THAT ARE GONE", "HOST", "DEVICE");
+    let (fresh, repeated) =
+        (format!("after {CONTEXTS} fresh contexts"), format!("after {REPETITIONS} repetitions"));
+    println!("{fresh:48} {host:11.0}  {device:11.0}");
+    println!("{repeated:48} {host_again:11.0}  {device_again:11.0}");
+    let requirement = |what: &str, kib: &f64, bound| Requirement::at_most(what, *kib, bound, "KiB");
+    Ok(vec![
+        // A page or two a context would be a leak; the allocator's own noise is less than that.
+        requirement(&format!("host memory {fresh}"), host, 2048.0),
+        requirement(&format!("device memory {fresh}"), device, 0.0),
+        requirement(&format!("host memory {repeated}"), host_again, 2048.0),
+        requirement(&format!("device memory {repeated}"), device_again, 0.0),
+    ])
+}
+
+/// A context of its own on the first device.
+fn new_context() -> Result<Arc<CudaContext>> {
+    kernel_registry::context(0)?;
+    let device = result::device::get(0)?;
+    // SAFETY: the context is new, and from here on that of the `CudaContext`.
+    unsafe {
+        let mut context = ptr::null_mut();
+        sys::cuCtxCreate_v4(&mut context, ptr::null_mut(), 0, device).result()?;
+        Ok(CudaContext::from_raw_context(0, device, context)?)
+    }
+}

@@ -1,0 +1,42 @@
+//! Makes the driver that does nothing.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use benches::Result;
+
+/// A folder that holds it under the names that the driver has. It is removed when this is dropped.
+pub(crate) struct Stub(PathBuf);
+
+impl Stub {
+    /// Compiles it with `cc`.
+    pub(crate) fn build() -> Result<Self> {
+        let folder = env::temp_dir().join(format!("kernel-registry-stub-{}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        let stub = Stub(folder);
+        let (source, library) = (stub.0.join("stub.c"), stub.0.join("libcuda.so.1"));
+        fs::write(&source, include_str!("stub.c"))?;
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+        let output = cc.output().map_err(|error| format!("`cc`, a C compiler, was not started: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("`cc` failed:\n{}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        fs::copy(&library, stub.0.join("libcuda.so"))?;
+        Ok(stub)
+    }
+
+    /// Where libraries have to be looked for, to find it.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Stub {
+    fn drop(&mut self) {
+        // What stays is a small folder among temporary ones.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,84 @@
+//! Processes that measure something once and print it: what a process has loaded stays, so each needs a new one.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+
+/// A process that is to be started, any number of times.
+pub struct Child {
+    program: std::path::PathBuf,
+    args: Vec<String>,
+    env: Vec<(String, std::ffi::OsString)>,
+}
+
+impl Child {
+    /// Of this program.
+    pub fn new(program: &Path) -> Self {
+        Child { program: program.to_owned(), args: Vec::new(), env: Vec::new() }
+    }
+
+    /// With one more argument.
+    pub fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    /// With a variable of the environment. The last of a name counts.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Runs it, and returns the numbers that it printed on one line.
+    pub fn numbers(&self, patience: Duration) -> Result<Vec<f64>> {
+        let text = self.output(patience)?;
+        Ok(text.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?)
+    }
+
+    /// Runs it, and returns what it printed. One that takes longer than `patience` is killed.
+    pub fn output(&self, patience: Duration) -> Result<String> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        // Pipes are read meanwhile, or a process that says much would wait for ever.
+        let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err("a process has no output".into());
+        };
+        let (done, finished) = mpsc::channel();
+        let reader = thread::spawn(move || {
+            let (mut text, mut errors) = (String::new(), String::new());
+            let read = stdout.read_to_string(&mut text).and(stderr.read_to_string(&mut errors));
+            // It ends with the process.
+            let _ = done.send(());
+            read.map(|_| (text, errors))
+        });
+        let begun = Instant::now();
+        if finished.recv_timeout(patience).is_err() {
+            child.kill()?;
+        }
+        let status = child.wait()?;
+        let (text, errors) = reader.join().map_err(|_| "the reader of a process panicked")??;
+        match status.success() {
+            true => Ok(text),
+            false => {
+                let seconds = begun.elapsed().as_secs();
+                Err(format!("{status} after {seconds} s: {}", errors.trim()).into())
+            }
+        }
+    }
+}
+
+/// The device and the driver, in a line.
+pub fn device() -> Result<String> {
+    let child = Child::new(Path::new("nvidia-smi"));
+    let child = child.arg("--query-gpu=name,driver_version").arg("--format=csv,noheader");
+    let gpus = child.output(Duration::from_secs(20)).map_err(|error| format!("`nvidia-smi`: {error}"))?;
+    let cores = thread::available_parallelism()?;
+    Ok(format!("{}; {cores} cores", gpus.lines().next().unwrap_or("no GPU")))
+}

@@ -1,0 +1,102 @@
+//! What the first use of a kernel costs: cold, after `warm_all`, and in the long run.
+//!
+//! A kernel has one first use in a context, so there are many contexts. Warm in all three cases is what is not asked about:
+//! the clocks of the GPU, the pool that memory is from, pinned memory, the first launch of a context.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use examples::{Ending, Loaded, Mapped, Outcome, tell};
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtrMut};
+use kernel_registry::{KernelInfo, warm_all};
+use kernels::blas1::{daxpy, ddot, dnrm2, dscal, saxpy, sdot, snrm2, sscal};
+use kernels::waiting::touch;
+
+const CONTEXTS: usize = 24;
+const STEADY: usize = 200;
+const N: u64 = 1024;
+
+fn main() -> ExitCode {
+    tell(|context| {
+        // Each round has the device's context for itself.
+        drop(context);
+        let mut times = [Vec::new(), Vec::new(), Vec::new()];
+        for _ in 0..CONTEXTS {
+            round(&mut times)?;
+        }
+        println!("{:<42} {:>6} {:>10} {:>10}", "LAUNCH AND WAIT", "TIMES", "MEDIAN", "P99");
+        let names = ["cold: load_module, load_function, launch", "the first one after warm_all", "steady"];
+        for (name, times) in names.iter().zip(&mut times) {
+            times.sort();
+            let [median, p99] = [50, 99].map(|percent| times[(times.len() - 1) * percent / 100]);
+            println!("{name:<42} {:>6} {:>10} {:>10}", times.len(), words(median), words(p99));
+        }
+        Ok(Ending::Completed(format!("8 kernels, each in {CONTEXTS} contexts")))
+    })
+}
+
+fn words(time: Duration) -> String {
+    format!("{:.1} us", time.as_secs_f64() * 1e6)
+}
+
+/// All kernels in a new context: cold, first and steady.
+fn round([cold, first, steady]: &mut [Vec<Duration>; 3]) -> Outcome {
+    let context = kernel_registry::context(0)?;
+    let stream = context.new_stream()?;
+    let mut vectors = stream.alloc_zeros::<f64>(2 * N as usize)?;
+    let kernels = kernels(vectors.device_ptr_mut(&stream).0);
+    warm_the_rest(&context, &stream)?;
+    for (kernel, args) in &kernels {
+        let begun = Instant::now();
+        let loaded = Loaded::by_hand(&context, kernel)?;
+        launch(&loaded, &stream, kernel, args)?;
+        cold.push(begun.elapsed());
+    }
+
+    warm_all(&context)?;
+    warm_the_rest(&context, &stream)?;
+    for launches in 0..=STEADY {
+        let times = if launches == 0 { &mut *first } else { &mut *steady };
+        for (kernel, args) in &kernels {
+            let begun = Instant::now();
+            launch(&Loaded::Warm(kernel), &stream, kernel, args)?;
+            times.push(begun.elapsed());
+        }
+    }
+    Ok(())
+}
+
+/// Kernels with their arguments: `N`, a factor of 0, and two vectors of zeros.
+fn kernels(x: u64) -> [(&'static KernelInfo, Vec<u64>); 8] {
+    let y = x + 8 * N;
+    [
+        (saxpy::INFO, vec![N, 0, x, y]),
+        (daxpy::INFO, vec![N, 0, x, y]),
+        (sscal::INFO, vec![N, 0, x]),
+        (dscal::INFO, vec![N, 0, x]),
+        (sdot::INFO, vec![N, x, x, y]),
+        (ddot::INFO, vec![N, x, x, y]),
+        (snrm2::INFO, vec![N, x, y]),
+        (dnrm2::INFO, vec![N, x, y]),
+    ]
+}
+
+fn launch(loaded: &Loaded, stream: &Arc<CudaStream>, kernel: &KernelInfo, args: &[u64]) -> Outcome {
+    // SAFETY: these are the kernel's arguments, and the vectors stay until all is measured.
+    unsafe { loaded.launch(stream, kernel.over(N as u32), args)? };
+    Ok(stream.synchronize()?)
+}
+
+/// Keeps the GPU at work until its clocks have risen, and uses what else a program has used before it counts.
+fn warm_the_rest(context: &Arc<CudaContext>, stream: &Arc<CudaStream>) -> Outcome {
+    let touch = Loaded::by_hand(context, touch::INFO)?;
+    let pinned = Mapped::zeroed(context, 1)?;
+    let args = [pinned.address(0).expose_provenance() as u64];
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(30) {
+        drop(stream.alloc_zeros::<u8>(1 << 20)?);
+        launch(&touch, stream, touch::INFO, &args)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Who holds what: handles are copied, streams and contexts dropped while their work is under way. Nothing is released early,
+//! and nothing is loaded twice.
+//!
+//! What a kernel's code is: an image in the program, which is there for ever, and what the driver made of that image in each
+//! context. What it is not: `INFO`, a handle, or a stream, which can be copied and dropped without touching it.
+
+use std::process::ExitCode;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use examples::{Ending, LIMIT, Mapped, Outcome, tell};
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
+use kernel_registry::{Prepared, Warm, warm_all};
+use kernels::waiting::{set_flag, spin_until_flag, touch};
+
+fn main() -> ExitCode {
+    tell(|context| {
+        let warm = warm_all(&context)?;
+        images();
+        handles(&warm)?;
+        streams(&context)?;
+        contexts(context, warm)?;
+        Ok(Ending::Completed("nothing was released early, and nothing was loaded twice".to_owned()))
+    })
+}
+
+fn ensure(is_so: bool, words: String) -> Outcome {
+    println!("{} {words}", if is_so { "ok  " } else { "FAIL" });
+    if is_so { Ok(()) } else { Err("something is not as this story tells it".into()) }
+}
+
+/// Kernels of one file share its image.
+fn images() {
+    if let (Some(one), Some(other)) = (touch::INFO.image(), set_flag::INFO.image()) {
+        let shared = if ptr::eq(one.bytes(), other.bytes()) { "one image" } else { "two images" };
+        println!("     `touch` and `set_flag` have {shared} in this program, of {} bytes", one.bytes().len());
+    }
+}
+
+/// Copies of a handle are the same kernel, and a second `CudaContext` of the device is the same context.
+fn handles(warm: &Warm) -> Outcome {
+    let again = kernel_registry::context(0)?;
+    let handle = touch::INFO.cu_function(warm.context())?;
+    ensure(handle == touch::INFO.cu_function(&again)?, "another `CudaContext`, the same handle".to_owned())?;
+    let loaded = warm_all(&again)?.report().images_loaded;
+    ensure(
+        loaded == 0,
+        format!("warmed again: {loaded} images loaded, after {}", warm.report().images_loaded),
+    )?;
+
+    let words = Mapped::zeroed(&again, 1)?;
+    let prepared = Prepared::new(touch::INFO, warm.context(), touch::over(1))?;
+    let copy = prepared.clone();
+    drop(prepared);
+    let stream = again.new_stream()?;
+    // SAFETY: the word stays until the kernel is done.
+    unsafe { touch::launch(&stream, &copy, words.address(0))? };
+    stream.synchronize()?;
+    ensure(
+        words[0].load(Ordering::Acquire) == 1,
+        "a copy of a prepared launch, its original dropped".to_owned(),
+    )
+}
+
+/// A kernel that waits, and behind it one that counts, on a stream.
+fn under_way(stream: &Arc<CudaStream>, words: &Mapped) -> Outcome {
+    let [flag, status, count] = [0, 1, 2].map(|word| words.address(word));
+    // SAFETY: the words are freed once the kernels are done and no earlier: the driver waits.
+    unsafe {
+        spin_until_flag::launch(stream, spin_until_flag::over(1), flag, status, LIMIT.as_nanos() as u64)?;
+        touch::launch(stream, touch::over(1), count)?;
+    }
+    Ok(())
+}
+
+/// Whether both were still under way, and then ran to their end.
+fn ran_on(words: &Mapped) -> bool {
+    let was_under_way = words[1].load(Ordering::Acquire) == 0;
+    words[0].store(1, Ordering::Release);
+    for _ in 0..1000 {
+        if words[2].load(Ordering::Acquire) == 1 {
+            return was_under_way && words[1].load(Ordering::Acquire) == 1;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+fn streams(context: &Arc<CudaContext>) -> Outcome {
+    let (stream, words) = (context.new_stream()?, Mapped::zeroed(context, 3)?);
+    under_way(&stream, &words)?;
+    drop(stream);
+    ensure(ran_on(&words), "a stream dropped under way: its kernels ran to their end".to_owned())
+}
+
+/// A context lives as long as anything that was made in it.
+fn contexts(context: Arc<CudaContext>, warm: Warm) -> Outcome {
+    let (loaded, former) = (warm.report().images_loaded, id(&context)?);
+    let (stream, words) = (context.new_stream()?, Mapped::zeroed(&context, 3)?);
+    let watched = Arc::downgrade(&context);
+    under_way(&stream, &words)?;
+    drop((context, warm, stream));
+    ensure(
+        watched.upgrade().is_some(),
+        "a context dropped under way: memory that is left of it keeps it".to_owned(),
+    )?;
+    ensure(ran_on(&words), "its kernels ran to their end".to_owned())?;
+    drop(words);
+    ensure(watched.upgrade().is_none(), "dropped with the last that was made in it".to_owned())?;
+
+    let context = kernel_registry::context(0)?;
+    ensure(id(&context)? != former, "the device's next context is another one".to_owned())?;
+    let again = warm_all(&context)?.report().images_loaded;
+    println!(
+        "     there {again} of {loaded} images are loaded anew; what the driver has compiled itself belongs to the process"
+    );
+    Ok(())
+}
+
+/// What tells contexts apart: the next one often has the address of the one before.
+fn id(context: &CudaContext) -> Outcome<u64> {
+    let mut id = 0;
+    // SAFETY: the context is alive.
+    unsafe { sys::cuCtxGetId(context.cu_ctx(), &mut id).result()? };
+    Ok(id)
+}

@@ -1,0 +1,68 @@
+//! A persistent worker runs, and the program launches a kernel for the first time, whose result the worker's next task
+//! needs.
+//!
+//! With `--cold` that kernel was forgotten when the others were warmed. Its first launch loads it, which waits for all that
+//! runs on the device; the worker runs until its next task is done; and the program would give it that task after the
+//! launch. Without a limit in the worker, that would be for ever.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use examples::{Ending, LIMIT, Outcome, Worker, cold, tell};
+use kernel_registry::cudarc::driver::{CudaContext, DevicePtr, DevicePtrMut};
+use kernel_registry::{Warmup, warm_all};
+use kernels::blas1::sscal;
+use kernels::waiting::{Task, worker};
+
+fn main() -> ExitCode {
+    tell(story)
+}
+
+fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
+    // What is forgotten is loaded when it is launched: the library's default is to do it, and to say so.
+    let warm = match cold() {
+        true => Warmup::new().only(|kernel| kernel == worker::INFO).warm(&context)?,
+        false => warm_all(&context)?,
+    };
+    println!("{} of {} kernels are warm", warm.report().kernels.len(), kernel_registry::kernels()?.len());
+
+    const N: u32 = 1000;
+    let stream = context.new_stream()?;
+    let mut x = stream.clone_htod(&[1.0_f32; N as usize])?;
+    let mut y = stream.clone_htod(&[2.0_f32; N as usize])?;
+    stream.synchronize()?;
+    let (x_at, y_at) = (x.device_ptr(&stream).0, y.device_ptr_mut(&stream).0);
+    let task = Task { x: x_at as *const f32, y: y_at as *mut f32, a: 3.0, n: N };
+
+    let worker = Worker::start(&context, LIMIT)?;
+    worker.submit(task);
+    if !worker.is_done() {
+        return Err("the worker did not get to its first task".into());
+    }
+    println!("the worker runs, and has done its first task: y = 3x + y");
+
+    // The next task is the same with other numbers, which come from a kernel.
+    let begun = Instant::now();
+    // SAFETY: the vector has `N` elements, and the worker has nothing to do with it meanwhile.
+    unsafe { sscal::launch(&stream, sscal::over(N), N, 2.0, &mut x)? };
+    stream.synchronize()?;
+    worker.submit(task);
+    let is_done = worker.is_done();
+    let took = begun.elapsed();
+    worker.stop()?;
+    if !is_done {
+        return Ok(Ending::Deadlock(format!(
+            "the program waits {took:.1?} for the first launch of `sscal`; the driver loads it only once nothing else runs \
+             on the device; and the worker runs, waiting for its next task, which needs what `sscal` computes. \
+             Only the worker's limit of {LIMIT:?} ended that"
+        )));
+    }
+    let y = stream.clone_dtoh(&y)?;
+    match y.iter().find(|y| **y != 3.0 * 2.0 + (3.0 * 1.0 + 2.0)) {
+        Some(y) => Err(format!("an element is {y} and not 11").into()),
+        None => Ok(Ending::Completed(format!(
+            "launched `sscal` for the first time beside the worker, and the worker did the task that needs it: {took:.1?}"
+        ))),
+    }
+}

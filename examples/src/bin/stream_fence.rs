@@ -1,0 +1,57 @@
+//! A stream waits for a word in memory, and another thread then submits the work that writes it: how programs order streams
+//! among threads and processes.
+//!
+//! With `--cold` that thread loads the kernel which writes it when it needs it. What it submits then waits for all that is
+//! under way on the device, streams that wait included, and so for itself.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use examples::{Ending, Fence, LIMIT, Loaded, Mapped, Outcome, cold, tell};
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
+use kernel_registry::warm_all;
+use kernels::waiting::set_flag;
+
+fn main() -> ExitCode {
+    tell(story)
+}
+
+fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
+    if !cold() {
+        warm_all(&context)?;
+    }
+    let word = Mapped::zeroed(&context, 1)?;
+    let [waits, submits] = [context.new_stream()?, context.new_stream()?];
+
+    let fence = Fence::start(waits, word, LIMIT)?;
+    println!("a stream waits for a word");
+    let begun = Instant::now();
+    let word = fence.word().expose_provenance() as u64;
+    let other = thread::spawn(move || submit(&submits, word).map_err(|error| error.to_string()));
+    // This thread would wait for the stream now; and the other one has to be done before the word may go.
+    other.join().map_err(|_| "the thread panicked")??;
+    let was_the_watchdog = fence.pass()?;
+    let took = begun.elapsed();
+    if was_the_watchdog {
+        return Ok(Ending::Deadlock(format!(
+            "the stream waits for the word, which a kernel will write; the kernel waits for the stream, because the driver \
+             loads a kernel only once nothing is under way on the device, and a stream that waits is. \
+             A watchdog wrote the word, after {LIMIT:?}, or nothing would have moved any more"
+        )));
+    }
+    Ok(Ending::Completed(format!("another thread launched the kernel that writes the word: {took:.1?}")))
+}
+
+/// Launches the kernel that writes the word, and waits for it.
+fn submit(stream: &Arc<CudaStream>, word: u64) -> Outcome {
+    let set_flag = match cold() {
+        // As programs do without this library.
+        true => Loaded::by_hand(stream.context(), set_flag::INFO)?,
+        false => Loaded::Warm(set_flag::INFO),
+    };
+    // SAFETY: its parameters are a pointer and a number; and the word stays until this thread was joined.
+    unsafe { set_flag.launch(stream, set_flag::over(1), &[word, 1])? };
+    Ok(stream.synchronize()?)
+}

@@ -1,0 +1,47 @@
+//! One kernel spins until another one sets its flag. There is room for both on the device.
+//!
+//! With `--cold` the second one was forgotten when the first one was warmed. It is loaded when it is launched, which waits
+//! for the first one, which waits for it.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use examples::{Ending, LIMIT, Loaded, Outcome, Resident, cold, tell};
+use kernel_registry::cudarc::driver::CudaContext;
+use kernel_registry::{Warmup, warm_all};
+use kernels::waiting::{set_flag, spin_until_flag};
+
+fn main() -> ExitCode {
+    tell(story)
+}
+
+fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
+    // What is forgotten is loaded when it is launched: the library's default is to do it, and to say so.
+    let warm = match cold() {
+        true => Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).warm(&context)?,
+        false => warm_all(&context)?,
+    };
+    println!("{} of {} kernels are warm", warm.report().kernels.len(), kernel_registry::kernels()?.len());
+
+    let spins = Resident::start(&context, &Loaded::Warm(spin_until_flag::INFO), LIMIT)?;
+    println!("`spin_until_flag` runs");
+
+    let stream = context.new_stream()?;
+    let begun = Instant::now();
+    // SAFETY: the flag stays until both kernels are done.
+    unsafe { set_flag::launch(&stream, set_flag::over(1), spins.flag(), 1)? };
+    let gave_up = spins.gave_up()?;
+    let took = begun.elapsed();
+    stream.synchronize()?;
+    if gave_up {
+        return Ok(Ending::Deadlock(format!(
+            "`set_flag` waits for `spin_until_flag`, because the driver loads a kernel at its first launch, and only once \
+             nothing else runs on the device; `spin_until_flag` waits for the flag that `set_flag` sets. \
+             Only its limit of {LIMIT:?} ended that, {took:.1?} after the launch"
+        )));
+    }
+    Ok(Ending::Completed(format!(
+        "`set_flag` was launched for the first time beside it, and set it free: {took:.1?}"
+    )))
+}

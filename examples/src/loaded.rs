@@ -1,0 +1,61 @@
+//! A kernel, and who loaded it.
+
+use std::sync::Arc;
+
+use kernel_registry::cudarc::driver::{self, CudaContext, CudaFunction, CudaStream, PushKernelArg};
+use kernel_registry::cudarc::nvrtc::Ptx;
+use kernel_registry::{KernelInfo, LaunchConfig, launch_raw};
+
+use crate::Outcome;
+
+/// A kernel that can be launched.
+#[derive(Clone, Debug)]
+pub enum Loaded {
+    /// Warmed by this library.
+    Warm(&'static KernelInfo),
+    /// Loaded as programs do it without: cudarc's `load_module` and `load_function`.
+    ByHand(CudaFunction),
+}
+
+impl Loaded {
+    /// Loads a kernel with cudarc alone.
+    pub fn by_hand(context: &Arc<CudaContext>, kernel: &KernelInfo) -> Outcome<Self> {
+        let image = kernel.image().ok_or("the kernel has no image: build with a CUDA compiler")?;
+        let mut image = image.bytes().to_vec();
+        // The driver reads PTX up to a zero.
+        image.push(0);
+        let module = context.load_module(Ptx::from_binary(image))?;
+        Ok(Loaded::ByHand(module.load_function(kernel.symbol())?))
+    }
+
+    /// Launches it.
+    ///
+    /// # Safety
+    ///
+    /// Each argument begins with the bytes of a value of its parameter's type, and what they refer to stays until the
+    /// kernel is done.
+    pub unsafe fn launch(&self, stream: &Arc<CudaStream>, config: LaunchConfig, args: &[u64]) -> Outcome {
+        match self {
+            Loaded::Warm(kernel) => {
+                let mut args: Vec<_> = args.iter().map(|arg| (&raw const *arg).cast_mut().cast()).collect();
+                // SAFETY: the caller's promise.
+                unsafe { launch_raw(kernel, stream, &config, &mut args)? };
+            }
+            Loaded::ByHand(function) => {
+                let mut launch = stream.launch_builder(function);
+                args.iter().for_each(|arg| {
+                    launch.arg(arg);
+                });
+                let LaunchConfig { grid, block, shared, .. } = config;
+                let config = driver::LaunchConfig {
+                    grid_dim: grid.into(),
+                    block_dim: block.into(),
+                    shared_mem_bytes: shared,
+                };
+                // SAFETY: the caller's promise.
+                unsafe { launch.launch(config)? };
+            }
+        }
+        Ok(())
+    }
+}

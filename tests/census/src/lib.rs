@@ -1,0 +1,75 @@
+//! The kernels that the census launches: `tests/src/bin/census`. Those that are tried all have the same two
+//! parameters: a word in mapped host memory, which they set when they run, and the number 100.
+
+use kernel_registry::gpu_kernel;
+
+/// The kernel that stays while an operation is tried.
+#[gpu_kernel(file = "cuda/resident.cu")]
+pub unsafe fn stay(flag: *const u32, status: *mut u32, limit_ns: u64);
+
+/// Kernels of one image, most of which need more of the driver than to be loaded.
+#[gpu_kernel(file = "cuda/plain.cu")]
+pub mod plain {
+    /// Needs nothing.
+    pub unsafe fn small(done: *mut u32, n: u32);
+    /// Needs nothing, and is not the one that is launched.
+    pub unsafe fn sibling(done: *mut u32, n: u32);
+    /// A frame that fits the stack that a context begins with.
+    pub unsafe fn frame_800(done: *mut u32, n: u32);
+    /// A frame that does not.
+    pub unsafe fn frame_2k(done: *mut u32, n: u32);
+    /// A frame that takes gigabytes of device memory.
+    pub unsafe fn frame_32k(done: *mut u32, n: u32);
+    /// Calls `printf`.
+    pub unsafe fn prints(done: *mut u32, n: u32);
+    /// Calls `malloc`.
+    pub unsafe fn allocates(done: *mut u32, n: u32);
+    /// As much shared memory as the launch says.
+    pub unsafe fn shared_dynamic(done: *mut u32, n: u32);
+    /// 44,000 bytes of shared memory.
+    pub unsafe fn shared_static(done: *mut u32, n: u32);
+}
+
+/// Kernels that use what few kernels use.
+#[gpu_kernel(file = "cuda/special.cu")]
+pub mod special {
+    /// Contains an `assert`.
+    pub unsafe fn asserts(done: *mut u32, n: u32);
+    /// Calls a function that calls itself.
+    pub unsafe fn recurses(done: *mut u32, n: u32);
+    /// Calls a function through a table.
+    pub unsafe fn calls_pointer(done: *mut u32, n: u32);
+}
+
+/// Writes to a managed variable.
+#[gpu_kernel(file = "cuda/managed.cu")]
+pub unsafe fn uses_managed(done: *mut u32, n: u32);
+
+/// All blocks of the grid wait for each other.
+#[gpu_kernel(file = "cuda/grid.cu", arch = ">=60")]
+pub unsafe fn waits_for_grid(done: *mut u32, n: u32);
+
+/// Kernels whose blocks form clusters.
+#[gpu_kernel(file = "cuda/cluster.cu", arch = ">=90")]
+pub mod cluster {
+    /// Clusters of two blocks, as the source says.
+    pub unsafe fn clustered(done: *mut u32, n: u32);
+    /// Clusters as the launch says.
+    pub unsafe fn cluster_at_launch(done: *mut u32, n: u32);
+}
+
+/// Kernels to launch before others. With 0 they do nothing.
+#[gpu_kernel(file = "cuda/earlier.cu")]
+pub mod earlier {
+    /// Does nothing with another number either.
+    pub unsafe fn earlier_nothing(really: u32);
+    /// Contains a `printf`.
+    pub unsafe fn earlier_printf(really: u32);
+    /// Contains a `malloc`.
+    pub unsafe fn earlier_malloc(really: u32);
+    /// Has a frame of 32 KiB.
+    pub unsafe fn earlier_frame_32k(really: u32);
+}
+
+/// The image of [`plain`] as PTX, whatever the build made of the source.
+pub const PLAIN_PTX: &str = include_str!("../prebuilt/cuda__plain.cu.ptx");

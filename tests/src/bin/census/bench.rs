@@ -1,0 +1,183 @@
+//! What a row works with: a context, streams, and words that host and device both see.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use kernel_registry::cudarc::driver::{CudaContext, sys};
+use kernel_registry::{KernelInfo, LaunchConfig, Warmup};
+use sys::CUdevice_attribute_enum as Attribute;
+
+use crate::cuda::{self, Done, Failed, FunctionAttribute};
+
+/// One block of one warp, which is what is launched unless it matters.
+pub(crate) const ONE_WARP: LaunchConfig = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
+
+pub(crate) struct Bench {
+    context: Arc<CudaContext>,
+    /// Whether every kernel is warm, by this library, before anything else happens.
+    pub(crate) warmed: bool,
+    /// The stream of the resident kernel.
+    pub(crate) residents: sys::CUstream,
+    /// The stream of what is tried.
+    pub(crate) ours: sys::CUstream,
+    /// The resident kernel, loaded.
+    pub(crate) stay: sys::CUfunction,
+    memory: *mut c_void,
+    address: sys::CUdeviceptr,
+}
+
+/// A word in mapped memory, each in a cache line of its own.
+#[derive(Clone, Copy)]
+pub(crate) enum Word {
+    /// Set by the host: the resident kernel may go.
+    Flag = 0,
+    /// Set by the resident kernel.
+    Status = 1,
+    /// Set by the kernel that is tried.
+    Done = 2,
+    /// For a row's own use.
+    Spare = 3,
+}
+
+const WORDS: usize = 4;
+const DISTANCE: usize = 64;
+
+impl Bench {
+    pub(crate) fn new(warmed: bool) -> Done<Self> {
+        let context = kernel_registry::context(0).map_err(|error| in_words("context", error))?;
+        let stay =
+            cuda::function(cuda::load_module(census_kernels::stay::INFO)?, census_kernels::stay::INFO)?;
+        cuda::load_function(stay)?;
+        let memory = cuda::alloc_host(WORDS * DISTANCE)?;
+        let address = cuda::device_address(memory)?;
+        let (residents, ours) = (cuda::stream(cuda::NON_BLOCKING)?, cuda::stream(cuda::NON_BLOCKING)?);
+        let bench = Bench { context, warmed, residents, ours, stay, memory, address };
+        for word in [Word::Flag, Word::Status, Word::Done, Word::Spare] {
+            bench.set(word, 0);
+        }
+        if warmed {
+            // The census has a kernel that takes gigabytes, which is what it is for.
+            let warmup = Warmup::new().stack_budget(u64::MAX).warm(&bench.context);
+            warmup.map_err(|error| in_words("warm_all", error))?;
+        }
+        Ok(bench)
+    }
+
+    pub(crate) fn device(&self) -> sys::CUdevice {
+        self.context.cu_device()
+    }
+
+    pub(crate) fn attribute(&self, which: Attribute) -> Done<u32> {
+        cuda::device_attribute(self.device(), which)
+    }
+
+    pub(crate) fn word(&self, word: Word) -> &'static AtomicU32 {
+        let address: *mut u32 = self.memory.wrapping_byte_add(word as usize * DISTANCE).cast();
+        // SAFETY: the memory has all the words, aligned, and stays as long as the process; the device accesses a
+        // word as a whole too.
+        unsafe { AtomicU32::from_ptr(address) }
+    }
+
+    pub(crate) fn read(&self, word: Word) -> u32 {
+        self.word(word).load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set(&self, word: Word, value: u32) {
+        self.word(word).store(value, Ordering::SeqCst);
+    }
+
+    /// Where the device sees a word.
+    pub(crate) fn address_of(&self, word: Word) -> sys::CUdeviceptr {
+        self.address + (word as usize * DISTANCE) as u64
+    }
+
+    /// A kernel, loaded: by this library, or by the module functions of the driver.
+    pub(crate) fn loaded(&self, kernel: &'static KernelInfo) -> Done<sys::CUfunction> {
+        self.warm_or(kernel, || {
+            let function = cuda::function(cuda::load_module(kernel)?, kernel)?;
+            cuda::load_function(function)?;
+            Ok(function)
+        })
+    }
+
+    /// A kernel as this library has it, or else as the row gets it.
+    pub(crate) fn warm_or(
+        &self,
+        kernel: &'static KernelInfo,
+        cold: impl FnOnce() -> Done<sys::CUfunction>,
+    ) -> Done<sys::CUfunction> {
+        if !self.warmed {
+            return cold();
+        }
+        kernel.cu_function(&self.context).map_err(|error| in_words("cu_function", error))
+    }
+
+    /// Launches a kernel that tells when it runs.
+    pub(crate) fn launch(&self, function: sys::CUfunction) -> Done {
+        self.launch_as(function, self.ours, &ONE_WARP)
+    }
+
+    pub(crate) fn launch_on(&self, function: sys::CUfunction, stream: sys::CUstream) -> Done {
+        self.launch_as(function, stream, &ONE_WARP)
+    }
+
+    pub(crate) fn launch_as(
+        &self,
+        function: sys::CUfunction,
+        stream: sys::CUstream,
+        config: &LaunchConfig,
+    ) -> Done {
+        self.with_args(|args| cuda::launch(function, stream, config, args))
+    }
+
+    /// The arguments of the kernels that tell when they run.
+    pub(crate) fn with_args<T>(&self, then: impl FnOnce(&mut [*mut c_void]) -> T) -> T {
+        let (mut done, mut n) = (self.address_of(Word::Done), 100_u32);
+        then(&mut [(&raw mut done).cast(), (&raw mut n).cast()])
+    }
+
+    /// Launches a kernel and waits for it.
+    pub(crate) fn launch_and_wait(&self, function: sys::CUfunction) -> Done {
+        self.launch(function)?;
+        cuda::synchronize()
+    }
+
+    /// Launches the resident kernel.
+    pub(crate) fn launch_resident(
+        &self,
+        stream: sys::CUstream,
+        config: &LaunchConfig,
+        limit: Duration,
+    ) -> Done {
+        let (mut flag, mut status) = (self.address_of(Word::Flag), self.address_of(Word::Status));
+        let mut limit = limit.as_nanos() as u64;
+        let args = &mut [(&raw mut flag).cast(), (&raw mut status).cast(), (&raw mut limit).cast()];
+        cuda::launch(self.stay, stream, config, args)
+    }
+
+    /// Launches one of the kernels that are there to be launched before others, and waits for it.
+    pub(crate) fn earlier(&self, kernel: &KernelInfo, really: bool, stream: sys::CUstream) -> Done {
+        let function = cuda::function(cuda::load_module(kernel)?, kernel)?;
+        let mut really = u32::from(really);
+        let one_thread = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
+        cuda::launch(function, stream, &one_thread, &mut [(&raw mut really).cast()])?;
+        cuda::synchronize()
+    }
+
+    /// Grants a function as much dynamic shared memory as a block can have beside a block that uses none: of that one
+    /// too, the device reserves a little.
+    pub(crate) fn grant_shared(&self, function: sys::CUfunction) -> Done<LaunchConfig> {
+        let most = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let reserved = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
+        let bytes = most - reserved;
+        let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        cuda::set_function_attribute(function, which, bytes)?;
+        Ok(ONE_WARP.shared(bytes))
+    }
+}
+
+fn in_words(call: &'static str, error: impl ToString) -> Failed {
+    Failed(format!("{call}: {}", error.to_string()))
+}

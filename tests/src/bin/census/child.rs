@@ -1,0 +1,63 @@
+//! A process of its own for a row, because a blocked call can be got rid of in no other way, and because what a context
+//! has behind it changes what comes next.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::{Bench, Word};
+use crate::cuda::{self, Done, Failed};
+use crate::recording::{Mode, Outcome, Verdict};
+use crate::resident::{LIMIT, Resident};
+use crate::row::Row;
+
+/// Tries a row in this process.
+pub(crate) fn outcome(row: &Row, mode: Mode, warmed: bool) -> Outcome {
+    attempt(row, mode, warmed)
+        .unwrap_or_else(|Failed(error)| Outcome { error: Some(error), ..Outcome::ERROR })
+}
+
+fn attempt(row: &Row, mode: Mode, warmed: bool) -> Done<Outcome> {
+    let bench = Bench::new(warmed)?;
+    if cuda::loads_lazily()? != (mode == Mode::Lazy) {
+        return Err(Failed(format!("CUDA_MODULE_LOADING did not make the driver load in {mode} mode")));
+    }
+    Resident::prepare(&bench, row.beside)?;
+    let attempt = row.prepare(&bench)?;
+    cuda::synchronize()?;
+    for word in [Word::Flag, Word::Status, Word::Done] {
+        bench.set(word, 0);
+    }
+
+    let resident = Resident::start(&bench, row.beside)?;
+    let begun = Instant::now();
+    let attempted = attempt();
+    let host = begun.elapsed();
+    let done = match row.launches && attempted.is_ok() {
+        true => Some(done(&bench, begun)?),
+        false => None,
+    };
+    // What went on while it was there did not wait for it.
+    let verdict = match (resident.is_there(&bench), &attempted) {
+        (false, _) => Verdict::Blocks,
+        (true, Ok(())) => Verdict::Runs,
+        (true, Err(_)) => Verdict::Error,
+    };
+    resident.release(&bench)?;
+    let error = attempted.err().map(|Failed(error)| error);
+    Ok(Outcome { verdict, error, host_ms: Some(milliseconds(host)), done_ms: done.map(milliseconds) })
+}
+
+/// How long it took until the kernel told that it ran.
+fn done(bench: &Bench, begun: Instant) -> Done<Duration> {
+    while bench.read(Word::Done) == 0 {
+        if begun.elapsed() > 3 * LIMIT {
+            return Err(Failed("the kernel did not run".into()));
+        }
+        std::hint::spin_loop();
+    }
+    Ok(begun.elapsed())
+}
+
+/// Rounded to microseconds.
+fn milliseconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1000.0
+}

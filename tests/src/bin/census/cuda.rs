@@ -1,0 +1,103 @@
+//! The calls of the driver that rows make, each with its result as a value.
+//!
+//! Nothing here owns anything: rows are short-lived processes, which free only what they free to see whether that
+//! blocks. That handles are used as the driver wants them is for the rows to see to; a wrong one is an error of the
+//! driver, and the end of one process at worst.
+
+mod code;
+mod memory;
+mod streams;
+
+use std::ffi::{CStr, c_uint, c_void};
+use std::mem::{MaybeUninit, transmute_copy};
+use std::ptr;
+
+use kernel_registry::cudarc::driver::sys;
+
+pub(crate) use code::*;
+pub(crate) use memory::*;
+pub(crate) use streams::*;
+
+/// What failed, in words, with the name that the driver has for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failed(pub(crate) String);
+
+pub(crate) type Done<T = ()> = Result<T, Failed>;
+
+/// A result as an error that names the call.
+fn call(name: &'static str, result: sys::CUresult) -> Done {
+    match result {
+        sys::CUresult::CUDA_SUCCESS => Ok(()),
+        error => Err(Failed(format!("{error:?} of {name}"))),
+    }
+}
+
+/// What a call stores through its first parameter: a handle, an address or a number.
+fn get<T: Copy>(name: &'static str, ask: impl FnOnce(*mut T) -> sys::CUresult) -> Done<T> {
+    let mut value = MaybeUninit::zeroed();
+    call(name, ask(value.as_mut_ptr()))?;
+    // SAFETY: the driver stored it; and zero would be a value too, as these are pointers and integers.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// The newest version of CUDA that the driver supports, 12040 for 12.4.
+pub(crate) fn version() -> Done<i32> {
+    // SAFETY: it may be called at any time.
+    get("cuDriverGetVersion", |version| unsafe { sys::cuDriverGetVersion(version) })
+}
+
+pub(crate) fn device_attribute(device: sys::CUdevice, which: sys::CUdevice_attribute) -> Done<u32> {
+    // SAFETY: the device is one of the driver's.
+    let got = get("cuDeviceGetAttribute", |value| unsafe { sys::cuDeviceGetAttribute(value, which, device) });
+    got.map(i32::unsigned_abs)
+}
+
+/// A function of the driver that cudarc does not have in every version, if the driver has it.
+///
+/// # Safety
+///
+/// `F` is the type of the function pointer that the driver has under this name for this version of CUDA.
+unsafe fn lookup<F: Copy>(name: &'static CStr, cuda_version: i32) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: the name ends with a zero, and the status may be null.
+    let address: *mut c_void = get("cuGetProcAddress", |address| unsafe {
+        sys::cuGetProcAddress_v2(name.as_ptr(), address, cuda_version, 0, ptr::null_mut())
+    })
+    .ok()?;
+    // SAFETY: the driver returned the function, the caller knows its type, and both are one pointer wide.
+    (!address.is_null()).then(|| unsafe { transmute_copy(&address) })
+}
+
+/// Makes a context, and leaves the thread with the one that it had.
+pub(crate) fn new_context(device: sys::CUdevice) -> Done {
+    type Create = unsafe extern "C" fn(*mut sys::CUcontext, c_uint, sys::CUdevice) -> sys::CUresult;
+    // SAFETY: this is the type of the function that CUDA 4.0 to 12.4 have under this name, and later drivers too.
+    let create = unsafe { lookup::<Create>(c"cuCtxCreate", 4_000) };
+    let create = create.ok_or(Failed("CUDA_ERROR_NOT_FOUND of cuCtxCreate".into()))?;
+    // SAFETY: there is a current context, and the device is one of the driver's.
+    unsafe {
+        let current = get("cuCtxGetCurrent", |context| sys::cuCtxGetCurrent(context))?;
+        let _new = get("cuCtxCreate", |context| create(context, 0, device))?;
+        call("cuCtxSetCurrent", sys::cuCtxSetCurrent(current))
+    }
+}
+
+/// Waits for everything in the current context.
+pub(crate) fn synchronize() -> Done {
+    // SAFETY: it concerns the current context.
+    call("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() })
+}
+
+pub(crate) fn set_limit(which: sys::CUlimit, bytes: usize) -> Done {
+    // SAFETY: it concerns the current context.
+    call("cuCtxSetLimit", unsafe { sys::cuCtxSetLimit(which, bytes) })
+}
+
+/// Whether kernels are loaded when they are first asked for.
+pub(crate) fn loads_lazily() -> Done<bool> {
+    const LAZY: u32 = sys::CUmoduleLoadingMode::CU_MODULE_LAZY_LOADING as u32;
+    // SAFETY: the mode is a C enumeration of 32 bits.
+    let mode: u32 =
+        get("cuModuleGetLoadingMode", |mode: *mut u32| unsafe { sys::cuModuleGetLoadingMode(mode.cast()) })?;
+    Ok(mode == LAZY)
+}

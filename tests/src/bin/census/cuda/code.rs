@@ -1,0 +1,176 @@
+//! Modules, libraries, functions and launches.
+
+use std::ffi::{CString, c_void};
+use std::mem::zeroed;
+use std::ptr;
+
+use kernel_registry::cudarc::driver::sys;
+use kernel_registry::{KernelInfo, LaunchConfig};
+
+use super::{Done, call, get, lookup};
+
+pub(crate) use sys::CUfunction_attribute_enum as FunctionAttribute;
+
+/// The image of a kernel, with the zero at its end that the driver wants where it is PTX.
+pub(crate) fn image(kernel: &KernelInfo) -> Vec<u8> {
+    let bytes = kernel.image().map_or(&[][..], |image| image.bytes());
+    [bytes, &[0]].concat()
+}
+
+fn symbol(kernel: &KernelInfo) -> CString {
+    CString::new(kernel.symbol()).expect("symbols have no zeros")
+}
+
+/// The module with a kernel.
+pub(crate) fn load_module(kernel: &KernelInfo) -> Done<sys::CUmodule> {
+    load_module_data(&image(kernel))
+}
+
+/// A module of an image that ends with a zero.
+pub(crate) fn load_module_data(image: &[u8]) -> Done<sys::CUmodule> {
+    // SAFETY: the image is whole, and ends with a zero.
+    get("cuModuleLoadData", |module| unsafe { sys::cuModuleLoadData(module, image.as_ptr().cast()) })
+}
+
+pub(crate) fn unload_module(module: sys::CUmodule) -> Done {
+    // SAFETY: nothing of the module is used afterwards.
+    call("cuModuleUnload", unsafe { sys::cuModuleUnload(module) })
+}
+
+pub(crate) fn function(module: sys::CUmodule, kernel: &KernelInfo) -> Done<sys::CUfunction> {
+    let symbol = symbol(kernel);
+    // SAFETY: the module is loaded, and the name ends with a zero.
+    get("cuModuleGetFunction", |function| unsafe {
+        sys::cuModuleGetFunction(function, module, symbol.as_ptr())
+    })
+}
+
+/// Loads a function, where the driver can be told to: since 12.4.
+pub(crate) fn load_function(function: sys::CUfunction) -> Done {
+    type FuncLoad = unsafe extern "C" fn(sys::CUfunction) -> sys::CUresult;
+    // SAFETY: this is the type of the function of this name since it exists.
+    match unsafe { lookup::<FuncLoad>(c"cuFuncLoad", 12_040) } {
+        // SAFETY: the function is one of the current context.
+        Some(load) => call("cuFuncLoad", unsafe { load(function) }),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn function_attribute(function: sys::CUfunction, which: FunctionAttribute) -> Done<i32> {
+    // SAFETY: the function is one of the current context.
+    get("cuFuncGetAttribute", |value| unsafe { sys::cuFuncGetAttribute(value, which, function) })
+}
+
+pub(crate) fn set_function_attribute(
+    function: sys::CUfunction,
+    which: FunctionAttribute,
+    value: u32,
+) -> Done {
+    // SAFETY: the function is one of the current context.
+    let set = unsafe { sys::cuFuncSetAttribute(function, which, value.cast_signed()) };
+    call("cuFuncSetAttribute", set)
+}
+
+/// How many blocks of a function fit a multiprocessor.
+pub(crate) fn occupancy(function: sys::CUfunction) -> Done<i32> {
+    // SAFETY: the function is one of the current context, or a kernel, which the driver takes too.
+    get("cuOccupancyMaxActiveBlocksPerMultiprocessor", |blocks| unsafe {
+        sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, 128, 0)
+    })
+}
+
+/// The library with a kernel.
+pub(crate) fn load_library(kernel: &KernelInfo) -> Done<sys::CUlibrary> {
+    let image = image(kernel);
+    // SAFETY: the image is whole, and there are no options.
+    get("cuLibraryLoadData", |library| unsafe {
+        let (none, nothing) = (ptr::null_mut(), ptr::null_mut());
+        let code = image.as_ptr().cast();
+        sys::cuLibraryLoadData(library, code, none, nothing, 0, ptr::null_mut(), ptr::null_mut(), 0)
+    })
+}
+
+pub(crate) fn unload_library(library: sys::CUlibrary) -> Done {
+    // SAFETY: nothing of the library is used afterwards.
+    call("cuLibraryUnload", unsafe { sys::cuLibraryUnload(library) })
+}
+
+pub(crate) fn kernel(library: sys::CUlibrary, kernel: &KernelInfo) -> Done<sys::CUkernel> {
+    let symbol = symbol(kernel);
+    // SAFETY: the library is loaded, and the name ends with a zero.
+    get("cuLibraryGetKernel", |kernel| unsafe { sys::cuLibraryGetKernel(kernel, library, symbol.as_ptr()) })
+}
+
+pub(crate) fn module_of_library(library: sys::CUlibrary) -> Done<sys::CUmodule> {
+    // SAFETY: the library is loaded.
+    get("cuLibraryGetModule", |module| unsafe { sys::cuLibraryGetModule(module, library) })
+}
+
+pub(crate) fn function_of_kernel(kernel: sys::CUkernel) -> Done<sys::CUfunction> {
+    // SAFETY: the kernel's library is loaded.
+    get("cuKernelGetFunction", |function| unsafe { sys::cuKernelGetFunction(function, kernel) })
+}
+
+pub(crate) fn kernel_attribute(
+    kernel: sys::CUkernel,
+    which: FunctionAttribute,
+    device: sys::CUdevice,
+) -> Done<i32> {
+    // SAFETY: the kernel's library is loaded, and the device is one of the driver's.
+    get("cuKernelGetAttribute", |value| unsafe { sys::cuKernelGetAttribute(value, which, kernel, device) })
+}
+
+pub(crate) fn set_kernel_attribute(
+    kernel: sys::CUkernel,
+    which: FunctionAttribute,
+    value: i32,
+    device: sys::CUdevice,
+) -> Done {
+    // SAFETY: the kernel's library is loaded, and the device is one of the driver's.
+    let set = unsafe { sys::cuKernelSetAttribute(which, value, kernel, device) };
+    call("cuKernelSetAttribute", set)
+}
+
+/// A kernel as a function: the driver launches either.
+pub(crate) fn as_function(kernel: sys::CUkernel) -> sys::CUfunction {
+    kernel.cast()
+}
+
+/// Launches a function whose parameters these are, by address.
+pub(crate) fn launch(
+    function: sys::CUfunction,
+    stream: sys::CUstream,
+    config: &LaunchConfig,
+    args: &mut [*mut c_void],
+) -> Done {
+    let (args, none) = (args.as_mut_ptr(), ptr::null_mut());
+    let LaunchConfig { grid: [gx, gy, gz], block: [bx, by, bz], shared, cluster, cooperative, .. } = *config;
+    // SAFETY: who calls this passes what the kernel takes. The structures are plain data, for which zero is a value.
+    unsafe {
+        if let Some([x, y, z]) = cluster {
+            let mut attribute: sys::CUlaunchAttribute = zeroed();
+            attribute.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+            attribute.value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+            let config = sys::CUlaunchConfig {
+                gridDimX: gx,
+                gridDimY: gy,
+                gridDimZ: gz,
+                blockDimX: bx,
+                blockDimY: by,
+                blockDimZ: bz,
+                sharedMemBytes: shared,
+                hStream: stream,
+                attrs: &mut attribute,
+                numAttrs: 1,
+            };
+            call("cuLaunchKernelEx", sys::cuLaunchKernelEx(&config, function, args, none))
+        } else if cooperative {
+            let launched =
+                sys::cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz, shared, stream, args);
+            call("cuLaunchCooperativeKernel", launched)
+        } else {
+            let launched = sys::cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, args, none);
+            call("cuLaunchKernel", launched)
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Memory of the device and of the host.
+
+use std::ffi::c_void;
+use std::mem::zeroed;
+
+use kernel_registry::cudarc::driver::sys;
+
+use super::{Done, call, get};
+
+pub(crate) const MIB: usize = 1 << 20;
+
+pub(crate) fn alloc(bytes: usize) -> Done<sys::CUdeviceptr> {
+    // SAFETY: there is a current context.
+    get("cuMemAlloc", |memory| unsafe { sys::cuMemAlloc_v2(memory, bytes) })
+}
+
+pub(crate) fn free(memory: sys::CUdeviceptr) -> Done {
+    // SAFETY: the memory came from `alloc`, and is not used afterwards.
+    call("cuMemFree", unsafe { sys::cuMemFree_v2(memory) })
+}
+
+pub(crate) fn alloc_managed(bytes: usize) -> Done<sys::CUdeviceptr> {
+    const GLOBAL: u32 = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as u32;
+    // SAFETY: there is a current context.
+    get("cuMemAllocManaged", |memory| unsafe { sys::cuMemAllocManaged(memory, bytes, GLOBAL) })
+}
+
+/// Memory from the device's pool, when the stream comes to it.
+pub(crate) fn alloc_async(bytes: usize, stream: sys::CUstream) -> Done<sys::CUdeviceptr> {
+    // SAFETY: the stream is one of the current context.
+    get("cuMemAllocAsync", |memory| unsafe { sys::cuMemAllocAsync(memory, bytes, stream) })
+}
+
+pub(crate) fn free_async(memory: sys::CUdeviceptr, stream: sys::CUstream) -> Done {
+    // SAFETY: the memory came from `alloc_async`, and is not used afterwards.
+    call("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(memory, stream) })
+}
+
+/// Gives back what the device's pool has to spare.
+pub(crate) fn trim_pool(device: sys::CUdevice) -> Done {
+    // SAFETY: the device is one of the driver's.
+    let pool =
+        get("cuDeviceGetDefaultMemPool", |pool| unsafe { sys::cuDeviceGetDefaultMemPool(pool, device) })?;
+    // SAFETY: the pool is the device's.
+    call("cuMemPoolTrimTo", unsafe { sys::cuMemPoolTrimTo(pool, 0) })
+}
+
+/// Page-locked memory, which the device sees too.
+pub(crate) fn alloc_host(bytes: usize) -> Done<*mut c_void> {
+    // SAFETY: there is a current context.
+    get("cuMemHostAlloc", |memory| unsafe {
+        sys::cuMemHostAlloc(memory, bytes, sys::CU_MEMHOSTALLOC_DEVICEMAP)
+    })
+}
+
+/// The address that the device has for page-locked memory.
+pub(crate) fn device_address(memory: *mut c_void) -> Done<sys::CUdeviceptr> {
+    // SAFETY: the memory came from `alloc_host`.
+    get("cuMemHostGetDevicePointer", |address| unsafe {
+        sys::cuMemHostGetDevicePointer_v2(address, memory, 0)
+    })
+}
+
+pub(crate) fn free_host(memory: *mut c_void) -> Done {
+    // SAFETY: the memory came from `alloc_host`, and is not used afterwards.
+    call("cuMemFreeHost", unsafe { sys::cuMemFreeHost(memory) })
+}
+
+/// Locks the pages of memory that is there for as long as the process.
+pub(crate) fn register(memory: &'static mut [u8]) -> Done<*mut c_void> {
+    let (address, bytes) = (memory.as_mut_ptr().cast(), memory.len());
+    // SAFETY: the memory is there, and stays.
+    call("cuMemHostRegister", unsafe { sys::cuMemHostRegister_v2(address, bytes, 0) })?;
+    Ok(address)
+}
+
+pub(crate) fn unregister(memory: *mut c_void) -> Done {
+    // SAFETY: the memory was registered.
+    call("cuMemHostUnregister", unsafe { sys::cuMemHostUnregister(memory) })
+}
+
+/// Ordinary memory of the host, for as long as the process. Its first page is one of its own.
+pub(crate) fn pageable(bytes: usize) -> &'static mut [u8] {
+    const PAGE: usize = 4096;
+    let memory = vec![0_u8; bytes + PAGE].leak();
+    let start = memory.as_ptr().align_offset(PAGE);
+    &mut memory[start..start + bytes]
+}
+
+pub(crate) fn set_async(memory: sys::CUdeviceptr, bytes: usize, stream: sys::CUstream) -> Done {
+    // SAFETY: the memory has that many bytes.
+    call("cuMemsetD32Async", unsafe { sys::cuMemsetD32Async(memory, 1, bytes / 4, stream) })
+}
+
+pub(crate) fn copy_async(
+    to: sys::CUdeviceptr,
+    from: sys::CUdeviceptr,
+    bytes: usize,
+    stream: sys::CUstream,
+) -> Done {
+    // SAFETY: both have that many bytes.
+    call("cuMemcpyDtoDAsync", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream) })
+}
+
+pub(crate) fn upload_async(
+    to: sys::CUdeviceptr,
+    from: *const c_void,
+    bytes: usize,
+    stream: sys::CUstream,
+) -> Done {
+    // SAFETY: both have that many bytes, and stay for as long as the process.
+    call("cuMemcpyHtoDAsync", unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, stream) })
+}
+
+pub(crate) fn upload(to: sys::CUdeviceptr, from: &[u8]) -> Done {
+    // SAFETY: who calls this allocated as many bytes.
+    call("cuMemcpyHtoD", unsafe { sys::cuMemcpyHtoD_v2(to, from.as_ptr().cast(), from.len()) })
+}
+
+pub(crate) fn download(to: &mut [u8], from: sys::CUdeviceptr) -> Done {
+    // SAFETY: who calls this allocated as many bytes.
+    call("cuMemcpyDtoH", unsafe { sys::cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), from, to.len()) })
+}
+
+/// Bytes of device memory that nobody has.
+pub(crate) fn free_memory() -> Done<usize> {
+    let mut total = 0;
+    // SAFETY: there is a current context.
+    get("cuMemGetInfo", |free| unsafe { sys::cuMemGetInfo_v2(free, &mut total) })
+}
+
+/// Bytes that virtual memory comes in.
+pub(crate) const MAPPED: usize = 2 * MIB;
+
+/// Reserves addresses, and puts memory there.
+pub(crate) fn map(device: sys::CUdevice) -> Done<sys::CUdeviceptr> {
+    const DEVICE: i32 = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as i32;
+    // SAFETY: these are plain data, for which zero is a value.
+    let (mut properties, mut access): (sys::CUmemAllocationProp, sys::CUmemAccessDesc) =
+        unsafe { (zeroed(), zeroed()) };
+    properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    // SAFETY: a location is a kind and a number, whose names in cudarc change with the version of CUDA.
+    unsafe { (&raw mut properties.location).cast::<[i32; 2]>().write([DEVICE, device]) };
+    access.location = properties.location;
+    access.flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    // SAFETY: the size is a multiple of the device's granularity, and each call is about what the ones before made.
+    unsafe {
+        let memory = get("cuMemCreate", |memory| sys::cuMemCreate(memory, MAPPED, &properties, 0))?;
+        let address =
+            get("cuMemAddressReserve", |address| sys::cuMemAddressReserve(address, MAPPED, 0, 0, 0))?;
+        call("cuMemMap", sys::cuMemMap(address, MAPPED, 0, memory, 0))?;
+        call("cuMemSetAccess", sys::cuMemSetAccess(address, MAPPED, &access, 1))?;
+        Ok(address)
+    }
+}
+
+pub(crate) fn unmap(address: sys::CUdeviceptr) -> Done {
+    // SAFETY: the address came from `map`.
+    call("cuMemUnmap", unsafe { sys::cuMemUnmap(address, MAPPED) })
+}

@@ -1,0 +1,134 @@
+//! Streams, events and graphs.
+
+use std::ffi::c_void;
+use std::mem::zeroed;
+use std::ptr;
+
+use kernel_registry::cudarc::driver::sys;
+
+use super::{Done, call, get};
+
+pub(crate) use sys::CUstream_flags::{CU_STREAM_DEFAULT as BLOCKING, CU_STREAM_NON_BLOCKING as NON_BLOCKING};
+
+/// The default stream, which waits for all blocking streams, as they do for it.
+pub(crate) fn legacy_stream() -> sys::CUstream {
+    ptr::without_provenance_mut(1)
+}
+
+pub(crate) fn stream(flags: sys::CUstream_flags) -> Done<sys::CUstream> {
+    // SAFETY: there is a current context.
+    get("cuStreamCreate", |stream| unsafe { sys::cuStreamCreate(stream, flags as u32) })
+}
+
+pub(crate) fn streams(count: usize) -> Done<Vec<sys::CUstream>> {
+    (0..count).map(|_| stream(NON_BLOCKING)).collect()
+}
+
+/// A stream of the highest priority that there is.
+pub(crate) fn urgent_stream() -> Done<sys::CUstream> {
+    // The driver takes the highest that it has instead.
+    const HIGHEST: i32 = -5;
+    // SAFETY: there is a current context.
+    get("cuStreamCreateWithPriority", |stream| unsafe {
+        sys::cuStreamCreateWithPriority(stream, NON_BLOCKING as u32, HIGHEST)
+    })
+}
+
+pub(crate) fn destroy_stream(stream: sys::CUstream) -> Done {
+    // SAFETY: the stream is not used afterwards.
+    call("cuStreamDestroy", unsafe { sys::cuStreamDestroy_v2(stream) })
+}
+
+pub(crate) fn synchronize_stream(stream: sys::CUstream) -> Done {
+    // SAFETY: the stream is one of the current context.
+    call("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream) })
+}
+
+/// Lets a stream wait until a word is 1.
+pub(crate) fn wait_value(stream: sys::CUstream, word: sys::CUdeviceptr) -> Done {
+    const EQUAL: u32 = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
+    // SAFETY: the word stays as long as the stream.
+    call("cuStreamWaitValue32", unsafe { sys::cuStreamWaitValue32_v2(stream, word, 1, EQUAL) })
+}
+
+/// Lets a stream write 1 into a word.
+pub(crate) fn write_value(stream: sys::CUstream, word: sys::CUdeviceptr) -> Done {
+    // SAFETY: the word stays as long as the stream.
+    call("cuStreamWriteValue32", unsafe { sys::cuStreamWriteValue32_v2(stream, word, 1, 0) })
+}
+
+/// Lets a stream call a function of the host that does nothing.
+pub(crate) fn call_host(stream: sys::CUstream) -> Done {
+    unsafe extern "C" fn nothing(_: *mut c_void) {}
+    // SAFETY: the function does not look at its argument.
+    call("cuLaunchHostFunc", unsafe { sys::cuLaunchHostFunc(stream, Some(nothing), ptr::null_mut()) })
+}
+
+pub(crate) fn event(flags: sys::CUevent_flags) -> Done<sys::CUevent> {
+    // SAFETY: there is a current context.
+    get("cuEventCreate", |event| unsafe { sys::cuEventCreate(event, flags as u32) })
+}
+
+/// Waits until a stream has come to an event.
+pub(crate) fn record_and_wait(event: sys::CUevent, stream: sys::CUstream) -> Done {
+    // SAFETY: both are of the current context.
+    call("cuEventRecord", unsafe { sys::cuEventRecord(event, stream) })?;
+    // SAFETY: as above.
+    call("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event) })
+}
+
+pub(crate) fn destroy_event(event: sys::CUevent) -> Done {
+    // SAFETY: the event is not used afterwards.
+    call("cuEventDestroy", unsafe { sys::cuEventDestroy_v2(event) })
+}
+
+/// What is handed to a stream meanwhile, as a graph. The first error is returned, and the capture is over in any case.
+pub(crate) fn capture(stream: sys::CUstream, body: impl FnOnce() -> Done) -> Done<sys::CUgraph> {
+    let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+    // SAFETY: the stream is one of the current context.
+    call("cuStreamBeginCapture", unsafe { sys::cuStreamBeginCapture_v2(stream, mode) })?;
+    let done = body();
+    // SAFETY: the stream is being captured.
+    let graph = get("cuStreamEndCapture", |graph| unsafe { sys::cuStreamEndCapture(stream, graph) });
+    done.and(graph)
+}
+
+/// A graph that launches a kernel once, with one block of 32 threads.
+pub(crate) fn graph_of(kernel: sys::CUkernel, args: &mut [*mut c_void]) -> Done<sys::CUgraph> {
+    // SAFETY: these are plain data, for which zero is a value; the kernel's library is loaded, and the driver copies
+    // the arguments at once.
+    unsafe {
+        let graph = get("cuGraphCreate", |graph| sys::cuGraphCreate(graph, 0))?;
+        let mut node: sys::CUDA_KERNEL_NODE_PARAMS = zeroed();
+        (node.gridDimX, node.gridDimY, node.gridDimZ) = (1, 1, 1);
+        (node.blockDimX, node.blockDimY, node.blockDimZ) = (32, 1, 1);
+        (node.kern, node.kernelParams) = (kernel, args.as_mut_ptr());
+        node.ctx = get("cuCtxGetCurrent", |context| sys::cuCtxGetCurrent(context))?;
+        let _node: sys::CUgraphNode = get("cuGraphAddKernelNode", |added| {
+            sys::cuGraphAddKernelNode_v2(added, graph, ptr::null(), 0, &node)
+        })?;
+        Ok(graph)
+    }
+}
+
+pub(crate) fn instantiate(graph: sys::CUgraph) -> Done<sys::CUgraphExec> {
+    // SAFETY: the graph is there.
+    get("cuGraphInstantiate", |exec| unsafe { sys::cuGraphInstantiateWithFlags(exec, graph, 0) })
+}
+
+/// Takes a graph to the device, and waits until it is there.
+pub(crate) fn upload_graph(graph: sys::CUgraphExec, stream: sys::CUstream) -> Done {
+    // SAFETY: both are of the current context.
+    call("cuGraphUpload", unsafe { sys::cuGraphUpload(graph, stream) })?;
+    synchronize_stream(stream)
+}
+
+pub(crate) fn launch_graph(graph: sys::CUgraphExec, stream: sys::CUstream) -> Done {
+    // SAFETY: both are of the current context.
+    call("cuGraphLaunch", unsafe { sys::cuGraphLaunch(graph, stream) })
+}
+
+pub(crate) fn destroy_graph(graph: sys::CUgraphExec) -> Done {
+    // SAFETY: the graph is not used afterwards.
+    call("cuGraphExecDestroy", unsafe { sys::cuGraphExecDestroy(graph) })
+}

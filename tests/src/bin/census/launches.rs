@@ -1,0 +1,146 @@
+//! First launches where it matters how much of the device the resident kernel has, on which stream it is, or what the
+//! launch goes through.
+
+use census_kernels::plain::{frame_32k, prints, shared_dynamic, shared_static, small};
+use kernel_registry::KernelInfo;
+use kernel_registry::cudarc::driver::sys;
+
+use crate::bench::{Bench, ONE_WARP};
+use crate::cuda::{self, Done, MIB};
+use crate::resident::Beside;
+use crate::row::{Attempt, Row, Section, attempt};
+
+pub(crate) fn rows() -> Vec<Row> {
+    [shared(), device(), streams(), graphs()].into_iter().flatten().collect()
+}
+
+fn row(name: impl Into<String>, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
+    Row::launch(Section::FirstLaunch, name, prepare)
+}
+
+/// With all the shared memory that a block can have.
+fn most_shared(name: &str) -> Row {
+    row(name, |bench| {
+        let function = bench.loaded(shared_dynamic::INFO)?;
+        let config = bench.grant_shared(function)?;
+        attempt(move || bench.launch_as(function, bench.ours, &config))
+    })
+}
+
+fn static_shared(name: &str) -> Row {
+    row(name, |bench| {
+        let function = bench.loaded(shared_static::INFO)?;
+        attempt(move || bench.launch(function))
+    })
+}
+
+fn shared() -> Vec<Row> {
+    const CARVED: &str = "a multiprocessor divides its memory anew only while no block is on it";
+    vec![
+        most_shared("shared/most"),
+        row("shared/most_granted_beside", |bench| {
+            let function = bench.loaded(shared_dynamic::INFO)?;
+            attempt(move || bench.launch_as(function, bench.ours, &bench.grant_shared(function)?))
+        }),
+        static_shared("shared/static"),
+        most_shared("shared/most_beside_every_sm").beside(Beside::EverySm).remains(CARVED),
+        row("shared/most_again_beside_every_sm", |bench| {
+            let function = bench.loaded(shared_dynamic::INFO)?;
+            let config = bench.grant_shared(function)?;
+            bench.launch_as(function, bench.ours, &config)?;
+            cuda::synchronize()?;
+            attempt(move || bench.launch_as(function, bench.ours, &config))
+        })
+        .beside(Beside::EverySm)
+        .remains(CARVED),
+        row("shared/32k_beside_every_sm", |bench| {
+            let function = bench.loaded(shared_dynamic::INFO)?;
+            attempt(move || bench.launch_as(function, bench.ours, &ONE_WARP.shared(32 * 1024)))
+        })
+        .beside(Beside::EverySm)
+        .remains(CARVED),
+        static_shared("shared/static_beside_every_sm").beside(Beside::EverySm).remains(CARVED),
+        most_shared("shared/most_beside_every_sm_carved").beside(Beside::EverySmCarved),
+    ]
+}
+
+fn loaded(
+    name: impl Into<String>,
+    kernel: &'static KernelInfo,
+    stream: fn(&Bench) -> Done<sys::CUstream>,
+) -> Row {
+    row(name, move |bench| {
+        let (function, stream) = (bench.loaded(kernel)?, stream(bench)?);
+        attempt(move || bench.launch_on(function, stream))
+    })
+}
+
+fn device() -> Vec<Row> {
+    const FULL: &str = "there is no room on the device";
+    let ours = |bench: &Bench| Ok(bench.ours);
+    vec![
+        loaded("device/every_sm", small::INFO, ours).beside(Beside::EverySm),
+        loaded("device/full", small::INFO, ours).beside(Beside::WholeDevice).remains(FULL),
+        loaded("device/full_urgent_stream", small::INFO, |_| cuda::urgent_stream())
+            .beside(Beside::WholeDevice)
+            .remains(FULL),
+    ]
+}
+
+fn streams() -> Vec<Row> {
+    const LEGACY: &str = "the default stream and blocking streams wait for each other";
+    let mut rows = vec![
+        loaded("stream/legacy", small::INFO, |_| Ok(cuda::legacy_stream())),
+        loaded("stream/non_blocking_beside_legacy", small::INFO, |bench| Ok(bench.ours))
+            .beside(Beside::ThreadOnLegacy),
+        loaded("stream/blocking_beside_legacy", small::INFO, |_| cuda::stream(cuda::BLOCKING))
+            .beside(Beside::ThreadOnLegacy)
+            .remains(LEGACY),
+        loaded("stream/legacy_beside_blocking", small::INFO, |_| Ok(cuda::legacy_stream()))
+            .beside(Beside::ThreadOnBlocking)
+            .remains(LEGACY),
+        Row::call(Section::FirstLaunch, "stream/copy_beside_blocking", |_| {
+            let (to, from) = (cuda::alloc(MIB)?, cuda::pageable(MIB));
+            attempt(move || cuda::upload(to, from))
+        })
+        .beside(Beside::ThreadOnBlocking)
+        .remains(LEGACY),
+        row("stream/created_beside", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            attempt(move || bench.launch_on(function, cuda::stream(cuda::NON_BLOCKING)?))
+        }),
+        row("stream/launched_3000_times", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            attempt(move || (0..3000).try_for_each(|_| bench.launch(function)))
+        }),
+    ];
+    for number in [7, 8, 15, 31, 32, 40, 64, 127, 128] {
+        rows.push(row(format!("stream/number_{number}"), move |bench| {
+            let (function, streams) = (bench.loaded(small::INFO)?, cuda::streams(number + 1)?);
+            attempt(move || bench.launch_on(function, streams[number]))
+        }));
+    }
+    rows
+}
+
+fn graphs() -> Vec<Row> {
+    vec![
+        graph("graph/first", small::INFO, false),
+        graph("graph/uploaded", small::INFO, true),
+        graph("graph/frame_32k", frame_32k::INFO, false),
+        graph("graph/frame_32k_uploaded", frame_32k::INFO, true),
+        graph("graph/printf_uploaded", prints::INFO, true),
+    ]
+}
+
+/// A captured launch, instantiated and perhaps taken to the device.
+fn graph(name: &str, kernel: &'static KernelInfo, uploaded: bool) -> Row {
+    row(name, move |bench| {
+        let function = bench.loaded(kernel)?;
+        let graph = cuda::instantiate(cuda::capture(bench.ours, || bench.launch(function))?)?;
+        if uploaded {
+            cuda::upload_graph(graph, bench.ours)?;
+        }
+        attempt(move || cuda::launch_graph(graph, bench.ours))
+    })
+}

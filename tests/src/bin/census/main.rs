@@ -1,0 +1,142 @@
+//! The census: which operations of the driver wait for a kernel that stays on the device. docs/census.md tells how to
+//! run it elsewhere, and what its recordings contain.
+//!
+//! Every row is tried in a process of its own, in which the resident kernel gives up by itself after a second.
+
+mod bench;
+mod calls;
+mod child;
+mod cuda;
+mod first;
+mod launches;
+mod loading;
+mod machine;
+mod options;
+mod process;
+mod recording;
+mod resident;
+mod row;
+mod table;
+mod waiting;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use options::Options;
+use recording::{Recording, Tried, Verdict};
+use row::Row;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let result = match &options.child {
+        Some(name) => child(name, &options),
+        None => census(&options),
+    };
+    result.unwrap_or_else(|(code, error)| {
+        eprintln!("error: {error}");
+        code
+    })
+}
+
+/// An exit code, and the sentence that belongs to it.
+type Failure = (ExitCode, String);
+
+const FAILED: u8 = 1;
+const NOT_POSSIBLE: u8 = 2;
+
+fn not_possible(error: impl ToString) -> Failure {
+    (ExitCode::from(NOT_POSSIBLE), error.to_string())
+}
+
+/// Tries one row in this process, and prints what came of it as the last line.
+fn child(name: &str, options: &Options) -> Result<ExitCode, Failure> {
+    let rows = row::all();
+    let row = rows.iter().find(|row| row.name == name);
+    let row = row.ok_or_else(|| not_possible(format!("there is no row `{name}`")))?;
+    let [mode] = options.mode.modes() else {
+        return Err(not_possible("a row is tried in one mode at a time"));
+    };
+    let outcome = child::outcome(row, *mode, options.warmed);
+    let line = serde_json::to_string(&outcome).map_err(not_possible)?;
+    println!("\n{line}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn census(options: &Options) -> Result<ExitCode, Failure> {
+    let rows = row::all();
+    let chosen = options.choose(&rows).map_err(not_possible)?;
+    if options.list {
+        chosen.iter().for_each(|row| println!("{}", table::listed(row)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Before anything is tried, which takes minutes.
+    let expected = options.expect.as_deref().map(Recording::read).transpose().map_err(not_possible)?;
+    let machine = machine::machine().map_err(not_possible)?;
+    println!("{machine}\n");
+
+    let mut recording = Recording::new(machine, machine::date(), options.warmed);
+    for mode in options.mode.modes() {
+        for row in &chosen {
+            let outcome = process::outcome(row, *mode, options.warmed).map_err(not_possible)?;
+            let tried = Tried { row: row.name.clone(), mode: *mode, outcome };
+            println!("{}", table::line(&tried, row.remains.filter(|_| options.warmed)));
+            recording.rows.push(tried);
+        }
+    }
+    println!("\n{}", table::summary(&recording));
+    if let Some(file) = &options.json {
+        recording.write(file).map_err(not_possible)?;
+    }
+
+    let mut problems = Vec::new();
+    if options.warmed {
+        problems.extend(unprevented(&recording, &chosen));
+    }
+    if let Some(expected) = expected {
+        let known: Vec<_> = rows.iter().map(|row| &*row.name).collect();
+        if expected.machine != recording.machine {
+            println!("the recording is of {}, {}", expected.machine, expected.date);
+        }
+        problems.extend(recording.differences(&expected, &known));
+    }
+    if problems.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    problems.iter().for_each(|problem| println!("{problem}"));
+    Ok(ExitCode::from(FAILED))
+}
+
+/// Rows that warming should have made run, and that did not.
+fn unprevented(recording: &Recording, rows: &[&Row]) -> Vec<String> {
+    let preventable = |name: &str| rows.iter().any(|row| row.name == name && row.remains.is_none());
+    let failed = recording
+        .rows
+        .iter()
+        .filter(|tried| tried.outcome.verdict != Verdict::Runs && preventable(&tried.row));
+    failed.map(|Tried { row, mode, outcome }| format!("{mode} {row}: {outcome} after warming")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::{Machine, Mode, Outcome};
+
+    /// What waits although it was warmed is a failure, unless nothing could have been done about it.
+    #[test]
+    fn only_what_can_be_prevented_is_a_problem() {
+        let machine = Machine { gpu: String::new(), arch: String::new(), driver: None, cuda: String::new() };
+        let mut recording = Recording::new(machine, String::new(), true);
+        let rows = row::all();
+        let rows: Vec<_> =
+            rows.iter().filter(|row| ["frame/2k", "device/full"].contains(&&*row.name)).collect();
+        assert_eq!(rows.len(), 2);
+        for (name, verdict) in [("frame/2k", Verdict::Runs), ("device/full", Verdict::Blocks)] {
+            let outcome = Outcome { verdict, ..Outcome::ERROR };
+            recording.rows.push(Tried { row: name.into(), mode: Mode::Lazy, outcome });
+        }
+        assert!(unprevented(&recording, &rows).is_empty());
+        recording.rows[0].outcome.verdict = Verdict::Blocks;
+        assert_eq!(unprevented(&recording, &rows), ["lazy frame/2k: blocks after warming"]);
+    }
+}

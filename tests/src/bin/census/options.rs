@@ -1,0 +1,122 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use crate::recording::Mode;
+use crate::row::{Row, Section};
+
+/// Tries which operations of the CUDA driver wait for a kernel that stays on the device
+#[derive(Debug, Parser)]
+#[command(
+    name = "census",
+    after_help = "Exit codes: 0 as expected, 1 something differs or waits although it was warmed, 2 not possible"
+)]
+pub(crate) struct Options {
+    /// Write what was found to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Compare the results, but not the times, with those of this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) expect: Option<PathBuf>,
+
+    /// Warm every kernel first, by kernel-registry, and try what launches kernels; what that can prevent must not wait
+    #[arg(long)]
+    pub(crate) warmed: bool,
+
+    /// Try this row only, or the rows of this group; can be repeated
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+
+    /// How the driver is told to load kernels
+    #[arg(long, value_enum, default_value_t = Modes::Both)]
+    pub(crate) mode: Modes,
+
+    /// Name the rows, and what warming does for each, and try nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// Try this row in this process
+    #[arg(long, hide = true, value_name = "NAME")]
+    pub(crate) child: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Modes {
+    Lazy,
+    Eager,
+    Both,
+}
+
+impl Modes {
+    pub(crate) fn modes(self) -> &'static [Mode] {
+        match self {
+            Modes::Lazy => &[Mode::Lazy],
+            Modes::Eager => &[Mode::Eager],
+            Modes::Both => &[Mode::Lazy, Mode::Eager],
+        }
+    }
+}
+
+impl Options {
+    /// The rows that are asked for, in their order.
+    pub(crate) fn choose<'r>(&self, rows: &'r [Row]) -> Result<Vec<&'r Row>, String> {
+        let is = |row: &Row, name: &str| row.name == name || row.name.split('/').next() == Some(name);
+        let unknown = self.only.iter().find(|name| !rows.iter().any(|row| is(row, name)));
+        if let Some(name) = unknown {
+            return Err(format!("there is no row or group `{name}`; `--list` names them"));
+        }
+        let wanted = |row: &&Row| self.only.is_empty() || self.only.iter().any(|name| is(row, name));
+        // Only launches can be warmed.
+        let possible = |row: &&Row| !self.warmed || row.section != Section::HostCall;
+        let chosen: Vec<_> = rows.iter().filter(wanted).filter(possible).collect();
+        if chosen.is_empty() {
+            return Err("warming changes nothing for calls of the host; leave out `--warmed`".into());
+        }
+        Ok(chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row;
+
+    fn choose(args: &[&str]) -> Result<Vec<String>, String> {
+        let options =
+            Options::try_parse_from([&["census"], args].concat()).map_err(|error| error.to_string())?;
+        let rows = row::all();
+        Ok(options.choose(&rows)?.into_iter().map(|row| row.name.clone()).collect())
+    }
+
+    #[test]
+    fn without_options_it_is_everything() {
+        assert_eq!(choose(&[]).unwrap().len(), row::all().len());
+        let options = Options::try_parse_from(["census"]).unwrap();
+        assert_eq!(options.mode.modes(), [Mode::Lazy, Mode::Eager]);
+    }
+
+    #[test]
+    fn rows_and_groups_are_chosen() {
+        assert_eq!(choose(&["--only", "frame/2k"]).unwrap(), ["frame/2k"]);
+        let group = choose(&["--only", "frame", "--only", "host/nothing"]).unwrap();
+        assert!(
+            group.len() > 5 && group.iter().all(|name| name.starts_with("frame/") || name == "host/nothing")
+        );
+    }
+
+    #[test]
+    fn what_there_is_not_is_an_error() {
+        assert!(choose(&["--only", "frame/3k"]).unwrap_err().contains("`frame/3k`"));
+        assert!(choose(&["--mode", "sometimes"]).is_err());
+    }
+
+    #[test]
+    fn what_launches_nothing_is_not_warmed() {
+        let warmed = choose(&["--warmed"]).unwrap();
+        assert!(warmed.contains(&"module/only".into()) && !warmed.contains(&"host/nothing".into()));
+        assert!(choose(&["--warmed", "--only", "host"]).unwrap_err().contains("leave out"));
+    }
+}

@@ -1,0 +1,94 @@
+//! Starts this program again for a row, and waits for it, but not for ever.
+
+use std::env;
+use std::io;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::recording::{Mode, Outcome};
+use crate::row::Row;
+
+/// Longer than the slowest driver needs to begin and the resident kernel to give up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Variables that change what blocks.
+const DISTURBING: [&str; 3] =
+    ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_DATA_LOADING"];
+
+/// What came of a row in a process of its own. An error if this program cannot be started.
+pub(crate) fn outcome(row: &Row, mode: Mode, warmed: bool) -> io::Result<Outcome> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["--child", &row.name, "--mode", &mode.to_string()]);
+    command.env("CUDA_MODULE_LOADING", mode.to_string().to_uppercase());
+    if warmed {
+        command.arg("--warmed");
+    }
+    for name in DISTURBING {
+        command.env_remove(name);
+    }
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (output, in_time) = wait(child)?;
+    Ok(if in_time { read(&output) } else { failed(format!("no answer after {PATIENCE:?}")) })
+}
+
+/// Waits for a process, or ends it when patience does.
+fn wait(mut child: Child) -> io::Result<(Output, bool)> {
+    let begun = Instant::now();
+    let in_time = loop {
+        if child.try_wait()?.is_some() {
+            break true;
+        }
+        if begun.elapsed() > PATIENCE {
+            child.kill()?;
+            break false;
+        }
+        thread::sleep(Duration::from_millis(2));
+    };
+    // What rows print is short, and is in the pipe already.
+    Ok((child.wait_with_output()?, in_time))
+}
+
+/// What a process printed last; kernels may have printed before.
+fn read(output: &Output) -> Outcome {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let last = printed.lines().last().and_then(|line| serde_json::from_str(line).ok());
+    last.unwrap_or_else(|| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let words = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("nothing");
+        failed(format!("ended with {}, and said: {words}", output.status))
+    })
+}
+
+fn failed(error: String) -> Outcome {
+    Outcome { error: Some(error), ..Outcome::ERROR }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+    use crate::recording::Verdict;
+
+    fn output(status: i32, stdout: &str, stderr: &str) -> Output {
+        let status = ExitStatus::from_raw(status);
+        Output { status, stdout: stdout.into(), stderr: stderr.into() }
+    }
+
+    #[test]
+    fn the_last_line_counts() {
+        let printed = "printed by a kernel\n\n{\"result\":\"runs\",\"host_ms\":0.5}\n";
+        let outcome = read(&output(0, printed, ""));
+        assert_eq!((outcome.verdict, outcome.host_ms), (Verdict::Runs, Some(0.5)));
+    }
+
+    #[test]
+    fn a_process_that_broke_off_is_an_error() {
+        let outcome = read(&output(11, "printed by a kernel\n", "first\nlast words\n\n"));
+        let error = outcome.error.unwrap();
+        assert_eq!(outcome.verdict, Verdict::Error);
+        assert!(error.contains("signal: 11") && error.ends_with("said: last words"), "{error}");
+    }
+}

@@ -1,0 +1,324 @@
+//! What a census found, as a file, and how two of them differ. The schema is in docs/census.md.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// The number of the schema; another one is another schema.
+const SCHEMA: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Recording {
+    pub(crate) schema: u32,
+    #[serde(flatten)]
+    pub(crate) machine: Machine,
+    /// Year, month and day, of UTC.
+    pub(crate) date: String,
+    /// Whether every kernel was warmed before.
+    pub(crate) warmed: bool,
+    pub(crate) rows: Vec<Tried>,
+}
+
+/// Where it was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) gpu: String,
+    pub(crate) arch: String,
+    /// The version of the driver, where the system tells.
+    pub(crate) driver: Option<String>,
+    /// The newest version of CUDA that the driver supports.
+    pub(crate) cuda: String,
+}
+
+/// A row, as it was tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Tried {
+    pub(crate) row: String,
+    pub(crate) mode: Mode,
+    #[serde(flatten)]
+    pub(crate) outcome: Outcome,
+}
+
+/// How the driver loads kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Mode {
+    Lazy,
+    Eager,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    #[serde(rename = "result")]
+    pub(crate) verdict: Verdict,
+    /// The error, with the call. What blocks can end with one too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    /// How long the calls took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) host_ms: Option<f64>,
+    /// How long it took until the kernel ran, the calls included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) done_ms: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    /// It waited until the resident kernel was gone.
+    Blocks,
+    /// It was over while the resident kernel was there.
+    Runs,
+    /// It could not be tried, or failed.
+    Error,
+}
+
+impl Outcome {
+    pub(crate) const ERROR: Outcome =
+        Outcome { verdict: Verdict::Error, error: None, host_ms: None, done_ms: None };
+
+    /// Everything but the times.
+    fn result(&self) -> (Verdict, Option<&str>) {
+        (self.verdict, self.error.as_deref())
+    }
+}
+
+impl Recording {
+    pub(crate) fn new(machine: Machine, date: String, warmed: bool) -> Self {
+        Recording { schema: SCHEMA, machine, date, warmed, rows: Vec::new() }
+    }
+
+    pub(crate) fn read(file: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        Self::parse(&text).map_err(|error| format!("{}: {error}", file.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Header {
+            schema: u32,
+        }
+        let not_one = |error| format!("not a recording of the census: {error}");
+        // The number first: what is newer may not look like this.
+        let Header { schema } = serde_json::from_str(text).map_err(not_one)?;
+        if schema != SCHEMA {
+            return Err(format!(
+                "a recording of schema {schema}, where this program knows {SCHEMA}; record it again"
+            ));
+        }
+        serde_json::from_str(text).map_err(not_one)
+    }
+
+    /// One line a row, so that differences between files are differences between rows.
+    pub(crate) fn write(&self, file: &Path) -> Result<(), String> {
+        let header = Recording { rows: Vec::new(), ..self.clone() };
+        let json = |value: serde_json::Result<String>| value.map_err(|error| error.to_string());
+        let rows = self.rows.iter().map(|row| json(serde_json::to_string(row)));
+        let rows = rows.collect::<Result<Vec<_>, _>>()?.join(",\n  ");
+        let header = json(serde_json::to_string(&header))?;
+        let text = header.replacen("\"rows\":[]", &format!("\n\"rows\":[\n  {rows}\n]"), 1) + "\n";
+        fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
+    }
+
+    fn find(&self, row: &str, mode: Mode) -> Option<&Tried> {
+        self.rows.iter().find(|tried| tried.row == row && tried.mode == mode)
+    }
+
+    /// How this differs from another one, a sentence each. Times do not count, nor rows that were not tried here;
+    /// but `known`, all rows that there are, should be what the other one has.
+    pub(crate) fn differences(&self, expected: &Recording, known: &[&str]) -> Vec<String> {
+        let mut differences = Vec::new();
+        if self.warmed != expected.warmed {
+            let words = |warmed| if warmed { "after warming" } else { "without warming" };
+            let (here, there) = (words(self.warmed), words(expected.warmed));
+            return vec![format!("this was tried {here}, and the recording {there}")];
+        }
+        for tried in &self.rows {
+            let Tried { row, mode, outcome } = tried;
+            match expected.find(row, *mode) {
+                None => {
+                    differences.push(format!("{mode} {row}: {outcome} here, and is not in the recording"))
+                }
+                Some(other) if other.outcome.result() != outcome.result() => {
+                    let other = &other.outcome;
+                    differences.push(format!("{mode} {row}: {outcome} here, but {other} in the recording"));
+                }
+                Some(_) => {}
+            }
+        }
+        for Tried { row, mode, outcome } in &expected.rows {
+            if !known.contains(&&**row) {
+                differences.push(format!("{mode} {row}: {outcome} in the recording, and is unknown here"));
+            }
+        }
+        differences
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Mode::Lazy => "lazy",
+            Mode::Eager => "eager",
+        })
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.verdict, &self.error) {
+            (Verdict::Blocks, None) => f.pad("blocks"),
+            (Verdict::Blocks, Some(error)) => write!(f, "blocks, then {error}"),
+            (Verdict::Runs, _) => f.pad("runs"),
+            (Verdict::Error, Some(error)) => f.pad(error),
+            (Verdict::Error, None) => f.pad("fails"),
+        }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { gpu, arch, driver, cuda } = self;
+        write!(f, "{gpu} ({arch}), ")?;
+        if let Some(driver) = driver {
+            write!(f, "driver {driver}, ")?;
+        }
+        write!(f, "CUDA {cuda}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::{self, Section};
+
+    const RUNS: Outcome = Outcome { verdict: Verdict::Runs, ..Outcome::ERROR };
+    const BLOCKS: Outcome = Outcome { verdict: Verdict::Blocks, ..Outcome::ERROR };
+
+    fn recording(rows: &[(&str, Mode, Outcome)]) -> Recording {
+        let machine = Machine {
+            gpu: "Imagined".into(),
+            arch: "sm_90".into(),
+            driver: Some("580.159.03".into()),
+            cuda: "13.0".into(),
+        };
+        let tried = |(row, mode, outcome): &(&str, Mode, Outcome)| Tried {
+            row: (*row).into(),
+            mode: *mode,
+            outcome: outcome.clone(),
+        };
+        let rows = rows.iter().map(tried).collect();
+        Recording { rows, ..Recording::new(machine, "2026-11-21".into(), false) }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let error = Outcome { error: Some("CUDA_ERROR_INVALID_VALUE of cuX".into()), ..Outcome::ERROR };
+        let timed = Outcome { host_ms: Some(1000.5), done_ms: Some(1000.75), ..BLOCKS };
+        let recording =
+            recording(&[("a/b", Mode::Lazy, RUNS), ("a/c", Mode::Lazy, timed), ("a/b", Mode::Eager, error)]);
+        let folder = ::tests::scratch_folder();
+        let file = folder.join("recording.json");
+        recording.write(&file).unwrap();
+        assert_eq!(Recording::read(&file).unwrap(), recording);
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!(text.lines().count(), 2 + 3 + 1, "{text}");
+
+        let empty = self::recording(&[]);
+        empty.write(&file).unwrap();
+        assert_eq!(Recording::read(&file).unwrap(), empty);
+    }
+
+    /// The recordings that are committed are of the rows as they are, and what blocks after warming is what is said to.
+    #[test]
+    fn committed_recordings_are_of_these_rows() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("census");
+        for (file, warmed) in [("h200-580.json", false), ("h200-580-warmed.json", true)] {
+            let recording = Recording::read(&folder.join(file)).unwrap();
+            assert_eq!(recording.warmed, warmed);
+            let rows = row::all();
+            let rows = rows.iter().filter(|row| !warmed || row.section != Section::HostCall);
+            let mut count = 0;
+            for (row, mode) in rows.flat_map(|row| [(row, Mode::Lazy), (row, Mode::Eager)]) {
+                let tried = recording.find(&row.name, mode);
+                let verdict =
+                    tried.unwrap_or_else(|| panic!("{file}: no {mode} {}", row.name)).outcome.verdict;
+                assert_ne!(verdict, Verdict::Error, "{file}: {mode} {}", row.name);
+                assert!(
+                    !warmed || (verdict == Verdict::Blocks) == row.remains.is_some(),
+                    "{mode} {}",
+                    row.name
+                );
+                count += 1;
+            }
+            assert_eq!(count, recording.rows.len(), "{file}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_recording_is_an_error() {
+        for (text, words) in [
+            ("", "not a recording"),
+            ("{}", "not a recording"),
+            ("[1, 2]", "not a recording"),
+            (r#"{"schema":2}"#, "a recording of schema 2"),
+            (r#"{"schema":1}"#, "not a recording"),
+        ] {
+            let error = Recording::parse(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        let error = Recording::read(Path::new("no/such/file.json")).unwrap_err();
+        assert!(error.starts_with("no/such/file.json: "), "{error}");
+    }
+
+    #[test]
+    fn times_are_no_difference() {
+        let slow = Outcome { host_ms: Some(1.0), done_ms: Some(2.0), ..RUNS };
+        let (here, there) =
+            (recording(&[("a/b", Mode::Lazy, RUNS)]), recording(&[("a/b", Mode::Lazy, slow)]));
+        assert!(here.differences(&there, &["a/b"]).is_empty());
+    }
+
+    #[test]
+    fn differences_are_sentences() {
+        let refused = Outcome { error: Some("CUDA_ERROR_X of cuY".into()), ..Outcome::ERROR };
+        let here = recording(&[
+            ("a/same", Mode::Lazy, RUNS),
+            ("a/other", Mode::Lazy, RUNS),
+            ("a/failed", Mode::Eager, refused.clone()),
+            ("a/late", Mode::Eager, Outcome { error: Some("CUDA_ERROR_X of cuY".into()), ..BLOCKS }),
+            ("a/new", Mode::Lazy, BLOCKS),
+        ]);
+        let there = recording(&[
+            ("a/same", Mode::Lazy, RUNS),
+            ("a/same", Mode::Eager, BLOCKS),
+            ("a/other", Mode::Lazy, BLOCKS),
+            ("a/failed", Mode::Eager, RUNS),
+            ("a/late", Mode::Eager, BLOCKS),
+            ("a/gone", Mode::Lazy, RUNS),
+        ]);
+        let known = ["a/same", "a/other", "a/failed", "a/late", "a/new"];
+        assert_eq!(
+            here.differences(&there, &known),
+            [
+                "lazy a/other: runs here, but blocks in the recording",
+                "eager a/failed: CUDA_ERROR_X of cuY here, but runs in the recording",
+                "eager a/late: blocks, then CUDA_ERROR_X of cuY here, but blocks in the recording",
+                "lazy a/new: blocks here, and is not in the recording",
+                "lazy a/gone: runs in the recording, and is unknown here",
+            ]
+        );
+    }
+
+    #[test]
+    fn warmed_is_not_cold() {
+        let cold = recording(&[("a/b", Mode::Lazy, RUNS)]);
+        let warmed = Recording { warmed: true, ..cold.clone() };
+        assert_eq!(
+            cold.differences(&warmed, &["a/b"]),
+            ["this was tried without warming, and the recording after warming"]
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! What is there while an operation is tried, and goes away by itself after [`LIMIT`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kernel_registry::LaunchConfig;
+use kernel_registry::cudarc::driver::sys;
+use sys::CUdevice_attribute_enum as Attribute;
+
+use crate::bench::{Bench, Word};
+use crate::cuda::{self, Done, Failed, FunctionAttribute};
+
+/// How long it stays. Whatever takes as long without waiting for it is taken for something that does.
+pub(crate) const LIMIT: Duration = Duration::from_secs(1);
+
+/// What is there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Beside {
+    /// A kernel of one thread, on a stream that waits for no other.
+    Thread,
+    /// The same on the default stream.
+    ThreadOnLegacy,
+    /// The same on a stream that waits for the default stream.
+    ThreadOnBlocking,
+    /// A kernel with a block of one thread on every multiprocessor.
+    EverySm,
+    /// The same, but the kernel prefers as much shared memory as there is.
+    EverySmCarved,
+    /// A kernel that leaves room for no other thread.
+    WholeDevice,
+    /// No kernel, but a stream that waits for a word.
+    PendingWait,
+}
+
+pub(crate) enum Resident {
+    Kernel {
+        stream: sys::CUstream,
+    },
+    /// A thread sets the word in the end.
+    Wait {
+        stream: sys::CUstream,
+        over: Arc<AtomicBool>,
+    },
+}
+
+/// Values of [`Word::Status`].
+const ABSENT: u32 = 0;
+const PRESENT: u32 = 1;
+
+impl Resident {
+    /// What has to happen before the operation is prepared.
+    pub(crate) fn prepare(bench: &Bench, beside: Beside) -> Done {
+        match beside {
+            Beside::EverySmCarved => {
+                let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+                cuda::set_function_attribute(bench.stay, which, 100)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns when it is there.
+    pub(crate) fn start(bench: &Bench, beside: Beside) -> Done<Self> {
+        let one_thread = [1, 1, 1];
+        let sms = || bench.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+        let (grid, block) = match beside {
+            Beside::PendingWait => return Self::wait(bench),
+            Beside::Thread | Beside::ThreadOnLegacy | Beside::ThreadOnBlocking => (1, one_thread),
+            Beside::EverySm | Beside::EverySmCarved => (sms()?, one_thread),
+            Beside::WholeDevice => {
+                let threads =
+                    bench.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
+                (2 * sms()?, [threads / 2, 1, 1])
+            }
+        };
+        let stream = match beside {
+            Beside::ThreadOnLegacy => cuda::legacy_stream(),
+            Beside::ThreadOnBlocking => cuda::stream(cuda::BLOCKING)?,
+            _ => bench.residents,
+        };
+        bench.launch_resident(stream, &LaunchConfig::new([grid, 1, 1], block), LIMIT)?;
+        let begun = Instant::now();
+        while bench.read(Word::Status) == ABSENT {
+            if begun.elapsed() > LIMIT {
+                return Err(Failed("the resident kernel did not start".into()));
+            }
+        }
+        Ok(Resident::Kernel { stream })
+    }
+
+    fn wait(bench: &Bench) -> Done<Self> {
+        cuda::wait_value(bench.residents, bench.address_of(Word::Flag))?;
+        // Nothing tells that the device has come to the wait.
+        thread::sleep(Duration::from_millis(20));
+        let over = Arc::new(AtomicBool::new(false));
+        let (is_over, flag) = (over.clone(), bench.word(Word::Flag));
+        thread::spawn(move || {
+            thread::sleep(LIMIT);
+            // In this order, so that what the flag sets free finds the wait over.
+            is_over.store(true, Ordering::SeqCst);
+            flag.store(1, Ordering::SeqCst);
+        });
+        Ok(Resident::Wait { stream: bench.residents, over })
+    }
+
+    pub(crate) fn is_there(&self, bench: &Bench) -> bool {
+        match self {
+            Resident::Kernel { .. } => bench.read(Word::Status) == PRESENT,
+            Resident::Wait { over, .. } => !over.load(Ordering::SeqCst),
+        }
+    }
+
+    /// Lets it go, and waits until it is gone.
+    pub(crate) fn release(self, bench: &Bench) -> Done {
+        bench.set(Word::Flag, 1);
+        match self {
+            Resident::Kernel { stream } | Resident::Wait { stream, .. } => cuda::synchronize_stream(stream),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! First launches while no kernel is resident, but a stream waits for a word that nobody sets.
+
+use census_kernels::earlier::earlier_nothing;
+use census_kernels::plain::{frame_32k, small};
+use kernel_registry::LaunchConfig;
+use kernel_registry::cudarc::driver::sys;
+
+use crate::bench::{Bench, Word};
+use crate::cuda::{self, Done, MIB};
+use crate::first::{LOWERED, raise_and_lower_limit};
+use crate::resident::{Beside, LIMIT};
+use crate::row::{Attempt, Row, Section, attempt};
+
+pub(crate) fn rows() -> Vec<Row> {
+    const FULL: &str = "a stream takes only so many launches, and then its caller waits";
+    let rows = vec![
+        row("wait/module_only", |bench| {
+            let module = cuda::load_module(small::INFO)?;
+            attempt(move || bench.launch(bench.warm_or(small::INFO, || cuda::function(module, small::INFO))?))
+        }),
+        row("wait/module_function", |bench| {
+            let function = bench
+                .warm_or(small::INFO, || cuda::function(cuda::load_module(small::INFO)?, small::INFO))?;
+            attempt(move || bench.launch(function))
+        }),
+        row("wait/loaded", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            attempt(move || bench.launch(function))
+        }),
+        row("wait/frame_32k", |bench| {
+            let function = bench.loaded(frame_32k::INFO)?;
+            attempt(move || bench.launch(function))
+        }),
+        after_launch("wait/after_launch", |bench| Ok(vec![bench.ours])),
+        after_launch("wait/after_launch_on_waiting_stream", |bench| Ok(vec![bench.residents])),
+        after_launch("wait/after_launch_on_both", |bench| Ok(vec![bench.residents, bench.ours])),
+        after_launch("wait/after_launch_on_third", |_| cuda::streams(1)),
+        row("wait/after_other_kernel_on_third", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            bench.earlier(earlier_nothing::INFO, false, cuda::stream(cuda::NON_BLOCKING)?)?;
+            attempt(move || bench.launch(function))
+        }),
+        row("wait/after_resident_kernel", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            // It goes at once.
+            bench.set(Word::Flag, 1);
+            bench.launch_resident(bench.residents, &LaunchConfig::new([1, 1, 1], [1, 1, 1]), LIMIT)?;
+            cuda::synchronize()?;
+            attempt(move || bench.launch(function))
+        }),
+        row("wait/after_memset", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            cuda::set_async(cuda::alloc(MIB)?, MIB, bench.ours)?;
+            cuda::synchronize()?;
+            attempt(move || bench.launch(function))
+        }),
+        row("wait/module_only_after_launch", |bench| {
+            let module = cuda::load_module(small::INFO)?;
+            bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+            attempt(move || bench.launch(bench.warm_or(small::INFO, || cuda::function(module, small::INFO))?))
+        }),
+        row("wait/frame_32k_after_launch", |bench| {
+            let function = bench.loaded(frame_32k::INFO)?;
+            bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+            attempt(move || bench.launch(function))
+        }),
+        row("wait/launched_3000_times", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+            attempt(move || (0..3000).try_for_each(|_| bench.launch(function)))
+        }),
+        // Here the next launch is ours; beside a resident kernel it was that kernel's.
+        row("wait/small_after_lowered_limit", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+            raise_and_lower_limit()?;
+            attempt(move || bench.launch(function))
+        })
+        .remains(LOWERED),
+        behind("wait/launched_1000_times_behind_it", 1000),
+        behind("wait/launched_1500_times_behind_it", 1500).remains(FULL),
+        behind("wait/launched_2000_times_behind_it", 2000).remains(FULL),
+    ];
+    rows.into_iter().map(|row| row.beside(Beside::PendingWait)).collect()
+}
+
+fn row(name: &str, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
+    Row::launch(Section::FirstLaunch, name, prepare)
+}
+
+/// The second launch, after one on each of these streams.
+fn after_launch(name: &str, streams: fn(&Bench) -> Done<Vec<sys::CUstream>>) -> Row {
+    row(name, move |bench| {
+        let function = bench.loaded(small::INFO)?;
+        for stream in streams(bench)? {
+            bench.launch_on(function, stream)?;
+        }
+        cuda::synchronize()?;
+        attempt(move || bench.launch(function))
+    })
+}
+
+/// Launches on the stream that waits, which only have to be accepted.
+fn behind(name: &str, count: usize) -> Row {
+    Row::call(Section::FirstLaunch, name, move |bench| {
+        let function = bench.loaded(small::INFO)?;
+        bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+        attempt(move || (0..count).try_for_each(|_| bench.launch_on(function, bench.residents)))
+    })
+}

@@ -1,0 +1,185 @@
+//! What only a GPU can show, as a folder for machines that have one, and no Rust.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::run::{Outcome, cargo, run, target, workspace};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Where to; what is there is replaced [default: target/bundle]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// The packages whose programs go along, in the order in which they run.
+const PACKAGES: [&str; 3] = ["examples", "tests", "benches"];
+
+/// Programs that build others, and need Rust for it.
+const NEED_RUST: [&str; 3] = ["compile", "registration", "warm"];
+
+/// Arguments, and the exit code with which a program then says that all is as it should be.
+type Runs = &'static [(&'static str, u8)];
+
+/// How a program runs.
+fn runs(program: &str) -> Runs {
+    match program {
+        // Cold they deadlock, and warm they do not.
+        "persistent" | "two_kernels" | "stream_fence" | "not_enough" => &[("--cold", 3), ("", 0)],
+        "census" => &[("", 0), ("--warmed", 0)],
+        _ => &[("", 0)],
+    }
+}
+
+/// GPU machines are sometimes far away.
+const MOST_BYTES: u64 = 60 << 20;
+
+/// The longest that one program may take, in seconds, before it is ended and counts as failed.
+const LONGEST: u32 = 900;
+
+pub(crate) fn bundle(options: &Options) -> Outcome {
+    let folder = options.out.clone().unwrap_or_else(|| target().join("bundle"));
+    let folder = std::path::absolute(folder)?;
+    let programs = programs()?;
+
+    let mut build = cargo();
+    build.args(["build", "--release", "--locked"]);
+    PACKAGES.iter().for_each(|package| {
+        build.args(["--package", package]);
+    });
+    programs.iter().for_each(|program| {
+        build.args(["--bin", program]);
+    });
+    run(&mut build)?;
+
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(format!("cannot remove `{}`: {error}", folder.display()).into());
+        }
+        _ => {}
+    }
+    fs::create_dir_all(&folder)?;
+    let release = std::path::absolute(target())?.join("release");
+    let mut sizes = Vec::new();
+    for name in &programs {
+        let stripped = folder.join(name);
+        run(Command::new("strip").arg("-s").arg("-o").arg(&stripped).arg(release.join(name)))?;
+        sizes.push((fs::metadata(&stripped)?.len(), name));
+    }
+    let script = folder.join("run.sh");
+    fs::write(&script, run_sh(&programs))?;
+    run(Command::new("chmod").arg("+x").arg(&script))?;
+
+    let all: u64 = sizes.iter().map(|(size, _)| size).sum();
+    if all > MOST_BYTES {
+        sizes.sort_by(|a, b| b.cmp(a));
+        let sizes: String =
+            sizes.iter().map(|(size, name)| format!("\n{:>7} KiB  {name}", size >> 10)).collect();
+        return Err(format!("the bundle has {} MiB, and may have 60: {sizes}", all >> 20).into());
+    }
+    println!("{} programs, {} MiB: {}", programs.len(), all >> 20, script.display());
+    Ok(())
+}
+
+/// The names of the programs that there are.
+fn programs() -> Outcome<Vec<String>> {
+    let mut programs = Vec::new();
+    for package in PACKAGES {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(workspace().join(package).join("src/bin"))? {
+            let path = entry?.path();
+            names.extend(path.file_stem().and_then(OsStr::to_str).map(str::to_owned));
+        }
+        names.retain(|name| !NEED_RUST.contains(&name.as_str()));
+        names.sort();
+        programs.extend(names);
+    }
+    Ok(programs)
+}
+
+/// The script that runs them.
+fn run_sh(programs: &[String]) -> String {
+    let mut script = format!(
+        r#"#!/usr/bin/env bash
+# Runs every program of this folder, on a machine with a GPU: a line each, with its exit code. What they print goes to
+# files in `logs`, or in the folder that is named as argument. Fails if any of them does not end as it should.
+cd "$(dirname "${{BASH_SOURCE[0]}}")" || exit 1
+logs="${{1:-logs}}"
+mkdir -p "$logs" || exit 1
+failed=0
+
+# The exit code that is right, then the program and its arguments.
+expect() {{
+    local right="$1" log code begun
+    shift
+    log="$logs/$(printf '%s' "$*" | tr -c 'A-Za-z0-9_-' _).log"
+    begun="$(date +%s)"
+    timeout --kill-after=10 {LONGEST} "./$@" >"$log" 2>&1
+    code=$?
+    if ((code == right)); then
+        printf 'ok    %-28s exit code %d, %d s\n' "$*" "$code" "$(($(date +%s) - begun))"
+    else
+        printf 'FAIL  %-28s exit code %d and not %d: see %s\n' "$*" "$code" "$right" "$log"
+        failed=1
+    fi
+}}
+
+"#
+    );
+    for name in programs {
+        for (arguments, right) in runs(name) {
+            script += format!("expect {right} {name} {arguments}").trim_end();
+            script.push('\n');
+        }
+    }
+    script + "exit $failed\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the script with two programs of these texts, one of them a story.
+    fn ends(story: &str, other: &str) -> (bool, String) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).expect("a file");
+            let done = Command::new("chmod").arg("+x").arg(&path).status().expect("chmod");
+            assert!(done.success());
+        };
+        let programs = ["persistent".to_owned(), "other".to_owned()];
+        write("run.sh", &run_sh(&programs));
+        write("persistent", story);
+        write("other", other);
+        let output = Command::new(folder.path().join("run.sh")).output().expect("bash");
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    const STORY: &str = "#!/bin/sh\n[ \"$1\" = --cold ] && exit 3\nexit 0\n";
+    const DEADLOCKS: &str = "#!/bin/sh\nexit 3\n";
+    const SUCCEEDS: &str = "#!/bin/sh\nexit 0\n";
+
+    #[test]
+    fn a_story_ends_in_two_ways() {
+        let (success, lines) = ends(STORY, SUCCEEDS);
+        assert!(success, "{lines}");
+        assert_eq!(lines.matches("ok ").count(), 3, "{lines}");
+    }
+
+    #[test]
+    fn what_ends_otherwise_is_named() {
+        let (success, lines) = ends(DEADLOCKS, SUCCEEDS);
+        assert!(!success && lines.contains("exit code 3 and not 0: see logs/persistent"), "{lines}");
+        let (success, lines) = ends(SUCCEEDS, SUCCEEDS);
+        assert!(
+            !success && lines.contains("exit code 0 and not 3: see logs/persistent_--cold.log"),
+            "{lines}"
+        );
+        let (success, lines) = ends(STORY, DEADLOCKS);
+        assert!(!success && lines.contains("FAIL  other"), "{lines}");
+    }
+}
