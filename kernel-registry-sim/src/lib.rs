@@ -1,0 +1,5 @@
+//! A CUDA device in software, for machines that have none.
+//!
+//! [`ptx`] executes kernels.
+
+pub mod ptx;
