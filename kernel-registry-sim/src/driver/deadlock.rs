@@ -132,7 +132,8 @@ impl State {
             }
             reasons.push(self.reason(handle, stream));
         }
-        Some(reasons.join(", and "))
+        // Nobody is in the way any more: who waits just has not noticed.
+        (!reasons.is_empty()).then(|| reasons.join(", and "))
     }
 
     fn reason(&self, handle: Handle, stream: &Stream) -> String {
