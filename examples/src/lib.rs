@@ -51,7 +51,9 @@ pub fn device() -> Outcome<Arc<CudaContext>> {
         Err(NoDriver::Missing) => {
             kernel_registry_sim::install()?;
             let context = kernel_registry::context(0)?;
-            eprintln!("SIMULATED: there is no CUDA driver here, so this runs on the one of kernel-registry-sim");
+            eprintln!(
+                "SIMULATED: there is no CUDA driver here, so this runs on the one of kernel-registry-sim"
+            );
             Ok(context)
         }
         found => Ok(found?),

@@ -122,7 +122,8 @@ impl Image {
         // a header which says how long it is. None of them is shorter than what is compared here, as far as it is equal.
         unsafe {
             let bytes = self.0.cast::<u8>();
-            let starts_with = |magic: &[u8]| magic.iter().enumerate().all(|(at, byte)| *bytes.add(at) == *byte);
+            let starts_with =
+                |magic: &[u8]| magic.iter().enumerate().all(|(at, byte)| *bytes.add(at) == *byte);
             let size = if starts_with(&FATBIN) {
                 16 + bytes.add(8).cast::<u64>().read_unaligned() as usize
             } else if starts_with(b"\x7fELF") {
@@ -177,13 +178,16 @@ impl JitOptions {
         Ok(JitOptions(options.into_iter().zip(values).collect()))
     }
 
-    /// Writes what is wrong with an image to where the caller wants to read it.
-    pub(super) fn write_log(&self, text: &str) {
+    /// Writes what is wrong with an image to where the caller wants to read it. Says whether it wants to.
+    pub(super) fn write_log(&self, text: &str) -> bool {
         const ERROR_LOG: u32 = 5;
         const ERROR_LOG_SIZE: u32 = 6;
         let value = |which| self.0.iter().find(|(option, _)| *option == which).map(|(_, value)| *value);
-        if let (Some(log), Some(size)) = (value(ERROR_LOG), value(ERROR_LOG_SIZE)) {
-            let _ = write_text(Out(ptr::with_exposed_provenance_mut(log)), size, text);
+        match (value(ERROR_LOG), value(ERROR_LOG_SIZE)) {
+            (Some(log), Some(size)) => {
+                write_text(Out(ptr::with_exposed_provenance_mut(log)), size, text).is_ok()
+            }
+            _ => false,
         }
     }
 }

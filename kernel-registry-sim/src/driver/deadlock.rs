@@ -55,7 +55,10 @@ pub(super) fn look(state: &mut State) {
     for (id, waiting) in state.waiting.iter().filter(|(_, waiting)| !waiting.reported) {
         if let Some(reasons) = state.stuck(waiting.device, waiting.until) {
             let Waiting { call, thread, because, .. } = waiting;
-            stuck.push((Who::Call(*id), format!("{call}, in thread {thread}, waits: {because}. But {reasons}")));
+            stuck.push((
+                Who::Call(*id),
+                format!("{call}, in thread {thread}, waits: {because}. But {reasons}"),
+            ));
         }
     }
     for (handle, stream) in state.streams.iter() {
@@ -65,7 +68,7 @@ pub(super) fn look(state: &mut State) {
             continue;
         }
         if let Some(reasons) = state.stuck(stream.device, behind.until) {
-            let name = launch.name();
+            let name = launch.source_name();
             let because = behind.because;
             let words = format!("kernel `{name}` on stream {handle:#x} waits: {because}. But {reasons}");
             stuck.push((Who::Launch(handle), words));
@@ -116,7 +119,11 @@ impl State {
             }
             Who::Launch(stream) => {
                 if let Ok(context) = self.streams.get(stream).map(|stream| stream.context) {
-                    self.broke(context, Code::LAUNCH_TIMEOUT, "the launch that waits is dropped, and its context fails");
+                    self.broke(
+                        context,
+                        Code::LAUNCH_TIMEOUT,
+                        "the launch that waits is dropped, and its context fails",
+                    );
                 }
             }
         }
@@ -124,7 +131,8 @@ impl State {
 
     /// What occupies a device, if none of it has moved for long.
     fn stuck(&self, device: usize, until: Seq) -> Option<String> {
-        let streams = self.streams.iter().filter(|(_, stream)| stream.device == device && stream.is_busy(until));
+        let streams =
+            self.streams.iter().filter(|(_, stream)| stream.device == device && stream.is_busy(until));
         let mut reasons = Vec::new();
         for (handle, stream) in streams {
             if stream.still_since.elapsed() < PATIENCE {
@@ -140,15 +148,17 @@ impl State {
         match stream.queue.front().map(|item| (&item.work, &item.state)) {
             Some((Work::Launch(launch), Doing::Running(_) | Doing::Stepping)) => format!(
                 "kernel `{}` runs on stream {handle:#x}, and does nothing but read the same memory again and again",
-                launch.name()
+                launch.source_name()
             ),
             Some((Work::Launch(launch), Doing::Waiting)) => {
-                format!("kernel `{}` on stream {handle:#x} waits itself", launch.name())
+                format!("kernel `{}` on stream {handle:#x} waits itself", launch.source_name())
             }
             Some((Work::WaitValue { address, value, .. }, _)) => {
                 format!("stream {handle:#x} waits until somebody writes {value} to the word at {address:#x}")
             }
-            Some((Work::WaitFor { stream, .. }, _)) => format!("stream {handle:#x} waits for stream {stream:#x}"),
+            Some((Work::WaitFor { stream, .. }, _)) => {
+                format!("stream {handle:#x} waits for stream {stream:#x}")
+            }
             _ => format!("stream {handle:#x} does not move"),
         }
     }

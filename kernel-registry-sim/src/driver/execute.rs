@@ -26,7 +26,12 @@ impl fmt::Debug for Loaded {
 
 impl Loaded {
     /// Finds room for the variables, and fills them.
-    pub(super) fn new(program: &Arc<Program>, memory: &Shared, context: Handle, device: usize) -> Answer<Self> {
+    pub(super) fn new(
+        program: &Arc<Program>,
+        memory: &Shared,
+        context: Handle,
+        device: usize,
+    ) -> Answer<Self> {
         let mut variables = Vec::new();
         for variable in program.variables() {
             let bytes = variable.size().max(1) as usize;
@@ -65,7 +70,8 @@ impl Loaded {
             resident: if shape.cooperative { u32::MAX } else { resident.min(MOST_BLOCKS) as u32 },
             arguments: launch.arguments.to_vec(),
         };
-        let grid = Grid::new(&self.module, launch.name(), parameters).map_err(|error| error.to_string())?;
+        let grid =
+            Grid::new(&self.module, &launch.kernel().name, parameters).map_err(|error| error.to_string())?;
         Ok(Execution(grid))
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Image {
 #[derive(Debug)]
 pub(super) struct Kernel {
     pub(super) name: String,
+    /// As its source has it: `reduce<float, 128u>`.
+    pub(super) source_name: String,
     pub(super) c_name: CString,
     /// Offset and size of each.
     pub(super) parameters: Vec<(usize, usize)>,
@@ -108,9 +110,11 @@ fn newest_ptx(version: i32) -> (u8, u8) {
 
 impl Kernel {
     fn new(entry: &Entry, program: &Program) -> Self {
-        let parameter = |param: &kernel_registry_image::ParamLayout| (param.offset as usize, param.size as usize);
+        let parameter =
+            |param: &kernel_registry_image::ParamLayout| (param.offset as usize, param.size as usize);
         Kernel {
             name: entry.symbol.clone(),
+            source_name: entry.name().to_owned(),
             c_name: CString::new(entry.symbol.as_str()).unwrap_or_default(),
             parameters: entry.params.iter().map(parameter).collect(),
             max_threads: entry.limits.max_threads.unwrap_or(1024).min(1024),
@@ -128,14 +132,10 @@ mod tests {
 
     #[test]
     fn ptx_is_as_old_as_its_cuda() {
-        assert_eq!([11_080, 12_000, 12_040, 12_080, 12_090, 13_000].map(newest_ptx), [
-            (7, 8),
-            (8, 0),
-            (8, 4),
-            (8, 7),
-            (8, 8),
-            (9, 0)
-        ]);
+        assert_eq!(
+            [11_080, 12_000, 12_040, 12_080, 12_090, 13_000].map(newest_ptx),
+            [(7, 8), (8, 0), (8, 4), (8, 7), (8, 8), (9, 0)]
+        );
     }
 
     #[test]

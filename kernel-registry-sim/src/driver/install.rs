@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::process;
-use std::ptr;
 use std::sync::Mutex;
 
 use super::config::Config;
@@ -76,7 +75,7 @@ fn open(version: i32) -> Result<(), InstallError> {
     // SAFETY: the library of this name is this one, or one that is open already.
     let found = unsafe { libc::dlopen(c"libcuda.so".as_ptr(), libc::RTLD_NOW) };
     // SAFETY: the handle is that of an open library.
-    let is_ours = found != ptr::null_mut() && !unsafe { libc::dlsym(found, MARKER.as_ptr()) }.is_null();
+    let is_ours = !found.is_null() && !unsafe { libc::dlsym(found, MARKER.as_ptr()) }.is_null();
     if is_ours { Ok(()) } else { Err(InstallError::AlreadyOpen) }
 }
 

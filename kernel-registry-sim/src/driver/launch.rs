@@ -49,8 +49,8 @@ impl Launch {
         &self.image.kernels[self.kernel]
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.kernel().name
+    pub(super) fn source_name(&self) -> &str {
+        &self.kernel().source_name
     }
 
     pub(super) fn blocks(&self) -> u64 {
@@ -80,7 +80,11 @@ impl Launch {
         }
         if product(block) > kernel.max_threads.into() {
             // The hardware has no more than 1,024; a kernel may have promised fewer.
-            return Err(if product(block) > 1024 { Code::INVALID_VALUE } else { Code::LAUNCH_OUT_OF_RESOURCES });
+            return Err(if product(block) > 1024 {
+                Code::INVALID_VALUE
+            } else {
+                Code::LAUNCH_OUT_OF_RESOURCES
+            });
         }
         if cooperative && self.blocks() * self.threads_of_block() > config.threads() {
             return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);
@@ -110,7 +114,8 @@ pub(super) fn launch(
     arguments: impl FnOnce(&Kernel) -> Answer<Vec<u8>>,
 ) -> Answer<Locked> {
     let context = state.streams.get(stream)?.context;
-    let handle = if state.kernels.get(function).is_ok() { state.function_of(function, context)? } else { function };
+    let handle =
+        if state.kernels.get(function).is_ok() { state.function_of(function, context)? } else { function };
     let function = state.functions.get(handle)?;
     if function.context != context {
         return Err(Code::INVALID_HANDLE);
@@ -188,7 +193,8 @@ impl State {
 
     /// Whether another stream of the device waits for a word in memory.
     fn waits_for_word(&self, device: usize, this: Handle) -> bool {
-        let others = self.streams.iter().filter(|(handle, stream)| stream.device == device && *handle != this);
+        let others =
+            self.streams.iter().filter(|(handle, stream)| stream.device == device && *handle != this);
         let mut works = others.filter_map(|(_, stream)| stream.queue.front());
         works.any(|item| matches!(item.work, Work::WaitValue { .. }))
     }

@@ -108,7 +108,8 @@ impl Memory {
     /// Bytes of a device that are taken.
     pub(super) fn used(&self, device: usize) -> u64 {
         let blocks = self.blocks.values();
-        let of_device = blocks.filter(|block| block.device == device && !matches!(block.kind, Kind::Host | Kind::Registered));
+        let of_device = blocks
+            .filter(|block| block.device == device && !matches!(block.kind, Kind::Host | Kind::Registered));
         of_device.map(|block| (block.bytes as u64).next_multiple_of(512)).sum()
     }
 }

@@ -111,9 +111,9 @@ impl State {
             Order::Legacy => Order::Blocking,
         };
         let earlier = |other: &Stream| other.queue.front().is_some_and(|front| front.seq < item.seq);
-        self.streams.iter().any(|(_, other)| {
-            other.context == stream.context && other.order == others && earlier(other)
-        })
+        self.streams
+            .iter()
+            .any(|(_, other)| other.context == stream.context && other.order == others && earlier(other))
     }
 
     /// Whether a kernel fits beside those that run: not if they have all places for threads, and not with much shared memory
@@ -122,9 +122,9 @@ impl State {
         let Work::Launch(launch) = &item.work else { return true };
         let running = self.streams.iter().filter(|(_, other)| other.device == stream.device);
         let running = running.filter_map(|(_, other)| match other.queue.front() {
-            Some(Item { work: Work::Launch(running), state: Doing::Running(_) | Doing::Stepping, .. }) => {
-                Some(running)
-            }
+            Some(Item {
+                work: Work::Launch(running), state: Doing::Running(_) | Doing::Stepping, ..
+            }) => Some(running),
             _ => None,
         });
         let (mut threads, mut divided) = (0, false);
@@ -155,7 +155,9 @@ impl State {
     fn start(&mut self, handle: Handle) -> bool {
         let Ok(stream) = self.streams.get_mut(handle) else { return false };
         let (context, config) = (stream.context, &self.config);
-        let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else { return false };
+        let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else {
+            return false;
+        };
         match launch.start(config) {
             Ok(execution) => {
                 *state = Doing::Running(Box::new(execution));

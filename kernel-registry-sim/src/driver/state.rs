@@ -26,7 +26,8 @@ static SIMULATOR: OnceLock<Simulator> = OnceLock::new();
 
 impl Simulator {
     pub(super) fn start(config: Config) {
-        if SIMULATOR.set(Simulator { state: Mutex::new(State::new(config)), changed: Condvar::new() }).is_ok() {
+        if SIMULATOR.set(Simulator { state: Mutex::new(State::new(config)), changed: Condvar::new() }).is_ok()
+        {
             thread::spawn(schedule::run);
         }
     }
@@ -194,7 +195,8 @@ impl State {
 
     /// A context that is alive.
     pub(super) fn context(&mut self, handle: Handle) -> Answer<&mut Context> {
-        let error = if self.contexts.has_given(handle) { Code::CONTEXT_IS_DESTROYED } else { Code::INVALID_CONTEXT };
+        let error =
+            if self.contexts.has_given(handle) { Code::CONTEXT_IS_DESTROYED } else { Code::INVALID_CONTEXT };
         self.contexts.get_mut(handle).map_err(|_| error)
     }
 
@@ -205,13 +207,23 @@ impl State {
     }
 
     /// The stream that a caller means in the current context.
-    pub(super) fn stream(&mut self, handle: Handle, current: impl FnOnce() -> Answer<Handle>) -> Answer<Handle> {
+    pub(super) fn stream(
+        &mut self,
+        handle: Handle,
+        current: impl FnOnce() -> Answer<Handle>,
+    ) -> Answer<Handle> {
         let stream = match handle {
             0 | 1 => self.sound(current()?)?.legacy,
             2 => self.sound(current()?)?.per_thread,
             _ => handle,
         };
-        let context = self.streams.get(stream).ok().filter(|stream| !stream.closed).ok_or(Code::INVALID_HANDLE)?.context;
+        let context = self
+            .streams
+            .get(stream)
+            .ok()
+            .filter(|stream| !stream.closed)
+            .ok_or(Code::INVALID_HANDLE)?
+            .context;
         self.sound(context)?;
         Ok(stream)
     }
@@ -251,7 +263,9 @@ impl State {
         let contexts: u64 = contexts
             .map(|(_, context)| CONTEXT_MEMORY + context.stack.saturating_sub(1024) * self.config.threads())
             .sum();
-        let of_device = |module: &&Module| self.contexts.get(module.context).is_ok_and(|context| context.device == device);
+        let of_device = |module: &&Module| {
+            self.contexts.get(module.context).is_ok_and(|context| context.device == device)
+        };
         let modules = self.modules.iter().map(|(_, module)| module).filter(of_device);
         let modules: u64 = modules.map(|module| module.image.bytes as u64).sum();
         self.config.memory.saturating_sub(contexts + modules + self.memory.lock().used(device))

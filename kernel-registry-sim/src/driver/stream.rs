@@ -85,15 +85,17 @@ impl fmt::Display for Because {
             Because::Load => f.write_str("a kernel is loaded only when nothing runs on the device"),
             Because::Unload => f.write_str("code is unloaded only when nothing runs on the device"),
             Because::Free => f.write_str("memory is freed only when nothing runs on the device"),
-            Because::SetStack => f.write_str("the stack limit is changed only when nothing runs on the device"),
+            Because::SetStack => {
+                f.write_str("the stack limit is changed only when nothing runs on the device")
+            }
             Because::Stack { frame, limit } => write!(
                 f,
                 "its frame of {frame} bytes is larger than the stack limit of {limit}, and stacks grow only when nothing \
                  runs on the device"
             ),
-            Because::StackLowered => {
-                f.write_str("the stack limit was lowered, and the next launch waits until nothing runs on the device")
-            }
+            Because::StackLowered => f.write_str(
+                "the stack limit was lowered, and the next launch waits until nothing runs on the device",
+            ),
             Because::Printf => f.write_str(
                 "the first launch of a kernel with printf or assert waits until nothing runs on the device",
             ),
@@ -103,7 +105,9 @@ impl fmt::Display for Because {
             Because::FirstLaunch => {
                 f.write_str("the first launch of a context waits for streams that wait for a word in memory")
             }
-            Because::Streams => f.write_str("more than 32 streams at once are made only when nothing runs on the device"),
+            Because::Streams => {
+                f.write_str("more than 32 streams at once are made only when nothing runs on the device")
+            }
         }
     }
 }
@@ -111,16 +115,40 @@ impl fmt::Display for Because {
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     Launch(Box<Launch>),
-    Copy { to: usize, from: Source, bytes: usize },
-    Fill { to: usize, pattern: u32, width: usize, count: usize },
+    Copy {
+        to: usize,
+        from: Source,
+        bytes: usize,
+    },
+    Fill {
+        to: usize,
+        pattern: u32,
+        width: usize,
+        count: usize,
+    },
     Free(usize),
     /// Marks an event.
     Record(Handle),
     /// Until that stream has done everything up to there.
-    WaitFor { stream: Handle, seq: Seq },
-    WaitValue { address: usize, wide: bool, value: u64, until: Until },
-    WriteValue { address: usize, wide: bool, value: u64 },
-    Call { function: Function, data: usize },
+    WaitFor {
+        stream: Handle,
+        seq: Seq,
+    },
+    WaitValue {
+        address: usize,
+        wide: bool,
+        value: u64,
+        until: Until,
+    },
+    WriteValue {
+        address: usize,
+        wide: bool,
+        value: u64,
+    },
+    Call {
+        function: Function,
+        data: usize,
+    },
 }
 
 /// A function of the host.

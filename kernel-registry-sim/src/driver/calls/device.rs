@@ -120,7 +120,7 @@ fn attribute(config: &Config, device: usize, which: u32) -> Option<i32> {
         82 => 65_536,
         // Managed memory, boards, atomics with the host.
         83 => 1,
-        84 | 85 | 86 => 0,
+        84..=86 => 0,
         // Slowness with doubles, pageable memory, managed access at once.
         87 => 2,
         88 => 0,

@@ -42,7 +42,9 @@ impl Shape {
             // How blocks are spread, and which go first, changes no result.
             IGNORE | CLUSTER_SCHEDULING | PRIORITY => {}
             _ => {
-                super::lacking::say_once("cuLaunchKernelEx with an attribute other than clusters and cooperation");
+                super::lacking::say_once(
+                    "cuLaunchKernelEx with an attribute other than clusters and cooperation",
+                );
                 return Err(Code::NOT_SUPPORTED);
             }
         }
@@ -50,7 +52,13 @@ impl Shape {
     }
 }
 
-fn submit(function: Handle, stream: Handle, shape: Shape, arguments: &Arguments, packed: &In<usize>) -> Answer {
+fn submit(
+    function: Handle,
+    stream: Handle,
+    shape: Shape,
+    arguments: &Arguments,
+    packed: &In<usize>,
+) -> Answer {
     let mut state = begin()?;
     let stream = state.stream(stream, current)?;
     if packed.get().is_ok() {

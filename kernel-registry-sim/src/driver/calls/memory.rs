@@ -75,7 +75,8 @@ impl Copy {
             return Err(Code::INVALID_VALUE);
         }
         let pageable = |(address, place)| place == Place::Host && !is_known(address);
-        let source = if pageable(from) { Source::Bytes(read(from.0, bytes)) } else { Source::Address(from.0) };
+        let source =
+            if pageable(from) { Source::Bytes(read(from.0, bytes)) } else { Source::Address(from.0) };
         let waits = waits || pageable(to);
         let is_captured = state.streams.get(stream)?.capture.is_some();
         if is_captured && waits {
@@ -228,7 +229,7 @@ calls! {
         Copy { to: (to, Place::Host), from: (from, Place::Host), bytes }.submit(stream, false)
     }
 
-    4000 fn cuMemcpyPeerAsync(to: usize, _to: Handle, from: usize, _from: Handle, bytes: usize, stream: Handle) {
+    4000 fn cuMemcpyPeerAsync(to: usize, _to_context: Handle, from: usize, _from_context: Handle, bytes: usize, stream: Handle) {
         Copy { to: (to, Place::Device), from: (from, Place::Device), bytes }.submit(stream, false)
     }
 

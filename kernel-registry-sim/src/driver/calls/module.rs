@@ -17,7 +17,9 @@ use crate::driver::stream::Because;
 pub(super) fn compile(bytes: &[u8], options: &JitOptions) -> Answer<Arc<image::Image>> {
     let config = begin()?.config.clone();
     image::Image::read(bytes, config.arch, config.version).map(Arc::new).map_err(|refused| {
-        options.write_log(&refused.log);
+        if !options.write_log(&refused.log) {
+            eprintln!("simulated CUDA driver: an image was refused: {}", refused.log);
+        }
         refused.code
     })
 }
