@@ -67,20 +67,28 @@ impl Loaded {
             cluster: shape.cluster,
             dynamic_shared: shape.shared,
             stack: launch.stack,
-            resident: if shape.cooperative { u32::MAX } else { resident.min(MOST_BLOCKS) as u32 },
+            resident: if shape.cooperative { u32::MAX } else { resident.min(most_blocks(launch)) as u32 },
             arguments: launch.arguments.to_vec(),
         };
         let grid =
             Grid::new(&self.module, &launch.kernel().name, parameters).map_err(|error| error.to_string())?;
-        Ok(Execution(grid))
+        Ok(Execution { grid, budget: BUDGET })
     }
 }
 
 /// Blocks of a grid that run at once, where the device has room for more: each costs memory, and a turn of all of them time.
-const MOST_BLOCKS: u64 = 256;
+fn most_blocks(launch: &Launch) -> u64 {
+    const MOST: u64 = 256;
+    const MOST_STACK: u64 = 64 << 20;
+    let stack = u64::from(launch.kernel().frame) * launch.threads_of_block();
+    MOST.min(MOST_STACK / stack.max(1)).max(1)
+}
 
 /// A kernel that runs.
-pub(super) struct Execution(Grid);
+pub(super) struct Execution {
+    grid: Grid,
+    budget: u64,
+}
 
 impl fmt::Debug for Execution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,11 +106,17 @@ pub(super) enum Step {
 /// Instructions of a turn: a millisecond or so.
 const BUDGET: u64 = 50_000;
 
+/// Instructions of a turn of a kernel that got nowhere in its last one: enough to see whether it does now.
+const SHORT_BUDGET: u64 = 2000;
+
 impl Execution {
     pub(super) fn step(&mut self, view: &View<'_>) -> Step {
-        match self.0.step(BUDGET, view) {
+        match self.grid.step(self.budget, view) {
             Status::Done => Step::Done,
-            Status::Running { progressed } => Step::Running { progressed },
+            Status::Running { progressed } => {
+                self.budget = if progressed { BUDGET } else { SHORT_BUDGET };
+                Step::Running { progressed }
+            }
             Status::Fault(fault) => Step::Fault { code: code(&fault.kind), words: fault.to_string() },
         }
     }

@@ -106,7 +106,7 @@ impl fmt::Display for Because {
                 f.write_str("the first launch of a context waits for streams that wait for a word in memory")
             }
             Because::Streams => {
-                f.write_str("more than 32 streams at once are made only when nothing runs on the device")
+                f.write_str("more than about 34 streams at once are made only when nothing runs on the device")
             }
         }
     }
