@@ -83,6 +83,40 @@ mod tests {
         assert!(names.len() > 400, "{}", names.len());
     }
 
+    /// Whatever it is, null is an error or nothing, before `cuInit` and after, and with a context that is current.
+    #[test]
+    fn no_function_follows_null() {
+        type Function =
+            extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize) -> u32;
+        let called = |entry: &Entry| {
+            // SAFETY: each function takes at most that many arguments, numbers and pointers, and leaves alone those that it
+            // does not have.
+            let function: Function = unsafe { std::mem::transmute(entry.address) };
+            function(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        };
+        let named = |name| find(name, i32::MAX).expect("it is there");
+        for entry in all().filter(|entry| entry.name != "cuInit") {
+            assert_ne!(called(entry), 0, "{}", entry.name);
+        }
+        assert_eq!(called(named("cuInit")), 0);
+        let mut context = 0_usize;
+        for (name, argument) in
+            [("cuDevicePrimaryCtxRetain", (&raw mut context).expose_provenance()), ("cuCtxSetCurrent", 0)]
+        {
+            // SAFETY: as above; the first one writes a handle to where there is room.
+            let function: Function = unsafe { std::mem::transmute(named(name).address) };
+            assert_eq!(
+                function(if argument == 0 { context } else { argument }, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+                0
+            );
+        }
+        let codes: BTreeSet<_> = all().map(called).collect();
+        assert!(codes.contains(&INVALID_VALUE) && codes.contains(&INVALID_HANDLE), "{codes:?}");
+    }
+
+    const INVALID_VALUE: u32 = 1;
+    const INVALID_HANDLE: u32 = 400;
+
     #[test]
     fn a_program_gets_the_functions_that_it_knows() {
         let name = |name, version| find(name, version).map(|entry| entry.name);

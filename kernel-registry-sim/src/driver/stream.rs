@@ -105,9 +105,9 @@ impl fmt::Display for Because {
             Because::FirstLaunch => {
                 f.write_str("the first launch of a context waits for streams that wait for a word in memory")
             }
-            Because::Streams => {
-                f.write_str("more than about 34 streams at once are made only when nothing runs on the device")
-            }
+            Because::Streams => f.write_str(
+                "more than about 34 streams at once are made only when nothing runs on the device",
+            ),
         }
     }
 }

@@ -157,8 +157,9 @@ calls! {
     }
 
     4000 fn cuCtxSetCurrent(context: Handle) {
+        let mut state = begin()?;
         if context != 0 {
-            begin()?.context(context)?;
+            state.context(context)?;
         }
         set_current(context);
         Ok(())
