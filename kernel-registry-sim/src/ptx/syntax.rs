@@ -178,8 +178,19 @@ impl<'a> Parser<'a> {
         loop {
             let line = self.line();
             match self.word()? {
-                ".version" | ".target" | ".address_size" | ".file" | ".pragma" => {
-                    self.next -= 1;
+                // The version is a number like any other.
+                ".version" | ".address_size" => {
+                    self.next += 1;
+                    return Ok(());
+                }
+                ".target" => {
+                    self.word()?;
+                    while self.sign(',') {
+                        self.word()?;
+                    }
+                    return Ok(());
+                }
+                ".file" | ".pragma" => {
                     self.skip_line();
                     return Ok(());
                 }
