@@ -14,7 +14,8 @@ fn lane_results(body: &str) -> Vec<u32> {
 fn threads_meet_after_a_branch() {
     let body = "setp.lt.u32 %p0, %r0, 10; mov.u32 %r1, 1;\n@%p0 bra LOW;\nmov.u32 %r1, 2; bra JOIN;\n\
                 LOW: mov.u32 %r1, 3;\nJOIN: activemask.b32 %r8; add.u32 %r8, %r8, %r1;";
-    let expected: Vec<u32> = (0..32).map(|lane| u32::MAX.wrapping_add(if lane < 10 { 3 } else { 2 })).collect();
+    let expected: Vec<u32> =
+        (0..32).map(|lane| u32::MAX.wrapping_add(if lane < 10 { 3 } else { 2 })).collect();
     assert_eq!(lane_results(body), expected);
 }
 
@@ -53,10 +54,7 @@ fn shuffles() {
 
 #[test]
 fn votes_and_reductions() {
-    assert_eq!(
-        lane_results("setp.lt.u32 %p0, %r0, 3; vote.sync.ballot.b32 %r8, !%p0, -1;"),
-        vec![!7; 32]
-    );
+    assert_eq!(lane_results("setp.lt.u32 %p0, %r0, 3; vote.sync.ballot.b32 %r8, !%p0, -1;"), vec![!7; 32]);
     assert_eq!(
         lane_results("setp.lt.u32 %p0, %r0, 3; vote.sync.any.pred %p1, %p0, -1; selp.u32 %r8, 1, 0, %p1;"),
         vec![1; 32]
@@ -121,7 +119,8 @@ fn calls_and_tables() {
 #[test]
 fn variables_hold_addresses() {
     let text = kernel("ld.global.u64 %rd2, [pointer]; ld.u32 %r1, [%rd2]; st.global.u32 [%rd0], %r1;");
-    let variables = ".global .align 4 .u32 numbers[3] = {7, 8, 9};\n.global .u64 pointer = generic(numbers)+8;\n.visible";
+    let variables =
+        ".global .align 4 .u32 numbers[3] = {7, 8, 9};\n.global .u64 pointer = generic(numbers)+8;\n.visible";
     let device = Device::default();
     let module = device.load(&text.replacen(".visible", variables, 1)).unwrap();
     let mut out = [0u64; 2];
@@ -135,8 +134,9 @@ fn faults_say_who_and_where() {
     let fault = |body: &str| results(body, 32).unwrap_err();
     let words = fault("setp.eq.u32 %p0, %r0, 9;\n@%p0 st.global.u32 [0x1234], 1;");
     assert!(
-        words.contains("kernel `k`, block (0, 0, 0), thread (9, 0, 0): writes 4 bytes at 0x1234, which is not allocated")
-            && words.contains("(line 8 of the PTX: `@%p0 st.global.u32 [0x1234], 1;`)"),
+        words.contains(
+            "kernel `k`, block (0, 0, 0), thread (9, 0, 0): writes 4 bytes at 0x1234, which is not allocated"
+        ) && words.contains("(line 8 of the PTX: `@%p0 st.global.u32 [0x1234], 1;`)"),
         "{words}"
     );
     for (body, expected) in [
@@ -165,9 +165,16 @@ fn circles(body: &str) -> bool {
 fn only_spinning_is_no_progress() {
     let wait = "ld.volatile.global.u32 %r2, [%rd0]; setp.eq.u32 %p0, %r2, 0;\n@%p0 bra L;";
     assert!(circles(&format!("L: {wait}")));
-    assert!(circles(&format!("L: mov.u64 %rd5, %globaltimer; add.u64 %rd6, %rd5, 7; nanosleep.u32 20; {wait}")));
-    assert!(circles("mov.u32 %r3, 0;\nL: atom.global.cas.b32 %r2, [%rd0], 5, 6; setp.ne.u32 %p0, %r2, 5;\n@%p0 bra L;"));
-    assert!(circles("setp.lt.u32 %p1, %r0, 1;\n@%p1 bra L;\nbar.sync 0; exit;\nL: bra L;"), "others wait at a barrier");
+    assert!(circles(&format!(
+        "L: mov.u64 %rd5, %globaltimer; add.u64 %rd6, %rd5, 7; nanosleep.u32 20; {wait}"
+    )));
+    assert!(circles(
+        "mov.u32 %r3, 0;\nL: atom.global.cas.b32 %r2, [%rd0], 5, 6; setp.ne.u32 %p0, %r2, 5;\n@%p0 bra L;"
+    ));
+    assert!(
+        circles("setp.lt.u32 %p1, %r0, 1;\n@%p1 bra L;\nbar.sync 0; exit;\nL: bra L;"),
+        "others wait at a barrier"
+    );
     // A counter makes it end; so does writing.
     assert!(!circles(&format!("mov.u32 %r3, 0;\nL: add.u32 %r3, %r3, 1; {wait}")));
     assert!(!circles(&format!("mov.u32 %r3, 0;\nL: atom.global.add.u32 %r4, [%rd0+8], 1; {wait}")));

@@ -24,7 +24,12 @@ impl<'a> Decoder<'a, '_, '_> {
         if opcode.understood() { Ok(()) } else { Err(Reason::Instruction) }
     }
 
-    fn dispatch(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn dispatch(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
         let carries = matches!(opcode.name, "add" | "sub" | "mad") && opcode.take("cc");
         match opcode.name {
             "mov" => self.mov(opcode, operands, emit),
@@ -45,7 +50,8 @@ impl<'a> Decoder<'a, '_, '_> {
             "shfl" | "vote" | "match" | "redux" | "activemask" => self.together(opcode, operands, emit),
             "membar" | "fence" => {
                 opcode.ignore(&[
-                    "cta", "cluster", "gl", "gpu", "sys", "sc", "acq_rel", "acquire", "release", "proxy", "alias",
+                    "cta", "cluster", "gl", "gpu", "sys", "sc", "acq_rel", "acquire", "release", "proxy",
+                    "alias",
                 ]);
                 self.emit(emit, Op::Fence);
                 Ok(())
@@ -79,14 +85,16 @@ impl<'a> Decoder<'a, '_, '_> {
     ) -> Decoding<()> {
         let [to, from @ ..] = operands else { return Err(Reason::Operands) };
         let to = self.target(to)?;
-        let from = from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
+        let from =
+            from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
         let op = Op::compute(function, how, to, &from).ok_or(Reason::Operands)?;
         self.emit(emit, op);
         Ok(())
     }
 
     fn apply(&mut self, function: Function, to: Slot, from: &[Slot], emit: &Emit) {
-        let op = Op::compute(function, How::default(), to, from).expect("as many operands as the function takes");
+        let op =
+            Op::compute(function, How::default(), to, from).expect("as many operands as the function takes");
         self.emit(emit, op);
     }
 
@@ -155,7 +163,8 @@ impl<'a> Decoder<'a, '_, '_> {
     }
 
     fn space(&self, opcode: &mut Opcode<'a>) -> Space {
-        let spaces = ["global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry"];
+        let spaces =
+            ["global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry"];
         match opcode.take_any(&spaces) {
             Some("global" | "const") => Space::Global,
             Some("local") => Space::Local,
@@ -190,10 +199,37 @@ impl<'a> Decoder<'a, '_, '_> {
     /// The order and the caches of accesses: all are done one after the other, on memory itself.
     fn ordering(opcode: &mut Opcode<'a>) {
         opcode.ignore(&[
-            "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "cta", "cluster", "gpu", "sys", "nc",
-            "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
-            "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "L2::evict_normal",
-            "L2::evict_first", "L2::evict_last", "noftz",
+            "weak",
+            "volatile",
+            "relaxed",
+            "acquire",
+            "release",
+            "acq_rel",
+            "mmio",
+            "cta",
+            "cluster",
+            "gpu",
+            "sys",
+            "nc",
+            "ca",
+            "cg",
+            "cs",
+            "lu",
+            "cv",
+            "wb",
+            "wt",
+            "L1::evict_normal",
+            "L1::evict_unchanged",
+            "L1::evict_first",
+            "L1::evict_last",
+            "L1::no_allocate",
+            "L2::64B",
+            "L2::128B",
+            "L2::256B",
+            "L2::evict_normal",
+            "L2::evict_first",
+            "L2::evict_last",
+            "noftz",
         ]);
     }
 
@@ -269,7 +305,8 @@ impl<'a> Decoder<'a, '_, '_> {
         } else {
             opcode.kinds().ok_or(Reason::Instruction)?.into()
         };
-        let compare = opcode.modifiers.pop().and_then(|name| comparison(name, kind)).ok_or(Reason::Instruction)?;
+        let compare =
+            opcode.modifiers.pop().and_then(|name| comparison(name, kind)).ok_or(Reason::Instruction)?;
         let [to, a, b, third @ ..] = operands else { return Err(Reason::Operands) };
         let (a, b) = (self.source(a, kind, emit)?, self.source(b, kind, emit)?);
         let found = self.register();
@@ -337,7 +374,12 @@ impl<'a> Decoder<'a, '_, '_> {
     }
 
     /// Arithmetic of numbers longer than a register: the carry is a register of its own.
-    fn with_carry(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn with_carry(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
         let takes = opcode.name.len() == 4;
         let sets = !takes || opcode.take("cc");
         let carry = self.carry();
@@ -345,11 +387,13 @@ impl<'a> Decoder<'a, '_, '_> {
         let wide = kind.size() == 8;
         let [to, from @ ..] = operands else { return Err(Reason::Operands) };
         let to = self.target(to)?;
-        let mut from = from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
+        let mut from =
+            from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
         if opcode.name.starts_with("mad") {
             let [a, b, c] = from[..] else { return Err(Reason::Operands) };
             let product = self.register();
-            let mut multiply = Opcode { name: "mul", modifiers: opcode.modifiers.split_off(0), types: vec![kind] };
+            let mut multiply =
+                Opcode { name: "mul", modifiers: opcode.modifiers.split_off(0), types: vec![kind] };
             let (function, _) = function(&mut multiply).ok_or(Reason::Instruction)?;
             self.apply(function, product, &[a, b], emit);
             from = vec![product, c];
@@ -385,7 +429,12 @@ impl<'a> Decoder<'a, '_, '_> {
         Ok(())
     }
 
-    fn control(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn control(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
         opcode.ignore(&["uni"]);
         let op = match (opcode.name, operands) {
             ("bra", [Operand::Name(label)]) => Op::Branch { to: self.label(label)? },
@@ -432,7 +481,12 @@ impl<'a> Decoder<'a, '_, '_> {
         Ok(Op::Intrinsic { what, arguments, results })
     }
 
-    fn barrier(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn barrier(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
         opcode.ignore(&["cta", "aligned"]);
         if opcode.take("warp") {
             opcode.take("sync");
@@ -472,7 +526,12 @@ impl<'a> Decoder<'a, '_, '_> {
         Ok(())
     }
 
-    fn together(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn together(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
         let kind = opcode.kind().ok_or(Reason::Instruction)?;
         if opcode.name == "activemask" {
             let [to] = operands else { return Err(Reason::Operands) };

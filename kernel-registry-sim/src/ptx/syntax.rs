@@ -243,7 +243,8 @@ impl<'a> Parser<'a> {
                 }
                 // What a pointer parameter points to: `.ptr .global .align 4`.
                 ".ptr" => {
-                    let _ = [".global", ".const", ".shared", ".local"].iter().any(|space| self.directive(space));
+                    let _ =
+                        [".global", ".const", ".shared", ".local"].iter().any(|space| self.directive(space));
                     if self.directive(".align") {
                         self.integer()?;
                     }
