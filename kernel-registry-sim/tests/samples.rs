@@ -44,7 +44,8 @@ fn axpy_and_scal() {
     assert!(x.iter().zip(numbers(999)).all(|(x, old)| *x == 3.0 * old));
     assert_eq!(x[999], numbers(1000)[999]);
 
-    let (mut x, mut y): (Vec<f64>, _) = (numbers(500).into_iter().map(f64::from).collect(), vec![0.1f64; 500]);
+    let (mut x, mut y): (Vec<f64>, _) =
+        (numbers(500).into_iter().map(f64::from).collect(), vec![0.1f64; 500]);
     let (px, py) = (device.lend(&mut x), device.lend(&mut y));
     let arguments = Arguments::default().u32(500).u64(0.3f64.to_bits()).u64(px).u64(py).done();
     run(&device, &module, &kernel(&module, "daxpy"), launch(2, 64, arguments)).unwrap();
@@ -97,8 +98,12 @@ fn a_transpose_through_shared_memory() {
     let (rows, columns) = (45u32, 70u32);
     let mut x: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
     let mut out = vec![0f32; x.len()];
-    let arguments =
-        Arguments::default().u64(device.lend(&mut x)).u64(device.lend(&mut out)).u32(rows).u32(columns).done();
+    let arguments = Arguments::default()
+        .u64(device.lend(&mut x))
+        .u64(device.lend(&mut out))
+        .u32(rows)
+        .u32(columns)
+        .done();
     let launch = LaunchParameters { grid: [3, 2, 1], block: [32, 8, 1], ..launch(1, 1, arguments) };
     run(&device, &module, &kernel(&module, "IfLj32E"), launch).unwrap();
     for (row, column) in [(0, 0), (44, 69), (13, 57), (44, 0)] {
@@ -181,8 +186,11 @@ fn local_frames() {
         let module = sample(&device, path);
         let mut seeds: Vec<u32> = (0..threads).map(|i| i * 12345).collect();
         let mut firsts = vec![0u32; threads as usize];
-        let arguments =
-            Arguments::default().u32(threads).u64(device.lend(&mut seeds)).u64(device.lend(&mut firsts)).done();
+        let arguments = Arguments::default()
+            .u32(threads)
+            .u64(device.lend(&mut seeds))
+            .u64(device.lend(&mut firsts))
+            .done();
         run(&device, &module, &kernel(&module, "shuffle"), launch(1, 64, arguments)).unwrap();
         for (seed, first) in seeds.iter().zip(firsts) {
             assert_eq!(first, first_card(*seed, size));
@@ -208,7 +216,8 @@ fn blocks_that_wait_for_each_other() {
     let start: Vec<f32> = (0..200).map(|i| (i % 10) as f32).collect();
     let (mut a, mut b, mut state) = (start.clone(), start.clone(), [0u32; 2]);
     let (pa, pb, ps) = (device.lend(&mut a), device.lend(&mut b), device.lend(&mut state));
-    let arguments = Arguments::default().u32(200).u32(4).u64(pa).u64(pb).u64(ps).u64(ps + 4).u64(1 << 40).done();
+    let arguments =
+        Arguments::default().u32(200).u32(4).u64(pa).u64(pb).u64(ps).u64(ps + 4).u64(1 << 40).done();
     run(&device, &module, &kernel(&module, "smooth"), launch(5, 32, arguments.clone())).unwrap();
     let mut expected = start;
     for _ in 0..4 {
@@ -236,7 +245,8 @@ fn printf_assert_and_malloc() {
     let arguments = Arguments::default().u32(64).u64(px).done();
     run(&device, &module, &kernel(&module, "report_nan"), launch(1, 64, arguments.clone())).unwrap();
     assert_eq!(*device.printed.lock().unwrap(), "x[3] is not a number\n");
-    let fault = run(&device, &module, &kernel(&module, "check_finite"), launch(2, 32, arguments)).unwrap_err();
+    let fault =
+        run(&device, &module, &kernel(&module, "check_finite"), launch(2, 32, arguments)).unwrap_err();
     assert_eq!((fault.block, fault.thread), ([0; 3], [3, 0, 0]));
     assert!(fault.to_string().contains("assertion `isfinite(x[i])` does not hold"), "{fault}");
 

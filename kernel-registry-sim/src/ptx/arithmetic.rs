@@ -73,10 +73,13 @@ fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
             integer!(kind, T => lanes!(_, |a: T, b: T, c: T| a.wrapping_mul(b).wrapping_add(c)))
         }
         "lo" => integer!(kind, T => lanes!(_, |a: T, b: T| a.wrapping_mul(b))),
+        // The product of two u64 fits as bits, which is all that the shift takes.
         "hi" if add => integer!(kind, T => lanes!(_, |a: T, b: T, c: T| {
-            ((a as i128 * b as i128) >> T::BITS).wrapping_add(c as i128) as T
+            ((a as i128).wrapping_mul(b as i128) >> T::BITS).wrapping_add(c as i128) as T
         })),
-        "hi" => integer!(kind, T => lanes!(_, |a: T, b: T| ((a as i128 * b as i128) >> T::BITS) as T)),
+        "hi" => {
+            integer!(kind, T => lanes!(_, |a: T, b: T| ((a as i128).wrapping_mul(b as i128) >> T::BITS) as T))
+        }
         _ => Some(match (kind, add) {
             (Type::U16, false) => lanes!(_, |a: u16, b: u16| u32::from(a) * u32::from(b)),
             (Type::S16, false) => lanes!(_, |a: i16, b: i16| i32::from(a) * i32::from(b)),
@@ -151,26 +154,26 @@ fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
         ("sqrt", Type::F64) => Some(lanes!(how, |a: f64| root(how, a))),
         ("copysign", Type::F32) => Some(lanes!(_, |a: u32, b: u32| b & !(1 << 31) | a & (1 << 31))),
         ("copysign", Type::F64) => Some(lanes!(_, |a: u64, b: u64| b & !(1 << 63) | a & (1 << 63))),
-        ("testp", Type::F32) => {
-            Some(match opcode.take_any(&["finite", "infinite", "number", "notanumber", "normal", "subnormal"])? {
+        ("testp", Type::F32) => Some(
+            match opcode.take_any(&["finite", "infinite", "number", "notanumber", "normal", "subnormal"])? {
                 "finite" => lanes!(_, |a: f32| a.is_finite()),
                 "infinite" => lanes!(_, |a: f32| a.is_infinite()),
                 "number" => lanes!(_, |a: f32| !a.is_nan()),
                 "notanumber" => lanes!(_, |a: f32| a.is_nan()),
                 "normal" => lanes!(_, |a: f32| a.is_normal()),
                 _ => lanes!(_, |a: f32| a.is_subnormal()),
-            })
-        }
-        ("testp", Type::F64) => {
-            Some(match opcode.take_any(&["finite", "infinite", "number", "notanumber", "normal", "subnormal"])? {
+            },
+        ),
+        ("testp", Type::F64) => Some(
+            match opcode.take_any(&["finite", "infinite", "number", "notanumber", "normal", "subnormal"])? {
                 "finite" => lanes!(_, |a: f64| a.is_finite()),
                 "infinite" => lanes!(_, |a: f64| a.is_infinite()),
                 "number" => lanes!(_, |a: f64| !a.is_nan()),
                 "notanumber" => lanes!(_, |a: f64| a.is_nan()),
                 "normal" => lanes!(_, |a: f64| a.is_normal()),
                 _ => lanes!(_, |a: f64| a.is_subnormal()),
-            })
-        }
+            },
+        ),
         _ => None,
     }
 }
@@ -228,10 +231,22 @@ pub(super) fn comparison(name: &str, kind: Type) -> Option<Function> {
     macro_rules! scalar_float {
         ($T:ident => $function:expr) => {
             match kind {
-                Type::F16 => Some({ type $T = F16; $function }),
-                Type::Bf16 => Some({ type $T = Bf16; $function }),
-                Type::F32 => Some({ type $T = f32; $function }),
-                Type::F64 => Some({ type $T = f64; $function }),
+                Type::F16 => Some({
+                    type $T = F16;
+                    $function
+                }),
+                Type::Bf16 => Some({
+                    type $T = Bf16;
+                    $function
+                }),
+                Type::F32 => Some({
+                    type $T = f32;
+                    $function
+                }),
+                Type::F64 => Some({
+                    type $T = f64;
+                    $function
+                }),
                 _ => None,
             }
         };
@@ -256,7 +271,7 @@ pub(super) fn comparison(name: &str, kind: Type) -> Option<Function> {
         "ne" => integer!(kind, T => lanes!(_, |a: T, b: T| a != b)).or_else(|| {
             scalar_float!(T => lanes!(how, |a: T, b: T| {
                 let (a, b) = (a.enter(how), b.enter(how));
-                a < b || a > b
+                a != b && !a.is_nan() && !b.is_nan()
             }))
         }),
         "lt" | "lo" => ordered!(<),

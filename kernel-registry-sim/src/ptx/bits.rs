@@ -15,7 +15,9 @@ pub(super) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> 
         "cnot" => integer!(kind, T => lanes!(_, |a: T| T::from(a == 0))),
         // Shifting by all bits or more leaves nothing, or the sign.
         "shl" => integer!(kind, T => lanes!(_, |a: T, b: u32| a.checked_shl(b).unwrap_or(0))),
-        "shr" => integer!(kind, T => lanes!(_, |a: T, b: u32| a >> b.min(T::BITS - 1) >> u32::from(b >= T::BITS))),
+        "shr" => {
+            integer!(kind, T => lanes!(_, |a: T, b: u32| a >> b.min(T::BITS - 1) >> u32::from(b >= T::BITS)))
+        }
         "shf" => funnel(opcode),
         "popc" if wide => Some(lanes!(_, |a: u64| a.count_ones())),
         "popc" => Some(lanes!(_, |a: u32| a.count_ones())),
@@ -133,7 +135,9 @@ fn permute(opcode: &mut Opcode<'_>) -> Option<Function> {
 /// `isspacep`, and the size of the windows in which generic addresses are not those of the process.
 pub(super) fn in_space(space: &str) -> Option<Function> {
     Some(match space {
-        "shared" | "shared::cta" | "shared::cluster" => lanes!(_, |a: u64| a.wrapping_sub(SHARED_WINDOW) < WINDOW_SIZE),
+        "shared" | "shared::cta" | "shared::cluster" => {
+            lanes!(_, |a: u64| a.wrapping_sub(SHARED_WINDOW) < WINDOW_SIZE)
+        }
         "local" => lanes!(_, |a: u64| a.wrapping_sub(LOCAL_WINDOW) < WINDOW_SIZE),
         "param" | "param::entry" => lanes!(_, |a: u64| a.wrapping_sub(PARAMETER_WINDOW) < WINDOW_SIZE),
         "global" => lanes!(_, |a: u64| a < LOCAL_WINDOW),

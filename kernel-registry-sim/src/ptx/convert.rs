@@ -8,14 +8,38 @@ use super::types::{Function, How, Rounding, Scalar, Type, each, lanes};
 macro_rules! any_integer {
     ($kind:expr, $T:ident => $value:expr) => {
         match $kind {
-            Type::U8 => { type $T = u8; $value }
-            Type::U16 => { type $T = u16; $value }
-            Type::U32 => { type $T = u32; $value }
-            Type::U64 => { type $T = u64; $value }
-            Type::S8 => { type $T = i8; $value }
-            Type::S16 => { type $T = i16; $value }
-            Type::S32 => { type $T = i32; $value }
-            Type::S64 => { type $T = i64; $value }
+            Type::U8 => {
+                type $T = u8;
+                $value
+            }
+            Type::U16 => {
+                type $T = u16;
+                $value
+            }
+            Type::U32 => {
+                type $T = u32;
+                $value
+            }
+            Type::U64 => {
+                type $T = u64;
+                $value
+            }
+            Type::S8 => {
+                type $T = i8;
+                $value
+            }
+            Type::S16 => {
+                type $T = i16;
+                $value
+            }
+            Type::S32 => {
+                type $T = i32;
+                $value
+            }
+            Type::S64 => {
+                type $T = i64;
+                $value
+            }
             _ => return None,
         }
     };
@@ -24,10 +48,22 @@ macro_rules! any_integer {
 macro_rules! any_float {
     ($kind:expr, $T:ident => $value:expr) => {
         match $kind {
-            Type::F16 => { type $T = F16; $value }
-            Type::Bf16 => { type $T = Bf16; $value }
-            Type::F32 => { type $T = f32; $value }
-            Type::F64 => { type $T = f64; $value }
+            Type::F16 => {
+                type $T = F16;
+                $value
+            }
+            Type::Bf16 => {
+                type $T = Bf16;
+                $value
+            }
+            Type::F32 => {
+                type $T = f32;
+                $value
+            }
+            Type::F64 => {
+                type $T = f64;
+                $value
+            }
             _ => return None,
         }
     };

@@ -108,8 +108,13 @@ fn reserve(used: &mut u64, size: u64, align: u64) -> u64 {
 fn initialised(variable: &syntax::Variable<'_>, names: &HashMap<&str, Place>) -> Result<Variable, LoadError> {
     let (size, align) = layout(variable)?;
     let element = Type::named(variable.kind).map_or(1, Type::size) as usize;
-    let mut made =
-        Variable { name: variable.name.to_owned(), size, align, initial: vec![0; size as usize], pointers: vec![] };
+    let mut made = Variable {
+        name: variable.name.to_owned(),
+        size,
+        align,
+        initial: vec![0; size as usize],
+        pointers: vec![],
+    };
     for (index, value) in variable.initial.iter().enumerate() {
         let place = index * element;
         let wrong = |reason| LoadError { line: variable.line, statement: variable.name.to_owned(), reason };
@@ -152,10 +157,9 @@ fn literal(number: &Operand<'_>, kind: Type) -> Option<u64> {
 /// Results first, then parameters: in the arguments of a kernel, or from the start of a function's frame.
 fn signature(function: &syntax::Function<'_>) -> Result<Signature, LoadError> {
     let mut signature = Signature::default();
-    for (variables, places) in [
-        (&function.returns, &mut signature.returns),
-        (&function.parameters, &mut signature.parameters),
-    ] {
+    for (variables, places) in
+        [(&function.returns, &mut signature.returns), (&function.parameters, &mut signature.parameters)]
+    {
         for variable in variables {
             let (size, align) = layout(variable)?;
             places.push((reserve(&mut signature.size, size, align), size));
@@ -241,7 +245,11 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
         }
     }
 
-    fn decode(mut self, function: &syntax::Function<'a>, body: &[Statement<'a>]) -> Result<Decoded, LoadError> {
+    fn decode(
+        mut self,
+        function: &syntax::Function<'a>,
+        body: &[Statement<'a>],
+    ) -> Result<Decoded, LoadError> {
         self.find_labels(body);
         for statement in body {
             match statement {

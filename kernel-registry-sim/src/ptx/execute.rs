@@ -60,7 +60,8 @@ impl Warp {
         let mut lanes = all;
         if let Some((slot, negated)) = instruction.guard {
             let row = self.row(context, base, slot);
-            let set = row.iter().enumerate().fold(0, |set, (lane, bit)| set | ((bit.get() & 1) as u32) << lane);
+            let set =
+                row.iter().enumerate().fold(0, |set, (lane, bit)| set | ((bit.get() & 1) as u32) << lane);
             lanes &= if negated { !set } else { set };
             if lanes == 0 {
                 self.splits[index].at += 1;
@@ -96,9 +97,11 @@ impl Warp {
                 }
             }
             _ => {
-                return self
-                    .control(index, context, lanes)
-                    .map_err(|(lane, kind)| Stopped { at, lane, kind });
+                return self.control(index, context, lanes).map_err(|(lane, kind)| Stopped {
+                    at,
+                    lane,
+                    kind,
+                });
             }
         }
         self.splits[index].at += 1;
@@ -116,7 +119,8 @@ impl Warp {
             self.part(index, all & !lanes, at + 1);
         }
         let first = lanes.trailing_zeros() as usize;
-        let uniform = |warp: &Self, context: &Context<'_>, slot| warp.row(context, base, slot)[first].get() as u32;
+        let uniform =
+            |warp: &Self, context: &Context<'_>, slot| warp.row(context, base, slot)[first].get() as u32;
         match op {
             Op::Branch { to } => {
                 self.splits[index].at = *to as usize;

@@ -101,7 +101,7 @@ impl Grid {
             && (1..=bound).contains(&count(launch.block))
             && (1..=16).contains(&count(cluster))
             && declared.is_none_or(|declared| declared == cluster)
-            && (0..3).all(|axis| launch.grid[axis] % cluster[axis] == 0);
+            && (0..3).all(|axis| launch.grid[axis].is_multiple_of(cluster[axis]));
         if !fits {
             return Err(LaunchError::Shape { kernel: name.to_owned() });
         }
@@ -151,7 +151,7 @@ impl Grid {
                     Err(fault) => {
                         self.running.clear();
                         self.started = self.clusters;
-                        return Status::Fault(Box::new(fault));
+                        return Status::Fault(fault);
                     }
                 }
             }
@@ -168,7 +168,12 @@ impl Grid {
     }
 
     /// Lets the next warp run. Answers how many instructions it ran, and whether they led anywhere.
-    fn turn(&mut self, cluster: &mut Cluster, budget: u64, memory: &dyn Memory) -> Result<(u64, bool), Fault> {
+    fn turn(
+        &mut self,
+        cluster: &mut Cluster,
+        budget: u64,
+        memory: &dyn Memory,
+    ) -> Result<(u64, bool), Box<Fault>> {
         let turn = cluster.turn;
         cluster.turn = (turn + 1) % cluster.warps.len();
         let warp = &mut cluster.warps[turn];
@@ -183,14 +188,14 @@ impl Grid {
         let (ran, stopped) = warp.run(&mut context, budget);
         if let Err(stopped) = stopped {
             let line = context.program.instructions[stopped.at].line;
-            return Err(Fault {
+            return Err(Box::new(Fault {
                 kernel: context.program.functions[self.kernel].name.clone(),
                 block: context.blocks[warp.block].index,
                 thread: warp.thread(stopped.lane),
                 kind: stopped.kind,
                 line,
                 instruction: context.program.source(line).to_owned(),
-            });
+            }));
         }
         Ok((ran, ran > 0 && !warp.spins()))
     }

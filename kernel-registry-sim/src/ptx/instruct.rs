@@ -5,7 +5,7 @@ use super::arithmetic::{comparison, function};
 use super::bits;
 use super::decode::{Decoder, Decoding, Emit, Place};
 use super::error::Reason;
-use super::op::{Address, Intrinsic, Op, Shuffle, Slot, Tally, Together, Vote};
+use super::op::{Address, Op, Slot};
 use super::opcode::Opcode;
 use super::syntax::{Instruction, Operand};
 use super::types::{Function, How, Scalar, Type, each, lanes};
@@ -24,7 +24,12 @@ impl<'a> Decoder<'a, '_, '_> {
         if opcode.understood() { Ok(()) } else { Err(Reason::Instruction) }
     }
 
-    fn dispatch(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn dispatch(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
         let carries = matches!(opcode.name, "add" | "sub" | "mad") && opcode.take("cc");
         match opcode.name {
             "mov" => self.mov(opcode, operands, emit),
@@ -45,7 +50,8 @@ impl<'a> Decoder<'a, '_, '_> {
             "shfl" | "vote" | "match" | "redux" | "activemask" => self.together(opcode, operands, emit),
             "membar" | "fence" => {
                 opcode.ignore(&[
-                    "cta", "cluster", "gl", "gpu", "sys", "sc", "acq_rel", "acquire", "release", "proxy", "alias",
+                    "cta", "cluster", "gl", "gpu", "sys", "sc", "acq_rel", "acquire", "release", "proxy",
+                    "alias",
                 ]);
                 self.emit(emit, Op::Fence);
                 Ok(())
@@ -79,14 +85,16 @@ impl<'a> Decoder<'a, '_, '_> {
     ) -> Decoding<()> {
         let [to, from @ ..] = operands else { return Err(Reason::Operands) };
         let to = self.target(to)?;
-        let from = from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
+        let from =
+            from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
         let op = Op::compute(function, how, to, &from).ok_or(Reason::Operands)?;
         self.emit(emit, op);
         Ok(())
     }
 
     fn apply(&mut self, function: Function, to: Slot, from: &[Slot], emit: &Emit) {
-        let op = Op::compute(function, How::default(), to, from).expect("as many operands as the function takes");
+        let op =
+            Op::compute(function, How::default(), to, from).expect("as many operands as the function takes");
         self.emit(emit, op);
     }
 
@@ -155,7 +163,8 @@ impl<'a> Decoder<'a, '_, '_> {
     }
 
     fn space(&self, opcode: &mut Opcode<'a>) -> Space {
-        let spaces = ["global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry"];
+        let spaces =
+            ["global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry"];
         match opcode.take_any(&spaces) {
             Some("global" | "const") => Space::Global,
             Some("local") => Space::Local,
@@ -190,10 +199,37 @@ impl<'a> Decoder<'a, '_, '_> {
     /// The order and the caches of accesses: all are done one after the other, on memory itself.
     fn ordering(opcode: &mut Opcode<'a>) {
         opcode.ignore(&[
-            "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "cta", "cluster", "gpu", "sys", "nc",
-            "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
-            "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "L2::evict_normal",
-            "L2::evict_first", "L2::evict_last", "noftz",
+            "weak",
+            "volatile",
+            "relaxed",
+            "acquire",
+            "release",
+            "acq_rel",
+            "mmio",
+            "cta",
+            "cluster",
+            "gpu",
+            "sys",
+            "nc",
+            "ca",
+            "cg",
+            "cs",
+            "lu",
+            "cv",
+            "wb",
+            "wt",
+            "L1::evict_normal",
+            "L1::evict_unchanged",
+            "L1::evict_first",
+            "L1::evict_last",
+            "L1::no_allocate",
+            "L2::64B",
+            "L2::128B",
+            "L2::256B",
+            "L2::evict_normal",
+            "L2::evict_first",
+            "L2::evict_last",
+            "noftz",
         ]);
     }
 
@@ -269,7 +305,8 @@ impl<'a> Decoder<'a, '_, '_> {
         } else {
             opcode.kinds().ok_or(Reason::Instruction)?.into()
         };
-        let compare = opcode.modifiers.pop().and_then(|name| comparison(name, kind)).ok_or(Reason::Instruction)?;
+        let compare =
+            opcode.modifiers.pop().and_then(|name| comparison(name, kind)).ok_or(Reason::Instruction)?;
         let [to, a, b, third @ ..] = operands else { return Err(Reason::Operands) };
         let (a, b) = (self.source(a, kind, emit)?, self.source(b, kind, emit)?);
         let found = self.register();
@@ -337,7 +374,12 @@ impl<'a> Decoder<'a, '_, '_> {
     }
 
     /// Arithmetic of numbers longer than a register: the carry is a register of its own.
-    fn with_carry(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn with_carry(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
         let takes = opcode.name.len() == 4;
         let sets = !takes || opcode.take("cc");
         let carry = self.carry();
@@ -345,11 +387,13 @@ impl<'a> Decoder<'a, '_, '_> {
         let wide = kind.size() == 8;
         let [to, from @ ..] = operands else { return Err(Reason::Operands) };
         let to = self.target(to)?;
-        let mut from = from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
+        let mut from =
+            from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
         if opcode.name.starts_with("mad") {
             let [a, b, c] = from[..] else { return Err(Reason::Operands) };
             let product = self.register();
-            let mut multiply = Opcode { name: "mul", modifiers: opcode.modifiers.split_off(0), types: vec![kind] };
+            let mut multiply =
+                Opcode { name: "mul", modifiers: opcode.modifiers.split_off(0), types: vec![kind] };
             let (function, _) = function(&mut multiply).ok_or(Reason::Instruction)?;
             self.apply(function, product, &[a, b], emit);
             from = vec![product, c];
@@ -382,145 +426,6 @@ impl<'a> Decoder<'a, '_, '_> {
         if sets {
             self.copy(carry, out, emit);
         }
-        Ok(())
-    }
-
-    fn control(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
-        opcode.ignore(&["uni"]);
-        let op = match (opcode.name, operands) {
-            ("bra", [Operand::Name(label)]) => Op::Branch { to: self.label(label)? },
-            ("brx", [index, Operand::Name(table)]) if opcode.take("idx") => {
-                Op::Switch { index: self.source(index, Type::U32, emit)?, targets: self.table(table)? }
-            }
-            ("call", operands) => self.call(operands)?,
-            ("ret", []) => Op::Return,
-            ("exit", []) => Op::Exit,
-            ("trap", []) => Op::Trap,
-            _ => return Err(Reason::Operands),
-        };
-        self.emit(emit, op);
-        Ok(())
-    }
-
-    /// `call (results), function, (arguments)`, where both lists may be missing.
-    fn call(&mut self, operands: &[Operand<'a>]) -> Decoding<Op> {
-        let (results, operands) = match operands {
-            [Operand::List(results), rest @ ..] => (&results[..], rest),
-            rest => (&[][..], rest),
-        };
-        let (name, arguments) = match operands {
-            [Operand::Name(name)] => (*name, &[][..]),
-            [Operand::Name(name), Operand::List(arguments)] => (*name, &arguments[..]),
-            _ => return Err(Reason::Instruction),
-        };
-        let places = |list: &[Operand<'a>]| {
-            list.iter()
-                .map(|operand| match operand {
-                    Operand::Name(name) => match self.lookup(name) {
-                        Some(Place::Frame(place, _)) => Ok(place),
-                        _ => Err(Reason::Name((*name).to_owned())),
-                    },
-                    _ => Err(Reason::Operands),
-                })
-                .collect::<Decoding<Box<[u64]>>>()
-        };
-        let (arguments, results) = (places(arguments)?, places(results)?);
-        if let Some(&function) = self.shared.functions.get(name) {
-            return Ok(Op::Call { function, arguments, results });
-        }
-        let what = Intrinsic::named(name).ok_or_else(|| Reason::Name(name.to_owned()))?;
-        Ok(Op::Intrinsic { what, arguments, results })
-    }
-
-    fn barrier(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
-        opcode.ignore(&["cta", "aligned"]);
-        if opcode.take("warp") {
-            opcode.take("sync");
-            let [members] = operands else { return Err(Reason::Operands) };
-            let to = self.register();
-            return self.emit_together(Together::Sync, to, None, &[], members, emit);
-        }
-        if opcode.take("cluster") {
-            opcode.ignore(&["release", "acquire", "relaxed"]);
-            let op = if opcode.take("arrive") { Op::ClusterArrive } else { Op::ClusterWait };
-            opcode.take("wait");
-            self.emit(emit, op);
-            return Ok(());
-        }
-        let (mut vote, mut operands) = (None, operands);
-        let waits = !opcode.take("arrive");
-        if opcode.take("red") {
-            let tally = match opcode.take_any(&["popc", "and", "or"]).ok_or(Reason::Instruction)? {
-                "popc" => Tally::Count,
-                "and" => Tally::All,
-                _ => Tally::Any,
-            };
-            opcode.kind();
-            let [to, rest @ .., from] = operands else { return Err(Reason::Operands) };
-            vote = Some((self.target(to)?, tally, self.source(from, Type::Pred, emit)?));
-            operands = rest;
-        } else if waits && !opcode.take("sync") {
-            return Err(Reason::Instruction);
-        }
-        let (id, count) = match operands {
-            [id] => (id, None),
-            [id, count] => (id, Some(self.source(count, Type::U32, emit)?)),
-            _ => return Err(Reason::Operands),
-        };
-        let id = self.source(id, Type::U32, emit)?;
-        self.emit(emit, Op::Barrier { id, count, waits, vote });
-        Ok(())
-    }
-
-    fn together(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
-        let kind = opcode.kind().ok_or(Reason::Instruction)?;
-        if opcode.name == "activemask" {
-            let [to] = operands else { return Err(Reason::Operands) };
-            let to = self.target(to)?;
-            self.emit(emit, Op::ActiveMask { to });
-            return Ok(());
-        }
-        if !opcode.take("sync") {
-            return Err(Reason::Instruction);
-        }
-        let mode = opcode.modifiers.pop().ok_or(Reason::Instruction)?;
-        let what = match (opcode.name, mode) {
-            ("shfl", "up") => Together::Shuffle(Shuffle::Up),
-            ("shfl", "down") => Together::Shuffle(Shuffle::Down),
-            ("shfl", "bfly") => Together::Shuffle(Shuffle::Butterfly),
-            ("shfl", "idx") => Together::Shuffle(Shuffle::Index),
-            ("vote", "all") => Together::Vote(Vote::All),
-            ("vote", "any") => Together::Vote(Vote::Any),
-            ("vote", "uni") => Together::Vote(Vote::Uniform),
-            ("vote", "ballot") => Together::Vote(Vote::Ballot),
-            ("match", "any" | "all") => Together::Match { all: mode == "all", wide: kind.size() == 8 },
-            ("redux", name) => Together::Reduce(update(name, kind, false).ok_or(Reason::Instruction)?),
-            _ => return Err(Reason::Instruction),
-        };
-        let [to, operands @ .., members] = operands else { return Err(Reason::Operands) };
-        let (to, also) = match to {
-            Operand::Pair(to, also) => (Operand::Name(to), Some(self.target(&Operand::Name(also))?)),
-            to => (to.clone(), None),
-        };
-        let to = self.target(&to)?;
-        self.emit_together(what, to, also, operands, members, emit)
-    }
-
-    fn emit_together(
-        &mut self,
-        what: Together,
-        to: Slot,
-        also: Option<Slot>,
-        from: &[Operand<'a>],
-        members: &Operand<'a>,
-        emit: &mut Emit,
-    ) -> Decoding<()> {
-        let mut operands = [self.bits(0); 3];
-        for (place, operand) in operands.iter_mut().zip(from) {
-            *place = self.source(operand, Type::U32, emit)?;
-        }
-        let members = self.source(members, Type::U32, emit)?;
-        self.emit(emit, Op::Together { what, to, also, operands, members });
         Ok(())
     }
 }

@@ -21,9 +21,8 @@ impl Warp {
         results: &[u64],
     ) -> Lane<()> {
         for lane in (0..32).filter(|lane| lanes >> lane & 1 == 1) {
-            let result = self
-                .intrinsic_of(context, what, lane, frame, arguments)
-                .map_err(|kind| (lane, kind))?;
+            let result =
+                self.intrinsic_of(context, what, lane, frame, arguments).map_err(|kind| (lane, kind))?;
             if let Some(place) = results.first() {
                 let size = if what == Intrinsic::Malloc { 8 } else { 4 };
                 let bytes = self.own(context, lane, Place::Local(frame + place), 0, size);

@@ -55,12 +55,14 @@ fn token(rest: &str) -> Option<(Token<'_>, usize)> {
     ",;:{}()[]<>|@!+-=".contains(first).then_some((Token::Sign(first), 1))
 }
 
-/// A double colon belongs to the word (`shared::cta`), a single one ends a label.
+/// A double colon belongs to the word (`shared::cta`), a single one ends a label. A dot begins a new directive, but not
+/// a new word of an opcode: `.reg.b32` is two words, `add.u32` one.
 fn word(rest: &str) -> (Token<'_>, usize) {
     let bytes = rest.as_bytes();
     let mut end = 1;
     loop {
         match bytes.get(end) {
+            Some(b'.') if rest.starts_with('.') => return (Token::Word(&rest[..end]), end),
             Some(b) if b.is_ascii_alphanumeric() || b"_$.%".contains(b) => end += 1,
             Some(b':') if bytes.get(end + 1) == Some(&b':') => end += 2,
             _ => return (Token::Word(&rest[..end]), end),

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::op::Update;
+use super::types::Scalar;
 
 /// Global memory, the heap of kernels, their output and their clock.
 ///
@@ -74,10 +75,26 @@ pub(super) struct Span {
 macro_rules! by_size {
     ($size:expr, $atomic:ident, $T:ident => $value:expr) => {
         match $size {
-            1 => { type $atomic = AtomicU8; type $T = u8; $value }
-            2 => { type $atomic = AtomicU16; type $T = u16; $value }
-            4 => { type $atomic = AtomicU32; type $T = u32; $value }
-            _ => { type $atomic = AtomicU64; type $T = u64; $value }
+            1 => {
+                type $atomic = AtomicU8;
+                type $T = u8;
+                $value
+            }
+            2 => {
+                type $atomic = AtomicU16;
+                type $T = u16;
+                $value
+            }
+            4 => {
+                type $atomic = AtomicU32;
+                type $T = u32;
+                $value
+            }
+            _ => {
+                type $atomic = AtomicU64;
+                type $T = u64;
+                $value
+            }
         }
     };
 }
@@ -102,7 +119,7 @@ impl Span {
     pub(super) fn load(&self, address: u64, size: u64) -> u64 {
         let place = self.place(address, size);
         // SAFETY: `place` is aligned and within what the implementor of `Memory` promised to be valid for atomic reads.
-        by_size!(size, Atomic, T => u64::from(unsafe { Atomic::from_ptr(place.cast::<T>()) }.load(Ordering::Acquire)))
+        by_size!(size, Atomic, T => unsafe { Atomic::from_ptr(place.cast::<T>()) }.load(Ordering::Acquire).bits())
     }
 
     /// Whether that changed anything.
@@ -126,11 +143,11 @@ impl Span {
         by_size!(size, Atomic, T => {
             // SAFETY: as in `store`.
             let atomic = unsafe { Atomic::from_ptr(place.cast::<T>()) };
-            let new = |old: T| update(u64::from(old), a, b) as T;
+            let new = |old: T| update(old.bits(), a, b) as T;
             let old = atomic
                 .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |old| Some(new(old)))
                 .unwrap_or_else(|old| old);
-            (u64::from(old), new(old) != old)
+            (old.bits(), new(old) != old)
         })
     }
 }

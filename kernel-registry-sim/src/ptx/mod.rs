@@ -19,6 +19,7 @@ mod fault;
 mod float;
 mod grid;
 mod instruct;
+mod instruct_threads;
 mod intrinsic;
 mod lex;
 mod memory;

@@ -34,7 +34,7 @@ impl Slot {
 
     #[inline(always)]
     pub(super) fn index(self) -> usize {
-        (self.0 & (1 << 30) - 1) as usize
+        (self.0 & ((1 << 30) - 1)) as usize
     }
 }
 
@@ -122,26 +122,72 @@ pub(super) enum Op {
     Three(Function3, How, Slot, [Slot; 3]),
     Four(Function4, How, Slot, [Slot; 4]),
     /// The address of something in the frame.
-    Frame { to: Slot, offset: u64 },
-    Load { to: Box<[Slot]>, kind: Type, address: Address },
-    Store { from: Box<[Slot]>, kind: Type, address: Address },
-    Atomic { to: Option<Slot>, update: Update, kind: Type, address: Address, operands: [Slot; 2] },
+    Frame {
+        to: Slot,
+        offset: u64,
+    },
+    Load {
+        to: Box<[Slot]>,
+        kind: Type,
+        address: Address,
+    },
+    Store {
+        from: Box<[Slot]>,
+        kind: Type,
+        address: Address,
+    },
+    Atomic {
+        to: Option<Slot>,
+        update: Update,
+        kind: Type,
+        address: Address,
+        operands: [Slot; 2],
+    },
     /// What a clock says; as it changes by itself, it does not count as progress.
-    Clock { to: Slot, shift: u32 },
-    ActiveMask { to: Slot },
+    Clock {
+        to: Slot,
+        shift: u32,
+    },
+    ActiveMask {
+        to: Slot,
+    },
     /// What the lanes `members` do together.
-    Together { what: Together, to: Slot, also: Option<Slot>, operands: [Slot; 3], members: Slot },
-    Barrier { id: Slot, count: Option<Slot>, waits: bool, vote: Option<(Slot, Tally, Slot)> },
+    Together {
+        what: Together,
+        to: Slot,
+        also: Option<Slot>,
+        operands: [Slot; 3],
+        members: Slot,
+    },
+    Barrier {
+        id: Slot,
+        count: Option<Slot>,
+        waits: bool,
+        vote: Option<(Slot, Tally, Slot)>,
+    },
     ClusterArrive,
     ClusterWait,
     Fence,
     Nothing,
-    Branch { to: u32 },
+    Branch {
+        to: u32,
+    },
     /// A branch to one of several targets.
-    Switch { index: Slot, targets: Box<[u32]> },
+    Switch {
+        index: Slot,
+        targets: Box<[u32]>,
+    },
     /// Arguments and results are places in the caller's frame.
-    Call { function: usize, arguments: Box<[u64]>, results: Box<[u64]> },
-    Intrinsic { what: Intrinsic, arguments: Box<[u64]>, results: Box<[u64]> },
+    Call {
+        function: usize,
+        arguments: Box<[u64]>,
+        results: Box<[u64]>,
+    },
+    Intrinsic {
+        what: Intrinsic,
+        arguments: Box<[u64]>,
+        results: Box<[u64]>,
+    },
     Return,
     Exit,
     Trap,
@@ -149,8 +195,7 @@ pub(super) enum Op {
 
 pub(super) type Function1 = fn(How, u32, &Row, &Row);
 pub(super) type Function2 = fn(How, u32, &Row, &Row, &Row);
-pub(super) type Function3 =
-    fn(How, u32, &Row, &Row, &Row, &Row);
+pub(super) type Function3 = fn(How, u32, &Row, &Row, &Row, &Row);
 pub(super) type Function4 = fn(How, u32, &Row, [&Row; 4]);
 
 impl Op {
@@ -201,7 +246,10 @@ pub(super) enum Together {
     Shuffle(Shuffle),
     Vote(Vote),
     /// `match`; with `all` one answer for all members.
-    Match { all: bool, wide: bool },
+    Match {
+        all: bool,
+        wide: bool,
+    },
     Reduce(Update),
 }
 

@@ -177,3 +177,39 @@ impl Conversion {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(text: &str, values: &[u64]) -> String {
+        let mut values = values.iter();
+        let next = |wanted: Wanted| {
+            let bits = *values.next().unwrap();
+            Ok::<_, ()>(if wanted.is_text() { Ok("text".to_owned()) } else { Err(bits) })
+        };
+        format(text, next).unwrap()
+    }
+
+    #[test]
+    fn as_c_does() {
+        let minus = u64::from(-7i32 as u32);
+        let number = |value: f64| value.to_bits();
+        for (text, values, expected) in [
+            ("%d%%", &[minus][..], "-7%"),
+            ("[%5d|%-5d|%05d]", &[minus; 3], "[   -7|-7   |-0007]"),
+            ("%+d %u %lld", &[7, minus, u64::MAX], "+7 4294967289 -1"),
+            ("%x %#X %o %c", &[255, 255, 8, 65], "ff 0XFF 10 A"),
+            ("%.3d|%*d", &[5, 4, 5], "005|   5"),
+            ("%s|%6s|%.2s", &[0; 3], "text|  text|te"),
+            ("%f %.1f %8.2f", &[number(1.5), number(-0.25), number(3.14259)], "1.500000 -0.2     3.14"),
+            ("%e %E", &[number(12345.678), number(0.0)], "1.234568e+04 0.000000E+00"),
+            ("%g %g %g", &[number(0.0001), number(1e10), number(100000.0)], "0.0001 1e+10 100000"),
+            ("%f %f", &[number(f64::NAN), number(-f64::INFINITY)], "nan -inf"),
+            ("%p", &[0x10], "0x10"),
+            ("100%", &[], "100"),
+        ] {
+            assert_eq!(printed(text, values), expected, "{text}");
+        }
+    }
+}

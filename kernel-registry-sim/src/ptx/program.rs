@@ -30,7 +30,10 @@ pub struct Program {
 pub(super) enum Constant {
     Bits(u64),
     /// So many bytes from the start of a variable.
-    Address { variable: usize, offset: i64 },
+    Address {
+        variable: usize,
+        offset: i64,
+    },
 }
 
 /// A kernel, or a function that kernels call.

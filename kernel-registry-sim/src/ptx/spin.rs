@@ -92,7 +92,8 @@ impl Warp {
             add(u64::from(split.lanes));
             let timed = &program.functions[split.function].timed;
             let outer = self.rows[..split.base].iter();
-            let own = self.rows[split.base..].iter().zip(timed).filter(|(_, timed)| !**timed).map(|(row, _)| row);
+            let own =
+                self.rows[split.base..].iter().zip(timed).filter(|(_, timed)| !**timed).map(|(row, _)| row);
             outer.chain(own).flatten().for_each(|lane| add(lane.get()));
         }
         hash

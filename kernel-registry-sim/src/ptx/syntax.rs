@@ -178,8 +178,19 @@ impl<'a> Parser<'a> {
         loop {
             let line = self.line();
             match self.word()? {
-                ".version" | ".target" | ".address_size" | ".file" | ".pragma" => {
-                    self.next -= 1;
+                // The version is a number like any other.
+                ".version" | ".address_size" => {
+                    self.next += 1;
+                    return Ok(());
+                }
+                ".target" => {
+                    self.word()?;
+                    while self.sign(',') {
+                        self.word()?;
+                    }
+                    return Ok(());
+                }
+                ".file" | ".pragma" => {
                     self.skip_line();
                     return Ok(());
                 }
@@ -232,7 +243,8 @@ impl<'a> Parser<'a> {
                 }
                 // What a pointer parameter points to: `.ptr .global .align 4`.
                 ".ptr" => {
-                    let _ = [".global", ".const", ".shared", ".local"].iter().any(|space| self.directive(space));
+                    let _ =
+                        [".global", ".const", ".shared", ".local"].iter().any(|space| self.directive(space));
                     if self.directive(".align") {
                         self.integer()?;
                     }

@@ -43,7 +43,8 @@ impl Warp {
         let waiting: Vec<usize> = (0..self.splits.len())
             .filter(|&other| {
                 let split = &self.splits[other];
-                let Op::Together { what: Together::Sync, members, .. } = context.program.instructions[split.at].op
+                let Op::Together { what: Together::Sync, members, .. } =
+                    context.program.instructions[split.at].op
                 else {
                     return false;
                 };

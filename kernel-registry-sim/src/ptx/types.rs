@@ -229,12 +229,30 @@ macro_rules! lanes {
 macro_rules! integer {
     ($kind:expr, $T:ident => $function:expr) => {
         match $kind {
-            Type::U16 => Some({ type $T = u16; $function }),
-            Type::U32 => Some({ type $T = u32; $function }),
-            Type::U64 => Some({ type $T = u64; $function }),
-            Type::S16 => Some({ type $T = i16; $function }),
-            Type::S32 => Some({ type $T = i32; $function }),
-            Type::S64 => Some({ type $T = i64; $function }),
+            Type::U16 => Some({
+                type $T = u16;
+                $function
+            }),
+            Type::U32 => Some({
+                type $T = u32;
+                $function
+            }),
+            Type::U64 => Some({
+                type $T = u64;
+                $function
+            }),
+            Type::S16 => Some({
+                type $T = i16;
+                $function
+            }),
+            Type::S32 => Some({
+                type $T = i32;
+                $function
+            }),
+            Type::S64 => Some({
+                type $T = i64;
+                $function
+            }),
             _ => None,
         }
     };
@@ -244,12 +262,30 @@ macro_rules! integer {
 macro_rules! floating {
     ($kind:expr, $T:ident => $function:expr) => {
         match $kind {
-            Type::F16 => Some({ type $T = F16; $function }),
-            Type::Bf16 => Some({ type $T = Bf16; $function }),
-            Type::F32 => Some({ type $T = f32; $function }),
-            Type::F64 => Some({ type $T = f64; $function }),
-            Type::F16x2 => Some({ type $T = Pair<F16>; $function }),
-            Type::Bf16x2 => Some({ type $T = Pair<Bf16>; $function }),
+            Type::F16 => Some({
+                type $T = F16;
+                $function
+            }),
+            Type::Bf16 => Some({
+                type $T = Bf16;
+                $function
+            }),
+            Type::F32 => Some({
+                type $T = f32;
+                $function
+            }),
+            Type::F64 => Some({
+                type $T = f64;
+                $function
+            }),
+            Type::F16x2 => Some({
+                type $T = Pair<F16>;
+                $function
+            }),
+            Type::Bf16x2 => Some({
+                type $T = Pair<Bf16>;
+                $function
+            }),
             _ => None,
         }
     };

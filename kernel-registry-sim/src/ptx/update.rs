@@ -27,7 +27,8 @@ pub(super) fn update(name: &str, kind: Type, flush: bool) -> Option<Update> {
             }
         };
     }
-    const PLAIN: How = How { rounding: super::types::Rounding::Near, flush: false, saturate: false, nan: false };
+    const PLAIN: How =
+        How { rounding: super::types::Rounding::Near, flush: false, saturate: false, nan: false };
     const FLUSH: How = How { flush: true, ..PLAIN };
     match (name, kind) {
         ("add", Type::F32) if flush => update!(f32: |a, b, c| a.add(FLUSH, b)),

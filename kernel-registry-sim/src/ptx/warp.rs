@@ -64,7 +64,11 @@ pub(super) enum Wait {
     /// For lanes of the warp, at the instruction where the split is.
     Lanes,
     /// For a barrier to get beyond a generation; then votes go to a register.
-    Barrier { id: usize, generation: u64, vote: Option<(Slot, Tally)> },
+    Barrier {
+        id: usize,
+        generation: u64,
+        vote: Option<(Slot, Tally)>,
+    },
     Cluster,
 }
 
@@ -273,7 +277,10 @@ impl Warp {
         let live = context.blocks.iter().map(|block| block.live).sum();
         context.barrier.pass(live);
         // Who waited for these lanes waits no more.
-        self.splits.iter_mut().filter(|split| split.wait == Wait::Lanes).for_each(|split| split.wait = Wait::No);
+        self.splits
+            .iter_mut()
+            .filter(|split| split.wait == Wait::Lanes)
+            .for_each(|split| split.wait = Wait::No);
         self.spin.restart();
     }
 }

@@ -128,7 +128,12 @@ pub fn finish(grid: &mut Grid, device: &Device) -> Result<(), Box<Fault>> {
     panic!("the grid does not end");
 }
 
-pub fn run(device: &Device, module: &Arc<Module>, kernel: &str, launch: LaunchParameters) -> Result<(), Box<Fault>> {
+pub fn run(
+    device: &Device,
+    module: &Arc<Module>,
+    kernel: &str,
+    launch: LaunchParameters,
+) -> Result<(), Box<Fault>> {
     finish(&mut Grid::new(module, kernel, launch).unwrap(), device)
 }
 
