@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Arguments, Device, kernel, launch, results, run};
-use kernel_registry_sim::ptx::{FaultKind, Grid, Status};
+use kernel_registry_sim::ptx::{FaultKind, Grid, Module, Status};
 
 fn lane_results(body: &str) -> Vec<u32> {
     let body = format!("{body}\nst.global.u32 [%rd0], %r8;");
@@ -144,6 +144,7 @@ fn faults_say_who_and_where() {
         ("ld.global.u32 %r1, [%rd0+1048576];", "thread (0, 0, 0): reads 4 bytes"),
         (".shared .b8 s[16]; mov.u32 %r1, s; ld.shared.u32 %r2, [%r1+16];", "of 16 bytes of shared memory"),
         (".local .b8 s[16]; mov.u64 %rd2, s; st.local.u32 [%rd2+64], 1;", "of 16 bytes of local memory"),
+        ("mov.b64 %rd2, out; st.b32 [%rd2], 1;", "which may only be read"),
         ("trap;", "ran into a trap"),
         ("bar.sync 16;", "waits at barrier 16"),
     ] {
@@ -178,4 +179,12 @@ fn only_spinning_is_no_progress() {
     // A counter makes it end; so does writing.
     assert!(!circles(&format!("mov.u32 %r3, 0;\nL: add.u32 %r3, %r3, 1; {wait}")));
     assert!(!circles(&format!("mov.u32 %r3, 0;\nL: atom.global.add.u32 %r4, [%rd0+8], 1; {wait}")));
+}
+
+#[test]
+fn grids_go_from_thread_to_thread() {
+    fn movable<T: Send>() {}
+    fn shared<T: Send + Sync>() {}
+    movable::<Grid>();
+    shared::<Module>();
 }

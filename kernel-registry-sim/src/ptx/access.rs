@@ -3,7 +3,7 @@
 use super::address::{LOCAL_WINDOW, Place, Space};
 use super::execute::{Context, Lane};
 use super::fault::FaultKind;
-use super::memory::Span;
+use super::memory::{MemoryFault, Span};
 use super::op::{Address, Op};
 use super::types::each;
 use super::warp::Warp;
@@ -64,6 +64,10 @@ impl Warp {
                     let span = Span::new(context.memory, address, whole, write)
                         .map_err(|why| (lane, FaultKind::Global { address, size: whole, write, why }))?;
                     self.access_span(context, op, one, base, &addresses, &span)
+                }
+                Place::Parameter(_) if write => {
+                    let (address, why) = (addresses[lane], MemoryFault::ReadOnly);
+                    return Err((lane, FaultKind::Global { address, size: whole, write, why }));
                 }
                 place => self.access_own(context, op, lane, base, place).map_err(|kind| (lane, kind))?,
             };

@@ -11,7 +11,6 @@ pub(super) const WINDOW_SIZE: u64 = 1 << 32;
 
 /// Shared addresses have 24 bits for the place and 8 above them for the block: 0 is the thread's own, others are one more
 /// than the rank in the cluster.
-const PLACE: u64 = (1 << 24) - 1;
 const BLOCK: u64 = 0xff << 24;
 
 /// The place of a shared address in the shared memory of another block of the cluster.
@@ -60,7 +59,6 @@ impl Space {
                 ] {
                     let offset = address.wrapping_sub(window);
                     if offset < WINDOW_SIZE {
-                        debug_assert!(offset <= PLACE | BLOCK);
                         return space.place(offset, frame);
                     }
                 }

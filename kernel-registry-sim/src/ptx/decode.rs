@@ -84,6 +84,8 @@ pub(super) enum Place {
     Frame(u64, bool),
     Parameter(u64),
     Register(Slot),
+    /// The first register of `%r<9>`, and how many there are.
+    Registers(usize, usize),
 }
 
 /// The size and the alignment of a variable.
@@ -328,7 +330,7 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
             return;
         };
         self.function.registers += count as usize;
-        self.scope().names.insert(name, Place::Register(Slot::new(Rows::Register, first)));
+        self.scope().names.insert(name, Place::Registers(first, count as usize));
     }
 
     /// The register of the carry, which `add.cc` and its like have in common.
@@ -373,8 +375,10 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
             if let Some(place) = scope.names.get(name) {
                 return Some(*place);
             }
-            if let (Some(Place::Register(first)), Some(number)) = (scope.names.get(stem), number()) {
-                return Some(Place::Register(Slot::new(Rows::Register, first.index() + number)));
+            if let (Some(&Place::Registers(first, count)), Some(number)) = (scope.names.get(stem), number())
+                && number < count
+            {
+                return Some(Place::Register(Slot::new(Rows::Register, first + number)));
             }
         }
         self.shared.names.get(name).copied()
@@ -429,7 +433,7 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
         };
         Ok(match place {
             Place::Register(slot) if offset == 0 => slot,
-            Place::Register(_) => return Err(Reason::Operands),
+            Place::Register(_) | Place::Registers(..) => return Err(Reason::Operands),
             Place::Variable(variable) => self.constant(Constant::Address { variable, offset }),
             Place::Shared(place) => self.bits(place.wrapping_add_signed(offset)),
             Place::Parameter(place) => self.bits((PARAMETER_WINDOW + place).wrapping_add_signed(offset)),

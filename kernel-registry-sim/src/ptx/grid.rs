@@ -134,7 +134,7 @@ impl Grid {
         let mut progressed = self.start();
         let mut idle = 0;
         while !self.running.is_empty() {
-            if left == 0 || idle == self.running.len() {
+            if left == 0 || idle >= self.running.len() {
                 return Status::Running { progressed };
             }
             let Some(mut cluster) = self.running.pop_front() else { break };

@@ -127,7 +127,7 @@ impl<'a> Decoder<'a, '_, '_> {
         // Unpacked from a copy, as the whole may be one of the parts.
         let whole = self.register();
         self.copy(whole, from, emit);
-        let size = kind.size() * 8 / parts.len() as u64;
+        let size = kind.size() * 8 / parts.len().max(1) as u64;
         for (index, part) in parts.iter().enumerate() {
             let to = self.target(part)?;
             let shift = self.bits(size * index as u64);
