@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use kernel_registry::NoDriver;
 use kernel_registry::cudarc::driver::CudaContext;
 
 pub use fence::Fence;
@@ -44,9 +45,24 @@ pub fn cold() -> bool {
     env::args().any(|argument| argument == "--cold")
 }
 
+/// The first device; on a machine without a CUDA driver a simulated one, and then a line says so.
+pub fn device() -> Outcome<Arc<CudaContext>> {
+    match kernel_registry::context(0) {
+        Err(NoDriver::Missing) => {
+            kernel_registry_sim::install()?;
+            let context = kernel_registry::context(0)?;
+            eprintln!(
+                "SIMULATED: there is no CUDA driver here, so this runs on the one of kernel-registry-sim"
+            );
+            Ok(context)
+        }
+        found => Ok(found?),
+    }
+}
+
 /// Tells a story on the first device. Without one it ends with exit code 2, and with 1 if something fails.
 pub fn tell(story: impl FnOnce(Arc<CudaContext>) -> Outcome<Ending>) -> ExitCode {
-    let context = match kernel_registry::context(0) {
+    let context = match device() {
         Ok(context) => context,
         Err(error) => {
             eprintln!("{error}");

@@ -3,6 +3,8 @@
 //! A file is a sequence of containers. Each has a header of 16 bytes and then entries, each with a
 //! header that says what it is, for which architecture, and how it is packed.
 
+use std::borrow::Cow;
+
 use crate::unpack::{Packing, unpack};
 use crate::{Error, Exactness, Variant, bytes, cubin, ptx};
 
@@ -28,19 +30,41 @@ pub(crate) fn is_fatbin(image: &[u8]) -> bool {
     image.starts_with(&MAGIC)
 }
 
-/// Reads all containers of a file, between which there may be zeros.
+/// Reads all containers of a file.
 pub(crate) fn read(image: &[u8]) -> Result<Vec<Variant>, Error> {
-    let mut variants = Vec::new();
-    let mut budget = MAX_PLAIN_SIZE;
-    let mut rest = image;
-    while let Some(padding) = rest.iter().position(|byte| *byte != 0) {
-        rest = container(&rest[padding..], &mut variants, &mut budget)?;
+    let (mut variants, mut budget) = (Vec::new(), MAX_PLAIN_SIZE);
+    for entry in entries(image)? {
+        variants.extend(entry.variants(&mut budget)?);
     }
     Ok(variants)
 }
 
-/// Reads the container at the start, and returns what is behind it.
-fn container<'a>(bytes: &'a [u8], variants: &mut Vec<Variant>, budget: &mut u64) -> Result<&'a [u8], Error> {
+/// The PTX texts in a fatbin, unpacked.
+///
+/// # Errors
+///
+/// If the bytes are no fatbin, or a broken one.
+pub fn ptx_of_fatbin(image: &[u8]) -> Result<Vec<String>, Error> {
+    let (mut texts, mut budget) = (Vec::new(), MAX_PLAIN_SIZE);
+    for entry in entries(image)?.iter().filter(|entry| entry.kind == KIND_PTX) {
+        let plain = entry.plain(&mut budget)?;
+        let text = plain.split(|byte| *byte == 0).next().unwrap_or_default();
+        texts.push(String::from_utf8_lossy(text).into_owned());
+    }
+    Ok(texts)
+}
+
+/// The entries of all containers, between which there may be zeros.
+fn entries(image: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
+    let (mut entries, mut rest) = (Vec::new(), image);
+    while let Some(padding) = rest.iter().position(|byte| *byte != 0) {
+        rest = container(&rest[padding..], &mut entries)?;
+    }
+    Ok(entries)
+}
+
+/// Takes the container at the start apart, and returns what is behind it.
+fn container<'a>(bytes: &'a [u8], found: &mut Vec<Entry<'a>>) -> Result<&'a [u8], Error> {
     const PLACE: &str = "a fatbin";
     if !is_fatbin(bytes) {
         return Err(Error::malformed(PLACE, "there is something else behind it"));
@@ -55,7 +79,7 @@ fn container<'a>(bytes: &'a [u8], variants: &mut Vec<Variant>, budget: &mut u64)
     let (mut entries, rest) = split(PLACE, rest, payload)?;
     while !entries.is_empty() {
         let (entry, behind) = Entry::split(entries)?;
-        variants.extend(entry.variants(budget)?);
+        found.push(entry);
         entries = behind;
     }
     Ok(rest)
@@ -107,13 +131,7 @@ impl<'a> Entry<'a> {
             KIND_CUBIN => |bytes: &[u8]| Ok(vec![cubin::read(bytes)?]),
             _ => return Ok(Vec::new()),
         };
-        let mut variants = match self.packing()? {
-            None => read(self.payload)?,
-            Some(packing) => {
-                let (packed, _) = split("a packed entry of a fatbin", self.payload, self.packed_size)?;
-                read(&unpack(packing, packed, self.plain_size, budget)?)?
-            }
-        };
+        let mut variants = read(&self.plain(budget)?)?;
         // What the image itself says comes first. A cubin for a family may not say it.
         for variant in &mut variants {
             if variant.target.exact == Exactness::Any {
@@ -121,6 +139,13 @@ impl<'a> Entry<'a> {
             }
         }
         Ok(variants)
+    }
+
+    /// Its bytes, unpacked.
+    fn plain(&self, budget: &mut u64) -> Result<Cow<'a, [u8]>, Error> {
+        let Some(packing) = self.packing()? else { return Ok(self.payload.into()) };
+        let (packed, _) = split("a packed entry of a fatbin", self.payload, self.packed_size)?;
+        Ok(unpack(packing, packed, self.plain_size, budget)?.into())
     }
 
     fn packing(&self) -> Result<Option<Packing>, Error> {

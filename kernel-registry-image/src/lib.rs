@@ -55,7 +55,7 @@ mod unpack;
 pub use cuda_type::{CudaType, Scalar};
 pub use entry::{Entry, Limits, ParamLayout, Resources};
 pub use error::Error;
-pub use fatbin::MAX_PLAIN_SIZE;
+pub use fatbin::{MAX_PLAIN_SIZE, ptx_of_fatbin};
 pub use find::FindError;
 pub use image::{Image, ImageKind, Variant, VariantKind, read};
 pub use kernel_registry_format::Needs;

@@ -10,6 +10,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
+/// Installs the simulated driver, where the environment says `KERNEL_REGISTRY_SIM=1`: then what needs a GPU runs without.
+pub fn simulate_if_told() {
+    if std::env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "1") {
+        kernel_registry_sim::install().expect("nothing has used CUDA yet");
+    }
+}
+
 /// The triple that fixtures are built for. Naming it keeps flags for the linker away from
 /// the procedural macro, which then need not be built again for every flag.
 const TARGET: &str = "x86_64-unknown-linux-gnu";

@@ -1,10 +1,11 @@
-//! The kernels that this program knows: those of the crate `kernels`, found without naming one. On a GPU it makes them ready,
-//! prints what that took, and launches one.
+//! The kernels that this program knows: those of the crate `kernels`, found without naming one. It makes them ready, prints
+//! what that took, and launches one: on a GPU, or on the simulated driver where there is none.
 
 use std::error::Error;
 use std::process::ExitCode;
 
-use kernel_registry::{KernelInfo, NoDriver, context, warm_all};
+use examples::device;
+use kernel_registry::{KernelInfo, warm_all};
 use kernels::blas1::saxpy;
 
 fn main() -> ExitCode {
@@ -24,14 +25,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         println!("  {:<36} {}", kernel.path(), kernel.signature());
     }
 
-    let context = match context(0) {
-        Ok(context) => context,
-        Err(error @ NoDriver::Missing) => {
-            println!("\nNOT LAUNCHED: {error}");
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let context = device()?;
     let warm = warm_all(&context)?;
     println!("\n{}", warm.report());
 

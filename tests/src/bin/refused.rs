@@ -35,6 +35,7 @@ fn without_library(_: &WarmContext<'_>) -> Result<(), &'static str> {
 kernel_registry::link_kernels!(kernels);
 
 fn main() -> ExitCode {
+    tests::simulate_if_told();
     let context = match kernel_registry::context(0) {
         Ok(context) => context,
         Err(error) => {

@@ -21,6 +21,7 @@ kernel_registry::link_kernels!(kernels);
 type Checked = Result<String, Box<dyn Error>>;
 
 fn main() -> ExitCode {
+    tests::simulate_if_told();
     let context = match kernel_registry::context(0) {
         Ok(context) => context,
         Err(error) => {

@@ -1,0 +1,40 @@
+//! The stories hold: on a GPU, and where there is none on the simulated driver, which says of a deadlock who waits for whom.
+
+use std::process::Command;
+
+/// The exit code, and what is on standard output and standard error.
+fn told(program: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(program).args(arguments).output().expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn what_deadlocks_cold_completes_warm() {
+    for program in [
+        env!("CARGO_BIN_EXE_two_kernels"),
+        env!("CARGO_BIN_EXE_persistent"),
+        env!("CARGO_BIN_EXE_stream_fence"),
+        env!("CARGO_BIN_EXE_not_enough"),
+    ] {
+        let (code, out, err) = told(program, &[]);
+        assert_eq!(code, Some(0), "{program}: {out}{err}");
+        let (code, out, err) = told(program, &["--cold"]);
+        assert_eq!(code, Some(3), "{program}: {out}{err}");
+        assert!(out.contains("DEADLOCK: "), "{program}: {out}");
+        let explained = err.contains("simulated CUDA driver: DEADLOCK: ") && err.contains("waits: ");
+        assert!(!err.contains("SIMULATED: ") || explained, "{program}: {err}");
+    }
+}
+
+#[test]
+fn the_others_complete() {
+    for program in [
+        env!("CARGO_BIN_EXE_quickstart"),
+        env!("CARGO_BIN_EXE_loading_mode"),
+        env!("CARGO_BIN_EXE_handle_lifetime"),
+    ] {
+        let (code, out, err) = told(program, &[]);
+        assert_eq!(code, Some(0), "{program}: {out}{err}");
+    }
+}

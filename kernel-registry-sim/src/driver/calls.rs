@@ -1,0 +1,131 @@
+//! The functions of the driver, under their real names: what each takes, and what it does with that.
+//!
+//! Arguments that are pointers have types of [`abi`](super::abi), which is where they are followed. Everything else is numbers.
+
+// The names are NVIDIA's.
+#![allow(non_snake_case)]
+
+/// Functions with C's way of calling, and a list of them. Each begins with the version of CUDA that has it first, and its
+/// body is an [`Answer`](super::result::Answer).
+macro_rules! calls {
+    ($($since:literal fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
+        $(extern "C" fn $name($($argument: $type),*) -> $crate::driver::result::Code {
+            let body = || -> $crate::driver::result::Answer { $body };
+            body().into()
+        })*
+        pub(super) const ALL: &[$crate::driver::calls::Entry] =
+            &[$($crate::driver::calls::Entry { name: stringify!($name), since: $since, address: $name as *const () }),*];
+    };
+}
+
+mod context;
+mod device;
+mod event;
+mod graph;
+mod information;
+mod lacking;
+mod launch;
+mod library;
+mod memory;
+mod module;
+mod stream;
+
+/// A function of the driver.
+pub(super) struct Entry {
+    pub(super) name: &'static str,
+    /// The version of CUDA that has it first, such as 12040.
+    pub(super) since: i32,
+    pub(super) address: *const (),
+}
+
+pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
+    let simulated = [
+        information::ALL,
+        device::ALL,
+        context::ALL,
+        stream::ALL,
+        event::ALL,
+        memory::ALL,
+        module::ALL,
+        library::ALL,
+        launch::ALL,
+        graph::ALL,
+    ];
+    simulated.into_iter().flatten().chain(lacking::ALL)
+}
+
+/// The function of this name for programs that know CUDA as of `version`: of several that differ by `_v2`, `_v3` and so on,
+/// the newest one.
+fn find(name: &str, version: i32) -> Option<&'static Entry> {
+    let is_it = |entry: &&Entry| {
+        let suffix = entry.name.strip_prefix(name);
+        suffix.is_some_and(|suffix| suffix.is_empty() || is_version(suffix)) && entry.since <= version
+    };
+    all().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
+}
+
+fn is_version(suffix: &str) -> bool {
+    suffix.strip_prefix("_v").is_some_and(|number| number.len() == 1 && number.as_bytes()[0].is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_function_is_there_once() {
+        let mut names = BTreeSet::new();
+        for entry in all() {
+            assert!(names.insert(entry.name), "{} is there twice", entry.name);
+        }
+        assert!(names.len() > 400, "{}", names.len());
+    }
+
+    /// Whatever it is, null is an error or nothing, before `cuInit` and after, and with a context that is current.
+    #[test]
+    fn no_function_follows_null() {
+        type Function =
+            extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize) -> u32;
+        let called = |entry: &Entry| {
+            // SAFETY: each function takes at most that many arguments, numbers and pointers, and leaves alone those that it
+            // does not have.
+            let function: Function = unsafe { std::mem::transmute(entry.address) };
+            function(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        };
+        let named = |name| find(name, i32::MAX).expect("it is there");
+        for entry in all().filter(|entry| entry.name != "cuInit") {
+            assert_ne!(called(entry), 0, "{}", entry.name);
+        }
+        assert_eq!(called(named("cuInit")), 0);
+        let mut context = 0_usize;
+        for (name, argument) in
+            [("cuDevicePrimaryCtxRetain", (&raw mut context).expose_provenance()), ("cuCtxSetCurrent", 0)]
+        {
+            // SAFETY: as above; the first one writes a handle to where there is room.
+            let function: Function = unsafe { std::mem::transmute(named(name).address) };
+            assert_eq!(
+                function(if argument == 0 { context } else { argument }, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+                0
+            );
+        }
+        let codes: BTreeSet<_> = all().map(called).collect();
+        assert!(codes.contains(&INVALID_VALUE) && codes.contains(&INVALID_HANDLE), "{codes:?}");
+    }
+
+    const INVALID_VALUE: u32 = 1;
+    const INVALID_HANDLE: u32 = 400;
+
+    #[test]
+    fn a_program_gets_the_functions_that_it_knows() {
+        let name = |name, version| find(name, version).map(|entry| entry.name);
+        assert_eq!(name("cuMemAlloc", 12_000), Some("cuMemAlloc_v2"));
+        assert_eq!(name("cuFuncLoad", 12_030), None);
+        assert_eq!(name("cuFuncLoad", 12_040), Some("cuFuncLoad"));
+        assert_eq!(name("cuCtxCreate", 12_000), Some("cuCtxCreate_v3"));
+        assert_eq!(name("cuCtxCreate", 13_000), Some("cuCtxCreate_v4"));
+        assert_eq!(name("cuGetProcAddress", 12_000), Some("cuGetProcAddress_v2"));
+        assert_eq!(name("cuNothing", 13_000), None);
+    }
+}

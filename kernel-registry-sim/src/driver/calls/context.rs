@@ -1,0 +1,255 @@
+//! Contexts, which of them is current, and their limits.
+
+use std::cell::RefCell;
+
+use super::device::device;
+use crate::driver::abi::{In, Out};
+use crate::driver::deadlock::wait_for_device;
+use crate::driver::handles::Handle;
+use crate::driver::result::{Answer, Code};
+use crate::driver::state::{Locked, Simulator, State, begin};
+use crate::driver::stream::Because;
+
+thread_local! {
+    /// The contexts of this thread; the last one is current.
+    static STACK: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The context that is current in this thread.
+pub(super) fn current() -> Answer<Handle> {
+    let current = STACK.with_borrow(|stack| stack.last().copied());
+    current.filter(|context| *context != 0).ok_or(Code::INVALID_CONTEXT)
+}
+
+fn set_current(context: Handle) {
+    STACK.with_borrow_mut(|stack| {
+        stack.pop();
+        if context != 0 {
+            stack.push(context);
+        }
+    });
+}
+
+/// A context, or the current one.
+fn meant(context: Handle) -> Answer<Handle> {
+    if context == 0 { current() } else { Ok(context) }
+}
+
+/// A new context, current in this thread.
+fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
+    let mut state = begin()?;
+    let device = device(&state, ordinal)?;
+    if context.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let handle = state.free_context_handle();
+    state.create_context(handle, device, flags);
+    STACK.with_borrow_mut(|stack| stack.push(handle));
+    context.set(handle)
+}
+
+/// Waits until all work of a context is done.
+pub(super) fn synchronize(mut state: Locked, context: Handle) -> Answer<Locked> {
+    let last = state.last;
+    let is_busy = |state: &State| {
+        state.streams.iter().any(|(_, stream)| stream.context == context && !stream.has_done(last))
+    };
+    while is_busy(&state) {
+        state = Simulator::get().wait(state);
+    }
+    state.sound(context)?;
+    Ok(state)
+}
+
+/// Which of the limits, `CUlimit`, is the stack.
+const STACK_SIZE: u32 = 0;
+
+calls! {
+    7000 fn cuDevicePrimaryCtxRetain(context: Out<Handle>, ordinal: i32) {
+        let mut state = begin()?;
+        let device = device(&state, ordinal)?;
+        let handle = state.devices[device].primary;
+        context.set(handle)?;
+        if state.contexts.get(handle).is_err() {
+            state.create_context(handle, device, 0);
+        }
+        state.devices[device].references += 1;
+        Ok(())
+    }
+
+    11000 fn cuDevicePrimaryCtxRelease_v2(ordinal: i32) {
+        let mut state = begin()?;
+        let device = device(&state, ordinal)?;
+        let left = state.devices[device].references.checked_sub(1).ok_or(Code::INVALID_CONTEXT)?;
+        state.devices[device].references = left;
+        let handle = state.devices[device].primary;
+        if left == 0 && state.contexts.get(handle).is_ok() {
+            state.destroy_context(handle)?;
+        }
+        Ok(())
+    }
+
+    11000 fn cuDevicePrimaryCtxReset_v2(ordinal: i32) {
+        let mut state = begin()?;
+        let device = device(&state, ordinal)?;
+        let handle = state.devices[device].primary;
+        if state.contexts.get(handle).is_ok() {
+            state.destroy_context(handle)?;
+        }
+        Ok(())
+    }
+
+    7000 fn cuDevicePrimaryCtxGetState(ordinal: i32, flags: Out<u32>, active: Out<i32>) {
+        let state = begin()?;
+        let device = device(&state, ordinal)?;
+        let context = state.contexts.get(state.devices[device].primary);
+        flags.set(context.map_or(0, |context| context.flags))?;
+        active.set(context.is_ok().into())
+    }
+
+    11000 fn cuDevicePrimaryCtxSetFlags_v2(ordinal: i32, flags: u32) {
+        let mut state = begin()?;
+        let device = device(&state, ordinal)?;
+        let handle = state.devices[device].primary;
+        if let Ok(context) = state.contexts.get_mut(handle) {
+            context.flags = flags;
+        }
+        Ok(())
+    }
+
+    3020 fn cuCtxCreate_v2(context: Out<Handle>, flags: u32, ordinal: i32) {
+        create(&context, flags, ordinal)
+    }
+
+    11040 fn cuCtxCreate_v3(context: Out<Handle>, _affinity: In<u8>, affinities: i32, flags: u32, ordinal: i32) {
+        if affinities != 0 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        create(&context, flags, ordinal)
+    }
+
+    12050 fn cuCtxCreate_v4(context: Out<Handle>, parameters: In<[usize; 3]>, flags: u32, ordinal: i32) {
+        // Affinity, and contexts of graphics.
+        if parameters.get().is_ok_and(|parameters| parameters[0] != 0 || parameters[2] != 0) {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        create(&context, flags, ordinal)
+    }
+
+    4000 fn cuCtxDestroy_v2(context: Handle) {
+        let mut state = begin()?;
+        if state.devices.iter().any(|device| device.primary == context) {
+            return Err(Code::INVALID_CONTEXT);
+        }
+        state.context(context)?;
+        STACK.with_borrow_mut(|stack| if stack.last() == Some(&context) { stack.pop(); });
+        // What has gone wrong in it is no reason to keep it.
+        state = match synchronize(state, context) {
+            Ok(state) => state,
+            Err(_) => begin()?,
+        };
+        state.destroy_context(context)
+    }
+
+    4000 fn cuCtxGetCurrent(context: Out<Handle>) {
+        drop(begin()?);
+        context.set(current().unwrap_or(0))
+    }
+
+    4000 fn cuCtxSetCurrent(context: Handle) {
+        let mut state = begin()?;
+        if context != 0 {
+            state.context(context)?;
+        }
+        set_current(context);
+        Ok(())
+    }
+
+    4000 fn cuCtxPushCurrent_v2(context: Handle) {
+        begin()?.context(context)?;
+        STACK.with_borrow_mut(|stack| stack.push(context));
+        Ok(())
+    }
+
+    4000 fn cuCtxPopCurrent_v2(context: Out<Handle>) {
+        drop(begin()?);
+        let popped = STACK.with_borrow_mut(Vec::pop).ok_or(Code::INVALID_CONTEXT)?;
+        context.set_if_wanted(popped);
+        Ok(())
+    }
+
+    2000 fn cuCtxGetDevice(ordinal: Out<i32>) {
+        ordinal.set(begin()?.context(current()?)?.device as i32)
+    }
+
+    12000 fn cuCtxGetId(context: Handle, id: Out<u64>) {
+        id.set(begin()?.context(meant(context)?)?.id)
+    }
+
+    3020 fn cuCtxGetApiVersion(context: Handle, version: Out<u32>) {
+        begin()?.context(meant(context)?)?;
+        version.set(3020)
+    }
+
+    7000 fn cuCtxGetFlags(flags: Out<u32>) {
+        flags.set(begin()?.context(current()?)?.flags)
+    }
+
+    12010 fn cuCtxSetFlags(flags: u32) {
+        begin()?.context(current()?)?.flags = flags;
+        Ok(())
+    }
+
+    2000 fn cuCtxSynchronize() {
+        let mut state = begin()?;
+        let context = current()?;
+        state.sound(context)?;
+        synchronize(state, context).map(drop)
+    }
+
+    3010 fn cuCtxGetLimit(value: Out<usize>, limit: u32) {
+        let mut state = begin()?;
+        let context = state.sound(current()?)?;
+        value.set(match limit {
+            STACK_SIZE => context.stack as usize,
+            _ => *context.limits.get(&limit).ok_or(Code::UNSUPPORTED_LIMIT)?,
+        })
+    }
+
+    3010 fn cuCtxSetLimit(limit: u32, value: usize) {
+        let mut state = begin()?;
+        let current = current()?;
+        let context = state.sound(current)?;
+        if limit != STACK_SIZE {
+            *context.limits.get_mut(&limit).ok_or(Code::UNSUPPORTED_LIMIT)? = value;
+            return Ok(());
+        }
+        let device = context.device;
+        state = wait_for_device(state, device, "cuCtxSetLimit", Because::SetStack)?;
+        let value = (value as u64).next_multiple_of(16);
+        let (threads, free) = (state.config.threads(), state.free_memory(device));
+        let context = state.sound(current)?;
+        if value.saturating_sub(context.stack.max(1024)).saturating_mul(threads) > free {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        context.lowered |= value < context.stack;
+        context.stack = value;
+        Ok(())
+    }
+
+    3020 fn cuCtxGetCacheConfig(config: Out<u32>) {
+        config.set(begin()?.sound(current()?)?.cache_config)
+    }
+
+    3020 fn cuCtxSetCacheConfig(config: u32) {
+        begin()?.sound(current()?)?.cache_config = config;
+        Ok(())
+    }
+
+    5050 fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) {
+        begin()?.sound(current()?)?;
+        least.set_if_wanted(0);
+        greatest.set_if_wanted(-5);
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! Devices and their attributes.
+
+use crate::driver::abi::{Name, Out, write_text};
+use crate::driver::config::Config;
+use crate::driver::result::{Answer, Code};
+use crate::driver::state::{Locked, begin};
+
+/// A device that there is.
+pub(super) fn device(state: &Locked, ordinal: i32) -> Answer<usize> {
+    let device = usize::try_from(ordinal).ok().filter(|device| *device < state.devices.len());
+    device.ok_or(Code::INVALID_DEVICE)
+}
+
+calls! {
+    2000 fn cuDeviceGetCount(count: Out<i32>) {
+        count.set(begin()?.devices.len() as i32)
+    }
+
+    2000 fn cuDeviceGet(found: Out<i32>, ordinal: i32) {
+        found.set(device(&begin()?, ordinal)? as i32)
+    }
+
+    2000 fn cuDeviceGetName(name: Out<u8>, room: i32, ordinal: i32) {
+        let state = begin()?;
+        device(&state, ordinal)?;
+        let text = format!("simulated device of sm_{}", state.config.arch);
+        write_text(name, usize::try_from(room).map_err(|_| Code::INVALID_VALUE)?, &text)
+    }
+
+    3020 fn cuDeviceTotalMem_v2(bytes: Out<usize>, ordinal: i32) {
+        let state = begin()?;
+        device(&state, ordinal)?;
+        bytes.set(state.config.memory as usize)
+    }
+
+    9020 fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, ordinal: i32) {
+        uuid.set(uuid_of(device(&begin()?, ordinal)?))
+    }
+
+    11040 fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, ordinal: i32) {
+        uuid.set(uuid_of(device(&begin()?, ordinal)?))
+    }
+
+    2000 fn cuDeviceGetAttribute(value: Out<i32>, which: u32, ordinal: i32) {
+        let state = begin()?;
+        let device = device(&state, ordinal)?;
+        value.set(attribute(&state.config, device, which).ok_or(Code::INVALID_VALUE)?)
+    }
+
+    2000 fn cuDeviceComputeCapability(major: Out<i32>, minor: Out<i32>, ordinal: i32) {
+        let state = begin()?;
+        device(&state, ordinal)?;
+        major.set((state.config.arch / 10) as i32)?;
+        minor.set((state.config.arch % 10) as i32)
+    }
+
+    4010 fn cuDeviceGetPCIBusId(name: Out<u8>, room: i32, ordinal: i32) {
+        let device = device(&begin()?, ordinal)?;
+        write_text(name, usize::try_from(room).map_err(|_| Code::INVALID_VALUE)?, &format!("0000:{device:02X}:00.0"))
+    }
+
+    4010 fn cuDeviceGetByPCIBusId(found: Out<i32>, name: Name) {
+        let state = begin()?;
+        let wanted = name.get()?;
+        let device = (0..state.devices.len()).find(|device| wanted == format!("0000:{device:02X}:00.0"));
+        found.set(device.ok_or(Code::INVALID_DEVICE)? as i32)
+    }
+
+    4000 fn cuDeviceCanAccessPeer(can: Out<i32>, one: i32, other: i32) {
+        let state = begin()?;
+        can.set(i32::from(device(&state, one)? != device(&state, other)?))
+    }
+}
+
+fn uuid_of(device: usize) -> [u8; 16] {
+    let mut uuid = *b"simulated-cuda-\0";
+    uuid[15] = device as u8;
+    uuid
+}
+
+/// What an H200 says, as far as it was asked for; the number of multiprocessors and the architecture are as configured.
+fn attribute(config: &Config, device: usize, which: u32) -> Option<i32> {
+    Some(match which {
+        // Threads of a block, then its sides, then those of a grid.
+        1..=3 => 1024,
+        4 => 64,
+        5 => i32::MAX,
+        6 | 7 => 65_535,
+        // Shared memory of a block, constant memory, the width of a warp, pitch, registers of a block.
+        8 => 48 << 10,
+        9 => 64 << 10,
+        10 => 32,
+        11 => i32::MAX,
+        12 => 65_536,
+        // The clock in kHz, alignment of textures, overlap of copies, multiprocessors.
+        13 => 1_980_000,
+        14 => 512,
+        15 => 1,
+        16 => config.processors as i32,
+        // A limit of time for kernels, integrated, mapped memory, compute mode.
+        17 | 18 | 20 => 0,
+        19 => 1,
+        // Alignment of surfaces, kernels at once, ECC, PCI bus, device and domain, TCC.
+        30 => 512,
+        31 | 32 => 1,
+        33 => device as i32,
+        34 | 35 | 50 => 0,
+        // Clock and width of the memory, its cache, threads of a multiprocessor, copy engines, unified addresses.
+        36 => 3_201_000,
+        37 => 6144,
+        38 => 60 << 20,
+        39 => 2048,
+        40 => 3,
+        41 => 1,
+        75 => (config.arch / 10) as i32,
+        76 => (config.arch % 10) as i32,
+        // Priorities of streams; caches of global and local memory.
+        78..=80 => 1,
+        81 => 228 << 10,
+        82 => 65_536,
+        // Managed memory, boards, atomics with the host.
+        83 => 1,
+        84..=86 => 0,
+        // Slowness with doubles, pageable memory, managed access at once.
+        87 => 2,
+        88 => 0,
+        89..=91 => 1,
+        // Words in memory: 32 and 64 bits, and NOR.
+        92..=94 => 1,
+        95 => 1,
+        96 => 0,
+        // The shared memory that a block can be granted.
+        97 => 227 << 10,
+        98..=100 => i32::from(which != 100),
+        101 => 0,
+        102 => 1,
+        106 => 32,
+        108 => 134_217_728,
+        111 => 1024,
+        // Pools, which kernels' streams allocate from, then clusters.
+        115 => 1,
+        120 => i32::from(config.arch >= 90),
+        121 => 0,
+        _ => return None,
+    })
+}

@@ -1,0 +1,78 @@
+//! The driver itself: its version, its functions, and the words for its results.
+
+use std::ffi::c_char;
+
+use super::find;
+use crate::driver::abi::{Name, Out};
+use crate::driver::result::{Code, words};
+use crate::driver::state::{Simulator, begin};
+
+calls! {
+    2000 fn cuInit(flags: u32) {
+        let mut state = Simulator::get().lock();
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        if state.devices.is_empty() {
+            return Err(Code::NO_DEVICE);
+        }
+        state.initialised = true;
+        Ok(())
+    }
+
+    2020 fn cuDriverGetVersion(version: Out<i32>) {
+        version.set(Simulator::get().lock().config.version)
+    }
+
+    6000 fn cuGetErrorName(code: Code, text: Out<*const c_char>) {
+        let found = words(code.0);
+        text.set(found.map_or(std::ptr::null(), |(name, _)| name.as_ptr()))?;
+        found.map(|_| ()).ok_or(Code::INVALID_VALUE)
+    }
+
+    6000 fn cuGetErrorString(code: Code, text: Out<*const c_char>) {
+        let found = words(code.0);
+        text.set(found.map_or(std::ptr::null(), |(_, words)| words.as_ptr()))?;
+        found.map(|_| ()).ok_or(Code::INVALID_VALUE)
+    }
+
+    11030 fn cuGetProcAddress(name: Name, function: Out<*const ()>, version: i32, _flags: u64) {
+        let newest = Simulator::get().lock().config.version;
+        let found = find(name.get()?, version.min(newest));
+        function.set(found.map_or(std::ptr::null(), |entry| entry.address))?;
+        found.map(|_| ()).ok_or(Code::NOT_FOUND)
+    }
+
+    12000 fn cuGetProcAddress_v2(name: Name, function: Out<*const ()>, version: i32, _flags: u64, status: Out<u32>) {
+        let newest = Simulator::get().lock().config.version;
+        let name = name.get()?;
+        let found = find(name, version.min(newest));
+        const FOUND: u32 = 0;
+        const NOT_FOUND: u32 = 1;
+        const TOO_OLD: u32 = 2;
+        let otherwise = if find(name, newest).is_some() { TOO_OLD } else { NOT_FOUND };
+        status.set_if_wanted(found.map_or(otherwise, |_| FOUND));
+        function.set(found.map_or(std::ptr::null(), |entry| entry.address))?;
+        found.map(|_| ()).ok_or(Code::NOT_FOUND)
+    }
+
+    11070 fn cuModuleGetLoadingMode(mode: Out<u32>) {
+        const EAGER: u32 = 1;
+        const LAZY: u32 = 2;
+        mode.set(if begin()?.config.eager { EAGER } else { LAZY })
+    }
+
+    10010 fn cuThreadExchangeStreamCaptureMode(mode: Out<u32>) {
+        drop(begin()?);
+        let given = mode.get()?;
+        if given > 2 {
+            return Err(Code::INVALID_VALUE);
+        }
+        mode.set(CAPTURE_MODE.replace(given))
+    }
+}
+
+thread_local! {
+    /// How this thread is treated while streams are captured.
+    pub(super) static CAPTURE_MODE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}

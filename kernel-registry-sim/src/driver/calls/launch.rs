@@ -1,0 +1,122 @@
+//! Launches.
+
+use super::context::current;
+use crate::driver::abi::{Arguments, In, Out};
+use crate::driver::handles::Handle;
+use crate::driver::launch::{Shape, launch};
+use crate::driver::result::{Answer, Code};
+use crate::driver::state::begin;
+
+/// `CUlaunchConfig`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Config {
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    stream: Handle,
+    attributes: *const Attribute,
+    count: u32,
+}
+
+/// `CUlaunchAttribute`: which one, and its value, of which the first bytes are looked at.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Attribute {
+    id: u32,
+    padding: u32,
+    value: [u32; 16],
+}
+
+const IGNORE: u32 = 0;
+const COOPERATIVE: u32 = 2;
+const CLUSTER_DIMENSION: u32 = 4;
+const CLUSTER_SCHEDULING: u32 = 5;
+const PRIORITY: u32 = 8;
+
+impl Shape {
+    fn apply(&mut self, Attribute { id, value, .. }: Attribute) -> Answer {
+        match id {
+            COOPERATIVE => self.cooperative = value[0] != 0,
+            CLUSTER_DIMENSION => self.cluster = Some([value[0], value[1], value[2]]),
+            // How blocks are spread, and which go first, changes no result.
+            IGNORE | CLUSTER_SCHEDULING | PRIORITY => {}
+            _ => {
+                super::lacking::say_once(
+                    "cuLaunchKernelEx with an attribute other than clusters and cooperation",
+                );
+                return Err(Code::NOT_SUPPORTED);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn submit(
+    function: Handle,
+    stream: Handle,
+    shape: Shape,
+    arguments: &Arguments,
+    packed: &In<usize>,
+) -> Answer {
+    let mut state = begin()?;
+    let stream = state.stream(stream, current)?;
+    if packed.get().is_ok() {
+        super::lacking::say_once("a launch whose arguments are one buffer");
+        return Err(Code::NOT_SUPPORTED);
+    }
+    launch(state, function, stream, shape, |kernel| arguments.get(&kernel.parameters)).map(drop)
+}
+
+calls! {
+    4000 fn cuLaunchKernel(
+        function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
+        shared: u32, stream: Handle, arguments: Arguments, packed: In<usize>,
+    ) {
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let shape = Shape { grid, block, cluster: None, shared, cooperative: false };
+        submit(function, stream, shape, &arguments, &packed)
+    }
+
+    9000 fn cuLaunchCooperativeKernel(
+        function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
+        shared: u32, stream: Handle, arguments: Arguments,
+    ) {
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let shape = Shape { grid, block, cluster: None, shared, cooperative: true };
+        submit(function, stream, shape, &arguments, &In::null())
+    }
+
+    11060 fn cuLaunchKernelEx(config: In<Config>, function: Handle, arguments: Arguments, packed: In<usize>) {
+        let Config { grid, block, shared, stream, attributes, count } = config.get()?;
+        let mut shape = Shape { grid, block, cluster: None, shared, cooperative: false };
+        for attribute in In::from(attributes).all(count as usize)? {
+            shape.apply(attribute)?;
+        }
+        submit(function, stream, shape, &arguments, &packed)
+    }
+
+    6050 fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<i32>, function: Handle, block: i32, shared: usize) {
+        occupancy(&blocks, function, block, shared)
+    }
+
+    7000 fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        blocks: Out<i32>, function: Handle, block: i32, shared: usize, _flags: u32,
+    ) {
+        occupancy(&blocks, function, block, shared)
+    }
+}
+
+/// Blocks of a kernel that fit on a multiprocessor, by threads, by shared memory, and by number.
+fn occupancy(blocks: &Out<i32>, function: Handle, block: i32, shared: usize) -> Answer {
+    let mut state = begin()?;
+    let function = super::module::function_of(&mut state, function)?;
+    // It loads the kernel, and does not wait for that.
+    state.load_behind(function)?;
+    let function = state.functions.get(function)?;
+    let kernel = &function.image.kernels[function.kernel];
+    let block = usize::try_from(block).ok().filter(|block| (1..=kernel.max_threads as usize).contains(block));
+    let by_threads = 2048 / block.ok_or(Code::INVALID_VALUE)?.next_multiple_of(32);
+    let by_memory = (228 << 10) / (shared + kernel.shared as usize + 1024);
+    blocks.set(by_threads.min(by_memory).min(32) as i32)
+}

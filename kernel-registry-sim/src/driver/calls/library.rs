@@ -1,0 +1,128 @@
+//! Libraries, and the kernels in them, which belong to no context.
+
+use std::fs;
+
+use super::context::current;
+use super::device::device;
+use super::module::{attribute, compile, set_attribute};
+use crate::driver::abi::{Image, In, JitOptions, Name, Out};
+use crate::driver::deadlock::wait_for_device;
+use crate::driver::handles::Handle;
+use crate::driver::load::load_now;
+use crate::driver::result::{Answer, Code};
+use crate::driver::state::begin;
+use crate::driver::stream::Because;
+
+fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
+    drop(begin()?);
+    if library.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let image = compile(bytes, options)?;
+    let mut state = begin()?;
+    // Eagerly it goes to the devices now, and lazily nothing does.
+    let mut devices: Vec<_> = state.contexts.iter().map(|(_, context)| context.device).collect();
+    devices.dedup();
+    for device in devices.into_iter().filter(|_| state.config.eager).collect::<Vec<_>>() {
+        state = wait_for_device(state, device, call, Because::Load)?;
+    }
+    library.set(state.add_library(image))
+}
+
+calls! {
+    12000 fn cuLibraryLoadData(
+        library: Out<Handle>, image: Image, options: In<u32>, values: In<usize>, count: u32,
+        _library_options: In<u32>, _library_values: In<usize>, _library_count: u32,
+    ) {
+        load(&library, &image.get()?, &JitOptions::get(count, &options, &values)?, "cuLibraryLoadData")
+    }
+
+    12000 fn cuLibraryLoadFromFile(
+        library: Out<Handle>, path: Name, options: In<u32>, values: In<usize>, count: u32,
+        _library_options: In<u32>, _library_values: In<usize>, _library_count: u32,
+    ) {
+        let bytes = fs::read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND)?;
+        load(&library, &bytes, &JitOptions::get(count, &options, &values)?, "cuLibraryLoadFromFile")
+    }
+
+    12000 fn cuLibraryUnload(library: Handle) {
+        let mut state = begin()?;
+        state.libraries.get(library)?;
+        for device in 0..state.devices.len() {
+            state = wait_for_device(state, device, "cuLibraryUnload", Because::Unload)?;
+        }
+        state.libraries.remove(library)?;
+        let modules = state.modules.iter().filter(|(_, module)| module.library == Some(library));
+        let modules: Vec<_> = modules.map(|(handle, _)| handle).collect();
+        for module in modules {
+            state.remove_module(module)?;
+        }
+        state.kernels.retain(|kernel| kernel.library != library);
+        Ok(())
+    }
+
+    12000 fn cuLibraryGetKernel(kernel: Out<Handle>, library: Handle, name: Name) {
+        let name = name.get()?;
+        kernel.set(begin()?.kernel(library, name)?)
+    }
+
+    12000 fn cuLibraryGetModule(module: Out<Handle>, library: Handle) {
+        module.set(begin()?.module_of(library, current()?)?)
+    }
+
+    12040 fn cuLibraryGetKernelCount(count: Out<u32>, library: Handle) {
+        count.set(begin()?.libraries.get(library)?.image.kernels.len() as u32)
+    }
+
+    12040 fn cuLibraryEnumerateKernels(kernels: Out<Handle>, room: u32, library: Handle) {
+        let mut state = begin()?;
+        let image = state.libraries.get(library)?.image.clone();
+        let names = image.kernels.iter().take(room as usize);
+        let found = names.map(|kernel| state.kernel(library, &kernel.name)).collect::<Answer<Vec<_>>>()?;
+        kernels.set_all(found, room as usize)
+    }
+
+    12000 fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) {
+        let mut state = begin()?;
+        let found = state.function_of(kernel, current()?)?;
+        drop(load_now(state, found, "cuKernelGetFunction")?);
+        function.set(found)
+    }
+
+    12030 fn cuKernelGetName(name: Out<*const std::ffi::c_char>, kernel: Handle) {
+        let state = begin()?;
+        let kernel = state.kernels.get(kernel)?;
+        name.set(state.libraries.get(kernel.library)?.image.kernels[kernel.kernel].c_name.as_ptr())
+    }
+
+    12050 fn cuKernelGetLibrary(library: Out<Handle>, kernel: Handle) {
+        library.set(begin()?.kernels.get(kernel)?.library)
+    }
+
+    12000 fn cuKernelGetAttribute(value: Out<i32>, which: u32, kernel: Handle, ordinal: i32) {
+        let state = begin()?;
+        device(&state, ordinal)?;
+        let kernel = state.kernels.get(kernel)?;
+        let image = &state.libraries.get(kernel.library)?.image;
+        value.set(attribute(&image.kernels[kernel.kernel], image.ptx_version, state.config.arch, which)?)
+    }
+
+    12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) {
+        let mut state = begin()?;
+        device(&state, ordinal)?;
+        let function = state.function_of(kernel, current()?)?;
+        // Other than the query this loads the kernel.
+        state = load_now(state, function, "cuKernelSetAttribute")?;
+        set_attribute(&mut state, function, which, value)
+    }
+
+    12040 fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
+        let state = begin()?;
+        let kernel = state.kernels.get(kernel)?;
+        let image = &state.libraries.get(kernel.library)?.image;
+        let found = image.kernels[kernel.kernel].parameters.get(index).ok_or(Code::INVALID_VALUE)?;
+        offset.set(found.0)?;
+        size.set_if_wanted(found.1);
+        Ok(())
+    }
+}

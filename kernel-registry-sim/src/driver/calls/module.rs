@@ -1,0 +1,239 @@
+//! Modules, and the functions in them.
+
+use std::fs;
+use std::sync::Arc;
+
+use super::context::current;
+use crate::driver::abi::{Image, In, JitOptions, Name, Out};
+use crate::driver::deadlock::wait_for_device;
+use crate::driver::handles::Handle;
+use crate::driver::image;
+use crate::driver::load::{Function, load_now};
+use crate::driver::result::{Answer, Code};
+use crate::driver::state::{Locked, State, begin};
+use crate::driver::stream::Because;
+
+/// Compiles an image, which takes long, so nobody has the lock meanwhile.
+pub(super) fn compile(bytes: &[u8], options: &JitOptions) -> Answer<Arc<image::Image>> {
+    let config = begin()?.config.clone();
+    image::Image::read(bytes, config.arch, config.version).map(Arc::new).map_err(|refused| {
+        if !options.write_log(&refused.log) {
+            eprintln!("simulated CUDA driver: an image was refused: {}", refused.log);
+        }
+        refused.code
+    })
+}
+
+fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
+    let context = current()?;
+    let device = begin()?.sound(context)?.device;
+    if module.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let image = compile(bytes, options)?;
+    let mut state = wait_for_device(begin()?, device, call, Because::Load)?;
+    state.sound(context)?;
+    if image.bytes as u64 > state.free_memory(device) {
+        return Err(Code::OUT_OF_MEMORY);
+    }
+    module.set(state.add_module(context, image, None)?)
+}
+
+/// A function, or the current context's function of a library's kernel.
+pub(super) fn function_of(state: &mut State, function: Handle) -> Answer<Handle> {
+    match state.kernels.get(function) {
+        Ok(_) => state.function_of(function, current()?),
+        Err(_) => state.functions.get(function).map(|_| function),
+    }
+}
+
+/// `CUfunction_attribute`.
+mod attributes {
+    pub(super) const MAX_THREADS: u32 = 0;
+    pub(super) const SHARED: u32 = 1;
+    pub(super) const CONSTANTS: u32 = 2;
+    pub(super) const LOCAL: u32 = 3;
+    pub(super) const REGISTERS: u32 = 4;
+    pub(super) const PTX_VERSION: u32 = 5;
+    pub(super) const BINARY_VERSION: u32 = 6;
+    pub(super) const CACHE_MODE: u32 = 7;
+    pub(super) const MAX_DYNAMIC_SHARED: u32 = 8;
+    pub(super) const CARVEOUT: u32 = 9;
+    pub(super) const CLUSTER_MUST_BE_SET: u32 = 10;
+    pub(super) const CLUSTER: [u32; 3] = [11, 12, 13];
+    pub(super) const NON_PORTABLE_CLUSTER: u32 = 14;
+    pub(super) const CLUSTER_SCHEDULING: u32 = 15;
+}
+
+/// An attribute of a kernel, of which registers are a guess: no machine code is made.
+pub(super) fn attribute(kernel: &image::Kernel, ptx_version: u32, arch: u32, which: u32) -> Answer<i32> {
+    use attributes::*;
+    const GUESSED_REGISTERS: i32 = 32;
+    // Parameters follow what the system puts in front of them.
+    const SYSTEM_CONSTANTS: usize = 528;
+    let parameters = kernel.parameters.iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
+    Ok(match which {
+        MAX_THREADS => kernel.max_threads as i32,
+        SHARED => kernel.shared as i32,
+        CONSTANTS => (SYSTEM_CONSTANTS + parameters) as i32,
+        LOCAL => kernel.frame as i32,
+        REGISTERS => GUESSED_REGISTERS,
+        PTX_VERSION => ptx_version as i32,
+        BINARY_VERSION => arch as i32,
+        MAX_DYNAMIC_SHARED => (48 << 10) - kernel.shared as i32,
+        CARVEOUT => -1,
+        CACHE_MODE | CLUSTER_MUST_BE_SET | NON_PORTABLE_CLUSTER | CLUSTER_SCHEDULING => 0,
+        _ => match CLUSTER.iter().position(|axis| *axis == which) {
+            Some(axis) => kernel.cluster.map_or(0, |cluster| cluster[axis] as i32),
+            None => return Err(Code::INVALID_VALUE),
+        },
+    })
+}
+
+impl Function {
+    fn attribute(&self, arch: u32, which: u32) -> Answer<i32> {
+        match self.attributes.get(&which) {
+            Some(value) => Ok(*value),
+            None if which == attributes::MAX_DYNAMIC_SHARED => Ok(self.max_shared as i32),
+            None => attribute(&self.image.kernels[self.kernel], self.image.ptx_version, arch, which),
+        }
+    }
+
+    fn set_attribute(&mut self, which: u32, value: i32) -> Answer {
+        use attributes::*;
+        const MOST_SHARED: u32 = 227 << 10;
+        match which {
+            MAX_DYNAMIC_SHARED => {
+                let most = MOST_SHARED.saturating_sub(self.image.kernels[self.kernel].shared);
+                let bytes = u32::try_from(value).ok().filter(|bytes| *bytes <= most);
+                self.max_shared = bytes.ok_or(Code::INVALID_VALUE)?;
+            }
+            CARVEOUT if (-1..=100).contains(&value) => _ = self.attributes.insert(which, value),
+            NON_PORTABLE_CLUSTER | CLUSTER_SCHEDULING => _ = self.attributes.insert(which, value),
+            _ => return Err(Code::INVALID_VALUE),
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn set_attribute(state: &mut State, function: Handle, which: u32, value: i32) -> Answer {
+    state.functions.get_mut(function)?.set_attribute(which, value)
+}
+
+/// A function that is loaded, or is being loaded: attributes of others cannot be read.
+fn taken(state: &Locked, function: Handle) -> Answer {
+    match state.functions.get(function)?.loaded {
+        Some(_) => Ok(()),
+        None => Err(Code::FUNCTION_NOT_LOADED),
+    }
+}
+
+calls! {
+    2000 fn cuModuleLoad(module: Out<Handle>, path: Name) {
+        let bytes = fs::read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND)?;
+        load(&module, &bytes, &JitOptions(Vec::new()), "cuModuleLoad")
+    }
+
+    2000 fn cuModuleLoadData(module: Out<Handle>, image: Image) {
+        load(&module, &image.get()?, &JitOptions(Vec::new()), "cuModuleLoadData")
+    }
+
+    2010 fn cuModuleLoadDataEx(module: Out<Handle>, image: Image, count: u32, options: In<u32>, values: In<usize>) {
+        let options = JitOptions::get(count, &options, &values)?;
+        load(&module, &image.get()?, &options, "cuModuleLoadDataEx")
+    }
+
+    2000 fn cuModuleLoadFatBinary(module: Out<Handle>, image: Image) {
+        load(&module, &image.get()?, &JitOptions(Vec::new()), "cuModuleLoadFatBinary")
+    }
+
+    2000 fn cuModuleUnload(module: Handle) {
+        let mut state = begin()?;
+        let context = state.modules.get(module)?.context;
+        if state.modules.get(module)?.library.is_some() {
+            return Err(Code::INVALID_HANDLE);
+        }
+        let device = state.context(context)?.device;
+        state = wait_for_device(state, device, "cuModuleUnload", Because::Unload)?;
+        state.remove_module(module)
+    }
+
+    2000 fn cuModuleGetFunction(function: Out<Handle>, module: Handle, name: Name) {
+        let mut state = begin()?;
+        let name = name.get()?;
+        if function.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let kernel = state.modules.get(module)?.image.find(name).ok_or(Code::NOT_FOUND)?;
+        let found = state.function(module, kernel)?;
+        // This loads it; but beside a kernel that runs the call returns, and the first launch is what waits.
+        state.load_behind(found)?;
+        function.set(found)
+    }
+
+    3020 fn cuModuleGetGlobal_v2(address: Out<usize>, bytes: Out<usize>, module: Handle, name: Name) {
+        let state = begin()?;
+        let found = state.modules.get(module)?.code.variable(name.get()?).ok_or(Code::NOT_FOUND)?;
+        address.set_if_wanted(found.0);
+        bytes.set_if_wanted(found.1);
+        Ok(())
+    }
+
+    12040 fn cuModuleGetFunctionCount(count: Out<u32>, module: Handle) {
+        count.set(begin()?.modules.get(module)?.image.kernels.len() as u32)
+    }
+
+    12040 fn cuModuleEnumerateFunctions(functions: Out<Handle>, room: u32, module: Handle) {
+        let mut state = begin()?;
+        let kernels = state.modules.get(module)?.image.kernels.len().min(room as usize);
+        let found = (0..kernels).map(|kernel| state.function(module, kernel)).collect::<Answer<Vec<_>>>()?;
+        functions.set_all(found, kernels)
+    }
+
+    12040 fn cuFuncLoad(function: Handle) {
+        load_now(begin()?, function, "cuFuncLoad").map(drop)
+    }
+
+    12040 fn cuFuncIsLoaded(loaded: Out<u32>, function: Handle) {
+        loaded.set(begin()?.is_loaded(function)?.into())
+    }
+
+    11000 fn cuFuncGetModule(module: Out<Handle>, function: Handle) {
+        module.set(begin()?.functions.get(function)?.module)
+    }
+
+    12030 fn cuFuncGetName(name: Out<*const std::ffi::c_char>, function: Handle) {
+        let state = begin()?;
+        let function = state.functions.get(function)?;
+        name.set(function.image.kernels[function.kernel].c_name.as_ptr())
+    }
+
+    2020 fn cuFuncGetAttribute(value: Out<i32>, which: u32, function: Handle) {
+        let mut state = begin()?;
+        let function = function_of(&mut state, function)?;
+        taken(&state, function)?;
+        let arch = state.config.arch;
+        value.set(state.functions.get(function)?.attribute(arch, which)?)
+    }
+
+    9000 fn cuFuncSetAttribute(function: Handle, which: u32, value: i32) {
+        let mut state = begin()?;
+        let function = function_of(&mut state, function)?;
+        taken(&state, function)?;
+        set_attribute(&mut state, function, which, value)
+    }
+
+    3000 fn cuFuncSetCacheConfig(function: Handle, _config: u32) {
+        let mut state = begin()?;
+        function_of(&mut state, function).map(drop)
+    }
+
+    12040 fn cuFuncGetParamInfo(function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
+        let state = begin()?;
+        let function = state.functions.get(function)?;
+        let found = function.image.kernels[function.kernel].parameters.get(index).ok_or(Code::INVALID_VALUE)?;
+        offset.set(found.0)?;
+        size.set_if_wanted(found.1);
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! Who waits for whom, where NVIDIA's driver would hang: a call or a launch that waits for the device, on which nothing moves.
+
+use std::process;
+use std::thread;
+use std::time::Duration;
+
+use super::config::Deadlock;
+use super::handles::Handle;
+use super::result::{Answer, Code};
+use super::state::{Locked, Simulator, State};
+use super::stream::{Because, Doing, Seq, Stream, Work};
+
+/// A call that waits for the device.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    call: &'static str,
+    thread: String,
+    device: usize,
+    until: Seq,
+    because: Because,
+    reported: bool,
+    /// It is not to wait any longer.
+    gave_up: bool,
+}
+
+/// Nothing is called a deadlock before it has lasted so long: another thread of the host may be about to end it.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Waits until everything is over that occupies a device, and was submitted before.
+pub(super) fn wait_for_device(
+    mut state: Locked,
+    device: usize,
+    call: &'static str,
+    because: Because,
+) -> Answer<Locked> {
+    let until = state.last;
+    if !state.is_busy(device, until) {
+        return Ok(state);
+    }
+    let id = state.id();
+    let current = thread::current();
+    let thread = current.name().map_or_else(|| format!("{:?}", current.id()), |name| format!("`{name}`"));
+    let waiting = Waiting { call, thread, device, until, because, reported: false, gave_up: false };
+    state.waiting.insert(id, waiting);
+    while state.is_busy(device, until) && state.waiting.get(&id).is_some_and(|waiting| !waiting.gave_up) {
+        state = Simulator::get().wait(state);
+    }
+    let waiting = state.waiting.remove(&id);
+    if waiting.is_some_and(|waiting| waiting.gave_up) { Err(Code::LAUNCH_TIMEOUT) } else { Ok(state) }
+}
+
+/// Looks whether somebody waits for what does not move, and says so once.
+pub(super) fn look(state: &mut State) {
+    let mut stuck = Vec::new();
+    for (id, waiting) in state.waiting.iter().filter(|(_, waiting)| !waiting.reported) {
+        if let Some(reasons) = state.stuck(waiting.device, waiting.until) {
+            let Waiting { call, thread, because, .. } = waiting;
+            stuck.push((
+                Who::Call(*id),
+                format!("{call}, in thread {thread}, waits: {because}. But {reasons}"),
+            ));
+        }
+    }
+    for (handle, stream) in state.streams.iter() {
+        let Some(item) = stream.queue.front() else { continue };
+        let (Work::Launch(launch), Some(behind)) = (&item.work, item.behind) else { continue };
+        if behind.reported || !matches!(item.state, Doing::Waiting) {
+            continue;
+        }
+        if let Some(reasons) = state.stuck(stream.device, behind.until) {
+            let name = launch.source_name();
+            let because = behind.because;
+            let words = format!("kernel `{name}` on stream {handle:#x} waits: {because}. But {reasons}");
+            stuck.push((Who::Launch(handle), words));
+        }
+    }
+    for (who, words) in stuck {
+        eprintln!(
+            "simulated CUDA driver: DEADLOCK: {words}; only another thread of the program, or a limit of time, can end that"
+        );
+        match state.config.deadlock {
+            Deadlock::Wait => state.note(who),
+            Deadlock::Fail => state.give_up(who),
+            Deadlock::Abort => process::abort(),
+        }
+    }
+}
+
+enum Who {
+    Call(u64),
+    /// That at the head of this stream.
+    Launch(Handle),
+}
+
+impl State {
+    fn note(&mut self, who: Who) {
+        match who {
+            Who::Call(id) => {
+                if let Some(waiting) = self.waiting.get_mut(&id) {
+                    waiting.reported = true;
+                }
+            }
+            Who::Launch(stream) => {
+                let item = self.streams.get_mut(stream).ok().and_then(|stream| stream.queue.front_mut());
+                if let Some(behind) = item.and_then(|item| item.behind.as_mut()) {
+                    behind.reported = true;
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, who: Who) {
+        match who {
+            Who::Call(id) => {
+                if let Some(waiting) = self.waiting.get_mut(&id) {
+                    waiting.gave_up = true;
+                }
+                Simulator::get().changed.notify_all();
+            }
+            Who::Launch(stream) => {
+                if let Ok(context) = self.streams.get(stream).map(|stream| stream.context) {
+                    self.broke(
+                        context,
+                        Code::LAUNCH_TIMEOUT,
+                        "the launch that waits is dropped, and its context fails",
+                    );
+                }
+            }
+        }
+    }
+
+    /// What occupies a device, if none of it has moved for long.
+    fn stuck(&self, device: usize, until: Seq) -> Option<String> {
+        let streams =
+            self.streams.iter().filter(|(_, stream)| stream.device == device && stream.is_busy(until));
+        let mut reasons = Vec::new();
+        for (handle, stream) in streams {
+            if stream.still_since.elapsed() < PATIENCE {
+                return None;
+            }
+            reasons.push(self.reason(handle, stream));
+        }
+        // Nobody is in the way any more: who waits just has not noticed.
+        (!reasons.is_empty()).then(|| reasons.join(", and "))
+    }
+
+    fn reason(&self, handle: Handle, stream: &Stream) -> String {
+        match stream.queue.front().map(|item| (&item.work, &item.state)) {
+            Some((Work::Launch(launch), Doing::Running(_) | Doing::Stepping)) => format!(
+                "kernel `{}` runs on stream {handle:#x}, and does nothing but read the same memory again and again",
+                launch.source_name()
+            ),
+            Some((Work::Launch(launch), Doing::Waiting)) => {
+                format!("kernel `{}` on stream {handle:#x} waits itself", launch.source_name())
+            }
+            Some((Work::WaitValue { address, value, .. }, _)) => {
+                format!("stream {handle:#x} waits until somebody writes {value} to the word at {address:#x}")
+            }
+            Some((Work::WaitFor { stream, .. }, _)) => {
+                format!("stream {handle:#x} waits for stream {stream:#x}")
+            }
+            _ => format!("stream {handle:#x} does not move"),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Where a launch meets the interpreter: what a kernel runs on, and what its end means for the driver.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use super::handles::Handle;
+use super::launch::Launch;
+use super::memory::{Block, Kind, Shared, View, copy};
+use super::result::{Answer, Code};
+use crate::ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Module, Program, Status};
+
+/// An image's code with its variables, in one context.
+#[derive(Clone)]
+pub(super) struct Loaded {
+    module: Arc<Module>,
+    /// Where each of the variables is.
+    variables: Vec<usize>,
+}
+
+impl fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loaded").field("variables", &self.variables).finish_non_exhaustive()
+    }
+}
+
+impl Loaded {
+    /// Finds room for the variables, and fills them.
+    pub(super) fn new(
+        program: &Arc<Program>,
+        memory: &Shared,
+        context: Handle,
+        device: usize,
+    ) -> Answer<Self> {
+        let mut variables = Vec::new();
+        for variable in program.variables() {
+            let bytes = variable.size().max(1) as usize;
+            let block = Block { bytes, kind: Kind::Variable, context, device };
+            variables.push(memory.lock().allocate(block)?);
+        }
+        let addresses = variables.iter().map(|address| *address as u64).collect();
+        let module = Arc::new(Module::new(program.clone(), addresses));
+        for (index, address) in variables.iter().enumerate() {
+            let initial = module.initial(index);
+            copy(*address, initial.as_ptr().expose_provenance(), initial.len());
+        }
+        Ok(Loaded { module, variables })
+    }
+
+    /// Address and size of a variable.
+    pub(super) fn variable(&self, name: &str) -> Option<(usize, usize)> {
+        let variables = self.module.program().variables();
+        let index = variables.iter().position(|variable| variable.name() == name)?;
+        Some((self.variables[index], variables[index].size() as usize))
+    }
+
+    /// Gives the room of the variables back.
+    pub(super) fn unload(&self, memory: &Shared) {
+        self.variables.iter().for_each(|address| memory.lock().free(*address));
+    }
+
+    pub(super) fn start(&self, launch: &Launch, resident: u64) -> Result<Execution, String> {
+        let shape = launch.shape;
+        let parameters = LaunchParameters {
+            grid: shape.grid,
+            block: shape.block,
+            cluster: shape.cluster,
+            dynamic_shared: shape.shared,
+            stack: launch.stack,
+            resident: if shape.cooperative { u32::MAX } else { resident.min(most_blocks(launch)) as u32 },
+            arguments: launch.arguments.to_vec(),
+        };
+        let grid =
+            Grid::new(&self.module, &launch.kernel().name, parameters).map_err(|error| error.to_string())?;
+        Ok(Execution { grid, budget: BUDGET })
+    }
+}
+
+/// Blocks of a grid that run at once, where the device has room for more: each costs memory, and a turn of all of them time.
+fn most_blocks(launch: &Launch) -> u64 {
+    const MOST: u64 = 256;
+    const MOST_STACK: u64 = 64 << 20;
+    let stack = u64::from(launch.kernel().frame) * launch.threads_of_block();
+    MOST.min(MOST_STACK / stack.max(1)).max(1)
+}
+
+/// A kernel that runs.
+pub(super) struct Execution {
+    grid: Grid,
+    budget: u64,
+}
+
+impl fmt::Debug for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Execution")
+    }
+}
+
+/// What a turn came to.
+pub(super) enum Step {
+    Done,
+    Running { progressed: bool },
+    Fault { code: Code, words: String },
+}
+
+/// Instructions of a turn: a millisecond or so.
+const BUDGET: u64 = 50_000;
+
+/// Instructions of a turn of a kernel that got nowhere in its last one: enough to see whether it does now.
+const SHORT_BUDGET: u64 = 2000;
+
+impl Execution {
+    pub(super) fn step(&mut self, view: &View<'_>) -> Step {
+        match self.grid.step(self.budget, view) {
+            Status::Done => Step::Done,
+            Status::Running { progressed } => {
+                self.budget = if progressed { BUDGET } else { SHORT_BUDGET };
+                Step::Running { progressed }
+            }
+            Status::Fault(fault) => Step::Fault { code: code(&fault.kind), words: fault.to_string() },
+        }
+    }
+}
+
+/// What the driver returns after a fault.
+fn code(fault: &FaultKind) -> Code {
+    match fault {
+        FaultKind::Global { .. } | FaultKind::Beyond { .. } | FaultKind::Free { .. } => Code::ILLEGAL_ADDRESS,
+        FaultKind::Misaligned { .. } => Code::MISALIGNED_ADDRESS,
+        FaultKind::Assertion { .. } => Code::ASSERT,
+        _ => Code::LAUNCH_FAILED,
+    }
+}
+
+// SAFETY: what is allowed is memory of this process that is there until it is freed, which the driver does between the turns of
+// kernels, and which kernels may write. An address stands for itself, so it is as aligned as it says.
+unsafe impl Memory for View<'_> {
+    fn check(&self, address: u64, size: u64, _write: bool) -> Result<*mut u8, MemoryFault> {
+        let address = address as usize;
+        if self.allows(address, size as usize) {
+            Ok(std::ptr::with_exposed_provenance_mut(address))
+        } else {
+            Err(MemoryFault::Unallocated)
+        }
+    }
+
+    fn malloc(&self, size: u64) -> u64 {
+        View::malloc(self, size as usize) as u64
+    }
+
+    fn free(&self, address: u64) -> Result<(), MemoryFault> {
+        if View::free(self, address as usize) { Ok(()) } else { Err(MemoryFault::Unallocated) }
+    }
+
+    fn print(&self, text: &str) {
+        print!("{text}");
+    }
+
+    fn now(&self) -> u64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+}

@@ -1,0 +1,99 @@
+//! What callers hold: numbers that stand for the driver's objects. They are no addresses, so one that is stale or made up is
+//! found out, and not followed.
+
+use std::collections::BTreeMap;
+
+use super::result::{Answer, Code};
+
+/// A number in the place of a pointer. 0 is null, and 1 and 2 stand for streams that everybody has.
+pub(super) type Handle = usize;
+
+/// Objects of one kind.
+#[derive(Debug)]
+pub(super) struct Handles<T> {
+    next: Handle,
+    objects: BTreeMap<Handle, T>,
+}
+
+/// Between handles, as between the addresses of objects.
+const STEP: usize = 64;
+
+impl<T> Handles<T> {
+    /// Each kind has numbers of its own, so that one is not taken for another.
+    pub(super) fn new(kind: usize) -> Self {
+        Handles { next: (kind << 40) | STEP, objects: BTreeMap::new() }
+    }
+
+    /// A handle that nothing had before.
+    pub(super) fn reserve(&mut self) -> Handle {
+        self.next += STEP;
+        self.next - STEP
+    }
+
+    pub(super) fn insert(&mut self, object: T) -> Handle {
+        let handle = self.reserve();
+        self.objects.insert(handle, object);
+        handle
+    }
+
+    /// Under a handle that was reserved, or that another object had.
+    pub(super) fn insert_at(&mut self, handle: Handle, object: T) {
+        self.objects.insert(handle, object);
+    }
+
+    /// The lowest handle under which there is nothing, but for those that are kept free.
+    pub(super) fn lowest_free(&mut self, is_kept: impl Fn(Handle) -> bool) -> Handle {
+        let first = (self.next >> 40 << 40) | STEP;
+        let free = |handle: &Handle| !self.objects.contains_key(handle) && !is_kept(*handle);
+        match (first..self.next).step_by(STEP).find(free) {
+            Some(handle) => handle,
+            None => self.reserve(),
+        }
+    }
+
+    /// Whether there was ever an object under this handle.
+    pub(super) fn has_given(&self, handle: Handle) -> bool {
+        handle < self.next && handle >> 40 == self.next >> 40
+    }
+
+    pub(super) fn get(&self, handle: Handle) -> Answer<&T> {
+        self.objects.get(&handle).ok_or(Code::INVALID_HANDLE)
+    }
+
+    pub(super) fn get_mut(&mut self, handle: Handle) -> Answer<&mut T> {
+        self.objects.get_mut(&handle).ok_or(Code::INVALID_HANDLE)
+    }
+
+    pub(super) fn remove(&mut self, handle: Handle) -> Answer<T> {
+        self.objects.remove(&handle).ok_or(Code::INVALID_HANDLE)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
+        self.objects.iter().map(|(handle, object)| (*handle, object))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Handle, &mut T)> {
+        self.objects.iter_mut().map(|(handle, object)| (*handle, object))
+    }
+
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.objects.retain(|_, object| keep(object));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_or_of_another_kind_is_no_handle() {
+        let (mut numbers, letters) = (Handles::new(1), Handles::<char>::new(2));
+        let one = numbers.insert(1);
+        assert_eq!(numbers.get(one), Ok(&1));
+        assert_eq!(letters.get(one), Err(Code::INVALID_HANDLE));
+        assert_eq!(numbers.remove(one), Ok(1));
+        assert_eq!(numbers.get(one), Err(Code::INVALID_HANDLE));
+        assert_ne!(numbers.insert(2), one);
+        assert!(numbers.has_given(one) && !letters.has_given(one));
+    }
+}

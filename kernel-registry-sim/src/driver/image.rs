@@ -1,0 +1,146 @@
+//! Images, as far as they can be simulated: their PTX, and what is known of their kernels.
+
+use std::ffi::CString;
+use std::fmt;
+use std::sync::Arc;
+
+use kernel_registry_image::{Entry, ImageKind, Needs, VariantKind};
+
+use super::result::Code;
+use crate::ptx::Program;
+
+/// An image that was loaded.
+pub(super) struct Image {
+    /// How many it has.
+    pub(super) bytes: usize,
+    pub(super) program: Arc<Program>,
+    pub(super) kernels: Vec<Kernel>,
+    /// Such as 80 for 8.0.
+    pub(super) ptx_version: u32,
+}
+
+/// A kernel of an image.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    pub(super) name: String,
+    /// As its source has it: `reduce<float, 128u>`.
+    pub(super) source_name: String,
+    pub(super) c_name: CString,
+    /// Offset and size of each.
+    pub(super) parameters: Vec<(usize, usize)>,
+    pub(super) max_threads: u32,
+    /// The cluster that it must be launched with.
+    pub(super) cluster: Option<[u32; 3]>,
+    pub(super) needs: Needs,
+    /// Bytes of stack of a thread.
+    pub(super) frame: u32,
+    /// Bytes of shared memory of a block, without the dynamic one.
+    pub(super) shared: u32,
+}
+
+/// Why an image was refused, as the JIT's log says it.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) code: Code,
+    pub(super) log: String,
+}
+
+impl Refused {
+    fn new(code: Code, log: impl fmt::Display) -> Self {
+        Refused { code, log: log.to_string() }
+    }
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Image").field("kernels", &self.kernels).finish_non_exhaustive()
+    }
+}
+
+impl Image {
+    /// For a device of this architecture, and a driver of this version.
+    pub(super) fn read(bytes: &[u8], arch: u32, version: i32) -> Result<Self, Refused> {
+        let invalid = |error: kernel_registry_image::Error| Refused::new(Code::INVALID_IMAGE, error);
+        let image = kernel_registry_image::read(bytes).map_err(|error| {
+            // What is no image of another kind is taken for text.
+            let code = if bytes.starts_with(b"\x7fELF") { Code::INVALID_IMAGE } else { Code::INVALID_PTX };
+            Refused::new(code, error)
+        })?;
+        let texts = match image.kind {
+            ImageKind::Ptx => vec![String::from_utf8_lossy(bytes).into_owned()],
+            ImageKind::Cubin => Vec::new(),
+            ImageKind::Fatbin => kernel_registry_image::ptx_of_fatbin(bytes).map_err(invalid)?,
+        };
+        // The newest that fits, as the driver would take it.
+        let fitting = texts.iter().filter_map(|text| {
+            let variant = kernel_registry_image::read(text.as_bytes()).ok()?.variants.into_iter().next()?;
+            variant.runs_on((arch / 10, arch % 10)).then_some((variant, text))
+        });
+        let Some((variant, text)) = fitting.max_by_key(|(variant, _)| variant.target.sm) else {
+            return Err(Refused::new(
+                Code::NO_BINARY_FOR_GPU,
+                format!("the simulated device executes PTX, and there is none for sm_{arch}; embed PTX too"),
+            ));
+        };
+        let VariantKind::Ptx { version: (major, minor) } = variant.kind else {
+            return Err(Refused::new(Code::INVALID_PTX, "it is no PTX"));
+        };
+        if (major, minor) > newest_ptx(version) {
+            let words = format!("PTX {major}.{minor} is newer than the driver; compile for an older CUDA");
+            return Err(Refused::new(Code::UNSUPPORTED_PTX_VERSION, words));
+        }
+        let program = Program::load(text).map_err(|error| Refused::new(Code::INVALID_PTX, error))?;
+        let kernels = variant.entries.iter().map(|entry| Kernel::new(entry, &program)).collect::<Vec<_>>();
+        let ptx_version = u32::from(major) * 10 + u32::from(minor);
+        Ok(Image { bytes: bytes.len(), program: Arc::new(program), kernels, ptx_version })
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.kernels.iter().position(|kernel| kernel.name == name)
+    }
+}
+
+/// The newest version of PTX that a driver of this version knows: 8.0 came with CUDA 12.0, and 9.0 with 13.0.
+fn newest_ptx(version: i32) -> (u8, u8) {
+    let (major, minor) = (version / 1000, version % 1000 / 10);
+    // 11.8 has 7.8, and so on; 12.9 has 8.8, because 12.7 was never published.
+    let minor = if (major, minor) >= (12, 8) && major == 12 { minor - 1 } else { minor };
+    ((major - 4) as u8, minor as u8)
+}
+
+impl Kernel {
+    fn new(entry: &Entry, program: &Program) -> Self {
+        let parameter =
+            |param: &kernel_registry_image::ParamLayout| (param.offset as usize, param.size as usize);
+        Kernel {
+            name: entry.symbol.clone(),
+            source_name: entry.name().to_owned(),
+            c_name: CString::new(entry.symbol.as_str()).unwrap_or_default(),
+            parameters: entry.params.iter().map(parameter).collect(),
+            max_threads: entry.limits.max_threads.unwrap_or(1024).min(1024),
+            cluster: entry.limits.cluster,
+            needs: entry.needs,
+            frame: program.frame(&entry.symbol).unwrap_or(0) as u32,
+            shared: program.shared(&entry.symbol).unwrap_or(0) as u32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ptx_is_as_old_as_its_cuda() {
+        assert_eq!(
+            [11_080, 12_000, 12_040, 12_080, 12_090, 13_000].map(newest_ptx),
+            [(7, 8), (8, 0), (8, 4), (8, 7), (8, 8), (9, 0)]
+        );
+    }
+
+    #[test]
+    fn a_cubin_alone_says_what_to_embed() {
+        let refused = Image::read(b"no image", 90, 13_000).unwrap_err();
+        assert_eq!(refused.code, Code::INVALID_PTX);
+    }
+}

@@ -1,0 +1,201 @@
+//! Launches: what a stream is given, and what it has to wait for.
+
+use std::sync::Arc;
+
+use super::config::Config;
+use super::execute::{Execution, Loaded};
+use super::handles::Handle;
+use super::image::{Image, Kernel};
+use super::result::{Answer, Code};
+use super::state::{Locked, Simulator, State};
+use super::stream::{Because, Behind, Work};
+
+/// A launch of a kernel.
+#[derive(Clone, Debug)]
+pub(super) struct Launch {
+    pub(super) image: Arc<Image>,
+    pub(super) code: Loaded,
+    pub(super) kernel: usize,
+    pub(super) shape: Shape,
+    pub(super) arguments: Arc<Vec<u8>>,
+    /// Bytes of stack of each thread.
+    pub(super) stack: u64,
+    /// Its carve-out is all shared memory already.
+    pub(super) prefers_shared: bool,
+}
+
+/// How many of what.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shape {
+    pub(super) grid: [u32; 3],
+    pub(super) block: [u32; 3],
+    pub(super) cluster: Option<[u32; 3]>,
+    pub(super) shared: u32,
+    pub(super) cooperative: bool,
+}
+
+fn product(sizes: [u32; 3]) -> u64 {
+    sizes.iter().map(|size| u64::from(*size)).product()
+}
+
+impl Launch {
+    /// Lets it begin, with as many blocks at once as the device has room for.
+    pub(super) fn start(&self, config: &Config) -> Result<Execution, String> {
+        let by_threads = config.threads() / self.threads_of_block().max(1);
+        self.code.start(self, by_threads.clamp(1, self.blocks()))
+    }
+
+    pub(super) fn kernel(&self) -> &Kernel {
+        &self.image.kernels[self.kernel]
+    }
+
+    pub(super) fn source_name(&self) -> &str {
+        &self.kernel().source_name
+    }
+
+    pub(super) fn blocks(&self) -> u64 {
+        product(self.shape.grid)
+    }
+
+    pub(super) fn threads_of_block(&self) -> u64 {
+        product(self.shape.block)
+    }
+
+    /// The places for threads that it takes while it runs.
+    pub(super) fn resident_threads(&self, config: &Config) -> u64 {
+        self.blocks().saturating_mul(self.threads_of_block()).min(config.threads())
+    }
+
+    pub(super) fn shared_memory(&self) -> u32 {
+        self.kernel().shared.saturating_add(self.shape.shared)
+    }
+
+    /// What the driver finds wrong with it before anything runs.
+    pub(super) fn check(&self, max_shared: u32, config: &Config) -> Answer {
+        let Shape { grid, block, cluster, shared, cooperative } = self.shape;
+        let kernel = self.kernel();
+        let too_large = grid[0] > i32::MAX as u32 || grid[1] > 65_535 || grid[2] > 65_535 || block[2] > 64;
+        if product(grid) == 0 || product(block) == 0 || too_large || shared > max_shared {
+            return Err(Code::INVALID_VALUE);
+        }
+        if product(block) > kernel.max_threads.into() {
+            // The hardware has no more than 1,024; a kernel may have promised fewer.
+            return Err(if product(block) > 1024 {
+                Code::INVALID_VALUE
+            } else {
+                Code::LAUNCH_OUT_OF_RESOURCES
+            });
+        }
+        if cooperative && self.blocks() * self.threads_of_block() > config.threads() {
+            return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);
+        }
+        if let Some(cluster) = cluster {
+            let fits = (0..3).all(|axis| cluster[axis] != 0 && grid[axis] % cluster[axis] == 0);
+            if !fits || product(cluster) > 16 || kernel.cluster.is_some_and(|fixed| fixed != cluster) {
+                return Err(Code::INVALID_CLUSTER_SIZE);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Launches that a stream takes before its next one waits for room.
+const QUEUE: usize = 1024;
+
+/// `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`.
+const CARVEOUT: u32 = 9;
+
+/// Gives a launch to a stream. The function may also be a library's kernel.
+pub(super) fn launch(
+    mut state: Locked,
+    function: Handle,
+    stream: Handle,
+    mut shape: Shape,
+    arguments: impl FnOnce(&Kernel) -> Answer<Vec<u8>>,
+) -> Answer<Locked> {
+    let context = state.streams.get(stream)?.context;
+    let handle =
+        if state.kernels.get(function).is_ok() { state.function_of(function, context)? } else { function };
+    let function = state.functions.get(handle)?;
+    if function.context != context {
+        return Err(Code::INVALID_HANDLE);
+    }
+    let kernel = &function.image.kernels[function.kernel];
+    shape.cluster = shape.cluster.or(kernel.cluster);
+    let launch = Launch {
+        image: function.image.clone(),
+        code: state.modules.get(function.module)?.code.clone(),
+        kernel: function.kernel,
+        shape,
+        stack: u64::from(kernel.frame).max(state.contexts.get(context)?.stack),
+        arguments: Arc::new(arguments(kernel)?),
+        prefers_shared: function.attributes.get(&CARVEOUT) == Some(&100),
+    };
+    launch.check(function.max_shared, &state.config)?;
+
+    while state.streams.get(stream)?.queue.len() >= QUEUE {
+        state = Simulator::get().wait(state);
+    }
+    let is_captured = state.streams.get(stream)?.capture.is_some();
+    let behind = state.launch_behind(handle, stream, is_captured)?;
+    state.submit(stream, Work::Launch(Box::new(launch)), behind)?;
+    Ok(state)
+}
+
+impl State {
+    /// What a launch has to wait for beside its stream, and what it sets up for those after it.
+    fn launch_behind(&mut self, function: Handle, stream: Handle, captured: bool) -> Answer<Option<Behind>> {
+        let found = self.functions.get(function)?;
+        let (loaded, device, context) = (found.loaded, found.device, found.context);
+        let kernel = &found.image.kernels[found.kernel];
+        let (needs, frame) = (kernel.needs, u64::from(kernel.frame));
+        let mut all = vec![self.behind(device, loaded, Because::Load)];
+        let last = self.last;
+        self.functions.get_mut(function)?.loaded.get_or_insert(last);
+        // Graphs have their printf, their stacks and the rest set up when they are made.
+        if captured {
+            return Ok(None);
+        }
+
+        let limit = self.sound(context)?.stack;
+        if frame > limit {
+            let more = (frame - limit) * self.config.threads();
+            if more > self.free_memory(device) {
+                return Err(Code::OUT_OF_MEMORY);
+            }
+            all.push(self.behind(device, None, Because::Stack { frame, limit }));
+            let context = self.context(context)?;
+            (context.stack, context.stack_ready) = (frame, last);
+        } else if self.context(context)?.lowered {
+            all.push(self.behind(device, None, Because::StackLowered));
+        } else if frame > 1024 {
+            let ready = self.context(context)?.stack_ready;
+            all.push(self.behind(device, Some(ready), Because::Stack { frame, limit }));
+        }
+        self.context(context)?.lowered = false;
+
+        if needs.printf || needs.assert {
+            let ready = self.context(context)?.printed;
+            all.push(self.behind(device, ready, Because::Printf));
+            self.context(context)?.printed.get_or_insert(last);
+        }
+        if needs.heap {
+            let ready = self.context(context)?.allocated;
+            all.push(self.behind(device, ready, Because::Malloc));
+            self.context(context)?.allocated.get_or_insert(last);
+        }
+        if self.context(context)?.launched.is_none() && self.waits_for_word(device, stream) {
+            all.push(self.behind(device, None, Because::FirstLaunch));
+        }
+        self.context(context)?.launched.get_or_insert(last);
+        Ok(all.into_iter().flatten().max_by_key(|behind| behind.until))
+    }
+
+    /// Whether another stream of the device waits for a word in memory.
+    fn waits_for_word(&self, device: usize, this: Handle) -> bool {
+        let others =
+            self.streams.iter().filter(|(handle, stream)| stream.device == device && *handle != this);
+        let mut works = others.filter_map(|(_, stream)| stream.queue.front());
+        works.any(|item| matches!(item.work, Work::WaitValue { .. }))
+    }
+}

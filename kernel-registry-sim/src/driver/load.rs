@@ -1,0 +1,166 @@
+//! Modules, libraries and kernels, and which call really loads one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::deadlock::wait_for_device;
+use super::execute::Loaded;
+use super::handles::Handle;
+use super::image::Image;
+use super::result::{Answer, Code};
+use super::state::{Locked, Ready, State};
+use super::stream::Because;
+
+/// An image in one context.
+#[derive(Debug)]
+pub(super) struct Module {
+    pub(super) context: Handle,
+    pub(super) image: Arc<Image>,
+    pub(super) code: Loaded,
+    pub(super) library: Option<Handle>,
+    /// By the places of the kernels in the image.
+    functions: BTreeMap<usize, Handle>,
+}
+
+/// An image in no context in particular.
+#[derive(Debug)]
+pub(super) struct Library {
+    pub(super) image: Arc<Image>,
+    /// By the ids of contexts: their handles return.
+    modules: BTreeMap<u64, Handle>,
+    kernels: BTreeMap<usize, Handle>,
+}
+
+/// A kernel of a library.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kernel {
+    pub(super) library: Handle,
+    /// Its place in the image.
+    pub(super) kernel: usize,
+}
+
+/// A kernel in one context.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) context: Handle,
+    pub(super) device: usize,
+    pub(super) module: Handle,
+    pub(super) image: Arc<Image>,
+    pub(super) kernel: usize,
+    /// Whether it is loaded.
+    pub(super) loaded: Ready,
+    /// The most dynamic shared memory that it may be launched with.
+    pub(super) max_shared: u32,
+    pub(super) attributes: BTreeMap<u32, i32>,
+}
+
+/// The dynamic shared memory that a kernel may have without being granted more, together with its own.
+const USUAL_SHARED: u32 = 48 << 10;
+
+impl State {
+    pub(super) fn add_module(
+        &mut self,
+        context: Handle,
+        image: Arc<Image>,
+        library: Option<Handle>,
+    ) -> Answer<Handle> {
+        let device = self.sound(context)?.device;
+        let code = Loaded::new(&image.program, &self.memory, context, device)?;
+        Ok(self.modules.insert(Module { context, image, code, library, functions: BTreeMap::new() }))
+    }
+
+    /// Removes a module with its functions and variables.
+    pub(super) fn remove_module(&mut self, module: Handle) -> Answer {
+        self.modules.remove(module)?.code.unload(&self.memory);
+        self.functions.retain(|function| function.module != module);
+        Ok(())
+    }
+
+    pub(super) fn add_library(&mut self, image: Arc<Image>) -> Handle {
+        self.libraries.insert(Library { image, modules: BTreeMap::new(), kernels: BTreeMap::new() })
+    }
+
+    /// The function of a module's kernel, as it is: that it is found does not load it.
+    pub(super) fn function(&mut self, module: Handle, kernel: usize) -> Answer<Handle> {
+        let found = self.modules.get(module)?;
+        if let Some(function) = found.functions.get(&kernel) {
+            return Ok(*function);
+        }
+        let (context, image) = (found.context, found.image.clone());
+        let device = self.context(context)?.device;
+        let max_shared = USUAL_SHARED.saturating_sub(image.kernels[kernel].shared);
+        let loaded = self.config.eager.then_some(0);
+        let attributes = BTreeMap::new();
+        let function = self.functions.insert(Function {
+            context,
+            device,
+            module,
+            image,
+            kernel,
+            loaded,
+            max_shared,
+            attributes,
+        });
+        self.modules.get_mut(module)?.functions.insert(kernel, function);
+        Ok(function)
+    }
+
+    /// The handle of a library's kernel, which loads nothing.
+    pub(super) fn kernel(&mut self, library: Handle, name: &str) -> Answer<Handle> {
+        let found = self.libraries.get(library)?;
+        let kernel = found.image.find(name).ok_or(Code::NOT_FOUND)?;
+        if let Some(handle) = found.kernels.get(&kernel) {
+            return Ok(*handle);
+        }
+        let handle = self.kernels.insert(Kernel { library, kernel });
+        self.libraries.get_mut(library)?.kernels.insert(kernel, handle);
+        Ok(handle)
+    }
+
+    /// A library's module in a context, in which nothing is loaded yet.
+    pub(super) fn module_of(&mut self, library: Handle, context: Handle) -> Answer<Handle> {
+        let id = self.sound(context)?.id;
+        let found = self.libraries.get(library)?;
+        if let Some(module) = found.modules.get(&id) {
+            return Ok(*module);
+        }
+        let image = found.image.clone();
+        let module = self.add_module(context, image, Some(library))?;
+        self.libraries.get_mut(library)?.modules.insert(id, module);
+        Ok(module)
+    }
+
+    /// The function of a library's kernel in a context, as it is.
+    pub(super) fn function_of(&mut self, kernel: Handle, context: Handle) -> Answer<Handle> {
+        let Kernel { library, kernel } = *self.kernels.get(kernel)?;
+        let module = self.module_of(library, context)?;
+        self.function(module, kernel)
+    }
+
+    pub(super) fn is_loaded(&self, function: Handle) -> Answer<bool> {
+        let function = self.functions.get(function)?;
+        Ok(function.loaded.is_some_and(|seq| !self.is_busy(function.device, seq)))
+    }
+
+    /// Loads a function without waiting: beside what runs now, it is not there before that is over.
+    pub(super) fn load_behind(&mut self, handle: Handle) -> Answer {
+        let last = self.last;
+        let function = self.functions.get(handle)?;
+        if function.loaded.is_none() {
+            let is_busy = self.is_busy(function.device, last);
+            self.functions.get_mut(handle)?.loaded = Some(if is_busy { last } else { 0 });
+        }
+        Ok(())
+    }
+}
+
+/// Loads a function, which waits for the device if it is not loaded yet.
+pub(super) fn load_now(mut state: Locked, handle: Handle, call: &'static str) -> Answer<Locked> {
+    let function = state.functions.get(handle)?;
+    if function.loaded.is_none() {
+        let device = function.device;
+        state = wait_for_device(state, device, call, Because::Load)?;
+        state.functions.get_mut(handle)?.loaded.get_or_insert(0);
+    }
+    Ok(state)
+}

@@ -1,0 +1,255 @@
+//! Memory that kernels may touch: that of the devices, which is memory of this process, and what the host shares with them.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::handles::Handle;
+use super::result::{Answer, Code};
+
+/// A piece of memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Block {
+    pub(super) bytes: usize,
+    pub(super) kind: Kind,
+    /// The context that it is freed with.
+    pub(super) context: Handle,
+    pub(super) device: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// A device's.
+    Device,
+    /// Both may use it.
+    Managed,
+    /// A module's.
+    Variable,
+    /// What a kernel allocated.
+    Heap,
+    /// The host's, pinned.
+    Host,
+    /// The host's, which it had already.
+    Registered,
+}
+
+/// All memory that kernels may touch, by address.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    blocks: BTreeMap<usize, Block>,
+}
+
+/// What the driver and the kernels share.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shared(Arc<Mutex<Memory>>);
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    /// New memory, filled with zeros.
+    pub(super) fn allocate(&mut self, block: Block) -> Answer<usize> {
+        if block.bytes == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a mapping at a new address touches nothing that exists.
+        let address = unsafe { libc::mmap(std::ptr::null_mut(), block.bytes, access, flags, -1, 0) };
+        if address == libc::MAP_FAILED {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        let address = address.expose_provenance();
+        self.blocks.insert(address, block);
+        Ok(address)
+    }
+
+    /// Lets kernels touch memory that the host has.
+    pub(super) fn register(&mut self, address: usize, block: Block) -> Answer {
+        let end = address.checked_add(block.bytes).ok_or(Code::INVALID_VALUE)?;
+        let before = self.blocks.range(..end).next_back();
+        if before.is_some_and(|(start, block)| start + block.bytes > address) {
+            return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        self.blocks.insert(address, block);
+        Ok(())
+    }
+
+    /// The block that begins there, if it is of one of these kinds.
+    pub(super) fn starting_at(&self, address: usize, kinds: &[Kind]) -> Answer<Block> {
+        let block = self.blocks.get(&address).filter(|block| kinds.contains(&block.kind));
+        block.copied().ok_or(Code::INVALID_VALUE)
+    }
+
+    /// Gives it back.
+    pub(super) fn free(&mut self, address: usize) {
+        let Some(block) = self.blocks.remove(&address) else { return };
+        if block.kind != Kind::Registered {
+            // SAFETY: this is a mapping of `allocate`, which nobody may use any more: that is what freeing means.
+            unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(address), block.bytes) };
+        }
+    }
+
+    pub(super) fn free_all_of(&mut self, context: Handle) {
+        let addresses: Vec<_> =
+            self.blocks.iter().filter(|(_, block)| block.context == context).map(|(at, _)| *at).collect();
+        addresses.into_iter().for_each(|address| self.free(address));
+    }
+
+    /// The block that has these bytes.
+    pub(super) fn find(&self, address: usize, bytes: usize) -> Option<(usize, Block)> {
+        let (start, block) = self.blocks.range(..=address).next_back()?;
+        (address.checked_add(bytes)? <= start + block.bytes).then_some((*start, *block))
+    }
+
+    /// Bytes of a device that are taken.
+    pub(super) fn used(&self, device: usize) -> u64 {
+        let blocks = self.blocks.values();
+        let of_device = blocks
+            .filter(|block| block.device == device && !matches!(block.kind, Kind::Host | Kind::Registered));
+        of_device.map(|block| (block.bytes as u64).next_multiple_of(512)).sum()
+    }
+}
+
+/// What a kernel sees of the memory while it runs for a while. It remembers where it looked last, because asking for every
+/// access would take longer than all the rest.
+pub(super) struct View<'m> {
+    memory: &'m Shared,
+    /// Start and end, by the last bits of the pages.
+    known: [Cell<(usize, usize)>; 8],
+    owner: (Handle, usize),
+}
+
+impl<'m> View<'m> {
+    /// For a kernel of that context, on that device.
+    pub(super) fn new(memory: &'m Shared, context: Handle, device: usize) -> Self {
+        View { memory, known: Default::default(), owner: (context, device) }
+    }
+
+    /// Whether a kernel may touch that many bytes there.
+    pub(super) fn allows(&self, address: usize, bytes: usize) -> bool {
+        let place = &self.known[(address >> 21) % self.known.len()];
+        let (start, end) = place.get();
+        if address >= start && address.checked_add(bytes).is_some_and(|behind| behind <= end) {
+            return true;
+        }
+        let found = self.memory.lock().find(address, bytes);
+        if let Some((start, block)) = found {
+            place.set((start, start + block.bytes));
+        }
+        found.is_some()
+    }
+
+    /// `malloc` of a kernel: 0 if there is none.
+    pub(super) fn malloc(&self, bytes: usize) -> usize {
+        let (context, device) = self.owner;
+        let block = Block { bytes, kind: Kind::Heap, context, device };
+        self.memory.lock().allocate(block).unwrap_or(0)
+    }
+
+    /// `free` of a kernel. Says whether that was there.
+    pub(super) fn free(&self, address: usize) -> bool {
+        self.known.iter().for_each(|place| place.set((0, 0)));
+        let mut memory = self.memory.lock();
+        let is_there = memory.starting_at(address, &[Kind::Heap]).is_ok();
+        if is_there {
+            memory.free(address);
+        }
+        is_there
+    }
+}
+
+/// Copies bytes between places that were looked at when the copy was asked for.
+pub(super) fn copy(to: usize, from: usize, bytes: usize) {
+    // SAFETY: whoever asks the driver for a copy promises that both places are there until it is done, and the driver has
+    // looked whether it knows those that are its own. They may overlap.
+    unsafe {
+        std::ptr::copy(
+            std::ptr::with_exposed_provenance::<u8>(from),
+            std::ptr::with_exposed_provenance_mut(to),
+            bytes,
+        );
+    }
+}
+
+/// A copy of bytes of the caller's.
+pub(super) fn read(from: usize, bytes: usize) -> Vec<u8> {
+    let mut read = vec![0; bytes];
+    copy(read.as_mut_ptr().expose_provenance(), from, bytes);
+    read
+}
+
+/// Fills memory with a pattern of 1, 2 or 4 bytes.
+pub(super) fn fill(to: usize, pattern: u32, width: usize, count: usize) {
+    let pattern = &pattern.to_le_bytes()[..width];
+    let bytes = pattern.repeat(count.min(4096));
+    let mut done = 0;
+    while done < count * width {
+        let part = bytes.len().min(count * width - done);
+        copy(to + done, bytes.as_ptr().expose_provenance(), part);
+        done += part;
+    }
+}
+
+/// The word there, which kernels and the host may be writing at this moment.
+pub(super) fn load_word(address: usize, wide: bool) -> u64 {
+    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    // SAFETY: the driver has looked whether there is memory of its own, aligned, which a stream may use until its work is
+    // done; whoever else writes there while it is read does so atomically.
+    unsafe {
+        if wide {
+            (*std::ptr::with_exposed_provenance::<AtomicU64>(address)).load(Ordering::Acquire)
+        } else {
+            (*std::ptr::with_exposed_provenance::<AtomicU32>(address)).load(Ordering::Acquire).into()
+        }
+    }
+}
+
+/// Writes a word that others may be reading.
+pub(super) fn store_word(address: usize, wide: bool, value: u64) {
+    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    // SAFETY: as for `load_word`.
+    unsafe {
+        if wide {
+            (*std::ptr::with_exposed_provenance::<AtomicU64>(address)).store(value, Ordering::Release);
+        } else {
+            (*std::ptr::with_exposed_provenance::<AtomicU32>(address)).store(value as u32, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: Block = Block { bytes: 100, kind: Kind::Device, context: 1, device: 0 };
+
+    #[test]
+    fn a_kernel_sees_what_is_allocated_and_no_more() {
+        let memory = Shared::default();
+        let address = memory.lock().allocate(BLOCK).unwrap();
+        let view = View::new(&memory, 1, 0);
+        assert!(view.allows(address, 100) && view.allows(address + 96, 4));
+        assert!(!view.allows(address + 97, 4) && !view.allows(address - 1, 1) && !view.allows(0, 4));
+        fill(address, 0x0403_0201, 4, 25);
+        assert_eq!(load_word(address + 96, false), 0x0403_0201);
+        memory.lock().free_all_of(1);
+        assert!(!View::new(&memory, 1, 0).allows(address, 1));
+        assert_eq!(memory.lock().used(0), 0);
+    }
+
+    #[test]
+    fn memory_is_registered_once() {
+        let mut memory = Memory::default();
+        let block = Block { kind: Kind::Registered, ..BLOCK };
+        assert_eq!(memory.register(1000, block), Ok(()));
+        for address in [901, 1000, 1099] {
+            assert_eq!(memory.register(address, block), Err(Code::HOST_MEMORY_ALREADY_REGISTERED));
+        }
+        assert_eq!(memory.register(1100, block), Ok(()));
+        assert_eq!(memory.starting_at(1000, &[Kind::Device]), Err(Code::INVALID_VALUE));
+    }
+}

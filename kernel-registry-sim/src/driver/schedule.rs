@@ -1,0 +1,269 @@
+//! The thread that does what was submitted: the heads of all streams, and the kernels that run, in turns.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::deadlock;
+use super::execute::{Execution, Step};
+use super::handles::Handle;
+use super::memory::{self, View};
+use super::result::Code;
+use super::state::{Locked, Simulator, State};
+use super::stream::{Doing, Function, Item, Order, Seq, Source, Stream, Work};
+
+/// How long nothing is looked at, if nothing could be done at all: words in memory change without anybody telling.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// Never returns.
+pub(super) fn run() {
+    let simulator = Simulator::get();
+    let mut state = simulator.lock();
+    loop {
+        let mut moved = false;
+        let streams: Vec<Handle> = state.streams.iter().map(|(handle, _)| handle).collect();
+        for stream in streams {
+            while state.advance(stream) {
+                moved = true;
+            }
+        }
+        if moved {
+            simulator.changed.notify_all();
+        }
+        let turns = state.take_turns();
+        if !turns.is_empty() {
+            let memory = state.memory.clone();
+            drop(state);
+            let stepped: Vec<_> = turns
+                .into_iter()
+                .map(|mut turn| {
+                    let step = turn.execution.step(&View::new(&memory, turn.context, turn.device));
+                    (turn, step)
+                })
+                .collect();
+            state = simulator.lock();
+            for (turn, step) in stepped {
+                moved |= state.end_turn(turn, step);
+            }
+        }
+        if !moved {
+            deadlock::look(&mut state);
+            state = pause(state);
+        }
+    }
+}
+
+fn pause(state: Locked) -> Locked {
+    let simulator = Simulator::get();
+    if state.streams.iter().all(|(_, stream)| stream.queue.is_empty()) {
+        return simulator.wait(state);
+    }
+    match simulator.changed.wait_timeout(state, PAUSE) {
+        Ok((state, _)) => state,
+        Err(poisoned) => poisoned.into_inner().0,
+    }
+}
+
+/// A kernel whose turn it is.
+struct Turn {
+    stream: Handle,
+    seq: Seq,
+    context: Handle,
+    device: usize,
+    execution: Box<Execution>,
+}
+
+/// What can be done at once with the head of a stream.
+enum Now {
+    Nothing,
+    Launch,
+    Simple(Work),
+}
+
+impl State {
+    /// Does what is at the head of a stream, if it can be done now. Says whether there may be more.
+    fn advance(&mut self, handle: Handle) -> bool {
+        let Ok(stream) = self.streams.get(handle) else { return false };
+        let Some(item) = stream.queue.front() else { return false };
+        let now = match item.state {
+            Doing::Waiting if self.can_begin(stream, item) => match &item.work {
+                Work::Launch(_) => Now::Launch,
+                work => Now::Simple(work.clone()),
+            },
+            _ => Now::Nothing,
+        };
+        match now {
+            Now::Nothing => false,
+            Now::Launch => self.start(handle),
+            Now::Simple(work) => self.perform(handle, work),
+        }
+    }
+
+    fn can_begin(&self, stream: &Stream, item: &Item) -> bool {
+        let is_behind = item.behind.is_some_and(|behind| self.is_busy(stream.device, behind.until));
+        !is_behind && !self.waits_for_others(stream, item) && self.has_room(stream, item) && self.holds(item)
+    }
+
+    /// The default stream and those that are blocking do their work in the order in which it was submitted.
+    fn waits_for_others(&self, stream: &Stream, item: &Item) -> bool {
+        let others = match stream.order {
+            Order::NonBlocking => return false,
+            Order::Blocking => Order::Legacy,
+            Order::Legacy => Order::Blocking,
+        };
+        let earlier = |other: &Stream| other.queue.front().is_some_and(|front| front.seq < item.seq);
+        self.streams
+            .iter()
+            .any(|(_, other)| other.context == stream.context && other.order == others && earlier(other))
+    }
+
+    /// Whether a kernel fits beside those that run: not if they have all places for threads, and not with much shared memory
+    /// if they have a block on every multiprocessor, which cannot divide its memory anew meanwhile.
+    fn has_room(&self, stream: &Stream, item: &Item) -> bool {
+        let Work::Launch(launch) = &item.work else { return true };
+        let running = self.streams.iter().filter(|(_, other)| other.device == stream.device);
+        let running = running.filter_map(|(_, other)| match other.queue.front() {
+            Some(Item {
+                work: Work::Launch(running), state: Doing::Running(_) | Doing::Stepping, ..
+            }) => Some(running),
+            _ => None,
+        });
+        let (mut threads, mut divided) = (0, false);
+        for running in running {
+            threads += running.resident_threads(&self.config);
+            divided |= running.blocks() >= self.config.processors.into() && !running.prefers_shared;
+        }
+        const MUCH: u32 = 32 << 10;
+        let needed = launch.resident_threads(&self.config).min(launch.threads_of_block());
+        threads + needed <= self.config.threads() && !(divided && launch.shared_memory() >= MUCH)
+    }
+
+    fn holds(&self, item: &Item) -> bool {
+        match item.work {
+            Work::WaitFor { stream, seq } => self.streams.get(stream).is_err() || self.has_done(stream, seq),
+            Work::WaitValue { address, wide, value, until } => {
+                until.holds(memory::load_word(address, wide), value, wide)
+            }
+            _ => true,
+        }
+    }
+
+    pub(super) fn has_done(&self, stream: Handle, seq: Seq) -> bool {
+        self.streams.get(stream).is_ok_and(|stream| stream.has_done(seq))
+    }
+
+    /// Lets the kernel at the head of a stream begin.
+    fn start(&mut self, handle: Handle) -> bool {
+        let Ok(stream) = self.streams.get_mut(handle) else { return false };
+        let (context, config) = (stream.context, &self.config);
+        let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else {
+            return false;
+        };
+        match launch.start(config) {
+            Ok(execution) => {
+                *state = Doing::Running(Box::new(execution));
+                stream.still_since = Instant::now();
+            }
+            Err(words) => self.broke(context, Code::LAUNCH_FAILED, &words),
+        }
+        false
+    }
+
+    fn perform(&mut self, handle: Handle, work: Work) -> bool {
+        match work {
+            Work::Copy { to, from: Source::Address(from), bytes } => memory::copy(to, from, bytes),
+            Work::Copy { to, from: Source::Bytes(from), bytes } => {
+                memory::copy(to, from.as_ptr().expose_provenance(), bytes);
+            }
+            Work::Fill { to, pattern, width, count } => memory::fill(to, pattern, width, count),
+            Work::Free(address) => self.memory.lock().free(address),
+            Work::WriteValue { address, wide, value } => memory::store_word(address, wide, value),
+            Work::Record(event) => {
+                if let Ok(event) = self.events.get_mut(event) {
+                    event.at = Some(Instant::now());
+                }
+            }
+            Work::WaitFor { .. } | Work::WaitValue { .. } | Work::Launch(_) => {}
+            Work::Call { function, data } => {
+                self.call(handle, function, data);
+                return false;
+            }
+        }
+        self.pop(handle);
+        true
+    }
+
+    /// Calls a function of the host in a thread of its own, because it may wait for anything.
+    fn call(&mut self, handle: Handle, function: Function, data: usize) {
+        let Ok(stream) = self.streams.get_mut(handle) else { return };
+        let Some(item) = stream.queue.front_mut() else { return };
+        item.state = Doing::Stepping;
+        let seq = item.seq;
+        thread::spawn(move || {
+            function.0.call(data);
+            let simulator = Simulator::get();
+            let mut state = simulator.lock();
+            if state.streams.get(handle).is_ok_and(|stream| !stream.has_done(seq)) {
+                state.pop(handle);
+            }
+            simulator.changed.notify_all();
+        });
+    }
+
+    /// The head of a stream is done.
+    fn pop(&mut self, handle: Handle) {
+        let Ok(stream) = self.streams.get_mut(handle) else { return };
+        stream.queue.pop_front();
+        stream.still_since = Instant::now();
+        if stream.closed && stream.queue.is_empty() {
+            let _ = self.streams.remove(handle);
+        }
+    }
+
+    fn take_turns(&mut self) -> Vec<Turn> {
+        let mut turns = Vec::new();
+        for (handle, stream) in self.streams.iter_mut() {
+            let (context, device) = (stream.context, stream.device);
+            let Some(item) = stream.queue.front_mut() else { continue };
+            if !matches!(item.state, Doing::Running(_)) {
+                continue;
+            }
+            if let Doing::Running(execution) = std::mem::replace(&mut item.state, Doing::Stepping) {
+                turns.push(Turn { stream: handle, seq: item.seq, context, device, execution });
+            }
+        }
+        turns
+    }
+
+    /// Whether the kernel got any further. One whose stream was destroyed with its context is gone.
+    fn end_turn(&mut self, turn: Turn, step: Step) -> bool {
+        let Ok(stream) = self.streams.get_mut(turn.stream) else { return true };
+        let Some(item) = stream.queue.front_mut().filter(|item| item.seq == turn.seq) else { return true };
+        match step {
+            Step::Running { progressed } => {
+                item.state = Doing::Running(turn.execution);
+                if progressed {
+                    stream.still_since = Instant::now();
+                }
+                return progressed;
+            }
+            Step::Done => {
+                self.pop(turn.stream);
+                Simulator::get().changed.notify_all();
+            }
+            Step::Fault { code, words } => self.broke(turn.context, code, &words),
+        }
+        true
+    }
+
+    /// A kernel did what ends its context: nothing of it is done any more.
+    pub(super) fn broke(&mut self, handle: Handle, code: Code, words: &str) {
+        eprintln!("simulated CUDA driver: {words}");
+        if let Ok(context) = self.contexts.get_mut(handle) {
+            context.error.get_or_insert(code);
+        }
+        for (_, stream) in self.streams.iter_mut().filter(|(_, stream)| stream.context == handle) {
+            stream.queue.clear();
+        }
+        Simulator::get().changed.notify_all();
+    }
+}

@@ -1,0 +1,273 @@
+//! All that the simulated driver knows, under one lock.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+
+use super::config::Config;
+use super::deadlock::Waiting;
+use super::handles::{Handle, Handles};
+use super::load::{Function, Kernel, Library, Module};
+use super::memory::Shared;
+use super::result::{Answer, Code};
+use super::schedule;
+use super::stream::{Because, Behind, Item, Order, Seq, Stream, Work};
+
+/// The driver of this process.
+pub(super) struct Simulator {
+    state: Mutex<State>,
+    /// Something was submitted, or is done.
+    pub(super) changed: Condvar,
+}
+
+pub(super) type Locked = MutexGuard<'static, State>;
+
+static SIMULATOR: OnceLock<Simulator> = OnceLock::new();
+
+impl Simulator {
+    pub(super) fn start(config: Config) {
+        if SIMULATOR.set(Simulator { state: Mutex::new(State::new(config)), changed: Condvar::new() }).is_ok()
+        {
+            thread::spawn(schedule::run);
+        }
+    }
+
+    /// Whoever has an address of the driver's has installed it.
+    pub(super) fn get() -> &'static Simulator {
+        SIMULATOR.get_or_init(|| {
+            thread::spawn(schedule::run);
+            Simulator { state: Mutex::new(State::new(Config::default())), changed: Condvar::new() }
+        })
+    }
+
+    pub(super) fn lock(&'static self) -> Locked {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a change.
+    pub(super) fn wait(&'static self, state: Locked) -> Locked {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What every function that needs `cuInit` begins with.
+pub(super) fn begin() -> Answer<Locked> {
+    let state = Simulator::get().lock();
+    if state.initialised { Ok(state) } else { Err(Code::NOT_INITIALIZED) }
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) config: Config,
+    pub(super) initialised: bool,
+    pub(super) devices: Vec<Device>,
+    pub(super) contexts: Handles<Context>,
+    pub(super) streams: Handles<Stream>,
+    pub(super) events: Handles<Event>,
+    pub(super) modules: Handles<Module>,
+    pub(super) libraries: Handles<Library>,
+    pub(super) kernels: Handles<Kernel>,
+    pub(super) functions: Handles<Function>,
+    pub(super) graphs: Handles<Vec<Work>>,
+    pub(super) executables: Handles<Vec<Work>>,
+    pub(super) memory: Shared,
+    /// What was submitted last.
+    pub(super) last: Seq,
+    pub(super) waiting: BTreeMap<u64, Waiting>,
+    /// For what is counted and never used again.
+    next_id: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Device {
+    /// Its primary context, which comes and goes, but always with this handle.
+    pub(super) primary: Handle,
+    pub(super) references: u32,
+}
+
+/// Whether something is set up: once nothing occupies the device that was submitted until then.
+pub(super) type Ready = Option<Seq>;
+
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) id: u64,
+    pub(super) device: usize,
+    pub(super) flags: u32,
+    pub(super) legacy: Handle,
+    pub(super) per_thread: Handle,
+    pub(super) stack: u64,
+    /// The stack limit was lowered, and no launch has paid for that yet.
+    pub(super) lowered: bool,
+    /// The other limits.
+    pub(super) limits: BTreeMap<u32, usize>,
+    pub(super) cache_config: u32,
+    pub(super) launched: Ready,
+    pub(super) printed: Ready,
+    pub(super) allocated: Ready,
+    pub(super) stack_ready: Seq,
+    /// The most streams that were alive at once.
+    pub(super) most_streams: usize,
+    /// What a kernel did wrong: from then on everything returns it.
+    pub(super) error: Option<Code>,
+}
+
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) context: Handle,
+    pub(super) timing: bool,
+    /// Where it was recorded last: the stream, and the place.
+    pub(super) recorded: Option<(Handle, Seq)>,
+    pub(super) at: Option<std::time::Instant>,
+}
+
+/// Bytes of a device that every context takes.
+const CONTEXT_MEMORY: u64 = 500 << 20;
+
+impl State {
+    fn new(config: Config) -> Self {
+        let mut contexts = Handles::new(1);
+        let device = |_| Device { primary: contexts.reserve(), references: 0 };
+        let devices = (0..config.devices).map(device).collect();
+        State {
+            config,
+            initialised: false,
+            devices,
+            contexts,
+            streams: Handles::new(2),
+            events: Handles::new(3),
+            modules: Handles::new(4),
+            libraries: Handles::new(5),
+            kernels: Handles::new(6),
+            functions: Handles::new(7),
+            graphs: Handles::new(8),
+            executables: Handles::new(9),
+            memory: Shared::default(),
+            last: 0,
+            waiting: BTreeMap::new(),
+            next_id: 0,
+        }
+    }
+
+    pub(super) fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// The lowest handle that no context has: the next context often has the address of one that is gone.
+    pub(super) fn free_context_handle(&mut self) -> Handle {
+        let primaries: Vec<_> = self.devices.iter().map(|device| device.primary).collect();
+        self.contexts.lowest_free(|handle| primaries.contains(&handle))
+    }
+
+    pub(super) fn create_context(&mut self, handle: Handle, device: usize, flags: u32) {
+        let mut stream = |order| self.streams.insert(Stream::new(handle, device, order));
+        let (legacy, per_thread) = (stream(Order::Legacy), stream(Order::Blocking));
+        let context = Context {
+            id: self.id(),
+            device,
+            flags,
+            legacy,
+            per_thread,
+            stack: 1024,
+            lowered: false,
+            limits: BTreeMap::from([(1, 1 << 20), (2, 8 << 20), (3, 2), (4, 2048), (5, 128), (6, 0)]),
+            cache_config: 0,
+            launched: None,
+            printed: None,
+            allocated: None,
+            stack_ready: 0,
+            most_streams: 0,
+            error: None,
+        };
+        self.contexts.insert_at(handle, context);
+    }
+
+    /// With everything that was made in it.
+    pub(super) fn destroy_context(&mut self, handle: Handle) -> Answer {
+        self.contexts.remove(handle)?;
+        self.streams.retain(|stream| stream.context != handle);
+        self.events.retain(|event| event.context != handle);
+        self.modules.retain(|module| module.context != handle);
+        self.functions.retain(|function| function.context != handle);
+        self.memory.lock().free_all_of(handle);
+        Ok(())
+    }
+
+    /// A context that is alive.
+    pub(super) fn context(&mut self, handle: Handle) -> Answer<&mut Context> {
+        let error =
+            if self.contexts.has_given(handle) { Code::CONTEXT_IS_DESTROYED } else { Code::INVALID_CONTEXT };
+        self.contexts.get_mut(handle).map_err(|_| error)
+    }
+
+    /// A context in which nothing has gone wrong.
+    pub(super) fn sound(&mut self, handle: Handle) -> Answer<&mut Context> {
+        let context = self.context(handle)?;
+        context.error.map_or(Ok(context), Err)
+    }
+
+    /// The stream that a caller means in the current context.
+    pub(super) fn stream(
+        &mut self,
+        handle: Handle,
+        current: impl FnOnce() -> Answer<Handle>,
+    ) -> Answer<Handle> {
+        let stream = match handle {
+            0 | 1 => self.sound(current()?)?.legacy,
+            2 => self.sound(current()?)?.per_thread,
+            _ => handle,
+        };
+        let context = self
+            .streams
+            .get(stream)
+            .ok()
+            .filter(|stream| !stream.closed)
+            .ok_or(Code::INVALID_HANDLE)?
+            .context;
+        self.sound(context)?;
+        Ok(stream)
+    }
+
+    /// Submits something, or adds it to what is captured there.
+    pub(super) fn submit(&mut self, stream: Handle, work: Work, behind: Option<Behind>) -> Answer<Seq> {
+        self.last += 1;
+        let seq = self.last;
+        let stream = self.streams.get_mut(stream)?;
+        match &mut stream.capture {
+            Some(captured) => captured.push(work),
+            None => {
+                if stream.queue.is_empty() {
+                    stream.still_since = std::time::Instant::now();
+                }
+                stream.queue.push_back(Item { seq, work, behind, state: super::stream::Doing::Waiting });
+                Simulator::get().changed.notify_all();
+            }
+        }
+        Ok(seq)
+    }
+
+    /// Whether something occupies the device that was submitted until then.
+    pub(super) fn is_busy(&self, device: usize, until: Seq) -> bool {
+        until > 0 && self.streams.iter().any(|(_, stream)| stream.device == device && stream.is_busy(until))
+    }
+
+    /// Whether something is set up, or else what it is behind.
+    pub(super) fn behind(&self, device: usize, ready: Ready, because: Because) -> Option<Behind> {
+        let until = ready.unwrap_or(self.last);
+        self.is_busy(device, until).then_some(Behind { until, because, reported: false })
+    }
+
+    /// Bytes of a device that nobody has.
+    pub(super) fn free_memory(&self, device: usize) -> u64 {
+        let contexts = self.contexts.iter().filter(|(_, context)| context.device == device);
+        let contexts: u64 = contexts
+            .map(|(_, context)| CONTEXT_MEMORY + context.stack.saturating_sub(1024) * self.config.threads())
+            .sum();
+        let of_device = |module: &&Module| {
+            self.contexts.get(module.context).is_ok_and(|context| context.device == device)
+        };
+        let modules = self.modules.iter().map(|(_, module)| module).filter(of_device);
+        let modules: u64 = modules.map(|module| module.image.bytes as u64).sum();
+        self.config.memory.saturating_sub(contexts + modules + self.memory.lock().used(device))
+    }
+}

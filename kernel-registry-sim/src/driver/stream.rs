@@ -1,0 +1,246 @@
+//! Streams: what is to be done, one thing after the other.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Instant;
+
+use super::abi::HostFunction;
+use super::execute::Execution;
+use super::handles::Handle;
+use super::launch::Launch;
+
+/// The place of something in the order in which all things were submitted. 0 is before all of them.
+pub(super) type Seq = u64;
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) context: Handle,
+    pub(super) device: usize,
+    pub(super) order: Order,
+    pub(super) flags: u32,
+    pub(super) priority: i32,
+    pub(super) queue: VecDeque<Item>,
+    /// What is being captured, and not done.
+    pub(super) capture: Option<Vec<Work>>,
+    /// Destroyed by its owner; it stays until all is done.
+    pub(super) closed: bool,
+    /// Since when nothing has moved here.
+    pub(super) still_since: Instant,
+}
+
+/// How a stream goes with the others of its context.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Order {
+    /// The default stream: it and blocking streams wait for each other.
+    Legacy,
+    Blocking,
+    NonBlocking,
+}
+
+/// Something to do.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) seq: Seq,
+    pub(super) work: Work,
+    /// What has to be over before, beside what is in front of it in its stream.
+    pub(super) behind: Option<Behind>,
+    pub(super) state: Doing,
+}
+
+#[derive(Debug)]
+pub(super) enum Doing {
+    Waiting,
+    /// A kernel, which takes its turns.
+    Running(Box<Execution>),
+    /// A kernel, whose turn it is now.
+    Stepping,
+}
+
+/// Everything that occupies the device and was submitted until then.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Behind {
+    pub(super) until: Seq,
+    pub(super) because: Because,
+    pub(super) reported: bool,
+}
+
+/// The rule by which something waits for a device: what NVIDIA's driver was seen to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Because {
+    Load,
+    Unload,
+    Free,
+    SetStack,
+    Stack { frame: u64, limit: u64 },
+    StackLowered,
+    Printf,
+    Malloc,
+    FirstLaunch,
+    Streams,
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Because::Load => f.write_str("a kernel is loaded only when nothing runs on the device"),
+            Because::Unload => f.write_str("code is unloaded only when nothing runs on the device"),
+            Because::Free => f.write_str("memory is freed only when nothing runs on the device"),
+            Because::SetStack => {
+                f.write_str("the stack limit is changed only when nothing runs on the device")
+            }
+            Because::Stack { frame, limit } => write!(
+                f,
+                "its frame of {frame} bytes is larger than the stack limit of {limit}, and stacks grow only when nothing \
+                 runs on the device"
+            ),
+            Because::StackLowered => f.write_str(
+                "the stack limit was lowered, and the next launch waits until nothing runs on the device",
+            ),
+            Because::Printf => f.write_str(
+                "the first launch of a kernel with printf or assert waits until nothing runs on the device",
+            ),
+            Because::Malloc => {
+                f.write_str("the first launch of a kernel with malloc waits until nothing runs on the device")
+            }
+            Because::FirstLaunch => {
+                f.write_str("the first launch of a context waits for streams that wait for a word in memory")
+            }
+            Because::Streams => f.write_str(
+                "more than about 34 streams at once are made only when nothing runs on the device",
+            ),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    Launch(Box<Launch>),
+    Copy {
+        to: usize,
+        from: Source,
+        bytes: usize,
+    },
+    Fill {
+        to: usize,
+        pattern: u32,
+        width: usize,
+        count: usize,
+    },
+    Free(usize),
+    /// Marks an event.
+    Record(Handle),
+    /// Until that stream has done everything up to there.
+    WaitFor {
+        stream: Handle,
+        seq: Seq,
+    },
+    WaitValue {
+        address: usize,
+        wide: bool,
+        value: u64,
+        until: Until,
+    },
+    WriteValue {
+        address: usize,
+        wide: bool,
+        value: u64,
+    },
+    Call {
+        function: Function,
+        data: usize,
+    },
+}
+
+/// A function of the host.
+#[derive(Clone, Copy)]
+pub(super) struct Function(pub(super) HostFunction);
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Function")
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    Address(usize),
+    /// Memory that was not pinned was copied when the copy was asked for.
+    Bytes(Vec<u8>),
+}
+
+/// What a word has to be like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Until {
+    AtLeast,
+    Equal,
+    And,
+    Nor,
+}
+
+impl Until {
+    /// `CUstreamWaitValue_flags`.
+    pub(super) fn from_flags(flags: u32) -> Option<Self> {
+        const FLUSH: u32 = 1 << 30;
+        [Until::AtLeast, Until::Equal, Until::And, Until::Nor].get((flags & !FLUSH) as usize).copied()
+    }
+
+    pub(super) fn holds(self, word: u64, value: u64, wide: bool) -> bool {
+        let mask = if wide { u64::MAX } else { u32::MAX.into() };
+        match self {
+            // Cyclic: the sign of the difference.
+            Until::AtLeast if wide => word.wrapping_sub(value).cast_signed() >= 0,
+            Until::AtLeast => (word as u32).wrapping_sub(value as u32).cast_signed() >= 0,
+            Until::Equal => (word ^ value) & mask == 0,
+            Until::And => word & value & mask != 0,
+            Until::Nor => !(word | value) & mask != 0,
+        }
+    }
+}
+
+impl Work {
+    /// Whether the driver waits for it where it waits for the device.
+    pub(super) fn occupies(&self) -> bool {
+        matches!(self, Work::Launch(_) | Work::WaitValue { .. })
+    }
+}
+
+impl Stream {
+    pub(super) fn new(context: Handle, device: usize, order: Order) -> Self {
+        Stream {
+            context,
+            device,
+            order,
+            flags: u32::from(order == Order::NonBlocking),
+            priority: 0,
+            queue: VecDeque::new(),
+            capture: None,
+            closed: false,
+            still_since: Instant::now(),
+        }
+    }
+
+    /// Whether all is done that was submitted until then.
+    pub(super) fn has_done(&self, seq: Seq) -> bool {
+        self.queue.front().is_none_or(|item| item.seq > seq)
+    }
+
+    pub(super) fn is_busy(&self, until: Seq) -> bool {
+        self.queue.iter().take_while(|item| item.seq <= until).any(|item| item.work.occupies())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_compared_as_the_manual_says() {
+        let holds = |until: Until, word, value| until.holds(word, value, false);
+        assert!(holds(Until::AtLeast, 5, 5) && holds(Until::AtLeast, 6, 5) && !holds(Until::AtLeast, 4, 5));
+        assert!(holds(Until::AtLeast, 1, 0xffff_ffff), "it wraps around");
+        assert!(holds(Until::Equal, 1, 1) && !holds(Until::Equal, 0, 1));
+        assert!(holds(Until::And, 6, 2) && !holds(Until::And, 4, 2));
+        assert!(holds(Until::Nor, 6, 2) && !holds(Until::Nor, 0xffff_fffd, 2));
+        assert_eq!(Until::from_flags(4), None);
+    }
+}

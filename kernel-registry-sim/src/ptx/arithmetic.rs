@@ -1,0 +1,291 @@
+//! Which function an opcode is: arithmetic, bits, comparisons and choices.
+
+use super::bits;
+use super::convert::convert;
+use super::float::{Bf16, F16, Float, Number, Pair, approximate, divide, root};
+use super::opcode::Opcode;
+use super::types::{Function, How, Scalar, Type, each, floating, integer, lanes};
+
+/// The function of an opcode that computes one result from its operands alone. None if it is not known, or not one.
+pub(super) fn function(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
+    let plain = |function: Option<Function>| Some((function?, How::default()));
+    match opcode.name {
+        "cvt" => convert(opcode),
+        "selp" => {
+            opcode.kind()?;
+            plain(Some(lanes!(_, |a: u64, b: u64, p: bool| if p { a } else { b })))
+        }
+        "slct" => plain(Some(choice(opcode)?)),
+        "dp4a" => plain(Some(dot(opcode.kinds()?))),
+        _ if opcode.types.len() != 1 => None,
+        _ if opcode.types.iter().any(|kind| is_float(*kind)) => {
+            let how = opcode.how();
+            let kind = opcode.kind()?;
+            Some((exact(opcode, kind).or_else(|| approximated(opcode, kind))?, how))
+        }
+        _ => {
+            let how = How { saturate: opcode.take("sat"), ..How::default() };
+            let kind = opcode.kind()?;
+            let function = whole(opcode, kind, how.saturate).or_else(|| bits::function(opcode, kind))?;
+            Some((function, how))
+        }
+    }
+}
+
+fn is_float(kind: Type) -> bool {
+    matches!(kind, Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 | Type::F32 | Type::F64)
+}
+
+/// Arithmetic of integers.
+fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Function> {
+    if saturate {
+        return match (opcode.name, kind) {
+            ("add", Type::S32) => Some(lanes!(_, |a: i32, b: i32| a.saturating_add(b))),
+            ("sub", Type::S32) => Some(lanes!(_, |a: i32, b: i32| a.saturating_sub(b))),
+            _ => None,
+        };
+    }
+    match opcode.name {
+        "add" => integer!(kind, T => lanes!(_, |a: T, b: T| a.wrapping_add(b))),
+        "sub" => integer!(kind, T => lanes!(_, |a: T, b: T| a.wrapping_sub(b))),
+        "mul" | "mad" => product(opcode, kind),
+        // What hardware answers to a division by zero: all ones.
+        "div" => integer!(kind, T => lanes!(_, |a: T, b: T| if b == 0 { !0 } else { a.wrapping_div(b) })),
+        "rem" => integer!(kind, T => lanes!(_, |a: T, b: T| if b == 0 { !0 } else { a.wrapping_rem(b) })),
+        "min" => integer!(kind, T => lanes!(_, |a: T, b: T| a.min(b))),
+        "max" => integer!(kind, T => lanes!(_, |a: T, b: T| a.max(b))),
+        "neg" => integer!(kind, T => lanes!(_, |a: T| (0 as T).wrapping_sub(a))),
+        "sad" => integer!(kind, T => lanes!(_, |a: T, b: T, c: T| c.wrapping_add(a.abs_diff(b) as T))),
+        "abs" => match kind {
+            Type::S16 => Some(lanes!(_, |a: i16| a.wrapping_abs())),
+            Type::S32 => Some(lanes!(_, |a: i32| a.wrapping_abs())),
+            Type::S64 => Some(lanes!(_, |a: i64| a.wrapping_abs())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+    let add = opcode.name == "mad";
+    match opcode.take_any(&["lo", "hi", "wide"])? {
+        "lo" if add => {
+            integer!(kind, T => lanes!(_, |a: T, b: T, c: T| a.wrapping_mul(b).wrapping_add(c)))
+        }
+        "lo" => integer!(kind, T => lanes!(_, |a: T, b: T| a.wrapping_mul(b))),
+        // The product of two u64 fits as bits, which is all that the shift takes.
+        "hi" if add => integer!(kind, T => lanes!(_, |a: T, b: T, c: T| {
+            ((a as i128).wrapping_mul(b as i128) >> T::BITS).wrapping_add(c as i128) as T
+        })),
+        "hi" => {
+            integer!(kind, T => lanes!(_, |a: T, b: T| ((a as i128).wrapping_mul(b as i128) >> T::BITS) as T))
+        }
+        _ => Some(match (kind, add) {
+            (Type::U16, false) => lanes!(_, |a: u16, b: u16| u32::from(a) * u32::from(b)),
+            (Type::S16, false) => lanes!(_, |a: i16, b: i16| i32::from(a) * i32::from(b)),
+            (Type::U32, false) => lanes!(_, |a: u32, b: u32| u64::from(a) * u64::from(b)),
+            (Type::S32, false) => lanes!(_, |a: i32, b: i32| i64::from(a) * i64::from(b)),
+            (Type::U16, true) => {
+                lanes!(_, |a: u16, b: u16, c: u32| (u32::from(a) * u32::from(b)).wrapping_add(c))
+            }
+            (Type::S16, true) => {
+                lanes!(_, |a: i16, b: i16, c: i32| (i32::from(a) * i32::from(b)).wrapping_add(c))
+            }
+            (Type::U32, true) => {
+                lanes!(_, |a: u32, b: u32, c: u64| (u64::from(a) * u64::from(b)).wrapping_add(c))
+            }
+            (Type::S32, true) => {
+                lanes!(_, |a: i32, b: i32, c: i64| (i64::from(a) * i64::from(b)).wrapping_add(c))
+            }
+            _ => return None,
+        }),
+    }
+}
+
+/// The products of four bytes each, added up: `[type of a, type of b]`.
+fn dot(kinds: [Type; 2]) -> Function {
+    fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
+        let byte = |lane: u32| A::of(u64::from(a >> lane)).into() * B::of(u64::from(b >> lane)).into();
+        c.wrapping_add((byte(0) + byte(8) + byte(16) + byte(24)) as u32)
+    }
+    match kinds {
+        [Type::U32, Type::U32] => lanes!(_, |a: u32, b: u32, c: u32| sum::<u8, u8>(a, b, c)),
+        [Type::U32, _] => lanes!(_, |a: u32, b: u32, c: u32| sum::<u8, i8>(a, b, c)),
+        [_, Type::U32] => lanes!(_, |a: u32, b: u32, c: u32| sum::<i8, u8>(a, b, c)),
+        _ => lanes!(_, |a: u32, b: u32, c: u32| sum::<i8, i8>(a, b, c)),
+    }
+}
+
+/// What IEEE 754 defines, with one rounding.
+fn exact(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+    match opcode.name {
+        "add" => floating!(kind, T => lanes!(how, |a: T, b: T| a.add(how, b))),
+        "sub" => floating!(kind, T => lanes!(how, |a: T, b: T| a.add(how, b.negate()))),
+        "mul" => floating!(kind, T => lanes!(how, |a: T, b: T| a.mul(how, b))),
+        "fma" | "mad" => floating!(kind, T => lanes!(how, |a: T, b: T, c: T| a.fma(how, b, c))),
+        "neg" => floating!(kind, T => lanes!(how, |a: T| a.negate().flushed(how))),
+        "abs" => floating!(kind, T => lanes!(how, |a: T| a.magnitude().flushed(how))),
+        "min" => floating!(kind, T => lanes!(how, |a: T, b: T| a.smaller(how, b))),
+        "max" => floating!(kind, T => lanes!(how, |a: T, b: T| a.larger(how, b))),
+        _ => single_or_double(opcode, kind),
+    }
+}
+
+fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+    match (opcode.name, kind) {
+        // The approximate quotients differ from this one by less than they may.
+        ("div", Type::F32) => {
+            opcode.take_any(&["approx", "full"]);
+            Some(lanes!(how, |a: f32, b: f32| divide(how, a, b)))
+        }
+        ("div", Type::F64) => Some(lanes!(how, |a: f64, b: f64| divide(how, a, b))),
+        ("rcp", Type::F32) => {
+            opcode.take("approx");
+            Some(lanes!(how, |a: f32| divide(how, 1.0, a)))
+        }
+        ("rcp", Type::F64) => {
+            opcode.take("approx");
+            Some(lanes!(how, |a: f64| divide(how, 1.0, a)))
+        }
+        ("sqrt", Type::F32) => {
+            opcode.take("approx");
+            Some(lanes!(how, |a: f32| root(how, a)))
+        }
+        ("sqrt", Type::F64) => Some(lanes!(how, |a: f64| root(how, a))),
+        ("copysign", Type::F32) => Some(lanes!(_, |a: u32, b: u32| b & !(1 << 31) | a & (1 << 31))),
+        ("copysign", Type::F64) => Some(lanes!(_, |a: u64, b: u64| b & !(1 << 63) | a & (1 << 63))),
+        ("testp", Type::F32) => Some(
+            match opcode.take_any(&["finite", "infinite", "number", "notanumber", "normal", "subnormal"])? {
+                "finite" => lanes!(_, |a: f32| a.is_finite()),
+                "infinite" => lanes!(_, |a: f32| a.is_infinite()),
+                "number" => lanes!(_, |a: f32| !a.is_nan()),
+                "notanumber" => lanes!(_, |a: f32| a.is_nan()),
+                "normal" => lanes!(_, |a: f32| a.is_normal()),
+                _ => lanes!(_, |a: f32| a.is_subnormal()),
+            },
+        ),
+        ("testp", Type::F64) => Some(
+            match opcode.take_any(&["finite", "infinite", "number", "notanumber", "normal", "subnormal"])? {
+                "finite" => lanes!(_, |a: f64| a.is_finite()),
+                "infinite" => lanes!(_, |a: f64| a.is_infinite()),
+                "number" => lanes!(_, |a: f64| !a.is_nan()),
+                "notanumber" => lanes!(_, |a: f64| a.is_nan()),
+                "normal" => lanes!(_, |a: f64| a.is_normal()),
+                _ => lanes!(_, |a: f64| a.is_subnormal()),
+            },
+        ),
+        _ => None,
+    }
+}
+
+/// What hardware approximates, within its documented error.
+fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+    if !opcode.take("approx") {
+        return None;
+    }
+    match opcode.name {
+        "rsqrt" => match kind {
+            Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, |x| x.sqrt().recip()))),
+            Type::F64 => Some(lanes!(how, |a: f64| approximate(how, a, |x| x.sqrt().recip()))),
+            _ => None,
+        },
+        "sin" if kind == Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, f64::sin))),
+        "cos" if kind == Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, f64::cos))),
+        "lg2" if kind == Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, f64::log2))),
+        "ex2" => match kind {
+            Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, f64::exp2))),
+            Type::F16 => Some(lanes!(how, |a: F16| approximate(how, a, f64::exp2))),
+            Type::Bf16 => Some(lanes!(how, |a: Bf16| approximate(how, a, f64::exp2))),
+            Type::F16x2 => Some(lanes!(how, |a: Pair<F16>| {
+                Pair(approximate(how, a.0, f64::exp2), approximate(how, a.1, f64::exp2))
+            })),
+            _ => None,
+        },
+        "tanh" => match kind {
+            Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, f64::tanh))),
+            Type::F16 => Some(lanes!(how, |a: F16| approximate(how, a, f64::tanh))),
+            Type::Bf16 => Some(lanes!(how, |a: Bf16| approximate(how, a, f64::tanh))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// `slct`: by the sign of the third operand.
+fn choice(opcode: &mut Opcode<'_>) -> Option<Function> {
+    let flush = opcode.take("ftz");
+    let [_, by] = opcode.kinds()?;
+    match by {
+        Type::S32 => Some(lanes!(_, |a: u64, b: u64, c: i32| if c >= 0 { a } else { b })),
+        // A flushed negative number is minus zero, which is not less than zero.
+        Type::F32 if flush => {
+            Some(lanes!(_, |a: u64, b: u64, c: f32| if c > -f32::MIN_POSITIVE { a } else { b }))
+        }
+        Type::F32 => Some(lanes!(_, |a: u64, b: u64, c: f32| if c >= 0.0 { a } else { b })),
+        _ => None,
+    }
+}
+
+/// The comparison of `setp` and `set`, as a function that answers a predicate.
+pub(super) fn comparison(name: &str, kind: Type) -> Option<Function> {
+    macro_rules! scalar_float {
+        ($T:ident => $function:expr) => {
+            match kind {
+                Type::F16 => Some({
+                    type $T = F16;
+                    $function
+                }),
+                Type::Bf16 => Some({
+                    type $T = Bf16;
+                    $function
+                }),
+                Type::F32 => Some({
+                    type $T = f32;
+                    $function
+                }),
+                Type::F64 => Some({
+                    type $T = f64;
+                    $function
+                }),
+                _ => None,
+            }
+        };
+    }
+    macro_rules! ordered {
+        ($operator:tt) => {
+            integer!(kind, T => lanes!(_, |a: T, b: T| a $operator b))
+                .or_else(|| scalar_float!(T => lanes!(how, |a: T, b: T| a.enter(how) $operator b.enter(how))))
+        };
+    }
+    macro_rules! unordered {
+        ($($not:tt)*) => {
+            scalar_float!(T => lanes!(how, |a: T, b: T| {
+                let (a, b) = (a.enter(how), b.enter(how));
+                a.is_nan() || b.is_nan() || a $($not)* b
+            }))
+        };
+    }
+    match name {
+        "eq" => ordered!(==),
+        // Not equal and ordered: unlike `!=` of Rust, which holds for NaN.
+        "ne" => integer!(kind, T => lanes!(_, |a: T, b: T| a != b)).or_else(|| {
+            scalar_float!(T => lanes!(how, |a: T, b: T| {
+                let (a, b) = (a.enter(how), b.enter(how));
+                a != b && !a.is_nan() && !b.is_nan()
+            }))
+        }),
+        "lt" | "lo" => ordered!(<),
+        "le" | "ls" => ordered!(<=),
+        "gt" | "hi" => ordered!(>),
+        "ge" | "hs" => ordered!(>=),
+        "equ" => unordered!(==),
+        "neu" => unordered!(!=),
+        "ltu" => unordered!(<),
+        "leu" => unordered!(<=),
+        "gtu" => unordered!(>),
+        "geu" => unordered!(>=),
+        "num" => scalar_float!(T => lanes!(_, |a: T, b: T| !(a.wide().is_nan() || b.wide().is_nan()))),
+        "nan" => scalar_float!(T => lanes!(_, |a: T, b: T| a.wide().is_nan() || b.wide().is_nan())),
+        _ => None,
+    }
+}

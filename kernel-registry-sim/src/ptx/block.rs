@@ -1,0 +1,87 @@
+//! A block of threads: its shared memory and its barriers.
+
+use super::op::Tally;
+use super::types::{Row, row};
+
+pub(super) struct Block {
+    /// `blockIdx`
+    pub index: [u32; 3],
+    /// Its special registers.
+    pub rows: [Row; 10],
+    pub shared: Vec<u8>,
+    /// Threads that have not ended.
+    pub live: u32,
+    pub barriers: [Barrier; 16],
+}
+
+/// Where threads of a block, or of a cluster, wait for each other.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Barrier {
+    /// How often it was passed.
+    pub generation: u64,
+    arrived: u32,
+    /// How many have to arrive, if it is not all.
+    expected: Option<u32>,
+    votes: u32,
+    /// Votes and voters when it was last passed.
+    last: (u32, u32),
+}
+
+impl Block {
+    pub(super) fn new(shared: usize) -> Self {
+        Self {
+            index: [0; 3],
+            rows: [const { 0 }; 10].map(row),
+            shared: vec![0; shared],
+            live: 0,
+            barriers: [Barrier::default(); 16],
+        }
+    }
+
+    pub(super) fn start(&mut self, index: [u32; 3], special: [u32; 10], threads: u32) {
+        self.index = index;
+        for (row, value) in self.rows.iter().zip(special) {
+            row.iter().for_each(|lane| lane.set(u64::from(value)));
+        }
+        self.live = threads;
+        self.barriers = [Barrier::default(); 16];
+    }
+
+    /// Threads have ended; those that wait for all others wait for fewer.
+    pub(super) fn end(&mut self, threads: u32) {
+        self.live -= threads;
+        for barrier in &mut self.barriers {
+            barrier.pass(self.live);
+        }
+    }
+}
+
+impl Barrier {
+    /// Counts threads that arrive, with how many of them vote yes.
+    pub(super) fn arrive(&mut self, threads: u32, votes: u32, expected: Option<u32>, live: u32) {
+        self.arrived += threads;
+        self.votes += votes;
+        self.expected = expected;
+        self.pass(live);
+    }
+
+    /// Lets all pass if the last one is there.
+    pub(super) fn pass(&mut self, live: u32) {
+        if self.arrived > 0 && self.arrived >= self.expected.unwrap_or(live) {
+            self.last = (self.votes, self.arrived);
+            self.generation += 1;
+            self.arrived = 0;
+            self.votes = 0;
+        }
+    }
+
+    /// What the threads that passed last voted.
+    pub(super) fn result(&self, tally: Tally) -> u64 {
+        let (votes, voters) = self.last;
+        match tally {
+            Tally::Count => u64::from(votes),
+            Tally::All => u64::from(votes == voters),
+            Tally::Any => u64::from(votes > 0),
+        }
+    }
+}

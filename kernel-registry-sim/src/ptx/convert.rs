@@ -1,0 +1,135 @@
+//! `cvt`: between all types, with rounding and saturation.
+
+use super::float::{Bf16, F16, Number, Pair};
+use super::opcode::Opcode;
+use super::types::{Function, How, Rounding, Scalar, Type, each, lanes};
+
+/// An expression with `$T` as any integer type that `cvt` knows.
+macro_rules! any_integer {
+    ($kind:expr, $T:ident => $value:expr) => {
+        match $kind {
+            Type::U8 => {
+                type $T = u8;
+                $value
+            }
+            Type::U16 => {
+                type $T = u16;
+                $value
+            }
+            Type::U32 => {
+                type $T = u32;
+                $value
+            }
+            Type::U64 => {
+                type $T = u64;
+                $value
+            }
+            Type::S8 => {
+                type $T = i8;
+                $value
+            }
+            Type::S16 => {
+                type $T = i16;
+                $value
+            }
+            Type::S32 => {
+                type $T = i32;
+                $value
+            }
+            Type::S64 => {
+                type $T = i64;
+                $value
+            }
+            _ => return None,
+        }
+    };
+}
+
+macro_rules! any_float {
+    ($kind:expr, $T:ident => $value:expr) => {
+        match $kind {
+            Type::F16 => {
+                type $T = F16;
+                $value
+            }
+            Type::Bf16 => {
+                type $T = Bf16;
+                $value
+            }
+            Type::F32 => {
+                type $T = f32;
+                $value
+            }
+            Type::F64 => {
+                type $T = f64;
+                $value
+            }
+            _ => return None,
+        }
+    };
+}
+
+pub(super) fn convert(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
+    // `cvt.rni`: to a whole number, also where the result is of a floating type.
+    let whole = opcode.take_any(&["rni", "rzi", "rmi", "rpi"]).map(|name| match name {
+        "rni" => Rounding::Near,
+        "rzi" => Rounding::Zero,
+        "rmi" => Rounding::Down,
+        _ => Rounding::Up,
+    });
+    let mut how = opcode.how();
+    how.rounding = whole.unwrap_or(how.rounding);
+    let [to, from] = opcode.kinds()?;
+    let float = |kind| matches!(kind, Type::F16 | Type::Bf16 | Type::F32 | Type::F64);
+    let function = match (to, from) {
+        (Type::F16x2, Type::F32) => lanes!(how, |a: f32, b: f32| Pair::<F16>(cast(how, b), cast(how, a))),
+        (Type::Bf16x2, Type::F32) => lanes!(how, |a: f32, b: f32| Pair::<Bf16>(cast(how, b), cast(how, a))),
+        _ if float(to) && float(from) && whole.is_some() => {
+            any_float!(from, F => any_float!(to, T => lanes!(how, |a: F| {
+                cast::<f64, T>(How { rounding: Rounding::Near, ..how }, to_whole(a.enter(how), how.rounding))
+            })))
+        }
+        _ if float(to) && float(from) => {
+            any_float!(from, F => any_float!(to, T => lanes!(how, |a: F| cast::<F, T>(how, a))))
+        }
+        _ if float(to) => {
+            any_integer!(from, I => any_float!(to, T => lanes!(how, |a: I| from_integer::<T>(how, a as i128))))
+        }
+        _ if float(from) => {
+            let wide = from == Type::F64 || to.size() == 8;
+            any_float!(from, F => any_integer!(to, I => if wide {
+                lanes!(how, |a: F| {
+                    let whole = to_whole(a.enter(how), how.rounding);
+                    if whole.is_nan() { 1u64 << (I::BITS - 1) } else { (whole as I).bits() }
+                })
+            } else {
+                // The cast of Rust takes what does not fit to the nearest end, and NaN to zero, as PTX does.
+                lanes!(how, |a: F| to_whole(a.enter(how), how.rounding) as I)
+            }))
+        }
+        _ if how.saturate => any_integer!(from, F => any_integer!(to, I => lanes!(_, |a: F| {
+            (a as i128).clamp(I::MIN as i128, I::MAX as i128) as I
+        }))),
+        _ => any_integer!(from, F => any_integer!(to, I => lanes!(_, |a: F| a as I))),
+    };
+    Some((function, how))
+}
+
+fn cast<F: Number, T: Number>(how: How, value: F) -> T {
+    T::finish(how, value.enter(how), || 0.0)
+}
+
+fn to_whole(value: f64, rounding: Rounding) -> f64 {
+    match rounding {
+        Rounding::Near => value.round_ties_even(),
+        Rounding::Zero => value.trunc(),
+        Rounding::Down => value.floor(),
+        Rounding::Up => value.ceil(),
+    }
+}
+
+/// 64 bits do not fit an f64, so what that loses takes part in the rounding.
+fn from_integer<T: Number>(how: How, value: i128) -> T {
+    let near = value as f64;
+    T::finish_exact(how, near, (value - near as i128) as f64)
+}

@@ -1,0 +1,98 @@
+//! What can be wrong with a PTX text or with a launch of one of its kernels.
+
+use std::error::Error;
+use std::fmt;
+
+/// Why a text cannot be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    /// The line of the text, from 1.
+    pub line: u32,
+    /// The statement, or as much of it as says what is meant.
+    pub statement: String,
+    /// What is wrong with it.
+    pub reason: Reason,
+}
+
+/// What is wrong with a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It is not PTX, or not a form of it that compilers write.
+    Syntax,
+    /// The instruction, one of its types or one of its modifiers is not known here.
+    Instruction,
+    /// A register, variable, label or function that is not declared.
+    Name(String),
+    /// The operands do not fit the instruction.
+    Operands,
+}
+
+impl LoadError {
+    pub(super) fn syntax(line: u32, statement: &str) -> Self {
+        Self { line, statement: statement.trim().to_owned(), reason: Reason::Syntax }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} of the PTX: `{}` ", self.line, self.statement)?;
+        match &self.reason {
+            Reason::Syntax => f.write_str("is not understood; compile the source with nvcc or NVRTC"),
+            Reason::Instruction => f.write_str(
+                "is not simulated, or a type or modifier of it is not; keep the kernel out of simulated runs, \
+                 or compile it for an older architecture",
+            ),
+            Reason::Name(name) => write!(f, "names `{name}`, which is not declared; declare it first"),
+            Reason::Operands => f.write_str("has operands that do not fit; compare them with the PTX manual"),
+        }
+    }
+}
+
+impl Error for LoadError {}
+
+/// Why a grid cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The program has no kernel of that name.
+    NoKernel {
+        /// The name asked for.
+        kernel: String,
+    },
+    /// The grid, the block or the cluster has no size, is too large, or they do not fit each other.
+    Shape {
+        /// The kernel.
+        kernel: String,
+    },
+    /// The arguments are fewer bytes than the parameters.
+    Arguments {
+        /// The kernel.
+        kernel: String,
+        /// The bytes of its parameters.
+        expected: usize,
+        /// The bytes given.
+        found: usize,
+    },
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoKernel { kernel } => {
+                write!(f, "the program has no kernel `{kernel}`; ask for one of its entries")
+            }
+            Self::Shape { kernel } => write!(
+                f,
+                "grid, block and cluster of `{kernel}` do not fit each other or the kernel; use 1 to 1024 threads \
+                 within its bounds, and a grid of whole clusters",
+            ),
+            Self::Arguments { kernel, expected, found } => write!(
+                f,
+                "`{kernel}` takes {expected} bytes of arguments, not {found}; pass each parameter, aligned",
+            ),
+        }
+    }
+}
+
+impl Error for LaunchError {}

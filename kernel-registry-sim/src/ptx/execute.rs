@@ -1,0 +1,233 @@
+//! What each instruction does.
+
+use super::block::{Barrier, Block};
+use super::fault::FaultKind;
+use super::memory::{Memory, fence};
+use super::op::{Op, Rows, Slot};
+use super::program::Program;
+use super::types::{Row, each};
+use super::warp::{Call, Split, Wait, Warp};
+
+/// What the instructions of a warp work with.
+pub(super) struct Context<'a> {
+    pub program: &'a Program,
+    /// Special registers of the grid, and the constants of the program.
+    pub grid: &'a [Row],
+    pub memory: &'a dyn Memory,
+    pub arguments: &'a mut [u8],
+    /// Those of the cluster.
+    pub blocks: &'a mut [Block],
+    pub barrier: &'a mut Barrier,
+}
+
+/// A fault, by which lane and at which instruction.
+pub(super) struct Stopped {
+    pub at: usize,
+    pub lane: usize,
+    pub kind: FaultKind,
+}
+
+/// How a split goes on.
+pub(super) enum Next {
+    /// At its next instruction.
+    Goes,
+    /// At an earlier one.
+    Loops,
+    /// It waits, it ended, or there are more splits now.
+    Parts,
+}
+
+/// What a lane did, for instructions that do not know their place.
+pub(super) type Lane<T> = Result<T, (usize, FaultKind)>;
+
+impl Warp {
+    #[inline(always)]
+    pub(super) fn row<'r>(&'r self, context: &'r Context<'_>, base: usize, slot: Slot) -> &'r Row {
+        match slot.rows() {
+            Rows::Register => &self.rows[base + slot.index()],
+            Rows::Grid => &context.grid[slot.index()],
+            Rows::Block => &context.blocks[self.block].rows[slot.index()],
+            Rows::Warp => &self.special[slot.index()],
+        }
+    }
+
+    /// Executes the instruction at which a split is.
+    #[inline]
+    pub(super) fn execute(&mut self, index: usize, context: &mut Context<'_>) -> Result<Next, Stopped> {
+        let program = context.program;
+        let Split { at, lanes: all, base, .. } = self.splits[index];
+        let instruction = &program.instructions[at];
+        let mut lanes = all;
+        if let Some((slot, negated)) = instruction.guard {
+            let row = self.row(context, base, slot);
+            let set =
+                row.iter().enumerate().fold(0, |set, (lane, bit)| set | ((bit.get() & 1) as u32) << lane);
+            lanes &= if negated { !set } else { set };
+            if lanes == 0 {
+                self.splits[index].at += 1;
+                return Ok(Next::Goes);
+            }
+        }
+        let row = |slot| self.row(context, base, slot);
+        match &instruction.op {
+            Op::One(function, how, to, a) => function(*how, lanes, row(*to), row(*a)),
+            Op::Two(function, how, to, [a, b]) => function(*how, lanes, row(*to), row(*a), row(*b)),
+            Op::Three(function, how, to, [a, b, c]) => {
+                function(*how, lanes, row(*to), row(*a), row(*b), row(*c))
+            }
+            Op::Four(function, how, to, from) => function(*how, lanes, row(*to), from.map(row)),
+            Op::Frame { to, offset } => {
+                let value = self.splits[index].local + offset;
+                each(lanes, |lane| row(*to)[lane].set(value));
+            }
+            Op::Clock { to, shift } => {
+                let now = context.memory.now() >> shift;
+                each(lanes, |lane| row(*to)[lane].set(now));
+            }
+            Op::ActiveMask { to } => each(lanes, |lane| row(*to)[lane].set(u64::from(lanes))),
+            Op::Fence => fence(),
+            Op::Nothing => {}
+            Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } => {
+                let (local, op) = (self.splits[index].local, &instruction.op);
+                let changed = self
+                    .access(context, op, lanes, base, local)
+                    .map_err(|(lane, kind)| Stopped { at, lane, kind })?;
+                if changed {
+                    self.spin.restart();
+                }
+            }
+            _ => {
+                return self.control(index, context, lanes).map_err(|(lane, kind)| Stopped {
+                    at,
+                    lane,
+                    kind,
+                });
+            }
+        }
+        self.splits[index].at += 1;
+        Ok(Next::Goes)
+    }
+
+    /// Executes what moves threads, or makes them wait.
+    fn control(&mut self, index: usize, context: &mut Context<'_>, lanes: u32) -> Lane<Next> {
+        let program = context.program;
+        let Split { at, lanes: all, base, local, .. } = self.splits[index];
+        let op = &program.instructions[at].op;
+        let parted = lanes != all;
+        if parted {
+            // Those whose guard does not hold go on.
+            self.part(index, all & !lanes, at + 1);
+        }
+        let first = lanes.trailing_zeros() as usize;
+        let uniform =
+            |warp: &Self, context: &Context<'_>, slot| warp.row(context, base, slot)[first].get() as u32;
+        match op {
+            Op::Branch { to } => {
+                self.splits[index].at = *to as usize;
+                if *to as usize <= at {
+                    self.looped(program);
+                    return Ok(if parted { Next::Parts } else { Next::Loops });
+                }
+                return Ok(if parted { Next::Parts } else { Next::Goes });
+            }
+            Op::Switch { index: by, targets } => {
+                let chosen: Vec<u64> = self.row(context, base, *by).iter().map(|lane| lane.get()).collect();
+                for (number, target) in targets.iter().enumerate() {
+                    let taken = lanes & mask(|lane| chosen[lane] as u32 as usize == number);
+                    if taken != 0 {
+                        self.part(index, taken, *target as usize);
+                    }
+                }
+                let left = self.splits[index].lanes;
+                if left != 0 {
+                    return Err((left.trailing_zeros() as usize, FaultKind::Trap));
+                }
+                self.splits.swap_remove(index);
+                self.looped(program);
+                return Ok(Next::Parts);
+            }
+            Op::Call { function: number, arguments, .. } => {
+                let caller = &program.functions[self.splits[index].function];
+                let function = &program.functions[*number];
+                let inner = local + caller.frame;
+                if inner + function.frame > self.local_size {
+                    return Err((first, FaultKind::Stack { limit: self.local_size }));
+                }
+                for (from, (place, size)) in arguments.iter().zip(&function.parameters) {
+                    self.copy_local(lanes, local + from, inner + place, *size);
+                }
+                self.reserve(base + caller.registers + function.registers);
+                let split = &mut self.splits[index];
+                split.calls.push(Call { at, function: split.function, base, local });
+                split.function = *number;
+                split.base = base + caller.registers;
+                split.local = inner;
+                split.at = function.start as usize;
+                return Ok(Next::Parts);
+            }
+            Op::Return => {
+                let Some(call) = self.splits[index].calls.pop() else {
+                    self.end(index, context);
+                    return Ok(Next::Parts);
+                };
+                if let Op::Call { function, results, .. } = &program.instructions[call.at].op {
+                    for (to, (place, size)) in results.iter().zip(&program.functions[*function].returns) {
+                        self.copy_local(lanes, local + place, call.local + to, *size);
+                    }
+                }
+                let split = &mut self.splits[index];
+                (split.at, split.function, split.base, split.local) =
+                    (call.at + 1, call.function, call.base, call.local);
+                return Ok(Next::Parts);
+            }
+            Op::Exit => {
+                self.end(index, context);
+                return Ok(Next::Parts);
+            }
+            Op::Trap => return Err((first, FaultKind::Trap)),
+            Op::Intrinsic { what, arguments, results } => {
+                self.intrinsic(context, *what, lanes, local, arguments, results)?;
+                self.spin.restart();
+            }
+            Op::Together { what, to, also, operands, members } => {
+                return Ok(self.together(index, context, (*what, *to, *also, *operands, *members)));
+            }
+            Op::Barrier { id, count, waits, vote } => {
+                let id = uniform(self, context, *id) as usize;
+                // Barriers with a count are for whole warps: lanes that are no threads, or have ended, count too.
+                let expected = count.map(|count| uniform(self, context, count));
+                let arriving = if expected.is_some() && lanes == self.live { 32 } else { lanes.count_ones() };
+                let votes = vote.map_or(0, |(_, _, from)| {
+                    let row = self.row(context, base, from);
+                    lanes & mask(|lane| row[lane].get() & 1 == 1)
+                });
+                let block = &mut context.blocks[self.block];
+                let live = block.live;
+                let barrier =
+                    block.barriers.get_mut(id).ok_or((first, FaultKind::Barrier { id: id as u32 }))?;
+                let generation = barrier.generation;
+                barrier.arrive(arriving, votes.count_ones(), expected, live);
+                if *waits {
+                    let vote = vote.map(|(to, tally, _)| (to, tally));
+                    self.splits[index].wait = Wait::Barrier { id, generation, vote };
+                }
+                self.spin.restart();
+            }
+            Op::ClusterArrive => {
+                self.splits[index].arrived = context.barrier.generation;
+                let live = context.blocks.iter().map(|block| block.live).sum();
+                context.barrier.arrive(lanes.count_ones(), 0, None, live);
+                self.spin.restart();
+            }
+            Op::ClusterWait => self.splits[index].wait = Wait::Cluster,
+            _ => unreachable!("the other instructions move no threads"),
+        }
+        self.splits[index].at += 1;
+        Ok(Next::Parts)
+    }
+}
+
+/// The set of lanes for which something holds.
+pub(super) fn mask(holds: impl Fn(usize) -> bool) -> u32 {
+    (0..32).fold(0, |set, lane| set | u32::from(holds(lane)) << lane)
+}

@@ -1,0 +1,440 @@
+//! One statement to the instructions that it is.
+
+use super::address::{LOCAL_WINDOW, SHARED_WINDOW, Space};
+use super::arithmetic::{comparison, function};
+use super::bits;
+use super::decode::{Decoder, Decoding, Emit, Place};
+use super::error::Reason;
+use super::op::{Address, Op, Slot};
+use super::opcode::Opcode;
+use super::syntax::{Instruction, Operand};
+use super::types::{Function, How, Scalar, Type, each, lanes};
+use super::update::update;
+
+impl<'a> Decoder<'a, '_, '_> {
+    pub(super) fn instruction(&mut self, instruction: &Instruction<'a>) -> Decoding<()> {
+        let mut emit = Emit { guard: None, line: instruction.line };
+        if let Some((name, negated)) = instruction.guard {
+            let slot = self.source(&Operand::Name(name), Type::Pred, &mut emit)?;
+            emit.guard = Some((slot, negated));
+        }
+        let mut opcode = Opcode::new(instruction.opcode);
+        let operands = &instruction.operands[..];
+        self.dispatch(&mut opcode, operands, &mut emit)?;
+        if opcode.understood() { Ok(()) } else { Err(Reason::Instruction) }
+    }
+
+    fn dispatch(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
+        let carries = matches!(opcode.name, "add" | "sub" | "mad") && opcode.take("cc");
+        match opcode.name {
+            "mov" => self.mov(opcode, operands, emit),
+            "ld" | "ldu" => self.load(opcode, operands, emit),
+            "st" => self.store(opcode, operands, emit),
+            "atom" | "red" => self.atomic(opcode, operands, emit),
+            "setp" | "set" => self.set(opcode, operands, emit),
+            "cvta" => self.cvta(opcode, operands, emit),
+            "isspacep" => {
+                let space = opcode.modifiers.pop().ok_or(Reason::Instruction)?;
+                let function = bits::in_space(space).ok_or(Reason::Instruction)?;
+                self.compute(function, How::default(), operands, Type::U64, emit)
+            }
+            _ if carries => self.with_carry(opcode, operands, emit),
+            "addc" | "subc" | "madc" => self.with_carry(opcode, operands, emit),
+            "bra" | "brx" | "call" | "ret" | "exit" | "trap" => self.control(opcode, operands, emit),
+            "bar" | "barrier" => self.barrier(opcode, operands, emit),
+            "shfl" | "vote" | "match" | "redux" | "activemask" => self.together(opcode, operands, emit),
+            "membar" | "fence" => {
+                opcode.ignore(&[
+                    "cta", "cluster", "gl", "gpu", "sys", "sc", "acq_rel", "acquire", "release", "proxy",
+                    "alias",
+                ]);
+                self.emit(emit, Op::Fence);
+                Ok(())
+            }
+            "nanosleep" => {
+                opcode.kind();
+                self.emit(emit, Op::Nothing);
+                Ok(())
+            }
+            "prefetch" | "prefetchu" => {
+                opcode.modifiers.clear();
+                self.emit(emit, Op::Nothing);
+                Ok(())
+            }
+            _ => {
+                let kind = opcode.types.last().copied().unwrap_or(Type::U32);
+                let (function, how) = function(opcode).ok_or(Reason::Instruction)?;
+                self.compute(function, how, operands, kind, emit)
+            }
+        }
+    }
+
+    /// A result, and as many operands as the function takes.
+    fn compute(
+        &mut self,
+        function: Function,
+        how: How,
+        operands: &[Operand<'a>],
+        kind: Type,
+        emit: &mut Emit,
+    ) -> Decoding<()> {
+        let [to, from @ ..] = operands else { return Err(Reason::Operands) };
+        let to = self.target(to)?;
+        let from =
+            from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
+        let op = Op::compute(function, how, to, &from).ok_or(Reason::Operands)?;
+        self.emit(emit, op);
+        Ok(())
+    }
+
+    fn apply(&mut self, function: Function, to: Slot, from: &[Slot], emit: &Emit) {
+        let op =
+            Op::compute(function, How::default(), to, from).expect("as many operands as the function takes");
+        self.emit(emit, op);
+    }
+
+    fn copy(&mut self, to: Slot, from: Slot, emit: &Emit) {
+        self.apply(lanes!(_, |a: u64| a), to, &[from], emit);
+    }
+
+    pub(super) fn negated(&mut self, from: Slot, emit: &Emit) -> Slot {
+        let to = self.register();
+        self.apply(lanes!(_, |a: bool| !a), to, &[from], emit);
+        to
+    }
+
+    fn mov(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+        let kind = opcode.kind().ok_or(Reason::Instruction)?;
+        let [to, from] = operands else { return Err(Reason::Operands) };
+        if let Operand::Name(name) = from
+            && let Some(shift) = clock(name)
+        {
+            let to = self.target(to)?;
+            self.emit(emit, Op::Clock { to, shift });
+            return Ok(());
+        }
+        let from = self.source(from, kind, emit)?;
+        let Operand::Vector(parts) = to else {
+            let to = self.target(to)?;
+            self.copy(to, from, emit);
+            return Ok(());
+        };
+        // Unpacked from a copy, as the whole may be one of the parts.
+        let whole = self.register();
+        self.copy(whole, from, emit);
+        let size = kind.size() * 8 / parts.len().max(1) as u64;
+        for (index, part) in parts.iter().enumerate() {
+            let to = self.target(part)?;
+            let shift = self.bits(size * index as u64);
+            let function = match size {
+                8 => lanes!(_, |a: u64, by: u32| (a >> by) as u8),
+                16 => lanes!(_, |a: u64, by: u32| (a >> by) as u16),
+                32 => lanes!(_, |a: u64, by: u32| (a >> by) as u32),
+                _ => return Err(Reason::Operands),
+            };
+            self.apply(function, to, &[whole, shift], emit);
+        }
+        Ok(())
+    }
+
+    /// Several registers as one value of that type, the first in the low bits.
+    pub(super) fn packed(&mut self, parts: &[Operand<'a>], kind: Type, emit: &mut Emit) -> Decoding<Slot> {
+        let to = self.register();
+        let size = kind.size() * 8 / parts.len().max(1) as u64;
+        let function = match size {
+            8 => lanes!(_, |all: u64, part: u8, by: u32| all | u64::from(part) << by),
+            16 => lanes!(_, |all: u64, part: u16, by: u32| all | u64::from(part) << by),
+            32 => lanes!(_, |all: u64, part: u32, by: u32| all | u64::from(part) << by),
+            _ => return Err(Reason::Operands),
+        };
+        let mut all = self.bits(0);
+        for (index, part) in parts.iter().enumerate() {
+            let part = self.source(part, kind, emit)?;
+            let shift = self.bits(size * index as u64);
+            self.apply(function, to, &[all, part, shift], emit);
+            all = to;
+        }
+        Ok(to)
+    }
+
+    fn space(&self, opcode: &mut Opcode<'a>) -> Space {
+        let spaces =
+            ["global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry"];
+        match opcode.take_any(&spaces) {
+            Some("global" | "const") => Space::Global,
+            Some("local") => Space::Local,
+            Some("param" | "param::entry") => Space::Parameter,
+            Some(_) => Space::Shared,
+            None => Space::Generic,
+        }
+    }
+
+    fn address(&mut self, space: Space, operand: &Operand<'a>, emit: &mut Emit) -> Decoding<Address> {
+        let Operand::Address(base, offset) = operand else { return Err(Reason::Operands) };
+        let zero = self.bits(0);
+        let Operand::Name(name) = **base else {
+            let base = self.source(base, Type::U64, emit)?;
+            return Ok(Address { space, base, offset: *offset });
+        };
+        Ok(match self.lookup(name) {
+            Some(Place::Frame(place, _)) => {
+                Address { space: Space::Frame, base: zero, offset: place as i64 + offset }
+            }
+            Some(Place::Parameter(place)) => {
+                Address { space: Space::Parameter, base: zero, offset: place as i64 + offset }
+            }
+            _ => {
+                // The address of a parameter, once it is in a register, says itself where it leads.
+                let space = if space == Space::Parameter { Space::Generic } else { space };
+                Address { space, base: self.source(base, Type::U64, emit)?, offset: *offset }
+            }
+        })
+    }
+
+    /// The order and the caches of accesses: all are done one after the other, on memory itself.
+    fn ordering(opcode: &mut Opcode<'a>) {
+        opcode.ignore(&[
+            "weak",
+            "volatile",
+            "relaxed",
+            "acquire",
+            "release",
+            "acq_rel",
+            "mmio",
+            "cta",
+            "cluster",
+            "gpu",
+            "sys",
+            "nc",
+            "ca",
+            "cg",
+            "cs",
+            "lu",
+            "cv",
+            "wb",
+            "wt",
+            "L1::evict_normal",
+            "L1::evict_unchanged",
+            "L1::evict_first",
+            "L1::evict_last",
+            "L1::no_allocate",
+            "L2::64B",
+            "L2::128B",
+            "L2::256B",
+            "L2::evict_normal",
+            "L2::evict_first",
+            "L2::evict_last",
+            "noftz",
+        ]);
+    }
+
+    fn elements<'o>(opcode: &mut Opcode<'a>, operand: &'o Operand<'a>) -> Decoding<&'o [Operand<'a>]> {
+        let expected = match opcode.take_any(&["v2", "v4", "v8"]) {
+            Some("v2") => 2,
+            Some("v4") => 4,
+            Some(_) => 8,
+            None => return Ok(std::slice::from_ref(operand)),
+        };
+        match operand {
+            Operand::Vector(parts) if parts.len() == expected => Ok(parts),
+            _ => Err(Reason::Operands),
+        }
+    }
+
+    fn load(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+        Self::ordering(opcode);
+        let space = self.space(opcode);
+        let [to, address] = operands else { return Err(Reason::Operands) };
+        let parts = Self::elements(opcode, to)?;
+        let kind = opcode.kind().ok_or(Reason::Instruction)?;
+        let to = parts.iter().map(|part| self.target(part)).collect::<Decoding<_>>()?;
+        let address = self.address(space, address, emit)?;
+        self.emit(emit, Op::Load { to, kind, address });
+        Ok(())
+    }
+
+    fn store(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+        Self::ordering(opcode);
+        let space = self.space(opcode);
+        let [address, from] = operands else { return Err(Reason::Operands) };
+        let parts = Self::elements(opcode, from)?;
+        let kind = opcode.kind().ok_or(Reason::Instruction)?;
+        let from = parts.iter().map(|part| self.source(part, kind, emit)).collect::<Decoding<_>>()?;
+        let address = self.address(space, address, emit)?;
+        self.emit(emit, Op::Store { from, kind, address });
+        Ok(())
+    }
+
+    fn atomic(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+        let (to, operands) = match operands {
+            [to, rest @ ..] if opcode.name == "atom" => (Some(self.target(to)?), rest),
+            rest => (None, rest),
+        };
+        Self::ordering(opcode);
+        let space = self.space(opcode);
+        let kind = opcode.kind().ok_or(Reason::Instruction)?;
+        let name = opcode.modifiers.pop().ok_or(Reason::Instruction)?;
+        // Additions of f32 lose subnormal numbers in global memory, and keep them in shared memory.
+        let flush = kind == Type::F32 && space != Space::Shared;
+        let update = update(name, kind, flush).ok_or(Reason::Instruction)?;
+        let [address, values @ ..] = operands else { return Err(Reason::Operands) };
+        if values.len() != if name == "cas" { 2 } else { 1 } {
+            return Err(Reason::Operands);
+        }
+        let first = self.source(&values[0], kind, emit)?;
+        let second = match values.get(1) {
+            Some(value) => self.source(value, kind, emit)?,
+            None => first,
+        };
+        let address = self.address(space, address, emit)?;
+        self.emit(emit, Op::Atomic { to, update, kind, address, operands: [first, second] });
+        Ok(())
+    }
+
+    fn set(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+        let predicate = opcode.name == "setp";
+        let how = How { flush: opcode.take("ftz"), ..How::default() };
+        let combine = opcode.take_any(&["and", "or", "xor"]);
+        let (result, kind) = if predicate {
+            (Type::Pred, opcode.kind().ok_or(Reason::Instruction)?)
+        } else {
+            opcode.kinds().ok_or(Reason::Instruction)?.into()
+        };
+        let compare =
+            opcode.modifiers.pop().and_then(|name| comparison(name, kind)).ok_or(Reason::Instruction)?;
+        let [to, a, b, third @ ..] = operands else { return Err(Reason::Operands) };
+        let (a, b) = (self.source(a, kind, emit)?, self.source(b, kind, emit)?);
+        let found = self.register();
+        let op = Op::compute(compare, how, found, &[a, b]).ok_or(Reason::Operands)?;
+        self.emit(emit, op);
+
+        let third = match (combine, third) {
+            (None, []) => None,
+            (Some(name), [third]) => {
+                let function = match name {
+                    "and" => lanes!(_, |a: bool, b: bool| a && b),
+                    "or" => lanes!(_, |a: bool, b: bool| a || b),
+                    _ => lanes!(_, |a: bool, b: bool| a != b),
+                };
+                Some((function, self.source(third, Type::Pred, emit)?))
+            }
+            _ => return Err(Reason::Operands),
+        };
+        let (to, opposite) = match to {
+            Operand::Pair(first, second) => (Operand::Name(first), Some(Operand::Name(second))),
+            to => (to.clone(), None),
+        };
+        let opposite = match opposite {
+            Some(opposite) => Some((self.target(&opposite)?, self.negated(found, emit))),
+            None => None,
+        };
+        let to = self.target(&to)?;
+        for (to, found) in opposite.into_iter().chain([(to, found)]) {
+            let combined = match third {
+                Some((function, third)) => {
+                    let combined = self.register();
+                    self.apply(function, combined, &[found, third], emit);
+                    combined
+                }
+                None => found,
+            };
+            let function = match result {
+                Type::Pred => lanes!(_, |a: bool| a),
+                Type::F32 => lanes!(_, |a: bool| if a { 1f32 } else { 0f32 }),
+                _ => lanes!(_, |a: bool| if a { u32::MAX } else { 0 }),
+            };
+            self.apply(function, to, &[combined], emit);
+        }
+        Ok(())
+    }
+
+    fn cvta(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+        let generic = !opcode.take("to");
+        let window = match self.space(opcode) {
+            Space::Shared => SHARED_WINDOW,
+            Space::Local => LOCAL_WINDOW,
+            _ => 0,
+        };
+        opcode.kind().filter(|kind| *kind == Type::U64).ok_or(Reason::Instruction)?;
+        let [to, from] = operands else { return Err(Reason::Operands) };
+        let (to, from) = (self.target(to)?, self.source(from, Type::U64, emit)?);
+        let window = self.bits(window);
+        let function = if generic {
+            lanes!(_, |a: u64, window: u64| a.wrapping_add(window))
+        } else {
+            lanes!(_, |a: u64, window: u64| a.wrapping_sub(window))
+        };
+        self.apply(function, to, &[from, window], emit);
+        Ok(())
+    }
+
+    /// Arithmetic of numbers longer than a register: the carry is a register of its own.
+    fn with_carry(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
+        let takes = opcode.name.len() == 4;
+        let sets = !takes || opcode.take("cc");
+        let carry = self.carry();
+        let kind = opcode.kind().ok_or(Reason::Instruction)?;
+        let wide = kind.size() == 8;
+        let [to, from @ ..] = operands else { return Err(Reason::Operands) };
+        let to = self.target(to)?;
+        let mut from =
+            from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
+        if opcode.name.starts_with("mad") {
+            let [a, b, c] = from[..] else { return Err(Reason::Operands) };
+            let product = self.register();
+            let mut multiply =
+                Opcode { name: "mul", modifiers: opcode.modifiers.split_off(0), types: vec![kind] };
+            let (function, _) = function(&mut multiply).ok_or(Reason::Instruction)?;
+            self.apply(function, product, &[a, b], emit);
+            from = vec![product, c];
+        }
+        let [a, b] = from[..] else { return Err(Reason::Operands) };
+        let first = if takes { carry } else { self.bits(0) };
+        let out = self.register();
+        let (sum, over) = match (opcode.name.starts_with("sub"), wide) {
+            (false, false) => (
+                lanes!(_, |a: u32, b: u32, c: u32| a.wrapping_add(b).wrapping_add(c)),
+                lanes!(_, |a: u32, b: u32, c: u32| (u64::from(a) + u64::from(b) + u64::from(c)) >> 32),
+            ),
+            (false, true) => (
+                lanes!(_, |a: u64, b: u64, c: u64| a.wrapping_add(b).wrapping_add(c)),
+                lanes!(_, |a: u64, b: u64, c: u64| {
+                    ((u128::from(a) + u128::from(b) + u128::from(c)) >> 64) as u64
+                }),
+            ),
+            (true, false) => (
+                lanes!(_, |a: u32, b: u32, c: u32| a.wrapping_sub(b).wrapping_sub(c)),
+                lanes!(_, |a: u32, b: u32, c: u32| u64::from(a) < u64::from(b) + u64::from(c)),
+            ),
+            (true, true) => (
+                lanes!(_, |a: u64, b: u64, c: u64| a.wrapping_sub(b).wrapping_sub(c)),
+                lanes!(_, |a: u64, b: u64, c: u64| u128::from(a) < u128::from(b) + u128::from(c)),
+            ),
+        };
+        self.apply(over, out, &[a, b, first], emit);
+        self.apply(sum, to, &[a, b, first], emit);
+        if sets {
+            self.copy(carry, out, emit);
+        }
+        Ok(())
+    }
+}
+
+/// By how many bits a register shows the clock shifted, which counts nanoseconds.
+fn clock(name: &str) -> Option<u32> {
+    match name {
+        "%clock" | "%clock64" | "%globaltimer" | "%globaltimer_lo" => Some(0),
+        "%clock_hi" | "%globaltimer_hi" => Some(32),
+        _ => None,
+    }
+}

@@ -1,0 +1,165 @@
+//! Statements that move threads, or that several threads are needed for.
+
+use super::decode::{Decoder, Decoding, Emit, Place};
+use super::error::Reason;
+use super::op::{Intrinsic, Op, Shuffle, Slot, Tally, Together, Vote};
+use super::opcode::Opcode;
+use super::syntax::Operand;
+use super::types::Type;
+use super::update::update;
+
+impl<'a> Decoder<'a, '_, '_> {
+    pub(super) fn control(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
+        opcode.ignore(&["uni"]);
+        let op = match (opcode.name, operands) {
+            ("bra", [Operand::Name(label)]) => Op::Branch { to: self.label(label)? },
+            ("brx", [index, Operand::Name(table)]) if opcode.take("idx") => {
+                Op::Switch { index: self.source(index, Type::U32, emit)?, targets: self.table(table)? }
+            }
+            ("call", operands) => self.call(operands)?,
+            ("ret", []) => Op::Return,
+            ("exit", []) => Op::Exit,
+            ("trap", []) => Op::Trap,
+            _ => return Err(Reason::Operands),
+        };
+        self.emit(emit, op);
+        Ok(())
+    }
+
+    /// `call (results), function, (arguments)`, where both lists may be missing.
+    fn call(&mut self, operands: &[Operand<'a>]) -> Decoding<Op> {
+        let (results, operands) = match operands {
+            [Operand::List(results), rest @ ..] => (&results[..], rest),
+            rest => (&[][..], rest),
+        };
+        let (name, arguments) = match operands {
+            [Operand::Name(name)] => (*name, &[][..]),
+            [Operand::Name(name), Operand::List(arguments)] => (*name, &arguments[..]),
+            _ => return Err(Reason::Instruction),
+        };
+        let places = |list: &[Operand<'a>]| {
+            list.iter()
+                .map(|operand| match operand {
+                    Operand::Name(name) => match self.lookup(name) {
+                        Some(Place::Frame(place, _)) => Ok(place),
+                        _ => Err(Reason::Name((*name).to_owned())),
+                    },
+                    _ => Err(Reason::Operands),
+                })
+                .collect::<Decoding<Box<[u64]>>>()
+        };
+        let (arguments, results) = (places(arguments)?, places(results)?);
+        if let Some(&function) = self.shared.functions.get(name) {
+            return Ok(Op::Call { function, arguments, results });
+        }
+        let what = Intrinsic::named(name).ok_or_else(|| Reason::Name(name.to_owned()))?;
+        Ok(Op::Intrinsic { what, arguments, results })
+    }
+
+    pub(super) fn barrier(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
+        opcode.ignore(&["cta", "aligned"]);
+        if opcode.take("warp") {
+            opcode.take("sync");
+            let [members] = operands else { return Err(Reason::Operands) };
+            let to = self.register();
+            return self.emit_together(Together::Sync, to, None, &[], members, emit);
+        }
+        if opcode.take("cluster") {
+            opcode.ignore(&["release", "acquire", "relaxed"]);
+            let op = if opcode.take("arrive") { Op::ClusterArrive } else { Op::ClusterWait };
+            opcode.take("wait");
+            self.emit(emit, op);
+            return Ok(());
+        }
+        let (mut vote, mut operands) = (None, operands);
+        let waits = !opcode.take("arrive");
+        if opcode.take("red") {
+            let tally = match opcode.take_any(&["popc", "and", "or"]).ok_or(Reason::Instruction)? {
+                "popc" => Tally::Count,
+                "and" => Tally::All,
+                _ => Tally::Any,
+            };
+            opcode.kind();
+            let [to, rest @ .., from] = operands else { return Err(Reason::Operands) };
+            vote = Some((self.target(to)?, tally, self.source(from, Type::Pred, emit)?));
+            operands = rest;
+        } else if waits && !opcode.take("sync") {
+            return Err(Reason::Instruction);
+        }
+        let (id, count) = match operands {
+            [id] => (id, None),
+            [id, count] => (id, Some(self.source(count, Type::U32, emit)?)),
+            _ => return Err(Reason::Operands),
+        };
+        let id = self.source(id, Type::U32, emit)?;
+        self.emit(emit, Op::Barrier { id, count, waits, vote });
+        Ok(())
+    }
+
+    pub(super) fn together(
+        &mut self,
+        opcode: &mut Opcode<'a>,
+        operands: &[Operand<'a>],
+        emit: &mut Emit,
+    ) -> Decoding<()> {
+        let kind = opcode.kind().ok_or(Reason::Instruction)?;
+        if opcode.name == "activemask" {
+            let [to] = operands else { return Err(Reason::Operands) };
+            let to = self.target(to)?;
+            self.emit(emit, Op::ActiveMask { to });
+            return Ok(());
+        }
+        if !opcode.take("sync") {
+            return Err(Reason::Instruction);
+        }
+        let mode = opcode.modifiers.pop().ok_or(Reason::Instruction)?;
+        let what = match (opcode.name, mode) {
+            ("shfl", "up") => Together::Shuffle(Shuffle::Up),
+            ("shfl", "down") => Together::Shuffle(Shuffle::Down),
+            ("shfl", "bfly") => Together::Shuffle(Shuffle::Butterfly),
+            ("shfl", "idx") => Together::Shuffle(Shuffle::Index),
+            ("vote", "all") => Together::Vote(Vote::All),
+            ("vote", "any") => Together::Vote(Vote::Any),
+            ("vote", "uni") => Together::Vote(Vote::Uniform),
+            ("vote", "ballot") => Together::Vote(Vote::Ballot),
+            ("match", "any" | "all") => Together::Match { all: mode == "all", wide: kind.size() == 8 },
+            ("redux", name) => Together::Reduce(update(name, kind, false).ok_or(Reason::Instruction)?),
+            _ => return Err(Reason::Instruction),
+        };
+        let [to, operands @ .., members] = operands else { return Err(Reason::Operands) };
+        let (to, also) = match to {
+            Operand::Pair(to, also) => (Operand::Name(to), Some(self.target(&Operand::Name(also))?)),
+            to => (to.clone(), None),
+        };
+        let to = self.target(&to)?;
+        self.emit_together(what, to, also, operands, members, emit)
+    }
+
+    fn emit_together(
+        &mut self,
+        what: Together,
+        to: Slot,
+        also: Option<Slot>,
+        from: &[Operand<'a>],
+        members: &Operand<'a>,
+        emit: &mut Emit,
+    ) -> Decoding<()> {
+        let mut operands = [self.bits(0); 3];
+        for (place, operand) in operands.iter_mut().zip(from) {
+            *place = self.source(operand, Type::U32, emit)?;
+        }
+        let members = self.source(members, Type::U32, emit)?;
+        self.emit(emit, Op::Together { what, to, also, operands, members });
+        Ok(())
+    }
+}

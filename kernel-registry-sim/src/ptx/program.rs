@@ -1,0 +1,180 @@
+//! A program: everything that a PTX text defines, decoded once for any number of launches.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::decode;
+use super::error::LoadError;
+use super::op::Instruction;
+
+/// A PTX text, decoded.
+///
+/// ```
+/// use kernel_registry_sim::ptx::Program;
+///
+/// let program = Program::load(".version 8.0 .target sm_75 .address_size 64 .visible .entry nothing() { ret; }")?;
+/// assert_eq!(program.kernels().collect::<Vec<_>>(), ["nothing"]);
+/// # Ok::<(), kernel_registry_sim::ptx::LoadError>(())
+/// ```
+pub struct Program {
+    pub(super) text: String,
+    pub(super) instructions: Vec<Instruction>,
+    pub(super) functions: Vec<Function>,
+    pub(super) kernels: HashMap<String, usize>,
+    pub(super) constants: Vec<Constant>,
+    pub(super) variables: Vec<Variable>,
+}
+
+/// A value that instructions name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Constant {
+    Bits(u64),
+    /// So many bytes from the start of a variable.
+    Address {
+        variable: usize,
+        offset: i64,
+    },
+}
+
+/// A kernel, or a function that kernels call.
+#[derive(Default)]
+pub(super) struct Function {
+    pub name: String,
+    pub start: u32,
+    pub registers: usize,
+    /// Bytes of local memory: variables, parameters of functions, arguments of calls.
+    pub frame: u64,
+    /// Place and size of each parameter, in the arguments of a kernel or in the frame.
+    pub parameters: Vec<(u64, u64)>,
+    pub returns: Vec<(u64, u64)>,
+    /// Static shared memory, that of the whole module included.
+    pub shared: u64,
+    pub max_threads: Option<u64>,
+    pub cluster: Option<[u64; 3]>,
+    /// For each register whether a clock decides what it holds.
+    pub timed: Vec<bool>,
+}
+
+/// A `.global` or `.const` variable.
+pub struct Variable {
+    pub(super) name: String,
+    pub(super) size: u64,
+    pub(super) align: u64,
+    pub(super) initial: Vec<u8>,
+    /// Where in `initial` the address of which variable belongs, plus how much.
+    pub(super) pointers: Vec<(usize, usize, i64)>,
+}
+
+impl Variable {
+    /// Its name in the text.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// What its address must be a multiple of.
+    pub fn align(&self) -> u64 {
+        self.align
+    }
+}
+
+impl Program {
+    /// Decodes a text.
+    ///
+    /// # Errors
+    ///
+    /// If something in it is not understood, or not simulated: with its line.
+    pub fn load(text: &str) -> Result<Self, LoadError> {
+        decode::program(text)
+    }
+
+    /// The names of its kernels, in no order.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.kernels.keys().map(String::as_str)
+    }
+
+    /// Bytes of local memory that a thread of a kernel has for variables, without those of functions that it calls.
+    pub fn frame(&self, kernel: &str) -> Option<u64> {
+        self.kernels.get(kernel).map(|kernel| self.functions[*kernel].frame)
+    }
+
+    /// Bytes of static shared memory of a kernel.
+    pub fn shared(&self, kernel: &str) -> Option<u64> {
+        self.kernels.get(kernel).map(|kernel| self.functions[*kernel].shared)
+    }
+
+    /// Its variables, which whoever loads the program finds room for.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// Place and size of each parameter of a kernel among its arguments.
+    pub fn parameters(&self, kernel: &str) -> Option<&[(u64, u64)]> {
+        self.kernels.get(kernel).map(|kernel| &self.functions[*kernel].parameters[..])
+    }
+
+    /// Whether there are functions that kernels may call.
+    pub(super) fn has_calls(&self) -> bool {
+        self.functions.len() > self.kernels.len()
+    }
+
+    pub(super) fn source(&self, line: u32) -> &str {
+        self.text.lines().nth((line as usize).wrapping_sub(1)).unwrap_or("").trim()
+    }
+}
+
+/// A program with a place for each of its variables: what is loaded into one context.
+///
+/// ```
+/// use std::sync::Arc;
+/// use kernel_registry_sim::ptx::{Module, Program};
+///
+/// let program = Arc::new(Program::load(".global .u32 five = 5; .visible .entry nothing() { ret; }")?);
+/// let module = Module::new(program, vec![0x1000]);
+/// assert_eq!(module.initial(0), [5, 0, 0, 0]);
+/// # Ok::<(), kernel_registry_sim::ptx::LoadError>(())
+/// ```
+pub struct Module {
+    pub(super) program: Arc<Program>,
+    addresses: Vec<u64>,
+}
+
+impl Module {
+    /// Takes the address of each of [`Program::variables`].
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many.
+    pub fn new(program: Arc<Program>, addresses: Vec<u64>) -> Self {
+        assert_eq!(program.variables.len(), addresses.len(), "a module needs an address for each variable");
+        Self { program, addresses }
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// What a variable holds when the module was loaded, which whoever loads it writes to its address.
+    pub fn initial(&self, variable: usize) -> Vec<u8> {
+        let variable = &self.program.variables[variable];
+        let mut bytes = variable.initial.clone();
+        for &(place, target, offset) in &variable.pointers {
+            let address = self.addresses[target].wrapping_add_signed(offset);
+            bytes[place..place + 8].copy_from_slice(&address.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The value of a constant, now that addresses are known.
+    pub(super) fn value(&self, constant: Constant) -> u64 {
+        match constant {
+            Constant::Bits(bits) => bits,
+            Constant::Address { variable, offset } => self.addresses[variable].wrapping_add_signed(offset),
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! Words to statements: what a PTX text declares, before anything is looked up.
+
+use super::error::LoadError;
+use super::lex::{Token, tokens};
+
+#[derive(Default)]
+pub(super) struct Text<'a> {
+    pub variables: Vec<Variable<'a>>,
+    pub functions: Vec<Function<'a>>,
+}
+
+pub(super) struct Variable<'a> {
+    pub space: &'a str,
+    pub external: bool,
+    pub align: Option<u64>,
+    /// Without the dot: `b8`, `u32`.
+    pub kind: &'a str,
+    /// The elements of a `.v2` or `.v4`; 1 otherwise.
+    pub vector: u64,
+    pub name: &'a str,
+    /// The product of all dimensions, 0 for `[]`; none where it is no array.
+    pub count: Option<u64>,
+    pub initial: Vec<Operand<'a>>,
+    pub line: u32,
+}
+
+#[derive(Default)]
+pub(super) struct Function<'a> {
+    pub entry: bool,
+    pub name: &'a str,
+    pub returns: Vec<Variable<'a>>,
+    pub parameters: Vec<Variable<'a>>,
+    /// `.maxntid` or `.reqntid`.
+    pub max_threads: Option<u64>,
+    /// `.reqnctapercluster`.
+    pub cluster: Option<[u64; 3]>,
+    /// None for a declaration.
+    pub body: Option<Vec<Statement<'a>>>,
+    pub line: u32,
+}
+
+pub(super) enum Statement<'a> {
+    Open,
+    Close,
+    Label(&'a str),
+    Registers { name: &'a str, count: Option<u64> },
+    Variable(Variable<'a>),
+    Targets(Vec<&'a str>),
+    Instruction(Instruction<'a>),
+}
+
+pub(super) struct Instruction<'a> {
+    /// The predicate, and whether it is negated.
+    pub guard: Option<(&'a str, bool)>,
+    pub opcode: &'a str,
+    pub operands: Vec<Operand<'a>>,
+    pub line: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Operand<'a> {
+    Name(&'a str),
+    Integer(u64),
+    Single(u32),
+    Double(u64),
+    /// `[base + offset]`, and the same without brackets.
+    Address(Box<Operand<'a>>, i64),
+    Vector(Vec<Operand<'a>>),
+    /// In parentheses: the results and the arguments of a call.
+    List(Vec<Operand<'a>>),
+    /// `p|q`
+    Pair(&'a str, &'a str),
+    Not(&'a str),
+}
+
+pub(super) fn parse(text: &str) -> Result<Text<'_>, LoadError> {
+    let mut parser = Parser { source: text, tokens: tokens(text)?, next: 0 };
+    let mut parsed = Text::default();
+    while parser.peek().is_some() {
+        parser.top_level(&mut parsed)?;
+    }
+    Ok(parsed)
+}
+
+struct Parser<'a> {
+    source: &'a str,
+    tokens: Vec<(Token<'a>, u32)>,
+    next: usize,
+}
+
+type Parsed<T> = Result<T, LoadError>;
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<Token<'a>> {
+        self.tokens.get(self.next).map(|&(token, _)| token)
+    }
+
+    fn line(&self) -> u32 {
+        self.tokens.get(self.next).or(self.tokens.last()).map_or(1, |&(_, line)| line)
+    }
+
+    fn wrong<T>(&self) -> Parsed<T> {
+        let line = self.line();
+        Err(LoadError::syntax(line, self.source.lines().nth(line as usize - 1).unwrap_or("")))
+    }
+
+    /// Whether the next token is that sign, which is then taken.
+    fn sign(&mut self, sign: char) -> bool {
+        let found = self.peek() == Some(Token::Sign(sign));
+        self.next += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, sign: char) -> Parsed<()> {
+        if self.sign(sign) { Ok(()) } else { self.wrong() }
+    }
+
+    fn word(&mut self) -> Parsed<&'a str> {
+        match self.peek() {
+            Some(Token::Word(word)) => {
+                self.next += 1;
+                Ok(word)
+            }
+            _ => self.wrong(),
+        }
+    }
+
+    fn directive(&mut self, name: &str) -> bool {
+        let found = self.peek() == Some(Token::Word(name));
+        self.next += usize::from(found);
+        found
+    }
+
+    fn integer(&mut self) -> Parsed<u64> {
+        match self.peek() {
+            Some(Token::Integer(value)) => {
+                self.next += 1;
+                Ok(value)
+            }
+            _ => self.wrong(),
+        }
+    }
+
+    fn integers(&mut self) -> Parsed<Vec<u64>> {
+        let mut found = vec![self.integer()?];
+        while self.sign(',') {
+            found.push(self.integer()?);
+        }
+        Ok(found)
+    }
+
+    /// Directives for debuggers and linkers that end with their line.
+    fn skip_line(&mut self) {
+        let line = self.line();
+        while self.peek().is_some() && self.line() == line {
+            self.next += 1;
+        }
+    }
+
+    fn skip_braces(&mut self) -> Parsed<()> {
+        while !self.sign('{') {
+            if self.peek().is_none() {
+                return self.wrong();
+            }
+            self.next += 1;
+        }
+        while !self.sign('}') {
+            if self.peek().is_none() {
+                return self.wrong();
+            }
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    fn top_level(&mut self, parsed: &mut Text<'a>) -> Parsed<()> {
+        let mut external = false;
+        loop {
+            let line = self.line();
+            match self.word()? {
+                // The version is a number like any other.
+                ".version" | ".address_size" => {
+                    self.next += 1;
+                    return Ok(());
+                }
+                ".target" => {
+                    self.word()?;
+                    while self.sign(',') {
+                        self.word()?;
+                    }
+                    return Ok(());
+                }
+                ".file" | ".pragma" => {
+                    self.skip_line();
+                    return Ok(());
+                }
+                ".section" => return self.skip_braces(),
+                ".extern" => external = true,
+                ".visible" | ".weak" | ".common" => {}
+                space @ (".global" | ".const" | ".shared") => {
+                    let variable = self.variable(space, external, line)?;
+                    self.expect(';')?;
+                    parsed.variables.push(variable);
+                    return Ok(());
+                }
+                kind @ (".entry" | ".func") => {
+                    parsed.functions.push(self.function(kind == ".entry", line)?);
+                    return Ok(());
+                }
+                _ => {
+                    self.next -= 1;
+                    return self.wrong();
+                }
+            }
+        }
+    }
+
+    /// Everything after the state space, to the end of the initialiser.
+    fn variable(&mut self, space: &'a str, external: bool, line: u32) -> Parsed<Variable<'a>> {
+        let mut variable = Variable {
+            space: &space[1..],
+            external,
+            align: None,
+            kind: "",
+            vector: 1,
+            name: "",
+            count: None,
+            initial: Vec::new(),
+            line,
+        };
+        loop {
+            match self.word()? {
+                ".align" => variable.align = Some(self.integer()?),
+                ".v2" => variable.vector = 2,
+                ".v4" => variable.vector = 4,
+                ".attribute" => {
+                    while !self.sign(')') {
+                        if self.peek().is_none() {
+                            return self.wrong();
+                        }
+                        self.next += 1;
+                    }
+                }
+                // What a pointer parameter points to: `.ptr .global .align 4`.
+                ".ptr" => {
+                    let _ =
+                        [".global", ".const", ".shared", ".local"].iter().any(|space| self.directive(space));
+                    if self.directive(".align") {
+                        self.integer()?;
+                    }
+                }
+                kind if kind.starts_with('.') => variable.kind = &kind[1..],
+                name => {
+                    variable.name = name;
+                    break;
+                }
+            }
+        }
+        while self.sign('[') {
+            let length = if self.peek() == Some(Token::Sign(']')) { 0 } else { self.integer()? };
+            variable.count = Some(variable.count.unwrap_or(1) * length);
+            self.expect(']')?;
+        }
+        if self.sign('=') {
+            self.initialiser(&mut variable.initial)?;
+        }
+        Ok(variable)
+    }
+
+    fn initialiser(&mut self, into: &mut Vec<Operand<'a>>) -> Parsed<()> {
+        if !self.sign('{') {
+            into.push(self.initial_value()?);
+            return Ok(());
+        }
+        while !self.sign('}') {
+            self.initialiser(into)?;
+            self.sign(',');
+        }
+        Ok(())
+    }
+
+    /// `generic(name)` is the address that this program uses anyway.
+    fn initial_value(&mut self) -> Parsed<Operand<'a>> {
+        if !self.directive("generic") {
+            return self.operand();
+        }
+        self.expect('(')?;
+        let name = Operand::Name(self.word()?);
+        self.expect(')')?;
+        self.offset(name)
+    }
+
+    fn parameters(&mut self) -> Parsed<Vec<Variable<'a>>> {
+        let mut found = Vec::new();
+        if self.sign('(') {
+            while !self.sign(')') {
+                let line = self.line();
+                let space = self.word()?;
+                if space != ".param" && space != ".reg" {
+                    return self.wrong();
+                }
+                found.push(self.variable(space, false, line)?);
+                self.sign(',');
+            }
+        }
+        Ok(found)
+    }
+
+    fn function(&mut self, entry: bool, line: u32) -> Parsed<Function<'a>> {
+        let mut function = Function { entry, line, ..Function::default() };
+        while self.directive(".noreturn") {}
+        function.returns = self.parameters()?;
+        function.name = self.word()?;
+        function.parameters = self.parameters()?;
+        loop {
+            if self.sign(';') {
+                return Ok(function);
+            }
+            if self.sign('{') {
+                function.body = Some(self.body()?);
+                return Ok(function);
+            }
+            match self.word()? {
+                ".maxntid" | ".reqntid" => function.max_threads = Some(self.integers()?.iter().product()),
+                ".reqnctapercluster" => {
+                    let sizes = self.integers()?;
+                    let size = |axis: usize| sizes.get(axis).copied().unwrap_or(1);
+                    function.cluster = Some([size(0), size(1), size(2)]);
+                }
+                ".minnctapersm" | ".maxnreg" | ".maxclusterrank" => _ = self.integers()?,
+                ".explicitcluster" | ".noreturn" | ".blocksareclusters" => {}
+                ".pragma" => self.skip_line(),
+                _ => {
+                    self.next -= 1;
+                    return self.wrong();
+                }
+            }
+        }
+    }
+
+    fn body(&mut self) -> Parsed<Vec<Statement<'a>>> {
+        let mut body = Vec::new();
+        let mut depth = 1;
+        while depth > 0 {
+            if self.sign('{') {
+                depth += 1;
+                body.push(Statement::Open);
+            } else if self.sign('}') {
+                depth -= 1;
+                body.push(Statement::Close);
+            } else if !self.sign(';') {
+                self.statement(&mut body)?;
+            }
+        }
+        Ok(body)
+    }
+
+    fn statement(&mut self, body: &mut Vec<Statement<'a>>) -> Parsed<()> {
+        let line = self.line();
+        let guard = if self.sign('@') {
+            let negated = self.sign('!');
+            Some((self.word()?, negated))
+        } else {
+            None
+        };
+        let word = self.word()?;
+        match word {
+            _ if guard.is_none() && self.sign(':') => body.push(Statement::Label(word)),
+            ".reg" => return self.registers(body),
+            ".local" | ".shared" | ".param" | ".global" | ".const" => {
+                body.push(Statement::Variable(self.variable(word, false, line)?));
+                self.expect(';')?;
+            }
+            ".loc" | ".pragma" => self.skip_line(),
+            ".branchtargets" => {
+                let mut targets = vec![self.word()?];
+                while self.sign(',') {
+                    targets.push(self.word()?);
+                }
+                body.push(Statement::Targets(targets));
+                self.expect(';')?;
+            }
+            opcode if !opcode.starts_with('.') => {
+                let mut operands = Vec::new();
+                while !self.sign(';') {
+                    operands.push(self.operand()?);
+                    if !self.sign(',') && self.peek() != Some(Token::Sign(';')) {
+                        return self.wrong();
+                    }
+                }
+                body.push(Statement::Instruction(Instruction { guard, opcode, operands, line }));
+            }
+            _ => {
+                self.next -= 1;
+                return self.wrong();
+            }
+        }
+        Ok(())
+    }
+
+    /// `.reg .b32 %r<7>;` or `.reg .pred p, q;`
+    fn registers(&mut self, body: &mut Vec<Statement<'a>>) -> Parsed<()> {
+        // The type, which instructions say again.
+        self.word()?;
+        loop {
+            let name = self.word()?;
+            let count = if self.sign('<') {
+                let count = self.integer()?;
+                self.expect('>')?;
+                Some(count)
+            } else {
+                None
+            };
+            body.push(Statement::Registers { name, count });
+            if !self.sign(',') {
+                return self.expect(';');
+            }
+        }
+    }
+
+    fn operand(&mut self) -> Parsed<Operand<'a>> {
+        if self.sign('[') {
+            let inner = self.operand()?;
+            self.expect(']')?;
+            return Ok(match inner {
+                Operand::Address(..) => inner,
+                base => Operand::Address(Box::new(base), 0),
+            });
+        }
+        for (open, close) in [('{', '}'), ('(', ')')] {
+            if self.sign(open) {
+                let mut inner = Vec::new();
+                while !self.sign(close) {
+                    inner.push(self.operand()?);
+                    if !self.sign(',') && self.peek() != Some(Token::Sign(close)) {
+                        return self.wrong();
+                    }
+                }
+                return Ok(if open == '{' { Operand::Vector(inner) } else { Operand::List(inner) });
+            }
+        }
+        if self.sign('!') {
+            return Ok(Operand::Not(self.word()?));
+        }
+        let negative = self.sign('-');
+        let token = self.peek();
+        self.next += 1;
+        match token {
+            Some(Token::Integer(value)) => {
+                Ok(Operand::Integer(if negative { value.wrapping_neg() } else { value }))
+            }
+            Some(Token::Single(bits)) if !negative => Ok(Operand::Single(bits)),
+            Some(Token::Double(bits)) => Ok(Operand::Double(bits ^ (u64::from(negative) << 63))),
+            Some(Token::Word(name)) if !negative => {
+                if self.sign('|') {
+                    return Ok(Operand::Pair(name, self.word()?));
+                }
+                self.offset(Operand::Name(name))
+            }
+            _ => {
+                self.next -= 1;
+                self.wrong()
+            }
+        }
+    }
+
+    fn offset(&mut self, base: Operand<'a>) -> Parsed<Operand<'a>> {
+        let subtract = if self.sign('+') {
+            self.sign('-')
+        } else if self.sign('-') {
+            true
+        } else {
+            return Ok(base);
+        };
+        let offset = self.integer()? as i64;
+        Ok(Operand::Address(Box::new(base), if subtract { -offset } else { offset }))
+    }
+}

@@ -1,0 +1,40 @@
+//! A deadlock is an error where the driver was told so, and no test hangs.
+
+use std::error::Error;
+use std::time::Instant;
+
+use kernel_registry::Warmup;
+use kernel_registry::cudarc::driver::sys::{self, CUresult};
+use kernel_registry_sim::{Config, Deadlock};
+use kernels::waiting::{set_flag, spin_until_flag};
+
+#[test]
+fn a_call_that_waits_for_a_kernel_that_spins_returns() -> Result<(), Box<dyn Error>> {
+    Config::default().deadlock(Deadlock::Fail).install()?;
+    let context = kernel_registry::context(0)?;
+    let spins = Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).warm(&context)?;
+    let (stays, stream) = (context.new_stream()?, context.new_stream()?);
+    let mut words = std::ptr::null_mut();
+    // SAFETY: a context is current; the memory is zeroed, and stays for the rest of the test.
+    unsafe { sys::cuMemHostAlloc(&mut words, 8, 2).result()? };
+    let (flag, status) = (words.cast::<u32>(), words.cast::<u32>().wrapping_add(1));
+    const LIMIT: u64 = 20_000_000_000;
+    // SAFETY: both are words of that memory.
+    unsafe { spin_until_flag::launch(&stays, spin_until_flag::over(1), flag, status, LIMIT)? };
+
+    let begun = Instant::now();
+    let image = set_flag::INFO.image().ok_or("no image")?;
+    let mut bytes = image.bytes().to_vec();
+    bytes.push(0);
+    let mut module = std::ptr::null_mut();
+    // SAFETY: the image ends with a zero.
+    let loaded = unsafe { sys::cuModuleLoadData(&mut module, bytes.as_ptr().cast()) };
+    assert_eq!(loaded, CUresult::CUDA_ERROR_LAUNCH_TIMEOUT);
+    assert!(begun.elapsed().as_secs() < 10, "it waited for the kernel's limit");
+
+    // SAFETY: the word is there, and the device only reads it.
+    unsafe { flag.write_volatile(1) };
+    stays.synchronize()?;
+    drop((spins, stream));
+    Ok(())
+}

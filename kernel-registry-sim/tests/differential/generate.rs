@@ -1,0 +1,267 @@
+//! Small kernels made at random, always the same for a seed: what a GPU and the interpreter must agree about, bit for
+//! bit.
+
+use std::fmt::Write;
+
+/// How many kernels there are.
+pub const KERNELS: u64 = 180;
+/// Threads of the one block that each is launched with.
+pub const THREADS: u32 = 64;
+/// Words of input and of results a thread.
+pub const WORDS: usize = 8;
+
+/// A kernel `k(in, out)`, and its input.
+pub struct Case {
+    pub text: String,
+    pub input: Vec<u32>,
+}
+
+pub fn case(seed: u64) -> Case {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
+    let mut body = String::new();
+    for _ in 0..10 + random.below(10) {
+        statement(&mut random, seed % 6, &mut body);
+    }
+    // Numbers of all sizes, and bit patterns that are infinite, NaN or subnormal as floats.
+    let special =
+        [0, 1, 0x8000_0000, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 0x0000_ffff, 0x3f80_0000, u32::MAX];
+    let input = (0..THREADS as usize * WORDS)
+        .map(|_| match random.below(4) {
+            0 => special[random.below(9) as usize],
+            1 => random.below(64) as u32,
+            2 => (random.below(200) as f32 / 7.0 - 14.0).to_bits(),
+            _ => random.next() as u32,
+        })
+        .collect();
+    Case { text: wrap(&body), input }
+}
+
+/// Registers 0 to 7 of 32 bits hold the input, as do the floats; the wide ones are made of pairs.
+fn wrap(body: &str) -> String {
+    let mut text = ".version 8.0\n.target sm_80\n.address_size 64\n\n.visible .entry k(.param .u64 in, .param .u64 out)\n{\n\
+        .reg .pred %p<4>;\n.reg .b16 %h<4>;\n.reg .b32 %r<12>;\n.reg .f32 %f<8>;\n.reg .f64 %d<4>;\n\
+        .reg .b64 %l<4>, %in, %out, %at;\n.reg .b32 %me, %n, %s, %t;\n\
+        .shared .align 8 .b8 pool[1024];\n\
+        mov.u32 %me, %tid.x;\nld.param.u64 %in, [in];\nld.param.u64 %out, [out];\n\
+        mul.wide.u32 %at, %me, 32;\nadd.s64 %in, %in, %at;\nadd.s64 %out, %out, %at;\n"
+        .to_owned();
+    for i in 0..8 {
+        writeln!(text, "ld.global.u32 %r{i}, [%in+{}];\nmov.b32 %f{i}, %r{i};", 4 * i).unwrap();
+    }
+    for i in 0..4 {
+        writeln!(text, "mov.b64 %l{i}, {{%r{}, %r{}}};", 2 * i, 2 * i + 1).unwrap();
+        writeln!(text, "cvt.f64.f32 %d{i}, %f{i};\ncvt.u16.u32 %h{i}, %r{i};").unwrap();
+    }
+    text.push_str("shl.b32 %s, %me, 3;\nmov.u32 %t, pool;\nadd.u32 %s, %s, %t;\nst.shared.u64 [%s], %l0;\n");
+    text.push_str("bar.sync 0;\n");
+    text.push_str(body);
+    // Everything that was computed has a part in the results.
+    for i in 0..8 {
+        writeln!(text, "mov.b32 %t, %f{i};\nxor.b32 %r{i}, %r{i}, %t;").unwrap();
+    }
+    for i in 0..4 {
+        writeln!(text, "mov.b64 %at, %d{i};\nxor.b64 %at, %at, %l{i};\nmov.b64 {{%t, %n}}, %at;").unwrap();
+        writeln!(text, "xor.b32 %r{i}, %r{i}, %t;\nxor.b32 %r{}, %r{}, %n;", i + 4, i + 4).unwrap();
+        writeln!(text, "cvt.u32.u16 %t, %h{i};\nxor.b32 %r{i}, %r{i}, %t;").unwrap();
+    }
+    for i in 0..8 {
+        writeln!(text, "st.global.u32 [%out+{}], %r{i};", 4 * i).unwrap();
+    }
+    text.push_str("ret;\n}\n");
+    text
+}
+
+/// One statement, mostly of the kind that the kernel is about.
+fn statement(random: &mut Random, about: u64, out: &mut String) {
+    let kind = if random.below(3) == 0 { random.below(6) } else { about };
+    let line = out.len();
+    match kind {
+        0 => integer(random, out),
+        1 => float(random, out),
+        2 if random.below(2) == 0 => {
+            writeln!(
+                out,
+                "setp.{} %p3, {}, {};",
+                random.of(&["lt.s32", "ge.u32", "eq.b32"]),
+                random.r(),
+                random.r()
+            )
+            .unwrap();
+            writeln!(out, "@%p3 bra ELSE{line};").unwrap();
+            (0..2).for_each(|_| plain(random, out));
+            writeln!(out, "bra.uni END{line};\nELSE{line}:").unwrap();
+            (0..2).for_each(|_| plain(random, out));
+            writeln!(out, "END{line}:").unwrap();
+        }
+        2 => {
+            writeln!(out, "and.b32 %r9, {}, 7;\nmov.u32 %r8, 0;\nLOOP{line}:", random.r()).unwrap();
+            (0..2).for_each(|_| plain(random, out));
+            writeln!(out, "add.u32 %r8, %r8, 1;\nsetp.lt.u32 %p3, %r8, %r9;\n@%p3 bra LOOP{line};").unwrap();
+        }
+        3 => {
+            // Own words are written, any words are read, with a barrier on both sides.
+            let (a, b, c) = (random.r(), random.r(), random.r());
+            writeln!(out, "st.shared.u32 [%s+{}], {a};\nbar.sync 0;", 4 * random.below(2)).unwrap();
+            writeln!(out, "and.b32 %t, {b}, 252;\nmov.u32 %n, pool;\nadd.u32 %t, %t, %n;").unwrap();
+            writeln!(out, "ld.shared.{} {c}, [%t];\nbar.sync 0;", random.of(&["u32", "s16", "u8"])).unwrap();
+        }
+        4 => {
+            // Whose turn it is does not matter to the sum.
+            let operation = random
+                .of(&["add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "max.s32", "min.u32"]);
+            let (a, b) = (random.r(), random.r());
+            writeln!(out, "and.b32 %t, {b}, 124;\nmov.u32 %n, pool;\nadd.u32 %t, %t, %n;").unwrap();
+            writeln!(out, "bar.sync 0;\nred.shared.{operation} [%t], {a};\nbar.sync 0;").unwrap();
+            writeln!(out, "ld.shared.u32 {b}, [%t];\nbar.sync 0;").unwrap();
+        }
+        _ => {
+            let (a, b) = (random.r(), random.r());
+            match random.below(4) {
+                0 => {
+                    let mode = random.of(&["down", "bfly", "idx"]);
+                    let by = random.below(32);
+                    let bounds = random.of(&["31", "4127", "7711"]);
+                    writeln!(out, "shfl.sync.{mode}.b32 {a}|%p2, {b}, {by}, {bounds}, -1;").unwrap();
+                    writeln!(out, "@%p2 add.u32 {a}, {a}, 1;").unwrap();
+                }
+                1 => writeln!(out, "setp.lt.s32 %p2, {a}, {b};\nvote.sync.ballot.b32 {a}, %p2, -1;").unwrap(),
+                2 => writeln!(out, "redux.sync.{}.u32 {a}, {b}, -1;", random.of(&["add", "min", "max"]))
+                    .unwrap(),
+                _ => writeln!(out, "shfl.sync.up.b32 {a}, {b}, {}, 0, -1;", random.below(32)).unwrap(),
+            }
+        }
+    }
+}
+
+fn plain(random: &mut Random, out: &mut String) {
+    if random.below(3) == 0 { float(random, out) } else { integer(random, out) }
+}
+
+fn integer(random: &mut Random, out: &mut String) {
+    let (to, a, b, c) = (random.r(), random.r(), random.r(), random.r());
+    let (lto, la, lb) = (random.l(), random.l(), random.l());
+    let written = match random.below(12) {
+        0 => format!(
+            "{} {to}, {a}, {b};",
+            random.of(&["add.s32", "sub.s32", "mul.lo.s32", "mul.hi.u32", "mul.hi.s32"])
+        ),
+        1 => {
+            format!("{} {to}, {a}, {b};", random.of(&["and.b32", "or.b32", "xor.b32", "min.s32", "max.u32"]))
+        }
+        2 => format!("{} {to}, {a}, {b};", random.of(&["shl.b32", "shr.u32", "shr.s32"])),
+        3 => format!(
+            "{} {to}, {a}, {b}, {c};",
+            random.of(&[
+                "mad.lo.s32",
+                "mad.hi.u32",
+                "sad.u32",
+                "bfe.u32",
+                "bfe.s32",
+                "prmt.b32",
+                "shf.l.wrap.b32",
+                "shf.r.clamp.b32",
+                "dp4a.s32.u32",
+            ])
+        ),
+        4 => format!(
+            "{} {to}, {a};",
+            random.of(&["popc.b32", "clz.b32", "brev.b32", "not.b32", "neg.s32", "abs.s32"])
+        ),
+        5 => format!(
+            "or.b32 %t, {b}, 1;\n{} {to}, {a}, %t;",
+            random.of(&["div.s32", "div.u32", "rem.s32", "rem.u32"])
+        ),
+        6 => format!("lop3.b32 {to}, {a}, {b}, {c}, {};", random.below(256)),
+        7 => format!("bfi.b32 {to}, {a}, {b}, {}, {};", random.below(40), random.below(40)),
+        8 => format!(
+            "{} {lto}, {la}, {lb};",
+            random.of(&["add.s64", "sub.s64", "mul.lo.s64", "mul.hi.u64", "xor.b64"])
+        ),
+        9 => format!("{} {lto}, {a}, {b};", random.of(&["mul.wide.u32", "mul.wide.s32"])),
+        10 => format!(
+            "setp.{} %p1, {a}, {b};\nselp.b32 {to}, {c}, {a}, %p1;",
+            random.of(&["lt.s32", "lt.u32", "ne.s32", "ge.s32", "hi.u32"])
+        ),
+        _ => random
+            .of(&[
+                "cvt.s32.s8 TO, A;",
+                "cvt.u32.u16 TO, %h1;",
+                "cvt.sat.s8.s32 TO, A;",
+                "bfind.s32 TO, A;",
+                "cvt.u16.u32 %h2, A;",
+                "mul.lo.s16 %h3, %h1, %h2;",
+                "shr.s16 %h0, %h1, 3;",
+                "cvt.s32.s16 TO, %h3;",
+                "add.sat.s32 TO, A, A;",
+            ])
+            .replace("TO", &to)
+            .replace('A', &a),
+    };
+    writeln!(out, "{written}").unwrap();
+}
+
+fn float(random: &mut Random, out: &mut String) {
+    let (to, a, b, c) = (random.f(), random.f(), random.f(), random.f());
+    let (dto, da, db, dc) = (random.d(), random.d(), random.d(), random.d());
+    let r = random.r();
+    let mode = random.of(&["rn", "rz", "rm", "rp"]);
+    let flush = random.of(&["", "", ".ftz", ".ftz.sat"]);
+    let written = match random.below(10) {
+        0 => format!("{}.{mode}{flush}.f32 {to}, {a}, {b};", random.of(&["add", "sub", "mul"])),
+        1 => format!("fma.{mode}{flush}.f32 {to}, {a}, {b}, {c};"),
+        2 => format!("{}.f32 {to}, {a}, {b};", random.of(&["min", "max", "min.ftz", "max.NaN"])),
+        3 => format!("div.{mode}.f32 {to}, {a}, {b};"),
+        4 => format!(
+            "{}.{mode}.f32 {to}, {a};",
+            random.of(&["sqrt", "rcp", "sqrt", "rcp.ftz"]).replace(".ftz", "")
+        ),
+        5 => format!("{}.{mode}.f64 {dto}, {da}, {db};", random.of(&["add", "mul", "sub", "div"])),
+        6 => format!("fma.rn.f64 {dto}, {da}, {db}, {dc};"),
+        7 => format!("cvt.{mode}i.{}.f32 {r}, {a};", random.of(&["s32", "u32"])),
+        8 => {
+            format!("cvt.{mode}.f32.{} {to}, {r};\ncvt.{mode}.f32.f64 {a}, {da};", random.of(&["s32", "u32"]))
+        }
+        _ => format!(
+            "setp.{}.f32 %p1, {a}, {b};\nselp.f32 {to}, {b}, {c}, %p1;\ncvt.{mode}i.f32.f32 {a}, {a};\n\
+             cvt.rn.f16.f32 %h0, {b};\nfma.rn.f16 %h1, %h0, %h1, %h0;\ncvt.f32.f16 {b}, %h1;",
+            random.of(&["lt", "geu", "neu", "num", "le"])
+        ),
+    };
+    writeln!(out, "{written}").unwrap();
+}
+
+/// Xorshift: the same numbers everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn of(&mut self, choices: &[&'static str]) -> &'static str {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+
+    fn r(&mut self) -> String {
+        format!("%r{}", self.below(8))
+    }
+
+    fn f(&mut self) -> String {
+        format!("%f{}", self.below(8))
+    }
+
+    fn d(&mut self) -> String {
+        format!("%d{}", self.below(4))
+    }
+
+    fn l(&mut self) -> String {
+        format!("%l{}", self.below(4))
+    }
+}

@@ -1,0 +1,85 @@
+//! Warming and launching on the simulated driver, and what it refuses.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use kernel_registry::cudarc::driver::{CudaContext, sys};
+use kernel_registry::{find, warm_all};
+use kernels::blas1::saxpy;
+use kernels::diagnose::check_finite;
+
+kernel_registry::link_kernels!(kernels);
+
+fn device() -> Result<Arc<CudaContext>, Box<dyn Error>> {
+    kernel_registry_sim::install()?;
+    Ok(kernel_registry::context(0)?)
+}
+
+#[test]
+fn every_kernel_of_the_sample_crate_is_warm_and_launches() -> Result<(), Box<dyn Error>> {
+    let context = device()?;
+    let before = context.mem_get_info()?.0;
+    let warm = warm_all(&context)?;
+    let report = warm.report();
+    assert!(report.verified && report.loads_lazily);
+    assert_eq!(report.kernels.len(), kernel_registry::kernels()?.len());
+    // A frame of 2 KiB: 264 MiB more on such a device, as was measured.
+    assert!(report.stack >= 2048);
+    assert!(before - context.mem_get_info()?.0 >= 264 << 20);
+
+    const N: u32 = 10_000;
+    let stream = context.new_stream()?;
+    let x = stream.clone_htod(&vec![1.0_f32; N as usize])?;
+    let mut y = stream.clone_htod(&vec![2.0_f32; N as usize])?;
+    // SAFETY: both vectors have `N` elements.
+    unsafe { saxpy::launch(&stream, saxpy::over(N), N, 3.0, &x, &mut y)? };
+    assert!(stream.clone_dtoh(&y)?.iter().all(|y| *y == 5.0));
+    Ok(())
+}
+
+/// The handle of what is gone is refused, and not followed.
+#[test]
+fn what_was_destroyed_is_no_handle() -> Result<(), Box<dyn Error>> {
+    let context = device()?;
+    context.bind_to_thread()?;
+    // SAFETY: the driver says what it thinks of handles and addresses that are not its own.
+    unsafe {
+        let mut stream = std::ptr::null_mut();
+        sys::cuStreamCreate(&mut stream, 1).result()?;
+        sys::cuStreamDestroy_v2(stream).result()?;
+        assert_eq!(sys::cuStreamSynchronize(stream), sys::CUresult::CUDA_ERROR_INVALID_HANDLE);
+        assert_eq!(sys::cuStreamDestroy_v2(stream), sys::CUresult::CUDA_ERROR_INVALID_HANDLE);
+
+        let mut memory = 0;
+        sys::cuMemAlloc_v2(&mut memory, 1000).result()?;
+        assert_eq!(sys::cuMemFree_v2(memory + 4), sys::CUresult::CUDA_ERROR_INVALID_VALUE);
+        assert_eq!(sys::cuMemsetD8_v2(memory, 1, 1001), sys::CUresult::CUDA_ERROR_INVALID_VALUE);
+        sys::cuMemFree_v2(memory).result()?;
+        assert_eq!(sys::cuMemFree_v2(memory), sys::CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    Ok(())
+}
+
+/// An access beyond the end ends its context, and leaves the others alone.
+#[test]
+fn a_fault_is_an_error_of_its_context() -> Result<(), Box<dyn Error>> {
+    let context = device()?;
+    let device = context.cu_device();
+    // SAFETY: the context is new, and from here on that of the `CudaContext`.
+    let other = unsafe {
+        let mut other = std::ptr::null_mut();
+        sys::cuCtxCreate_v4(&mut other, std::ptr::null_mut(), 0, device).result()?;
+        CudaContext::from_raw_context(0, device, other)?
+    };
+    drop(warm_all(&other)?);
+    let stream = other.new_stream()?;
+    let x = stream.alloc_zeros::<f32>(16)?;
+    // SAFETY: the vector is shorter than is said, which a simulated device finds out.
+    unsafe { check_finite::launch(&stream, check_finite::over(100_000), 100_000, &x)? };
+    let broken = stream.synchronize().expect_err("it reads beyond the end");
+    assert_eq!(broken.0, sys::CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert!(other.new_stream().is_err(), "the context has the error from then on");
+    context.new_stream()?.synchronize()?;
+    assert!(find("kernels::blas1::saxpy").is_ok());
+    Ok(())
+}
