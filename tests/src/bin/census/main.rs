@@ -28,7 +28,7 @@ use recording::{Recording, Tried, Verdict};
 use row::Row;
 
 fn main() -> ExitCode {
-    tests::simulate_if_told();
+    ::tests::simulate_if_told();
     let options = Options::parse();
     let result = match &options.child {
         Some(name) => child(name, &options),
