@@ -156,9 +156,8 @@ impl State {
 
 /// Loads a function, which waits for the device if it is not loaded yet.
 pub(super) fn load_now(mut state: Locked, handle: Handle, call: &'static str) -> Answer<Locked> {
-    let function = state.functions.get(handle)?;
-    if function.loaded.is_none() {
-        let device = function.device;
+    if !state.is_loaded(handle)? {
+        let device = state.functions.get(handle)?.device;
         state = wait_for_device(state, device, call, Because::Load)?;
         state.functions.get_mut(handle)?.loaded.get_or_insert(0);
     }

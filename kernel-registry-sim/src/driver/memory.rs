@@ -37,6 +37,8 @@ pub(super) enum Kind {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     blocks: BTreeMap<usize, Block>,
+    /// Pages that are free, but not given back yet.
+    freed: Vec<(usize, usize)>,
 }
 
 /// What the driver and the kernels share.
@@ -84,12 +86,20 @@ impl Memory {
         block.copied().ok_or(Code::INVALID_VALUE)
     }
 
-    /// Gives it back.
+    /// From now on kernels do not find it. One whose turn it is may have found it already, so the pages stay a while.
     pub(super) fn free(&mut self, address: usize) {
         let Some(block) = self.blocks.remove(&address) else { return };
         if block.kind != Kind::Registered {
-            // SAFETY: this is a mapping of `allocate`, which nobody may use any more: that is what freeing means.
-            unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(address), block.bytes) };
+            self.freed.push((address, block.bytes));
+        }
+    }
+
+    /// Gives pages back that are free, between the turns of kernels.
+    pub(super) fn give_back(&mut self) {
+        for (address, bytes) in self.freed.drain(..) {
+            // SAFETY: this is a mapping of `allocate`; no kernel is in the middle of using it, and nobody else may use what
+            // is free.
+            unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(address), bytes) };
         }
     }
 
@@ -237,6 +247,7 @@ mod tests {
         fill(address, 0x0403_0201, 4, 25);
         assert_eq!(load_word(address + 96, false), 0x0403_0201);
         memory.lock().free_all_of(1);
+        memory.lock().give_back();
         assert!(!View::new(&memory, 1, 0).allows(address, 1));
         assert_eq!(memory.lock().used(0), 0);
     }

@@ -20,6 +20,7 @@ pub(super) fn run() {
     let mut state = simulator.lock();
     loop {
         let mut moved = false;
+        state.memory.lock().give_back();
         let streams: Vec<Handle> = state.streams.iter().map(|(handle, _)| handle).collect();
         for stream in streams {
             while state.advance(stream) {

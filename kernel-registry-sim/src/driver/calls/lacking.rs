@@ -83,14 +83,14 @@ lacking! {
         cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent cuGraphExecChildGraphNodeSetParams
         cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent cuMemMapArrayAsync
         cuMipmappedArrayGetSparseProperties;
-    11020: cuArrayGetPlane cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool
+    11020: cuArrayGetPlane cuDeviceSetMemPool
         cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
         cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
         cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresSignalNodeSetParams
         cuGraphExternalSemaphoresWaitNodeGetParams cuGraphExternalSemaphoresWaitNodeSetParams
         cuMemAllocFromPoolAsync cuMemPoolCreate cuMemPoolDestroy cuMemPoolExportPointer
         cuMemPoolExportToShareableHandle cuMemPoolGetAccess cuMemPoolGetAttribute cuMemPoolImportFromShareableHandle
-        cuMemPoolImportPointer cuMemPoolSetAccess cuMemPoolSetAttribute cuMemPoolTrimTo;
+        cuMemPoolImportPointer cuMemPoolSetAccess cuMemPoolSetAttribute;
     11030: cuFlushGPUDirectRDMAWrites cuGraphDebugDotPrint cuGraphReleaseUserObject cuGraphRetainUserObject
         cuStreamGetCaptureInfo_v2 cuStreamUpdateCaptureDependencies cuUserObjectCreate cuUserObjectRelease
         cuUserObjectRetain;

@@ -107,6 +107,9 @@ fn fill(stream: Handle, to: usize, pattern: u32, width: usize, count: usize, wai
     finish(state, stream, Work::Fill { to, pattern, width, count }, waits)
 }
 
+/// The pool of the first device, behind which are those of the others. Nothing that is free stays in them.
+const POOLS: Handle = 10 << 40;
+
 /// Flags of `cuMemHostAlloc` and `cuMemHostRegister`: portable, mapped, write-combined or for devices, read-only.
 const HOST_FLAGS: u32 = 0xf;
 
@@ -125,6 +128,22 @@ calls! {
     11020 fn cuMemAllocAsync(pointer: Out<usize>, bytes: usize, stream: Handle) {
         begin()?.stream(stream, current)?;
         allocate_to(&pointer, bytes, Kind::Device)
+    }
+
+    11020 fn cuDeviceGetDefaultMemPool(pool: Out<Handle>, ordinal: i32) {
+        let device = super::device::device(&begin()?, ordinal)?;
+        pool.set(POOLS + device)
+    }
+
+    11020 fn cuDeviceGetMemPool(pool: Out<Handle>, ordinal: i32) {
+        let device = super::device::device(&begin()?, ordinal)?;
+        pool.set(POOLS + device)
+    }
+
+    11020 fn cuMemPoolTrimTo(pool: Handle, _bytes: usize) {
+        let device = pool.checked_sub(POOLS).ok_or(Code::INVALID_VALUE)?;
+        super::device::device(&begin()?, i32::try_from(device).map_err(|_| Code::INVALID_VALUE)?)?;
+        Ok(())
     }
 
     6000 fn cuMemAllocManaged(pointer: Out<usize>, bytes: usize, _flags: u32) {
