@@ -4,7 +4,7 @@ use super::bits;
 use super::convert::convert;
 use super::float::{Bf16, F16, Float, Number, Pair, approximate, divide, root};
 use super::opcode::Opcode;
-use super::types::{Function, How, Scalar, Type, each, floating, integer, lanes};
+use super::types::{Function, How, Scalar, Type, each, floating, integer, lanes, scalar_float};
 
 /// The function of an opcode that computes one result from its operands alone. None if it is not known, or not one.
 pub(super) fn function(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
@@ -228,38 +228,15 @@ fn choice(opcode: &mut Opcode<'_>) -> Option<Function> {
 
 /// The comparison of `setp` and `set`, as a function that answers a predicate.
 pub(super) fn comparison(name: &str, kind: Type) -> Option<Function> {
-    macro_rules! scalar_float {
-        ($T:ident => $function:expr) => {
-            match kind {
-                Type::F16 => Some({
-                    type $T = F16;
-                    $function
-                }),
-                Type::Bf16 => Some({
-                    type $T = Bf16;
-                    $function
-                }),
-                Type::F32 => Some({
-                    type $T = f32;
-                    $function
-                }),
-                Type::F64 => Some({
-                    type $T = f64;
-                    $function
-                }),
-                _ => None,
-            }
-        };
-    }
     macro_rules! ordered {
         ($operator:tt) => {
             integer!(kind, T => lanes!(_, |a: T, b: T| a $operator b))
-                .or_else(|| scalar_float!(T => lanes!(how, |a: T, b: T| a.enter(how) $operator b.enter(how))))
+                .or_else(|| scalar_float!(kind, T => lanes!(how, |a: T, b: T| a.enter(how) $operator b.enter(how))))
         };
     }
     macro_rules! unordered {
         ($($not:tt)*) => {
-            scalar_float!(T => lanes!(how, |a: T, b: T| {
+            scalar_float!(kind, T => lanes!(how, |a: T, b: T| {
                 let (a, b) = (a.enter(how), b.enter(how));
                 a.is_nan() || b.is_nan() || a $($not)* b
             }))
@@ -269,7 +246,7 @@ pub(super) fn comparison(name: &str, kind: Type) -> Option<Function> {
         "eq" => ordered!(==),
         // Not equal and ordered: unlike `!=` of Rust, which holds for NaN.
         "ne" => integer!(kind, T => lanes!(_, |a: T, b: T| a != b)).or_else(|| {
-            scalar_float!(T => lanes!(how, |a: T, b: T| {
+            scalar_float!(kind, T => lanes!(how, |a: T, b: T| {
                 let (a, b) = (a.enter(how), b.enter(how));
                 a != b && !a.is_nan() && !b.is_nan()
             }))
@@ -284,8 +261,8 @@ pub(super) fn comparison(name: &str, kind: Type) -> Option<Function> {
         "leu" => unordered!(<=),
         "gtu" => unordered!(>),
         "geu" => unordered!(>=),
-        "num" => scalar_float!(T => lanes!(_, |a: T, b: T| !(a.wide().is_nan() || b.wide().is_nan()))),
-        "nan" => scalar_float!(T => lanes!(_, |a: T, b: T| a.wide().is_nan() || b.wide().is_nan())),
+        "num" => scalar_float!(kind, T => lanes!(_, |a: T, b: T| !(a.wide().is_nan() || b.wide().is_nan()))),
+        "nan" => scalar_float!(kind, T => lanes!(_, |a: T, b: T| a.wide().is_nan() || b.wide().is_nan())),
         _ => None,
     }
 }

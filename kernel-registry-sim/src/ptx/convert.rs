@@ -2,70 +2,18 @@
 
 use super::float::{Bf16, F16, Number, Pair};
 use super::opcode::Opcode;
-use super::types::{Function, How, Rounding, Scalar, Type, each, lanes};
+use super::types::{Function, How, Rounding, Scalar, Type, each, lanes, one_of, scalar_float};
 
 /// An expression with `$T` as any integer type that `cvt` knows.
 macro_rules! any_integer {
     ($kind:expr, $T:ident => $value:expr) => {
-        match $kind {
-            Type::U8 => {
-                type $T = u8;
-                $value
-            }
-            Type::U16 => {
-                type $T = u16;
-                $value
-            }
-            Type::U32 => {
-                type $T = u32;
-                $value
-            }
-            Type::U64 => {
-                type $T = u64;
-                $value
-            }
-            Type::S8 => {
-                type $T = i8;
-                $value
-            }
-            Type::S16 => {
-                type $T = i16;
-                $value
-            }
-            Type::S32 => {
-                type $T = i32;
-                $value
-            }
-            Type::S64 => {
-                type $T = i64;
-                $value
-            }
-            _ => return None,
-        }
+        one_of!($kind, $T => $value; U8 = u8, U16 = u16, U32 = u32, U64 = u64, S8 = i8, S16 = i16, S32 = i32, S64 = i64)?
     };
 }
 
 macro_rules! any_float {
     ($kind:expr, $T:ident => $value:expr) => {
-        match $kind {
-            Type::F16 => {
-                type $T = F16;
-                $value
-            }
-            Type::Bf16 => {
-                type $T = Bf16;
-                $value
-            }
-            Type::F32 => {
-                type $T = f32;
-                $value
-            }
-            Type::F64 => {
-                type $T = f64;
-                $value
-            }
-            _ => return None,
-        }
+        scalar_float!($kind, $T => $value)?
     };
 }
 

@@ -225,70 +225,38 @@ macro_rules! lanes {
     };
 }
 
-/// An expression with `$T` as the integer type that is meant: none for other types.
+/// An expression with `$T` as the one of these types that is meant: none for others.
+macro_rules! one_of {
+    ($kind:expr, $T:ident => $value:expr; $($name:ident = $type:ty),* $(,)?) => {
+        match $kind {
+            $(Type::$name => Some({
+                type $T = $type;
+                $value
+            }),)*
+            _ => None,
+        }
+    };
+}
+
+/// The same with the integers that are computed with.
 macro_rules! integer {
-    ($kind:expr, $T:ident => $function:expr) => {
-        match $kind {
-            Type::U16 => Some({
-                type $T = u16;
-                $function
-            }),
-            Type::U32 => Some({
-                type $T = u32;
-                $function
-            }),
-            Type::U64 => Some({
-                type $T = u64;
-                $function
-            }),
-            Type::S16 => Some({
-                type $T = i16;
-                $function
-            }),
-            Type::S32 => Some({
-                type $T = i32;
-                $function
-            }),
-            Type::S64 => Some({
-                type $T = i64;
-                $function
-            }),
-            _ => None,
-        }
+    ($kind:expr, $T:ident => $value:expr) => {
+        $crate::ptx::types::one_of!($kind, $T => $value; U16 = u16, U32 = u32, U64 = u64, S16 = i16, S32 = i32, S64 = i64)
     };
 }
 
-/// The same with floating point.
+/// The same with one number of floating point.
+macro_rules! scalar_float {
+    ($kind:expr, $T:ident => $value:expr) => {
+        $crate::ptx::types::one_of!($kind, $T => $value; F16 = F16, Bf16 = Bf16, F32 = f32, F64 = f64)
+    };
+}
+
+/// The same with floating point, also two numbers at once.
 macro_rules! floating {
-    ($kind:expr, $T:ident => $function:expr) => {
-        match $kind {
-            Type::F16 => Some({
-                type $T = F16;
-                $function
-            }),
-            Type::Bf16 => Some({
-                type $T = Bf16;
-                $function
-            }),
-            Type::F32 => Some({
-                type $T = f32;
-                $function
-            }),
-            Type::F64 => Some({
-                type $T = f64;
-                $function
-            }),
-            Type::F16x2 => Some({
-                type $T = Pair<F16>;
-                $function
-            }),
-            Type::Bf16x2 => Some({
-                type $T = Pair<Bf16>;
-                $function
-            }),
-            _ => None,
-        }
+    ($kind:expr, $T:ident => $value:expr) => {
+        $crate::ptx::types::one_of!($kind, $T => $value; F16 = F16, Bf16 = Bf16, F32 = f32, F64 = f64, F16x2 = Pair<F16>, Bf16x2 = Pair<Bf16>)
     };
 }
 
-pub(super) use {floating, integer, lanes};
+pub(super) use {floating, integer, lanes, one_of, scalar_float};
