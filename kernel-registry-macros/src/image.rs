@@ -86,8 +86,7 @@ impl Version {
 
 /// What a kernel of this image needs of the driver, in any variant.
 pub(crate) fn needs(image: &kernel_registry_image::Image, symbol: &str) -> Needs {
-    let entries = image.variants.iter().filter_map(|variant| variant.entry(symbol));
-    entries.fold(Needs::NONE, |all, entry| all.and(entry.needs))
+    image.named(symbol).into_iter().fold(Needs::NONE, |all, entry| all.and(entry.needs))
 }
 
 /// The variants of an image as nvcc calls them: `sm_90` for machine code, `compute_75` for PTX.

@@ -3,12 +3,12 @@
 //!
 //! `cargo run --release -p benches --bin launch`; it needs `cc`, and for all but the first part a GPU.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 mod first;
 mod growth;
 mod overhead;
 mod stub;
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::env;
 use std::process::ExitCode;
 use std::ptr;
