@@ -1,5 +1,5 @@
 //! `cargo kernels`: what a program's GPU kernels are, read from the binary, without a GPU and without running it;
-//! and whether they can run on this machine.
+//! whether they can run on this machine; and running them without a GPU.
 
 mod artifacts;
 mod binaries;
@@ -15,6 +15,8 @@ mod json;
 mod list;
 mod mapped;
 mod show;
+#[cfg(target_os = "linux")]
+mod sim;
 mod table;
 
 use std::process::ExitCode;
@@ -30,6 +32,8 @@ fn main() -> ExitCode {
         Command::Show(options) => show::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Doctor(options) => doctor::run(&options),
+        #[cfg(target_os = "linux")]
+        Command::Sim(options) => sim::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

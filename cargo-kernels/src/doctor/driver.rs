@@ -46,6 +46,13 @@ fn library(found: &Found) -> Option<Line> {
              is found",
         ));
     }
+    if found.simulated {
+        return Some(Line::note(
+            LIBRARY,
+            format!("`{name}` is simulated by kernel-registry-sim: nothing runs on a GPU"),
+            "without `cargo kernels sim`, and without its folder in `LD_LIBRARY_PATH`, the machine's own driver is found",
+        ));
+    }
     let file = file?;
     if found.is_compat() {
         return Some(Line::note(
@@ -122,6 +129,15 @@ mod tests {
         let mut facts = Facts::good();
         facts.found().library = Some(path.into());
         check(&facts).remove(0)
+    }
+
+    #[test]
+    fn a_simulated_driver_is_not_taken_for_one() {
+        let mut facts = Facts::good();
+        facts.found().simulated = true;
+        let line = check(&facts).remove(0);
+        assert_eq!(line.level, Level::Note);
+        assert!(line.text.contains("simulated"), "{}", line.text);
     }
 
     fn not_starting(code: i32) -> Vec<Line> {
