@@ -65,7 +65,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     }
     let written = || -> io::Result<()> {
         fs::create_dir_all(path.parent().unwrap_or(path))?;
-        let new = path.with_added_extension(process::id().to_string());
+        let new = path.with_extension(format!("new-{}", process::id()));
         fs::write(&new, bytes)?;
         fs::rename(&new, path)
     };
