@@ -14,7 +14,15 @@
 //! }
 //! ```
 //!
-//! That is for tests, and this crate a dev-dependency. Programs in whatever language that know nothing of it run on the same driver
+//! That is for tests, and this crate a dev-dependency. Kernels are executed several times faster if it is compiled with
+//! optimisations in tests too:
+//!
+//! ```toml
+//! [profile.dev.package.kernel-registry-sim]
+//! opt-level = 3
+//! ```
+//!
+//! Programs in whatever language that know nothing of it run on the same driver
 //! by `cargo kernels sim -- program`, which makes a `libcuda.so.1` of it with the feature `export`. No other program should have that
 //! feature: it would have functions of CUDA's names in it.
 //!

@@ -7,17 +7,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use object::{Object, ObjectSymbol};
-use tests::{Build, cargo_kernels_command};
+use tests::{Build, cargo_kernels_command, scratch_folder};
 
 /// `cargo kernels sim` with these options, which runs this program.
 fn sim(options: &[&str], program: &[&str]) -> Output {
+    command(options, program).output().expect("the tool runs")
+}
+
+fn command(options: &[&str], program: &[&str]) -> Command {
     let mut command = cargo_kernels_command();
-    for name in ["KERNEL_REGISTRY_SIM", "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING"] {
-        command.env_remove(name);
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CUDA") || name.starts_with("KERNEL_REGISTRY_SIM") {
+            command.env_remove(&*name);
+        }
     }
-    // CI is where the network is not asked twice; here all has been downloaded that the workspace is built from.
+    // All is there that the workspace is built from.
     command.args(["sim", "--offline"]).args(options).arg("--").args(program);
-    command.output().expect("the tool runs")
+    command
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -129,17 +136,15 @@ fn options_are_variables_of_the_program_and_win() {
         "echo $KERNEL_REGISTRY_SIM_DEVICES $KERNEL_REGISTRY_SIM_ARCH $KERNEL_REGISTRY_SIM_DEADLOCK";
     let options = ["--devices", "2", "--set", "ARCH=80", "--deadlock", "abort"];
     assert_eq!(printed(&options, &["sh", "-c", PROGRAM]), "2 80 abort");
-    let mut command = cargo_kernels_command();
-    command.args(["sim", "--offline", "--devices", "3", "--", "sh", "-c", PROGRAM]);
-    let output = command.env("KERNEL_REGISTRY_SIM_DEVICES", "4").env("LD_LIBRARY_PATH", "/nowhere").output();
-    assert_eq!(text(&output.unwrap().stdout), "3");
+    let mut command = command(&["--devices", "3"], &["sh", "-c", PROGRAM]);
+    let output = command.env("KERNEL_REGISTRY_SIM_DEVICES", "4").output().unwrap();
+    assert_eq!(text(&output.stdout), "3");
 }
 
 /// The program's own library path comes after the driver's.
 #[test]
 fn the_library_path_stays() {
-    let mut command = cargo_kernels_command();
-    command.args(["sim", "--offline", "--", "sh", "-c", "echo $LD_LIBRARY_PATH"]);
+    let mut command = command(&[], &["sh", "-c", "echo $LD_LIBRARY_PATH"]);
     let output = command.env("LD_LIBRARY_PATH", "/one:/two").output().unwrap();
     assert!(text(&output.stdout).ends_with(":/one:/two"), "{}", text(&output.stdout));
 }
@@ -176,12 +181,28 @@ fn a_process_has_one_driver() {
     assert!(late.starts_with("2 /") && late.ends_with("/libcuda.so.1") && !late.contains("memfd"), "{late}");
 }
 
+/// Whatever the file is called: it is `libcuda.so.1` by the name that it has of itself.
+#[test]
+fn a_real_driver_that_is_open_cannot_be_replaced() {
+    let library = scratch_folder().join("libcuda.so.580.95.05");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doctor/driver.rs");
+    let mut rustc = Command::new("rustc");
+    rustc.args([
+        "--edition=2024",
+        "--crate-type=cdylib",
+        "--crate-name=cuda",
+        "-Clink-arg=-Wl,-soname,libcuda.so.1",
+    ]);
+    assert!(rustc.arg("-o").arg(&library).arg(source).status().expect("rustc is there").success());
+    let output = Command::new(env!("CARGO_BIN_EXE_installs")).env("LD_PRELOAD", &library).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert_eq!(text(&output.stderr), "Error: AlreadyOpen");
+}
+
 #[test]
 fn the_doctor_says_that_it_is_simulated() {
-    let mut command = cargo_kernels_command();
-    command.args(["sim", "--offline", "--"]);
     let program = cargo_kernels_command();
-    let output = command.arg(program.get_program()).args(["doctor", "--json"]).output().unwrap();
+    let output = sim(&[], &[program.get_program().to_str().unwrap(), "doctor", "--json"]);
     let facts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(facts["driver"]["simulated"], true);
 }

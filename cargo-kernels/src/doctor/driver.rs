@@ -19,7 +19,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
             DRIVER,
             format!("there is none, so no kernel is loaded or launched here ({why})"),
             "install NVIDIA's driver; a container gets the host's with `--gpus all`. Building and `cargo kernels list` \
-             need none",
+             need none, and `cargo kernels sim -- program` brings a simulated one",
         )],
         Driver::Silent { call, seconds } => vec![Line::problem(
             DRIVER,
