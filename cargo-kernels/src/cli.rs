@@ -116,7 +116,7 @@ pub(crate) struct Doctor {
 const SIM: &str = "\
 The program, and whatever it starts, finds the simulated driver as libcuda.so and libcuda.so.1. The first use builds that,
 with cargo, in the target directory of the package here, or in ~/.cache. Options win over variables `KERNEL_REGISTRY_SIM_*`,
-which do the same.
+which do the same. NVIDIA's runtime API (cudaMalloc) does not work on it.
 
 Exit codes: those of the program; 127 if there is none of that name, 126 if it cannot be run, 2 wrong usage, 9 the driver
 could not be built, 1 anything else";

@@ -120,6 +120,26 @@ fn exit_codes_and_signals_are_those_of_the_program() {
     assert_eq!(sim(&[], &[env!("CARGO_MANIFEST_DIR")]).status.code(), Some(126));
 }
 
+/// The folder of packages is that of the cache: so it is not built once more.
+#[test]
+fn without_a_package_the_cache_has_it() {
+    let packages = folder(&[]).ancestors().nth(3).expect("it is in the target directory").to_owned();
+    let mut command = command(&[], &["sh", "-c", "echo $LD_LIBRARY_PATH"]);
+    let output = command.current_dir("/").env("XDG_CACHE_HOME", &packages).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let library = text(&output.stdout).split(':').next().unwrap();
+    assert!(Path::new(library).starts_with(packages), "{library}");
+}
+
+#[test]
+fn a_build_that_fails_says_what_it_needs() {
+    let mut command = command(&[], &["echo", "it ran"]);
+    let output = command.env("CARGO", "false").env("XDG_CACHE_HOME", scratch_folder()).output().unwrap();
+    assert_eq!(output.status.code(), Some(9));
+    assert!(text(&output.stderr).contains("error: the simulated driver did not build"));
+    assert_eq!(text(&output.stdout), "");
+}
+
 #[test]
 fn options_are_not_guessed() {
     for options in [&["--device", "2"][..], &["--driver", "12"], &["--deadlock", "no"], &["--set", "ARCH"]] {
