@@ -105,3 +105,20 @@ fn parent() -> Result<PathBuf, Failure> {
     let denied = || Failure::of_io("$HOME/.cache".into(), ErrorKind::NotFound.into());
     cache.map(|cache| cache.join(NAME)).ok_or_else(denied)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tests across crates build from the checkout; what an installed command writes differs only in that.
+    #[test]
+    fn without_a_checkout_the_registry_has_it() {
+        let installed = manifest(None);
+        let of_checkout = manifest(Some(Path::new("/with \"quotes\"")));
+        assert!(
+            installed
+                .contains(&format!("[dependencies.kernel-registry-sim]\nversion = \"={VERSION}\"\nfeatures"))
+        );
+        assert_eq!(of_checkout.replace("path = \"/with \\\"quotes\\\"\"\n", ""), installed);
+    }
+}
