@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Parser)]
 #[command(name = "cargo", bin_name = "cargo", disable_help_subcommand = true)]
 pub(crate) enum Cargo {
-    /// Shows the GPU kernels of a program, without a GPU and without running it; and whether they can run here
+    /// Shows the GPU kernels of a program, without a GPU and without running it; whether they can run here; and runs them without a GPU
     Kernels(Kernels),
 }
 
@@ -29,6 +29,9 @@ pub(crate) enum Command {
     Check(Check),
     /// Tells whether kernels can be warmed and launched here: driver, GPUs, variables, compiler, cudarc
     Doctor(Doctor),
+    /// Runs a program on a simulated CUDA driver, without a GPU: `cargo kernels sim -- cargo test`
+    #[cfg(target_os = "linux")]
+    Sim(Sim),
 }
 
 const EXIT_CODES: &str = "\
@@ -107,6 +110,61 @@ pub(crate) struct Doctor {
     /// Path to the Cargo.toml of the package whose cudarc is looked at, by default that of the current folder
     #[arg(long, value_name = "PATH")]
     pub(crate) manifest_path: Option<PathBuf>,
+}
+
+#[cfg(target_os = "linux")]
+const SIM: &str = "\
+The program, and whatever it starts, finds the simulated driver as libcuda.so and libcuda.so.1. The first use builds that,
+with cargo, in the target directory of the package here, or in ~/.cache. Options win over variables `KERNEL_REGISTRY_SIM_*`,
+which do the same. NVIDIA's runtime API (cudaMalloc) does not work on it.
+
+Exit codes: those of the program; 127 if there is none of that name, 126 if it cannot be run, 2 wrong usage, 9 the driver
+could not be built, 1 anything else";
+
+#[cfg(target_os = "linux")]
+#[derive(Args)]
+#[command(after_help = SIM)]
+pub(crate) struct Sim {
+    /// How many devices there are, or what else `KERNEL_REGISTRY_SIM_DEVICES` takes
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) devices: Option<String>,
+
+    /// The CUDA that the driver supports, such as 12.4: newer functions are not there
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    pub(crate) driver: Option<String>,
+
+    /// What becomes of a deadlock, after it was reported
+    #[arg(long, value_name = "WHAT", value_parser = ["wait", "fail", "abort"])]
+    pub(crate) deadlock: Option<String>,
+
+    /// Sets `KERNEL_REGISTRY_SIM_NAME`, as in `--set ARCH=80`; can be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) set: Vec<(String, String)>,
+
+    /// Build the driver without the network
+    #[arg(long)]
+    pub(crate) offline: bool,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A version of CUDA, with one dot.
+fn version(value: &str) -> Result<String, &'static str> {
+    let is_number = |part: &str| part.parse::<u8>().is_ok();
+    match value.split_once('.') {
+        Some((major, minor)) if is_number(major) && is_number(minor) => Ok(value.to_owned()),
+        _ => Err("write it as 12.4"),
+    }
+}
+
+fn variable(value: &str) -> Result<(String, String), &'static str> {
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    match value.split_once('=') {
+        Some((name, value)) if is_name(name) && !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as `ARCH=80`, with what follows `KERNEL_REGISTRY_SIM_`"),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,5 +1,6 @@
 //! Why a command fails: a sentence and an exit code each.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -26,6 +27,9 @@ pub(crate) enum Failure {
     BuildFailed,
     NothingBuilt,
     Cargo { error: String },
+    NoDriver { version: &'static str },
+    NotLoaded { path: PathBuf, why: String },
+    NotRun { program: OsString, error: io::Error },
     Output { error: io::Error },
 }
 
@@ -42,12 +46,16 @@ impl Failure {
             | Failure::NoneOfPackage { .. }
             | Failure::NoneNamed { .. } => 7,
             Failure::Newer { .. } => 8,
-            Failure::BuildFailed => 9,
+            Failure::BuildFailed | Failure::NoDriver { .. } => 9,
             Failure::Disagree { .. } => 10,
             Failure::Unwell { .. } => 11,
+            // As shells and `env` have it, so that no code of the program's own looks like these.
+            Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
+            Failure::NotRun { .. } => 126,
             Failure::Unreadable { .. }
             | Failure::NothingBuilt
             | Failure::Cargo { .. }
+            | Failure::NotLoaded { .. }
             | Failure::Output { .. } => 1,
         }
     }
@@ -121,6 +129,17 @@ impl fmt::Display for Failure {
             Failure::BuildFailed => write!(f, "the package did not build"),
             Failure::NothingBuilt => write!(f, "the package has no binary or library to read"),
             Failure::Cargo { error } => write!(f, "cargo could not be asked: {error}"),
+            Failure::NoDriver { version } => write!(
+                f,
+                "the simulated driver did not build, as cargo says above: it needs Rust 1.89 or newer, a linker, and once \
+                 kernel-registry-sim {version} with its dependencies, from the network or from what cargo has downloaded before"
+            ),
+            Failure::NotLoaded { path, why } => write!(
+                f,
+                "the simulated driver `{}` is of no use: {why}; remove it, so that it is built again",
+                path.display()
+            ),
+            Failure::NotRun { program, error } => write!(f, "`{}` cannot be run: {error}", program.display()),
             Failure::Output { error } => write!(f, "the output could not be written: {error}"),
         }
     }

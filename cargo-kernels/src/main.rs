@@ -1,5 +1,8 @@
 //! `cargo kernels`: what a program's GPU kernels are, read from the binary, without a GPU and without running it;
-//! and whether they can run on this machine.
+//! whether they can run on this machine; and running them without a GPU.
+
+// The simulated driver is for Linux, and with it what only `sim` uses.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 mod artifacts;
 mod binaries;
@@ -15,6 +18,8 @@ mod json;
 mod list;
 mod mapped;
 mod show;
+#[cfg(target_os = "linux")]
+mod sim;
 mod table;
 
 use std::process::ExitCode;
@@ -30,6 +35,8 @@ fn main() -> ExitCode {
         Command::Show(options) => show::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Doctor(options) => doctor::run(&options),
+        #[cfg(target_os = "linux")]
+        Command::Sim(options) => sim::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -18,5 +18,6 @@ mod schedule;
 mod state;
 mod stream;
 
+pub use calls::functions;
 pub use config::{Config, Deadlock};
 pub use install::{InstallError, install};

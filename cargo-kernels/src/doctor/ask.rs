@@ -56,6 +56,7 @@ fn asked(calls: Sender<&'static str>) -> Driver {
     let version = library.version();
     Driver::Found(Found {
         library: mapped_driver(&maps),
+        simulated: library.is_simulated(),
         version: version.as_ref().ok().map(|version| Cuda(version.unsigned_abs())),
         started: version.and_then(|_| started(&library)),
     })

@@ -19,7 +19,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
             DRIVER,
             format!("there is none, so no kernel is loaded or launched here ({why})"),
             "install NVIDIA's driver; a container gets the host's with `--gpus all`. Building and `cargo kernels list` \
-             need none",
+             need none, and `cargo kernels sim -- program` brings a simulated one",
         )],
         Driver::Silent { call, seconds } => vec![Line::problem(
             DRIVER,
@@ -44,6 +44,13 @@ fn library(found: &Found) -> Option<Line> {
             format!("`{name}` is a toolkit's stub, made for linking: every call to it fails"),
             "take the folder `stubs` out of `LD_LIBRARY_PATH` and /etc/ld.so.conf.d, so that the driver's own library \
              is found",
+        ));
+    }
+    if found.simulated {
+        return Some(Line::note(
+            LIBRARY,
+            format!("`{name}` is simulated by kernel-registry-sim: nothing runs on a GPU"),
+            "without `cargo kernels sim`, and without its folder in `LD_LIBRARY_PATH`, the machine's own driver is found",
         ));
     }
     let file = file?;
@@ -122,6 +129,15 @@ mod tests {
         let mut facts = Facts::good();
         facts.found().library = Some(path.into());
         check(&facts).remove(0)
+    }
+
+    #[test]
+    fn a_simulated_driver_is_not_taken_for_one() {
+        let mut facts = Facts::good();
+        facts.found().simulated = true;
+        let line = check(&facts).remove(0);
+        assert_eq!(line.level, Level::Note);
+        assert!(line.text.contains("simulated"), "{}", line.text);
     }
 
     fn not_starting(code: i32) -> Vec<Line> {

@@ -31,6 +31,8 @@ pub(super) enum Driver {
 pub(super) struct Found {
     /// The file that the loader took, where the system tells.
     pub(super) library: Option<PathBuf>,
+    /// It is kernel-registry-sim.
+    pub(super) simulated: bool,
     /// The newest CUDA that it supports.
     pub(super) version: Option<Cuda>,
     pub(super) started: Result<Started, Refused>,
@@ -46,9 +48,9 @@ pub(super) struct Started {
 
 /// A call that failed.
 #[derive(Clone, Debug)]
-pub(super) struct Refused {
+pub(crate) struct Refused {
     pub(super) call: &'static str,
-    pub(super) code: i32,
+    pub(crate) code: i32,
     /// Such as `CUDA_ERROR_NO_DEVICE`.
     pub(super) name: String,
 }
@@ -117,7 +119,7 @@ pub(super) struct Cudarc {
 
 /// A version of CUDA as the driver writes it: 12040 is 12.4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Cuda(pub(super) u32);
+pub(crate) struct Cuda(pub(crate) u32);
 
 impl Facts {
     /// The newest CUDA that the driver supports, if there is a driver that says so.
@@ -221,6 +223,7 @@ impl Facts {
             variables: BTreeMap::new(),
             driver: Driver::Found(Found {
                 library: Some("/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05".into()),
+                simulated: false,
                 version: Some(Cuda(13_000)),
                 started: Ok(started),
             }),

@@ -23,6 +23,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct DriverEntry {
     library: Option<String>,
+    simulated: bool,
     release: Option<String>,
     cuda: Option<String>,
     loading: Option<&'static str>,
@@ -59,6 +60,7 @@ impl DriverEntry {
         let lazy = found.started.as_ref().ok().and_then(|started| started.lazy);
         DriverEntry {
             library: found.library.as_ref().map(|path| path.display().to_string()),
+            simulated: found.simulated,
             release: found.release().map(str::to_owned),
             cuda: found.version.as_ref().map(Cuda::to_string),
             loading: lazy.map(|lazy| if lazy { "lazy" } else { "eager" }),

@@ -4,19 +4,23 @@
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
+use std::path::Path;
 use std::ptr;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, Sender};
 
 use super::facts::Refused;
 
 /// What a call returned, or why it did not.
-pub(super) type Answer<T> = Result<T, Refused>;
+pub(crate) type Answer<T> = Result<T, Refused>;
 
 /// How cudarc asks for the driver, and what is always there on Linux.
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
 
+/// A symbol that only the driver of kernel-registry-sim has.
+const SIMULATED: &str = "kernelRegistrySimulatedDriver";
+
 /// The driver in this process. It has threads of its own, so it stays until the process ends.
-pub(super) struct Library {
+pub(crate) struct Library {
     shared: ManuallyDrop<libloading::Library>,
     /// Whom to tell of each call before it is made.
     calls: Sender<&'static str>,
@@ -24,7 +28,7 @@ pub(super) struct Library {
 
 /// What of a device can be asked, as cuda.h counts.
 #[derive(Clone, Copy)]
-pub(super) enum Attribute {
+pub(crate) enum Attribute {
     Multiprocessors = 16,
     Watchdog = 17,
     ComputeMode = 20,
@@ -49,8 +53,34 @@ impl Library {
         Err(why)
     }
 
+    /// A library that is a file, or what the loader says of it.
+    pub(crate) fn open_file(path: &Path) -> Result<Self, String> {
+        // SAFETY: the caller names a driver, whose initialisers run as in every program that uses it.
+        let shared = unsafe { libloading::Library::new(path) };
+        let shared = shared.map_err(|error| error.source().map_or(error.to_string(), ToString::to_string))?;
+        // Whoever opens a file does not wait for it to answer.
+        let (calls, _) = mpsc::channel();
+        Ok(Library { shared: ManuallyDrop::new(shared), calls })
+    }
+
+    /// Whether it is kernel-registry-sim that answers.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.function::<*const c_void>(SIMULATED).is_some()
+    }
+
+    /// Whether a program that knows CUDA of this version finds a function of this name.
+    pub(crate) fn offers(&self, name: &CStr, version: c_int) -> bool {
+        type Get = unsafe extern "C" fn(*const c_char, *mut *const c_void, c_int, u64, *mut c_uint) -> c_int;
+        let (mut address, mut status) = (ptr::null(), 0);
+        // SAFETY: the type is that of cuda.h, the name ends with a zero, and both results outlive the call.
+        let answer = self.call("cuGetProcAddress_v2", |f: Get| unsafe {
+            f(name.as_ptr(), &mut address, version, 0, &mut status)
+        });
+        answer.is_ok() && !address.is_null()
+    }
+
     /// As the driver writes it: 12040 is 12.4.
-    pub(super) fn version(&self) -> Answer<i32> {
+    pub(crate) fn version(&self) -> Answer<i32> {
         let mut version = 0;
         // SAFETY: the type is that of cuda.h, the integer outlives the call, and no initialisation is needed.
         self.call("cuDriverGetVersion", |f: unsafe extern "C" fn(*mut c_int) -> c_int| unsafe {
@@ -59,7 +89,7 @@ impl Library {
         Ok(version)
     }
 
-    pub(super) fn init(&self) -> Answer<()> {
+    pub(crate) fn init(&self) -> Answer<()> {
         // SAFETY: the type is that of cuda.h, whose only flags are zero.
         self.call("cuInit", |f: unsafe extern "C" fn(c_uint) -> c_int| unsafe { f(0) })
     }
@@ -74,7 +104,7 @@ impl Library {
         Ok(mode == LAZY)
     }
 
-    pub(super) fn device_count(&self) -> Answer<i32> {
+    pub(crate) fn device_count(&self) -> Answer<i32> {
         let mut count = 0;
         // SAFETY: the type is that of cuda.h, and the integer outlives the call.
         self.call("cuDeviceGetCount", |f: unsafe extern "C" fn(*mut c_int) -> c_int| unsafe {
@@ -83,7 +113,7 @@ impl Library {
         Ok(count)
     }
 
-    pub(super) fn device(&self, ordinal: i32) -> Answer<Device<'_>> {
+    pub(crate) fn device(&self, ordinal: i32) -> Answer<Device<'_>> {
         let mut handle = 0;
         type Get = unsafe extern "C" fn(*mut c_int, c_int) -> c_int;
         // SAFETY: the type is that of cuda.h; a number that no device has is refused.
@@ -127,13 +157,13 @@ impl Library {
 }
 
 /// A GPU.
-pub(super) struct Device<'l> {
+pub(crate) struct Device<'l> {
     library: &'l Library,
     handle: c_int,
 }
 
 impl Device<'_> {
-    pub(super) fn name(&self) -> Answer<String> {
+    pub(crate) fn name(&self) -> Answer<String> {
         let Device { library, handle } = *self;
         let mut name = [0_u8; 256];
         type Get = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;

@@ -9,7 +9,8 @@
 /// body is an [`Answer`](super::result::Answer).
 macro_rules! calls {
     ($($since:literal fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
-        $(extern "C" fn $name($($argument: $type),*) -> $crate::driver::result::Code {
+        $(#[cfg_attr(feature = "export", unsafe(no_mangle))]
+        extern "C" fn $name($($argument: $type),*) -> $crate::driver::result::Code {
             let body = || -> $crate::driver::result::Answer { $body };
             body().into()
         })*
@@ -36,6 +37,16 @@ pub(super) struct Entry {
     /// The version of CUDA that has it first, such as 12040.
     pub(super) since: i32,
     pub(super) address: *const (),
+}
+
+/// The functions that the driver has, each with the version of CUDA from which on drivers have it, such as (12, 4).
+///
+/// ```
+/// assert!(kernel_registry_sim::functions().any(|function| function == ("cuFuncIsLoaded", (12, 4))));
+/// ```
+pub fn functions() -> impl Iterator<Item = (&'static str, (u32, u32))> {
+    let version = |since: i32| (since.unsigned_abs() / 1000, since.unsigned_abs() % 1000 / 10);
+    all().map(move |entry| (entry.name, version(entry.since)))
 }
 
 pub(super) fn all() -> impl Iterator<Item = &'static Entry> {

@@ -17,8 +17,17 @@ use super::{calls, elf};
 /// What tells this library from NVIDIA's.
 const MARKER: &CStr = c"kernelRegistrySimulatedDriver";
 
+/// The marker of the library that is a file.
+#[cfg(feature = "export")]
+#[unsafe(export_name = "kernelRegistrySimulatedDriver")]
+static MARKED: u8 = 1;
+
+/// What programs open: cudarc the first, NVIDIA's own libraries and most other programs the second, which is the name that
+/// the real driver has of itself.
+const NAMES: [&CStr; 2] = [c"libcuda.so", c"libcuda.so.1"];
+
 /// Makes the simulated driver that of this process, as its [environment](Config::from_environment) says. Twice is as good as
-/// once.
+/// once, and so is once under `cargo kernels sim`.
 ///
 /// From then on whoever opens `libcuda.so` gets it, cudarc included, also where there is a real driver.
 ///
@@ -31,38 +40,52 @@ pub fn install() -> Result<(), InstallError> {
 }
 
 impl Config {
-    /// Makes a driver of this configuration that of this process. If there is one, it stays as it was.
+    /// Makes a driver of this configuration that of this process. If there is a simulated one, it stays as it was.
     pub fn install(self) -> Result<(), InstallError> {
         static INSTALLED: Mutex<bool> = Mutex::new(false);
         let mut installed = INSTALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if *installed {
             return Ok(());
         }
-        let version = self.version;
-        Simulator::start(self);
-        open(version)?;
+        if let Some(open) = NAMES.into_iter().find_map(|name| opened(name, libc::RTLD_NOLOAD)) {
+            open.is_simulated()?;
+        } else {
+            let version = self.version;
+            Simulator::start(self);
+            // Both files stay until both are open: the loader would take one of the same descriptor for the same library.
+            let files = [file(NAMES[0], version)?, file(NAMES[1], version)?];
+            files.iter().try_for_each(open)?;
+            // Another thread may have opened the real one meanwhile.
+            for name in NAMES {
+                opened(name, 0).ok_or(InstallError::AlreadyOpen)?.is_simulated()?;
+            }
+        }
         *installed = true;
         Ok(())
     }
 }
 
-fn open(version: i32) -> Result<(), InstallError> {
+/// A library of this name, in memory, with the functions of this program.
+fn file(name: &CStr, version: i32) -> Result<File, InstallError> {
     let entries = calls::all().filter(|entry| entry.since <= version);
     let mut symbols: Vec<_> =
         entries.map(|entry| (entry.name, entry.address.expose_provenance() as u64)).collect();
-    let marker = MARKER.to_str().unwrap_or_default();
-    symbols.push((marker, 1));
-    let object = elf::shared_object("libcuda.so", &symbols);
+    symbols.push((MARKER.to_str().unwrap_or_default(), 1));
+    let object = elf::shared_object(&name.to_string_lossy(), &symbols);
 
     // SAFETY: the name ends with a zero, and the descriptor is nobody else's.
     let mut file = unsafe {
-        let descriptor = libc::memfd_create(c"libcuda.so".as_ptr(), 0);
+        let descriptor = libc::memfd_create(name.as_ptr(), 0);
         if descriptor < 0 {
             return Err(InstallError::File(io::Error::last_os_error()));
         }
         File::from_raw_fd(descriptor)
     };
     file.write_all(&object).map_err(InstallError::File)?;
+    Ok(file)
+}
+
+fn open(file: &File) -> Result<(), InstallError> {
     // Not `/proc/self`: a debugger opens the file too, and would open its own.
     let path = format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd());
     let path = CString::new(path).map_err(|error| InstallError::File(error.into()))?;
@@ -72,11 +95,25 @@ fn open(version: i32) -> Result<(), InstallError> {
         let text = unsafe { CStr::from_ptr(libc::dlerror()) };
         return Err(InstallError::Loader(text.to_string_lossy().into_owned()));
     }
-    // SAFETY: the library of this name is this one, or one that is open already.
-    let found = unsafe { libc::dlopen(c"libcuda.so".as_ptr(), libc::RTLD_NOW) };
-    // SAFETY: the handle is that of an open library.
-    let is_ours = !found.is_null() && !unsafe { libc::dlsym(found, MARKER.as_ptr()) }.is_null();
-    if is_ours { Ok(()) } else { Err(InstallError::AlreadyOpen) }
+    Ok(())
+}
+
+/// A driver that is open. It is never closed.
+struct Driver(*mut libc::c_void);
+
+/// The library that this process has under this name, opened if need be and if `flags` do not say otherwise.
+fn opened(name: &CStr, flags: libc::c_int) -> Option<Driver> {
+    // SAFETY: only a driver has this name, and loading one does what every program that uses a GPU does.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
+    (!handle.is_null()).then_some(Driver(handle))
+}
+
+impl Driver {
+    fn is_simulated(&self) -> Result<(), InstallError> {
+        // SAFETY: the handle is that of an open library.
+        let marker = unsafe { libc::dlsym(self.0, MARKER.as_ptr()) };
+        if marker.is_null() { Err(InstallError::AlreadyOpen) } else { Ok(()) }
+    }
 }
 
 /// Why the simulated driver could not be installed.

@@ -32,11 +32,11 @@ impl Simulator {
         }
     }
 
-    /// Whoever has an address of the driver's has installed it.
+    /// Whoever has an address of the driver's has installed it, or opened it as a library: then it is as the environment says.
     pub(super) fn get() -> &'static Simulator {
         SIMULATOR.get_or_init(|| {
             thread::spawn(schedule::run);
-            Simulator { state: Mutex::new(State::new(Config::default())), changed: Condvar::new() }
+            Simulator { state: Mutex::new(State::new(Config::from_environment())), changed: Condvar::new() }
         })
     }
 

@@ -91,7 +91,8 @@ impl fmt::Display for NoDriver {
         match self {
             NoDriver::Missing => f.write_str(
                 "no CUDA driver: `libcuda.so` (`nvcuda.dll` on Windows) was not found; \
-                 install NVIDIA's driver, or start the container with its GPUs",
+                 install NVIDIA's driver, or start the container with its GPUs; \
+                 without a GPU `cargo kernels sim -- program` runs it on a simulated driver",
             ),
             NoDriver::TooOld { version, oldest } => write!(
                 f,

@@ -131,8 +131,7 @@ fn json_has_the_facts_and_the_lines() {
     assert_eq!(output.status.code(), Some(11));
     assert_eq!((&report["schema"], &report["problems"], &report["notes"]), (&json!(1), &json!(1), &json!(5)));
     let path = fs::canonicalize(driver().join("libcuda.so")).unwrap();
-    let expected =
-        json!({ "library": path.to_str().unwrap(), "release": null, "cuda": "12.3", "loading": "lazy" });
+    let expected = json!({ "library": path.to_str().unwrap(), "simulated": false, "release": null, "cuda": "12.3", "loading": "lazy" });
     assert_eq!(report["driver"], expected);
     let gpu = json!({
         "ordinal": 0, "name": "Fake GPU", "arch": 86, "memory": 16_u64 << 30, "free": 8_u64 << 30, "stack": 2048,

@@ -17,7 +17,8 @@ pub(super) fn say_once(what: &'static str) {
 /// Functions that do not look at their arguments, by the version of CUDA that has them first.
 macro_rules! lacking {
     ($($since:literal: $($name:ident)*;)*) => {
-        $($(extern "C" fn $name() -> Code {
+        $($(#[cfg_attr(feature = "export", unsafe(no_mangle))]
+        extern "C" fn $name() -> Code {
             say_once(stringify!($name));
             Code::NOT_SUPPORTED
         })*)*

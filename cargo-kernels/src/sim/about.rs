@@ -1,0 +1,42 @@
+//! What is simulated, in a sentence: what a program would find out that asks the driver.
+
+use crate::doctor::facts::Cuda;
+use crate::doctor::libcuda::{Answer, Library};
+
+pub(super) fn sentence(driver: &Library) -> Answer<String> {
+    let version = Cuda(driver.version()?.unsigned_abs());
+    let devices = match driver.init() {
+        Ok(()) => names(driver)?,
+        Err(refused) if refused.code == NO_DEVICE => Vec::new(),
+        Err(refused) => return Err(refused),
+    };
+    Ok(format!("a CUDA driver in software, of CUDA {version}, with {}", listed(&devices)))
+}
+
+const NO_DEVICE: i32 = 100;
+
+fn names(driver: &Library) -> Answer<Vec<String>> {
+    (0..driver.device_count()?).map(|ordinal| driver.device(ordinal)?.name()).collect()
+}
+
+/// Devices in their order; equal ones that follow each other are counted.
+fn listed(devices: &[String]) -> String {
+    let groups = devices.chunk_by(|one, other| one == other);
+    let groups: Vec<_> = groups.map(|group| format!("{} x {}", group.len(), group[0])).collect();
+    match groups.as_slice() {
+        [] => "no device".to_owned(),
+        groups => groups.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_counted_in_their_order() {
+        let listed = |names: &[&str]| listed(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        assert_eq!(listed(&[]), "no device");
+        assert_eq!(listed(&["A", "A", "B", "A"]), "2 x A, 1 x B, 1 x A");
+    }
+}

@@ -1,0 +1,55 @@
+//! `cargo kernels sim`: runs a program on the simulated driver, whatever it is written in.
+//!
+//! `package` builds the driver as a shared library, `folder` puts it where the loader looks, without the functions that are newer than
+//! the driver is to be, and `about` says what is simulated. Then the program takes the place of this process, so that its
+//! exit code and signals are its own.
+
+mod about;
+mod folder;
+mod package;
+
+use std::env;
+use std::ffi::OsString;
+use std::iter;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::cli::Sim;
+use crate::doctor::facts::{Cuda, Refused};
+use crate::doctor::libcuda::Library;
+use crate::failure::Failure;
+
+pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
+    let built = package::built(options.offline)?;
+    for (name, value) in variables(options) {
+        // SAFETY: this process has had one thread so far, and nothing of C's looks at the environment while it is changed.
+        unsafe { env::set_var(name, value) };
+    }
+    let useless = |why| Failure::NotLoaded { path: built.library.clone(), why };
+    let refused = |refused: Refused| useless(refused.to_string());
+    let driver = Library::open_file(&built.library).map_err(useless)?;
+    let version = driver.version().map_err(refused)?;
+    let folder = built.folder.join(format!("for-{}", Cuda(version.unsigned_abs())));
+    folder::fill(&folder, &built.library, |name| driver.offers(name, version))?;
+    eprintln!("SIMULATED: {}", about::sentence(&driver).map_err(refused)?);
+
+    let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
+    let error = Command::new(program).args(arguments).env("LD_LIBRARY_PATH", first(&folder)).exec();
+    Err(Failure::NotRun { program: program.clone(), error })
+}
+
+/// What tells the driver what to simulate.
+fn variables(options: &Sim) -> impl Iterator<Item = (String, &str)> {
+    let given = [("DEVICES", &options.devices), ("DRIVER", &options.driver), ("DEADLOCK", &options.deadlock)];
+    let given = given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+    let set = options.set.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    given.chain(set).map(|(name, value)| (format!("KERNEL_REGISTRY_SIM_{name}"), value))
+}
+
+/// Where the loader looks for libraries: there first.
+fn first(folder: &Path) -> OsString {
+    let before = env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
+    let folders = iter::once(folder.as_os_str().to_owned()).chain(before);
+    folders.collect::<Vec<_>>().join(":".as_ref())
+}

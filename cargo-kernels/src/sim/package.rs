@@ -1,0 +1,124 @@
+//! The simulated driver as a shared library: a package of one line, built where the user's own packages are.
+//!
+//! Cargo installs programs and no libraries, so it cannot come with this command.
+
+use std::env;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::MetadataCommand;
+
+use super::folder;
+use crate::artifacts::cargo;
+use crate::failure::Failure;
+
+/// Both are released together.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// That of this process, which opens the library, whatever the user's packages are built for.
+const TARGET: &str =
+    if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
+
+/// What the library is to the loader: it has the real one's name; its functions call each other, and not those of another
+/// driver in the process; and it stays, because it has a thread.
+const LINKING: [&str; 3] = ["-soname,libcuda.so.1", "-Bsymbolic", "-z,nodelete"];
+
+/// What is built.
+pub(super) struct Built {
+    /// Where, which is for this version of it alone.
+    pub(super) folder: PathBuf,
+    pub(super) library: PathBuf,
+}
+
+/// The library, built if it is not there, or if its sources have changed.
+pub(super) fn built(offline: bool) -> Result<Built, Failure> {
+    let sources = sources();
+    let manifest = manifest(sources.as_deref());
+    let mut hasher = DefaultHasher::new();
+    manifest.hash(&mut hasher);
+    let folder = parent()?.join(format!("{VERSION}-{:016x}", hasher.finish()));
+    let library = folder.join("target").join(TARGET).join("release/libcuda.so");
+    let is_there = library.is_file();
+    // What comes from a registry never changes.
+    if is_there && sources.is_none() {
+        return Ok(Built { folder, library });
+    }
+
+    if !is_there {
+        eprintln!(
+            "building the simulated driver of kernel-registry-sim {VERSION}, once, in {}",
+            folder.display()
+        );
+    }
+    folder::write(&folder.join("Cargo.toml"), manifest.as_bytes())?;
+    folder::write(&folder.join("src/lib.rs"), b"extern crate kernel_registry_sim as _;\n")?;
+    let lock = sources.map(|sources| sources.with_file_name("Cargo.lock")).filter(|lock| lock.is_file());
+    if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
+        // The versions that the checkout was tested with, and that its build has downloaded.
+        let bytes = fs::read(&lock).map_err(|error| Failure::of_io(lock, error))?;
+        folder::write(&folder.join("Cargo.lock"), &bytes)?;
+    }
+
+    let mut command = Command::new(cargo());
+    // In that folder it has the configuration of the user's package around it: mirrors of registries, for one. Flags
+    // for the user's program are not for this one, and those of the configuration give way to these.
+    command.current_dir(&folder).env("CARGO_ENCODED_RUSTFLAGS", "");
+    command.args(["rustc", "--lib", "--release", "--target", TARGET, "--target-dir", "target"]);
+    command.args(is_there.then_some("--quiet")).args(offline.then_some("--offline")).arg("--");
+    command.args(LINKING.map(|flag| format!("-Clink-arg=-Wl,{flag}")));
+    let status = command.status().map_err(|error| Failure::Cargo { error: error.to_string() })?;
+    if status.success() { Ok(Built { folder, library }) } else { Err(Failure::NoDriver { version: VERSION }) }
+}
+
+/// The folder of kernel-registry-sim where this command was built from a checkout that is still there.
+fn sources() -> Option<PathBuf> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("kernel-registry-sim");
+    sources.join("Cargo.toml").is_file().then_some(sources)
+}
+
+fn manifest(sources: Option<&Path>) -> String {
+    let path = sources.map(|path| format!("path = {:?}\n", path.display().to_string())).unwrap_or_default();
+    format!(
+        "# Written by `cargo kernels sim`.\n\
+         [package]\nname = \"simulated-driver\"\nedition = \"2024\"\n\n\
+         [lib]\nname = \"cuda\"\ncrate-type = [\"cdylib\"]\n\n\
+         # Of no workspace around it.\n\
+         [workspace]\n\n\
+         [dependencies.kernel-registry-sim]\nversion = \"={VERSION}\"\n{path}features = [\"export\"]\n\n\
+         # Kernels are executed there. The rest reads images, and is built sooner this way.\n\
+         [profile.release.package.\"*\"]\nopt-level = 1\n\n\
+         [profile.release.package.kernel-registry-sim]\nopt-level = 3\n"
+    )
+}
+
+/// Where the user's packages are built, or without one where programs keep what they can make again.
+fn parent() -> Result<PathBuf, Failure> {
+    const NAME: &str = "kernel-registry-sim";
+    if let Ok(metadata) = MetadataCommand::new().cargo_path(cargo()).no_deps().exec() {
+        return Ok(metadata.target_directory.as_std_path().join(NAME));
+    }
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let denied = || Failure::of_io("$HOME/.cache".into(), ErrorKind::NotFound.into());
+    cache.map(|cache| cache.join(NAME)).ok_or_else(denied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tests across crates build from the checkout; what an installed command writes differs only in that.
+    #[test]
+    fn without_a_checkout_the_registry_has_it() {
+        let installed = manifest(None);
+        let of_checkout = manifest(Some(Path::new("/with \"quotes\"")));
+        assert!(
+            installed
+                .contains(&format!("[dependencies.kernel-registry-sim]\nversion = \"={VERSION}\"\nfeatures"))
+        );
+        assert_eq!(of_checkout.replace("path = \"/with \\\"quotes\\\"\"\n", ""), installed);
+    }
+}

@@ -1,0 +1,24 @@
+//! Under which names programs find the driver.
+
+use std::ffi::{CStr, c_void};
+
+/// NVIDIA's own libraries open `libcuda.so.1`, cudarc `libcuda.so`: it is one driver. Closing it, as the first of them may, leaves it
+/// to the others.
+#[test]
+fn both_names_are_one_driver() {
+    kernel_registry_sim::install().unwrap();
+    let found = |name: &CStr| -> *mut c_void {
+        // SAFETY: the names end with a zero; the driver that was installed is found, and closed as often as it is opened.
+        unsafe {
+            let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
+            assert!(!library.is_null(), "{name:?}");
+            let function = libc::dlsym(library, c"cuInit".as_ptr());
+            libc::dlclose(library);
+            function
+        }
+    };
+    let [first, second] = [c"libcuda.so", c"libcuda.so.1"].map(found);
+    assert!(!first.is_null());
+    assert_eq!(first, second);
+    assert_eq!(first, found(c"libcuda.so"));
+}

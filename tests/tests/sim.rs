@@ -1,0 +1,228 @@
+//! `cargo kernels sim`: programs that know nothing of it run on the simulated driver.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use object::{Object, ObjectSymbol};
+use tests::{Build, cargo_kernels_command, scratch_folder};
+
+/// `cargo kernels sim` with these options, which runs this program.
+fn sim(options: &[&str], program: &[&str]) -> Output {
+    command(options, program).output().expect("the tool runs")
+}
+
+fn command(options: &[&str], program: &[&str]) -> Command {
+    let mut command = cargo_kernels_command();
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CUDA") || name.starts_with("KERNEL_REGISTRY_SIM") {
+            command.env_remove(&*name);
+        }
+    }
+    // All is there that the workspace is built from.
+    command.args(["sim", "--offline"]).args(options).arg("--").args(program);
+    command
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8").trim_end()
+}
+
+/// What a program that ends well prints.
+fn printed(options: &[&str], program: &[&str]) -> String {
+    let output = sim(options, program);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).to_owned()
+}
+
+/// The folder in which the loader finds the driver.
+fn folder(options: &[&str]) -> PathBuf {
+    let path = printed(options, &["sh", "-c", "echo $LD_LIBRARY_PATH"]);
+    path.split(':').next().expect("there is a first one").into()
+}
+
+/// The functions of the driver that a file has and, with `exported`, shows to others.
+fn functions(file: &Path, exported: bool) -> BTreeSet<String> {
+    let bytes = fs::read(file).unwrap();
+    let object = object::File::parse(&*bytes).unwrap();
+    let symbols: Vec<_> =
+        if exported { object.dynamic_symbols().collect() } else { object.symbols().collect() };
+    assert!(!symbols.is_empty());
+    let defined = symbols.iter().filter(|symbol| symbol.is_definition() && symbol.is_global());
+    let names = defined.map(|symbol| symbol.name().unwrap().to_owned());
+    names.filter(|name| exported || name.starts_with("cu")).collect()
+}
+
+#[test]
+fn a_program_of_cudarc_alone_computes() {
+    let program = Build::default().executable("cudarc-only");
+    let printed = printed(&["--devices", "2"], &[program.to_str().unwrap()]);
+    let lines: Vec<_> = printed.lines().collect();
+    assert_eq!(lines.len(), 2, "{printed}");
+    assert!(lines.iter().all(|line| line.ends_with(": [2, 4, 6, 8]")), "{printed}");
+}
+
+#[test]
+fn what_is_checked_on_gpus_holds() {
+    let printed = printed(&[], &[env!("CARGO_BIN_EXE_hardware")]);
+    assert!(printed.ends_with(" checks, 0 failed"), "{printed}");
+}
+
+#[test]
+fn python_finds_the_driver() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        assert!(
+            std::env::var_os("REQUIRE_PYTHON").is_none(),
+            "REQUIRE_PYTHON is set, and there is no python3"
+        );
+        eprintln!("not tested: python3 is not installed");
+        return;
+    }
+    const PROGRAM: &str = "\
+import ctypes
+cuda = ctypes.CDLL('libcuda.so.1')
+version = ctypes.c_int()
+name = ctypes.create_string_buffer(256)
+print(cuda.cuInit(0), cuda.cuDriverGetVersion(ctypes.byref(version)), cuda.cuDeviceGetName(name, 256, 0))
+print(version.value, hasattr(cuda, 'cuLibraryLoadData'), hasattr(cuda, 'cuFuncIsLoaded'))
+print(name.value.decode())
+";
+    let printed = printed(&["--driver", "12.3"], &["python3", "-c", PROGRAM]);
+    let lines: Vec<_> = printed.lines().collect();
+    assert_eq!(lines[..2], ["0 0 0", "12030 True False"], "{printed}");
+    assert!(!lines[2].is_empty());
+}
+
+#[test]
+fn one_line_says_what_is_simulated() {
+    // However many processes there are.
+    let output = sim(&["--driver", "12.4", "--devices", "2"], &["sh", "-c", "sh -c true; sh -c true"]);
+    let said = text(&output.stderr);
+    let lines: Vec<_> = said.lines().filter(|line| line.starts_with("SIMULATED: ")).collect();
+    assert_eq!(lines.len(), 1, "{said}");
+    assert!(lines[0].contains("CUDA 12.4") && lines[0].contains("2 x "), "{said}");
+
+    let output = sim(&["--devices", "0"], &["true"]);
+    assert!(text(&output.stderr).ends_with("no device"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn exit_codes_and_signals_are_those_of_the_program() {
+    assert_eq!(sim(&[], &["sh", "-c", "exit 42"]).status.code(), Some(42));
+    const TERMINATED: i32 = 15;
+    assert_eq!(sim(&[], &["sh", "-c", "kill -TERM $$"]).status.signal(), Some(TERMINATED));
+    let output = sim(&[], &["no-such-program"]);
+    assert_eq!(output.status.code(), Some(127));
+    assert!(text(&output.stderr).contains("error: `no-such-program` cannot be run: "));
+    assert_eq!(sim(&[], &[env!("CARGO_MANIFEST_DIR")]).status.code(), Some(126));
+}
+
+/// The folder of packages is that of the cache: so it is not built once more.
+#[test]
+fn without_a_package_the_cache_has_it() {
+    let packages = folder(&[]).ancestors().nth(3).expect("it is in the target directory").to_owned();
+    let mut command = command(&[], &["sh", "-c", "echo $LD_LIBRARY_PATH"]);
+    let output = command.current_dir("/").env("XDG_CACHE_HOME", &packages).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let library = text(&output.stdout).split(':').next().unwrap();
+    assert!(Path::new(library).starts_with(packages), "{library}");
+}
+
+#[test]
+fn a_build_that_fails_says_what_it_needs() {
+    let mut command = command(&[], &["echo", "it ran"]);
+    let output = command.env("CARGO", "false").env("XDG_CACHE_HOME", scratch_folder()).output().unwrap();
+    assert_eq!(output.status.code(), Some(9));
+    assert!(text(&output.stderr).contains("error: the simulated driver did not build"));
+    assert_eq!(text(&output.stdout), "");
+}
+
+#[test]
+fn options_are_not_guessed() {
+    for options in [&["--device", "2"][..], &["--driver", "12"], &["--deadlock", "no"], &["--set", "ARCH"]] {
+        let output = sim(options, &["echo", "it ran"]);
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert_eq!(text(&output.stdout), "", "{options:?}");
+    }
+    assert_eq!(sim(&[], &[]).status.code(), Some(2));
+}
+
+#[test]
+fn options_are_variables_of_the_program_and_win() {
+    const PROGRAM: &str =
+        "echo $KERNEL_REGISTRY_SIM_DEVICES $KERNEL_REGISTRY_SIM_ARCH $KERNEL_REGISTRY_SIM_DEADLOCK";
+    let options = ["--devices", "2", "--set", "ARCH=80", "--deadlock", "abort"];
+    assert_eq!(printed(&options, &["sh", "-c", PROGRAM]), "2 80 abort");
+    let mut command = command(&["--devices", "3"], &["sh", "-c", PROGRAM]);
+    let output = command.env("KERNEL_REGISTRY_SIM_DEVICES", "4").output().unwrap();
+    assert_eq!(text(&output.stdout), "3");
+}
+
+/// The program's own library path comes after the driver's.
+#[test]
+fn the_library_path_stays() {
+    let mut command = command(&[], &["sh", "-c", "echo $LD_LIBRARY_PATH"]);
+    let output = command.env("LD_LIBRARY_PATH", "/one:/two").output().unwrap();
+    assert!(text(&output.stdout).ends_with(":/one:/two"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_driver_has_the_functions_of_its_version_and_no_other_symbol() {
+    for (options, version) in
+        [(&[][..], (13, 0)), (&["--driver", "12.4"], (12, 4)), (&["--driver", "11.8"], (11, 8))]
+    {
+        let there = kernel_registry_sim::functions().filter(|&(_, since)| since <= version);
+        let mut expected: BTreeSet<_> = there.map(|(name, _)| name.to_owned()).collect();
+        expected.insert("kernelRegistrySimulatedDriver".to_owned());
+        let library = folder(options).join("libcuda.so.1");
+        assert_eq!(functions(&library, true), expected, "{version:?}");
+        assert_eq!(fs::canonicalize(library.with_extension("")).unwrap(), library);
+    }
+}
+
+/// Only the library has them: a program with `kernel-registry-sim` among its dependencies could otherwise be linked to them.
+#[test]
+fn other_programs_do_not_get_the_symbols() {
+    let file = Path::new(env!("CARGO_BIN_EXE_installs"));
+    assert_eq!(functions(file, false), BTreeSet::new());
+}
+
+#[test]
+fn a_process_has_one_driver() {
+    let program = env!("CARGO_BIN_EXE_installs");
+    // Installed before anything is opened, it takes the place of the library.
+    let early = printed(&["--devices", "2"], &[program]);
+    assert!(early.starts_with("3 /memfd:libcuda.so") && !early.contains("for-"), "{early}");
+    // A library that is open stays, with the devices that it has.
+    let late = printed(&["--devices", "2"], &[program, "late"]);
+    assert!(late.starts_with("2 /") && late.ends_with("/libcuda.so.1") && !late.contains("memfd"), "{late}");
+}
+
+/// Whatever the file is called: it is `libcuda.so.1` by the name that it has of itself.
+#[test]
+fn a_real_driver_that_is_open_cannot_be_replaced() {
+    let library = scratch_folder().join("libcuda.so.580.95.05");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doctor/driver.rs");
+    let mut rustc = Command::new("rustc");
+    rustc.args([
+        "--edition=2024",
+        "--crate-type=cdylib",
+        "--crate-name=cuda",
+        "-Clink-arg=-Wl,-soname,libcuda.so.1",
+    ]);
+    assert!(rustc.arg("-o").arg(&library).arg(source).status().expect("rustc is there").success());
+    let output = Command::new(env!("CARGO_BIN_EXE_installs")).env("LD_PRELOAD", &library).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert_eq!(text(&output.stderr), "Error: AlreadyOpen");
+}
+
+#[test]
+fn the_doctor_says_that_it_is_simulated() {
+    let program = cargo_kernels_command();
+    let output = sim(&[], &[program.get_program().to_str().unwrap(), "doctor", "--json"]);
+    let facts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(facts["driver"]["simulated"], true);
+}
