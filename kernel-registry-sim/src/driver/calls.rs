@@ -10,8 +10,7 @@
 macro_rules! calls {
     ($($since:literal fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
         $(extern "C" fn $name($($argument: $type),*) -> $crate::driver::result::Code {
-            let body = || -> $crate::driver::result::Answer { $body };
-            body().into()
+            $crate::driver::hooks::called(stringify!($name), || -> $crate::driver::result::Answer { $body })
         })*
         pub(super) const ALL: &[$crate::driver::calls::Entry] =
             &[$($crate::driver::calls::Entry { name: stringify!($name), since: $since, address: $name as *const () }),*];
@@ -30,12 +29,26 @@ mod memory;
 mod module;
 mod stream;
 
+pub(super) use context::current;
+
 /// A function of the driver.
 pub(super) struct Entry {
     pub(super) name: &'static str,
     /// The version of CUDA that has it first, such as 12040.
     pub(super) since: i32,
     pub(super) address: *const (),
+}
+
+impl Entry {
+    /// Whether that is its name, or what programs call it.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        is_called(self.name, name)
+    }
+}
+
+/// Whether a function is the one of that name, or one of those that differ from it by `_v2`, `_v3` and so on.
+pub(super) fn is_called(function: &str, name: &str) -> bool {
+    function.strip_prefix(name).is_some_and(|suffix| suffix.is_empty() || is_version(suffix))
 }
 
 pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
@@ -57,10 +70,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
 /// The function of this name for programs that know CUDA as of `version`: of several that differ by `_v2`, `_v3` and so on,
 /// the newest one.
 fn find(name: &str, version: i32) -> Option<&'static Entry> {
-    let is_it = |entry: &&Entry| {
-        let suffix = entry.name.strip_prefix(name);
-        suffix.is_some_and(|suffix| suffix.is_empty() || is_version(suffix)) && entry.since <= version
-    };
+    let is_it = |entry: &&Entry| entry.is_called(name) && entry.since <= version;
     all().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
 }
 

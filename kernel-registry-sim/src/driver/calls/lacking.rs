@@ -18,8 +18,10 @@ pub(super) fn say_once(what: &'static str) {
 macro_rules! lacking {
     ($($since:literal: $($name:ident)*;)*) => {
         $($(extern "C" fn $name() -> Code {
-            say_once(stringify!($name));
-            Code::NOT_SUPPORTED
+            $crate::driver::hooks::called(stringify!($name), || {
+                say_once(stringify!($name));
+                Err(Code::NOT_SUPPORTED)
+            })
         })*)*
         pub(super) const ALL: &[super::Entry] =
             &[$($(super::Entry { name: stringify!($name), since: $since, address: $name as *const () },)*)*];
