@@ -80,7 +80,7 @@ fn is_version(suffix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
@@ -91,6 +91,18 @@ mod tests {
             assert!(names.insert(entry.name), "{} is there twice", entry.name);
         }
         assert!(names.len() > 400, "{}", names.len());
+    }
+
+    /// The list is from `cudaTypedefs.h` of CUDA 13.0, whose types have the versions in their names.
+    #[test]
+    fn every_function_is_as_old_as_nvidias_header_says() {
+        let listed = include_str!("../../tests/functions-13.0.txt").lines().map(|line| {
+            let (since, name) = line.split_once(' ').expect("a version and a name");
+            (name, since.parse::<i32>().expect("a number"))
+        });
+        let listed: BTreeMap<_, _> = listed.collect();
+        let simulated = all().filter(|entry| entry.since <= 13_000).map(|entry| (entry.name, entry.since));
+        assert_eq!(simulated.collect::<BTreeMap<_, _>>(), listed);
     }
 
     /// Whatever it is, null is an error or nothing, before `cuInit` and after, and with a context that is current.
