@@ -100,9 +100,8 @@ unsafe fn lookup<F: Copy>(name: &CStr, driver: Version) -> Result<Option<F>, Dri
     let mut address: *mut c_void = std::ptr::null_mut();
     // SAFETY: a driver that was found to be 12.0 or newer has this function; the name ends with a
     // zero, and the status may be null.
-    let found = unsafe {
-        sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, SINCE.0, 0, std::ptr::null_mut())
-    };
+    let found =
+        unsafe { sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, SINCE.0, 0, std::ptr::null_mut()) };
     match call("cuGetProcAddress", found) {
         Ok(()) if !address.is_null() => {}
         Err(error) if !error.is(sys::CUresult::CUDA_ERROR_NOT_FOUND) => return Err(error),

@@ -1,0 +1,207 @@
+//! Each call of a program that has loaded its images before, and each result.
+
+use std::error::Error;
+use std::time::Duration;
+
+use kernel_registry::WarmError;
+use kernel_registry::cudarc::driver::sys;
+use kernel_registry_sim::{Call, Live, live, record_calls};
+
+use super::expected::{Case, ends_context, is_tolerated};
+use super::program::{self, Vectors};
+use super::{alone, within};
+
+/// The calls of getting a context, of warming in it, and of launching.
+fn record() -> Result<[Vec<Call>; 3], Box<dyn Error>> {
+    let recording = record_calls();
+    let context = kernel_registry::context(0)?;
+    let for_context = recording.calls();
+    let mut vectors = Vectors::new(&context)?;
+    let recording = record_calls();
+    let warm = program::warm(&context)?;
+    let for_warming = recording.calls();
+    let recording = record_calls();
+    vectors.launch()?;
+    let for_launching = recording.calls();
+    vectors.check(1)?;
+    drop(warm);
+    Ok([for_context, for_warming, for_launching])
+}
+
+/// What there is when a program has ended that could do everything: its libraries, and nothing else.
+fn settled() -> Result<Live, Box<dyn Error>> {
+    program::run()?;
+    // The second one begins with libraries that are loaded.
+    program::run()?;
+    let live = live();
+    assert_eq!((live.contexts, live.streams, live.modules, live.allocations), (0, 0, 0, 0));
+    assert!(live.libraries > 0);
+    Ok(live)
+}
+
+fn each(cases: &[Case], what: impl Fn(Case) -> Result<bool, String> + Copy + Send + 'static) -> usize {
+    let mut wrong = Vec::new();
+    let mut errors = 0;
+    for case in cases {
+        let case = *case;
+        match within(Duration::from_secs(20), format!("{case:?}"), move || what(case)) {
+            Ok(is_error) => errors += usize::from(is_error),
+            Err(words) => wrong.push(format!("{case:?}: {words}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} went wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    errors
+}
+
+/// That nothing is left of a program but what there was after one that succeeded.
+fn nothing_is_left(than: Live) -> Result<(), String> {
+    match live() {
+        live if live == than => Ok(()),
+        live => Err(format!("{live:?} is left, and not {than:?}")),
+    }
+}
+
+#[test]
+fn getting_a_context_fails() -> Result<(), Box<dyn Error>> {
+    let _turn = alone();
+    let before = settled()?;
+    let [calls, ..] = record()?;
+    let cases = Case::all(&calls);
+    let errors = each(&cases, move |case| {
+        let fault = case.fault().inject().map_err(|error| error.to_string())?;
+        let found = kernel_registry::context(0);
+        if fault.hits() != 1 {
+            return Err("it was not called".to_owned());
+        }
+        drop(fault);
+        let Err(error) = found else { return Err("it is no error".to_owned()) };
+        let words = error.to_string();
+        if !case.is_named_in(&words) {
+            return Err(words);
+        }
+        if case.call == "cuDeviceGetAttribute" {
+            // cudarc keeps the reference that it has taken just before.
+            // SAFETY: that one is released, and nobody has another.
+            unsafe { sys::cuDevicePrimaryCtxRelease_v2(0) };
+        }
+        program::run().map_err(|error| format!("trying again: {error}"))?;
+        nothing_is_left(before)?;
+        Ok(true)
+    });
+    assert_eq!(errors, cases.len());
+    Ok(())
+}
+
+#[test]
+fn warming_fails() -> Result<(), Box<dyn Error>> {
+    let _turn = alone();
+    let before = settled()?;
+    let [_, calls, _] = record()?;
+    assert!(calls.len() > 300, "{}", calls.len());
+    let cases = Case::all(&calls);
+    let errors = each(&cases, move |case| {
+        let is_error = warming_fails_once(case).map_err(|error| error.to_string())?;
+        nothing_is_left(before)?;
+        if ends_context(case.result) {
+            program::run().map_err(|error| format!("in a new context: {error}"))?;
+            nothing_is_left(before)?;
+        }
+        Ok(is_error)
+    });
+    assert!(errors * 10 > cases.len() * 9, "{errors} of {}", cases.len());
+    Ok(())
+}
+
+fn warming_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
+    let context = kernel_registry::context(0)?;
+    let fault = case.fault().inject()?;
+    let warmed = program::warm(&context);
+    if fault.hits() != 1 {
+        return Err("it was not called".into());
+    }
+    drop(fault);
+    let is_error = match warmed {
+        Ok(_) if is_tolerated(case.call) => false,
+        Ok(_) => return Err("it is no error".into()),
+        Err(error) => {
+            check_words(&error, case)?;
+            true
+        }
+    };
+    if !ends_context(case.result) {
+        program::run_in(&context).map_err(|error| format!("trying again: {error}"))?;
+    }
+    Ok(is_error)
+}
+
+/// Each failure names its kernel, and its image unless it has none; the call and the result are named.
+fn check_words(error: &WarmError, case: Case) -> Result<(), Box<dyn Error>> {
+    let words = error.to_string();
+    if let WarmError::Kernels { report } = error {
+        for failure in &report.failures {
+            let line = failure.to_string();
+            let image = failure.image.unwrap_or("without image");
+            if !line.contains(failure.kernel) || !line.contains(image) {
+                return Err(format!("kernel or image are not named: {line}").into());
+            }
+        }
+    }
+    if case.is_named_in(&words) { Ok(()) } else { Err(words.into()) }
+}
+
+#[test]
+fn launching_fails() -> Result<(), Box<dyn Error>> {
+    let _turn = alone();
+    let before = settled()?;
+    let [_, _, calls] = record()?;
+    let cases = Case::all(&calls);
+    let errors = each(&cases, move |case| {
+        let is_error = launching_fails_once(case).map_err(|error| error.to_string())?;
+        nothing_is_left(before)?;
+        program::run().map_err(|error| format!("in a new context: {error}"))?;
+        nothing_is_left(before)?;
+        Ok(is_error)
+    });
+    assert!(errors > 0);
+    Ok(())
+}
+
+fn launching_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
+    let context = kernel_registry::context(0)?;
+    let warm = program::warm(&context)?;
+    let mut vectors = Vectors::new(&context)?;
+    let fault = case.fault().inject()?;
+    let launched = vectors.launch();
+    if fault.hits() != 1 {
+        return Err("it was not called".into());
+    }
+    drop(fault);
+    let mut launches = 1;
+    let is_error = match &launched {
+        Err(error) => {
+            let words = error.to_string();
+            if !words.contains("kernels::blas1::saxpy") || !case.is_named_in(&words) {
+                return Err(words.into());
+            }
+            launches = 0;
+            true
+        }
+        // Before and after the launch cudarc records and waits for events. What fails there it keeps for its next call.
+        Ok(()) => {
+            if context.check_err().is_ok() {
+                return Err("it is no error, now or later".into());
+            }
+            false
+        }
+    };
+    drop(warm);
+    if ends_context(case.result) {
+        return Ok(is_error);
+    }
+    if context.check_err().is_err() && launched.is_err() {
+        return Err("an error was returned, and kept too".into());
+    }
+    vectors.launch().map_err(|error| format!("trying again: {error}"))?;
+    vectors.check(launches + 1)?;
+    Ok(is_error)
+}
