@@ -120,6 +120,11 @@ impl fmt::Display for NoDriver {
                 "this process was forked from one that had used CUDA, and the driver does not follow it; \
                  fork before CUDA is used, or start a program anew",
             ),
+            NoDriver::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => write!(
+                f,
+                "{error}; `nvidia-smi` shows whether another process has the device's memory: end it, or choose another \
+                 device"
+            ),
             NoDriver::Failed(error) => {
                 write!(
                     f,
