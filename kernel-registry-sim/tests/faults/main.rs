@@ -1,6 +1,8 @@
 //! Every call of the driver that a program makes through kernel-registry fails once with each of several results: that is an
 //! error which names it, nothing panics, hangs or leaks, and trying again succeeds.
 
+#[path = "../child/mod.rs"]
+mod child;
 mod expected;
 mod fresh;
 mod matrix;
