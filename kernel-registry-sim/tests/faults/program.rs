@@ -4,8 +4,12 @@ use std::error::Error;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice, CudaStream};
-use kernel_registry::{LaunchError, Warm, WarmError, Warmup};
+use kernel_registry::{LaunchError, Warm, WarmError, Warmup, gpu_kernel};
 use kernels::blas1::saxpy;
+
+/// Machine code, which is loaded in another way than PTX.
+#[gpu_kernel(image = "../kernel-registry/cuda/first.fatbin")]
+pub unsafe fn first(zero: i32);
 
 const N: u32 = 100;
 

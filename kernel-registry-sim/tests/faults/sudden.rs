@@ -72,7 +72,8 @@ fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
     let before = live();
     const LONG: Duration = Duration::from_millis(800);
     for (call, named, about) in [
-        ("cuModuleLoadDataEx", "`cuModuleLoadDataEx`", "kernel-registry's own kernels"),
+        ("cuModuleLoadDataEx", "`cuModuleLoadDataEx`", "first.fatbin"),
+        ("cuStreamCreate", "`cuStreamCreate`", "kernel-registry's own kernels"),
         ("cuKernelGetFunction", "`cuKernelGetFunction`", "kernels::"),
     ] {
         let context = kernel_registry::context(0)?;
