@@ -66,6 +66,20 @@ impl Case {
         text.contains(self.name) && (text.contains(call) || by_cudarc.iter().any(|name| text.contains(name)))
     }
 
+    /// Whether the call is about a kernel or an image, which is to be named too.
+    pub fn is_about_a_kernel(&self) -> bool {
+        let starts = [
+            "cuFunc",
+            "cuKernel",
+            "cuLibrary",
+            "cuModuleGetFunction",
+            "cuModuleLoad",
+            "cuLaunch",
+            "cuStream",
+        ];
+        starts.iter().any(|start| self.call.starts_with(start))
+    }
+
     /// Whether it need not be an error.
     pub fn is_tolerated(&self) -> bool {
         match self.call {

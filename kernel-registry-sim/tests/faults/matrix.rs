@@ -150,6 +150,10 @@ fn check_words(error: &WarmError, case: Case) -> Result<(), Box<dyn Error>> {
             }
         }
     }
+    let names_kernel = ["kernel `", "kernel-registry's own kernels"].iter().any(|name| words.contains(name));
+    if case.is_about_a_kernel() && !names_kernel && !case.is_tolerated() {
+        return Err(format!("no kernel is named: {words}").into());
+    }
     if case.is_named_in(&words) { Ok(()) } else { Err(words.into()) }
 }
 

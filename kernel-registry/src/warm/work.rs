@@ -216,15 +216,20 @@ impl Work<'_> {
     }
 
     /// Asks the driver for every kernel, also those that were warm before, and lets launches find the new ones.
-    fn verify(&mut self, candidates: Vec<Candidate>) -> Result<bool, DriverError> {
+    fn verify(&mut self, candidates: Vec<Candidate>) -> Result<bool, WarmError> {
         let mut verified = true;
-        for warmed in self.warm() {
-            verified &= self.current.is_loaded(warmed.function)? == Some(true);
+        for Warmed { function, report, .. } in self.warm() {
+            let is_loaded = self.current.is_loaded(*function).map_err(|error| {
+                let about = report.path;
+                WarmError::Driver { error, about, log: String::new() }
+            })?;
+            verified &= is_loaded == Some(true);
         }
         for Candidate { planned, function, report, limits } in candidates {
-            match self.current.is_loaded(function)? {
-                Some(false) => self.failed(planned, Cause::NotLoaded),
-                is_loaded => {
+            match self.current.is_loaded(function) {
+                Err(error) => self.failed(planned, Cause::Driver { error }),
+                Ok(Some(false)) => self.failed(planned, Cause::NotLoaded),
+                Ok(is_loaded) => {
                     verified &= is_loaded.is_some();
                     self.enter(planned, function, limits);
                     let warmed = Warmed { info: planned.info, function, report };
