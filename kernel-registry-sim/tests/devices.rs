@@ -12,8 +12,11 @@ use sys::CUdevice_attribute_enum as Attribute;
 
 kernel_registry::link_kernels!(kernels);
 
+type Contexts = Vec<Arc<CudaContext>>;
+type Turn = MutexGuard<'static, ()>;
+
 /// An H200, a T4, and a small part of an H100. Tests take turns, because one takes the memory that another needs.
-fn devices() -> Result<(Vec<Arc<CudaContext>>, MutexGuard<'static, ()>), Box<dyn Error>> {
+fn devices() -> Result<(Contexts, Turn), Box<dyn Error>> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     Config::of([Device::h200(), Device::t4(), Device::h100_1g()]).install()?;

@@ -34,7 +34,7 @@ pub(super) struct Speed {
     pub(super) cache: u32,
 }
 
-/// A constructor for each device, and all of them by name. Memory is in mebibytes, as the driver counts it.
+/// A constructor for each device, and all of them by name. Memory is about what the driver says.
 macro_rules! known {
     ($($key:literal $function:ident: $name:literal, $arch:literal, $processors:literal x, $memory:literal MiB,
         $clock:literal / $memory_clock:literal MHz, $bus:literal bits, $cache:literal MiB;)*) => {
