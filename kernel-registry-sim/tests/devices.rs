@@ -15,17 +15,18 @@ kernel_registry::link_kernels!(kernels);
 type Contexts = Vec<Arc<CudaContext>>;
 type Turn = MutexGuard<'static, ()>;
 
-/// An H200, a T4, and a small part of an H100. Tests take turns, because one takes the memory that another needs.
-fn devices() -> Result<(Contexts, Turn), Box<dyn Error>> {
+/// An H200, a T4, and a small part of an H100. Tests take turns, because one takes the memory that another
+/// needs; the turn is dropped last.
+fn devices() -> Result<(Turn, Contexts), Box<dyn Error>> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     Config::of([Device::h200(), Device::t4(), Device::h100_1g()]).install()?;
-    Ok((kernel_registry::contexts()?, turn))
+    Ok((turn, kernel_registry::contexts()?))
 }
 
 #[test]
 fn each_device_has_attributes_of_its_own() -> Result<(), Box<dyn Error>> {
-    let (contexts, _turn) = devices()?;
+    let (_turn, contexts) = devices()?;
     let facts = |context: &CudaContext| -> Result<_, Box<dyn Error>> {
         Ok((
             context.name()?,
@@ -51,7 +52,7 @@ fn each_device_has_attributes_of_its_own() -> Result<(), Box<dyn Error>> {
 /// What one of them cannot run is unavailable there, in words, and nowhere else.
 #[test]
 fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
-    let (contexts, _turn) = devices()?;
+    let (_turn, contexts) = devices()?;
     let warm = Warmup::new().warm_each(&contexts)?;
     let unavailable = |place: usize| {
         let kernels = warm[place].report().unavailable.iter();
@@ -83,7 +84,7 @@ fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
 /// 2 KiB of stack for each of the threads: 264 MiB on an H200, 40 on a T4, 32 on the part of an H100.
 #[test]
 fn stacks_cost_what_the_device_has_threads() -> Result<(), Box<dyn Error>> {
-    let (contexts, _turn) = devices()?;
+    let (_turn, contexts) = devices()?;
     for (context, cost) in contexts.iter().zip([264_u64, 40, 32]) {
         let only = Warmup::new().only(|kernel| kernel == shuffle::INFO);
         let before = context.mem_get_info()?.0;
@@ -97,7 +98,7 @@ fn stacks_cost_what_the_device_has_threads() -> Result<(), Box<dyn Error>> {
 
 #[test]
 fn occupancy_is_the_devices() -> Result<(), Box<dyn Error>> {
-    let (contexts, _turn) = devices()?;
+    let (_turn, contexts) = devices()?;
     let _warm = Warmup::new().only(|kernel| kernel == saxpy::INFO).warm_each(&contexts)?;
     for (context, [free, much]) in contexts.iter().zip([[8, 7], [4, 2], [8, 7]]) {
         context.bind_to_thread()?;
@@ -118,7 +119,7 @@ fn occupancy_is_the_devices() -> Result<(), Box<dyn Error>> {
 /// The kernel with the largest frame is named, with the numbers, and the others are warm.
 #[test]
 fn a_stack_that_is_too_dear_is_the_error_of_its_kernel() -> Result<(), Box<dyn Error>> {
-    let (contexts, _turn) = devices()?;
+    let (_turn, contexts) = devices()?;
     let neighbour = leave_memory(0, 2 << 30);
     let error = warm_all(&contexts[0]).expect_err("a sixteenth of that is 128 MiB");
     let words = error.to_string();
@@ -137,7 +138,7 @@ fn a_stack_that_is_too_dear_is_the_error_of_its_kernel() -> Result<(), Box<dyn E
 /// Every kernel says that there is no memory, and what to do; as soon as there is some, they are warm.
 #[test]
 fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>> {
-    let (contexts, _turn) = devices()?;
+    let (_turn, contexts) = devices()?;
     let neighbour = leave_memory(2, 0);
     let error = warm_all(&contexts[2]).expect_err("there is no memory");
     let words = error.to_string();
@@ -156,7 +157,7 @@ fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>
 /// A context itself takes memory.
 #[test]
 fn no_memory_for_a_context_is_an_error_that_says_who_may_have_it() -> Result<(), Box<dyn Error>> {
-    let (contexts, _turn) = devices()?;
+    let (_turn, contexts) = devices()?;
     drop(contexts);
     let neighbour = leave_memory(1, 100 << 20);
     let words = kernel_registry::context(1).expect_err("there are 100 MiB").to_string();

@@ -200,21 +200,31 @@ fn compile_in_four_threads() -> Result<(), Box<dyn Error>> {
         });
         begun.elapsed().as_millis()
     };
-    let module = time(|text| {
-        let mut module = ptr::null_mut();
-        // SAFETY: the text ends with a zero.
-        unsafe { sys::cuModuleLoadData(&mut module, text) }
-    });
-    let library = time(|text| {
-        let mut library = ptr::null_mut();
-        let (options, values) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the text ends with a zero, and there are no options.
-        unsafe {
-            let none = ptr::null_mut();
-            sys::cuLibraryLoadData(&mut library, text, options, values, 0, none, ptr::null_mut(), 0)
+    let modules = || {
+        time(|text| {
+            let mut module = ptr::null_mut();
+            // SAFETY: the text ends with a zero.
+            unsafe { sys::cuModuleLoadData(&mut module, text) }
+        })
+    };
+    let libraries = || {
+        time(|text| {
+            let mut library = ptr::null_mut();
+            let (options, values) = (ptr::null_mut(), ptr::null_mut());
+            // SAFETY: the text ends with a zero, and there are no options.
+            unsafe {
+                let none = ptr::null_mut();
+                sys::cuLibraryLoadData(&mut library, text, options, values, 0, none, ptr::null_mut(), 0)
+            }
+        })
+    };
+    // A machine that is busy makes both take longer than they have to.
+    for _ in 0..5 {
+        let (module, library) = (modules(), libraries());
+        assert!(module >= 400 && library >= 100, "{module} and {library} ms");
+        if library * 2 < module {
+            return Ok(());
         }
-    });
-    assert!(module >= 380, "{module} ms");
-    assert!((95..300).contains(&library), "{library} ms");
-    Ok(())
+    }
+    Err("libraries are compiled one after the other, like modules".into())
 }

@@ -57,8 +57,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
 }
 
 pub fn run_in(context: &Arc<CudaContext>) -> Result<(), Box<dyn Error>> {
-    let warm = warm(context)?;
-    assert!(warm.report().verified);
+    let _warm = warm(context)?;
     let mut vectors = Vectors::new(context)?;
     vectors.launch()?;
     vectors.check(1)

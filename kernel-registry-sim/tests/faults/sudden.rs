@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use kernel_registry::{Stale, WarmError, Warmup};
+use kernel_registry::{Late, LaunchError, Stale, WarmError, Warmup};
 use kernel_registry_sim::{Fault, live};
 
 use super::alone;
@@ -70,7 +70,7 @@ fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
     let _turn = alone();
     program::run()?;
     let before = live();
-    const LONG: Duration = Duration::from_millis(800);
+    const LONG: Duration = Duration::from_millis(1500);
     for (call, named, about) in [
         ("cuModuleLoadDataEx", "`cuModuleLoadDataEx`", "first.fatbin"),
         ("cuStreamCreate", "`cuStreamCreate`", "kernel-registry's own kernels"),
@@ -79,7 +79,7 @@ fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
         let context = kernel_registry::context(0)?;
         let fault = Fault::delays(call, LONG).nth(1).inject()?;
         let begun = Instant::now();
-        let gave_up = Warmup::new().patience(Duration::from_millis(100)).warm(&context);
+        let gave_up = Warmup::new().patience(Duration::from_millis(300)).warm(&context);
         let error = gave_up.expect_err("it was not to wait so long");
         assert!(begun.elapsed() < LONG);
         let words = error.to_string();
@@ -93,6 +93,32 @@ fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
         drop((fault, context));
     }
     program::run()?;
+    assert_eq!(live(), before);
+    Ok(())
+}
+
+/// A kernel that is warmed when it is launched fails like one that is warmed in time, and the next launch is as good as new.
+#[test]
+fn a_kernel_that_is_late_fails_in_words() -> Result<(), Box<dyn Error>> {
+    let _turn = alone();
+    program::run()?;
+    let before = live();
+    let context = kernel_registry::context(0)?;
+    let nothing = Warmup::new().only(|_| false).late(Late::Allow).warm(&context)?;
+    let mut vectors = Vectors::new(&context)?;
+    let fault = Fault::fails("cuFuncLoad", 2).nth(1).inject()?;
+    let error = vectors.launch().expect_err("it cannot be loaded");
+    assert_eq!(fault.hits(), 1);
+    drop(fault);
+    let words = error.to_string();
+    assert!(matches!(error, LaunchError::Late { .. }), "{words}");
+    assert!(
+        words.contains("kernel `kernels::blas1::saxpy`") && words.contains("cuFuncLoad returned"),
+        "{words}"
+    );
+    vectors.launch()?;
+    vectors.check(1)?;
+    drop((nothing, vectors, context));
     assert_eq!(live(), before);
     Ok(())
 }
