@@ -3,7 +3,11 @@
 //! After [`install`] whoever opens `libcuda.so` in this process gets the simulated driver, cudarc and kernel-registry included. It
 //! has the driver API under its real names, and behaves as NVIDIA's driver was measured to: what loads a kernel, which call waits
 //! for the device, and which first launch does. Where that one would hang, this one says who waits for whom, and why.
-//! [`Config`] says how many devices of which kind there are.
+//! [`Config`] says which devices there are, and how old the driver is.
+//!
+//! What goes wrong on a real device once a year goes wrong here at will: a [`Fault`] is a call that fails, takes longer, or starts
+//! what fails; [`leave_memory`] is somebody else who has taken the device's; [`Config::timing`] is another order of things.
+//! [`record_calls`] says which calls there are, and [`live`] whether anything was left behind.
 //!
 //! ```no_run
 //! #[test]
@@ -31,4 +35,7 @@
 mod driver;
 pub mod ptx;
 
-pub use driver::{Config, Deadlock, InstallError, functions, install};
+pub use driver::{
+    Call, Config, Deadlock, Device, Fault, FaultError, Injected, InstallError, Live, Neighbour, Recording,
+    functions, install, leave_memory, live, record_calls,
+};

@@ -1,7 +1,7 @@
 //! Warming and launching on the simulated driver, and what it refuses.
 
 use std::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{find, warm_all};
@@ -10,14 +10,17 @@ use kernels::diagnose::check_finite;
 
 kernel_registry::link_kernels!(kernels);
 
-fn device() -> Result<Arc<CudaContext>, Box<dyn Error>> {
+/// Tests take turns, because one measures the memory that another takes; the turn is dropped last.
+fn device() -> Result<(MutexGuard<'static, ()>, Arc<CudaContext>), Box<dyn Error>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     kernel_registry_sim::install()?;
-    Ok(kernel_registry::context(0)?)
+    Ok((turn, kernel_registry::context(0)?))
 }
 
 #[test]
 fn every_kernel_of_the_sample_crate_is_warm_and_launches() -> Result<(), Box<dyn Error>> {
-    let context = device()?;
+    let (_turn, context) = device()?;
     let before = context.mem_get_info()?.0;
     let warm = warm_all(&context)?;
     let report = warm.report();
@@ -40,7 +43,7 @@ fn every_kernel_of_the_sample_crate_is_warm_and_launches() -> Result<(), Box<dyn
 /// The handle of what is gone is refused, and not followed.
 #[test]
 fn what_was_destroyed_is_no_handle() -> Result<(), Box<dyn Error>> {
-    let context = device()?;
+    let (_turn, context) = device()?;
     context.bind_to_thread()?;
     // SAFETY: the driver says what it thinks of handles and addresses that are not its own.
     unsafe {
@@ -63,7 +66,7 @@ fn what_was_destroyed_is_no_handle() -> Result<(), Box<dyn Error>> {
 /// An access beyond the end ends its context, and leaves the others alone.
 #[test]
 fn a_fault_is_an_error_of_its_context() -> Result<(), Box<dyn Error>> {
-    let context = device()?;
+    let (_turn, context) = device()?;
     let device = context.cu_device();
     // SAFETY: the context is new, and from here on that of the `CudaContext`.
     let other = unsafe {

@@ -110,10 +110,7 @@ pub const fn pointer<T>(value: &T) -> *mut c_void {
 
 /// The address of a slice that a kernel reads, and what keeps track of that.
 #[inline]
-pub fn slice<'a, T>(
-    slice: &'a impl DevicePtr<T>,
-    stream: &'a CudaStream,
-) -> (CUdeviceptr, SyncOnDrop<'a>) {
+pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
     slice.device_ptr(stream)
 }
 

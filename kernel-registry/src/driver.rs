@@ -67,39 +67,48 @@ impl Driver {
         }
         // SAFETY: this may be called at any time and any number of times.
         call("cuInit", unsafe { sys::cuInit(0) })?;
+        // Since 12.4.
+        let (load, is_loaded) = (c"cuFuncLoad", c"cuFuncIsLoaded");
+        let (count, enumerate) = (c"cuModuleGetFunctionCount", c"cuModuleEnumerateFunctions");
         Ok(Driver {
             version,
             process: process::id(),
             // SAFETY: the type is that of the function of this name since it exists.
-            func_load: unsafe { lookup::<FuncLoad>(c"cuFuncLoad", 12_040) },
+            func_load: unsafe { lookup::<FuncLoad>(load, version) }?,
             // SAFETY: as above; the state is a C enumeration of 32 bits.
-            func_is_loaded: unsafe { lookup::<FuncIsLoaded>(c"cuFuncIsLoaded", 12_040) },
+            func_is_loaded: unsafe { lookup::<FuncIsLoaded>(is_loaded, version) }?,
             // SAFETY: as above.
-            function_count: unsafe { lookup::<FunctionCount>(c"cuModuleGetFunctionCount", 12_040) },
+            function_count: unsafe { lookup::<FunctionCount>(count, version) }?,
             // SAFETY: as above.
-            enumerate_functions: unsafe {
-                lookup::<EnumerateFunctions>(c"cuModuleEnumerateFunctions", 12_040)
-            },
+            enumerate_functions: unsafe { lookup::<EnumerateFunctions>(enumerate, version) }?,
         })
     }
 }
 
-/// A function of the driver, if it has it.
+/// A function of CUDA 12.4, if the driver has it. That it is not there is no error; that the driver does not answer is one.
 ///
 /// # Safety
 ///
-/// `F` is the type of the function pointer in the CUDA version asked for.
-unsafe fn lookup<F: Copy>(name: &CStr, cuda_version: i32) -> Option<F> {
+/// `F` is the type of the function pointer in CUDA 12.4.
+unsafe fn lookup<F: Copy>(name: &CStr, driver: Version) -> Result<Option<F>, DriverError> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    const SINCE: Version = Version(12_040);
+    // Asked for a newer CUDA than its own, a driver refuses the question.
+    if driver < SINCE {
+        return Ok(None);
+    }
     let mut address: *mut c_void = std::ptr::null_mut();
     // SAFETY: a driver that was found to be 12.0 or newer has this function; the name ends with a
     // zero, and the status may be null.
-    let found = unsafe {
-        sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, cuda_version, 0, std::ptr::null_mut())
-    };
-    let found = call("cuGetProcAddress", found).is_ok() && !address.is_null();
+    let found =
+        unsafe { sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, SINCE.0, 0, std::ptr::null_mut()) };
+    match call("cuGetProcAddress", found) {
+        Ok(()) if !address.is_null() => {}
+        Err(error) if !error.is(sys::CUresult::CUDA_ERROR_NOT_FOUND) => return Err(error),
+        _ => return Ok(None),
+    }
     // SAFETY: the driver returned the function, the caller knows its type, and both are one pointer wide.
-    found.then(|| unsafe { std::mem::transmute_copy(&address) })
+    Ok(Some(unsafe { std::mem::transmute_copy(&address) }))
 }
 
 /// A version of CUDA, such as 12.4: of the driver, the newest that it supports.

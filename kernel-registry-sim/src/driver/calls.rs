@@ -11,8 +11,7 @@ macro_rules! calls {
     ($($since:literal fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
         $(#[cfg_attr(feature = "export", unsafe(no_mangle))]
         extern "C" fn $name($($argument: $type),*) -> $crate::driver::result::Code {
-            let body = || -> $crate::driver::result::Answer { $body };
-            body().into()
+            $crate::driver::hooks::called(stringify!($name), || -> $crate::driver::result::Answer { $body })
         })*
         pub(super) const ALL: &[$crate::driver::calls::Entry] =
             &[$($crate::driver::calls::Entry { name: stringify!($name), since: $since, address: $name as *const () }),*];
@@ -31,6 +30,8 @@ mod memory;
 mod module;
 mod stream;
 
+pub(super) use context::current;
+
 /// A function of the driver.
 pub(super) struct Entry {
     pub(super) name: &'static str,
@@ -47,6 +48,18 @@ pub(super) struct Entry {
 pub fn functions() -> impl Iterator<Item = (&'static str, (u32, u32))> {
     let version = |since: i32| (since.unsigned_abs() / 1000, since.unsigned_abs() % 1000 / 10);
     all().map(move |entry| (entry.name, version(entry.since)))
+}
+
+impl Entry {
+    /// Whether that is its name, or what programs call it.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        is_called(self.name, name)
+    }
+}
+
+/// Whether a function is the one of that name, or one of those that differ from it by `_v2`, `_v3` and so on.
+pub(super) fn is_called(function: &str, name: &str) -> bool {
+    function.strip_prefix(name).is_some_and(|suffix| suffix.is_empty() || is_version(suffix))
 }
 
 pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
@@ -68,10 +81,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
 /// The function of this name for programs that know CUDA as of `version`: of several that differ by `_v2`, `_v3` and so on,
 /// the newest one.
 fn find(name: &str, version: i32) -> Option<&'static Entry> {
-    let is_it = |entry: &&Entry| {
-        let suffix = entry.name.strip_prefix(name);
-        suffix.is_some_and(|suffix| suffix.is_empty() || is_version(suffix)) && entry.since <= version
-    };
+    let is_it = |entry: &&Entry| entry.is_called(name) && entry.since <= version;
     all().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
 }
 
@@ -81,7 +91,7 @@ fn is_version(suffix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
@@ -92,6 +102,18 @@ mod tests {
             assert!(names.insert(entry.name), "{} is there twice", entry.name);
         }
         assert!(names.len() > 400, "{}", names.len());
+    }
+
+    /// The list is from `cudaTypedefs.h` of CUDA 13.0, whose types have the versions in their names.
+    #[test]
+    fn every_function_is_as_old_as_nvidias_header_says() {
+        let listed = include_str!("../../tests/functions-13.0.txt").lines().map(|line| {
+            let (since, name) = line.split_once(' ').expect("a version and a name");
+            (name, since.parse::<i32>().expect("a number"))
+        });
+        let listed: BTreeMap<_, _> = listed.collect();
+        let simulated = all().filter(|entry| entry.since <= 13_000).map(|entry| (entry.name, entry.since));
+        assert_eq!(simulated.collect::<BTreeMap<_, _>>(), listed);
     }
 
     /// Whatever it is, null is an error or nothing, before `cuInit` and after, and with a context that is current.

@@ -1,24 +1,30 @@
 //! What is simulated.
 
 use std::env;
+use std::time::Duration;
 
-/// A driver and its devices, which are all alike.
+use super::device::Device;
+use super::faults::Fault;
+use super::timing::Timing;
+
+/// A driver and its devices.
 ///
 /// ```
-/// use kernel_registry_sim::Config;
+/// use kernel_registry_sim::{Config, Device};
 ///
-/// Config::default().devices(2).install()?;
+/// Config::of([Device::h200(), Device::t4()]).driver((12, 4)).install()?;
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub(super) devices: usize,
-    pub(super) arch: u32,
-    pub(super) processors: u32,
-    pub(super) memory: u64,
+    pub(super) devices: Vec<Device>,
     pub(super) version: i32,
     pub(super) eager: bool,
     pub(super) deadlock: Deadlock,
+    /// What compiling a KiB of PTX takes.
+    pub(super) jit: Duration,
+    pub(super) timing: Option<Timing>,
+    pub(super) faults: Vec<Fault>,
 }
 
 /// What becomes of a deadlock, after it was reported.
@@ -35,59 +41,88 @@ pub enum Deadlock {
 impl Default for Config {
     /// What was measured: one H200 with a driver of CUDA 13.0, which loads lazily.
     fn default() -> Self {
-        Config {
-            devices: 1,
-            arch: 90,
-            processors: 132,
-            memory: 140 << 30,
-            version: 13_000,
-            eager: false,
-            deadlock: Deadlock::Wait,
-        }
+        Config::of([Device::h200()])
     }
 }
 
 impl Config {
-    /// The default, but for what these variables say: `KERNEL_REGISTRY_SIM_DEVICES` (a number), `.._ARCH` (such as 90),
-    /// `.._PROCESSORS`, `.._MEMORY` (bytes of each device), `.._DRIVER` (such as 12.4), `.._DEADLOCK` (`wait`, `fail` or
-    /// `abort`), and `CUDA_MODULE_LOADING` (`LAZY` or `EAGER`) and `CUDA_VISIBLE_DEVICES` (if it is empty, there is none),
-    /// which the real driver has too.
-    ///
-    /// What cannot be understood is reported on standard error, and not used.
-    pub fn from_environment() -> Self {
-        let default = Config::default();
+    /// These devices, with a driver as by default.
+    pub fn of(devices: impl IntoIterator<Item = Device>) -> Self {
         Config {
-            devices: match env::var("CUDA_VISIBLE_DEVICES").as_deref() {
-                Ok("") => 0,
-                _ => variable("DEVICES", parsed).unwrap_or(default.devices),
-            },
-            arch: variable("ARCH", parsed).unwrap_or(default.arch),
-            processors: variable("PROCESSORS", parsed).unwrap_or(default.processors),
-            memory: variable("MEMORY", parsed).unwrap_or(default.memory),
-            version: variable("DRIVER", version).unwrap_or(default.version),
-            eager: env::var("CUDA_MODULE_LOADING").is_ok_and(|mode| mode == "EAGER"),
-            deadlock: variable("DEADLOCK", deadlock).unwrap_or(default.deadlock),
+            devices: devices.into_iter().collect(),
+            version: 13_000,
+            eager: false,
+            deadlock: Deadlock::Wait,
+            jit: Duration::ZERO,
+            timing: None,
+            faults: Vec::new(),
         }
     }
 
-    /// How many devices there are.
+    /// The default, but for what these variables say, all of which begin with `KERNEL_REGISTRY_SIM_`:
+    ///
+    /// | variable | value |
+    /// |---|---|
+    /// | `DEVICES` | how many, or [which](Device::named): `h200,t4` |
+    /// | `ARCH`, `PROCESSORS`, `MEMORY` | of each device: 90 for sm_90, multiprocessors, bytes |
+    /// | `DRIVER` | the CUDA that the driver supports, such as 12.4 |
+    /// | `DEADLOCK` | `wait`, `fail` or `abort` |
+    /// | `FAULTS` | [faults](Fault), with commas between |
+    /// | `JIT` | what [compiling](Config::jit) a KiB of PTX takes, such as `250us` |
+    /// | `TIMING` | a seed and the longest delay for [another order](Config::timing): `42:200us` |
+    ///
+    /// `CUDA_MODULE_LOADING` (`LAZY` or `EAGER`) and `CUDA_VISIBLE_DEVICES` (numbers of devices; if it is empty, there is
+    /// none) are obeyed as by the real driver.
+    ///
+    /// What cannot be understood is reported on standard error, and not used.
+    pub fn from_environment() -> Self {
+        let mut config = Config::of(variable("DEVICES", devices).unwrap_or_else(|| vec![Device::h200()]));
+        if let Some(arch) = variable("ARCH", parsed) {
+            config = config.arch(arch);
+        }
+        if let Some(processors) = variable("PROCESSORS", parsed) {
+            config = config.processors(processors);
+        }
+        if let Some(bytes) = variable("MEMORY", parsed) {
+            config = config.memory(bytes);
+        }
+        if let Ok(visible) = env::var("CUDA_VISIBLE_DEVICES") {
+            config.devices = seen(&config.devices, &visible);
+        }
+        Config {
+            version: variable("DRIVER", version).unwrap_or(config.version),
+            eager: env::var("CUDA_MODULE_LOADING").is_ok_and(|mode| mode == "EAGER"),
+            deadlock: variable("DEADLOCK", deadlock).unwrap_or(config.deadlock),
+            jit: variable("JIT", super::timing::duration).unwrap_or(config.jit),
+            timing: variable("TIMING", parsed),
+            faults: variable("FAULTS", faults).unwrap_or_default(),
+            ..config
+        }
+    }
+
+    /// That many devices, all like the first one.
     pub fn devices(self, devices: usize) -> Self {
-        Config { devices, ..self }
+        let first = self.devices.into_iter().next().unwrap_or_else(Device::h200);
+        Config { devices: vec![first; devices], ..self }
     }
 
-    /// The architecture, such as 90.
+    /// The architecture of all devices, such as 90.
     pub fn arch(self, arch: u32) -> Self {
-        Config { arch, ..self }
+        self.each(|device| device.arch(arch))
     }
 
-    /// The multiprocessors of a device.
+    /// The multiprocessors of each device.
     pub fn processors(self, processors: u32) -> Self {
-        Config { processors, ..self }
+        self.each(|device| device.processors(processors))
     }
 
-    /// The bytes of memory that a device has.
+    /// The bytes of memory that each device has.
     pub fn memory(self, memory: u64) -> Self {
-        Config { memory, ..self }
+        self.each(|device| device.memory(memory))
+    }
+
+    fn each(self, with: impl FnMut(Device) -> Device) -> Self {
+        Config { devices: self.devices.into_iter().map(with).collect(), ..self }
     }
 
     /// The version of CUDA that the driver supports, such as (12, 4). Functions that are newer are not there.
@@ -105,9 +140,23 @@ impl Config {
         Config { deadlock, ..self }
     }
 
-    /// The threads that a device has room for.
-    pub(super) fn threads(&self) -> u64 {
-        u64::from(self.processors) * 2048
+    /// How long compiling a KiB of PTX seems to take, in images without machine code for the device; by default no longer
+    /// than it does. As was measured, `cuLibraryLoadData` compiles in as many threads as call it, and `cuModuleLoadData` in
+    /// one after the other. A real driver takes 7 ms or so for a kernel of 4 KiB of machine code.
+    pub fn jit(self, jit: Duration) -> Self {
+        Config { jit, ..self }
+    }
+
+    /// Delays every call, and every turn of a kernel, by up to this long: by times that look random, and are the same for
+    /// the same seed, so that what one thread is first to do in one run another is in the next.
+    pub fn timing(self, seed: u64, longest: Duration) -> Self {
+        Config { timing: Some(Timing::new(seed, longest)), ..self }
+    }
+
+    /// A fault that is there from the beginning. May be called several times.
+    pub fn fault(mut self, fault: Fault) -> Self {
+        self.faults.push(fault);
+        self
     }
 }
 
@@ -123,6 +172,23 @@ fn variable<T>(name: &str, parse: fn(&str) -> Option<T>) -> Option<T> {
 
 fn parsed<T: std::str::FromStr>(value: &str) -> Option<T> {
     value.parse().ok()
+}
+
+fn devices(value: &str) -> Option<Vec<Device>> {
+    match value.parse() {
+        Ok(count) => Some(vec![Device::h200(); count]),
+        Err(_) => value.split(',').map(|name| Device::named(name.trim())).collect(),
+    }
+}
+
+/// The devices that `CUDA_VISIBLE_DEVICES` names. As with the real driver, those behind one that is not there are not seen.
+fn seen(devices: &[Device], visible: &str) -> Vec<Device> {
+    let named = visible.split(',').map_while(|number| devices.get(number.trim().parse::<usize>().ok()?));
+    named.cloned().collect()
+}
+
+fn faults(value: &str) -> Option<Vec<Fault>> {
+    value.split(',').map(|fault| fault.trim().parse().ok()).collect()
 }
 
 fn version(value: &str) -> Option<i32> {
@@ -148,5 +214,17 @@ mod tests {
         assert_eq!(version("12.4"), Some(12_040));
         assert_eq!(version("13"), None);
         assert_eq!(Config::default().driver((11, 8)).version, 11_080);
+    }
+
+    #[test]
+    fn devices_are_a_number_or_names() {
+        assert_eq!(devices("2"), Some(vec![Device::h200(), Device::h200()]));
+        let two = devices("h200, t4").unwrap();
+        assert_eq!(two, [Device::h200(), Device::t4()]);
+        assert_eq!(devices("h200,nothing"), None);
+        assert_eq!(seen(&two, "1"), [Device::t4()]);
+        assert_eq!(seen(&two, "1,0"), [Device::t4(), Device::h200()]);
+        assert_eq!(seen(&two, "0,7,1"), [Device::h200()]);
+        assert_eq!(seen(&two, ""), []);
     }
 }

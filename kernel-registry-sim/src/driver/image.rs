@@ -15,6 +15,8 @@ pub(super) struct Image {
     pub(super) bytes: usize,
     pub(super) program: Arc<Program>,
     pub(super) kernels: Vec<Kernel>,
+    /// The bytes of PTX that a driver would have to compile: none where there is machine code for the device.
+    pub(super) compiled: usize,
     /// Such as 80 for 8.0.
     pub(super) ptx_version: u32,
 }
@@ -92,7 +94,12 @@ impl Image {
         let program = Program::load(text).map_err(|error| Refused::new(Code::INVALID_PTX, error))?;
         let kernels = variant.entries.iter().map(|entry| Kernel::new(entry, &program)).collect::<Vec<_>>();
         let ptx_version = u32::from(major) * 10 + u32::from(minor);
-        Ok(Image { bytes: bytes.len(), program: Arc::new(program), kernels, ptx_version })
+        let has_code = image
+            .variants
+            .iter()
+            .any(|variant| variant.kind == VariantKind::Cubin && variant.runs_on((arch / 10, arch % 10)));
+        let compiled = if has_code { 0 } else { text.len() };
+        Ok(Image { bytes: bytes.len(), compiled, program: Arc::new(program), kernels, ptx_version })
     }
 
     pub(super) fn find(&self, name: &str) -> Option<usize> {

@@ -11,6 +11,7 @@ use std::process;
 use std::sync::Mutex;
 
 use super::config::Config;
+use super::faults::{Fault, FaultError};
 use super::state::Simulator;
 use super::{calls, elf};
 
@@ -47,6 +48,7 @@ impl Config {
         if *installed {
             return Ok(());
         }
+        self.faults.iter().try_for_each(Fault::check).map_err(InstallError::Fault)?;
         if let Some(open) = NAMES.into_iter().find_map(|name| opened(name, libc::RTLD_NOLOAD)) {
             open.is_simulated()?;
         } else {
@@ -120,6 +122,8 @@ impl Driver {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InstallError {
+    /// A fault that was configured cannot happen.
+    Fault(FaultError),
     /// The real driver is in use already.
     AlreadyOpen,
     /// The library could not be made.
@@ -131,6 +135,7 @@ pub enum InstallError {
 impl fmt::Display for InstallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Fault(error) => write!(f, "{error}"),
             Self::AlreadyOpen => f.write_str(
                 "this process has opened NVIDIA's `libcuda.so` already; install the simulated driver before CUDA is used",
             ),
@@ -147,6 +152,7 @@ impl fmt::Display for InstallError {
 impl Error for InstallError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
+            Self::Fault(error) => Some(error),
             Self::File(error) => Some(error),
             _ => None,
         }

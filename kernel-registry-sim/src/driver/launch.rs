@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::config::Config;
+use super::device::Device;
 use super::execute::{Execution, Loaded};
 use super::handles::Handle;
 use super::image::{Image, Kernel};
@@ -40,8 +40,8 @@ fn product(sizes: [u32; 3]) -> u64 {
 
 impl Launch {
     /// Lets it begin, with as many blocks at once as the device has room for.
-    pub(super) fn start(&self, config: &Config) -> Result<Execution, String> {
-        let by_threads = config.threads() / self.threads_of_block().max(1);
+    pub(super) fn start(&self, device: &Device) -> Result<Execution, String> {
+        let by_threads = device.threads() / self.threads_of_block().max(1);
         self.code.start(self, by_threads.clamp(1, self.blocks()))
     }
 
@@ -62,8 +62,8 @@ impl Launch {
     }
 
     /// The places for threads that it takes while it runs.
-    pub(super) fn resident_threads(&self, config: &Config) -> u64 {
-        self.blocks().saturating_mul(self.threads_of_block()).min(config.threads())
+    pub(super) fn resident_threads(&self, device: &Device) -> u64 {
+        self.blocks().saturating_mul(self.threads_of_block()).min(device.threads())
     }
 
     pub(super) fn shared_memory(&self) -> u32 {
@@ -71,7 +71,7 @@ impl Launch {
     }
 
     /// What the driver finds wrong with it before anything runs.
-    pub(super) fn check(&self, max_shared: u32, config: &Config) -> Answer {
+    pub(super) fn check(&self, max_shared: u32, device: &Device) -> Answer {
         let Shape { grid, block, cluster, shared, cooperative } = self.shape;
         let kernel = self.kernel();
         let too_large = grid[0] > i32::MAX as u32 || grid[1] > 65_535 || grid[2] > 65_535 || block[2] > 64;
@@ -86,12 +86,16 @@ impl Launch {
                 Code::LAUNCH_OUT_OF_RESOURCES
             });
         }
-        if cooperative && self.blocks() * self.threads_of_block() > config.threads() {
+        if cooperative && self.blocks() * self.threads_of_block() > device.threads() {
             return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);
         }
         if let Some(cluster) = cluster {
             let fits = (0..3).all(|axis| cluster[axis] != 0 && grid[axis] % cluster[axis] == 0);
-            if !fits || product(cluster) > 16 || kernel.cluster.is_some_and(|fixed| fixed != cluster) {
+            if !device.has_clusters()
+                || !fits
+                || product(cluster) > 16
+                || kernel.cluster.is_some_and(|fixed| fixed != cluster)
+            {
                 return Err(Code::INVALID_CLUSTER_SIZE);
             }
         }
@@ -131,7 +135,7 @@ pub(super) fn launch(
         arguments: Arc::new(arguments(kernel)?),
         prefers_shared: function.attributes.get(&CARVEOUT) == Some(&100),
     };
-    launch.check(function.max_shared, &state.config)?;
+    launch.check(function.max_shared, &state.devices[function.device].kind)?;
 
     while state.streams.get(stream)?.queue.len() >= QUEUE {
         state = Simulator::get().wait(state);
@@ -159,7 +163,7 @@ impl State {
 
         let limit = self.sound(context)?.stack;
         if frame > limit {
-            let more = (frame - limit) * self.config.threads();
+            let more = (frame - limit) * self.devices[device].kind.threads();
             if more > self.free_memory(device) {
                 return Err(Code::OUT_OF_MEMORY);
             }

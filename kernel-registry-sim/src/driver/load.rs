@@ -25,18 +25,32 @@ pub(super) struct Module {
 /// An image in no context in particular.
 #[derive(Debug)]
 pub(super) struct Library {
-    pub(super) image: Arc<Image>,
+    images: Images,
     /// By the ids of contexts: their handles return.
     modules: BTreeMap<u64, Handle>,
-    kernels: BTreeMap<usize, Handle>,
+    kernels: BTreeMap<String, Handle>,
+}
+
+/// What an image is to each of the architectures that there are, or why it is nothing to it.
+pub(super) type Images = BTreeMap<u32, Answer<Arc<Image>>>;
+
+impl Library {
+    /// For one of the devices.
+    pub(super) fn image(&self, arch: u32) -> Answer<&Arc<Image>> {
+        self.images.get(&arch).ok_or(Code::NO_BINARY_FOR_GPU)?.as_ref().map_err(|code| *code)
+    }
+
+    /// For whichever device, to read what is the same for all.
+    pub(super) fn any_image(&self) -> Answer<&Arc<Image>> {
+        self.images.values().find_map(|image| image.as_ref().ok()).ok_or(Code::NO_BINARY_FOR_GPU)
+    }
 }
 
 /// A kernel of a library.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Kernel {
     pub(super) library: Handle,
-    /// Its place in the image.
-    pub(super) kernel: usize,
+    pub(super) name: String,
 }
 
 /// A kernel in one context.
@@ -76,8 +90,8 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn add_library(&mut self, image: Arc<Image>) -> Handle {
-        self.libraries.insert(Library { image, modules: BTreeMap::new(), kernels: BTreeMap::new() })
+    pub(super) fn add_library(&mut self, images: Images) -> Handle {
+        self.libraries.insert(Library { images, modules: BTreeMap::new(), kernels: BTreeMap::new() })
     }
 
     /// The function of a module's kernel, as it is: that it is found does not load it.
@@ -108,23 +122,29 @@ impl State {
     /// The handle of a library's kernel, which loads nothing.
     pub(super) fn kernel(&mut self, library: Handle, name: &str) -> Answer<Handle> {
         let found = self.libraries.get(library)?;
-        let kernel = found.image.find(name).ok_or(Code::NOT_FOUND)?;
-        if let Some(handle) = found.kernels.get(&kernel) {
+        let mut images = found.images.values().filter_map(|image| image.as_ref().ok());
+        if !images.any(|image| image.find(name).is_some()) {
+            return Err(Code::NOT_FOUND);
+        }
+        if let Some(handle) = found.kernels.get(name) {
             return Ok(*handle);
         }
-        let handle = self.kernels.insert(Kernel { library, kernel });
-        self.libraries.get_mut(library)?.kernels.insert(kernel, handle);
+        let handle = self.kernels.insert(Kernel { library, name: name.to_owned() });
+        self.libraries.get_mut(library)?.kernels.insert(name.to_owned(), handle);
         Ok(handle)
     }
 
     /// A library's module in a context, in which nothing is loaded yet.
     pub(super) fn module_of(&mut self, library: Handle, context: Handle) -> Answer<Handle> {
-        let id = self.sound(context)?.id;
+        let (id, device) = (self.sound(context)?.id, self.sound(context)?.device);
         let found = self.libraries.get(library)?;
         if let Some(module) = found.modules.get(&id) {
             return Ok(*module);
         }
-        let image = found.image.clone();
+        let image = found.image(self.devices[device].kind.arch)?.clone();
+        if image.bytes as u64 > self.free_memory(device) {
+            return Err(Code::OUT_OF_MEMORY);
+        }
         let module = self.add_module(context, image, Some(library))?;
         self.libraries.get_mut(library)?.modules.insert(id, module);
         Ok(module)
@@ -132,8 +152,9 @@ impl State {
 
     /// The function of a library's kernel in a context, as it is.
     pub(super) fn function_of(&mut self, kernel: Handle, context: Handle) -> Answer<Handle> {
-        let Kernel { library, kernel } = *self.kernels.get(kernel)?;
+        let Kernel { library, name } = self.kernels.get(kernel)?.clone();
         let module = self.module_of(library, context)?;
+        let kernel = self.modules.get(module)?.image.find(&name).ok_or(Code::NOT_FOUND)?;
         self.function(module, kernel)
     }
 

@@ -115,6 +115,11 @@ impl Memory {
         (address.checked_add(bytes)? <= start + block.bytes).then_some((*start, *block))
     }
 
+    /// How many pieces there are, and their bytes.
+    pub(super) fn count(&self) -> (usize, u64) {
+        (self.blocks.len(), self.blocks.values().map(|block| block.bytes as u64).sum())
+    }
+
     /// Bytes of a device that are taken.
     pub(super) fn used(&self, device: usize) -> u64 {
         let blocks = self.blocks.values();

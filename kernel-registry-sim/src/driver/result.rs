@@ -1,6 +1,7 @@
 //! What the functions of the driver return.
 
 use std::ffi::CStr;
+use std::fmt;
 
 /// A `CUresult`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,7 @@ codes! {
     200 INVALID_IMAGE "device kernel image is invalid"
     201 INVALID_CONTEXT "invalid device context"
     209 NO_BINARY_FOR_GPU "no kernel image is available for execution on the device"
+    214 ECC_UNCORRECTABLE "uncorrectable ECC error encountered"
     215 UNSUPPORTED_LIMIT "limit is not supported on this architecture"
     217 PEER_ACCESS_UNSUPPORTED "peer access is not supported between these two devices"
     218 INVALID_PTX "a PTX JIT compilation failed"
@@ -61,6 +63,7 @@ codes! {
     710 ASSERT "device-side assert triggered"
     712 HOST_MEMORY_ALREADY_REGISTERED "part or all of the requested memory range is already mapped"
     713 HOST_MEMORY_NOT_REGISTERED "pointer does not correspond to a registered memory region"
+    714 HARDWARE_STACK_ERROR "hardware stack error"
     715 ILLEGAL_INSTRUCTION "an illegal instruction was encountered"
     716 MISALIGNED_ADDRESS "misaligned address"
     717 INVALID_ADDRESS_SPACE "operation not supported on global/shared address space"
@@ -69,6 +72,7 @@ codes! {
     720 COOPERATIVE_LAUNCH_TOO_LARGE "too many blocks in cooperative launch"
     800 NOT_PERMITTED "operation not permitted"
     801 NOT_SUPPORTED "operation not supported"
+    802 SYSTEM_NOT_READY "system not yet initialized"
     900 STREAM_CAPTURE_UNSUPPORTED "operation not permitted when stream is capturing"
     901 STREAM_CAPTURE_INVALIDATED "operation failed due to a previous error during capture"
     903 STREAM_CAPTURE_UNMATCHED "capture was not initiated in this stream"
@@ -81,6 +85,28 @@ codes! {
     912 INVALID_CLUSTER_SIZE "cluster misconfiguration"
     913 FUNCTION_NOT_LOADED "the requested function was not loaded"
     999 UNKNOWN "unknown error"
+}
+
+impl Code {
+    /// The result of this name, such as `CUDA_ERROR_UNKNOWN`.
+    pub(super) fn named(name: &str) -> Option<Code> {
+        let is_it = |code: &u32| words(*code).is_some_and(|(found, _)| found.to_bytes() == name.as_bytes());
+        (1..1000).find(is_it).map(Code)
+    }
+
+    /// Whether it says that a kernel went wrong: then every later call of its context returns it.
+    pub(super) fn is_of_a_kernel(self) -> bool {
+        matches!(self.0, 214 | 700 | 702 | 710 | 714..=719)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match words(self.0) {
+            Some((name, _)) => f.write_str(&name.to_string_lossy()),
+            None => write!(f, "the result {}", self.0),
+        }
+    }
 }
 
 impl From<Answer> for Code {

@@ -18,6 +18,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 pub(super) fn run() {
     let simulator = Simulator::get();
     let mut state = simulator.lock();
+    let mut turns_taken = 0;
     loop {
         let mut moved = false;
         state.memory.lock().give_back();
@@ -32,11 +33,15 @@ pub(super) fn run() {
         }
         let turns = state.take_turns();
         if !turns.is_empty() {
-            let memory = state.memory.clone();
+            let (memory, timing) = (state.memory.clone(), state.config.timing);
             drop(state);
             let stepped: Vec<_> = turns
                 .into_iter()
                 .map(|mut turn| {
+                    if let Some(timing) = timing {
+                        turns_taken += 1;
+                        thread::sleep(timing.delay("turn", turns_taken));
+                    }
                     let step = turn.execution.step(&View::new(&memory, turn.context, turn.device));
                     (turn, step)
                 })
@@ -128,14 +133,15 @@ impl State {
             }) => Some(running),
             _ => None,
         });
+        let kind = &self.devices[stream.device].kind;
         let (mut threads, mut divided) = (0, false);
         for running in running {
-            threads += running.resident_threads(&self.config);
-            divided |= running.blocks() >= self.config.processors.into() && !running.prefers_shared;
+            threads += running.resident_threads(kind);
+            divided |= running.blocks() >= kind.processors.into() && !running.prefers_shared;
         }
         const MUCH: u32 = 32 << 10;
-        let needed = launch.resident_threads(&self.config).min(launch.threads_of_block());
-        threads + needed <= self.config.threads() && !(divided && launch.shared_memory() >= MUCH)
+        let needed = launch.resident_threads(kind).min(launch.threads_of_block());
+        threads + needed <= kind.threads() && !(divided && launch.shared_memory() >= MUCH)
     }
 
     fn holds(&self, item: &Item) -> bool {
@@ -155,11 +161,11 @@ impl State {
     /// Lets the kernel at the head of a stream begin.
     fn start(&mut self, handle: Handle) -> bool {
         let Ok(stream) = self.streams.get_mut(handle) else { return false };
-        let (context, config) = (stream.context, &self.config);
+        let (context, kind) = (stream.context, &self.devices[stream.device].kind);
         let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else {
             return false;
         };
-        match launch.start(config) {
+        match launch.start(kind) {
             Ok(execution) => {
                 *state = Doing::Running(Box::new(execution));
                 stream.still_since = Instant::now();

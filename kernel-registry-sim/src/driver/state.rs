@@ -6,7 +6,9 @@ use std::thread;
 
 use super::config::Config;
 use super::deadlock::Waiting;
+use super::device;
 use super::handles::{Handle, Handles};
+use super::hooks;
 use super::load::{Function, Kernel, Library, Module};
 use super::memory::Shared;
 use super::result::{Answer, Code};
@@ -26,6 +28,7 @@ static SIMULATOR: OnceLock<Simulator> = OnceLock::new();
 
 impl Simulator {
     pub(super) fn start(config: Config) {
+        hooks::start(&config);
         if SIMULATOR.set(Simulator { state: Mutex::new(State::new(config)), changed: Condvar::new() }).is_ok()
         {
             thread::spawn(schedule::run);
@@ -80,9 +83,12 @@ pub(super) struct State {
 
 #[derive(Debug)]
 pub(super) struct Device {
+    pub(super) kind: device::Device,
     /// Its primary context, which comes and goes, but always with this handle.
     pub(super) primary: Handle,
     pub(super) references: u32,
+    /// Bytes of its memory that somebody else has.
+    pub(super) taken: u64,
 }
 
 /// Whether something is set up: once nothing occupies the device that was submitted until then.
@@ -126,8 +132,13 @@ const CONTEXT_MEMORY: u64 = 500 << 20;
 impl State {
     fn new(config: Config) -> Self {
         let mut contexts = Handles::new(1);
-        let device = |_| Device { primary: contexts.reserve(), references: 0 };
-        let devices = (0..config.devices).map(device).collect();
+        let device = |kind: &device::Device| Device {
+            kind: kind.clone(),
+            primary: contexts.reserve(),
+            references: 0,
+            taken: 0,
+        };
+        let devices = config.devices.iter().map(device).collect();
         State {
             config,
             initialised: false,
@@ -159,7 +170,10 @@ impl State {
         self.contexts.lowest_free(|handle| primaries.contains(&handle))
     }
 
-    pub(super) fn create_context(&mut self, handle: Handle, device: usize, flags: u32) {
+    pub(super) fn create_context(&mut self, handle: Handle, device: usize, flags: u32) -> Answer {
+        if self.free_memory(device) < CONTEXT_MEMORY {
+            return Err(Code::OUT_OF_MEMORY);
+        }
         let mut stream = |order| self.streams.insert(Stream::new(handle, device, order));
         let (legacy, per_thread) = (stream(Order::Legacy), stream(Order::Blocking));
         let context = Context {
@@ -180,6 +194,7 @@ impl State {
             error: None,
         };
         self.contexts.insert_at(handle, context);
+        Ok(())
     }
 
     /// With everything that was made in it.
@@ -259,15 +274,16 @@ impl State {
 
     /// Bytes of a device that nobody has.
     pub(super) fn free_memory(&self, device: usize) -> u64 {
+        let Device { kind, taken, .. } = &self.devices[device];
         let contexts = self.contexts.iter().filter(|(_, context)| context.device == device);
         let contexts: u64 = contexts
-            .map(|(_, context)| CONTEXT_MEMORY + context.stack.saturating_sub(1024) * self.config.threads())
+            .map(|(_, context)| CONTEXT_MEMORY + context.stack.saturating_sub(1024) * kind.threads())
             .sum();
         let of_device = |module: &&Module| {
             self.contexts.get(module.context).is_ok_and(|context| context.device == device)
         };
         let modules = self.modules.iter().map(|(_, module)| module).filter(of_device);
         let modules: u64 = modules.map(|module| module.image.bytes as u64).sum();
-        self.config.memory.saturating_sub(contexts + modules + self.memory.lock().used(device))
+        kind.memory.saturating_sub(taken + contexts + modules + self.memory.lock().used(device))
     }
 }

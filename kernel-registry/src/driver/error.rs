@@ -33,6 +33,24 @@ impl DriverError {
         }
     }
 
+    /// Whether it says that a kernel went wrong: then every later call of its context fails like that.
+    pub(crate) fn is_of_a_kernel(&self) -> bool {
+        use sys::CUresult::*;
+        [
+            CUDA_ERROR_ILLEGAL_ADDRESS,
+            CUDA_ERROR_LAUNCH_TIMEOUT,
+            CUDA_ERROR_ASSERT,
+            CUDA_ERROR_HARDWARE_STACK_ERROR,
+            CUDA_ERROR_ILLEGAL_INSTRUCTION,
+            CUDA_ERROR_MISALIGNED_ADDRESS,
+            CUDA_ERROR_INVALID_ADDRESS_SPACE,
+            CUDA_ERROR_INVALID_PC,
+            CUDA_ERROR_LAUNCH_FAILED,
+        ]
+        .into_iter()
+        .any(|result| self.is(result))
+    }
+
     pub(crate) fn is(&self, result: sys::CUresult) -> bool {
         self.code == result as u32
     }
@@ -102,6 +120,11 @@ impl fmt::Display for NoDriver {
             NoDriver::Forked => f.write_str(
                 "this process was forked from one that had used CUDA, and the driver does not follow it; \
                  fork before CUDA is used, or start a program anew",
+            ),
+            NoDriver::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => write!(
+                f,
+                "{error}; `nvidia-smi` shows whether another process has the device's memory: end it, or choose another \
+                 device"
             ),
             NoDriver::Failed(error) => {
                 write!(

@@ -21,6 +21,8 @@ pub enum WarmError {
     Driver {
         /// What it said.
         error: DriverError,
+        /// What the call is about, or nothing.
+        about: &'static str,
         /// What its compiler wrote, if that was at work.
         log: String,
     },
@@ -198,17 +200,26 @@ impl fmt::Display for WarmError {
         match self {
             WarmError::NoDriver(error) => write!(f, "{error}"),
             WarmError::Registry(error) => write!(f, "{error}"),
-            WarmError::Driver { error, .. } if error.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => write!(
-                f,
-                "{error}; there is no device memory left for the driver itself: warm kernels before anything takes it"
-            ),
-            WarmError::Driver { error, log } if log.is_empty() => {
-                write!(
-                    f,
-                    "{error}; did an earlier kernel fail? that makes every later call of its context fail"
-                )
+            WarmError::Driver { error, about, log } => {
+                if !about.is_empty() {
+                    write!(f, "{about}: ")?;
+                }
+                write!(f, "{error}; ")?;
+                if error.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
+                    f.write_str(
+                        "there is no device memory left for the driver itself: warm kernels before anything takes it",
+                    )
+                } else if error.is_of_a_kernel() {
+                    f.write_str(
+                        "an earlier kernel of this context failed, and every later call fails: drop what belongs to the \
+                         context, and get a new one",
+                    )
+                } else if log.is_empty() {
+                    f.write_str("no kernel was warmed, and it can be tried again")
+                } else {
+                    write!(f, "the driver's compiler says:\n{log}")
+                }
             }
-            WarmError::Driver { error, log } => write!(f, "{error}; the driver's compiler says:\n{log}"),
             WarmError::GaveUp { call, about, patience } => {
                 write!(f, "`{call}` ")?;
                 if !about.is_empty() {
@@ -267,6 +278,6 @@ impl From<Error> for WarmError {
 
 impl From<DriverError> for WarmError {
     fn from(error: DriverError) -> Self {
-        WarmError::Driver { error, log: String::new() }
+        WarmError::Driver { error, about: "", log: String::new() }
     }
 }

@@ -129,8 +129,12 @@ const SLOW: Duration = Duration::from_millis(4);
 /// Has the driver compile images, on as many threads as help. By their keys.
 fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeMap<usize, Compiled> {
     let (next, compiled) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let work = || {
+    let work = |helps: bool| {
         let current = Current::new(&job.context, job.driver);
+        // One thread is enough to do it all, or to say why it cannot be done.
+        if helps && current.is_err() {
+            return;
+        }
         while let Some((bytes, text)) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = match &current {
                 Ok(current) => compile(current, bytes, *text),
@@ -144,11 +148,11 @@ fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeM
     let all = job.threads.min(sources.len());
     let few = all.min(FEW);
     thread::scope(|scope| {
-        (0..few).for_each(|_| drop(scope.spawn(work)));
+        (0..few).for_each(|thread| drop(scope.spawn(move || work(thread > 0))));
         if all > few {
             thread::sleep(SLOW);
             if lock(&compiled).len() < few {
-                (few..all).for_each(|_| drop(scope.spawn(work)));
+                (few..all).for_each(|_| drop(scope.spawn(|| work(true))));
             }
         }
     });

@@ -16,6 +16,9 @@ use crate::driver::{Code, Current, DriverError, Function, LoadError, call};
 static SPECIAL: &[u8] = include_bytes!("../../cuda/prime.fatbin");
 static PLAIN: &[u8] = include_bytes!("../../cuda/first.fatbin");
 
+/// What our own kernels are called where a call is about them.
+pub(super) const OURS: &str = "kernel-registry's own kernels";
+
 /// What a launch can need of the driver that only a launch sets up, and what was set up in a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needs {
@@ -82,7 +85,6 @@ pub(super) fn prime<E>(
     needs: Needs,
     watch: &Watch<E>,
 ) -> Result<(), LoadError> {
-    const OURS: &str = "kernel-registry's own kernels";
     let Some(image) = needs.image() else { return Ok(()) };
     let code = Code::new(image, false);
     let handle = match Route::of(image, arch) {

@@ -29,7 +29,7 @@ pub struct Report {
     pub hooks: Vec<HookReport>,
     /// How many images were loaded, now: those of a repeated warm-up are there already.
     pub images_loaded: usize,
-    /// The stack that each thread has now, in bytes.
+    /// The stack that each thread has now, in bytes. 0 if the warm-up did not get so far.
     pub stack: u64,
     /// Device memory that is gone since the warm-up began, in bytes. Others may have taken part of it meanwhile.
     pub device_memory: u64,

@@ -9,11 +9,11 @@ use super::device::Device;
 use super::failure::{Cause, Failure};
 use super::plan::{Plan, Planned};
 use super::prime::Needs;
-use super::report::{KernelReport, Report, Stage, Unavailable};
+use super::report::{HookReport, KernelReport, Report, Stage, Unavailable};
 use super::state::{Loaded, State, Warmed, lock};
 use super::watch::Watch;
 use super::{Progress, WarmError, hooks, limits, load, prime, resolve, trace};
-use crate::driver::{Current, Driver, DriverError, Function};
+use crate::driver::{Current, Driver, DriverError, Function, LoadError};
 use crate::table::{Limits, Ready};
 
 /// What is to be done.
@@ -41,6 +41,16 @@ pub(super) struct Work<'w> {
     pub(super) free: u64,
     failures: Vec<Failure>,
     stages: Vec<(Stage, Duration)>,
+}
+
+/// What the stages came to, beside kernels that are warm or not.
+#[derive(Default)]
+struct Done {
+    hooks: Vec<HookReport>,
+    images_loaded: usize,
+    stack: u64,
+    device_memory: u64,
+    verified: bool,
 }
 
 /// A kernel on its way to being warm.
@@ -88,16 +98,50 @@ impl Job {
 impl Work<'_> {
     fn run(mut self) -> Result<Report, WarmError> {
         let pending = self.pending();
-        let mut images = self.stage(Stage::Load, |work| load::load(work, &pending));
-        let resolved = self.stage(Stage::Resolve, |work| resolve::resolve(work, &pending, &mut images));
+        match self.go_through(&pending) {
+            Ok(done) => Ok(self.report(done)),
+            Err(error) => Err(self.stopped(&pending, error)),
+        }
+    }
+
+    fn go_through(&mut self, pending: &[&'static Planned]) -> Result<Done, WarmError> {
+        let mut images = self.stage(Stage::Load, |work| load::load(work, pending));
+        let resolved = self.stage(Stage::Resolve, |work| resolve::resolve(work, pending, &mut images));
         let read = self.stage(Stage::Read, |work| resolve::read(work, resolved));
         let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
-        self.stage(Stage::Prime, |work| work.prime(&pending))?;
+        self.stage(Stage::Prime, |work| work.prime(pending))?;
         let hooks = self.stage(Stage::Hooks, hooks::run);
         let verified = self.stage(Stage::Verify, |work| work.verify(fitting))?;
 
         let free = self.current.free_memory()?;
-        Ok(Report {
+        Ok(Done {
+            hooks,
+            images_loaded: images.values().filter(|image| image.is_new).count(),
+            stack: self.current.stack_limit()?,
+            device_memory: self.free.saturating_sub(free),
+            verified,
+        })
+    }
+
+    /// A call failed that is about no kernel. If kernels have failed before it, they say more: after some errors all calls
+    /// of a context fail, and one of theirs was the first. None of those that were to become warm has.
+    fn stopped(mut self, pending: &[&Planned], stopped: WarmError) -> WarmError {
+        let WarmError::Driver { error, .. } = stopped else { return stopped };
+        if self.failures.is_empty() {
+            return stopped;
+        }
+        for planned in pending {
+            let place = planned.info.location();
+            if self.failures.iter().all(|failure| failure.place != place) {
+                self.failed(planned, Cause::Driver { error });
+            }
+        }
+        WarmError::Kernels { report: Box::new(self.report(Done::default())) }
+    }
+
+    fn report(self, done: Done) -> Report {
+        let Done { hooks, images_loaded, stack, device_memory, verified } = done;
+        Report {
             device: self.device.name.clone(),
             arch: self.device.arch,
             driver: self.job.driver.version,
@@ -106,12 +150,12 @@ impl Work<'_> {
             kernels: self.warm().map(|warmed| warmed.report).collect(),
             unavailable: self.unavailable().collect(),
             failures: self.failures,
-            images_loaded: images.values().filter(|image| image.is_new).count(),
-            stack: self.current.stack_limit()?,
-            device_memory: self.free.saturating_sub(free),
+            images_loaded,
+            stack,
+            device_memory,
             verified,
             stages: self.stages,
-        })
+        }
     }
 
     fn stage<T>(&mut self, stage: Stage, work: impl FnOnce(&mut Self) -> T) -> T {
@@ -166,21 +210,26 @@ impl Work<'_> {
     fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
         let needs = self.needs(pending);
         prime::prime(&self.current, self.device.arch, needs, self.watch)
-            .map_err(|refused| WarmError::Driver { error: refused.error, log: refused.log })?;
+            .map_err(|LoadError { error, log }| WarmError::Driver { error, about: prime::OURS, log })?;
         self.loaded.primed = self.loaded.primed.or(needs);
         Ok(())
     }
 
     /// Asks the driver for every kernel, also those that were warm before, and lets launches find the new ones.
-    fn verify(&mut self, candidates: Vec<Candidate>) -> Result<bool, DriverError> {
+    fn verify(&mut self, candidates: Vec<Candidate>) -> Result<bool, WarmError> {
         let mut verified = true;
-        for warmed in self.warm() {
-            verified &= self.current.is_loaded(warmed.function)? == Some(true);
+        for Warmed { function, report, .. } in self.warm() {
+            let is_loaded = self.current.is_loaded(*function).map_err(|error| {
+                let about = report.path;
+                WarmError::Driver { error, about, log: String::new() }
+            })?;
+            verified &= is_loaded == Some(true);
         }
         for Candidate { planned, function, report, limits } in candidates {
-            match self.current.is_loaded(function)? {
-                Some(false) => self.failed(planned, Cause::NotLoaded),
-                is_loaded => {
+            match self.current.is_loaded(function) {
+                Err(error) => self.failed(planned, Cause::Driver { error }),
+                Ok(Some(false)) => self.failed(planned, Cause::NotLoaded),
+                Ok(is_loaded) => {
                     verified &= is_loaded.is_some();
                     self.enter(planned, function, limits);
                     let warmed = Warmed { info: planned.info, function, report };

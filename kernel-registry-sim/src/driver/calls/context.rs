@@ -16,7 +16,7 @@ thread_local! {
 }
 
 /// The context that is current in this thread.
-pub(super) fn current() -> Answer<Handle> {
+pub(in crate::driver) fn current() -> Answer<Handle> {
     let current = STACK.with_borrow(|stack| stack.last().copied());
     current.filter(|context| *context != 0).ok_or(Code::INVALID_CONTEXT)
 }
@@ -43,7 +43,7 @@ fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
         return Err(Code::INVALID_VALUE);
     }
     let handle = state.free_context_handle();
-    state.create_context(handle, device, flags);
+    state.create_context(handle, device, flags)?;
     STACK.with_borrow_mut(|stack| stack.push(handle));
     context.set(handle)
 }
@@ -71,7 +71,7 @@ calls! {
         let handle = state.devices[device].primary;
         context.set(handle)?;
         if state.contexts.get(handle).is_err() {
-            state.create_context(handle, device, 0);
+            state.create_context(handle, device, 0)?;
         }
         state.devices[device].references += 1;
         Ok(())
@@ -227,7 +227,7 @@ calls! {
         let device = context.device;
         state = wait_for_device(state, device, "cuCtxSetLimit", Because::SetStack)?;
         let value = (value as u64).next_multiple_of(16);
-        let (threads, free) = (state.config.threads(), state.free_memory(device));
+        let (threads, free) = (state.devices[device].kind.threads(), state.free_memory(device));
         let context = state.sound(current)?;
         if value.saturating_sub(context.stack.max(1024)).saturating_mul(threads) > free {
             return Err(Code::OUT_OF_MEMORY);

@@ -1,7 +1,7 @@
 //! Devices and their attributes.
 
 use crate::driver::abi::{Name, Out, write_text};
-use crate::driver::config::Config;
+use crate::driver::device::{Device, Room};
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{Locked, begin};
 
@@ -9,6 +9,11 @@ use crate::driver::state::{Locked, begin};
 pub(super) fn device(state: &Locked, ordinal: i32) -> Answer<usize> {
     let device = usize::try_from(ordinal).ok().filter(|device| *device < state.devices.len());
     device.ok_or(Code::INVALID_DEVICE)
+}
+
+/// What it is.
+fn kind(state: &Locked, ordinal: i32) -> Answer<&Device> {
+    Ok(&state.devices[device(state, ordinal)?].kind)
 }
 
 calls! {
@@ -22,15 +27,13 @@ calls! {
 
     2000 fn cuDeviceGetName(name: Out<u8>, room: i32, ordinal: i32) {
         let state = begin()?;
-        device(&state, ordinal)?;
-        let text = format!("simulated device of sm_{}", state.config.arch);
+        let text = format!("simulated {}", kind(&state, ordinal)?.name);
         write_text(name, usize::try_from(room).map_err(|_| Code::INVALID_VALUE)?, &text)
     }
 
     3020 fn cuDeviceTotalMem_v2(bytes: Out<usize>, ordinal: i32) {
         let state = begin()?;
-        device(&state, ordinal)?;
-        bytes.set(state.config.memory as usize)
+        bytes.set(kind(&state, ordinal)?.memory as usize)
     }
 
     9020 fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, ordinal: i32) {
@@ -44,14 +47,14 @@ calls! {
     2000 fn cuDeviceGetAttribute(value: Out<i32>, which: u32, ordinal: i32) {
         let state = begin()?;
         let device = device(&state, ordinal)?;
-        value.set(attribute(&state.config, device, which).ok_or(Code::INVALID_VALUE)?)
+        value.set(attribute(&state.devices[device].kind, device, which).ok_or(Code::INVALID_VALUE)?)
     }
 
     2000 fn cuDeviceComputeCapability(major: Out<i32>, minor: Out<i32>, ordinal: i32) {
         let state = begin()?;
-        device(&state, ordinal)?;
-        major.set((state.config.arch / 10) as i32)?;
-        minor.set((state.config.arch % 10) as i32)
+        let Device { arch, .. } = kind(&state, ordinal)?;
+        major.set((arch / 10) as i32)?;
+        minor.set((arch % 10) as i32)
     }
 
     4010 fn cuDeviceGetPCIBusId(name: Out<u8>, room: i32, ordinal: i32) {
@@ -78,8 +81,9 @@ fn uuid_of(device: usize) -> [u8; 16] {
     uuid
 }
 
-/// What an H200 says, as far as it was asked for; the number of multiprocessors and the architecture are as configured.
-fn attribute(config: &Config, device: usize, which: u32) -> Option<i32> {
+/// What an H200 says, as far as it was asked for, and where devices differ what the device's kind is.
+fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
+    let Room { threads, blocks, shared, reserved } = kind.room();
     Some(match which {
         // Threads of a block, then its sides, then those of a grid.
         1..=3 => 1024,
@@ -93,10 +97,10 @@ fn attribute(config: &Config, device: usize, which: u32) -> Option<i32> {
         11 => i32::MAX,
         12 => 65_536,
         // The clock in kHz, alignment of textures, overlap of copies, multiprocessors.
-        13 => 1_980_000,
+        13 => (kind.speed.clock * 1000) as i32,
         14 => 512,
         15 => 1,
-        16 => config.processors as i32,
+        16 => kind.processors as i32,
         // A limit of time for kernels, integrated, mapped memory, compute mode.
         17 | 18 | 20 => 0,
         19 => 1,
@@ -106,23 +110,29 @@ fn attribute(config: &Config, device: usize, which: u32) -> Option<i32> {
         33 => device as i32,
         34 | 35 | 50 => 0,
         // Clock and width of the memory, its cache, threads of a multiprocessor, copy engines, unified addresses.
-        36 => 3_201_000,
-        37 => 6144,
-        38 => 60 << 20,
-        39 => 2048,
+        36 => (kind.speed.memory_clock * 1000) as i32,
+        37 => kind.speed.bus as i32,
+        38 => (kind.speed.cache << 20) as i32,
+        39 => threads as i32,
         40 => 3,
         41 => 1,
-        75 => (config.arch / 10) as i32,
-        76 => (config.arch % 10) as i32,
+        75 => (kind.arch / 10) as i32,
+        76 => (kind.arch % 10) as i32,
         // Priorities of streams; caches of global and local memory.
         78..=80 => 1,
-        81 => 228 << 10,
+        81 => shared as i32,
         82 => 65_536,
         // Managed memory, boards, atomics with the host.
         83 => 1,
         84..=86 => 0,
         // Slowness with doubles, pageable memory, managed access at once.
-        87 => 2,
+        87 => {
+            if matches!(kind.arch, 80 | 90 | 100) {
+                2
+            } else {
+                64
+            }
+        }
         88 => 0,
         89..=91 => 1,
         // Words in memory: 32 and 64 bits, and NOR.
@@ -130,16 +140,16 @@ fn attribute(config: &Config, device: usize, which: u32) -> Option<i32> {
         95 => 1,
         96 => 0,
         // The shared memory that a block can be granted.
-        97 => 227 << 10,
+        97 => kind.shared_of_block() as i32,
         98..=100 => i32::from(which != 100),
         101 => 0,
         102 => 1,
-        106 => 32,
+        106 => blocks as i32,
         108 => 134_217_728,
-        111 => 1024,
+        111 => reserved as i32,
         // Pools, which kernels' streams allocate from, then clusters.
         115 => 1,
-        120 => i32::from(config.arch >= 90),
+        120 => kind.has_clusters().into(),
         121 => 0,
         _ => return None,
     })

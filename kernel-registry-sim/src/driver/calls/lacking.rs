@@ -1,4 +1,4 @@
-//! Functions of CUDA 13.0 that are not simulated. They are there, because a program that looks for one of them must not
+//! Functions of CUDA 13 that are not simulated. They are there, because a program that looks for one of them must not
 //! take the driver for an older one; each says once that it is not supported.
 
 use std::collections::BTreeSet;
@@ -19,8 +19,10 @@ macro_rules! lacking {
     ($($since:literal: $($name:ident)*;)*) => {
         $($(#[cfg_attr(feature = "export", unsafe(no_mangle))]
         extern "C" fn $name() -> Code {
-            say_once(stringify!($name));
-            Code::NOT_SUPPORTED
+            $crate::driver::hooks::called(stringify!($name), || {
+                say_once(stringify!($name));
+                Err(Code::NOT_SUPPORTED)
+            })
         })*)*
         pub(super) const ALL: &[super::Entry] =
             &[$($(super::Entry { name: stringify!($name), since: $since, address: $name as *const () },)*)*];
@@ -69,9 +71,9 @@ lacking! {
         cuGraphKernelNodeSetParams cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams cuGraphMemsetNodeGetParams
         cuGraphMemsetNodeSetParams cuGraphNodeFindInClone cuGraphNodeGetDependencies cuGraphNodeGetDependentNodes
         cuGraphNodeGetType cuGraphRemoveDependencies cuImportExternalMemory cuImportExternalSemaphore
-        cuLaunchHostFunc_v2 cuSignalExternalSemaphoresAsync cuWaitExternalSemaphoresAsync;
+        cuSignalExternalSemaphoresAsync cuWaitExternalSemaphoresAsync;
     10010: cuGraphExecKernelNodeSetParams cuStreamGetCaptureInfo;
-    10020: cuGraphExecHostNodeSetParams cuGraphExecMemcpyNodeSetParams cuGraphExecMemsetNodeSetParams
+    10020: cuDeviceGetNvSciSyncAttributes cuGraphExecHostNodeSetParams cuGraphExecMemcpyNodeSetParams cuGraphExecMemsetNodeSetParams
         cuGraphExecUpdate cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemExportToShareableHandle
         cuMemGetAccess cuMemGetAllocationGranularity cuMemGetAllocationPropertiesFromHandle
         cuMemImportFromShareableHandle cuMemMap cuMemRelease cuMemSetAccess cuMemUnmap
@@ -108,11 +110,11 @@ lacking! {
         cuKernelSetCacheConfig cuLibraryGetGlobal cuLibraryGetManaged cuLibraryGetUnifiedFunction
         cuTensorMapEncodeIm2col cuTensorMapEncodeTiled cuTensorMapReplaceAddress;
     12010: cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal cuCoredumpSetAttribute cuCoredumpSetAttributeGlobal
-        cuMulticastAddDevice cuMulticastBindAddr cuMulticastBindAddr_v2 cuMulticastBindMem cuMulticastBindMem_v2
+        cuMulticastAddDevice cuMulticastBindAddr cuMulticastBindMem
         cuMulticastCreate cuMulticastGetGranularity cuMulticastUnbind;
-    12020: cuGraphAddNode cuGraphExecNodeSetParams cuGraphNodeSetParams cuGraphNodeSetParams_v2 cuMemAdvise_v2
+    12020: cuGraphAddNode cuGraphExecNodeSetParams cuGraphNodeSetParams cuMemAdvise_v2
         cuMemPrefetchAsync_v2;
-    12030: cuGraphAddDependencies_v2 cuGraphAddNode_v2 cuGraphAddNode_v3 cuGraphConditionalHandleCreate
+    12030: cuGraphAddDependencies_v2 cuGraphAddNode_v2 cuGraphConditionalHandleCreate
         cuGraphGetEdges_v2 cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes_v2
         cuGraphRemoveDependencies_v2 cuStreamBeginCaptureToGraph cuStreamGetCaptureInfo_v3
         cuStreamUpdateCaptureDependencies_v2;
@@ -122,10 +124,14 @@ lacking! {
         cuStreamGetGreenCtx;
     12050: cuCtxRecordEvent cuCtxWaitEvent cuGreenCtxStreamCreate cuStreamGetCtx_v2;
     12060: cuMemBatchDecompressAsync;
-    12080: cuMemcpy3DBatchAsync cuMemcpyBatchAsync cuStreamGetDevice cuTensorMapEncodeIm2colWide;
+    12080: cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId cuCheckpointProcessGetState
+        cuCheckpointProcessLock cuCheckpointProcessRestore cuCheckpointProcessUnlock cuMemcpy3DBatchAsync cuMemcpyBatchAsync cuStreamGetDevice cuTensorMapEncodeIm2colWide;
     12090: cuGreenCtxGetId cuLogsCurrent cuLogsDumpToFile cuLogsDumpToMemory cuLogsRegisterCallback
         cuLogsUnregisterCallback;
     13000: cuCtxGetDevice_v2 cuCtxSynchronize_v2 cuDeviceGetHostAtomicCapabilities cuDeviceGetP2PAtomicCapabilities
         cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemGetDefaultMemPool cuMemGetMemPool
         cuMemPrefetchBatchAsync cuMemSetMemPool cuMemcpy3DBatchAsync_v2 cuMemcpyBatchAsync_v2;
+    13010: cuMulticastBindAddr_v2 cuMulticastBindMem_v2;
+    13020: cuLaunchHostFunc_v2;
+    13040: cuGraphAddNode_v3 cuGraphNodeSetParams_v2;
 }

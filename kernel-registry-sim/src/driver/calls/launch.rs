@@ -2,6 +2,7 @@
 
 use super::context::current;
 use crate::driver::abi::{Arguments, In, Out};
+use crate::driver::device::Room;
 use crate::driver::handles::Handle;
 use crate::driver::launch::{Shape, launch};
 use crate::driver::result::{Answer, Code};
@@ -114,9 +115,11 @@ fn occupancy(blocks: &Out<i32>, function: Handle, block: i32, shared: usize) -> 
     // It loads the kernel, and does not wait for that.
     state.load_behind(function)?;
     let function = state.functions.get(function)?;
+    let Room { threads, blocks: most, shared: all, reserved } = state.devices[function.device].kind.room();
     let kernel = &function.image.kernels[function.kernel];
     let block = usize::try_from(block).ok().filter(|block| (1..=kernel.max_threads as usize).contains(block));
-    let by_threads = 2048 / block.ok_or(Code::INVALID_VALUE)?.next_multiple_of(32);
-    let by_memory = (228 << 10) / (shared + kernel.shared as usize + 1024);
-    blocks.set(by_threads.min(by_memory).min(32) as i32)
+    let by_threads = threads as usize / block.ok_or(Code::INVALID_VALUE)?.next_multiple_of(32);
+    let of_block = shared.saturating_add((kernel.shared + reserved) as usize);
+    let by_memory = (all as usize).checked_div(of_block).unwrap_or(usize::MAX);
+    blocks.set(by_threads.min(by_memory).min(most as usize) as i32)
 }

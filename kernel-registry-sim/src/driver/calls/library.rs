@@ -1,24 +1,28 @@
 //! Libraries, and the kernels in them, which belong to no context.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Arc;
 
 use super::context::current;
 use super::device::device;
 use super::module::{attribute, compile, set_attribute};
+use crate::driver;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::handles::Handle;
-use crate::driver::load::load_now;
+use crate::driver::load::{Images, Kernel, load_now};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::begin;
+use crate::driver::state::{State, begin};
 use crate::driver::stream::Because;
+use crate::driver::timing::Compiling;
 
 fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
     drop(begin()?);
     if library.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    let image = compile(bytes, options)?;
+    let images = compile_for_all(bytes, options)?;
     let mut state = begin()?;
     // Eagerly it goes to the devices now, and lazily nothing does.
     let mut devices: Vec<_> = state.contexts.iter().map(|(_, context)| context.device).collect();
@@ -26,7 +30,27 @@ fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'stati
     for device in devices.into_iter().filter(|_| state.config.eager).collect::<Vec<_>>() {
         state = wait_for_device(state, device, call, Because::Load)?;
     }
-    library.set(state.add_library(image))
+    library.set(state.add_library(images))
+}
+
+/// Compiles an image for every architecture that there is. That some cannot run it is no error before it is used there.
+fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
+    let archs: BTreeSet<_> = begin()?.devices.iter().map(|device| device.kind.arch).collect();
+    let compiled = archs.into_iter().map(|arch| (arch, compile(bytes, options, arch, Compiling::Together)));
+    let images: Images = compiled.collect();
+    let mut failed = images.values().filter_map(|image| image.as_ref().err());
+    match failed.next().copied() {
+        Some(code) if failed.count() + 1 == images.len() => Err(code),
+        _ => Ok(images),
+    }
+}
+
+/// A kernel's image, for devices of an architecture or for any, and its place there.
+fn known(state: &State, kernel: Handle, arch: Option<u32>) -> Answer<(&Arc<driver::image::Image>, usize)> {
+    let Kernel { library, name } = state.kernels.get(kernel)?;
+    let library = state.libraries.get(*library)?;
+    let image = arch.map_or_else(|| library.any_image(), |arch| library.image(arch))?;
+    Ok((image, image.find(name).ok_or(Code::NOT_FOUND)?))
 }
 
 calls! {
@@ -71,12 +95,12 @@ calls! {
     }
 
     12040 fn cuLibraryGetKernelCount(count: Out<u32>, library: Handle) {
-        count.set(begin()?.libraries.get(library)?.image.kernels.len() as u32)
+        count.set(begin()?.libraries.get(library)?.any_image()?.kernels.len() as u32)
     }
 
     12040 fn cuLibraryEnumerateKernels(kernels: Out<Handle>, room: u32, library: Handle) {
         let mut state = begin()?;
-        let image = state.libraries.get(library)?.image.clone();
+        let image = state.libraries.get(library)?.any_image()?.clone();
         let names = image.kernels.iter().take(room as usize);
         let found = names.map(|kernel| state.kernel(library, &kernel.name)).collect::<Answer<Vec<_>>>()?;
         kernels.set_all(found, room as usize)
@@ -91,8 +115,8 @@ calls! {
 
     12030 fn cuKernelGetName(name: Out<*const std::ffi::c_char>, kernel: Handle) {
         let state = begin()?;
-        let kernel = state.kernels.get(kernel)?;
-        name.set(state.libraries.get(kernel.library)?.image.kernels[kernel.kernel].c_name.as_ptr())
+        let (image, kernel) = known(&state, kernel, None)?;
+        name.set(image.kernels[kernel].c_name.as_ptr())
     }
 
     12050 fn cuKernelGetLibrary(library: Out<Handle>, kernel: Handle) {
@@ -101,10 +125,9 @@ calls! {
 
     12000 fn cuKernelGetAttribute(value: Out<i32>, which: u32, kernel: Handle, ordinal: i32) {
         let state = begin()?;
-        device(&state, ordinal)?;
-        let kernel = state.kernels.get(kernel)?;
-        let image = &state.libraries.get(kernel.library)?.image;
-        value.set(attribute(&image.kernels[kernel.kernel], image.ptx_version, state.config.arch, which)?)
+        let arch = state.devices[device(&state, ordinal)?].kind.arch;
+        let (image, kernel) = known(&state, kernel, Some(arch))?;
+        value.set(attribute(&image.kernels[kernel], image.ptx_version, arch, which)?)
     }
 
     12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) {
@@ -118,9 +141,8 @@ calls! {
 
     12040 fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
         let state = begin()?;
-        let kernel = state.kernels.get(kernel)?;
-        let image = &state.libraries.get(kernel.library)?.image;
-        let found = image.kernels[kernel.kernel].parameters.get(index).ok_or(Code::INVALID_VALUE)?;
+        let (image, kernel) = known(&state, kernel, None)?;
+        let found = image.kernels[kernel].parameters.get(index).ok_or(Code::INVALID_VALUE)?;
         offset.set(found.0)?;
         size.set_if_wanted(found.1);
         Ok(())

@@ -118,7 +118,7 @@ calls! {
         let mut state = begin()?;
         let device = state.sound(current()?)?.device;
         free.set(state.free_memory(device) as usize)?;
-        total.set(state.config.memory as usize)
+        total.set(state.devices[device].kind.memory as usize)
     }
 
     3020 fn cuMemAlloc_v2(pointer: Out<usize>, bytes: usize) {

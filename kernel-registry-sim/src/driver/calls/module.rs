@@ -6,17 +6,31 @@ use std::sync::Arc;
 use super::context::current;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
 use crate::driver::deadlock::wait_for_device;
+use crate::driver::device::Device;
 use crate::driver::handles::Handle;
 use crate::driver::image;
 use crate::driver::load::{Function, load_now};
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{Locked, State, begin};
 use crate::driver::stream::Because;
+use crate::driver::timing::{self, Compiling};
 
 /// Compiles an image, which takes long, so nobody has the lock meanwhile.
-pub(super) fn compile(bytes: &[u8], options: &JitOptions) -> Answer<Arc<image::Image>> {
-    let config = begin()?.config.clone();
-    image::Image::read(bytes, config.arch, config.version).map(Arc::new).map_err(|refused| {
+pub(super) fn compile(
+    bytes: &[u8],
+    options: &JitOptions,
+    arch: u32,
+    how: Compiling,
+) -> Answer<Arc<image::Image>> {
+    let (version, kibibyte) = {
+        let state = begin()?;
+        (state.config.version, state.config.jit)
+    };
+    let read = image::Image::read(bytes, arch, version);
+    if let Ok(image) = &read {
+        timing::compile(image.compiled, kibibyte, how);
+    }
+    read.map(Arc::new).map_err(|refused| {
         if !options.write_log(&refused.log) {
             eprintln!("simulated CUDA driver: an image was refused: {}", refused.log);
         }
@@ -26,11 +40,15 @@ pub(super) fn compile(bytes: &[u8], options: &JitOptions) -> Answer<Arc<image::I
 
 fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
     let context = current()?;
-    let device = begin()?.sound(context)?.device;
+    let (device, arch) = {
+        let mut state = begin()?;
+        let device = state.sound(context)?.device;
+        (device, state.devices[device].kind.arch)
+    };
     if module.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    let image = compile(bytes, options)?;
+    let image = compile(bytes, options, arch, Compiling::Alone)?;
     let mut state = wait_for_device(begin()?, device, call, Because::Load)?;
     state.sound(context)?;
     if image.bytes as u64 > state.free_memory(device) {
@@ -99,12 +117,11 @@ impl Function {
         }
     }
 
-    fn set_attribute(&mut self, which: u32, value: i32) -> Answer {
+    fn set_attribute(&mut self, device: &Device, which: u32, value: i32) -> Answer {
         use attributes::*;
-        const MOST_SHARED: u32 = 227 << 10;
         match which {
             MAX_DYNAMIC_SHARED => {
-                let most = MOST_SHARED.saturating_sub(self.image.kernels[self.kernel].shared);
+                let most = device.shared_of_block().saturating_sub(self.image.kernels[self.kernel].shared);
                 let bytes = u32::try_from(value).ok().filter(|bytes| *bytes <= most);
                 self.max_shared = bytes.ok_or(Code::INVALID_VALUE)?;
             }
@@ -117,7 +134,8 @@ impl Function {
 }
 
 pub(super) fn set_attribute(state: &mut State, function: Handle, which: u32, value: i32) -> Answer {
-    state.functions.get_mut(function)?.set_attribute(which, value)
+    let function = state.functions.get_mut(function)?;
+    function.set_attribute(&state.devices[function.device].kind, which, value)
 }
 
 /// A function that is loaded, or is being loaded: attributes of others cannot be read.
@@ -212,8 +230,8 @@ calls! {
         let mut state = begin()?;
         let function = function_of(&mut state, function)?;
         taken(&state, function)?;
-        let arch = state.config.arch;
-        value.set(state.functions.get(function)?.attribute(arch, which)?)
+        let function = state.functions.get(function)?;
+        value.set(function.attribute(state.devices[function.device].kind.arch, which)?)
     }
 
     9000 fn cuFuncSetAttribute(function: Handle, which: u32, value: i32) {

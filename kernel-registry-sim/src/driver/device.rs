@@ -1,0 +1,154 @@
+//! What kinds of devices there are to simulate.
+
+/// A device: its name, architecture and sizes. Threads, blocks and shared memory of a multiprocessor follow from the
+/// architecture.
+///
+/// ```
+/// use kernel_registry_sim::Device;
+///
+/// let small = Device::h200().processors(16).memory(8 << 30);
+/// let other = Device::new("a device of tomorrow", 130, 200, 256 << 30);
+/// assert_ne!(small, other);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    pub(super) name: String,
+    /// Such as 90 for sm_90.
+    pub(super) arch: u32,
+    /// Multiprocessors.
+    pub(super) processors: u32,
+    /// Bytes.
+    pub(super) memory: u64,
+    pub(super) speed: Speed,
+}
+
+/// What decides how fast a device is, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Speed {
+    /// In MHz, as that of the memory.
+    pub(super) clock: u32,
+    pub(super) memory_clock: u32,
+    /// Bits of the way to the memory.
+    pub(super) bus: u32,
+    /// Mebibytes of cache.
+    pub(super) cache: u32,
+}
+
+/// A constructor for each device, and all of them by name. Memory is about what the driver says.
+macro_rules! known {
+    ($($key:literal $function:ident: $name:literal, $arch:literal, $processors:literal x, $memory:literal MiB,
+        $clock:literal / $memory_clock:literal MHz, $bus:literal bits, $cache:literal MiB;)*) => {
+        impl Device {
+            $(#[doc = concat!("`", $key, "`: ", $name, ", sm_", stringify!($arch), ".")]
+            pub fn $function() -> Self {
+                let speed = Speed { clock: $clock, memory_clock: $memory_clock, bus: $bus, cache: $cache };
+                Device { speed, ..Device::new($name, $arch, $processors, $memory << 20) }
+            })*
+
+            /// A device by the name that `KERNEL_REGISTRY_SIM_DEVICES` takes, such as `h200`.
+            pub fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($key => Some(Device::$function()),)*
+                    _ => None,
+                }
+            }
+
+            /// The names that [`named`](Device::named) knows.
+            pub const NAMES: &[&str] = &[$($key),*];
+        }
+    };
+}
+
+known! {
+    "t4" t4: "Tesla T4", 75, 40 x, 15_095 MiB, 1590 / 5001 MHz, 256 bits, 4 MiB;
+    "a100" a100: "NVIDIA A100-SXM4-80GB", 80, 108 x, 81_154 MiB, 1410 / 1593 MHz, 5120 bits, 40 MiB;
+    "l4" l4: "NVIDIA L4", 89, 58 x, 22_565 MiB, 2040 / 6251 MHz, 192 bits, 48 MiB;
+    "h100" h100: "NVIDIA H100 80GB HBM3", 90, 132 x, 81_079 MiB, 1980 / 2619 MHz, 5120 bits, 50 MiB;
+    "h100-1g" h100_1g: "NVIDIA H100 80GB HBM3 MIG 1g.10gb", 90, 16 x, 9_856 MiB, 1980 / 2619 MHz, 5120 bits, 6 MiB;
+    "h200" h200: "NVIDIA H200", 90, 132 x, 143_360 MiB, 1980 / 3201 MHz, 6144 bits, 60 MiB;
+    "b200" b200: "NVIDIA B200", 100, 148 x, 182_642 MiB, 1965 / 3996 MHz, 7680 bits, 126 MiB;
+    "rtx5090" rtx5090: "NVIDIA GeForce RTX 5090", 120, 170 x, 32_110 MiB, 2407 / 14_001 MHz, 512 bits, 96 MiB;
+}
+
+/// What a multiprocessor has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) threads: u32,
+    pub(super) blocks: u32,
+    /// Bytes of shared memory, and how many of them the system takes for each block.
+    pub(super) shared: u32,
+    pub(super) reserved: u32,
+}
+
+impl Device {
+    /// A device of a kind that has no name here, as fast as an H200.
+    pub fn new(name: &str, arch: u32, processors: u32, memory: u64) -> Self {
+        let speed = Speed { clock: 1980, memory_clock: 3201, bus: 6144, cache: 60 };
+        Device { name: name.to_owned(), arch, processors, memory, speed }
+    }
+
+    /// Another architecture, such as 80 for sm_80.
+    pub fn arch(self, arch: u32) -> Self {
+        Device { name: format!("device of sm_{arch}"), arch, ..self }
+    }
+
+    /// Another number of multiprocessors.
+    pub fn processors(self, processors: u32) -> Self {
+        Device { processors, ..self }
+    }
+
+    /// Other memory, in bytes.
+    pub fn memory(self, memory: u64) -> Self {
+        Device { memory, ..self }
+    }
+
+    /// What NVIDIA's manual says of each architecture; one that it does not name is as the one before.
+    pub(super) fn room(&self) -> Room {
+        let (threads, blocks, shared) = match self.arch {
+            ..75 => (2048, 32, 96),
+            75..80 => (1024, 16, 64),
+            80..86 => (2048, 32, 164),
+            86 => (1536, 16, 100),
+            87 | 88 => (1536, 16, 164),
+            89 => (1536, 24, 100),
+            90..110 => (2048, 32, 228),
+            110..120 => (1536, 24, 228),
+            120.. => (1536, 24, 100),
+        };
+        let reserved = if self.arch < 80 { 0 } else { 1024 };
+        Room { threads, blocks, shared: shared << 10, reserved }
+    }
+
+    /// The threads that the device has room for.
+    pub(super) fn threads(&self) -> u64 {
+        u64::from(self.processors) * u64::from(self.room().threads)
+    }
+
+    /// Bytes of shared memory that a block can be granted.
+    pub(super) fn shared_of_block(&self) -> u32 {
+        let Room { shared, reserved, .. } = self.room();
+        shared - reserved
+    }
+
+    pub(super) fn has_clusters(&self) -> bool {
+        self.arch >= 90
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_what_their_makers_say() {
+        for name in Device::NAMES {
+            assert!(Device::named(name).is_some(), "{name}");
+        }
+        let most = |device: Device| (device.threads(), device.shared_of_block() >> 10);
+        assert_eq!(most(Device::h200()), (132 * 2048, 227));
+        assert_eq!(most(Device::t4()), (40 * 1024, 64));
+        assert_eq!(most(Device::a100()), (108 * 2048, 163));
+        assert_eq!(most(Device::rtx5090()), (170 * 1536, 99));
+        assert_eq!(Device::named("h900"), None);
+    }
+}

@@ -1,0 +1,242 @@
+//! Faults at will: which calls fail, or take longer, or start what fails.
+
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::calls;
+use super::hooks;
+use super::result::Code;
+use super::timing::duration;
+
+/// What goes wrong: calls of one of the driver's functions, which fail, take longer, or start what fails.
+///
+/// ```
+/// use kernel_registry_sim::Fault;
+///
+/// const CUDA_ERROR_OUT_OF_MEMORY: u32 = 2;
+/// kernel_registry_sim::install()?;
+/// let fault = Fault::fails("cuModuleLoadData", CUDA_ERROR_OUT_OF_MEMORY).nth(3).inject()?;
+/// // Here is what is tested.
+/// assert_eq!(fault.hits(), 0, "nobody has called it three times");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// As text, which `KERNEL_REGISTRY_SIM_FAULTS` takes, it is a call, which ones of them, and what happens:
+///
+/// ```
+/// # use kernel_registry_sim::Fault;
+/// # use std::time::Duration;
+/// let third: Fault = "cuModuleLoadData:3=CUDA_ERROR_OUT_OF_MEMORY".parse()?;
+/// assert_eq!(third, Fault::fails("cuModuleLoadData", 2).nth(3));
+/// let from_the_second: Fault = "cuFuncLoad:2+=+5ms".parse()?;
+/// assert_eq!(from_the_second, Fault::delays("cuFuncLoad", Duration::from_millis(5)).from(2));
+/// let each: Fault = "cuLaunchKernel=later:CUDA_ERROR_ILLEGAL_ADDRESS".parse()?;
+/// assert_eq!(each, Fault::breaks("cuLaunchKernel", 700));
+/// # Ok::<(), kernel_registry_sim::FaultError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    call: String,
+    which: Which,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Nth(u64),
+    From(u64),
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Fails(Code),
+    Breaks(Code),
+    Delays(Duration),
+}
+
+impl Fault {
+    /// Calls return a result, which is a `CUresult`, and do nothing. The name is that of a function, with or without `_v2`
+    /// and the like.
+    ///
+    /// After a result that says that a kernel went wrong, such as `CUDA_ERROR_ILLEGAL_ADDRESS` or
+    /// `CUDA_ERROR_LAUNCH_FAILED`, every later call in the same context returns it too, as with the real driver.
+    pub fn fails(call: &str, result: u32) -> Self {
+        Fault::new(call, Outcome::Fails(Code(result)))
+    }
+
+    /// Calls succeed, and then the current context has an error, as if a kernel had gone wrong that they started.
+    pub fn breaks(call: &str, result: u32) -> Self {
+        Fault::new(call, Outcome::Breaks(Code(result)))
+    }
+
+    /// Calls take that much longer.
+    pub fn delays(call: &str, time: Duration) -> Self {
+        Fault::new(call, Outcome::Delays(time))
+    }
+
+    fn new(call: &str, outcome: Outcome) -> Self {
+        Fault { call: call.to_owned(), which: Which::From(1), outcome }
+    }
+
+    /// Only the call of this number, from 1 on, counted since the fault is there.
+    pub fn nth(self, number: u64) -> Self {
+        Fault { which: Which::Nth(number), ..self }
+    }
+
+    /// The call of this number, and all that follow.
+    pub fn from(self, number: u64) -> Self {
+        Fault { which: Which::From(number), ..self }
+    }
+
+    /// Lets it happen, in all threads, until what is returned is dropped.
+    pub fn inject(self) -> Result<Injected, FaultError> {
+        self.check()?;
+        let rule = Arc::new(Rule::new(self));
+        hooks::add(rule.clone());
+        Ok(Injected(rule))
+    }
+
+    pub(super) fn check(&self) -> Result<(), FaultError> {
+        match calls::all().any(|entry| entry.is_called(&self.call)) {
+            true => Ok(()),
+            false => Err(FaultError::NoSuchCall(self.call.clone())),
+        }
+    }
+}
+
+/// A fault that is there.
+#[derive(Debug)]
+#[must_use = "the fault is gone when this is dropped"]
+pub struct Injected(Arc<Rule>);
+
+impl Injected {
+    /// How many calls it has happened to.
+    pub fn hits(&self) -> u64 {
+        self.0.hits.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Injected {
+    fn drop(&mut self) {
+        hooks::remove(&self.0);
+    }
+}
+
+/// A fault, and how often it was asked for.
+#[derive(Debug)]
+pub(super) struct Rule {
+    fault: Fault,
+    calls: AtomicU64,
+    hits: AtomicU64,
+}
+
+impl Rule {
+    pub(super) fn new(fault: Fault) -> Self {
+        Rule { fault, calls: AtomicU64::new(0), hits: AtomicU64::new(0) }
+    }
+
+    /// What it does to this call, if anything.
+    pub(super) fn meets(&self, entry: &str) -> Option<Outcome> {
+        if !calls::is_called(entry, &self.fault.call) {
+            return None;
+        }
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let is_meant = match self.fault.which {
+            Which::Nth(nth) => number == nth,
+            Which::From(first) => number >= first,
+        };
+        is_meant.then(|| {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+            self.fault.outcome
+        })
+    }
+}
+
+/// What is wrong with a fault itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultError {
+    /// The driver has no such function.
+    NoSuchCall(String),
+    /// The text is not understood.
+    Text(String),
+}
+
+impl fmt::Display for FaultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchCall(call) => {
+                write!(f, "the driver has no function `{call}` that could fail; use the name in cuda.h")
+            }
+            Self::Text(text) => write!(
+                f,
+                "`{text}` is no fault; write a call, which ones, and a result, a delay or both in turn: \
+                 `cuModuleLoadData:3=CUDA_ERROR_OUT_OF_MEMORY`, `cuFuncLoad:2+=+5ms`, \
+                 `cuLaunchKernel=later:CUDA_ERROR_ILLEGAL_ADDRESS`"
+            ),
+        }
+    }
+}
+
+impl Error for FaultError {}
+
+impl FromStr for Fault {
+    type Err = FaultError;
+
+    fn from_str(text: &str) -> Result<Self, FaultError> {
+        let fault = parse(text).ok_or_else(|| FaultError::Text(text.to_owned()))?;
+        fault.check().map(|()| fault)
+    }
+}
+
+fn parse(text: &str) -> Option<Fault> {
+    let (calls, outcome) = text.split_once('=')?;
+    let outcome = match (outcome.strip_prefix('+'), outcome.strip_prefix("later:")) {
+        (Some(time), _) => Outcome::Delays(duration(time)?),
+        (_, Some(result)) => Outcome::Breaks(Code::named(result)?),
+        _ => Outcome::Fails(Code::named(outcome)?),
+    };
+    let Some((call, which)) = calls.split_once(':') else { return Some(Fault::new(calls, outcome)) };
+    let which = match which.strip_suffix('+') {
+        Some(first) => Which::From(first.parse().ok()?),
+        None => Which::Nth(which.parse().ok()?),
+    };
+    Some(Fault { call: call.to_owned(), which, outcome })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_fault_is_said() {
+        for text in [
+            "",
+            "cuFuncLoad",
+            "cuFuncLoad=",
+            "cuFuncLoad:x=CUDA_ERROR_UNKNOWN",
+            "cuFuncLoad=+5",
+            "cuFuncLoad=OOM",
+        ] {
+            assert_eq!(text.parse::<Fault>(), Err(FaultError::Text(text.to_owned())));
+        }
+        let unknown = "cuNothing=CUDA_ERROR_UNKNOWN".parse::<Fault>().unwrap_err();
+        assert_eq!(unknown, FaultError::NoSuchCall("cuNothing".to_owned()));
+        assert!(Fault::fails("cuNothing", 1).inject().is_err());
+    }
+
+    #[test]
+    fn calls_are_counted_by_their_name_without_a_version() {
+        let rule = Rule::new(Fault::fails("cuMemAlloc", 2).nth(2));
+        let met = |entry| rule.meets(entry).is_some();
+        assert_eq!(
+            [met("cuMemAlloc_v2"), met("cuMemAllocHost_v2"), met("cuMemAlloc_v2"), met("cuMemAlloc_v2")],
+            [false, false, true, false]
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! What happens around each call of the driver: faults, delays and records. Where there are none of them a call pays for one
+//! look at a flag.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::calls;
+use super::config::Config;
+use super::faults::{Outcome, Rule};
+use super::result::{Answer, Code};
+use super::state::Simulator;
+use super::timing::Timing;
+use super::trace::Trace;
+
+/// Whether there is anything to look for.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+static HOOKS: Mutex<Hooks> =
+    Mutex::new(Hooks { rules: Vec::new(), traces: Vec::new(), timing: None, numbers: BTreeMap::new() });
+
+struct Hooks {
+    rules: Vec<Arc<Rule>>,
+    traces: Vec<Arc<Trace>>,
+    timing: Option<Timing>,
+    /// How often each function was called, where that decides how long it takes.
+    numbers: BTreeMap<&'static str, u64>,
+}
+
+/// Makes a call, which every function of the driver does with its body.
+#[inline]
+pub(super) fn called(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
+    if WATCHED.load(Ordering::Relaxed) { watched(name, body) } else { body().into() }
+}
+
+#[cold]
+fn watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
+    let plan = lock().plan(name);
+    if !plan.delay.is_zero() {
+        thread::sleep(plan.delay);
+    }
+    let code = plan.fails.unwrap_or_else(|| body().into());
+    let broken = match plan.breaks {
+        Some(broken) if code == Code(0) => Some(broken),
+        _ => plan.fails.filter(|code| code.is_of_a_kernel()),
+    };
+    if let Some(broken) = broken {
+        break_current(name, broken);
+    }
+    plan.traces.iter().for_each(|trace| trace.add(name, code));
+    code
+}
+
+/// What is to become of a call.
+struct Plan {
+    delay: Duration,
+    fails: Option<Code>,
+    breaks: Option<Code>,
+    traces: Vec<Arc<Trace>>,
+}
+
+impl Hooks {
+    fn plan(&mut self, name: &'static str) -> Plan {
+        let mut plan =
+            Plan { delay: self.delay(name), fails: None, breaks: None, traces: self.traces.clone() };
+        for outcome in self.rules.iter().filter_map(|rule| rule.meets(name)) {
+            match outcome {
+                Outcome::Fails(code) => plan.fails = Some(code),
+                Outcome::Breaks(code) => plan.breaks = Some(code),
+                Outcome::Delays(time) => plan.delay += time,
+            }
+        }
+        plan
+    }
+
+    fn delay(&mut self, name: &'static str) -> Duration {
+        let Some(timing) = self.timing else { return Duration::ZERO };
+        let number = self.numbers.entry(name).or_default();
+        *number += 1;
+        timing.delay(name, *number)
+    }
+}
+
+fn lock() -> MutexGuard<'static, Hooks> {
+    HOOKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn change(change: impl FnOnce(&mut Hooks)) {
+    let mut hooks = lock();
+    change(&mut hooks);
+    let is_watched = !hooks.rules.is_empty() || !hooks.traces.is_empty() || hooks.timing.is_some();
+    WATCHED.store(is_watched, Ordering::Relaxed);
+}
+
+/// What was configured is there from the beginning, and stays.
+pub(super) fn start(config: &Config) {
+    change(|hooks| {
+        hooks.timing = config.timing;
+        hooks.rules.extend(config.faults.iter().cloned().map(Rule::new).map(Arc::new));
+    });
+}
+
+pub(super) fn add(rule: Arc<Rule>) {
+    change(|hooks| hooks.rules.push(rule));
+}
+
+pub(super) fn remove(rule: &Arc<Rule>) {
+    change(|hooks| hooks.rules.retain(|other| !Arc::ptr_eq(other, rule)));
+}
+
+pub(super) fn add_trace(trace: Arc<Trace>) {
+    change(|hooks| hooks.traces.push(trace));
+}
+
+pub(super) fn remove_trace(trace: &Arc<Trace>) {
+    change(|hooks| hooks.traces.retain(|other| !Arc::ptr_eq(other, trace)));
+}
+
+/// The context that is current in this thread has an error from now on.
+fn break_current(call: &str, code: Code) {
+    if let Ok(context) = calls::current() {
+        let words = format!("{call} brings about {code}, as it was told to");
+        Simulator::get().lock().broke(context, code, &words);
+    }
+}

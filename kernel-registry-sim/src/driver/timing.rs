@@ -1,0 +1,105 @@
+//! Time: delays that look random and are the same in every run, and what compiling seems to take.
+
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Delays of what happens, so that it happens in another order than usual.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Timing {
+    seed: u64,
+    longest: Duration,
+}
+
+impl Timing {
+    pub(super) fn new(seed: u64, longest: Duration) -> Self {
+        Timing { seed, longest }
+    }
+
+    /// Of the event of this number among those of this kind. It does not depend on other kinds, whose order is another in
+    /// each run.
+    pub(super) fn delay(&self, kind: &str, number: u64) -> Duration {
+        let kind = kind.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let random = mix(self.seed ^ mix(kind ^ mix(number)));
+        self.longest.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+}
+
+/// One step of SplitMix64.
+fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// `42:200us`
+impl FromStr for Timing {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (seed, longest) = text.split_once(':').ok_or(())?;
+        Ok(Timing { seed: seed.parse().map_err(|_| ())?, longest: duration(longest).ok_or(())? })
+    }
+}
+
+/// `5ms`
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    let unit = text.find(|character: char| !character.is_ascii_digit())?;
+    let number = text[..unit].parse().ok()?;
+    match &text[unit..] {
+        "s" => Some(Duration::from_secs(number)),
+        "ms" => Some(Duration::from_millis(number)),
+        "us" => Some(Duration::from_micros(number)),
+        "ns" => Some(Duration::from_nanos(number)),
+        _ => None,
+    }
+}
+
+/// How compiling goes together with compiling in other threads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Compiling {
+    /// In as many threads as ask for it, as by the functions of libraries.
+    Together,
+    /// One image after the other, as by the functions of modules.
+    Alone,
+}
+
+/// Lets the time pass that compiling that much text takes.
+pub(super) fn compile(text: usize, kibibyte: Duration, how: Compiling) {
+    static ONE: Mutex<()> = Mutex::new(());
+    if text == 0 || kibibyte.is_zero() {
+        return;
+    }
+    let _alone = (how == Compiling::Alone).then(|| ONE.lock().unwrap_or_else(PoisonError::into_inner));
+    thread::sleep(kibibyte.mul_f64(text as f64 / 1024.0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_reproducible_and_differ() {
+        let timing: Timing = "42:200us".parse().unwrap();
+        assert_eq!(timing, Timing::new(42, Duration::from_micros(200)));
+        let delays: Vec<_> = (0..100).map(|number| timing.delay("cuFuncLoad", number)).collect();
+        assert_eq!(delays, (0..100).map(|number| timing.delay("cuFuncLoad", number)).collect::<Vec<_>>());
+        assert!(delays.iter().all(|delay| *delay < Duration::from_micros(200)));
+        let mean = delays.iter().sum::<Duration>() / 100;
+        assert!((80..120).contains(&mean.as_micros()), "{mean:?}");
+        assert_ne!(timing.delay("cuFuncLoad", 1), timing.delay("cuFuncGetName", 1));
+        assert_ne!(timing.delay("cuFuncLoad", 1), Timing { seed: 43, ..timing }.delay("cuFuncLoad", 1));
+    }
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(duration("5ms"), Some(Duration::from_millis(5)));
+        assert_eq!(duration("5"), None);
+        assert_eq!(duration("ms"), None);
+        assert_eq!(duration("5 ms"), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! Unlike devices in one machine, and devices with little memory.
+
+use std::error::Error;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kernel_registry::cudarc::driver::{CudaContext, sys};
+use kernel_registry::{Cause, LaunchError, WarmError, Warmup, warm_all};
+use kernel_registry_sim::{Config, Device, leave_memory};
+use kernels::blas1::saxpy;
+use kernels::memory::{histogram, pair_sum, shuffle};
+use sys::CUdevice_attribute_enum as Attribute;
+
+kernel_registry::link_kernels!(kernels);
+
+type Contexts = Vec<Arc<CudaContext>>;
+type Turn = MutexGuard<'static, ()>;
+
+/// An H200, a T4, and a small part of an H100. Tests take turns, because one takes the memory that another
+/// needs; the turn is dropped last.
+fn devices() -> Result<(Turn, Contexts), Box<dyn Error>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    Config::of([Device::h200(), Device::t4(), Device::h100_1g()]).install()?;
+    Ok((turn, kernel_registry::contexts()?))
+}
+
+#[test]
+fn each_device_has_attributes_of_its_own() -> Result<(), Box<dyn Error>> {
+    let (_turn, contexts) = devices()?;
+    let facts = |context: &CudaContext| -> Result<_, Box<dyn Error>> {
+        Ok((
+            context.name()?,
+            context.compute_capability()?,
+            context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+            context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)?,
+            context.total_mem()? >> 20,
+        ))
+    };
+    let name = |name: &str| name.to_owned();
+    assert_eq!(
+        facts(&contexts[0])?,
+        (name("simulated NVIDIA H200"), (9, 0), 132, 2048, 227 << 10, 1, 143_360)
+    );
+    assert_eq!(facts(&contexts[1])?, (name("simulated Tesla T4"), (7, 5), 40, 1024, 64 << 10, 0, 15_095));
+    let part = name("simulated NVIDIA H100 80GB HBM3 MIG 1g.10gb");
+    assert_eq!(facts(&contexts[2])?, (part, (9, 0), 16, 2048, 227 << 10, 1, 9856));
+    Ok(())
+}
+
+/// What one of them cannot run is unavailable there, in words, and nowhere else.
+#[test]
+fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
+    let (_turn, contexts) = devices()?;
+    let warm = Warmup::new().warm_each(&contexts)?;
+    let unavailable = |place: usize| {
+        let kernels = warm[place].report().unavailable.iter();
+        kernels.map(|kernel| (kernel.path, kernel.needs)).collect::<Vec<_>>()
+    };
+    assert_eq!([unavailable(0), unavailable(2)], [[], []]);
+    assert_eq!(unavailable(1), [(histogram::INFO.path(), 80), (pair_sum::INFO.path(), 90)]);
+    for (context, binary_version) in contexts.iter().zip([90, 75, 90]) {
+        let report = warm.iter().find(|warm| warm.context() == context).ok_or("not warm")?.report();
+        assert!(
+            report.verified && report.kernels.iter().all(|kernel| kernel.binary_version == binary_version)
+        );
+        let stream = context.new_stream()?;
+        let x = stream.clone_htod(&[1.0_f32; 100])?;
+        let mut y = stream.clone_htod(&[2.0_f32; 100])?;
+        // SAFETY: both vectors have 100 elements.
+        unsafe { saxpy::launch(&stream, saxpy::over(100), 100, 3.0, &x, &mut y)? };
+        assert!(stream.clone_dtoh(&y)?.iter().all(|y| *y == 5.0));
+    }
+    let stream = contexts[1].new_stream()?;
+    let (x, mut out) = (stream.alloc_zeros::<f32>(16)?, stream.alloc_zeros::<f32>(16)?);
+    // SAFETY: it is not launched.
+    let refused = unsafe { pair_sum::launch(&stream, pair_sum::over(16), 16, &x, &mut out) };
+    let error = refused.expect_err("it needs clusters");
+    assert!(matches!(error, LaunchError::Unavailable { needs: 90, arch: 75, .. }), "{error}");
+    Ok(())
+}
+
+/// 2 KiB of stack for each of the threads: 264 MiB on an H200, 40 on a T4, 32 on the part of an H100.
+#[test]
+fn stacks_cost_what_the_device_has_threads() -> Result<(), Box<dyn Error>> {
+    let (_turn, contexts) = devices()?;
+    for (context, cost) in contexts.iter().zip([264_u64, 40, 32]) {
+        let only = Warmup::new().only(|kernel| kernel == shuffle::INFO);
+        let before = context.mem_get_info()?.0;
+        let warm = only.warm(context)?;
+        let taken = (before - context.mem_get_info()?.0) as u64;
+        assert!((cost << 20..(cost + 1) << 20).contains(&taken), "{taken}");
+        drop(warm);
+    }
+    Ok(())
+}
+
+#[test]
+fn occupancy_is_the_devices() -> Result<(), Box<dyn Error>> {
+    let (_turn, contexts) = devices()?;
+    let _warm = Warmup::new().only(|kernel| kernel == saxpy::INFO).warm_each(&contexts)?;
+    for (context, [free, much]) in contexts.iter().zip([[8, 7], [4, 2], [8, 7]]) {
+        context.bind_to_thread()?;
+        let function = saxpy::INFO.cu_function(context)?;
+        for (shared, expected) in [(0, free), (30 << 10, much)] {
+            let mut blocks = 0;
+            // SAFETY: the function is one of this context.
+            unsafe {
+                sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function, 256, shared)
+                    .result()?
+            };
+            assert_eq!(blocks, expected, "{shared} bytes on {}", context.name()?);
+        }
+    }
+    Ok(())
+}
+
+/// The kernel with the largest frame is named, with the numbers, and the others are warm.
+#[test]
+fn a_stack_that_is_too_dear_is_the_error_of_its_kernel() -> Result<(), Box<dyn Error>> {
+    let (_turn, contexts) = devices()?;
+    let neighbour = leave_memory(0, 2 << 30);
+    let error = warm_all(&contexts[0]).expect_err("a sixteenth of that is 128 MiB");
+    let words = error.to_string();
+    let WarmError::Kernels { report } = error else { panic!("{words}") };
+    assert_eq!(report.failures.len(), 1, "{words}");
+    assert_eq!(report.failures[0].kernel, shuffle::INFO.path());
+    assert!(matches!(report.failures[0].cause, Cause::StackBudget { needed: 0x1080_0000, .. }), "{words}");
+    assert!(words.contains("264 MiB") && words.contains("Warmup::stack_budget"), "{words}");
+    assert_eq!(report.kernels.len(), kernel_registry::kernels()?.len() - 1);
+    // It is a budget, and the memory is there.
+    Warmup::new().stack_budget(264 << 20).warm(&contexts[0])?;
+    drop(neighbour);
+    Ok(())
+}
+
+/// Every kernel says that there is no memory, and what to do; as soon as there is some, they are warm.
+#[test]
+fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>> {
+    let (_turn, contexts) = devices()?;
+    let neighbour = leave_memory(2, 0);
+    let error = warm_all(&contexts[2]).expect_err("there is no memory");
+    let words = error.to_string();
+    let WarmError::Kernels { report } = error else { panic!("{words}") };
+    assert_eq!(report.failures.len(), kernel_registry::kernels()?.len());
+    assert!(
+        report.failures.iter().all(|failure| matches!(failure.cause, Cause::OutOfMemory { free: 0, .. })),
+        "{words}"
+    );
+    assert!(words.contains("warm kernels before anything takes the device's memory"), "{words}");
+    drop(neighbour);
+    warm_all(&contexts[2])?;
+    Ok(())
+}
+
+/// A context itself takes memory.
+#[test]
+fn no_memory_for_a_context_is_an_error_that_says_who_may_have_it() -> Result<(), Box<dyn Error>> {
+    let (_turn, contexts) = devices()?;
+    drop(contexts);
+    let neighbour = leave_memory(1, 100 << 20);
+    let words = kernel_registry::context(1).expect_err("there are 100 MiB").to_string();
+    assert!(words.contains("CUDA_ERROR_OUT_OF_MEMORY") && words.contains("another process"), "{words}");
+    drop(neighbour);
+    kernel_registry::context(1)?;
+    Ok(())
+}

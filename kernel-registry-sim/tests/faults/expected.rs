@@ -1,0 +1,102 @@
+//! What is expected of an error, and which failures are none.
+
+use kernel_registry_sim::Fault;
+
+/// `CUresult`s: one that says what is lacking, one that blames the caller, two that end a context, one that blames the driver,
+/// and one that says nothing.
+pub const RESULTS: [(u32, &str); 6] = [
+    (2, "CUDA_ERROR_OUT_OF_MEMORY"),
+    (1, "CUDA_ERROR_INVALID_VALUE"),
+    (719, "CUDA_ERROR_LAUNCH_FAILED"),
+    (700, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+    (801, "CUDA_ERROR_NOT_SUPPORTED"),
+    (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
+];
+
+/// Whether a context is of no use after it.
+pub fn ends_context(result: u32) -> bool {
+    matches!(result, 700 | 719)
+}
+
+/// A fault of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Case {
+    /// The function.
+    pub call: &'static str,
+    /// Which call of it, or 0 for all.
+    pub number: u64,
+    pub result: u32,
+    pub name: &'static str,
+}
+
+impl Case {
+    /// For each call that was made of each function, and for all calls of each, all results.
+    pub fn all(calls: &[kernel_registry_sim::Call]) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for (place, call) in calls.iter().enumerate() {
+            let number = calls[..=place].iter().filter(|other| other.name == call.name).count() as u64;
+            for number in [number, 0] {
+                let of_call = RESULTS.map(|(result, name)| Case { call: call.name, number, result, name });
+                cases.extend(of_call.into_iter().filter(|case| !cases.contains(case)).collect::<Vec<_>>());
+            }
+        }
+        cases
+    }
+
+    pub fn fault(&self) -> Fault {
+        let fault = Fault::fails(self.call, self.result);
+        if self.number == 0 { fault } else { fault.nth(self.number) }
+    }
+
+    /// Whether a text names the result and the call, as cuda.h calls it, or else what cudarc puts around several. Where the
+    /// call's own failure is no error, but the context's end is, the next call is named.
+    pub fn is_named_in(&self, text: &str) -> bool {
+        if self.is_tolerated() && ends_context(self.result) {
+            return text.contains(self.name);
+        }
+        let call = self.call.trim_end_matches("_v2");
+        let by_cudarc = match call {
+            "cuCtxGetCurrent" | "cuCtxSetCurrent" => &["CudaContext::bind_to_thread", "CudaContext::new"][..],
+            "cuEventRecord" | "cuStreamWaitEvent" => &["CudaContext::bind_to_thread"],
+            "cuInit" | "cuDeviceGet" | "cuDevicePrimaryCtxRetain" | "cuDeviceGetAttribute" => {
+                &["CudaContext::new"]
+            }
+            _ => &[],
+        };
+        text.contains(self.name) && (text.contains(call) || by_cudarc.iter().any(|name| text.contains(name)))
+    }
+
+    /// Whether the call is about a kernel or an image, which is to be named too.
+    pub fn is_about_a_kernel(&self) -> bool {
+        let starts = [
+            "cuFunc",
+            "cuKernel",
+            "cuLibrary",
+            "cuModuleGetFunction",
+            "cuModuleLoad",
+            "cuLaunch",
+            "cuStream",
+        ];
+        starts.iter().any(|start| self.call.starts_with(start))
+    }
+
+    /// Whether it need not be an error.
+    pub fn is_tolerated(&self) -> bool {
+        match self.call {
+            // Whether an earlier context is still there: if nobody can tell, it is forgotten.
+            "cuDevicePrimaryCtxGetState" => true,
+            // The stream goes with its context.
+            "cuStreamDestroy_v2" => true,
+            _ if self.number == 0 => false,
+            // As for the first one; but it is also asked about the context itself.
+            "cuCtxGetId" => true,
+            // A thread that helps to compile leaves it to others if it cannot.
+            "cuCtxGetCurrent" | "cuCtxSetCurrent" => true,
+            // That too; and in the end it gives a thread its mode back.
+            "cuThreadExchangeStreamCaptureMode" => true,
+            // An image is loaded a second time, to ask why the first time failed.
+            "cuLibraryLoadData" | "cuModuleLoadDataEx" => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What happens once a process: the driver is found, and images are loaded. So each of these faults has a process of its own,
+//! which is this program again.
+
+use std::env;
+use std::error::Error;
+use std::thread;
+use std::time::Duration;
+
+use kernel_registry_sim::{Config, record_calls};
+
+use super::expected::{Case, RESULTS};
+use super::{child, program};
+
+/// The fault of such a process, as `cuInit 1 801 CUDA_ERROR_NOT_SUPPORTED`.
+const VARIABLE: &str = "FAULT_OF_A_FRESH_PROCESS";
+
+/// The calls that only the first program of a process makes: all of them, up to the launch.
+const ONCE: [&str; 4] = ["cuDriverGetVersion", "cuInit", "cuGetProcAddress_v2", "cuLibraryLoadData"];
+
+fn start(case: &str) -> String {
+    child::run("fresh::a_fresh_process", &[(VARIABLE, case)])
+}
+
+#[test]
+fn what_is_done_once_fails() {
+    let words = start("");
+    let calls = |name: &str| words.lines().filter(|line| *line == format!("called {name}")).count();
+    let calls = ONCE.map(|name| (name, calls(name)));
+    assert!(calls.iter().all(|(_, count)| *count > 0), "{calls:?}");
+
+    let mut cases = Vec::new();
+    for (call, count) in calls {
+        for number in 0..=count {
+            cases.extend(RESULTS.map(|(result, name)| format!("{call} {number} {result} {name}")));
+        }
+    }
+    // Two at once: each of them waits for its threads much of the time.
+    thread::scope(|scope| {
+        for some in cases.chunks(cases.len().div_ceil(2)) {
+            scope.spawn(move || some.iter().for_each(|case| drop(start(case))));
+        }
+    });
+}
+
+#[test]
+#[ignore = "a part of `what_is_done_once_fails`, which starts it with a fault"]
+fn a_fresh_process() -> Result<(), Box<dyn Error>> {
+    let fault = env::var(VARIABLE)?;
+    super::within(Duration::from_secs(20), fault.clone(), move || {
+        if fault.is_empty() { show_calls() } else { fail_once(&fault) }.map_err(|error| error.to_string())
+    })?;
+    Ok(())
+}
+
+fn show_calls() -> Result<(), Box<dyn Error>> {
+    Config::default().install()?;
+    let recording = record_calls();
+    program::run()?;
+    recording.calls().iter().for_each(|call| println!("called {}", call.name));
+    Ok(())
+}
+
+fn fail_once(fault: &str) -> Result<(), Box<dyn Error>> {
+    let words: Vec<_> = fault.split(' ').collect();
+    let &[call, number, result, name] = words.as_slice() else { return Err("no fault".into()) };
+    let call = ONCE.into_iter().find(|once| *once == call).ok_or("no such call")?;
+    let case = Case { call, number: number.parse()?, result: result.parse()?, name: name.to_owned().leak() };
+    Config::default().install()?;
+    let fault = case.fault().inject()?;
+    let failed = program::run();
+    if fault.hits() == 0 {
+        return Err("it was not called".into());
+    }
+    drop(fault);
+    match failed {
+        Err(error) if case.is_named_in(&error.to_string()) => {}
+        Err(error) => return Err(format!("the error is {error}").into()),
+        Ok(()) if case.is_tolerated() => {}
+        Ok(()) => return Err("it is no error".into()),
+    }
+    program::run().map_err(|error| format!("trying again: {error}").into())
+}

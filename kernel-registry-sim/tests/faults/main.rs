@@ -1,0 +1,43 @@
+//! Every call of the driver that a program makes through kernel-registry fails once with each of several results: that is an
+//! error which names it, nothing panics, hangs or leaks, and trying again succeeds.
+
+#[path = "../child/mod.rs"]
+mod child;
+mod expected;
+mod fresh;
+mod matrix;
+mod program;
+mod sudden;
+
+use std::panic;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+kernel_registry::link_kernels!(kernels);
+
+/// Faults are there for the whole process: tests that have some take turns.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    kernel_registry_sim::install().expect("the simulated driver can be installed");
+    turn
+}
+
+/// Does something in a thread of its own, which is not waited for any longer than this.
+fn within<T: Send + 'static>(limit: Duration, what: String, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, wait) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let result = work();
+        let _ = done.send(());
+        result
+    });
+    if let Err(RecvTimeoutError::Timeout) = wait.recv_timeout(limit) {
+        panic!("it hangs: {what}");
+    }
+    thread.join().unwrap_or_else(|panicked| {
+        eprintln!("it panicked: {what}");
+        panic::resume_unwind(panicked)
+    })
+}

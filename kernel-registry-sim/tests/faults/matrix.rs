@@ -1,0 +1,302 @@
+//! Each call of a program that has loaded its images before, and each result.
+
+use std::error::Error;
+use std::time::Duration;
+
+use kernel_registry::WarmError;
+use kernel_registry::cudarc::driver::sys;
+use kernel_registry_sim::{Call, Live, live, record_calls};
+
+use super::expected::{Case, ends_context};
+use super::program::{self, Vectors};
+use super::{alone, child, within};
+
+/// The calls of getting a context, of warming in it, of launching, of asking whether all is well, and of dropping everything.
+fn record() -> Result<[Vec<Call>; 5], Box<dyn Error>> {
+    let recording = record_calls();
+    let context = kernel_registry::context(0)?;
+    let for_context = recording.calls();
+    let mut vectors = Vectors::new(&context)?;
+    let recording = record_calls();
+    let warm = program::warm(&context)?;
+    let for_warming = recording.calls();
+    let recording = record_calls();
+    vectors.launch()?;
+    let for_launching = recording.calls();
+    vectors.check(1)?;
+    let recording = record_calls();
+    warm.recheck()?;
+    let for_asking = recording.calls();
+    let recording = record_calls();
+    drop((warm, vectors, context));
+    Ok([for_context, for_warming, for_launching, for_asking, recording.calls()])
+}
+
+/// What there is when a program has ended that could do everything: its libraries, and nothing else.
+fn settled() -> Result<Live, Box<dyn Error>> {
+    program::run()?;
+    // The second one begins with libraries that are loaded.
+    program::run()?;
+    let live = live();
+    assert_eq!((live.contexts, live.streams, live.modules, live.allocations), (0, 0, 0, 0));
+    assert!(live.libraries > 0);
+    Ok(live)
+}
+
+fn each(cases: &[Case], what: impl Fn(Case) -> Result<bool, String> + Copy + Send + 'static) -> usize {
+    let mut wrong = Vec::new();
+    let mut errors = 0;
+    for case in cases {
+        let case = *case;
+        match within(Duration::from_secs(20), format!("{case:?}"), move || what(case)) {
+            Ok(is_error) => errors += usize::from(is_error),
+            Err(words) => wrong.push(format!("{case:?}: {words}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} went wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    errors
+}
+
+/// That nothing is left of a program but what there was after one that succeeded.
+fn nothing_is_left(than: Live) -> Result<(), String> {
+    match live() {
+        live if live == than => Ok(()),
+        live => Err(format!("{live:?} is left, and not {than:?}")),
+    }
+}
+
+#[test]
+fn getting_a_context_fails() -> Result<(), Box<dyn Error>> {
+    let _turn = alone();
+    let before = settled()?;
+    let [calls, ..] = record()?;
+    let cases = Case::all(&calls);
+    let errors = each(&cases, move |case| {
+        let fault = case.fault().inject().map_err(|error| error.to_string())?;
+        let found = kernel_registry::context(0);
+        if fault.hits() == 0 {
+            return Err("it was not called".to_owned());
+        }
+        drop(fault);
+        let Err(error) = found else { return Err("it is no error".to_owned()) };
+        let words = error.to_string();
+        if !case.is_named_in(&words) {
+            return Err(words);
+        }
+        if case.call == "cuDeviceGetAttribute" {
+            // cudarc keeps the reference that it has taken just before.
+            // SAFETY: that one is released, and nobody has another.
+            unsafe { sys::cuDevicePrimaryCtxRelease_v2(0) };
+        }
+        program::run().map_err(|error| format!("trying again: {error}"))?;
+        nothing_is_left(before)?;
+        Ok(true)
+    });
+    assert_eq!(errors, cases.len());
+    Ok(())
+}
+
+#[test]
+fn warming_fails() -> Result<(), Box<dyn Error>> {
+    let _turn = alone();
+    warming_fails_with(|_| true)
+}
+
+/// That makes other calls: nobody can tell what is loaded, and everything is loaded with its image.
+#[test]
+fn warming_fails_on_an_older_driver_that_loads_eagerly() {
+    let older = [("KERNEL_REGISTRY_SIM_DRIVER", "12.0"), ("CUDA_MODULE_LOADING", "EAGER")];
+    child::run("matrix::warming_fails_as_the_variables_say", &older);
+}
+
+#[test]
+#[ignore = "in a process of its own, by the one above"]
+fn warming_fails_as_the_variables_say() -> Result<(), Box<dyn Error>> {
+    let _turn = alone();
+    warming_fails_with(|case| matches!(case.name, "CUDA_ERROR_OUT_OF_MEMORY" | "CUDA_ERROR_ILLEGAL_ADDRESS"))
+}
+
+fn warming_fails_with(is_meant: impl Fn(&Case) -> bool) -> Result<(), Box<dyn Error>> {
+    let before = settled()?;
+    let [_, calls, ..] = record()?;
+    assert!(calls.len() > 300, "{}", calls.len());
+    let mut cases = Case::all(&calls);
+    cases.retain(is_meant);
+    let errors = each(&cases, move |case| {
+        let is_error = warming_fails_once(case).map_err(|error| error.to_string())?;
+        nothing_is_left(before)?;
+        if ends_context(case.result) {
+            program::run().map_err(|error| format!("in a new context: {error}"))?;
+            nothing_is_left(before)?;
+        }
+        Ok(is_error)
+    });
+    assert!(errors * 10 > cases.len() * 9, "{errors} of {}", cases.len());
+    Ok(())
+}
+
+fn warming_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
+    let context = kernel_registry::context(0)?;
+    let fault = case.fault().inject()?;
+    let warmed = program::warm(&context);
+    if fault.hits() == 0 {
+        return Err("it was not called".into());
+    }
+    drop(fault);
+    let is_error = match warmed {
+        Ok(_) if case.is_tolerated() => false,
+        Ok(_) => return Err("it is no error".into()),
+        Err(error) => {
+            check_words(&error, case)?;
+            true
+        }
+    };
+    if !ends_context(case.result) {
+        program::run_in(&context).map_err(|error| format!("trying again: {error}"))?;
+    }
+    Ok(is_error)
+}
+
+/// Each failure names its kernel, and its image unless it has none; the call and the result are named.
+fn check_words(error: &WarmError, case: Case) -> Result<(), Box<dyn Error>> {
+    let words = error.to_string();
+    if let WarmError::Kernels { report } = error {
+        for failure in &report.failures {
+            let line = failure.to_string();
+            let image = failure.image.unwrap_or("without image");
+            if !line.contains(failure.kernel) || !line.contains(image) {
+                return Err(format!("kernel or image are not named: {line}").into());
+            }
+        }
+    }
+    let names_kernel = ["kernel `", "kernel-registry's own kernels"].iter().any(|name| words.contains(name));
+    if case.is_about_a_kernel() && !names_kernel && !case.is_tolerated() {
+        return Err(format!("no kernel is named: {words}").into());
+    }
+    if case.is_named_in(&words) { Ok(()) } else { Err(words.into()) }
+}
+
+#[test]
+fn launching_fails() -> Result<(), Box<dyn Error>> {
+    let _turn = alone();
+    let before = settled()?;
+    let [_, _, calls, ..] = record()?;
+    let cases = Case::all(&calls);
+    let errors = each(&cases, move |case| {
+        let is_error = launching_fails_once(case).map_err(|error| error.to_string())?;
+        nothing_is_left(before)?;
+        program::run().map_err(|error| format!("in a new context: {error}"))?;
+        nothing_is_left(before)?;
+        Ok(is_error)
+    });
+    assert!(errors > 0);
+    Ok(())
+}
+
+fn launching_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
+    let context = kernel_registry::context(0)?;
+    let warm = program::warm(&context)?;
+    let mut vectors = Vectors::new(&context)?;
+    let fault = case.fault().inject()?;
+    let launched = vectors.launch();
+    if fault.hits() == 0 {
+        return Err("it was not called".into());
+    }
+    drop(fault);
+    let mut launches = 1;
+    let is_error = match &launched {
+        Err(error) => {
+            let words = error.to_string();
+            if !words.contains("kernels::blas1::saxpy") || !case.is_named_in(&words) {
+                return Err(words.into());
+            }
+            launches = 0;
+            true
+        }
+        // Before and after the launch cudarc records and waits for events. What fails there it keeps for its next call.
+        Ok(()) => {
+            if context.check_err().is_ok() {
+                return Err("it is no error, now or later".into());
+            }
+            false
+        }
+    };
+    drop(warm);
+    if ends_context(case.result) {
+        return Ok(is_error);
+    }
+    // If all calls fail, some of them are the launch's, and others cudarc's.
+    if context.check_err().is_err() && launched.is_err() && case.number != 0 {
+        return Err("an error was returned, and kept too".into());
+    }
+    vectors.launch().map_err(|error| format!("trying again: {error}"))?;
+    vectors.check(launches + 1)?;
+    Ok(is_error)
+}
+
+#[test]
+fn asking_fails() -> Result<(), Box<dyn Error>> {
+    let _turn = alone();
+    let before = settled()?;
+    let [_, _, _, calls, _] = record()?;
+    let cases = Case::all(&calls);
+    each(&cases, move |case| {
+        asking_fails_once(case).map_err(|error| error.to_string())?;
+        nothing_is_left(before)?;
+        Ok(true)
+    });
+    Ok(())
+}
+
+fn asking_fails_once(case: Case) -> Result<(), Box<dyn Error>> {
+    let context = kernel_registry::context(0)?;
+    let warm = program::warm(&context)?;
+    let fault = case.fault().inject()?;
+    let asked = warm.recheck();
+    if fault.hits() == 0 {
+        return Err("it was not called".into());
+    }
+    drop(fault);
+    match asked {
+        Err(stale) if case.is_named_in(&stale.to_string()) => {}
+        Ok(()) if case.is_tolerated() => {}
+        other => return Err(format!("{other:?}").into()),
+    }
+    if ends_context(case.result) { Ok(()) } else { Ok(warm.recheck()?) }
+}
+
+/// Nobody can be told what fails when something is dropped; but nothing panics, and what stays goes with the context.
+#[test]
+fn dropping_fails() -> Result<(), Box<dyn Error>> {
+    let _turn = alone();
+    let before = settled()?;
+    let [.., calls] = record()?;
+    let cases = Case::all(&calls);
+    each(&cases, move |case| {
+        dropping_fails_once(case).map_err(|error| error.to_string())?;
+        nothing_is_left(before)?;
+        program::run().map_err(|error| format!("in a new context: {error}"))?;
+        nothing_is_left(before)?;
+        Ok(true)
+    });
+    Ok(())
+}
+
+fn dropping_fails_once(case: Case) -> Result<(), Box<dyn Error>> {
+    let context = kernel_registry::context(0)?;
+    let warm = program::warm(&context)?;
+    let mut vectors = Vectors::new(&context)?;
+    vectors.launch()?;
+    vectors.check(1)?;
+    let fault = case.fault().inject()?;
+    drop((warm, vectors, context));
+    if fault.hits() == 0 {
+        return Err("it was not called".into());
+    }
+    drop(fault);
+    if case.call == "cuDevicePrimaryCtxRelease_v2" {
+        // SAFETY: nobody else has the reference that was not given back.
+        unsafe { sys::cuDevicePrimaryCtxRelease_v2(0).result()? };
+    }
+    Ok(())
+}
