@@ -18,19 +18,24 @@ pub(crate) fn functions(params: &[Param], krate: &TokenStream) -> TokenStream {
         }
         Ident::new(&name, Span::mixed_site())
     };
-    let (stream, config) = (own("stream"), own("config"));
+    let (stream, config, launch, args) = (own("stream"), own("config"), own("launch"), own("args"));
     let declared = params.iter().map(|param| declared(param, &private));
-    let passed = params.iter().map(|param| passed(param, &private, &stream));
-    // Each of these tokens is written for each kernel, by code that cargo does not optimise: what can be is a function of
-    // the library, and documentation is one literal.
+    let taken = params.iter().map(|param| taken(param, &private, &stream));
+    let names = params.iter().map(|param| &param.ident);
     quote! {
-        #[doc = #OVER]
+        /// As many blocks as `n` threads need, with the blocks and the shared memory that the declaration says, else with
+        /// blocks of 256 threads.
         #[inline]
         pub fn over(n: ::core::primitive::u32) -> #krate::LaunchConfig {
             Self::INFO.over(n)
         }
 
-        #[doc = #LAUNCH]
+        /// Launches the kernel on a stream of a context in which it is warm.
+        ///
+        /// # Safety
+        ///
+        /// The kernel does with its arguments what its declaration says: it stays within the slices, reads through
+        /// `&[T]` and `*const T` only, and what pointers point to stays until it is done.
         #[inline]
         #[allow(clippy::too_many_arguments)]
         pub unsafe fn launch(
@@ -38,21 +43,14 @@ pub(crate) fn functions(params: &[Param], krate: &TokenStream) -> TokenStream {
             #config: impl #krate::Configure,
             #(#declared),*
         ) -> ::core::result::Result<(), #krate::LaunchError> {
+            let #launch = #krate::Configure::configure(#config, Self::INFO, #stream)?;
+            #(#taken)*
+            let mut #args = [#((&raw const #names).cast_mut().cast()),*];
             // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.
-            unsafe { #private::launch(Self::INFO, #stream, #config, &mut [#(#passed),*]) }
+            unsafe { #launch.submit(&mut #args) }
         }
     }
 }
-
-const OVER: &str = " As many blocks as `n` threads need, with the blocks and the shared memory that the declaration says, else with
- blocks of 256 threads.";
-
-const LAUNCH: &str = " Launches the kernel on a stream of a context in which it is warm.
-
- # Safety
-
- The kernel does with its arguments what its declaration says: it stays within the slices, reads through
- `&[T]` and `*const T` only, and what pointers point to stays until it is done.";
 
 /// The parameter as the launch has it.
 fn declared(param: &Param, private: &TokenStream) -> TokenStream {
@@ -67,14 +65,20 @@ fn declared(param: &Param, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// A pointer to the value, or to the address in place of a slice or pointer, which stays where it is for the whole expression
-/// of the launch. So does what keeps track of a slice.
-fn passed(param: &Param, private: &TokenStream, stream: &Ident) -> TokenStream {
+/// The address in place of the slice or pointer. What keeps track of a slice stays until the launch is made.
+fn taken(param: &Param, private: &TokenStream, stream: &Ident) -> TokenStream {
     let Param { ident, element, .. } = param;
+    let guard = Ident::new("__guard", Span::mixed_site());
     match param.pass {
-        Pass::Value => quote!(#private::pointer(&#ident)),
-        Pass::Slice => quote!(#private::pointer(&#private::slice::<#element>(#ident, #stream).0)),
-        Pass::SliceMut => quote!(#private::pointer(&#private::slice_mut::<#element>(#ident, #stream).0)),
-        Pass::Pointer | Pass::PointerMut => quote!(#private::pointer(&#private::address::<#element>(#ident))),
+        Pass::Value => quote!(),
+        Pass::Slice => {
+            quote!(let (#ident, #guard) = #private::DevicePtr::<#element>::device_ptr(#ident, #stream);)
+        }
+        Pass::SliceMut => {
+            quote!(let (#ident, #guard) = #private::DevicePtrMut::<#element>::device_ptr_mut(#ident, #stream);)
+        }
+        Pass::Pointer | Pass::PointerMut => {
+            quote!(let #ident = #private::PointerTo::<#element>::address(#ident);)
+        }
     }
 }

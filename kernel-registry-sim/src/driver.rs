@@ -2,6 +2,7 @@
 //! goes on or hangs.
 
 mod abi;
+mod caller;
 mod calls;
 mod config;
 mod deadlock;
@@ -13,6 +14,7 @@ mod install;
 mod launch;
 mod load;
 mod memory;
+mod process;
 mod result;
 mod schedule;
 mod state;

@@ -1,11 +1,8 @@
 //! What the expansion of `#[gpu_kernel]` calls. Nobody else should: it changes without notice.
 
-use std::ffi::c_void;
 pub use std::string::String;
 pub use std::sync::Arc;
 
-use cudarc::driver::SyncOnDrop;
-use cudarc::driver::sys::CUdeviceptr;
 pub use cudarc::driver::{CudaContext, CudaStream, DevicePtr, DevicePtrMut};
 pub use inventory;
 pub use kernel_registry_format::{Encoded, encode};
@@ -17,7 +14,7 @@ pub use crate::hook::{Hook, Outcome};
 pub use crate::launch::Configure;
 use crate::records;
 pub use crate::table::Table;
-use crate::{LaunchError, Warm, WarmError, Warmup};
+use crate::{Warm, WarmError, Warmup};
 
 /// One kernel in the list that inventory collects before `main`.
 pub struct Registration(pub &'static KernelInfo);
@@ -83,53 +80,6 @@ impl Block {
 pub const fn shared(bytes: u32, most: u32, message: &'static str) -> u32 {
     assert!(bytes <= most, "{}", message);
     bytes
-}
-
-/// Launches a kernel with the arguments of its declaration.
-///
-/// # Safety
-///
-/// As for [`launch_raw`](crate::launch_raw).
-#[inline]
-pub unsafe fn launch(
-    kernel: &'static KernelInfo,
-    stream: &CudaStream,
-    config: impl Configure,
-    args: &mut [*mut c_void],
-) -> Result<(), LaunchError> {
-    let launch = config.configure(kernel, stream)?;
-    // SAFETY: the caller's promise.
-    unsafe { launch.submit(args) }
-}
-
-/// An argument as the driver takes it, which only reads what it points to.
-#[inline]
-pub const fn pointer<T>(value: &T) -> *mut c_void {
-    (&raw const *value).cast_mut().cast()
-}
-
-/// The address of a slice that a kernel reads, and what keeps track of that.
-#[inline]
-pub fn slice<'a, T>(
-    slice: &'a impl DevicePtr<T>,
-    stream: &'a CudaStream,
-) -> (CUdeviceptr, SyncOnDrop<'a>) {
-    slice.device_ptr(stream)
-}
-
-/// The address of a slice that a kernel writes, and what keeps track of that.
-#[inline]
-pub fn slice_mut<'a, T>(
-    slice: &'a mut impl DevicePtrMut<T>,
-    stream: &'a CudaStream,
-) -> (CUdeviceptr, SyncOnDrop<'a>) {
-    slice.device_ptr_mut(stream)
-}
-
-/// The address that a pointer is.
-#[inline]
-pub fn address<T>(pointer: impl PointerTo<T>) -> CUdeviceptr {
-    pointer.address()
 }
 
 /// Warms the kernels of a module.

@@ -49,18 +49,18 @@ const _: () = {
     {
         /// What is known of this instance without loading it.
         pub const INFO: &'static ::kernel_registry::KernelInfo = <Self as ::kernel_registry::Kernel>::INFO;
-        /** As many blocks as `n` threads need, with the blocks and the shared memory that the declaration says, else with
- blocks of 256 threads.*/
+        /// As many blocks as `n` threads need, with the blocks and the shared memory that the declaration says, else with
+        /// blocks of 256 threads.
         #[inline]
         pub fn over(n: ::core::primitive::u32) -> ::kernel_registry::LaunchConfig {
             Self::INFO.over(n)
         }
-        /** Launches the kernel on a stream of a context in which it is warm.
-
- # Safety
-
- The kernel does with its arguments what its declaration says: it stays within the slices, reads through
- `&[T]` and `*const T` only, and what pointers point to stays until it is done.*/
+        /// Launches the kernel on a stream of a context in which it is warm.
+        ///
+        /// # Safety
+        ///
+        /// The kernel does with its arguments what its declaration says: it stays within the slices, reads through
+        /// `&[T]` and `*const T` only, and what pointers point to stays until it is done.
         #[inline]
         #[allow(clippy::too_many_arguments)]
         pub unsafe fn launch(
@@ -70,22 +70,23 @@ const _: () = {
             out: &mut impl ::kernel_registry::__private::DevicePtrMut<T>,
             n: u32,
         ) -> ::core::result::Result<(), ::kernel_registry::LaunchError> {
-            unsafe {
-                ::kernel_registry::__private::launch(
-                    Self::INFO,
-                    stream,
-                    config,
-                    &mut [
-                        ::kernel_registry::__private::pointer(
-                            &::kernel_registry::__private::slice::<T>(x, stream).0,
-                        ),
-                        ::kernel_registry::__private::pointer(
-                            &::kernel_registry::__private::slice_mut::<T>(out, stream).0,
-                        ),
-                        ::kernel_registry::__private::pointer(&n),
-                    ],
-                )
-            }
+            let launch = ::kernel_registry::Configure::configure(
+                config,
+                Self::INFO,
+                stream,
+            )?;
+            let (x, __guard) = ::kernel_registry::__private::DevicePtr::<
+                T,
+            >::device_ptr(x, stream);
+            let (out, __guard) = ::kernel_registry::__private::DevicePtrMut::<
+                T,
+            >::device_ptr_mut(out, stream);
+            let mut args = [
+                (&raw const x).cast_mut().cast(),
+                (&raw const out).cast_mut().cast(),
+                (&raw const n).cast_mut().cast(),
+            ];
+            unsafe { launch.submit(&mut args) }
         }
     }
 };

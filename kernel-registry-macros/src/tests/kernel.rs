@@ -18,18 +18,18 @@ pub struct saxpy {
 impl saxpy {
     /// What is known of this kernel without loading it.
     pub const INFO: &'static ::kernel_registry::KernelInfo = <Self as ::kernel_registry::Kernel>::INFO;
-    /** As many blocks as `n` threads need, with the blocks and the shared memory that the declaration says, else with
- blocks of 256 threads.*/
+    /// As many blocks as `n` threads need, with the blocks and the shared memory that the declaration says, else with
+    /// blocks of 256 threads.
     #[inline]
     pub fn over(n: ::core::primitive::u32) -> ::kernel_registry::LaunchConfig {
         Self::INFO.over(n)
     }
-    /** Launches the kernel on a stream of a context in which it is warm.
-
- # Safety
-
- The kernel does with its arguments what its declaration says: it stays within the slices, reads through
- `&[T]` and `*const T` only, and what pointers point to stays until it is done.*/
+    /// Launches the kernel on a stream of a context in which it is warm.
+    ///
+    /// # Safety
+    ///
+    /// The kernel does with its arguments what its declaration says: it stays within the slices, reads through
+    /// `&[T]` and `*const T` only, and what pointers point to stays until it is done.
     #[inline]
     #[allow(clippy::too_many_arguments)]
     pub unsafe fn launch(
@@ -40,22 +40,23 @@ impl saxpy {
         x: &impl ::kernel_registry::__private::DevicePtr<f32>,
         y: &mut impl ::kernel_registry::__private::DevicePtrMut<f32>,
     ) -> ::core::result::Result<(), ::kernel_registry::LaunchError> {
-        unsafe {
-            ::kernel_registry::__private::launch(
-                Self::INFO,
-                stream,
-                config,
-                &mut [
-                    ::kernel_registry::__private::pointer(&n),
-                    ::kernel_registry::__private::pointer(&a),
-                    ::kernel_registry::__private::pointer(
-                        &::kernel_registry::__private::slice::<f32>(x, stream).0,
-                    ),
-                    ::kernel_registry::__private::pointer(
-                        &::kernel_registry::__private::slice_mut::<f32>(y, stream).0,
-                    ),
-                ],
-            )
-        }
+        let launch = ::kernel_registry::Configure::configure(
+            config,
+            Self::INFO,
+            stream,
+        )?;
+        let (x, __guard) = ::kernel_registry::__private::DevicePtr::<
+            f32,
+        >::device_ptr(x, stream);
+        let (y, __guard) = ::kernel_registry::__private::DevicePtrMut::<
+            f32,
+        >::device_ptr_mut(y, stream);
+        let mut args = [
+            (&raw const n).cast_mut().cast(),
+            (&raw const a).cast_mut().cast(),
+            (&raw const x).cast_mut().cast(),
+            (&raw const y).cast_mut().cast(),
+        ];
+        unsafe { launch.submit(&mut args) }
     }
 }

@@ -11,7 +11,7 @@ use std::process;
 use std::sync::Mutex;
 
 use super::config::Config;
-use super::state::Simulator;
+use super::process::Simulator;
 use super::{calls, elf};
 
 /// What tells this library from NVIDIA's.
