@@ -1,7 +1,7 @@
 //! Memory that kernels may touch: that of the devices, which is memory of this process, and what the host shares with them.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -52,6 +52,9 @@ pub(super) struct Memory {
     blocks: BTreeMap<usize, Block>,
     /// Pages that are free, but not given back yet.
     freed: Vec<(usize, usize)>,
+    /// Addresses that were given back, and are kept so that nothing else comes there, with all their bytes.
+    kept: VecDeque<(usize, usize)>,
+    kept_bytes: usize,
 }
 
 /// What the driver and the kernels share.
@@ -111,12 +114,25 @@ impl Memory {
         }
     }
 
-    /// Gives pages back that are free, between the turns of kernels.
+    /// Gives pages back that are free, between the turns of kernels. Whoever still has their addresses finds nothing there, and not
+    /// the memory of somebody else, until much more was given back.
     pub(super) fn give_back(&mut self) {
+        const MOST_KEPT: usize = 1 << 40;
+        let (access, flags) =
+            (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         for (address, bytes) in self.freed.drain(..) {
+            let pages = std::ptr::with_exposed_provenance_mut(address);
             // SAFETY: this is a mapping of `allocate`; no kernel is in the middle of using it, and nobody else may use what
             // is free.
+            unsafe { libc::mmap(pages, bytes, access, flags | libc::MAP_FIXED, -1, 0) };
+            self.kept.push_back((address, bytes));
+            self.kept_bytes += bytes;
+        }
+        while self.kept_bytes > MOST_KEPT {
+            let Some((address, bytes)) = self.kept.pop_front() else { break };
+            // SAFETY: nothing is there, and nobody is told of it any more.
             unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(address), bytes) };
+            self.kept_bytes -= bytes;
         }
     }
 
