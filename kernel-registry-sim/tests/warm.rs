@@ -1,7 +1,7 @@
 //! Warming and launching on the simulated driver, and what it refuses.
 
 use std::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{find, warm_all};
@@ -10,6 +10,12 @@ use kernels::diagnose::check_finite;
 
 kernel_registry::link_kernels!(kernels);
 
+/// Where the memory of the device is counted, no other test is to have a context.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn device() -> Result<Arc<CudaContext>, Box<dyn Error>> {
     kernel_registry_sim::install()?;
     Ok(kernel_registry::context(0)?)
@@ -17,6 +23,7 @@ fn device() -> Result<Arc<CudaContext>, Box<dyn Error>> {
 
 #[test]
 fn every_kernel_of_the_sample_crate_is_warm_and_launches() -> Result<(), Box<dyn Error>> {
+    let _alone = alone();
     let context = device()?;
     let before = context.mem_get_info()?.0;
     let warm = warm_all(&context)?;
@@ -63,6 +70,7 @@ fn what_was_destroyed_is_no_handle() -> Result<(), Box<dyn Error>> {
 /// An access beyond the end ends its context, and leaves the others alone.
 #[test]
 fn a_fault_is_an_error_of_its_context() -> Result<(), Box<dyn Error>> {
+    let _alone = alone();
     let context = device()?;
     let device = context.cu_device();
     // SAFETY: the context is new, and from here on that of the `CudaContext`.
