@@ -35,17 +35,19 @@ pub(super) unsafe fn copy_to(to: usize, from: *const u8, bytes: usize) -> Answer
 
 /// A copy of bytes of the caller's.
 pub(super) fn read(from: usize, bytes: usize) -> Answer<Vec<u8>> {
-    let mut read = Vec::new();
-    // In pieces, so that a size which is none is found out before there is room for all of it.
-    const PIECE: usize = 16 << 20;
-    while read.len() < bytes {
-        let (done, piece) = (read.len(), PIECE.min(bytes - read.len()));
-        let from = from.checked_add(done).ok_or(Code::INVALID_VALUE)?;
-        read.try_reserve(piece).map_err(|_| Code::OUT_OF_MEMORY)?;
-        read.resize(done + piece, 0);
-        // SAFETY: that piece of the vector is as long.
-        unsafe { copy_from(from, read[done..].as_mut_ptr(), piece)? };
+    // A size that is none is to be found out before there is room for so much.
+    const MUCH: usize = 1 << 20;
+    const MOST: usize = 1 << 36;
+    if bytes > MUCH && !allows(from, bytes, Access::Read) {
+        return Err(Code::INVALID_VALUE);
     }
+    let mut read = Vec::new();
+    if bytes > MOST || read.try_reserve_exact(bytes).is_err() {
+        return Err(Code::OUT_OF_MEMORY);
+    }
+    read.resize(bytes, 0);
+    // SAFETY: the vector is as long.
+    unsafe { copy_from(from, read.as_mut_ptr(), bytes)? };
     Ok(read)
 }
 

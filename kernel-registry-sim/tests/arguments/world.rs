@@ -29,8 +29,8 @@ pub struct World {
     /// Another context, which was made, and is not current.
     other: usize,
     /// Memory of the host, of which each argument has a part.
-    buffers: Vec<usize>,
-    registered: usize,
+    buffers: Vec<Vec<u64>>,
+    registered: Vec<u64>,
     /// Arguments of a launch: pointers to these two values.
     values: [usize; 2],
     pointers: [usize; 2],
@@ -42,8 +42,8 @@ pub struct World {
 
 extern "C" fn nothing(_: *mut c_void) {}
 
-fn leaked(bytes: usize) -> usize {
-    vec![0_u64; bytes / 8].leak().as_mut_ptr().expose_provenance()
+fn address(buffer: &[u64]) -> usize {
+    buffer.as_ptr().expose_provenance()
 }
 
 impl World {
@@ -66,8 +66,8 @@ impl World {
             device_memory: 0,
             pinned: 0,
             other: 0,
-            buffers: (0..11).map(|_| leaked(ROOM)).collect(),
-            registered: leaked(ROOM),
+            buffers: vec![vec![0; ROOM / 8]; 11],
+            registered: vec![0; ROOM / 8],
             values: [0; 2],
             pointers: [0; 2],
             config: vec![0; 14],
@@ -92,7 +92,7 @@ impl World {
         self.device_memory = made("cuMemAlloc_v2", &[ROOM]);
         self.pinned = made("cuMemAllocHost_v2", &[ROOM]);
         self.pool = made("cuDeviceGetDefaultMemPool", &[0]);
-        assert_eq!(driver.call_quietly("cuMemHostRegister_v2", &[self.registered, ROOM, 0]), 0);
+        assert_eq!(driver.call_quietly("cuMemHostRegister_v2", &[address(&self.registered), ROOM, 0]), 0);
         assert_eq!(driver.call_quietly("cuStreamBeginCapture_v2", &[self.stream, 0]), 0);
         let mut graph = 0_usize;
         let captured = [self.stream, (&raw mut graph).expose_provenance()];
@@ -150,7 +150,8 @@ impl World {
     }
 
     fn valid_one(&self, function: &Function, place: usize, argument: &Argument) -> usize {
-        let (call, name, buffer) = (function.name.as_str(), argument.name.as_str(), self.buffers[place]);
+        let (call, name, buffer) =
+            (function.name.as_str(), argument.name.as_str(), address(&self.buffers[place]));
         match argument.kind {
             Kind::Handle => match name {
                 "context" if call == "cuCtxDestroy_v2" => self.other,
@@ -186,7 +187,7 @@ impl World {
                 ("cuMemcpyDtoH_v2" | "cuMemcpyDtoHAsync_v2", "to") => buffer,
                 ("cuMemFreeHost" | "cuMemHostGetDevicePointer_v2", "pointer") => self.pinned,
                 ("cuMemHostRegister_v2", "pointer") => buffer,
-                ("cuMemHostUnregister", "pointer") => self.registered,
+                ("cuMemHostUnregister", "pointer") => address(&self.registered),
                 (_, "to" | "from" | "pointer" | "address") => self.device_memory,
                 (_, "bytes" | "count") => 64,
                 _ => 0,
