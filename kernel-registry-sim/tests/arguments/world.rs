@@ -204,3 +204,9 @@ impl World {
         }
     }
 }
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.path.to_str().unwrap());
+    }
+}
