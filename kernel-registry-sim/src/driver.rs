@@ -2,6 +2,7 @@
 //! goes on or hangs.
 
 mod abi;
+mod caller;
 mod calls;
 mod config;
 mod deadlock;
@@ -18,6 +19,7 @@ mod live;
 mod load;
 mod memory;
 mod neighbour;
+mod process;
 mod result;
 mod schedule;
 mod state;

@@ -20,3 +20,24 @@ fn samples_with_a_piece_missing() {
     }
     assert!(refused > 500, "{refused}");
 }
+
+/// No device has room for them, and the reader of the text has none for what it would have to remember.
+#[test]
+fn absurd_texts() {
+    let head = ".version 8.0\n.target sm_90\n.address_size 64\n";
+    for (what, refused) in [
+        (".global .b8 large[1099511627777];", true),
+        (".global .b64 product[4294967296][4294967296];", true),
+        (".global .b32 wraps[18446744073709551615];", true),
+        (".global .align 18446744073709551615 .b32 aligned;", true),
+        (".global .b8 large[1099511627776];", false),
+    ] {
+        assert_eq!(Program::load(&format!("{head}{what}")).is_err(), refused, "{what}");
+    }
+    for bracket in ["{", "(", "["] {
+        let nested = format!("{head}.global .b32 nested[1] = {};", bracket.repeat(1_000_000));
+        assert!(Program::load(&nested).is_err());
+        let nested = format!("{head}.entry k() {}", bracket.repeat(1_000_000));
+        assert!(Program::load(&nested).is_err());
+    }
+}

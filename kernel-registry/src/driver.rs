@@ -66,7 +66,11 @@ impl Driver {
             return Err(NoDriver::TooOld { version, oldest: OLDEST });
         }
         // SAFETY: this may be called at any time and any number of times.
-        call("cuInit", unsafe { sys::cuInit(0) })?;
+        call("cuInit", unsafe { sys::cuInit(0) }).map_err(|error| {
+            // What nothing but this function could change, so the parent of this process did.
+            let forked = error.is(sys::CUresult::CUDA_ERROR_NOT_INITIALIZED);
+            if forked { NoDriver::Forked } else { NoDriver::Failed(error) }
+        })?;
         // Since 12.4.
         let (load, is_loaded) = (c"cuFuncLoad", c"cuFuncIsLoaded");
         let (count, enumerate) = (c"cuModuleGetFunctionCount", c"cuModuleEnumerateFunctions");

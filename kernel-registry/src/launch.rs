@@ -14,7 +14,7 @@ use std::ptr;
 use cudarc::driver::{CudaContext, CudaStream, sys};
 
 use crate::KernelInfo;
-use crate::driver::{self, DriverError, Function};
+use crate::driver::{self, Driver, DriverError, Function};
 use crate::table::Ready;
 
 pub use config::{Axes, LaunchConfig};
@@ -74,7 +74,7 @@ impl<'a> Launch<'a> {
     pub unsafe fn submit(self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
         let Launch { kernel, function, stream, config } = self;
         // The default stream is that of whatever context is current.
-        driver::bind(stream.context()).map_err(|error| LaunchError::Driver { kernel, error })?;
+        driver::bind(stream.context()).map_err(|error| failed(kernel, stream.context(), error))?;
         // SAFETY: the caller's promise.
         unsafe { submit(function, stream, &config, args) }
             .map_err(|error| failed(kernel, stream.context(), error))
@@ -111,7 +111,7 @@ fn ready(kernel: &'static KernelInfo, context: &CudaContext) -> Result<Ready, La
 #[cold]
 fn find(kernel: &'static KernelInfo, context: &CudaContext) -> Result<Ready, LaunchError> {
     let driver_error = |error| LaunchError::Driver { kernel, error };
-    let id = driver::context_id(context).map_err(driver_error)?;
+    let id = driver::context_id(context).map_err(|error| failed(kernel, context, error))?;
     match kernel.table().find(context.ordinal(), id) {
         Some(Ready { limits, .. }) if limits.unavailable_below != 0 => {
             let arch = crate::warm::architecture(context).map_err(driver_error)?;
@@ -122,9 +122,13 @@ fn find(kernel: &'static KernelInfo, context: &CudaContext) -> Result<Ready, Lau
     }
 }
 
-/// Says what an error of the driver means where this library knows better: after a reset the handles are void.
+/// Says what an error of the driver means where this library knows better: after a reset the handles are void, and after a
+/// fork the driver is.
 #[cold]
 fn failed(kernel: &'static KernelInfo, context: &CudaContext, error: DriverError) -> LaunchError {
+    if let Err(error) = Driver::get() {
+        return LaunchError::NoDriver { kernel, error };
+    }
     let warmed = kernel.table().get(context).map(|ready| ready.context.id);
     if warmed.is_some() && warmed != driver::context_id(context).ok() {
         LaunchError::Reset { kernel }

@@ -1,4 +1,5 @@
-//! The const encoder, the decoder and the walk over the section, under tools that see what they should not touch.
+//! The const encoder, the decoder, the walk over the section and the simulated driver, under tools that see what they should not
+//! touch, and what they forget to give back.
 
 use std::process::Command;
 
@@ -20,5 +21,7 @@ pub(crate) fn sanitize() -> Outcome {
         run(cargo.args(["test", "--target", HOST]).args(args))
     };
     test(&[&CRATES[..], &["--lib", "--tests"]].concat())?;
-    test(&["--package", "tests", "--test", "legal"])
+    test(&["--package", "tests", "--test", "legal"])?;
+    // Its tests warm and launch, end threads and fork, and hand it addresses of nothing.
+    test(&["--package", "kernel-registry-sim", "--lib", "--tests"])
 }

@@ -1,12 +1,12 @@
 //! Where pointers of callers become values and results: what the functions of the driver have as arguments.
 //!
-//! Who calls a function of the driver promises what its documentation asks for: that a pointer which is not null points to
-//! what the function reads or writes there. Each function here relies on that, and looks for null.
+//! None of them is trusted: [`caller`] looks whether there is memory.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
+use std::mem::MaybeUninit;
 use std::ptr;
-use std::slice;
 
+use super::caller::{self, Access};
 use super::result::{Answer, Code};
 
 /// Where a result goes.
@@ -18,45 +18,46 @@ impl<T> Out<T> {
         self.0.is_null()
     }
 
-    pub(super) fn set(&self, value: T) -> Answer {
-        if self.0.is_null() {
-            return Err(Code::INVALID_VALUE);
+    fn address(&self) -> usize {
+        self.0.expose_provenance()
+    }
+
+    /// Finds out whether there is room, before something is made whose handle would be lost otherwise.
+    pub(super) fn ready(&self) -> Answer {
+        let mut before = MaybeUninit::<T>::uninit();
+        // SAFETY: the bytes go to where there is room for them, and come back from there.
+        unsafe {
+            caller::copy_from(self.address(), before.as_mut_ptr().cast(), size_of::<T>())?;
+            caller::copy_to(self.address(), before.as_ptr().cast(), size_of::<T>())
         }
-        // SAFETY: it is not null, and then the caller promises room for a `T`.
-        unsafe { self.0.write_unaligned(value) };
-        Ok(())
+    }
+
+    pub(super) fn set(&self, value: T) -> Answer {
+        // SAFETY: the bytes of a value can be read.
+        unsafe { caller::copy_to(self.address(), (&raw const value).cast(), size_of::<T>()) }
     }
 
     /// For results that a caller may do without.
-    pub(super) fn set_if_wanted(&self, value: T) {
-        let _ = self.set(value);
+    pub(super) fn set_if_wanted(&self, value: T) -> Answer {
+        if self.is_null() { Ok(()) } else { self.set(value) }
     }
 
     /// As many of these as there is room for.
     pub(super) fn set_all(&self, values: impl IntoIterator<Item = T>, room: usize) -> Answer {
-        if self.0.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
-        for (index, value) in values.into_iter().take(room).enumerate() {
-            // SAFETY: it is not null, and the caller promises room for that many.
-            unsafe { self.0.add(index).write_unaligned(value) };
-        }
-        Ok(())
+        let values: Vec<T> = values.into_iter().take(room).collect();
+        // SAFETY: the bytes of a vector can be read.
+        unsafe { caller::copy_to(self.address(), values.as_ptr().cast(), size_of_val(&values[..])) }
     }
 }
 
 impl<T: Copy> Out<T> {
     /// What is there before, where a value is exchanged.
     pub(super) fn get(&self) -> Answer<T> {
-        if self.0.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
-        // SAFETY: it is not null, and then the caller promises a `T`.
-        Ok(unsafe { self.0.read_unaligned() })
+        In::from(self.0.cast_const()).get()
     }
 }
 
-/// A structure, or an array of them.
+/// A structure, or an array of them: of numbers and pointers, for which any bytes will do.
 #[repr(transparent)]
 pub(super) struct In<T>(*const T);
 
@@ -67,24 +68,29 @@ impl<T> From<*const T> for In<T> {
 }
 
 impl<T: Copy> In<T> {
-    pub(super) fn null() -> Self {
-        In(ptr::null())
-    }
-
     pub(super) fn get(&self) -> Answer<T> {
-        self.all(1).map(|all| all[0])
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: there is room for the bytes of a value, and any bytes are one.
+        unsafe {
+            caller::copy_from(self.0.expose_provenance(), value.as_mut_ptr().cast(), size_of::<T>())?;
+            Ok(value.assume_init())
+        }
     }
 
-    /// That many. None of nothing is no error.
+    /// That many, if that is not absurd. None of nothing is no error.
     pub(super) fn all(&self, count: usize) -> Answer<Vec<T>> {
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        if self.0.is_null() {
+        const MOST: usize = 1 << 16;
+        if count > MOST {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: it is not null, and then the caller promises that many.
-        Ok((0..count).map(|index| unsafe { self.0.add(index).read_unaligned() }).collect())
+        let mut values = Vec::with_capacity(count);
+        // SAFETY: there is room for so many, and any bytes are values.
+        unsafe {
+            let to: *mut T = values.as_mut_ptr();
+            caller::copy_from(self.0.expose_provenance(), to.cast(), count * size_of::<T>())?;
+            values.set_len(count);
+        }
+        Ok(values)
     }
 }
 
@@ -93,12 +99,8 @@ impl<T: Copy> In<T> {
 pub(super) struct Name(*const c_char);
 
 impl Name {
-    pub(super) fn get(&self) -> Answer<&str> {
-        if self.0.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
-        // SAFETY: it is not null, and then the caller promises a text that ends with a zero, and stays for the call.
-        unsafe { CStr::from_ptr(self.0) }.to_str().map_err(|_| Code::INVALID_VALUE)
+    pub(super) fn get(&self) -> Answer<String> {
+        String::from_utf8(caller::read_text(self.0.expose_provenance())?).map_err(|_| Code::INVALID_VALUE)
     }
 }
 
@@ -113,33 +115,34 @@ pub(super) fn write_text(to: Out<u8>, room: usize, text: &str) -> Answer {
 pub(super) struct Image(*const c_void);
 
 impl Image {
-    /// A copy of it.
+    /// A copy of it: text up to a zero, or a file that begins with a header which says how long it is.
     pub(super) fn get(&self) -> Answer<Vec<u8>> {
-        if self.0.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
-        // SAFETY: it is not null, and then the caller promises a whole image: text up to a zero, or a file that begins with
-        // a header which says how long it is. None of them is shorter than what is compared here, as far as it is equal.
-        unsafe {
-            let bytes = self.0.cast::<u8>();
-            let starts_with =
-                |magic: &[u8]| magic.iter().enumerate().all(|(at, byte)| *bytes.add(at) == *byte);
-            let size = if starts_with(&FATBIN) {
-                16 + bytes.add(8).cast::<u64>().read_unaligned() as usize
-            } else if starts_with(b"\x7fELF") {
-                // The section headers are the end of what compilers write; the program headers, of what `nvlink` does.
-                let end = |at: usize, size: usize, count: usize| {
-                    let at = bytes.add(at).cast::<u64>().read_unaligned() as usize;
-                    let word = |at: usize| bytes.add(at).cast::<u16>().read_unaligned() as usize;
-                    at + word(size) * word(count)
-                };
-                end(32, 54, 56).max(end(40, 58, 60))
-            } else {
-                CStr::from_ptr(bytes.cast()).count_bytes()
+        let address = self.0.expose_provenance();
+        // Nothing is shorter than this, but a text.
+        let Ok(magic) = caller::read(address, 4) else { return caller::read_text(address) };
+        let size = if magic == FATBIN {
+            let header = caller::read(address, 16)?;
+            number(&header, 8, 8).checked_add(16)
+        } else if magic == *b"\x7fELF" {
+            let header = caller::read(address, 64)?;
+            // The section headers are the end of what compilers write; the program headers, of what `nvlink` does.
+            let end = |at, size, count| {
+                let all = number(&header, size, 2) * number(&header, count, 2);
+                number(&header, at, 8).checked_add(all)
             };
-            Ok(slice::from_raw_parts(bytes, size).to_vec())
-        }
+            end(32, 54, 56).max(end(40, 58, 60))
+        } else {
+            return caller::read_text(address);
+        };
+        const MOST: usize = 4 << 30;
+        let size = size.filter(|size| *size <= MOST).ok_or(Code::INVALID_IMAGE)?;
+        caller::read(address, size)
     }
+}
+
+/// A number of a header.
+fn number(header: &[u8], at: usize, bytes: usize) -> usize {
+    header[at..at + bytes].iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
 const FATBIN: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
@@ -149,23 +152,69 @@ const FATBIN: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
 pub(super) struct Arguments(*const *const c_void);
 
 impl Arguments {
-    /// One after the other, each at its offset and with its size.
-    pub(super) fn get(&self, parameters: &[(usize, usize)]) -> Answer<Vec<u8>> {
+    /// One after the other, each at its offset and with its size. They may also be in one buffer already.
+    pub(super) fn get(&self, parameters: &[(usize, usize)], packed: &Packed) -> Answer<Vec<u8>> {
         let size = parameters.iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
-        let mut bytes = vec![0; size];
-        if !parameters.is_empty() && self.0.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
-        for (index, (offset, size)) in parameters.iter().enumerate() {
-            // SAFETY: it is not null, and then the caller promises as many pointers as the kernel has parameters.
-            let value = unsafe { self.0.add(index).read_unaligned() };
-            if value.is_null() {
+        if let Some(mut bytes) = packed.get(size)? {
+            if !self.0.is_null() {
                 return Err(Code::INVALID_VALUE);
             }
-            // SAFETY: it is not null, and then the caller promises a value of the parameter's size.
-            unsafe { ptr::copy_nonoverlapping(value.cast(), bytes[*offset..].as_mut_ptr(), *size) };
+            bytes.resize(size, 0);
+            return Ok(bytes);
+        }
+        let addresses = In::from(self.0.cast::<usize>()).all(parameters.len())?;
+        let sizes = parameters.iter().map(|(_, size)| *size);
+        let values = caller::read_pieces(&addresses.into_iter().zip(sizes).collect::<Vec<_>>())?;
+        let mut bytes = vec![0; size];
+        let mut read = 0;
+        for (offset, size) in parameters {
+            bytes[*offset..offset + size].copy_from_slice(&values[read..read + size]);
+            read += size;
         }
         Ok(bytes)
+    }
+}
+
+/// The arguments of a launch in another way: a list of what is what.
+#[repr(transparent)]
+pub(super) struct Packed(*const usize);
+
+impl Packed {
+    pub(super) fn null() -> Self {
+        Packed(ptr::null())
+    }
+
+    /// The bytes of all arguments, if they are given so: at least as many.
+    fn get(&self, size: usize) -> Answer<Option<Vec<u8>>> {
+        const END: usize = 0;
+        const BUFFER: usize = 1;
+        const SIZE: usize = 2;
+        if self.0.is_null() {
+            return Ok(None);
+        }
+        let (mut buffer, mut room) = (0, 0);
+        let mut place = self.0;
+        // Each of them once, and the end.
+        for _ in 0..3 {
+            match In::from(place).get()? {
+                END => {
+                    let fits = buffer != 0 && room >= size;
+                    return if fits {
+                        caller::read(buffer, size).map(Some)
+                    } else {
+                        Err(Code::INVALID_VALUE)
+                    };
+                }
+                BUFFER => buffer = In::from(place.wrapping_add(1)).get()?,
+                SIZE => {
+                    let size = In::from(place.wrapping_add(1)).get()?;
+                    room = In::from(ptr::with_exposed_provenance::<usize>(size)).get()?;
+                }
+                _ => return Err(Code::INVALID_VALUE),
+            }
+            place = place.wrapping_add(2);
+        }
+        Err(Code::INVALID_VALUE)
     }
 }
 
@@ -198,8 +247,9 @@ impl JitOptions {
 pub(super) struct HostFunction(Option<unsafe extern "C" fn(*mut c_void)>);
 
 impl HostFunction {
-    pub(super) fn is_null(self) -> bool {
-        self.0.is_none()
+    /// Whether there is code. What it is, only the caller knows.
+    pub(super) fn is_there(self) -> bool {
+        self.0.is_some_and(|function| caller::allows(function as usize, 1, Access::Execute))
     }
 
     pub(super) fn call(self, data: usize) {

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::config::Deadlock;
 use super::handles::Handle;
+use super::process::{Locked, Simulator};
 use super::result::{Answer, Code};
-use super::state::{Locked, Simulator, State};
+use super::state::State;
 use super::stream::{Because, Doing, Seq, Stream, Work};
 
 /// A call that waits for the device.

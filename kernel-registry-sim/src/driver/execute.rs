@@ -1,12 +1,13 @@
 //! Where a launch meets the interpreter: what a kernel runs on, and what its end means for the driver.
 
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::handles::Handle;
 use super::launch::Launch;
-use super::memory::{Block, Kind, Shared, View, copy};
+use super::memory::{Block, Kind, Shared, View};
 use super::result::{Answer, Code};
 use crate::ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Module, Program, Status};
 
@@ -42,7 +43,7 @@ impl Loaded {
         let module = Arc::new(Module::new(program.clone(), addresses));
         for (index, address) in variables.iter().enumerate() {
             let initial = module.initial(index);
-            copy(*address, initial.as_ptr().expose_provenance(), initial.len());
+            memory.lock().write(*address, &initial).map_err(|_| Code::OUT_OF_MEMORY)?;
         }
         Ok(Loaded { module, variables })
     }
@@ -111,7 +112,15 @@ const SHORT_BUDGET: u64 = 2000;
 
 impl Execution {
     pub(super) fn step(&mut self, view: &View<'_>) -> Step {
-        match self.grid.step(self.budget, view) {
+        // Should the interpreter be wrong somewhere, the program is to hear of that, and not to wait for ever.
+        let stepped = panic::catch_unwind(AssertUnwindSafe(|| self.grid.step(self.budget, view)));
+        let Ok(status) = stepped else {
+            return Step::Fault {
+                code: Code::UNKNOWN,
+                words: "the interpreter failed, which is its error".into(),
+            };
+        };
+        match status {
             Status::Done => Step::Done,
             Status::Running { progressed } => {
                 self.budget = if progressed { BUDGET } else { SHORT_BUDGET };
@@ -135,9 +144,9 @@ fn code(fault: &FaultKind) -> Code {
 // SAFETY: what is allowed is memory of this process that is there until it is freed, which the driver does between the turns of
 // kernels, and which kernels may write. An address stands for itself, so it is as aligned as it says.
 unsafe impl Memory for View<'_> {
-    fn check(&self, address: u64, size: u64, _write: bool) -> Result<*mut u8, MemoryFault> {
+    fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault> {
         let address = address as usize;
-        if self.allows(address, size as usize) {
+        if self.allows(address, size as usize, write) {
             Ok(std::ptr::with_exposed_provenance_mut(address))
         } else {
             Err(MemoryFault::Unallocated)

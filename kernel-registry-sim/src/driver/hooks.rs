@@ -10,13 +10,13 @@ use std::time::Duration;
 use super::calls;
 use super::config::Config;
 use super::faults::{Outcome, Rule};
+use super::process::Simulator;
 use super::result::{Answer, Code};
-use super::state::Simulator;
 use super::timing::Timing;
 use super::trace::Trace;
 
-/// Whether there is anything to look for.
-static WATCHED: AtomicBool = AtomicBool::new(false);
+/// Whether there is anything to look for. Of a library that was opened nobody has asked yet.
+static WATCHED: AtomicBool = AtomicBool::new(cfg!(feature = "export"));
 
 static HOOKS: Mutex<Hooks> =
     Mutex::new(Hooks { rules: Vec::new(), traces: Vec::new(), timing: None, numbers: BTreeMap::new() });
@@ -37,6 +37,8 @@ pub(super) fn called(name: &'static str, body: impl FnOnce() -> Answer) -> Code 
 
 #[cold]
 fn watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
+    // It begins with what is configured.
+    Simulator::get();
     let plan = lock().plan(name);
     if !plan.delay.is_zero() {
         thread::sleep(plan.delay);

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 use super::config::Config;
 use super::faults::{Fault, FaultError};
-use super::state::Simulator;
+use super::process::Simulator;
 use super::{calls, elf};
 
 /// What tells this library from NVIDIA's.

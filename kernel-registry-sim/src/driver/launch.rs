@@ -6,8 +6,9 @@ use super::device::Device;
 use super::execute::{Execution, Loaded};
 use super::handles::Handle;
 use super::image::{Image, Kernel};
+use super::process::{Locked, Simulator};
 use super::result::{Answer, Code};
-use super::state::{Locked, Simulator, State};
+use super::state::State;
 use super::stream::{Because, Behind, Work};
 
 /// A launch of a kernel.
@@ -35,7 +36,7 @@ pub(super) struct Shape {
 }
 
 fn product(sizes: [u32; 3]) -> u64 {
-    sizes.iter().map(|size| u64::from(*size)).product()
+    sizes.iter().fold(1, |product, size| product.saturating_mul(u64::from(*size)))
 }
 
 impl Launch {
@@ -86,7 +87,7 @@ impl Launch {
                 Code::LAUNCH_OUT_OF_RESOURCES
             });
         }
-        if cooperative && self.blocks() * self.threads_of_block() > device.threads() {
+        if cooperative && self.blocks().saturating_mul(self.threads_of_block()) > device.threads() {
             return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);
         }
         if let Some(cluster) = cluster {

@@ -1,6 +1,6 @@
 //! How much there is of everything, for tests that look whether something is left.
 
-use super::state::Simulator;
+use super::process::Simulator;
 
 /// What programs have made, and not destroyed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

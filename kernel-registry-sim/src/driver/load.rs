@@ -7,8 +7,9 @@ use super::deadlock::wait_for_device;
 use super::execute::Loaded;
 use super::handles::Handle;
 use super::image::Image;
+use super::process::Locked;
 use super::result::{Answer, Code};
-use super::state::{Locked, Ready, State};
+use super::state::{Ready, State};
 use super::stream::Because;
 
 /// An image in one context.

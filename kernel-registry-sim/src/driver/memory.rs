@@ -1,9 +1,11 @@
 //! Memory that kernels may touch: that of the devices, which is memory of this process, and what the host shares with them.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::caller::{self, Access};
 use super::handles::Handle;
 use super::result::{Answer, Code};
 
@@ -31,6 +33,17 @@ pub(super) enum Kind {
     Host,
     /// The host's, which it had already.
     Registered,
+    /// The same, which kernels may only read.
+    RegisteredToRead,
+}
+
+impl Kind {
+    pub(super) const REGISTERED: [Kind; 2] = [Kind::Registered, Kind::RegisteredToRead];
+
+    /// Whether the driver gives it back. What is not its own may be gone at any time.
+    fn is_ours(self) -> bool {
+        !Kind::REGISTERED.contains(&self)
+    }
 }
 
 /// All memory that kernels may touch, by address.
@@ -39,6 +52,9 @@ pub(super) struct Memory {
     blocks: BTreeMap<usize, Block>,
     /// Pages that are free, but not given back yet.
     freed: Vec<(usize, usize)>,
+    /// Addresses that were given back, and are kept so that nothing else comes there, with all their bytes.
+    kept: VecDeque<(usize, usize)>,
+    kept_bytes: usize,
 }
 
 /// What the driver and the kernels share.
@@ -76,6 +92,10 @@ impl Memory {
         if before.is_some_and(|(start, block)| start + block.bytes > address) {
             return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
         }
+        let access = if block.kind == Kind::RegisteredToRead { Access::Read } else { Access::Write };
+        if !caller::allows(address, block.bytes, access) {
+            return Err(Code::INVALID_VALUE);
+        }
         self.blocks.insert(address, block);
         Ok(())
     }
@@ -89,17 +109,30 @@ impl Memory {
     /// From now on kernels do not find it. One whose turn it is may have found it already, so the pages stay a while.
     pub(super) fn free(&mut self, address: usize) {
         let Some(block) = self.blocks.remove(&address) else { return };
-        if block.kind != Kind::Registered {
+        if block.kind.is_ours() {
             self.freed.push((address, block.bytes));
         }
     }
 
-    /// Gives pages back that are free, between the turns of kernels.
+    /// Gives pages back that are free, between the turns of kernels. Whoever still has their addresses finds nothing there, and not
+    /// the memory of somebody else, until much more was given back.
     pub(super) fn give_back(&mut self) {
+        const MOST_KEPT: usize = 1 << 40;
+        let (access, flags) =
+            (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         for (address, bytes) in self.freed.drain(..) {
+            let pages = std::ptr::with_exposed_provenance_mut(address);
             // SAFETY: this is a mapping of `allocate`; no kernel is in the middle of using it, and nobody else may use what
             // is free.
+            unsafe { libc::mmap(pages, bytes, access, flags | libc::MAP_FIXED, -1, 0) };
+            self.kept.push_back((address, bytes));
+            self.kept_bytes += bytes;
+        }
+        while self.kept_bytes > MOST_KEPT {
+            let Some((address, bytes)) = self.kept.pop_front() else { break };
+            // SAFETY: nothing is there, and nobody is told of it any more.
             unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(address), bytes) };
+            self.kept_bytes -= bytes;
         }
     }
 
@@ -123,11 +156,98 @@ impl Memory {
     /// Bytes of a device that are taken.
     pub(super) fn used(&self, device: usize) -> u64 {
         let blocks = self.blocks.values();
-        let of_device = blocks
-            .filter(|block| block.device == device && !matches!(block.kind, Kind::Host | Kind::Registered));
+        let of_device =
+            blocks.filter(|block| block.device == device && block.kind.is_ours() && block.kind != Kind::Host);
         of_device.map(|block| (block.bytes as u64).next_multiple_of(512)).sum()
     }
+
+    /// Where the driver's own memory is, of so many bytes.
+    fn ours(&self, address: usize, bytes: usize) -> Option<*mut u8> {
+        let (_, block) = self.find(address, bytes)?;
+        block.kind.is_ours().then(|| std::ptr::with_exposed_provenance_mut(address))
+    }
+
+    /// Copies bytes. Those that are not the driver's may be gone by now: then it says where.
+    pub(super) fn copy(&self, to: usize, from: usize, bytes: usize) -> Result<(), Gone> {
+        let (gone_to, gone_from) = (|_| Gone(to), |_| Gone(from));
+        // SAFETY: what is the driver's is there as long as its lock is held, and is given back by nobody else; the host and kernels
+        // use it as shared memory.
+        unsafe {
+            match (self.ours(to, bytes), self.ours(from, bytes)) {
+                (Some(to), Some(from)) => {
+                    std::ptr::copy(from, to, bytes);
+                    Ok(())
+                }
+                (Some(to), None) => caller::copy_from(from, to, bytes).map_err(gone_from),
+                (None, Some(from)) => caller::copy_to(to, from, bytes).map_err(gone_to),
+                (None, None) => {
+                    caller::read(from, bytes).map_err(gone_from).and_then(|read| self.write(to, &read))
+                }
+            }
+        }
+    }
+
+    /// Copies bytes that the driver has taken already.
+    pub(super) fn write(&self, to: usize, bytes: &[u8]) -> Result<(), Gone> {
+        match self.ours(to, bytes.len()) {
+            // SAFETY: as for `copy`.
+            Some(to) => unsafe { std::ptr::copy(bytes.as_ptr(), to, bytes.len()) },
+            None => caller::write(to, bytes).map_err(|_| Gone(to))?,
+        }
+        Ok(())
+    }
+
+    /// Fills memory with a pattern of 1, 2 or 4 bytes.
+    pub(super) fn fill(&self, to: usize, pattern: u32, width: usize, count: usize) -> Result<(), Gone> {
+        let pattern = &pattern.to_le_bytes()[..width];
+        let bytes = pattern.repeat(count.min(4096));
+        let mut done = 0;
+        while done < count * width {
+            let part = bytes.len().min(count * width - done);
+            self.write(to + done, &bytes[..part])?;
+            done += part;
+        }
+        Ok(())
+    }
+
+    /// The word there, which kernels and the host may be writing at this moment. Its address is a multiple of its size.
+    pub(super) fn load_word(&self, address: usize, wide: bool) -> Result<u64, Gone> {
+        let bytes = if wide { 8 } else { 4 };
+        let Some(word) = self.ours(address, bytes) else {
+            let read = caller::read(address, bytes).map_err(|_| Gone(address))?;
+            return Ok(read.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+        };
+        // SAFETY: it is there as long as the lock is held, and aligned; whoever else writes there does so atomically.
+        Ok(unsafe {
+            if wide {
+                AtomicU64::from_ptr(word.cast()).load(Ordering::Acquire)
+            } else {
+                AtomicU32::from_ptr(word.cast()).load(Ordering::Acquire).into()
+            }
+        })
+    }
+
+    /// Writes a word that others may be reading.
+    pub(super) fn store_word(&self, address: usize, wide: bool, value: u64) -> Result<(), Gone> {
+        let bytes = if wide { 8 } else { 4 };
+        let Some(word) = self.ours(address, bytes) else {
+            return caller::write(address, &value.to_le_bytes()[..bytes]).map_err(|_| Gone(address));
+        };
+        // SAFETY: as for `load_word`.
+        unsafe {
+            if wide {
+                AtomicU64::from_ptr(word.cast()).store(value, Ordering::Release);
+            } else {
+                AtomicU32::from_ptr(word.cast()).store(value as u32, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
 }
+
+/// Memory was there when something was asked for, and is not any more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Gone(pub(super) usize);
 
 /// What a kernel sees of the memory while it runs for a while. It remembers where it looked last, because asking for every
 /// access would take longer than all the rest.
@@ -144,18 +264,28 @@ impl<'m> View<'m> {
         View { memory, known: Default::default(), owner: (context, device) }
     }
 
-    /// Whether a kernel may touch that many bytes there.
-    pub(super) fn allows(&self, address: usize, bytes: usize) -> bool {
+    /// Whether a kernel may touch that many bytes there, and whether it may write them.
+    pub(super) fn allows(&self, address: usize, bytes: usize, write: bool) -> bool {
         let place = &self.known[(address >> 21) % self.known.len()];
         let (start, end) = place.get();
         if address >= start && address.checked_add(bytes).is_some_and(|behind| behind <= end) {
             return true;
         }
-        let found = self.memory.lock().find(address, bytes);
-        if let Some((start, block)) = found {
-            place.set((start, start + block.bytes));
+        match self.memory.lock().find(address, bytes) {
+            Some((start, block)) if block.kind.is_ours() => {
+                place.set((start, start + block.bytes));
+                true
+            }
+            Some((start, block)) => {
+                let pages = Pages::of(address, bytes);
+                let are_there = pages.are_there();
+                if are_there && block.kind == Kind::Registered {
+                    place.set((start.max(pages.start), (start + block.bytes).min(pages.end)));
+                }
+                are_there && !(write && block.kind == Kind::RegisteredToRead)
+            }
+            None => false,
         }
-        found.is_some()
     }
 
     /// `malloc` of a kernel: 0 if there is none.
@@ -177,62 +307,22 @@ impl<'m> View<'m> {
     }
 }
 
-/// Copies bytes between places that were looked at when the copy was asked for.
-pub(super) fn copy(to: usize, from: usize, bytes: usize) {
-    // SAFETY: whoever asks the driver for a copy promises that both places are there until it is done, and the driver has
-    // looked whether it knows those that are its own. They may overlap.
-    unsafe {
-        std::ptr::copy(
-            std::ptr::with_exposed_provenance::<u8>(from),
-            std::ptr::with_exposed_provenance_mut(to),
-            bytes,
-        );
+/// Memory of the host's, of which the driver knows only that it was there when it was registered.
+struct Pages {
+    start: usize,
+    end: usize,
+}
+
+impl Pages {
+    const SIZE: usize = 4096;
+
+    fn of(address: usize, bytes: usize) -> Self {
+        let start = address - address % Self::SIZE;
+        Pages { start, end: (address + bytes).next_multiple_of(Self::SIZE) }
     }
-}
 
-/// A copy of bytes of the caller's.
-pub(super) fn read(from: usize, bytes: usize) -> Vec<u8> {
-    let mut read = vec![0; bytes];
-    copy(read.as_mut_ptr().expose_provenance(), from, bytes);
-    read
-}
-
-/// Fills memory with a pattern of 1, 2 or 4 bytes.
-pub(super) fn fill(to: usize, pattern: u32, width: usize, count: usize) {
-    let pattern = &pattern.to_le_bytes()[..width];
-    let bytes = pattern.repeat(count.min(4096));
-    let mut done = 0;
-    while done < count * width {
-        let part = bytes.len().min(count * width - done);
-        copy(to + done, bytes.as_ptr().expose_provenance(), part);
-        done += part;
-    }
-}
-
-/// The word there, which kernels and the host may be writing at this moment.
-pub(super) fn load_word(address: usize, wide: bool) -> u64 {
-    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-    // SAFETY: the driver has looked whether there is memory of its own, aligned, which a stream may use until its work is
-    // done; whoever else writes there while it is read does so atomically.
-    unsafe {
-        if wide {
-            (*std::ptr::with_exposed_provenance::<AtomicU64>(address)).load(Ordering::Acquire)
-        } else {
-            (*std::ptr::with_exposed_provenance::<AtomicU32>(address)).load(Ordering::Acquire).into()
-        }
-    }
-}
-
-/// Writes a word that others may be reading.
-pub(super) fn store_word(address: usize, wide: bool, value: u64) {
-    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-    // SAFETY: as for `load_word`.
-    unsafe {
-        if wide {
-            (*std::ptr::with_exposed_provenance::<AtomicU64>(address)).store(value, Ordering::Release);
-        } else {
-            (*std::ptr::with_exposed_provenance::<AtomicU32>(address)).store(value as u32, Ordering::Release);
-        }
+    fn are_there(&self) -> bool {
+        (self.start..self.end).step_by(Self::SIZE).all(|page| caller::read(page, 1).is_ok())
     }
 }
 
@@ -247,25 +337,65 @@ mod tests {
         let memory = Shared::default();
         let address = memory.lock().allocate(BLOCK).unwrap();
         let view = View::new(&memory, 1, 0);
-        assert!(view.allows(address, 100) && view.allows(address + 96, 4));
-        assert!(!view.allows(address + 97, 4) && !view.allows(address - 1, 1) && !view.allows(0, 4));
-        fill(address, 0x0403_0201, 4, 25);
-        assert_eq!(load_word(address + 96, false), 0x0403_0201);
+        let allows = |address, bytes| view.allows(address, bytes, true);
+        assert!(allows(address, 100) && allows(address + 96, 4));
+        assert!(!allows(address + 97, 4) && !allows(address - 1, 1) && !allows(0, 4));
+        assert_eq!(memory.lock().fill(address, 0x0403_0201, 4, 25), Ok(()));
+        assert_eq!(memory.lock().load_word(address + 96, false), Ok(0x0403_0201));
         memory.lock().free_all_of(1);
         memory.lock().give_back();
-        assert!(!View::new(&memory, 1, 0).allows(address, 1));
+        assert!(!View::new(&memory, 1, 0).allows(address, 1, false));
         assert_eq!(memory.lock().used(0), 0);
+        let memory = memory.lock();
+        assert_eq!(memory.load_word(address, true), Err(Gone(address)));
+        assert_eq!(memory.store_word(address, true, 1), Err(Gone(address)));
+        let mut here = [1_u8, 2];
+        let here = here.as_mut_ptr().expose_provenance();
+        assert_eq!(memory.copy(address, here, 2), Err(Gone(address)));
+        assert_eq!(memory.copy(here, address, 2), Err(Gone(address)));
+        assert_eq!(memory.fill(address, 0, 1, 1), Err(Gone(address)));
     }
 
     #[test]
     fn memory_is_registered_once() {
         let mut memory = Memory::default();
         let block = Block { kind: Kind::Registered, ..BLOCK };
-        assert_eq!(memory.register(1000, block), Ok(()));
-        for address in [901, 1000, 1099] {
+        let bytes = [0_u8; 1000];
+        let start = (&raw const bytes).expose_provenance() + 200;
+        assert_eq!(memory.register(start, block), Ok(()));
+        for address in [start - 99, start, start + 99] {
             assert_eq!(memory.register(address, block), Err(Code::HOST_MEMORY_ALREADY_REGISTERED));
         }
-        assert_eq!(memory.register(1100, block), Ok(()));
-        assert_eq!(memory.starting_at(1000, &[Kind::Device]), Err(Code::INVALID_VALUE));
+        assert_eq!(memory.register(start + 100, block), Ok(()));
+        assert_eq!(memory.starting_at(start, &[Kind::Device]), Err(Code::INVALID_VALUE));
+    }
+
+    #[test]
+    fn what_may_only_be_read_is_registered_for_that() {
+        let memory = Shared::default();
+        let constant = "so many bytes of a text that nobody may write".as_ptr().expose_provenance();
+        let block = Block { bytes: 40, kind: Kind::Registered, ..BLOCK };
+        assert_eq!(memory.lock().register(constant, block), Err(Code::INVALID_VALUE));
+        let block = Block { kind: Kind::RegisteredToRead, ..block };
+        assert_eq!(memory.lock().register(constant, block), Ok(()));
+        let view = View::new(&memory, 1, 0);
+        assert!(view.allows(constant, 4, false) && !view.allows(constant, 4, true));
+    }
+
+    #[test]
+    fn what_the_host_took_away_is_not_there() {
+        let memory = Shared::default();
+        let block = Block { bytes: 8192, ..BLOCK };
+        let address = memory.lock().allocate(block).unwrap();
+        // As if it were the host's.
+        memory.lock().blocks.clear();
+        assert_eq!(memory.lock().register(address, Block { kind: Kind::Registered, ..block }), Ok(()));
+        assert!(View::new(&memory, 1, 0).allows(address + 4090, 8, true));
+        memory.lock().freed.push((address + 4096, 4096));
+        memory.lock().give_back();
+        let view = View::new(&memory, 1, 0);
+        assert!(view.allows(address, 8, true) && !view.allows(address + 4096, 8, true));
+        assert!(!view.allows(address + 4090, 8, false));
+        assert_eq!(memory.lock().fill(address, 7, 1, 8192), Err(Gone(address + 4096)));
     }
 }

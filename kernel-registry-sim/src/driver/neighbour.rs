@@ -1,6 +1,6 @@
 //! Somebody else on a device, who has taken most of its memory.
 
-use super::state::Simulator;
+use super::process::Simulator;
 
 /// Takes all memory of a device but for these bytes, until what is returned is dropped. What has less left already keeps that.
 ///

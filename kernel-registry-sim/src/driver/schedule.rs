@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use super::deadlock;
 use super::execute::{Execution, Step};
 use super::handles::Handle;
-use super::memory::{self, View};
+use super::memory::{Gone, View};
+use super::process::{Locked, Simulator};
 use super::result::Code;
-use super::state::{Locked, Simulator, State};
+use super::state::State;
 use super::stream::{Doing, Function, Item, Order, Seq, Source, Stream, Work};
 
 /// How long nothing is looked at, if nothing could be done at all: words in memory change without anybody telling.
@@ -34,6 +35,7 @@ pub(super) fn run() {
         let turns = state.take_turns();
         if !turns.is_empty() {
             let (memory, timing) = (state.memory.clone(), state.config.timing);
+            state.in_turn = true;
             drop(state);
             let stepped: Vec<_> = turns
                 .into_iter()
@@ -47,6 +49,9 @@ pub(super) fn run() {
                 })
                 .collect();
             state = simulator.lock();
+            state.in_turn = false;
+            state.turns += 1;
+            simulator.changed.notify_all();
             for (turn, step) in stepped {
                 moved |= state.end_turn(turn, step);
             }
@@ -55,6 +60,14 @@ pub(super) fn run() {
             deadlock::look(&mut state);
             state = pause(state);
         }
+    }
+}
+
+/// Waits until no kernel can still be using memory that it found before it was freed: the host may do with it what it likes.
+pub(super) fn after_turn(mut state: Locked) {
+    let turn = state.turns;
+    while state.in_turn && state.turns == turn {
+        state = Simulator::get().wait(state);
     }
 }
 
@@ -147,8 +160,10 @@ impl State {
     fn holds(&self, item: &Item) -> bool {
         match item.work {
             Work::WaitFor { stream, seq } => self.streams.get(stream).is_err() || self.has_done(stream, seq),
+            // Where there is no word any more there is nothing to wait for.
             Work::WaitValue { address, wide, value, until } => {
-                until.holds(memory::load_word(address, wide), value, wide)
+                let word = self.memory.lock().load_word(address, wide);
+                word.map_or(true, |word| until.holds(word, value, wide))
             }
             _ => true,
         }
@@ -176,26 +191,41 @@ impl State {
     }
 
     fn perform(&mut self, handle: Handle, work: Work) -> bool {
-        match work {
-            Work::Copy { to, from: Source::Address(from), bytes } => memory::copy(to, from, bytes),
-            Work::Copy { to, from: Source::Bytes(from), bytes } => {
-                memory::copy(to, from.as_ptr().expose_provenance(), bytes);
+        let mut memory = self.memory.lock();
+        let done = match work {
+            Work::Copy { to, from: Source::Address(from), bytes } => memory.copy(to, from, bytes),
+            Work::Copy { to, from: Source::Bytes(from), .. } => memory.write(to, &from),
+            Work::Fill { to, pattern, width, count } => memory.fill(to, pattern, width, count),
+            Work::WriteValue { address, wide, value } => memory.store_word(address, wide, value),
+            Work::WaitValue { address, wide, .. } => memory.load_word(address, wide).map(drop),
+            Work::Free(address) => {
+                memory.free(address);
+                Ok(())
             }
-            Work::Fill { to, pattern, width, count } => memory::fill(to, pattern, width, count),
-            Work::Free(address) => self.memory.lock().free(address),
-            Work::WriteValue { address, wide, value } => memory::store_word(address, wide, value),
             Work::Record(event) => {
                 if let Ok(event) = self.events.get_mut(event) {
                     event.at = Some(Instant::now());
                 }
+                Ok(())
             }
-            Work::WaitFor { .. } | Work::WaitValue { .. } | Work::Launch(_) => {}
+            Work::WaitFor { .. } | Work::Launch(_) => Ok(()),
             Work::Call { function, data } => {
+                drop(memory);
                 self.call(handle, function, data);
                 return false;
             }
+        };
+        drop(memory);
+        match done {
+            Ok(()) => self.pop(handle),
+            Err(Gone(address)) => {
+                let Ok(context) = self.streams.get(handle).map(|stream| stream.context) else { return false };
+                let words = format!(
+                    "memory at {address:#x} was freed before stream {handle:#x} was done with it; keep it until then"
+                );
+                self.broke(context, Code::ILLEGAL_ADDRESS, &words);
+            }
         }
-        self.pop(handle);
         true
     }
 
@@ -205,7 +235,8 @@ impl State {
         let Some(item) = stream.queue.front_mut() else { return };
         item.state = Doing::Stepping;
         let seq = item.seq;
-        thread::spawn(move || {
+        let context = stream.context;
+        let called = thread::Builder::new().spawn(move || {
             function.0.call(data);
             let simulator = Simulator::get();
             let mut state = simulator.lock();
@@ -214,6 +245,10 @@ impl State {
             }
             simulator.changed.notify_all();
         });
+        if let Err(error) = called {
+            let words = format!("a function of the host needs a thread: {error}; allow more threads");
+            self.broke(context, Code::OPERATING_SYSTEM, &words);
+        }
     }
 
     /// The head of a stream is done.

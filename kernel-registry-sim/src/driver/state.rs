@@ -1,61 +1,20 @@
 //! All that the simulated driver knows, under one lock.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
 
 use super::config::Config;
 use super::deadlock::Waiting;
 use super::device;
 use super::handles::{Handle, Handles};
-use super::hooks;
 use super::load::{Function, Kernel, Library, Module};
 use super::memory::Shared;
+use super::process::{Locked, Simulator};
 use super::result::{Answer, Code};
-use super::schedule;
 use super::stream::{Because, Behind, Item, Order, Seq, Stream, Work};
-
-/// The driver of this process.
-pub(super) struct Simulator {
-    state: Mutex<State>,
-    /// Something was submitted, or is done.
-    pub(super) changed: Condvar,
-}
-
-pub(super) type Locked = MutexGuard<'static, State>;
-
-static SIMULATOR: OnceLock<Simulator> = OnceLock::new();
-
-impl Simulator {
-    pub(super) fn start(config: Config) {
-        hooks::start(&config);
-        if SIMULATOR.set(Simulator { state: Mutex::new(State::new(config)), changed: Condvar::new() }).is_ok()
-        {
-            thread::spawn(schedule::run);
-        }
-    }
-
-    /// Whoever has an address of the driver's has installed it, or opened it as a library: then it is as the environment says.
-    pub(super) fn get() -> &'static Simulator {
-        SIMULATOR.get_or_init(|| {
-            thread::spawn(schedule::run);
-            Simulator { state: Mutex::new(State::new(Config::from_environment())), changed: Condvar::new() }
-        })
-    }
-
-    pub(super) fn lock(&'static self) -> Locked {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for a change.
-    pub(super) fn wait(&'static self, state: Locked) -> Locked {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// What every function that needs `cuInit` begins with.
 pub(super) fn begin() -> Answer<Locked> {
-    let state = Simulator::get().lock();
+    let state = Simulator::of_this_process()?.lock();
     if state.initialised { Ok(state) } else { Err(Code::NOT_INITIALIZED) }
 }
 
@@ -77,6 +36,9 @@ pub(super) struct State {
     /// What was submitted last.
     pub(super) last: Seq,
     pub(super) waiting: BTreeMap<u64, Waiting>,
+    /// How often the kernels that run had a turn, and whether they have one now.
+    pub(super) turns: u64,
+    pub(super) in_turn: bool,
     /// For what is counted and never used again.
     next_id: u64,
 }
@@ -130,7 +92,7 @@ pub(super) struct Event {
 const CONTEXT_MEMORY: u64 = 500 << 20;
 
 impl State {
-    fn new(config: Config) -> Self {
+    pub(super) fn new(config: Config) -> Self {
         let mut contexts = Handles::new(1);
         let device = |kind: &device::Device| Device {
             kind: kind.clone(),
@@ -155,6 +117,8 @@ impl State {
             memory: Shared::default(),
             last: 0,
             waiting: BTreeMap::new(),
+            turns: 0,
+            in_turn: false,
             next_id: 0,
         }
     }
@@ -205,6 +169,8 @@ impl State {
         self.modules.retain(|module| module.context != handle);
         self.functions.retain(|function| function.context != handle);
         self.memory.lock().free_all_of(handle);
+        // Nobody is to wait for what is gone.
+        Simulator::get().changed.notify_all();
         Ok(())
     }
 

@@ -90,15 +90,18 @@ pub(super) enum Place {
 
 /// The size and the alignment of a variable.
 fn layout(variable: &syntax::Variable<'_>) -> Result<(u64, u64), LoadError> {
-    let Some(kind) = Type::named(variable.kind) else {
-        return Err(LoadError {
-            line: variable.line,
-            statement: format!(".{} .{} {}", variable.space, variable.kind, variable.name),
-            reason: Reason::Instruction,
-        });
+    let wrong = |reason| LoadError {
+        line: variable.line,
+        statement: format!(".{} .{} {}", variable.space, variable.kind, variable.name),
+        reason,
     };
-    let element = kind.size() * variable.vector;
-    Ok((element * variable.count.unwrap_or(1), variable.align.unwrap_or(element).max(1)))
+    // No device has as much memory, and sums of such sizes are numbers.
+    const MOST: u64 = 1 << 40;
+    let kind = Type::named(variable.kind).ok_or_else(|| wrong(Reason::Instruction))?;
+    let element = kind.size().saturating_mul(variable.vector);
+    let size = element.saturating_mul(variable.count.unwrap_or(1));
+    let align = variable.align.unwrap_or(element).max(1);
+    if size > MOST || align > MOST { Err(wrong(Reason::Size)) } else { Ok((size, align)) }
 }
 
 fn reserve(used: &mut u64, size: u64, align: u64) -> u64 {
@@ -114,7 +117,7 @@ fn initialised(variable: &syntax::Variable<'_>, names: &HashMap<&str, Place>) ->
         name: variable.name.to_owned(),
         size,
         align,
-        initial: vec![0; size as usize],
+        initial: vec![0; (size as usize).min(element * variable.initial.len())],
         pointers: vec![],
     };
     for (index, value) in variable.initial.iter().enumerate() {

@@ -26,6 +26,8 @@ pub enum Reason {
     Name(String),
     /// The operands do not fit the instruction.
     Operands,
+    /// A variable is larger than any memory.
+    Size,
 }
 
 impl LoadError {
@@ -45,6 +47,7 @@ impl fmt::Display for LoadError {
             ),
             Reason::Name(name) => write!(f, "names `{name}`, which is not declared; declare it first"),
             Reason::Operands => f.write_str("has operands that do not fit; compare them with the PTX manual"),
+            Reason::Size => f.write_str("is larger than any memory; make it smaller"),
         }
     }
 }

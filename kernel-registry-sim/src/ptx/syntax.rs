@@ -258,7 +258,7 @@ impl<'a> Parser<'a> {
         }
         while self.sign('[') {
             let length = if self.peek() == Some(Token::Sign(']')) { 0 } else { self.integer()? };
-            variable.count = Some(variable.count.unwrap_or(1) * length);
+            variable.count = Some(variable.count.unwrap_or(1).saturating_mul(length));
             self.expect(']')?;
         }
         if self.sign('=') {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::driver::DriverError;
+use crate::driver::{DriverError, NoDriver};
 use crate::{KernelInfo, Param, WarmError};
 
 /// Why a kernel was not launched.
@@ -47,6 +47,8 @@ pub enum LaunchError {
     },
     /// It was not warm, and could not be warmed late.
     Late { kernel: &'static KernelInfo, error: Box<WarmError> },
+    /// There is no driver to work with any more: the process was forked.
+    NoDriver { kernel: &'static KernelInfo, error: NoDriver },
     /// The driver refused.
     Driver { kernel: &'static KernelInfo, error: DriverError },
 }
@@ -70,6 +72,7 @@ impl LaunchError {
             | LaunchError::ArgumentCount { kernel, .. }
             | LaunchError::Argument { kernel, .. }
             | LaunchError::Late { kernel, .. }
+            | LaunchError::NoDriver { kernel, .. }
             | LaunchError::Driver { kernel, .. } => kernel,
         }
     }
@@ -153,6 +156,7 @@ impl fmt::Display for LaunchError {
             LaunchError::Late { ref error, .. } => {
                 write!(f, "it was not warm, and could not be warmed late: {error}")
             }
+            LaunchError::NoDriver { error, .. } => write!(f, "{error}"),
             LaunchError::Driver { error, .. } => write!(f, "{error}"),
         }
     }
@@ -161,6 +165,7 @@ impl fmt::Display for LaunchError {
 impl Error for LaunchError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
+            LaunchError::NoDriver { error, .. } => Some(error),
             LaunchError::Driver { error, .. } => Some(error),
             LaunchError::Late { error, .. } => Some(error),
             _ => None,

@@ -6,8 +6,10 @@ use super::device::device;
 use crate::driver::abi::{In, Out};
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::handles::Handle;
+use crate::driver::process::{Locked, Simulator};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Locked, Simulator, State, begin};
+use crate::driver::schedule::after_turn;
+use crate::driver::state::{State, begin};
 use crate::driver::stream::Because;
 
 thread_local! {
@@ -39,9 +41,7 @@ fn meant(context: Handle) -> Answer<Handle> {
 fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
     let mut state = begin()?;
     let device = device(&state, ordinal)?;
-    if context.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    context.ready()?;
     let handle = state.free_context_handle();
     state.create_context(handle, device, flags)?;
     STACK.with_borrow_mut(|stack| stack.push(handle));
@@ -85,6 +85,7 @@ calls! {
         let handle = state.devices[device].primary;
         if left == 0 && state.contexts.get(handle).is_ok() {
             state.destroy_context(handle)?;
+            after_turn(state);
         }
         Ok(())
     }
@@ -95,6 +96,7 @@ calls! {
         let handle = state.devices[device].primary;
         if state.contexts.get(handle).is_ok() {
             state.destroy_context(handle)?;
+            after_turn(state);
         }
         Ok(())
     }
@@ -141,14 +143,20 @@ calls! {
         if state.devices.iter().any(|device| device.primary == context) {
             return Err(Code::INVALID_CONTEXT);
         }
-        state.context(context)?;
+        let id = state.context(context)?.id;
         STACK.with_borrow_mut(|stack| if stack.last() == Some(&context) { stack.pop(); });
         // What has gone wrong in it is no reason to keep it.
         state = match synchronize(state, context) {
             Ok(state) => state,
             Err(_) => begin()?,
         };
-        state.destroy_context(context)
+        // Somebody else may have been faster, and the next context has this handle again.
+        if state.context(context)?.id != id {
+            return Err(Code::CONTEXT_IS_DESTROYED);
+        }
+        state.destroy_context(context)?;
+        after_turn(state);
+        Ok(())
     }
 
     4000 fn cuCtxGetCurrent(context: Out<Handle>) {
@@ -174,8 +182,7 @@ calls! {
     4000 fn cuCtxPopCurrent_v2(context: Out<Handle>) {
         drop(begin()?);
         let popped = STACK.with_borrow_mut(Vec::pop).ok_or(Code::INVALID_CONTEXT)?;
-        context.set_if_wanted(popped);
-        Ok(())
+        context.set_if_wanted(popped)
     }
 
     2000 fn cuCtxGetDevice(ordinal: Out<i32>) {
@@ -226,7 +233,7 @@ calls! {
         }
         let device = context.device;
         state = wait_for_device(state, device, "cuCtxSetLimit", Because::SetStack)?;
-        let value = (value as u64).next_multiple_of(16);
+        let value = (value as u64).checked_next_multiple_of(16).ok_or(Code::INVALID_VALUE)?;
         let (threads, free) = (state.devices[device].kind.threads(), state.free_memory(device));
         let context = state.sound(current)?;
         if value.saturating_sub(context.stack.max(1024)).saturating_mul(threads) > free {
@@ -248,8 +255,7 @@ calls! {
 
     5050 fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) {
         begin()?.sound(current()?)?;
-        least.set_if_wanted(0);
-        greatest.set_if_wanted(-5);
-        Ok(())
+        least.set_if_wanted(0)?;
+        greatest.set_if_wanted(-5)
     }
 }

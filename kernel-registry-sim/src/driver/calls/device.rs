@@ -2,8 +2,9 @@
 
 use crate::driver::abi::{Name, Out, write_text};
 use crate::driver::device::{Device, Room};
+use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Locked, begin};
+use crate::driver::state::begin;
 
 /// A device that there is.
 pub(super) fn device(state: &Locked, ordinal: i32) -> Answer<usize> {

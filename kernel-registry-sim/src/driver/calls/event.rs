@@ -40,9 +40,7 @@ calls! {
         let mut state = begin()?;
         let context = current()?;
         state.sound(context)?;
-        if event.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
+        event.ready()?;
         let timing = flags & DISABLE_TIMING == 0;
         event.set(state.events.insert(Event { context, timing, recorded: None, at: None }))
     }

@@ -4,24 +4,20 @@ use std::ffi::c_char;
 
 use super::find;
 use crate::driver::abi::{Name, Out};
+use crate::driver::process::Simulator;
 use crate::driver::result::{Code, words};
-use crate::driver::state::{Simulator, begin};
+use crate::driver::state::begin;
 
 calls! {
     2000 fn cuInit(flags: u32) {
-        let mut state = Simulator::get().lock();
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        if state.devices.is_empty() {
-            return Err(Code::NO_DEVICE);
-        }
-        state.initialised = true;
-        Ok(())
+        Simulator::of_this_process()?.initialise()
     }
 
     2020 fn cuDriverGetVersion(version: Out<i32>) {
-        version.set(Simulator::get().lock().config.version)
+        version.set(Simulator::get().version)
     }
 
     6000 fn cuGetErrorName(code: Code, text: Out<*const c_char>) {
@@ -37,21 +33,21 @@ calls! {
     }
 
     11030 fn cuGetProcAddress(name: Name, function: Out<*const ()>, version: i32, _flags: u64) {
-        let newest = Simulator::get().lock().config.version;
-        let found = find(name.get()?, version.min(newest));
+        let newest = Simulator::get().version;
+        let found = find(&name.get()?, version.min(newest));
         function.set(found.map_or(std::ptr::null(), |entry| entry.address))?;
         found.map(|_| ()).ok_or(Code::NOT_FOUND)
     }
 
     12000 fn cuGetProcAddress_v2(name: Name, function: Out<*const ()>, version: i32, _flags: u64, status: Out<u32>) {
-        let newest = Simulator::get().lock().config.version;
+        let newest = Simulator::get().version;
         let name = name.get()?;
-        let found = find(name, version.min(newest));
+        let found = find(&name, version.min(newest));
         const FOUND: u32 = 0;
         const NOT_FOUND: u32 = 1;
         const TOO_OLD: u32 = 2;
-        let otherwise = if find(name, newest).is_some() { TOO_OLD } else { NOT_FOUND };
-        status.set_if_wanted(found.map_or(otherwise, |_| FOUND));
+        let otherwise = if find(&name, newest).is_some() { TOO_OLD } else { NOT_FOUND };
+        status.set_if_wanted(found.map_or(otherwise, |_| FOUND))?;
         function.set(found.map_or(std::ptr::null(), |entry| entry.address))?;
         found.map(|_| ()).ok_or(Code::NOT_FOUND)
     }

@@ -1,15 +1,14 @@
 //! Functions of CUDA 13 that are not simulated. They are there, because a program that looks for one of them must not
 //! take the driver for an older one; each says once that it is not supported.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
+use crate::driver::process::Simulator;
 use crate::driver::result::Code;
 
 /// Says on standard error that something is not simulated, unless that was said before.
 pub(super) fn say_once(what: &'static str) {
-    static SAID: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
-    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(what) {
+    if Simulator::get().said.lock().unwrap_or_else(PoisonError::into_inner).insert(what) {
         eprintln!("simulated CUDA driver: {what} is not simulated, and returns CUDA_ERROR_NOT_SUPPORTED");
     }
 }
@@ -20,6 +19,7 @@ macro_rules! lacking {
         $($(#[cfg_attr(feature = "export", unsafe(no_mangle))]
         extern "C" fn $name() -> Code {
             $crate::driver::hooks::called(stringify!($name), || {
+                Simulator::of_this_process()?;
                 say_once(stringify!($name));
                 Err(Code::NOT_SUPPORTED)
             })

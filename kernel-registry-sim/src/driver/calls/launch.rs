@@ -1,7 +1,7 @@
 //! Launches.
 
 use super::context::current;
-use crate::driver::abi::{Arguments, In, Out};
+use crate::driver::abi::{Arguments, In, Out, Packed};
 use crate::driver::device::Room;
 use crate::driver::handles::Handle;
 use crate::driver::launch::{Shape, launch};
@@ -53,26 +53,16 @@ impl Shape {
     }
 }
 
-fn submit(
-    function: Handle,
-    stream: Handle,
-    shape: Shape,
-    arguments: &Arguments,
-    packed: &In<usize>,
-) -> Answer {
+fn submit(function: Handle, stream: Handle, shape: Shape, arguments: &Arguments, packed: &Packed) -> Answer {
     let mut state = begin()?;
     let stream = state.stream(stream, current)?;
-    if packed.get().is_ok() {
-        super::lacking::say_once("a launch whose arguments are one buffer");
-        return Err(Code::NOT_SUPPORTED);
-    }
-    launch(state, function, stream, shape, |kernel| arguments.get(&kernel.parameters)).map(drop)
+    launch(state, function, stream, shape, |kernel| arguments.get(&kernel.parameters, packed)).map(drop)
 }
 
 calls! {
     4000 fn cuLaunchKernel(
         function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
-        shared: u32, stream: Handle, arguments: Arguments, packed: In<usize>,
+        shared: u32, stream: Handle, arguments: Arguments, packed: Packed,
     ) {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         let shape = Shape { grid, block, cluster: None, shared, cooperative: false };
@@ -85,10 +75,10 @@ calls! {
     ) {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         let shape = Shape { grid, block, cluster: None, shared, cooperative: true };
-        submit(function, stream, shape, &arguments, &In::null())
+        submit(function, stream, shape, &arguments, &Packed::null())
     }
 
-    11060 fn cuLaunchKernelEx(config: In<Config>, function: Handle, arguments: Arguments, packed: In<usize>) {
+    11060 fn cuLaunchKernelEx(config: In<Config>, function: Handle, arguments: Arguments, packed: Packed) {
         let Config { grid, block, shared, stream, attributes, count } = config.get()?;
         let mut shape = Shape { grid, block, cluster: None, shared, cooperative: false };
         for attribute in In::from(attributes).all(count as usize)? {
@@ -119,7 +109,7 @@ fn occupancy(blocks: &Out<i32>, function: Handle, block: i32, shared: usize) -> 
     let kernel = &function.image.kernels[function.kernel];
     let block = usize::try_from(block).ok().filter(|block| (1..=kernel.max_threads as usize).contains(block));
     let by_threads = threads as usize / block.ok_or(Code::INVALID_VALUE)?.next_multiple_of(32);
-    let of_block = shared.saturating_add((kernel.shared + reserved) as usize);
+    let of_block = shared.saturating_add(kernel.shared.saturating_add(reserved) as usize);
     let by_memory = (all as usize).checked_div(of_block).unwrap_or(usize::MAX);
     blocks.set(by_threads.min(by_memory).min(most as usize) as i32)
 }

@@ -19,9 +19,7 @@ use crate::driver::timing::Compiling;
 
 fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
     drop(begin()?);
-    if library.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    library.ready()?;
     let images = compile_for_all(bytes, options)?;
     let mut state = begin()?;
     // Eagerly it goes to the devices now, and lazily nothing does.
@@ -87,7 +85,7 @@ calls! {
 
     12000 fn cuLibraryGetKernel(kernel: Out<Handle>, library: Handle, name: Name) {
         let name = name.get()?;
-        kernel.set(begin()?.kernel(library, name)?)
+        kernel.set(begin()?.kernel(library, &name)?)
     }
 
     12000 fn cuLibraryGetModule(module: Out<Handle>, library: Handle) {
@@ -144,7 +142,6 @@ calls! {
         let (image, kernel) = known(&state, kernel, None)?;
         let found = image.kernels[kernel].parameters.get(index).ok_or(Code::INVALID_VALUE)?;
         offset.set(found.0)?;
-        size.set_if_wanted(found.1);
-        Ok(())
+        size.set_if_wanted(found.1)
     }
 }

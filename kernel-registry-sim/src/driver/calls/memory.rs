@@ -3,11 +3,14 @@
 use super::context::current;
 use super::stream::wait;
 use crate::driver::abi::Out;
+use crate::driver::caller;
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::handles::Handle;
-use crate::driver::memory::{Block, Kind, read};
+use crate::driver::memory::{Block, Kind};
+use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Locked, State, begin};
+use crate::driver::schedule::after_turn;
+use crate::driver::state::{State, begin};
 use crate::driver::stream::{Because, Source, Work};
 
 /// New memory of the current context.
@@ -22,9 +25,7 @@ fn allocate(state: &mut State, bytes: usize, kind: Kind) -> Answer<usize> {
 
 fn allocate_to(pointer: &Out<usize>, bytes: usize, kind: Kind) -> Answer {
     let mut state = begin()?;
-    if pointer.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    pointer.ready()?;
     pointer.set(allocate(&mut state, bytes, kind)?)
 }
 
@@ -40,6 +41,8 @@ fn free(address: usize, kinds: &[Kind], call: &'static str) -> Answer {
     let mut memory = state.memory.lock();
     memory.starting_at(address, kinds)?;
     memory.free(address);
+    drop(memory);
+    after_turn(state);
     Ok(())
 }
 
@@ -71,18 +74,33 @@ impl Copy {
             return Err(Code::INVALID_VALUE);
         }
         let is_known = |address| state.memory.lock().find(address, bytes).is_some();
-        if [to, from].iter().any(|(address, place)| *place == Place::Device && !is_known(*address)) {
+        let begins = |address| state.memory.lock().find(address, 1).is_some();
+        let is_wrong = |(address, place)| (place == Place::Device || begins(address)) && !is_known(address);
+        if [to, from].into_iter().any(is_wrong) {
             return Err(Code::INVALID_VALUE);
         }
         let pageable = |(address, place)| place == Place::Host && !is_known(address);
-        let source =
-            if pageable(from) { Source::Bytes(read(from.0, bytes)) } else { Source::Address(from.0) };
-        let waits = waits || pageable(to);
         let is_captured = state.streams.get(stream)?.capture.is_some();
-        if is_captured && waits {
+        if is_captured && (waits || pageable(to)) {
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
         }
-        finish(state, stream, Work::Copy { to: to.0, from: source, bytes }, waits)
+        let from = if pageable(from) {
+            Source::Bytes(caller::read(from.0, bytes)?)
+        } else {
+            Source::Address(from.0)
+        };
+        if !pageable(to) {
+            return finish(state, stream, Work::Copy { to: to.0, from, bytes }, waits);
+        }
+        // By way of memory that is there for sure, so that an address of the caller's which is none concerns nobody else.
+        let (context, device) = state.streams.get(stream).map(|stream| (stream.context, stream.device))?;
+        let between = state.memory.lock().allocate(Block { bytes, kind: Kind::Host, context, device })?;
+        let done = finish(state, stream, Work::Copy { to: between, from, bytes }, true);
+        let state = begin()?;
+        let mut memory = state.memory.lock();
+        let written = done.and_then(|()| memory.copy(to.0, between, bytes).map_err(|_| Code::INVALID_VALUE));
+        memory.free(between);
+        written
     }
 }
 
@@ -112,6 +130,7 @@ const POOLS: Handle = 10 << 40;
 
 /// Flags of `cuMemHostAlloc` and `cuMemHostRegister`: portable, mapped, write-combined or for devices, read-only.
 const HOST_FLAGS: u32 = 0xf;
+const READ_ONLY: u32 = 8;
 
 calls! {
     3020 fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) {
@@ -187,7 +206,8 @@ calls! {
         if pointer == 0 || bytes == 0 || flags & !HOST_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        state.memory.lock().register(pointer, Block { bytes, kind: Kind::Registered, context, device })
+        let kind = if flags & READ_ONLY == 0 { Kind::Registered } else { Kind::RegisteredToRead };
+        state.memory.lock().register(pointer, Block { bytes, kind, context, device })
     }
 
     4000 fn cuMemHostUnregister(pointer: usize) {
@@ -195,8 +215,8 @@ calls! {
             return Err(Code::INVALID_VALUE);
         }
         let is_registered = |_| Code::HOST_MEMORY_NOT_REGISTERED;
-        begin()?.memory.lock().starting_at(pointer, &[Kind::Registered]).map_err(is_registered)?;
-        free(pointer, &[Kind::Registered], "cuMemHostUnregister")
+        begin()?.memory.lock().starting_at(pointer, &Kind::REGISTERED).map_err(is_registered)?;
+        free(pointer, &Kind::REGISTERED, "cuMemHostUnregister")
     }
 
     3020 fn cuMemHostGetDevicePointer_v2(device: Out<usize>, pointer: usize, _flags: u32) {
@@ -211,9 +231,8 @@ calls! {
     3020 fn cuMemGetAddressRange_v2(start: Out<usize>, bytes: Out<usize>, pointer: usize) {
         let state = begin()?;
         let (first, block) = state.memory.lock().find(pointer, 1).ok_or(Code::NOT_FOUND)?;
-        start.set_if_wanted(first);
-        bytes.set_if_wanted(block.bytes);
-        Ok(())
+        start.set_if_wanted(first)?;
+        bytes.set_if_wanted(block.bytes)
     }
 
     3020 fn cuMemcpyHtoD_v2(to: usize, from: usize, bytes: usize) {

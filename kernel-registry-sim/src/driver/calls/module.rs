@@ -10,8 +10,9 @@ use crate::driver::device::Device;
 use crate::driver::handles::Handle;
 use crate::driver::image;
 use crate::driver::load::{Function, load_now};
+use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Locked, State, begin};
+use crate::driver::state::{State, begin};
 use crate::driver::stream::Because;
 use crate::driver::timing::{self, Compiling};
 
@@ -45,9 +46,7 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
         let device = state.sound(context)?.device;
         (device, state.devices[device].kind.arch)
     };
-    if module.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    module.ready()?;
     let image = compile(bytes, options, arch, Compiling::Alone)?;
     let mut state = wait_for_device(begin()?, device, call, Because::Load)?;
     state.sound(context)?;
@@ -179,10 +178,8 @@ calls! {
     2000 fn cuModuleGetFunction(function: Out<Handle>, module: Handle, name: Name) {
         let mut state = begin()?;
         let name = name.get()?;
-        if function.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
-        let kernel = state.modules.get(module)?.image.find(name).ok_or(Code::NOT_FOUND)?;
+        function.ready()?;
+        let kernel = state.modules.get(module)?.image.find(&name).ok_or(Code::NOT_FOUND)?;
         let found = state.function(module, kernel)?;
         // This loads it; but beside a kernel that runs the call returns, and the first launch is what waits.
         state.load_behind(found)?;
@@ -191,10 +188,9 @@ calls! {
 
     3020 fn cuModuleGetGlobal_v2(address: Out<usize>, bytes: Out<usize>, module: Handle, name: Name) {
         let state = begin()?;
-        let found = state.modules.get(module)?.code.variable(name.get()?).ok_or(Code::NOT_FOUND)?;
-        address.set_if_wanted(found.0);
-        bytes.set_if_wanted(found.1);
-        Ok(())
+        let found = state.modules.get(module)?.code.variable(&name.get()?).ok_or(Code::NOT_FOUND)?;
+        address.set_if_wanted(found.0)?;
+        bytes.set_if_wanted(found.1)
     }
 
     12040 fn cuModuleGetFunctionCount(count: Out<u32>, module: Handle) {
@@ -251,7 +247,6 @@ calls! {
         let function = state.functions.get(function)?;
         let found = function.image.kernels[function.kernel].parameters.get(index).ok_or(Code::INVALID_VALUE)?;
         offset.set(found.0)?;
-        size.set_if_wanted(found.1);
-        Ok(())
+        size.set_if_wanted(found.1)
     }
 }

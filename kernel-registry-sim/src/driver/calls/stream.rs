@@ -4,8 +4,9 @@ use super::context::current;
 use crate::driver::abi::{HostFunction, Out};
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::handles::Handle;
+use crate::driver::process::{Locked, Simulator};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Locked, Simulator, State, begin};
+use crate::driver::state::{Context, State, begin};
 use crate::driver::stream::{Because, Function, Order, Seq, Stream, Until, Work};
 
 /// Streams that can be alive at once before the driver has to make room for more: with 34 it had not, and with 36 it had.
@@ -15,11 +16,13 @@ fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> 
     let mut state = begin()?;
     let context = current()?;
     let device = state.sound(context)?.device;
-    if made.is_null() || flags > 1 {
+    made.ready()?;
+    if flags > 1 {
         return Err(Code::INVALID_VALUE);
     }
     // With the one that is made, and without two that are the context's own.
-    let alive = state.streams.iter().filter(|(_, stream)| stream.context == context).count() - 1;
+    let alive =
+        state.streams.iter().filter(|(_, stream)| stream.context == context).count().saturating_sub(1);
     if alive > STREAMS.max(state.sound(context)?.most_streams) {
         state = wait_for_device(state, device, call, Because::Streams)?;
     }
@@ -76,8 +79,11 @@ calls! {
         if stream <= 2 {
             return Err(Code::INVALID_HANDLE);
         }
+        let context = state.streams.get(stream)?.context;
+        let Context { legacy, per_thread, .. } = state.context(context)?;
+        let is_its_own = [*legacy, *per_thread].contains(&stream);
         let found = state.streams.get_mut(stream)?;
-        if found.closed {
+        if found.closed || is_its_own {
             return Err(Code::INVALID_HANDLE);
         }
         found.closed = true;
@@ -172,7 +178,7 @@ calls! {
     10000 fn cuLaunchHostFunc(stream: Handle, function: HostFunction, data: usize) {
         let mut state = begin()?;
         let stream = state.stream(stream, current)?;
-        if function.is_null() {
+        if !function.is_there() {
             return Err(Code::INVALID_VALUE);
         }
         not_captured(&state, stream)?;

@@ -1,0 +1,305 @@
+//! Memory of the caller, of which nobody knows whether it is there. The system is asked to copy it: other than this process it
+//! may touch what is not mapped, and says so.
+//!
+//! What lies on the stack of the thread that calls is there, so most arguments cost no call of the system. Where that is not
+//! allowed to copy memory, callers are trusted.
+
+use std::cell::Cell;
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::process;
+use std::ptr;
+
+use super::result::{Answer, Code};
+
+/// Copies that many bytes of the caller's to a place of our own.
+///
+/// # Safety
+///
+/// There is room for them at `to`, which nobody else uses meanwhile but as memory that is shared with kernels.
+pub(super) unsafe fn copy_from(from: usize, to: *mut u8, bytes: usize) -> Answer {
+    // SAFETY: the caller's promise.
+    unsafe { transfer(Way::FromCaller, to, from, bytes) }
+}
+
+/// Copies that many bytes of our own to a place of the caller's.
+///
+/// # Safety
+///
+/// They can be read at `from`.
+pub(super) unsafe fn copy_to(to: usize, from: *const u8, bytes: usize) -> Answer {
+    // SAFETY: the caller's promise; nothing is written there.
+    unsafe { transfer(Way::ToCaller, from.cast_mut(), to, bytes) }
+}
+
+/// A copy of bytes of the caller's.
+pub(super) fn read(from: usize, bytes: usize) -> Answer<Vec<u8>> {
+    // A size that is none is to be found out before there is room for so much.
+    const MUCH: usize = 1 << 20;
+    const MOST: usize = 1 << 36;
+    if bytes > MUCH && !allows(from, bytes, Access::Read) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let mut read = Vec::new();
+    if bytes > MOST || read.try_reserve_exact(bytes).is_err() {
+        return Err(Code::OUT_OF_MEMORY);
+    }
+    read.resize(bytes, 0);
+    // SAFETY: the vector is as long.
+    unsafe { copy_from(from, read.as_mut_ptr(), bytes)? };
+    Ok(read)
+}
+
+pub(super) fn write(to: usize, bytes: &[u8]) -> Answer {
+    // SAFETY: the slice can be read.
+    unsafe { copy_to(to, bytes.as_ptr(), bytes.len()) }
+}
+
+/// Several pieces, each an address and a size, one after the other.
+pub(super) fn read_pieces(pieces: &[(usize, usize)]) -> Answer<Vec<u8>> {
+    if pieces.iter().all(|(from, bytes)| is_on_stack(*from, *bytes)) {
+        let mut read = Vec::new();
+        for (from, bytes) in pieces {
+            read.extend(self::read(*from, *bytes)?);
+        }
+        return Ok(read);
+    }
+    let mut read = vec![0; pieces.iter().map(|(_, bytes)| bytes).sum()];
+    let theirs: Vec<_> = pieces.iter().map(|(from, bytes)| vector(*from, *bytes)).collect();
+    // SAFETY: the vector is as long as all pieces together.
+    match unsafe { ask(Way::FromCaller, read.as_mut_ptr(), read.len(), &theirs) } {
+        Asked::Copied(bytes) if bytes == read.len() => Ok(read),
+        Asked::Forbidden => {
+            read.clear();
+            for (from, bytes) in pieces {
+                read.extend(self::read(*from, *bytes)?);
+            }
+            Ok(read)
+        }
+        _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+/// Bytes up to a zero, which is not one of them.
+pub(super) fn read_text(from: usize) -> Answer<Vec<u8>> {
+    // No page is looked at behind that with the zero.
+    const PAGE: usize = 4096;
+    const MOST: usize = 1 << 30;
+    let mut text = Vec::new();
+    while text.len() < MOST {
+        let next = from.checked_add(text.len()).ok_or(Code::INVALID_VALUE)?;
+        let read = read(next, PAGE - next % PAGE)?;
+        if let Some(end) = read.iter().position(|byte| *byte == 0) {
+            text.extend(&read[..end]);
+            return Ok(text);
+        }
+        text.extend(read);
+    }
+    Err(Code::INVALID_VALUE)
+}
+
+/// What can be done with memory.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Access {
+    Read,
+    Write,
+    Execute,
+}
+
+/// Whether all of that is mapped, and allows this. Where the system does not tell, it is.
+pub(super) fn allows(address: usize, bytes: usize, access: Access) -> bool {
+    let Some(end) = address.checked_add(bytes) else { return false };
+    let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return true };
+    let mut reached = address;
+    // Such as `7f0c2a000000-7f0c2a021000 rw-p ...`, in the order of addresses.
+    for line in maps.lines() {
+        let mapping = line.split_once(' ').and_then(|(range, rest)| {
+            let (start, end) = range.split_once('-')?;
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            Some((number(start)?, number(end)?, rest.as_bytes()))
+        });
+        let Some((start, behind, flags)) = mapping else { continue };
+        let allowed = flags.get(access as usize).is_some_and(|flag| *flag != b'-');
+        if allowed && (start..behind).contains(&reached) {
+            reached = behind;
+        }
+    }
+    reached >= end && reached > address
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    FromCaller,
+    ToCaller,
+}
+
+/// # Safety
+///
+/// `ours` is valid for so many bytes: for writes from the caller, and for reads to it.
+unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answer {
+    let mut done = if is_on_stack(theirs, bytes) {
+        // SAFETY: both places are there.
+        unsafe { copy(way, ours, theirs, bytes) };
+        bytes
+    } else {
+        0
+    };
+    while done < bytes {
+        let next = theirs.checked_add(done).ok_or(Code::INVALID_VALUE)?;
+        let (left, rest) = (bytes - done, ours.wrapping_add(done));
+        // SAFETY: it is the rest of what the caller promises.
+        match unsafe { ask(way, rest, left, &[vector(next, left)]) } {
+            Asked::Copied(bytes) => done += bytes,
+            Asked::NotThere => return Err(Code::INVALID_VALUE),
+            Asked::Forbidden if next == 0 => return Err(Code::INVALID_VALUE),
+            Asked::Forbidden => {
+                // SAFETY: whoever calls the driver promises what its documentation asks for.
+                unsafe { copy(way, rest, next, left) };
+                done = bytes;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+///
+/// Both places are there. They may overlap.
+unsafe fn copy(way: Way, ours: *mut u8, theirs: usize, bytes: usize) {
+    let theirs = ptr::with_exposed_provenance_mut::<u8>(theirs);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match way {
+            Way::FromCaller => ptr::copy(theirs, ours, bytes),
+            Way::ToCaller => ptr::copy(ours, theirs, bytes),
+        }
+    }
+}
+
+fn vector(address: usize, bytes: usize) -> libc::iovec {
+    libc::iovec { iov_base: ptr::with_exposed_provenance_mut(address), iov_len: bytes }
+}
+
+/// What the system says.
+enum Asked {
+    /// At least one byte.
+    Copied(usize),
+    NotThere,
+    Forbidden,
+}
+
+/// # Safety
+///
+/// As for [`transfer`]. What the caller has may be anywhere.
+unsafe fn ask(way: Way, ours: *mut u8, bytes: usize, theirs: &[libc::iovec]) -> Asked {
+    let ours = libc::iovec { iov_base: ours.cast(), iov_len: bytes };
+    let (process, count) = (process::id().cast_signed(), theirs.len() as libc::c_ulong);
+    // SAFETY: the caller's promise for what is ours; the rest is looked at by the system, which does not fail for that.
+    let copied = unsafe {
+        match way {
+            Way::FromCaller => libc::process_vm_readv(process, &ours, 1, theirs.as_ptr(), count, 0),
+            Way::ToCaller => libc::process_vm_writev(process, &ours, 1, theirs.as_ptr(), count, 0),
+        }
+    };
+    match usize::try_from(copied) {
+        Ok(copied) if copied > 0 => Asked::Copied(copied),
+        Ok(_) => Asked::NotThere,
+        Err(_) => match io::Error::last_os_error().raw_os_error() {
+            Some(libc::ENOSYS | libc::EPERM) => Asked::Forbidden,
+            _ => Asked::NotThere,
+        },
+    }
+}
+
+/// Whether that is on the stack of this thread, as far as it is in use.
+fn is_on_stack(address: usize, bytes: usize) -> bool {
+    thread_local! {
+        static STACK: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
+    }
+    let (start, end) = STACK.get().unwrap_or_else(|| {
+        let found = stack();
+        STACK.set(Some(found));
+        found
+    });
+    let here = (&raw const start).addr();
+    address >= start.max(here) && address.checked_add(bytes).is_some_and(|behind| behind <= end)
+}
+
+/// Where the stack of this thread is. That of the first thread grows, so its start is a guess.
+fn stack() -> (usize, usize) {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let (mut start, mut bytes) = (ptr::null_mut(), 0);
+    // SAFETY: the first function fills the attributes, which the others read, and give back.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return (0, 0);
+        }
+        libc::pthread_attr_getstack(attributes.as_ptr(), &mut start, &mut bytes);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+    }
+    (start.addr(), start.addr() + bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two pages, of which the second one may not be touched.
+    fn half_mapped() -> usize {
+        // SAFETY: a mapping at a new address touches nothing that exists, and its second half is nobody else's.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let pages = libc::mmap(ptr::null_mut(), 8192, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            assert_ne!(pages, libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(pages.cast::<u8>().add(4096).cast(), 4096, libc::PROT_NONE), 0);
+            pages.expose_provenance()
+        }
+    }
+
+    const REFUSED: Answer<Vec<u8>> = Err(Code::INVALID_VALUE);
+
+    #[test]
+    fn what_is_not_there_is_an_error() {
+        let pages = half_mapped();
+        assert_eq!(write(pages + 4090, &[7; 6]), Ok(()));
+        assert_eq!(read(pages + 4090, 6), Ok(vec![7; 6]));
+        assert_eq!(write(pages + 4090, &[7; 7]), Err(Code::INVALID_VALUE));
+        for (address, bytes) in
+            [(pages + 4090, 7), (pages, usize::MAX), (0, 1), (usize::MAX, 1), (1 << 63, 8)]
+        {
+            assert_eq!(read(address, bytes), REFUSED, "{address:#x}");
+        }
+        assert_eq!(read(0, 0), Ok(vec![]));
+        // A constant.
+        assert_eq!(write("text".as_ptr().expose_provenance(), b"more"), Err(Code::INVALID_VALUE));
+    }
+
+    #[test]
+    fn a_text_without_an_end_is_an_error() {
+        let pages = half_mapped();
+        assert_eq!(write(pages, &[b'a'; 4096]), Ok(()));
+        assert_eq!(read_text(pages), REFUSED);
+        assert_eq!(write(pages + 4095, &[0]), Ok(()));
+        assert_eq!(read_text(pages + 4090), Ok(b"aaaaa".to_vec()));
+    }
+
+    #[test]
+    fn pieces_are_from_everywhere() {
+        let (pages, here) = (half_mapped(), [3_u8, 4]);
+        let here = (&raw const here).expose_provenance();
+        assert_eq!(write(pages, &[1, 2]), Ok(()));
+        assert_eq!(read_pieces(&[(here, 2)]), Ok(vec![3, 4]));
+        assert_eq!(read_pieces(&[(pages, 2), (here, 1)]), Ok(vec![1, 2, 3]));
+        assert_eq!(read_pieces(&[(here, 2), (pages + 4096, 1)]), REFUSED);
+    }
+
+    #[test]
+    fn mappings_say_what_they_allow() {
+        let pages = half_mapped();
+        assert!(allows(pages, 4096, Access::Read) && allows(pages + 9, 4, Access::Write));
+        assert!(!allows(pages, 4097, Access::Read) && !allows(pages, 1, Access::Execute));
+        assert!(allows(half_mapped as fn() -> usize as usize, 1, Access::Execute));
+        assert!(!allows(usize::MAX, 2, Access::Read) && !allows(0, 1, Access::Read));
+    }
+}

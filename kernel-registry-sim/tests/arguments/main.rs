@@ -1,0 +1,120 @@
+//! No argument of any function of the driver ends the process, or hangs it: neither null nor what points nowhere, nor what was
+//! destroyed, nor absurd numbers.
+//!
+//! The calls are made in child processes. Each says what it is about to call, so whatever ends one is known by name.
+
+mod bad;
+mod driver;
+mod random;
+mod signatures;
+mod world;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::env;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use driver::Driver;
+use signatures::{Function, Kind};
+use world::World;
+
+const CHILD: &str = "ARGUMENTS_TEST_IS_CHILD";
+
+/// Runs the test of this name in a child, which has to succeed; or answers `true` in that child.
+fn is_child(test: &str) -> bool {
+    if env::var_os(CHILD).is_some() {
+        // SAFETY: this ends the process if it hangs.
+        unsafe { libc::alarm(300) };
+        return true;
+    }
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", test, "--nocapture"]).env(CHILD, "1");
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let words = child.stderr.take().unwrap();
+    let words = thread::spawn(|| last_lines(words));
+    let calls = last_lines(child.stdout.take().unwrap());
+    let (status, words) = (child.wait().unwrap(), words.join().unwrap());
+    assert!(status.success(), "{status} after\n{calls}\nand\n{words}");
+    false
+}
+
+fn last_lines(from: impl Read) -> String {
+    let mut last = VecDeque::new();
+    for line in BufReader::new(from).lines() {
+        last.push_back(line.unwrap());
+        if last.len() > 12 {
+            last.pop_front();
+        }
+    }
+    last.make_contiguous().join("\n")
+}
+
+/// Whether there must be an error where this points nowhere.
+fn is_followed(function: &Function, kind: &Kind) -> bool {
+    match kind {
+        Kind::Out | Kind::Name | Kind::Image | Kind::Arguments | Kind::Packed | Kind::HostFunction => true,
+        // No options, or no affinities.
+        Kind::In => function.name == "cuLaunchKernelEx",
+        Kind::Handle | Kind::Size | Kind::Number => false,
+    }
+}
+
+/// Destroys contexts that a call made: nobody else does.
+fn forget(driver: &Driver, function: &Function, words: &[usize]) {
+    if function.name.starts_with("cuCtxCreate") {
+        assert_eq!(driver.call_quietly("cuCtxDestroy_v2", &[World::handle_at(words[0])]), 0);
+    }
+}
+
+#[test]
+fn every_argument_of_every_function() {
+    if !is_child("every_argument_of_every_function") {
+        return;
+    }
+    let (driver, nowhere) = (Driver::install(), bad::Addresses::new());
+    let mut world = World::new(&driver);
+    let (mut calls, mut succeeded) = (0, BTreeSet::new());
+    for function in signatures::simulated() {
+        let words = world.valid(&function);
+        if driver.call(&function.name, &words) == 0 {
+            succeeded.insert(function.name.clone());
+            forget(&driver, &function, &words);
+        }
+        for (place, argument) in function.arguments.iter().enumerate() {
+            for bad in bad::values(&argument.kind, &nowhere, &world) {
+                world.renew(&driver);
+                let mut words = world.valid(&function);
+                words[place] = bad;
+                let code = driver.call(&function.name, &words);
+                let name = &function.name;
+                assert!(driver.knows(code), "{name} returned {code}");
+                if is_followed(&function, &argument.kind) && nowhere.all().contains(&bad) {
+                    assert_ne!(code, 0, "{name} with {bad:#x} for its `{}`", argument.name);
+                }
+                if code == 0 {
+                    forget(&driver, &function, &words);
+                }
+                calls += 1;
+            }
+        }
+        world.renew(&driver);
+    }
+    for name in signatures::lacking() {
+        for bad in nowhere.all().into_iter().chain([0, usize::MAX]) {
+            assert_eq!(driver.call(&name, &[bad; 11]), driver::NOT_SUPPORTED, "{name}");
+        }
+    }
+    // Otherwise the arguments that are not the bad one are bad too.
+    assert!(succeeded.len() > 110, "only {} functions succeed: {succeeded:?}", succeeded.len());
+    assert!(calls > 3000, "{calls}");
+}
+
+/// More of these: `ARGUMENTS_TEST_CALLS=10000000 ARGUMENTS_TEST_SEED=1 cargo test -p kernel-registry-sim --test arguments`.
+#[test]
+fn random_calls() {
+    if is_child("random_calls") {
+        let number = |name, otherwise| env::var(name).map_or(otherwise, |text| text.parse().unwrap());
+        random::run(number("ARGUMENTS_TEST_SEED", 7) as u64, number("ARGUMENTS_TEST_CALLS", 30_000));
+    }
+}

@@ -1,0 +1,94 @@
+//! Functions in any order, with what was made, what was destroyed, what is of another kind, and what is nothing at all.
+
+use super::bad::Addresses;
+use super::driver::Driver;
+use super::signatures::{self, Argument, Kind};
+use super::world::World;
+
+/// Xorshift: the same numbers for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % end
+    }
+
+    fn of(&mut self, values: &[usize]) -> usize {
+        values[self.below(values.len())]
+    }
+}
+
+/// Numbers that make nothing last long, such as a grid of a million blocks, and copy no more than there is room for.
+fn number(random: &mut Random, argument: &Argument) -> usize {
+    const HUGE: usize = usize::MAX;
+    random.of(match argument.name.as_str() {
+        "bytes" | "count" | "room" => &[0, 1, 64, 4096, 1 << 16, 1 << 40, HUGE],
+        "grid_x" | "grid_y" | "grid_z" => &[0, 1, 1, 1, 2, HUGE],
+        "block_x" | "block_y" | "block_z" => &[0, 1, 1, 1, 33, 1025, HUGE],
+        _ => &[0, 0, 0, 1, 1, 2, 3, 8, 16, 1 << 31, HUGE],
+    })
+}
+
+pub fn run(seed: u64, calls: usize) {
+    let (driver, nowhere, mut random) = (Driver::install(), Addresses::new(), Random(seed));
+    let mut world = World::new(&driver);
+    let mut functions = signatures::simulated();
+    // Waiting for a word that nobody writes is waiting for ever.
+    functions.retain(|function| !function.name.starts_with("cuStreamWaitValue"));
+    let mut made = world.handles();
+    let (mut contexts, mut succeeded) = (Vec::new(), 0);
+    for call in 0..calls {
+        if call % 200 == 0 {
+            // Each has memory of the device.
+            for context in contexts.drain(..) {
+                driver.call_quietly("cuCtxDestroy_v2", &[context]);
+            }
+            world.renew(&driver);
+            made.truncate(100);
+            made.extend(world.handles());
+        }
+        let function = &functions[random.below(functions.len())];
+        let mut words = world.valid(function);
+        for (word, argument) in words.iter_mut().zip(&function.arguments) {
+            let address = || [nowhere.all(), vec![0]].concat();
+            match (&argument.kind, random.below(10)) {
+                (Kind::Handle | Kind::Size, 0) => *word = random.of(&world.stale),
+                (Kind::Handle, 1..4) => *word = random.of(&made),
+                (Kind::Size | Kind::Number, 2..6) => *word = number(&mut random, argument),
+                (Kind::Number, _) => {}
+                (_, 9) => *word = random.of(&address()),
+                _ => {}
+            }
+        }
+        let code = driver.call(&function.name, &words);
+        assert!(driver.knows(code), "{} returned {code}", function.name);
+        succeeded += usize::from(code == 0);
+        let makes = function.arguments.first().is_some_and(|first| {
+            const MADE: [&str; 11] = [
+                "context",
+                "stream",
+                "event",
+                "module",
+                "function",
+                "library",
+                "kernel",
+                "graph",
+                "executable",
+                "pointer",
+                "made",
+            ];
+            first.kind == Kind::Out && MADE.contains(&first.name.as_str())
+        });
+        if code == 0 && makes && words[0] != 0 {
+            let handle = World::handle_at(words[0]);
+            made.push(handle);
+            if function.name.starts_with("cuCtxCreate") {
+                contexts.push(handle);
+            }
+        }
+    }
+    assert!(succeeded > calls / 5, "{succeeded} of {calls} succeeded");
+}

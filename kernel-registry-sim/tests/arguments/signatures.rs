@@ -1,0 +1,87 @@
+//! What each function of the driver takes, as its source says.
+
+use std::fs;
+
+pub struct Function {
+    pub name: String,
+    pub arguments: Vec<Argument>,
+}
+
+pub struct Argument {
+    pub name: String,
+    pub kind: Kind,
+}
+
+#[derive(PartialEq)]
+pub enum Kind {
+    Handle,
+    Out,
+    In,
+    Name,
+    Image,
+    Arguments,
+    Packed,
+    HostFunction,
+    /// As wide as an address, and often one.
+    Size,
+    Number,
+}
+
+impl Kind {
+    fn of(rust: &str) -> Self {
+        match rust.split('<').next().unwrap_or(rust) {
+            "Handle" => Kind::Handle,
+            "Out" => Kind::Out,
+            "In" => Kind::In,
+            "Name" => Kind::Name,
+            "Image" => Kind::Image,
+            "Arguments" => Kind::Arguments,
+            "Packed" => Kind::Packed,
+            "HostFunction" => Kind::HostFunction,
+            "usize" => Kind::Size,
+            "i32" | "u32" | "u64" | "u16" | "u8" | "Code" => Kind::Number,
+            // Some other pointer.
+            _ => Kind::In,
+        }
+    }
+}
+
+fn sources() -> Vec<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/driver/calls");
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files.into_iter().map(|file| fs::read_to_string(file).unwrap()).collect()
+}
+
+/// Functions that do something: `2000 fn cuInit(flags: u32) {`.
+pub fn simulated() -> Vec<Function> {
+    let mut found = Vec::new();
+    for source in sources() {
+        for (start, _) in source.match_indices(" fn cu") {
+            let before = source[..start].rsplit_once('\n').map_or("", |(_, line)| line.trim());
+            if before.is_empty() || !before.bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            let (name, rest) = source[start + 4..].split_once('(').unwrap();
+            let (arguments, _) = rest.split_once(") {").unwrap();
+            let arguments = arguments.split(',').filter_map(|argument| argument.split_once(": "));
+            let arguments = arguments.map(|(name, rust)| Argument {
+                name: name.trim().trim_start_matches('_').to_owned(),
+                kind: Kind::of(rust.trim()),
+            });
+            found.push(Function { name: name.to_owned(), arguments: arguments.collect() });
+        }
+    }
+    assert!(found.len() > 130, "{}", found.len());
+    found
+}
+
+/// Functions that say that they are not simulated.
+pub fn lacking() -> Vec<String> {
+    let sources = sources();
+    let lists = sources.iter().filter_map(|source| source.split_once("\nlacking! {")?.1.split_once("\n}"));
+    let words = lists.flat_map(|(list, _)| list.split_whitespace().map(|word| word.trim_end_matches(';')));
+    let found: Vec<_> = words.filter(|word| word.starts_with("cu")).map(str::to_owned).collect();
+    assert!(found.len() > 50, "{}", found.len());
+    found
+}

@@ -1,0 +1,212 @@
+//! One object of each kind, and what every function can be given so that it succeeds.
+
+use std::ffi::{CString, c_void};
+
+use super::driver::Driver;
+use super::signatures::{Argument, Function, Kind};
+
+const TEXT: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .u32 v = 5;\n\
+    .visible .entry k(.param .u64 to, .param .u32 n) {\n.reg .b32 %r<2>; .reg .b64 %rd<2>;\n\
+    ld.param.u64 %rd1, [to]; ld.param.u32 %r1, [n]; st.global.u32 [%rd1], %r1; ret;\n}\n";
+
+const ROOM: usize = 1 << 16;
+
+pub struct World {
+    text: CString,
+    path: CString,
+    context: usize,
+    stream: usize,
+    event: usize,
+    module: usize,
+    function: usize,
+    library: usize,
+    kernel: usize,
+    graph: usize,
+    executable: usize,
+    pool: usize,
+    device_memory: usize,
+    pinned: usize,
+    /// Another context, which was made, and is not current.
+    other: usize,
+    /// Memory of the host, of which each argument has a part.
+    buffers: Vec<Vec<u64>>,
+    registered: Vec<u64>,
+    /// Arguments of a launch: pointers to these two values.
+    values: [usize; 2],
+    pointers: [usize; 2],
+    /// A `CUlaunchConfig`.
+    config: Vec<u32>,
+    /// What was destroyed.
+    pub stale: Vec<usize>,
+}
+
+extern "C" fn nothing(_: *mut c_void) {}
+
+fn address(buffer: &[u64]) -> usize {
+    buffer.as_ptr().expose_provenance()
+}
+
+impl World {
+    pub fn new(driver: &Driver) -> Box<Self> {
+        let path = std::env::temp_dir().join(format!("arguments-{}.ptx", std::process::id()));
+        std::fs::write(&path, TEXT).unwrap();
+        let mut world = Box::new(World {
+            text: CString::new(TEXT).unwrap(),
+            path: CString::new(path.to_str().unwrap()).unwrap(),
+            context: 0,
+            stream: 0,
+            event: 0,
+            module: 0,
+            function: 0,
+            library: 0,
+            kernel: 0,
+            graph: 0,
+            executable: 0,
+            pool: 0,
+            device_memory: 0,
+            pinned: 0,
+            other: 0,
+            buffers: vec![vec![0; ROOM / 8]; 11],
+            registered: vec![0; ROOM / 8],
+            values: [0; 2],
+            pointers: [0; 2],
+            config: vec![0; 14],
+            stale: Vec::new(),
+        });
+        world.make(driver);
+        world.renew(driver);
+        world
+    }
+
+    fn make(&mut self, driver: &Driver) {
+        let made = |name, words: &[usize]| driver.made(name, words);
+        self.context = made("cuDevicePrimaryCtxRetain", &[0]);
+        self.other = made("cuCtxCreate_v2", &[0, 0]);
+        assert_eq!(driver.call_quietly("cuCtxSetCurrent", &[self.context]), 0);
+        self.stream = made("cuStreamCreate", &[1]);
+        self.event = made("cuEventCreate", &[0]);
+        self.module = made("cuModuleLoadData", &[self.text()]);
+        self.function = made("cuModuleGetFunction", &[self.module, c"k".as_ptr().expose_provenance()]);
+        self.library = made("cuLibraryLoadData", &[self.text(), 0, 0, 0, 0, 0, 0]);
+        self.kernel = made("cuLibraryGetKernel", &[self.library, c"k".as_ptr().expose_provenance()]);
+        self.device_memory = made("cuMemAlloc_v2", &[ROOM]);
+        self.pinned = made("cuMemAllocHost_v2", &[ROOM]);
+        self.pool = made("cuDeviceGetDefaultMemPool", &[0]);
+        assert_eq!(driver.call_quietly("cuMemHostRegister_v2", &[address(&self.registered), ROOM, 0]), 0);
+        assert_eq!(driver.call_quietly("cuStreamBeginCapture_v2", &[self.stream, 0]), 0);
+        let mut graph = 0_usize;
+        let captured = [self.stream, (&raw mut graph).expose_provenance()];
+        assert_eq!(driver.call_quietly("cuStreamEndCapture", &captured), 0);
+        self.graph = graph;
+        self.executable = made("cuGraphInstantiateWithFlags", &[graph, 0]);
+        assert_eq!(driver.call_quietly("cuEventRecord", &[self.event, self.stream]), 0);
+        assert_eq!(driver.call_quietly("cuStreamSynchronize", &[self.stream]), 0);
+        self.values = [self.device_memory, 7];
+        self.pointers = [0, 1].map(|value| (&raw const self.values[value]).expose_provenance());
+        // Grid and block, shared memory, the stream, and no attributes.
+        self.config[..6].fill(1);
+        let stream = self.stream as u64;
+        self.config[8..10].copy_from_slice(&[stream as u32, (stream >> 32) as u32]);
+    }
+
+    fn text(&self) -> usize {
+        self.text.as_ptr().expose_provenance()
+    }
+
+    pub fn handles(&self) -> Vec<usize> {
+        let libraries = [self.library, self.kernel, self.graph, self.executable];
+        let loaded = [self.context, self.other, self.stream, self.event, self.module, self.function];
+        [&loaded[..], &libraries, &[self.pool, self.device_memory, self.pinned]].concat()
+    }
+
+    /// Destroys everything, and makes it anew.
+    pub fn renew(&mut self, driver: &Driver) {
+        self.stale = self.handles();
+        self.stale.retain(|handle| ![self.context, self.other, self.pool].contains(handle));
+        // This one waits for nothing.
+        assert_eq!(driver.call_quietly("cuDevicePrimaryCtxReset_v2", &[0]), 0);
+        // Whatever happened to these.
+        for (name, handle) in [
+            ("cuCtxDestroy_v2", self.other),
+            ("cuGraphDestroy", self.graph),
+            ("cuGraphExecDestroy", self.executable),
+            ("cuLibraryUnload", self.library),
+        ] {
+            driver.call_quietly(name, &[handle]);
+        }
+        self.make(driver);
+    }
+
+    /// Arguments of a function that has what it needs here.
+    pub fn valid(&self, function: &Function) -> Vec<usize> {
+        let words = function.arguments.iter().enumerate();
+        words.map(|(place, argument)| self.valid_one(function, place, argument)).collect()
+    }
+
+    /// What a function wrote to one of the buffers.
+    pub fn handle_at(buffer: usize) -> usize {
+        // SAFETY: the buffers stay, are aligned, and hold numbers.
+        unsafe { *std::ptr::with_exposed_provenance::<usize>(buffer) }
+    }
+
+    fn valid_one(&self, function: &Function, place: usize, argument: &Argument) -> usize {
+        let (call, name, buffer) =
+            (function.name.as_str(), argument.name.as_str(), address(&self.buffers[place]));
+        match argument.kind {
+            Kind::Handle => match name {
+                "context" if call == "cuCtxDestroy_v2" => self.other,
+                "context" | "to_context" | "from_context" => self.context,
+                "event" | "start" | "end" => self.event,
+                "module" => self.module,
+                "function" => self.function,
+                "library" => self.library,
+                "kernel" => self.kernel,
+                "graph" => self.graph,
+                "executable" => self.executable,
+                "pool" => self.pool,
+                _ => self.stream,
+            },
+            Kind::In if call == "cuLaunchKernelEx" => self.config.as_ptr().expose_provenance(),
+            Kind::Out | Kind::In => buffer,
+            Kind::Name => {
+                let name = match call {
+                    "cuDeviceGetByPCIBusId" => c"0000:00:00.0",
+                    "cuModuleGetGlobal_v2" => c"v",
+                    "cuModuleLoad" | "cuLibraryLoadFromFile" => &self.path,
+                    "cuGetProcAddress" | "cuGetProcAddress_v2" => c"cuInit",
+                    _ => c"k",
+                };
+                name.as_ptr().expose_provenance()
+            }
+            Kind::Image => self.text(),
+            Kind::Arguments => self.pointers.as_ptr().expose_provenance(),
+            Kind::HostFunction => nothing as extern "C" fn(*mut c_void) as usize,
+            Kind::Packed => 0,
+            Kind::Size => match (call, name) {
+                ("cuMemcpyHtoD_v2" | "cuMemcpyHtoDAsync_v2", "from") => buffer,
+                ("cuMemcpyDtoH_v2" | "cuMemcpyDtoHAsync_v2", "to") => buffer,
+                ("cuMemFreeHost" | "cuMemHostGetDevicePointer_v2", "pointer") => self.pinned,
+                ("cuMemHostRegister_v2", "pointer") => buffer,
+                ("cuMemHostUnregister", "pointer") => address(&self.registered),
+                (_, "to" | "from" | "pointer" | "address") => self.device_memory,
+                (_, "bytes" | "count") => 64,
+                _ => 0,
+            },
+            Kind::Number => match name {
+                "room" => 64,
+                "version" => 13_000,
+                "limit" | "code" => 1,
+                "grid_x" | "grid_y" | "grid_z" | "block_x" | "block_y" | "block_z" | "block" => 1,
+                "major" | "which" if call == "cuDeviceGetAttribute" => 16,
+                "which" if call.ends_with("SetAttribute") => 8,
+                _ => 0,
+            },
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.path.to_str().unwrap());
+    }
+}

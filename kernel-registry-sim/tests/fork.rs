@@ -1,0 +1,145 @@
+//! Processes that are forked: before `cuInit` the child has a driver of its own, and after it none, as with NVIDIA's. Nothing waits for
+//! a lock that another thread had.
+
+#[path = "arguments/driver.rs"]
+#[expect(dead_code, reason = "nothing is made here")]
+mod driver;
+#[path = "arguments/signatures.rs"]
+#[expect(dead_code, reason = "arguments are not looked at here")]
+mod signatures;
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::os::fd::FromRawFd;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{fs::File, thread};
+
+use driver::Driver;
+use kernel_registry::cudarc::driver::{CudaContext, CudaSlice};
+use kernel_registry::{LaunchError, NoDriver, Stale, Warm, WarmError, warm_all};
+use kernels::blas1::saxpy;
+
+kernel_registry::link_kernels!(kernels);
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Does that in a child of this process, and answers what went wrong there: nothing, if the text is empty.
+fn in_child(body: impl FnOnce() -> Outcome) -> String {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for both ends of the pipe. After the fork the child calls what is fork-safe in glibc, Rust's
+    // allocator and the driver under test, and it never returns.
+    unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        let child = libc::fork();
+        assert!(child >= 0);
+        let [mut from, mut to] = ends.map(|end| File::from_raw_fd(end));
+        if child == 0 {
+            libc::alarm(30);
+            // Whatever a panic would print waits for locks of the standard library.
+            panic::set_hook(Box::new(|_| {}));
+            let words = match panic::catch_unwind(AssertUnwindSafe(body)) {
+                Ok(Ok(())) => String::new(),
+                Ok(Err(error)) => error.to_string(),
+                Err(payload) => format!("a panic: {:?}", payload.downcast_ref::<String>()),
+            };
+            let written = to.write_all(words.as_bytes());
+            libc::_exit(written.is_err().into());
+        }
+        drop(to);
+        let (mut words, mut status) = (String::new(), 0);
+        from.read_to_string(&mut words).unwrap();
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        if status == 0 { words } else { format!("the child ended with status {status:#x}") }
+    }
+}
+
+fn launch(context: &Arc<CudaContext>) -> Outcome {
+    const N: u32 = 100;
+    let stream = context.new_stream()?;
+    let x = stream.clone_htod(&[1.0_f32; N as usize])?;
+    let mut y = stream.clone_htod(&[2.0_f32; N as usize])?;
+    // SAFETY: both vectors have `N` elements.
+    unsafe { saxpy::launch(&stream, saxpy::over(N), N, 3.0, &x, &mut y)? };
+    let found = stream.clone_dtoh(&y)?;
+    if found.iter().all(|y| *y == 5.0) { Ok(()) } else { Err(format!("{found:?}").into()) }
+}
+
+fn expect<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Outcome {
+    if found == expected { Ok(()) } else { Err(format!("{found:?}, not {expected:?}").into()) }
+}
+
+/// What this library says in the child.
+fn is_told(context: &Arc<CudaContext>, warm: &Warm, x: &CudaSlice<f32>, y: &mut CudaSlice<f32>) -> Outcome {
+    expect(kernel_registry::context(0).err(), Some(NoDriver::Forked))?;
+    expect(warm_all(context).err(), Some(WarmError::NoDriver(NoDriver::Forked)))?;
+    expect(warm.recheck().err(), Some(Stale::NoDriver(NoDriver::Forked)))?;
+    let stream = context.default_stream();
+    // SAFETY: both vectors have an element.
+    let launched = unsafe { saxpy::launch(&stream, saxpy::over(1), 1, 3.0, x, y) };
+    let kernel = saxpy::INFO;
+    expect(launched.err(), Some(LaunchError::NoDriver { kernel, error: NoDriver::Forked }))
+}
+
+const INVALID_VALUE: u32 = 1;
+const NOT_INITIALIZED: u32 = 3;
+
+/// Null is found out before or after.
+fn every_function_refuses(driver: &Driver) -> Outcome {
+    let mut refused = 0;
+    let simulated = signatures::simulated().into_iter().map(|function| function.name);
+    for name in simulated.chain(signatures::lacking()) {
+        let code = driver.call_quietly(&name, &[]);
+        if code == NOT_INITIALIZED {
+            refused += 1;
+        } else if code != INVALID_VALUE {
+            return Err(format!("{name} returned {code}").into());
+        }
+    }
+    if refused > 200 { Ok(()) } else { Err(format!("only {refused} functions refused").into()) }
+}
+
+#[test]
+fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
+    kernel_registry_sim::install()?;
+    // Everything is as in a process of its own, and the parent is none the wiser.
+    let child = || {
+        kernel_registry_sim::install()?;
+        let context = kernel_registry::context(0)?;
+        warm_all(&context)?.recheck()?;
+        launch(&context)
+    };
+    for _ in 0..3 {
+        assert_eq!(in_child(child), "");
+    }
+
+    let context = kernel_registry::context(0)?;
+    let (warm, driver) = (warm_all(&context)?, Driver::install());
+    let stream = context.default_stream();
+    let (x, mut y) = (stream.alloc_zeros(1)?, stream.alloc_zeros(1)?);
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Some thread has the lock almost always.
+        for _ in 0..3 {
+            scope.spawn(|| {
+                context.bind_to_thread().unwrap();
+                while !ends.load(Ordering::Relaxed) {
+                    launch(&context).unwrap();
+                }
+            });
+        }
+        for _ in 0..20 {
+            let child = in_child(|| {
+                is_told(&context, &warm, &x, &mut y)?;
+                every_function_refuses(&driver)
+            });
+            assert_eq!(child, "");
+            thread::sleep(Duration::from_millis(1));
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    warm.recheck()?;
+    launch(&context)
+}

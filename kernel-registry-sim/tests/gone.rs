@@ -1,0 +1,414 @@
+//! What is gone when somebody still uses it: memory below a stream that has work to do, and what belonged to a context.
+
+use std::ffi::{CStr, c_void};
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kernel_registry::cudarc::driver::sys::{self, CUresult};
+use kernel_registry_sim::Config;
+
+use CUresult::*;
+
+const TEXT: &CStr = c".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .u32 v = 5;\n\
+    .visible .entry k(.param .u64 to, .param .u32 n) {\n.reg .b32 %r<2>; .reg .b64 %rd<2>;\n\
+    ld.param.u64 %rd1, [to]; ld.param.u32 %r1, [n]; st.global.u32 [%rd1], %r1; ret;\n}\n";
+
+const PAGE: usize = 4096;
+
+/// A call that writes what it makes.
+fn made<T: Copy>(call: impl FnOnce(*mut T) -> CUresult, nothing: T) -> T {
+    let mut made = nothing;
+    assert_eq!(call(&mut made), CUDA_SUCCESS);
+    made
+}
+
+/// A test at a time: the address of a context that is destroyed is that of the next one.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A context of its own for each test, current in this thread, with a kernel.
+struct Own {
+    context: sys::CUcontext,
+    stream: sys::CUstream,
+    module: sys::CUmodule,
+    kernel: sys::CUfunction,
+}
+
+impl Own {
+    fn new() -> Self {
+        Config::default().memory(64 << 30).install().unwrap();
+        // SAFETY: whatever is null here may be, and the text ends with a zero.
+        unsafe {
+            assert_eq!(sys::cuInit(0), CUDA_SUCCESS);
+            let context = made(|to| sys::cuCtxCreate_v4(to, ptr::null_mut(), 0, 0), ptr::null_mut());
+            let stream = made(|to| sys::cuStreamCreate(to, 1), ptr::null_mut());
+            let module = made(|to| sys::cuModuleLoadData(to, TEXT.as_ptr().cast()), ptr::null_mut());
+            let kernel = made(|to| sys::cuModuleGetFunction(to, module, c"k".as_ptr()), ptr::null_mut());
+            Own { context, stream, module, kernel }
+        }
+    }
+
+    fn launch(&self, to: u64) -> CUresult {
+        let mut number = 7_u32;
+        let mut arguments = [(&raw const to).cast_mut().cast(), (&raw mut number).cast()];
+        launch(self.kernel, self.stream, &mut arguments)
+    }
+
+    /// Lets the stream wait until the word at that address is 1, or the context has an error.
+    fn hold(&self, word: u64) {
+        // SAFETY: the driver looks at the address.
+        assert_eq!(unsafe { sys::cuStreamWaitValue32_v2(self.stream, word, 1, 1) }, CUDA_SUCCESS);
+    }
+
+    fn synchronize(&self) -> CUresult {
+        // SAFETY: the driver looks at the handle.
+        unsafe { sys::cuStreamSynchronize(self.stream) }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // SAFETY: the driver looks at the handle.
+        unsafe { sys::cuCtxDestroy_v2(self.context) };
+    }
+}
+
+fn launch(kernel: sys::CUfunction, stream: sys::CUstream, arguments: &mut [*mut c_void]) -> CUresult {
+    let none = ptr::null_mut();
+    // SAFETY: the driver looks at handles and at addresses.
+    unsafe { sys::cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments.as_mut_ptr(), none) }
+}
+
+fn pinned() -> *mut u32 {
+    // SAFETY: the memory is zeroed.
+    unsafe { made(|to| sys::cuMemAllocHost_v2(to, PAGE), ptr::null_mut::<c_void>()).cast() }
+}
+
+/// Pages of the host's, the second of which may not be touched.
+fn pages() -> *mut u8 {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a mapping at a new address touches nothing that exists, and its second page is nobody else's.
+    unsafe {
+        let pages = libc::mmap(ptr::null_mut(), 2 * PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        assert_ne!(pages, libc::MAP_FAILED);
+        libc::mprotect(pages.byte_add(PAGE), PAGE, libc::PROT_NONE);
+        pages.cast()
+    }
+}
+
+/// Takes pages away, in whose place nothing else comes.
+fn forbid(pages: *mut u8) {
+    // SAFETY: they are nobody else's.
+    assert_eq!(unsafe { libc::mprotect(pages.cast(), PAGE, libc::PROT_NONE) }, 0);
+}
+
+#[test]
+fn copies_from_and_to_nowhere_are_refused() {
+    let _alone = alone();
+    let own = Own::new();
+    let (pages, nowhere) = (pages(), pages().wrapping_add(PAGE));
+    // SAFETY: the driver looks at addresses.
+    unsafe {
+        let memory = made(|to| sys::cuMemAlloc_v2(to, 4 * PAGE), 0);
+        for bytes in [1, PAGE, 4 * PAGE] {
+            let from = nowhere.wrapping_sub(bytes / 2).cast();
+            assert_eq!(sys::cuMemcpyHtoD_v2(memory, from, bytes), CUDA_ERROR_INVALID_VALUE);
+            assert_eq!(sys::cuMemcpyHtoDAsync_v2(memory, from, bytes, own.stream), CUDA_ERROR_INVALID_VALUE);
+            assert_eq!(sys::cuMemcpyDtoH_v2(from.cast(), memory, bytes), CUDA_ERROR_INVALID_VALUE);
+            let copied = sys::cuMemcpyDtoHAsync_v2(from.cast(), memory, bytes, own.stream);
+            assert_eq!(copied, CUDA_ERROR_INVALID_VALUE);
+        }
+        assert_eq!(sys::cuMemcpyHtoD_v2(memory, pages.cast(), 4 * PAGE + 1), CUDA_ERROR_INVALID_VALUE);
+        assert_eq!(sys::cuMemcpyHtoD_v2(memory, pages.cast(), usize::MAX), CUDA_ERROR_INVALID_VALUE);
+        // A caller's mistake is no error of the context, and nothing is left of it.
+        assert_eq!(sys::cuMemcpyHtoD_v2(memory, pages.cast(), PAGE), CUDA_SUCCESS);
+        assert_eq!(sys::cuMemcpyDtoH_v2(pages.cast(), memory, PAGE), CUDA_SUCCESS);
+    }
+}
+
+/// Whatever the stream does once it goes on finds nothing any more, which is an error of its context.
+#[test]
+fn memory_that_is_freed_while_a_stream_waits() {
+    let _alone = alone();
+    type Use = fn(&Own, u64) -> CUresult;
+    // SAFETY: the driver looks at addresses, when it is asked and when it does what it was asked for.
+    let uses: [(&str, Use); 6] = unsafe {
+        [
+            ("a copy to it", |own, gone| {
+                let from = pinned();
+                sys::cuMemcpyHtoDAsync_v2(gone, from.cast(), 8, own.stream)
+            }),
+            ("a copy from it", |own, gone| {
+                let to = pinned();
+                sys::cuMemcpyDtoHAsync_v2(to.cast(), gone, 8, own.stream)
+            }),
+            ("a memset", |own, gone| sys::cuMemsetD32Async(gone, 1, 4, own.stream)),
+            ("a write", |own, gone| sys::cuStreamWriteValue32_v2(own.stream, gone, 1, 0)),
+            ("a wait", |own, gone| sys::cuStreamWaitValue64_v2(own.stream, gone, 0, 0)),
+            ("a kernel", Own::launch),
+        ]
+    };
+    for (what, used) in uses {
+        // Memory of another context, so that it is freed while the stream waits.
+        let other = Own::new();
+        // SAFETY: the words stay until the context is destroyed.
+        let gone = unsafe { made(|to| sys::cuMemAlloc_v2(to, PAGE), 0) };
+        let own = Own::new();
+        let word = pinned();
+        own.hold(word as u64);
+        assert_eq!(used(&own, gone), CUDA_SUCCESS, "{what}");
+        drop(other);
+        // SAFETY: the word is there, and the driver reads it as an atomic.
+        unsafe { word.write_volatile(1) };
+        assert_eq!(own.synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS, "{what}");
+        assert_eq!(own.launch(word as u64), CUDA_ERROR_ILLEGAL_ADDRESS, "{what}");
+    }
+}
+
+#[test]
+fn memory_that_is_registered_and_then_unmapped() {
+    let _alone = alone();
+    let own = Own::new();
+    let memory = pages();
+    // SAFETY: the driver looks whether memory is there.
+    unsafe {
+        assert_eq!(sys::cuMemHostRegister_v2(memory.cast(), 2 * PAGE, 0), CUDA_ERROR_INVALID_VALUE);
+        assert_eq!(sys::cuMemHostRegister_v2(memory.cast(), PAGE, 0), CUDA_SUCCESS);
+        assert_eq!(own.launch(memory as u64 + 8), CUDA_SUCCESS);
+        assert_eq!(own.synchronize(), CUDA_SUCCESS);
+        assert_eq!(*memory.add(8), 7);
+        forbid(memory);
+        assert_eq!(own.launch(memory as u64 + 8), CUDA_SUCCESS);
+        assert_eq!(own.synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    }
+    let own = Own::new();
+    let memory = pages();
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!(sys::cuMemHostRegister_v2(memory.cast(), PAGE, 0), CUDA_SUCCESS);
+        own.hold(memory as u64);
+        forbid(memory);
+        assert_eq!(own.synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    }
+}
+
+#[test]
+fn arguments_that_end_too_soon() {
+    let _alone = alone();
+    let own = Own::new();
+    let memory = pinned();
+    let mut values = [memory as u64, 7];
+    let pointers = values.each_mut().map(|value| ptr::from_mut(value).cast::<c_void>());
+    // The last pointer, and then the last value, ends behind what is there.
+    let end = pages().wrapping_add(PAGE).cast::<*mut c_void>();
+    // SAFETY: the pointers go to the end of a page, and the driver looks at what is behind it.
+    unsafe {
+        end.sub(1).write_unaligned(pointers[0]);
+        let launch = |arguments: *mut *mut c_void| {
+            let none = ptr::null_mut();
+            sys::cuLaunchKernel(own.kernel, 1, 1, 1, 1, 1, 1, 0, own.stream, arguments, none)
+        };
+        assert_eq!(launch(end.sub(1)), CUDA_ERROR_INVALID_VALUE);
+        assert_eq!(launch([pointers[0], end.byte_sub(2).cast()].as_mut_ptr()), CUDA_ERROR_INVALID_VALUE);
+        end.sub(2).write_unaligned(pointers[0]);
+        end.sub(1).write_unaligned(pointers[1]);
+        assert_eq!(launch(end.sub(2)), CUDA_SUCCESS);
+    }
+    assert_eq!(own.synchronize(), CUDA_SUCCESS);
+}
+
+/// `CU_LAUNCH_PARAM_BUFFER_POINTER` and so on.
+#[test]
+fn arguments_in_one_buffer() {
+    let _alone = alone();
+    let own = Own::new();
+    let word = pinned();
+    let mut buffer = [0_u8; 12];
+    buffer[..8].copy_from_slice(&(word as u64).to_le_bytes());
+    buffer[8] = 42;
+    let launch = |list: &[usize], arguments: *mut *mut c_void| {
+        let list = list.as_ptr().cast_mut().cast();
+        // SAFETY: the driver looks at addresses.
+        unsafe { sys::cuLaunchKernel(own.kernel, 1, 1, 1, 1, 1, 1, 0, own.stream, arguments, list) }
+    };
+    let (size, less) = (12_usize, 11_usize);
+    let [buffer, size, less] = [buffer.as_ptr().addr(), (&raw const size).addr(), (&raw const less).addr()];
+    assert_eq!(launch(&[1, buffer, 2, size, 0], ptr::null_mut()), CUDA_SUCCESS);
+    assert_eq!(own.synchronize(), CUDA_SUCCESS);
+    // SAFETY: the kernel is done.
+    assert_eq!(unsafe { word.read_volatile() }, 42);
+    let nowhere = pages().addr() + PAGE - 4;
+    for wrong in [
+        &[1, buffer, 2, less, 0][..],
+        &[1, nowhere, 2, size, 0],
+        &[1, buffer, 2, nowhere, 0],
+        &[1, buffer, 0],
+        &[0],
+        &[3, buffer, 0],
+        &[1, buffer, 1, buffer, 1, buffer, 2, size, 0],
+    ] {
+        assert_eq!(launch(wrong, ptr::null_mut()), CUDA_ERROR_INVALID_VALUE, "{wrong:x?}");
+    }
+    assert_eq!(launch(&[1, buffer, 2, size, 0], [ptr::null_mut()].as_mut_ptr()), CUDA_ERROR_INVALID_VALUE);
+}
+
+#[test]
+fn images_that_end_too_soon() {
+    let _alone = alone();
+    let _own = Own::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/prebuilt");
+    let end = pages().wrapping_add(PAGE);
+    let load = |bytes: &[u8]| {
+        let mut module = ptr::null_mut();
+        // SAFETY: the bytes go to the end of a page, and the driver looks at what is behind it.
+        unsafe {
+            let start = end.sub(bytes.len());
+            ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
+            sys::cuModuleLoadData(&mut module, start.cast())
+        }
+    };
+    assert_eq!(load(TEXT.to_bytes_with_nul()), CUDA_SUCCESS);
+    assert_eq!(load(TEXT.to_bytes()), CUDA_ERROR_INVALID_VALUE, "a text without an end");
+    let mut headers: Vec<Vec<u8>> = vec![b"\x7fELF".repeat(16)];
+    for file in std::fs::read_dir(folder).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        if bytes.starts_with(&[0x50, 0xed, 0x55, 0xba]) {
+            headers.push(bytes);
+        }
+    }
+    // A header whose size is none.
+    headers.push([&[0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0][..], &[0xff; 8]].concat());
+    for bytes in headers {
+        for length in [1, 3, 4, 8, 15, 16, 17, 63, 64, 100, PAGE] {
+            let part = &bytes[..length.min(bytes.len())];
+            let code = load(part);
+            let refused = [CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_INVALID_PTX];
+            assert!(refused.contains(&code), "{length} bytes: {code:?}");
+        }
+    }
+}
+
+#[test]
+fn a_log_that_has_no_place() {
+    let _alone = alone();
+    let _own = Own::new();
+    let nowhere = pages().addr() + PAGE;
+    let mut module = ptr::null_mut();
+    // SAFETY: the driver looks at addresses.
+    unsafe {
+        let mut options = [
+            sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+            sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        ];
+        let mut values: [*mut c_void; 2] =
+            [ptr::with_exposed_provenance_mut(nowhere), ptr::without_provenance_mut(1000)];
+        let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
+        let text = c".version 8.0 nonsense".as_ptr().cast();
+        let mut load = |count, values| sys::cuModuleLoadDataEx(&mut module, text, count, options, values);
+        assert_eq!(load(2, values), CUDA_ERROR_INVALID_PTX);
+        assert_eq!(load(2, ptr::with_exposed_provenance_mut(nowhere)), CUDA_ERROR_INVALID_VALUE);
+        assert_eq!(load(u32::MAX, values), CUDA_ERROR_INVALID_VALUE);
+    }
+}
+
+#[test]
+fn what_belonged_to_a_context_that_is_destroyed() {
+    let _alone = alone();
+    let own = Own::new();
+    // SAFETY: the driver looks at handles.
+    unsafe {
+        let event = made(|to| sys::cuEventCreate(to, 0), ptr::null_mut());
+        let memory = made(|to| sys::cuMemAlloc_v2(to, PAGE), 0);
+        assert_eq!(
+            sys::cuStreamBeginCapture_v2(
+                own.stream,
+                sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED
+            ),
+            CUDA_SUCCESS
+        );
+        assert_eq!(own.launch(memory), CUDA_SUCCESS);
+        let graph = made(|to| sys::cuStreamEndCapture(own.stream, to), ptr::null_mut());
+        let executable = made(|to| sys::cuGraphInstantiateWithFlags(to, graph, 0), ptr::null_mut());
+
+        assert_eq!(sys::cuCtxDestroy_v2(own.context), CUDA_SUCCESS);
+        assert_eq!(sys::cuCtxDestroy_v2(own.context), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+        // It was current, so none is now.
+        let mut current = own.context;
+        assert_eq!(sys::cuCtxGetCurrent(&mut current), CUDA_SUCCESS);
+        assert!(current.is_null());
+        assert_eq!(sys::cuCtxSynchronize(), CUDA_ERROR_INVALID_CONTEXT);
+        assert_eq!(sys::cuCtxSetCurrent(own.context), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+        assert_eq!(sys::cuCtxPushCurrent_v2(own.context), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+
+        for code in [
+            own.synchronize(),
+            sys::cuStreamDestroy_v2(own.stream),
+            sys::cuEventSynchronize(event),
+            sys::cuEventDestroy_v2(event),
+            sys::cuModuleUnload(own.module),
+            sys::cuModuleGetFunction(&mut ptr::null_mut(), own.module, c"k".as_ptr()),
+            sys::cuFuncGetAttribute(
+                &mut 0,
+                sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS,
+                own.kernel,
+            ),
+            own.launch(memory),
+        ] {
+            assert_eq!(code, CUDA_ERROR_INVALID_HANDLE);
+        }
+        assert_eq!(sys::cuMemFree_v2(memory), CUDA_ERROR_INVALID_VALUE);
+
+        // The graph belongs to nobody; what it does finds nothing.
+        let next = Own::new();
+        assert_eq!(launch(own.kernel, next.stream, &mut []), CUDA_ERROR_INVALID_HANDLE);
+        let launched = sys::cuGraphLaunch(executable, next.stream);
+        let done = if launched == CUDA_SUCCESS { next.synchronize() } else { launched };
+        assert_ne!(done, CUDA_SUCCESS);
+        assert_eq!(sys::cuGraphExecDestroy(executable), CUDA_SUCCESS);
+        assert_eq!(sys::cuGraphExecDestroy(executable), CUDA_ERROR_INVALID_HANDLE);
+        assert_eq!(sys::cuGraphDestroy(graph), CUDA_SUCCESS);
+        assert_eq!(sys::cuGraphDestroy(graph), CUDA_ERROR_INVALID_HANDLE);
+    }
+}
+
+#[test]
+fn a_stack_of_contexts_that_is_empty() {
+    let _alone = alone();
+    let own = Own::new();
+    // SAFETY: the driver looks at handles and addresses.
+    unsafe {
+        assert_eq!(sys::cuCtxPushCurrent_v2(own.context), CUDA_SUCCESS);
+        let mut popped = ptr::null_mut();
+        for _ in 0..2 {
+            assert_eq!(sys::cuCtxPopCurrent_v2(&mut popped), CUDA_SUCCESS);
+            assert_eq!(popped, own.context);
+        }
+        assert_eq!(sys::cuCtxPopCurrent_v2(&mut popped), CUDA_ERROR_INVALID_CONTEXT);
+        assert_eq!(sys::cuMemAlloc_v2(&mut 0, 8), CUDA_ERROR_INVALID_CONTEXT);
+    }
+}
+
+/// Whoever waits in another thread is told, and does not wait for ever.
+#[test]
+fn a_context_is_reset_while_a_thread_waits_in_it() {
+    let _alone = alone();
+    let own = Own::new();
+    // SAFETY: the driver looks at handles and addresses; the flags are those of the function.
+    unsafe {
+        let primary = made(|to| sys::cuDevicePrimaryCtxRetain(to, 0), ptr::null_mut());
+        assert_eq!(sys::cuCtxPushCurrent_v2(primary), CUDA_SUCCESS);
+        let stream = made(|to| sys::cuStreamCreate(to, 1), ptr::null_mut());
+        let word = pinned();
+        assert_eq!(sys::cuStreamWaitValue32_v2(stream, word as u64, 1, 1), CUDA_SUCCESS);
+        let stream = stream.expose_provenance();
+        let waits =
+            std::thread::spawn(move || sys::cuStreamSynchronize(ptr::with_exposed_provenance_mut(stream)));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(sys::cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+        assert_eq!(waits.join().unwrap(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+        assert_eq!(sys::cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    }
+    drop(own);
+}
