@@ -152,10 +152,9 @@ fn options_are_not_guessed() {
 
 #[test]
 fn options_are_variables_of_the_program_and_win() {
-    const PROGRAM: &str =
-        "echo $KERNEL_REGISTRY_SIM_DEVICES $KERNEL_REGISTRY_SIM_ARCH $KERNEL_REGISTRY_SIM_DEADLOCK";
-    let options = ["--devices", "2", "--set", "ARCH=80", "--deadlock", "abort"];
-    assert_eq!(printed(&options, &["sh", "-c", PROGRAM]), "2 80 abort");
+    const PROGRAM: &str = "echo $KERNEL_REGISTRY_SIM_DEVICES $KERNEL_REGISTRY_SIM_ARCH $KERNEL_REGISTRY_SIM_DEADLOCK $KERNEL_REGISTRY_SIM_FAULTS";
+    let options = ["--devices", "2", "--set", "ARCH=80", "--deadlock", "abort", "--set", "FAULTS=cuInit"];
+    assert_eq!(printed(&options, &["sh", "-c", PROGRAM]), "2 80 abort cuInit");
     let mut command = command(&["--devices", "3"], &["sh", "-c", PROGRAM]);
     let output = command.env("KERNEL_REGISTRY_SIM_DEVICES", "4").output().unwrap();
     assert_eq!(text(&output.stdout), "3");

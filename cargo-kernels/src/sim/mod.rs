@@ -21,10 +21,21 @@ use crate::doctor::libcuda::Library;
 use crate::failure::Failure;
 
 pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
+    let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
+    let mut command = Command::new(program);
+    command.args(arguments);
+
     let built = package::built(options.offline)?;
     for (name, value) in variables(options) {
         // SAFETY: this process has had one thread so far, and nothing of C's looks at the environment while it is changed.
         unsafe { env::set_var(name, value) };
+    }
+    for name in OF_CALLS {
+        if let Some(value) = env::var_os(name) {
+            command.env(name, value);
+            // SAFETY: as above.
+            unsafe { env::remove_var(name) };
+        }
     }
     let useless = |why| Failure::NotLoaded { path: built.library.clone(), why };
     let refused = |refused: Refused| useless(refused.to_string());
@@ -34,10 +45,12 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     folder::fill(&folder, &built.library, |name| driver.offers(name, version))?;
     eprintln!("SIMULATED: {}", about::sentence(&driver).map_err(refused)?);
 
-    let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
-    let error = Command::new(program).args(arguments).env("LD_LIBRARY_PATH", first(&folder)).exec();
+    let error = command.env("LD_LIBRARY_PATH", first(&folder)).exec();
     Err(Failure::NotRun { program: program.clone(), error })
 }
+
+/// What is done to the calls of the program, and not to those that find out here what is simulated.
+const OF_CALLS: [&str; 2] = ["KERNEL_REGISTRY_SIM_FAULTS", "KERNEL_REGISTRY_SIM_TIMING"];
 
 /// What tells the driver what to simulate.
 fn variables(options: &Sim) -> impl Iterator<Item = (String, &str)> {
