@@ -3,6 +3,7 @@
 
 mod abi;
 mod calls;
+mod compile;
 mod config;
 mod deadlock;
 mod device;
