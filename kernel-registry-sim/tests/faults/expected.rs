@@ -2,11 +2,11 @@
 
 use kernel_registry_sim::Fault;
 
-/// `CUresult`s: of what is scarce, of what is wrong, two that end a context, of what is not there, and of what is not ready.
-pub const RESULTS: [(u32, &str); 6] = [
+/// `CUresult`s: of what is scarce, of what is wrong, of a kernel that ended the context, of what is not there, and of what is not
+/// ready.
+pub const RESULTS: [(u32, &str); 5] = [
     (2, "CUDA_ERROR_OUT_OF_MEMORY"),
     (1, "CUDA_ERROR_INVALID_VALUE"),
-    (719, "CUDA_ERROR_LAUNCH_FAILED"),
     (700, "CUDA_ERROR_ILLEGAL_ADDRESS"),
     (801, "CUDA_ERROR_NOT_SUPPORTED"),
     (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
@@ -14,7 +14,7 @@ pub const RESULTS: [(u32, &str); 6] = [
 
 /// Whether a context is of no use after it.
 pub fn ends_context(result: u32) -> bool {
-    matches!(result, 700 | 719)
+    result == 700
 }
 
 /// A fault of the matrix.
