@@ -4,6 +4,7 @@
 mod abi;
 mod caller;
 mod calls;
+mod compile;
 mod config;
 mod deadlock;
 mod device;

@@ -1,6 +1,7 @@
 //! Unlike devices in one machine, and devices with little memory.
 
 use std::error::Error;
+use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
@@ -8,7 +9,7 @@ use kernel_registry::{Cause, LaunchError, WarmError, Warmup, warm_all};
 use kernel_registry_sim::{Config, Device, leave_memory};
 use kernels::blas1::saxpy;
 use kernels::memory::{histogram, pair_sum, shuffle};
-use sys::CUdevice_attribute_enum as Attribute;
+use sys::{CUdevice_attribute_enum as Attribute, CUresult};
 
 kernel_registry::link_kernels!(kernels);
 
@@ -164,5 +165,51 @@ fn no_memory_for_a_context_is_an_error_that_says_who_may_have_it() -> Result<(),
     assert!(words.contains("CUDA_ERROR_OUT_OF_MEMORY") && words.contains("another process"), "{words}");
     drop(neighbour);
     kernel_registry::context(1)?;
+    Ok(())
+}
+
+/// A library is for those devices that can run it, and is refused if there are none.
+#[test]
+fn libraries_are_for_the_devices_that_can_run_them() -> Result<(), Box<dyn Error>> {
+    let (_turn, contexts) = devices()?;
+    let load = |arch: u32| {
+        let text =
+            format!(".version 8.0\n.target sm_{arch}\n.address_size 64\n.visible .entry k() {{ ret; }}\n\0");
+        let (mut library, none) = (ptr::null_mut(), ptr::null_mut());
+        let (options, values) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the text ends with a zero, and there are no options.
+        let loaded = unsafe {
+            sys::cuLibraryLoadData(
+                &mut library,
+                text.as_ptr().cast(),
+                options,
+                values,
+                0,
+                none,
+                none.cast(),
+                0,
+            )
+        };
+        loaded.result().map(|()| library)
+    };
+    let library = load(90)?;
+    let mut kernel = ptr::null_mut();
+    // SAFETY: the library is loaded, and the name ends with a zero.
+    unsafe { sys::cuLibraryGetKernel(&mut kernel, library, c"k".as_ptr()).result()? };
+    for (context, expected) in contexts.iter().zip([
+        CUresult::CUDA_SUCCESS,
+        CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
+        CUresult::CUDA_SUCCESS,
+    ]) {
+        context.bind_to_thread()?;
+        let mut function = ptr::null_mut();
+        // SAFETY: the kernel is one of that library.
+        assert_eq!(unsafe { sys::cuKernelGetFunction(&mut function, kernel) }, expected);
+        let (which, mut version) = (sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_BINARY_VERSION, 0);
+        // SAFETY: as above.
+        let asked = unsafe { sys::cuKernelGetAttribute(&mut version, which, kernel, context.cu_device()) };
+        assert_eq!((asked, version == 90), (expected, expected == CUresult::CUDA_SUCCESS));
+    }
+    assert_eq!(load(100).map_err(|error| error.0), Err(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU));
     Ok(())
 }

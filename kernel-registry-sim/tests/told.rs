@@ -124,6 +124,8 @@ fn variables_say_all_of_it() {
         ],
     );
     assert!(words.contains("`KERNEL_REGISTRY_SIM_JIT` is `soon`, which is not understood"), "{words}");
+    // That an image is not for each device is nothing to be told.
+    assert!(!words.contains("refused"), "{words}");
 }
 
 #[test]
@@ -135,6 +137,7 @@ fn as_the_variables_say() -> Result<(), Box<dyn Error>> {
     assert_eq!(names, ["simulated NVIDIA H200", "simulated Tesla T4"]);
     assert_eq!(contexts[0].total_mem()?, 8 << 30);
     assert_eq!([allocate(), allocate(), allocate()], [Ok(()), NO_MEMORY, Ok(())]);
+    warm_all(&contexts[0])?;
     Ok(())
 }
 

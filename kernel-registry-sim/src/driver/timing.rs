@@ -1,8 +1,6 @@
-//! Time: delays that look random and are the same in every run, and what compiling seems to take.
+//! Delays that look random, and are the same in every run.
 
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 /// Delays of what happens, so that it happens in another order than usual.
@@ -57,25 +55,6 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
         "ns" => Some(Duration::from_nanos(number)),
         _ => None,
     }
-}
-
-/// How compiling goes together with compiling in other threads.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Compiling {
-    /// In as many threads as ask for it, as by the functions of libraries.
-    Together,
-    /// One image after the other, as by the functions of modules.
-    Alone,
-}
-
-/// Lets the time pass that compiling that much text takes.
-pub(super) fn compile(text: usize, kibibyte: Duration, how: Compiling) {
-    static ONE: Mutex<()> = Mutex::new(());
-    if text == 0 || kibibyte.is_zero() {
-        return;
-    }
-    let _alone = (how == Compiling::Alone).then(|| ONE.lock().unwrap_or_else(PoisonError::into_inner));
-    thread::sleep(kibibyte.mul_f64(text as f64 / 1024.0));
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 use kernel_registry_sim::Fault;
 
-/// `CUresult`s: one that says what is lacking, one that blames the caller, two that end a context, one that blames the driver,
-/// and one that says nothing.
-pub const RESULTS: [(u32, &str); 6] = [
+/// `CUresult`s: of what is scarce, of what is wrong, of a kernel that ended the context, of what is not there, and of what is not
+/// ready.
+pub const RESULTS: [(u32, &str); 5] = [
     (2, "CUDA_ERROR_OUT_OF_MEMORY"),
     (1, "CUDA_ERROR_INVALID_VALUE"),
-    (719, "CUDA_ERROR_LAUNCH_FAILED"),
     (700, "CUDA_ERROR_ILLEGAL_ADDRESS"),
     (801, "CUDA_ERROR_NOT_SUPPORTED"),
     (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
@@ -15,7 +14,7 @@ pub const RESULTS: [(u32, &str); 6] = [
 
 /// Whether a context is of no use after it.
 pub fn ends_context(result: u32) -> bool {
-    matches!(result, 700 | 719)
+    result == 700
 }
 
 /// A fault of the matrix.
@@ -88,14 +87,16 @@ impl Case {
             // The stream goes with its context.
             "cuStreamDestroy_v2" => true,
             _ if self.number == 0 => false,
-            // As for the first one; but it is also asked about the context itself.
+            // An image is loaded a second time, to ask why the first time failed.
+            "cuLibraryLoadData" | "cuModuleLoadDataEx" => true,
+            // The first of each is about the context itself.
+            _ if self.number == 1 => false,
+            // Whether an earlier context is still there, as above.
             "cuCtxGetId" => true,
             // A thread that helps to compile leaves it to others if it cannot.
             "cuCtxGetCurrent" | "cuCtxSetCurrent" => true,
             // That too; and in the end it gives a thread its mode back.
             "cuThreadExchangeStreamCaptureMode" => true,
-            // An image is loaded a second time, to ask why the first time failed.
-            "cuLibraryLoadData" | "cuModuleLoadDataEx" => true,
             _ => false,
         }
     }

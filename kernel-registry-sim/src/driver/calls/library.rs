@@ -1,21 +1,21 @@
 //! Libraries, and the kernels in them, which belong to no context.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 
 use super::context::current;
 use super::device::device;
-use super::module::{attribute, compile, set_attribute};
+use super::module::{attribute, set_attribute};
 use crate::driver;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
+use crate::driver::compile::{Compiler, Compiling, tell};
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::handles::Handle;
 use crate::driver::load::{Images, Kernel, load_now};
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin};
 use crate::driver::stream::Because;
-use crate::driver::timing::Compiling;
 
 fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
     drop(begin()?);
@@ -33,13 +33,19 @@ fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'stati
 
 /// Compiles an image for every architecture that there is. That some cannot run it is no error before it is used there.
 fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
-    let archs: BTreeSet<_> = begin()?.devices.iter().map(|device| device.kind.arch).collect();
-    let compiled = archs.into_iter().map(|arch| (arch, compile(bytes, options, arch, Compiling::Together)));
-    let images: Images = compiled.collect();
-    let mut failed = images.values().filter_map(|image| image.as_ref().err());
-    match failed.next().copied() {
-        Some(code) if failed.count() + 1 == images.len() => Err(code),
-        _ => Ok(images),
+    let (archs, compiler) = {
+        let state = begin()?;
+        let archs: BTreeSet<_> = state.devices.iter().map(|device| device.kind.arch).collect();
+        (archs, Compiler::new(&state, Compiling::Together))
+    };
+    let compiled = archs.into_iter().map(|arch| (arch, compiler.compile(bytes, arch)));
+    let images: BTreeMap<_, _> = compiled.collect();
+    match images.values().find_map(|image| image.as_ref().err()) {
+        Some(refused) if images.values().all(Result::is_err) => Err(tell(refused, options)),
+        _ => Ok(images
+            .into_iter()
+            .map(|(arch, image)| (arch, image.map_err(|refused| refused.code)))
+            .collect()),
     }
 }
 

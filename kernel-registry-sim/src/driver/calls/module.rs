@@ -1,10 +1,10 @@
 //! Modules, and the functions in them.
 
 use std::fs;
-use std::sync::Arc;
 
 use super::context::current;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
+use crate::driver::compile::{Compiler, Compiling, tell};
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::device::Device;
 use crate::driver::handles::Handle;
@@ -14,40 +14,28 @@ use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin};
 use crate::driver::stream::Because;
-use crate::driver::timing::{self, Compiling};
-
-/// Compiles an image, which takes long, so nobody has the lock meanwhile.
-pub(super) fn compile(
-    bytes: &[u8],
-    options: &JitOptions,
-    arch: u32,
-    how: Compiling,
-) -> Answer<Arc<image::Image>> {
-    let (version, kibibyte) = {
-        let state = begin()?;
-        (state.config.version, state.config.jit)
-    };
-    let read = image::Image::read(bytes, arch, version);
-    if let Ok(image) = &read {
-        timing::compile(image.compiled, kibibyte, how);
-    }
-    read.map(Arc::new).map_err(|refused| {
-        if !options.write_log(&refused.log) {
-            eprintln!("simulated CUDA driver: an image was refused: {}", refused.log);
-        }
-        refused.code
-    })
-}
 
 fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
     let context = current()?;
-    let (device, arch) = {
+    let (device, arch, compiler) = {
         let mut state = begin()?;
         let device = state.sound(context)?.device;
-        (device, state.devices[device].kind.arch)
+        (device, state.devices[device].kind.arch, Compiler::new(&state, Compiling::Alone))
     };
+<<<<<<< HEAD
     module.ready()?;
     let image = compile(bytes, options, arch, Compiling::Alone)?;
+||||||| da780f0
+    if module.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let image = compile(bytes, options, arch, Compiling::Alone)?;
+=======
+    if module.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let image = compiler.compile(bytes, arch).map_err(|refused| tell(&refused, options))?;
+>>>>>>> faults
     let mut state = wait_for_device(begin()?, device, call, Because::Load)?;
     state.sound(context)?;
     if image.bytes as u64 > state.free_memory(device) {
