@@ -2,17 +2,23 @@
 //! goes on or hangs.
 
 mod abi;
+mod area;
 mod calls;
+mod capture;
 mod config;
 mod deadlock;
 mod elf;
 mod execute;
+mod graph;
 mod handles;
 mod image;
 mod install;
 mod launch;
+mod link;
 mod load;
 mod memory;
+mod pool;
+mod ranges;
 mod result;
 mod schedule;
 mod state;

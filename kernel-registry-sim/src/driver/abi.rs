@@ -45,6 +45,24 @@ impl<T> Out<T> {
     }
 }
 
+impl<T> From<*mut T> for Out<T> {
+    fn from(pointer: *mut T) -> Self {
+        Out(pointer)
+    }
+}
+
+impl<T> Out<T> {
+    /// For a result that nobody wants.
+    pub(super) fn null() -> Self {
+        Out(ptr::null_mut())
+    }
+
+    /// The same place for a result of another type, where that depends on another argument.
+    pub(super) fn cast<U>(&self) -> Out<U> {
+        Out(self.0.cast())
+    }
+}
+
 impl<T: Copy> Out<T> {
     /// What is there before, where a value is exchanged.
     pub(super) fn get(&self) -> Answer<T> {
@@ -145,8 +163,16 @@ impl Image {
 const FATBIN: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
 
 /// The arguments of a launch: a pointer to each value.
+#[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Arguments(*const *const c_void);
+
+impl From<&[usize]> for Arguments {
+    /// Addresses of values.
+    fn from(addresses: &[usize]) -> Self {
+        Arguments(addresses.as_ptr().cast())
+    }
+}
 
 impl Arguments {
     /// One after the other, each at its offset and with its size.
@@ -170,12 +196,18 @@ impl Arguments {
 }
 
 /// Options of the JIT compiler: numbers, each with a value in the place of a pointer.
+#[derive(Clone, Debug)]
 pub(super) struct JitOptions(pub(super) Vec<(u32, usize)>);
 
 impl JitOptions {
     pub(super) fn get(count: u32, options: &In<u32>, values: &In<usize>) -> Answer<Self> {
         let (options, values) = (options.all(count as usize)?, values.all(count as usize)?);
         Ok(JitOptions(options.into_iter().zip(values).collect()))
+    }
+
+    /// These, or others if there are none.
+    pub(super) fn or(self, others: &JitOptions) -> Self {
+        if self.0.is_empty() { others.clone() } else { self }
     }
 
     /// Writes what is wrong with an image to where the caller wants to read it. Says whether it wants to.
@@ -207,5 +239,37 @@ impl HostFunction {
             // SAFETY: the caller of `cuLaunchHostFunc` promises a function that takes this pointer, in any thread.
             unsafe { function(ptr::with_exposed_provenance_mut(data)) };
         }
+    }
+}
+
+/// A function of the host that a stream calls with itself and how it is.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct StreamFunction(Option<unsafe extern "C" fn(usize, u32, *mut c_void)>);
+
+impl StreamFunction {
+    pub(super) fn is_null(self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(super) fn call(self, stream: usize, data: usize) {
+        const SUCCESS: u32 = 0;
+        if let Some(function) = self.0 {
+            // SAFETY: the caller of `cuStreamAddCallback` promises a function that takes this, in any thread; a stream is a
+            // number in the place of a pointer.
+            unsafe { function(stream, SUCCESS, ptr::with_exposed_provenance_mut(data)) };
+        }
+    }
+}
+
+/// A function of the host that says how much shared memory a block of so many threads has.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct SharedMemory(Option<unsafe extern "C" fn(i32) -> usize>);
+
+impl SharedMemory {
+    pub(super) fn call(self, block: i32) -> Option<usize> {
+        // SAFETY: whoever asks for an occupancy promises a function that takes a number.
+        self.0.map(|function| unsafe { function(block) })
     }
 }

@@ -135,9 +135,9 @@ fn code(fault: &FaultKind) -> Code {
 // SAFETY: what is allowed is memory of this process that is there until it is freed, which the driver does between the turns of
 // kernels, and which kernels may write. An address stands for itself, so it is as aligned as it says.
 unsafe impl Memory for View<'_> {
-    fn check(&self, address: u64, size: u64, _write: bool) -> Result<*mut u8, MemoryFault> {
+    fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault> {
         let address = address as usize;
-        if self.allows(address, size as usize) {
+        if self.allows(address, size as usize, write) {
             Ok(std::ptr::with_exposed_provenance_mut(address))
         } else {
             Err(MemoryFault::Unallocated)

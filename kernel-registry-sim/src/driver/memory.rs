@@ -1,10 +1,11 @@
 //! Memory that kernels may touch: that of the devices, which is memory of this process, and what the host shares with them.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::handles::Handle;
+use super::ranges::{Ranges, bit};
 use super::result::{Answer, Code};
 
 /// A piece of memory.
@@ -21,6 +22,8 @@ pub(super) struct Block {
 pub(super) enum Kind {
     /// A device's.
     Device,
+    /// A device's, from a pool.
+    Pooled(Handle),
     /// Both may use it.
     Managed,
     /// A module's.
@@ -31,14 +34,19 @@ pub(super) enum Kind {
     Host,
     /// The host's, which it had already.
     Registered,
+    /// Part of a range of addresses that was reserved: the devices that may read and write there, a bit for each.
+    Mapped { readers: u64, writers: u64 },
 }
 
 /// All memory that kernels may touch, by address.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    blocks: BTreeMap<usize, Block>,
+    pub(super) blocks: BTreeMap<usize, Block>,
     /// Pages that are free, but not given back yet.
-    freed: Vec<(usize, usize)>,
+    pub(super) freed: Vec<(usize, usize)>,
+    pub(super) ranges: Ranges,
+    /// Contexts, and those whose memory they may use although it is another device's.
+    pub(super) peers: BTreeSet<(Handle, Handle)>,
 }
 
 /// What the driver and the kernels share.
@@ -81,8 +89,8 @@ impl Memory {
     }
 
     /// The block that begins there, if it is of one of these kinds.
-    pub(super) fn starting_at(&self, address: usize, kinds: &[Kind]) -> Answer<Block> {
-        let block = self.blocks.get(&address).filter(|block| kinds.contains(&block.kind));
+    pub(super) fn starting_at(&self, address: usize, is_kind: impl Fn(Kind) -> bool) -> Answer<Block> {
+        let block = self.blocks.get(&address).filter(|block| is_kind(block.kind));
         block.copied().ok_or(Code::INVALID_VALUE)
     }
 
@@ -96,6 +104,7 @@ impl Memory {
 
     /// Gives pages back that are free, between the turns of kernels.
     pub(super) fn give_back(&mut self) {
+        self.clear_unmapped();
         for (address, bytes) in self.freed.drain(..) {
             // SAFETY: this is a mapping of `allocate`; no kernel is in the middle of using it, and nobody else may use what
             // is free.
@@ -109,6 +118,22 @@ impl Memory {
         addresses.into_iter().for_each(|address| self.free(address));
     }
 
+    /// Whether all of these bytes are there: ranges that were reserved may have several blocks, one behind the other.
+    pub(super) fn has(&self, address: usize, bytes: usize) -> bool {
+        let Some(end) = address.checked_add(bytes) else { return false };
+        let mut at = address;
+        loop {
+            let Some((start, block)) = self.find(at, 1) else { return false };
+            at = start + block.bytes;
+            if at >= end {
+                return true;
+            }
+            if !matches!(block.kind, Kind::Mapped { .. }) {
+                return false;
+            }
+        }
+    }
+
     /// The block that has these bytes.
     pub(super) fn find(&self, address: usize, bytes: usize) -> Option<(usize, Block)> {
         let (start, block) = self.blocks.range(..=address).next_back()?;
@@ -118,9 +143,10 @@ impl Memory {
     /// Bytes of a device that are taken.
     pub(super) fn used(&self, device: usize) -> u64 {
         let blocks = self.blocks.values();
-        let of_device = blocks
-            .filter(|block| block.device == device && !matches!(block.kind, Kind::Host | Kind::Registered));
-        of_device.map(|block| (block.bytes as u64).next_multiple_of(512)).sum()
+        let is_taken = |kind| !matches!(kind, Kind::Host | Kind::Registered | Kind::Mapped { .. });
+        let of_device = blocks.filter(|block| block.device == device && is_taken(block.kind));
+        let blocks: u64 = of_device.map(|block| (block.bytes as u64).next_multiple_of(512)).sum();
+        blocks + self.ranges.used(device)
     }
 }
 
@@ -139,18 +165,32 @@ impl<'m> View<'m> {
         View { memory, known: Default::default(), owner: (context, device) }
     }
 
-    /// Whether a kernel may touch that many bytes there.
-    pub(super) fn allows(&self, address: usize, bytes: usize) -> bool {
+    /// Whether a kernel may read, or write, that many bytes there.
+    pub(super) fn allows(&self, address: usize, bytes: usize, write: bool) -> bool {
         let place = &self.known[(address >> 21) % self.known.len()];
         let (start, end) = place.get();
         if address >= start && address.checked_add(bytes).is_some_and(|behind| behind <= end) {
             return true;
         }
-        let found = self.memory.lock().find(address, bytes);
-        if let Some((start, block)) = found {
-            place.set((start, start + block.bytes));
+        let memory = self.memory.lock();
+        let Some((start, block)) = memory.find(address, bytes) else { return false };
+        let (context, device) = self.owner;
+        let device_bit = bit(device);
+        match block.kind {
+            Kind::Device | Kind::Variable
+                if block.device != device && !memory.peers.contains(&(context, block.context)) =>
+            {
+                false
+            }
+            // What may be done there is asked again each time if it is not everything.
+            Kind::Mapped { readers, writers } if readers & writers & device_bit == 0 => {
+                (if write { writers } else { readers }) & device_bit != 0
+            }
+            _ => {
+                place.set((start, start + block.bytes));
+                true
+            }
         }
-        found.is_some()
     }
 
     /// `malloc` of a kernel: 0 if there is none.
@@ -164,7 +204,7 @@ impl<'m> View<'m> {
     pub(super) fn free(&self, address: usize) -> bool {
         self.known.iter().for_each(|place| place.set((0, 0)));
         let mut memory = self.memory.lock();
-        let is_there = memory.starting_at(address, &[Kind::Heap]).is_ok();
+        let is_there = memory.starting_at(address, |kind| kind == Kind::Heap).is_ok();
         if is_there {
             memory.free(address);
         }
@@ -242,13 +282,17 @@ mod tests {
         let memory = Shared::default();
         let address = memory.lock().allocate(BLOCK).unwrap();
         let view = View::new(&memory, 1, 0);
-        assert!(view.allows(address, 100) && view.allows(address + 96, 4));
-        assert!(!view.allows(address + 97, 4) && !view.allows(address - 1, 1) && !view.allows(0, 4));
+        assert!(view.allows(address, 100, true) && view.allows(address + 96, 4, true));
+        assert!(
+            !view.allows(address + 97, 4, false)
+                && !view.allows(address - 1, 1, false)
+                && !view.allows(0, 4, false)
+        );
         fill(address, 0x0403_0201, 4, 25);
         assert_eq!(load_word(address + 96, false), 0x0403_0201);
         memory.lock().free_all_of(1);
         memory.lock().give_back();
-        assert!(!View::new(&memory, 1, 0).allows(address, 1));
+        assert!(!View::new(&memory, 1, 0).allows(address, 1, false));
         assert_eq!(memory.lock().used(0), 0);
     }
 
@@ -261,6 +305,6 @@ mod tests {
             assert_eq!(memory.register(address, block), Err(Code::HOST_MEMORY_ALREADY_REGISTERED));
         }
         assert_eq!(memory.register(1100, block), Ok(()));
-        assert_eq!(memory.starting_at(1000, &[Kind::Device]), Err(Code::INVALID_VALUE));
+        assert_eq!(memory.starting_at(1000, |kind| kind == Kind::Device), Err(Code::INVALID_VALUE));
     }
 }

@@ -175,7 +175,8 @@ impl State {
             Work::Copy { to, from: Source::Bytes(from), bytes } => {
                 memory::copy(to, from.as_ptr().expose_provenance(), bytes);
             }
-            Work::Fill { to, pattern, width, count } => memory::fill(to, pattern, width, count),
+            Work::CopyArea { to, from, extent } => to.copy_from(from, extent),
+            Work::Fill { to, extent, pattern, width } => to.fill(extent, pattern, width),
             Work::Free(address) => self.memory.lock().free(address),
             Work::WriteValue { address, wide, value } => memory::store_word(address, wide, value),
             Work::Record(event) => {
@@ -183,7 +184,7 @@ impl State {
                     event.at = Some(Instant::now());
                 }
             }
-            Work::WaitFor { .. } | Work::WaitValue { .. } | Work::Launch(_) => {}
+            Work::Nothing | Work::WaitFor { .. } | Work::WaitValue { .. } | Work::Launch(_) => {}
             Work::Call { function, data } => {
                 self.call(handle, function, data);
                 return false;
@@ -200,7 +201,7 @@ impl State {
         item.state = Doing::Stepping;
         let seq = item.seq;
         thread::spawn(move || {
-            function.0.call(data);
+            function.call(data);
             let simulator = Simulator::get();
             let mut state = simulator.lock();
             if state.streams.get(handle).is_ok_and(|stream| !stream.has_done(seq)) {

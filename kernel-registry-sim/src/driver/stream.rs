@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
-use super::abi::HostFunction;
+use super::abi::{HostFunction, StreamFunction};
+use super::area::{Area, Extent};
+use super::capture::Part;
 use super::execute::Execution;
 use super::handles::Handle;
 use super::launch::Launch;
@@ -20,8 +22,8 @@ pub(super) struct Stream {
     pub(super) flags: u32,
     pub(super) priority: i32,
     pub(super) queue: VecDeque<Item>,
-    /// What is being captured, and not done.
-    pub(super) capture: Option<Vec<Work>>,
+    /// What it is given is captured, and not done.
+    pub(super) capture: Option<Part>,
     /// Destroyed by its owner; it stays until all is done.
     pub(super) closed: bool,
     /// Since when nothing has moved here.
@@ -114,17 +116,24 @@ impl fmt::Display for Because {
 
 #[derive(Clone, Debug)]
 pub(super) enum Work {
+    Nothing,
     Launch(Box<Launch>),
     Copy {
         to: usize,
         from: Source,
         bytes: usize,
     },
+    CopyArea {
+        to: Area,
+        from: Area,
+        extent: Extent,
+    },
     Fill {
-        to: usize,
+        to: Area,
+        extent: Extent,
         pattern: u32,
+        /// Bytes of the pattern.
         width: usize,
-        count: usize,
     },
     Free(usize),
     /// Marks an event.
@@ -153,7 +162,20 @@ pub(super) enum Work {
 
 /// A function of the host.
 #[derive(Clone, Copy)]
-pub(super) struct Function(pub(super) HostFunction);
+pub(super) enum Function {
+    Plain(HostFunction),
+    /// One that is told the stream.
+    OfStream(StreamFunction, Handle),
+}
+
+impl Function {
+    pub(super) fn call(self, data: usize) {
+        match self {
+            Function::Plain(function) => function.call(data),
+            Function::OfStream(function, stream) => function.call(stream, data),
+        }
+    }
+}
 
 impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -228,6 +228,11 @@ calls! {
         function_of(&mut state, function).map(drop)
     }
 
+    4020 fn cuFuncSetSharedMemConfig(function: Handle, _config: u32) {
+        let mut state = begin()?;
+        function_of(&mut state, function).map(drop)
+    }
+
     12040 fn cuFuncGetParamInfo(function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
         let state = begin()?;
         let function = state.functions.get(function)?;
