@@ -1,6 +1,6 @@
 //! Streams: what is to be done, one thing after the other.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Instant;
 
@@ -21,6 +21,7 @@ pub(super) struct Stream {
     pub(super) order: Order,
     pub(super) flags: u32,
     pub(super) priority: i32,
+    pub(super) attributes: BTreeMap<u32, [u64; 8]>,
     pub(super) queue: VecDeque<Item>,
     /// What it is given is captured, and not done.
     pub(super) capture: Option<Part>,
@@ -234,6 +235,7 @@ impl Stream {
             order,
             flags: u32::from(order == Order::NonBlocking),
             priority: 0,
+            attributes: BTreeMap::new(),
             queue: VecDeque::new(),
             capture: None,
             closed: false,

@@ -35,7 +35,7 @@ lacking! {
     3000: cuGetExportTable cuGraphicsMapResources cuGraphicsSubResourceGetMappedArray cuGraphicsUnmapResources
         cuGraphicsUnregisterResource cuModuleGetSurfRef cuSurfRefGetArray cuSurfRefSetArray;
     3020: cuArray3DCreate_v2 cuArray3DGetDescriptor_v2 cuArrayCreate_v2 cuArrayGetDescriptor_v2
-        cuGraphicsResourceGetMappedPointer_v2 cuMemAllocPitch_v2 cuMemcpyAtoA_v2 cuMemcpyAtoD_v2
+        cuGraphicsResourceGetMappedPointer_v2 cuMemcpyAtoA_v2 cuMemcpyAtoD_v2
         cuMemcpyAtoHAsync_v2 cuMemcpyAtoH_v2 cuMemcpyDtoA_v2 cuMemcpyHtoAAsync_v2 cuMemcpyHtoA_v2
         cuTexRefGetAddress_v2 cuTexRefSetAddress_v2;
     4010: cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle cuIpcOpenEventHandle cuTexRefSetAddress2D_v3;
@@ -54,7 +54,7 @@ lacking! {
         cuLaunchHostFunc_v2 cuSignalExternalSemaphoresAsync cuWaitExternalSemaphoresAsync;
     10020: cuMemExportToShareableHandle cuMemImportFromShareableHandle;
     11000: cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute
-        cuIpcOpenMemHandle_v2 cuStreamCopyAttributes cuStreamGetAttribute cuStreamSetAttribute;
+        cuIpcOpenMemHandle_v2;
     11010: cuArrayGetSparseProperties cuDeviceGetTexture1DLinearMaxWidth cuGraphExecChildGraphNodeSetParams
         cuMemMapArrayAsync cuMipmappedArrayGetSparseProperties;
     11020: cuArrayGetPlane cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode

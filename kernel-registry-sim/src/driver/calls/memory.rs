@@ -59,6 +59,17 @@ calls! {
         allocate_to(&pointer, bytes, Kind::Device)
     }
 
+    3020 fn cuMemAllocPitch_v2(pointer: Out<usize>, pitch: Out<usize>, width: usize, rows: usize, element: u32) {
+        // Rows begin where what reads them in one go is fastest.
+        const ALIGNMENT: usize = 512;
+        let row = width.checked_next_multiple_of(ALIGNMENT).ok_or(Code::OUT_OF_MEMORY)?;
+        if pitch.is_null() || width == 0 || rows == 0 || !matches!(element, 4 | 8 | 16) {
+            return Err(Code::INVALID_VALUE);
+        }
+        allocate_to(&pointer, row.checked_mul(rows).ok_or(Code::OUT_OF_MEMORY)?, Kind::Device)?;
+        pitch.set(row)
+    }
+
     6000 fn cuMemAllocManaged(pointer: Out<usize>, bytes: usize, _flags: u32) {
         allocate_to(&pointer, bytes, Kind::Managed)
     }

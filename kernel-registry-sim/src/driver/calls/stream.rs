@@ -32,6 +32,13 @@ fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> 
     made.set(state.streams.insert(stream))
 }
 
+/// `CUstreamAttrID`. But for the priority they say how fast something is, and not what it comes to.
+const ACCESS_POLICY: u32 = 1;
+const SYNCHRONISATION: u32 = 3;
+const PRIORITY: u32 = 8;
+const DOMAIN_MAP: u32 = 9;
+const DOMAIN: u32 = 10;
+
 /// The flag of waits for events, and of records, that are nodes of a graph instead of arrows.
 pub(super) const EXTERNAL: u32 = 1;
 
@@ -186,6 +193,42 @@ calls! {
         let mut state = begin()?;
         let stream = state.stream(stream, current)?;
         ordinal.set(state.streams.get(stream)?.device as i32)
+    }
+
+    11000 fn cuStreamSetAttribute(stream: Handle, which: u32, value: In<[u64; 8]>) {
+        let mut state = begin()?;
+        let stream = state.stream(stream, current)?;
+        let value = value.get()?;
+        let found = state.streams.get_mut(stream)?;
+        match which {
+            PRIORITY => found.priority = (value[0] as i32).clamp(-5, 0),
+            ACCESS_POLICY | SYNCHRONISATION | DOMAIN_MAP | DOMAIN => _ = found.attributes.insert(which, value),
+            _ => return Err(Code::INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    11000 fn cuStreamGetAttribute(stream: Handle, which: u32, value: Out<[u64; 8]>) {
+        let mut state = begin()?;
+        let stream = state.stream(stream, current)?;
+        let found = state.streams.get(stream)?;
+        value.set(match which {
+            PRIORITY => [found.priority.cast_unsigned().into(), 0, 0, 0, 0, 0, 0, 0],
+            ACCESS_POLICY | SYNCHRONISATION | DOMAIN_MAP | DOMAIN => {
+                found.attributes.get(&which).copied().unwrap_or_default()
+            }
+            _ => return Err(Code::INVALID_VALUE),
+        })
+    }
+
+    11000 fn cuStreamCopyAttributes(to: Handle, from: Handle) {
+        let mut state = begin()?;
+        let (to, from) = (state.stream(to, current)?, state.stream(from, current)?);
+        let found = state.streams.get(from)?;
+        let (priority, attributes) = (found.priority, found.attributes.clone());
+        let to = state.streams.get_mut(to)?;
+        (to.priority, to.attributes) = (priority, attributes);
+        Ok(())
     }
 
     12000 fn cuStreamGetId(stream: Handle, id: Out<u64>) {
