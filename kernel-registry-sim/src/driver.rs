@@ -10,6 +10,7 @@ mod deadlock;
 mod elf;
 mod execute;
 mod graph;
+mod graph_memory;
 mod handles;
 mod image;
 mod install;

@@ -281,3 +281,75 @@ fn what_is_no_graph_is_refused() {
     }
     assert_eq!(call("cuGraphLaunch", &[graph, 0]), INVALID_VALUE);
 }
+
+/// A graph that allocates memory, stores to it, copies that elsewhere, and frees it or not.
+fn allocates(target: usize, frees: bool) -> (usize, usize) {
+    let (stream, store) = (stream(), kernel("store"));
+    ok("cuStreamBeginCapture_v2", &[stream, 0]);
+    let memory = get("cuMemAllocAsync", &[4, stream]);
+    launch(store, stream, &[memory as u64, 11]);
+    ok("cuMemcpyDtoDAsync_v2", &[target, memory, 4, stream]);
+    if frees {
+        ok("cuMemFreeAsync", &[memory, stream]);
+    }
+    (last("cuStreamEndCapture", &[stream]), memory)
+}
+
+#[test]
+fn memory_that_a_graph_allocates() {
+    context(1);
+    let (target, stream) = (memory(4), stream());
+    let (graph, inside) = allocates(target, true);
+    let kinds = list("cuGraphGetNodes", graph).into_iter().map(|node| last("cuGraphNodeGetType", &[node]));
+    assert_eq!(kinds.collect::<Vec<_>>(), [10, 0, 1, 11]);
+    run(graph);
+    run(graph);
+    assert_eq!(words(target, 1), [11]);
+    assert_eq!(call("cuMemFree_v2", &[inside]), INVALID_VALUE, "the graph has freed it");
+    // It can be freed elsewhere, and must be before it is allocated again.
+    let (graph, inside) = allocates(target, false);
+    let executable = instantiate(graph);
+    ok("cuGraphLaunch", &[executable, stream]);
+    assert_eq!(call("cuGraphLaunch", &[executable, stream]), INVALID_VALUE);
+    ok("cuMemFreeAsync", &[inside, stream]);
+    assert_eq!(call("cuMemFreeAsync", &[inside, stream]), INVALID_VALUE);
+    ok("cuGraphLaunch", &[executable, stream]);
+    ok("cuStreamSynchronize", &[stream]);
+    assert_eq!(words(inside, 1), [11]);
+    ok("cuMemFree_v2", &[inside]);
+    const AUTO_FREE: usize = 1;
+    let executable = get("cuGraphInstantiateWithFlags", &[graph, AUTO_FREE]);
+    ok("cuGraphLaunch", &[executable, stream]);
+    ok("cuGraphLaunch", &[executable, stream]);
+    ok("cuMemFreeAsync", &[inside, stream]);
+    ok("cuStreamSynchronize", &[stream]);
+    // Kernels do not find what was freed.
+    launch(kernel("store"), stream, &[inside as u64, 1]);
+    assert_eq!(call("cuStreamSynchronize", &[stream]), ILLEGAL_ADDRESS);
+}
+
+#[test]
+fn nodes_that_allocate_and_free() {
+    // Nobody else allocates there.
+    context(2);
+    let graph = graph();
+    let free = get("cuMemGetInfo_v2", &[place(&mut 0_usize)]);
+    const PINNED: u64 = 1;
+    const DEVICE_TWO: u64 = 2 << 32 | 1;
+    let mut parameters = [PINNED, DEVICE_TWO, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 << 20, 0];
+    let allocates = add(graph, "cuGraphAddMemAllocNode", &[], &[place(&mut parameters)]);
+    let address = parameters[14] as usize;
+    assert_eq!(free - get("cuMemGetInfo_v2", &[place(&mut 0_usize)]), 1 << 20);
+    let frees = add(graph, "cuGraphAddMemFreeNode", &[allocates], &[address]);
+    assert_eq!(last("cuGraphMemFreeNodeGetParams", &[frees]), address);
+    let mut found = [0_u64; 15];
+    ok("cuGraphMemAllocNodeGetParams", &[allocates, place(&mut found)]);
+    assert_eq!(found, parameters);
+    let mut node = 0_usize;
+    assert_eq!(call("cuGraphAddMemFreeNode", &[place(&mut node), graph, 0, 0, 4096]), INVALID_VALUE);
+    run(graph);
+    ok("cuGraphDestroy", &[graph]);
+    // It is given back when something is done the next time.
+    ok("cuMemsetD8_v2", &[memory(4), 0, 4]);
+    assert!(free - get("cuMemGetInfo_v2", &[place(&mut 0_usize)]) < 1 << 20);
+}

@@ -25,6 +25,7 @@ mod device;
 mod event;
 mod fill;
 mod graph;
+mod graph_memory;
 mod information;
 mod lacking;
 mod launch;
@@ -72,6 +73,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
         occupancy::ALL,
         capture::ALL,
         graph::ALL,
+        graph_memory::ALL,
         node::ALL,
         node_parameters::ALL,
     ];

@@ -49,6 +49,8 @@ impl Task {
             Task::Work(Work::Launch(_), _) => 0,
             Task::Work(Work::Fill { .. }, _) => 2,
             Task::Work(Work::Call { .. }, _) => 3,
+            Task::Work(Work::Appear(_, true), _) => 10,
+            Task::Work(Work::Appear(_, false), _) => 11,
             Task::Work(..) => 1,
             Task::Child(_) => 4,
             Task::Nothing => 5,
@@ -187,6 +189,7 @@ impl State {
     pub(super) fn launch_graph(&mut self, executable: Handle, stream: Handle) -> Answer {
         let found = self.executables.get(executable)?;
         let (steps, last) = (found.steps.clone(), found.last);
+        self.may_allocate(&steps, found.flags)?;
         let begin = match last {
             Some((earlier, seq)) => Work::WaitFor { stream: earlier, seq },
             None => Work::Nothing,
@@ -232,6 +235,19 @@ impl State {
         Ok(())
     }
 
+    /// Memory that an earlier launch has allocated must have been freed, unless the graph is to do that itself.
+    fn may_allocate(&self, steps: &[Step], flags: u64) -> Answer {
+        const AUTO_FREE: u64 = 1;
+        let memory = self.memory.lock();
+        let is_there = |step: &Step| match &step.task {
+            Task::Work(Work::Appear(allocation, true), _) => {
+                memory.of_graphs.get(&allocation.address()).is_some_and(|known| known.will_be_there)
+            }
+            _ => false,
+        };
+        if flags & AUTO_FREE == 0 && steps.iter().any(is_there) { Err(Code::INVALID_VALUE) } else { Ok(()) }
+    }
+
     /// A stream for a chain of steps, which is gone when they are done.
     fn add_lane(&mut self, context: Handle, stream: Handle, begin: Seq) -> Answer<Lane> {
         let device = self.context(context)?.device;
@@ -255,6 +271,9 @@ impl State {
                     }
                     let last = self.last;
                     self.sound(*context)?.launched.get_or_insert(last);
+                }
+                if let Work::Appear(allocation, is_there) = work {
+                    self.memory.lock().will_be_there(allocation.address(), *is_there);
                 }
                 self.submit(stream, work.clone(), behind)
             }

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::graph_memory::Known;
 use super::handles::Handle;
 use super::ranges::{Ranges, bit};
 use super::result::{Answer, Code};
@@ -24,6 +25,8 @@ pub(super) enum Kind {
     Device,
     /// A device's, from a pool.
     Pooled(Handle),
+    /// A device's, which graphs allocate and free again and again.
+    Graph { is_there: bool },
     /// Both may use it.
     Managed,
     /// A module's.
@@ -45,6 +48,8 @@ pub(super) struct Memory {
     /// Pages that are free, but not given back yet.
     pub(super) freed: Vec<(usize, usize)>,
     pub(super) ranges: Ranges,
+    /// By address.
+    pub(super) of_graphs: BTreeMap<usize, Known>,
     /// Contexts, and those whose memory they may use although it is another device's.
     pub(super) peers: BTreeSet<(Handle, Handle)>,
 }
@@ -96,6 +101,9 @@ impl Memory {
 
     /// From now on kernels do not find it. One whose turn it is may have found it already, so the pages stay a while.
     pub(super) fn free(&mut self, address: usize) {
+        if self.of_graphs.contains_key(&address) {
+            return self.appear(address, false);
+        }
         let Some(block) = self.blocks.remove(&address) else { return };
         if block.kind != Kind::Registered {
             self.freed.push((address, block.bytes));
@@ -105,6 +113,7 @@ impl Memory {
     /// Gives pages back that are free, between the turns of kernels.
     pub(super) fn give_back(&mut self) {
         self.clear_unmapped();
+        self.forget_graphs();
         for (address, bytes) in self.freed.drain(..) {
             // SAFETY: this is a mapping of `allocate`; no kernel is in the middle of using it, and nobody else may use what
             // is free.
@@ -115,7 +124,10 @@ impl Memory {
     pub(super) fn free_all_of(&mut self, context: Handle) {
         let addresses: Vec<_> =
             self.blocks.iter().filter(|(_, block)| block.context == context).map(|(at, _)| *at).collect();
-        addresses.into_iter().for_each(|address| self.free(address));
+        for address in addresses {
+            self.of_graphs.remove(&address);
+            self.free(address);
+        }
     }
 
     /// Whether all of these bytes are there: ranges that were reserved may have several blocks, one behind the other.
@@ -177,6 +189,7 @@ impl<'m> View<'m> {
         let (context, device) = self.owner;
         let device_bit = bit(device);
         match block.kind {
+            Kind::Graph { is_there: false } => false,
             Kind::Device | Kind::Variable
                 if block.device != device && !memory.peers.contains(&(context, block.context)) =>
             {

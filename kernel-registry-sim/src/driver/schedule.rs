@@ -178,6 +178,7 @@ impl State {
             Work::CopyArea { to, from, extent } => to.copy_from(from, extent),
             Work::Fill { to, extent, pattern, width } => to.fill(extent, pattern, width),
             Work::Free(address) => self.memory.lock().free(address),
+            Work::Appear(allocation, is_there) => self.memory.lock().appear(allocation.address(), is_there),
             Work::WriteValue { address, wide, value } => memory::store_word(address, wide, value),
             Work::Record(event) => {
                 if let Ok(event) = self.events.get_mut(event) {

@@ -8,6 +8,7 @@ use super::abi::{HostFunction, StreamFunction};
 use super::area::{Area, Extent};
 use super::capture::Part;
 use super::execute::Execution;
+use super::graph_memory::Allocation;
 use super::handles::Handle;
 use super::launch::Launch;
 
@@ -137,6 +138,8 @@ pub(super) enum Work {
         width: usize,
     },
     Free(usize),
+    /// Memory of graphs is there from now on, or not any more.
+    Appear(Allocation, bool),
     /// Marks an event.
     Record(Handle),
     /// Until that stream has done everything up to there.

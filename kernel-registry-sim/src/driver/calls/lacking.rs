@@ -65,9 +65,8 @@ lacking! {
         cuMemPoolImportPointer;
     11030: cuFlushGPUDirectRDMAWrites cuGraphDebugDotPrint cuGraphReleaseUserObject cuGraphRetainUserObject
         cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain;
-    11040: cuCtxGetExecAffinity cuDeviceGetExecAffinitySupport cuDeviceGetGraphMemAttribute cuDeviceGraphMemTrim
-        cuDeviceSetGraphMemAttribute cuGraphAddMemAllocNode cuGraphAddMemFreeNode cuGraphMemAllocNodeGetParams
-        cuGraphMemFreeNodeGetParams;
+    11040: cuCtxGetExecAffinity cuDeviceGetExecAffinitySupport cuDeviceGetGraphMemAttribute
+        cuDeviceSetGraphMemAttribute;
     11060: cuArrayGetMemoryRequirements cuMipmappedArrayGetMemoryRequirements;
     11070: cuGraphAddBatchMemOpNode cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams
         cuGraphExecBatchMemOpNodeSetParams cuMemGetHandleForAddressRange;

@@ -36,12 +36,20 @@ fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer
     }
     let device = state.memory.lock().starting_at(address, is_kind)?.device;
     state.may_disturb()?;
+    state.memory.lock().may_free(address)?;
     state = wait_for_device(state, device, call, Because::Free)?;
     // Somebody else may have been faster.
     let mut memory = state.memory.lock();
     memory.starting_at(address, is_kind)?;
+    memory.may_free(address)?;
+    memory.will_be_there(address, false);
     memory.free(address);
     Ok(())
+}
+
+/// What `cuMemFree` frees.
+fn is_device(kind: Kind) -> bool {
+    matches!(kind, Kind::Device | Kind::Managed | Kind::Pooled(_) | Kind::Graph { .. })
 }
 
 /// Flags of `cuMemHostAlloc` and `cuMemHostRegister`: portable, mapped, write-combined or for devices, read-only.
@@ -75,7 +83,7 @@ calls! {
     }
 
     3020 fn cuMemFree_v2(pointer: usize) {
-        free(pointer, |kind| matches!(kind, Kind::Device | Kind::Managed | Kind::Pooled(_)), "cuMemFree")
+        free(pointer, is_device, "cuMemFree")
     }
 
     3020 fn cuMemAllocHost_v2(pointer: Out<usize>, bytes: usize) {

@@ -6,17 +6,18 @@ use super::lacking::say_once;
 use super::memory::allocate;
 use super::ranges::{Access, Location};
 use crate::driver::abi::{In, Out};
+use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::memory::Kind;
 use crate::driver::pool::{Attribute, Pool};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Locked, begin};
+use crate::driver::state::{Locked, State, begin};
 use crate::driver::stream::Work;
 
 /// `CUmemPoolProps`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Properties {
+pub(super) struct Properties {
     kind: u32,
     exported_as: u32,
     location: Location,
@@ -26,7 +27,34 @@ struct Properties {
     reserved: [u8; 54],
 }
 
-const PINNED: u32 = 1;
+impl Properties {
+    const PINNED: u32 = 1;
+
+    /// Of a pool without a limit of its own.
+    pub(super) fn of_device(device: usize) -> Self {
+        Properties {
+            kind: Self::PINNED,
+            exported_as: 0,
+            location: Location::of_device(device),
+            security: 0,
+            most_bytes: 0,
+            usage: 0,
+            reserved: [0; 54],
+        }
+    }
+
+    /// The device whose pool it is.
+    pub(super) fn device(&self, state: &Locked) -> Answer<usize> {
+        if self.kind != Self::PINNED {
+            return Err(Code::INVALID_VALUE);
+        }
+        if self.exported_as != 0 {
+            say_once("a pool that other processes can use");
+            return Err(Code::NOT_SUPPORTED);
+        }
+        self.location.device(state)
+    }
+}
 
 /// A number of 32 or 64 bits, as the attribute has it.
 fn number(value: &Out<u32>, wide: &Out<u64>, attribute: Attribute) -> Answer<u64> {
@@ -41,8 +69,9 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
         return Err(Code::INVALID_VALUE);
     }
     if state.is_captured(stream)? {
-        say_once("memory that a graph allocates");
-        return Err(Code::NOT_SUPPORTED);
+        let context = state.streams.get(stream)?.context;
+        let task = allocate_in_graph(&mut state, bytes, context, device, pointer)?;
+        return state.capture(stream, task);
     }
     let pool = match pool {
         Some(pool) => pool,
@@ -57,6 +86,28 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
     let pool = state.pools.get_mut(pool)?;
     pool.most_used = pool.most_used.max(used + bytes as u64);
     pointer.set(address)
+}
+
+/// A task that allocates memory, whose address is known at once.
+pub(super) fn allocate_in_graph(
+    state: &mut State,
+    bytes: usize,
+    context: Handle,
+    device: usize,
+    pointer: &Out<usize>,
+) -> Answer<Task> {
+    if bytes as u64 > state.free_memory(device) {
+        return Err(Code::OUT_OF_MEMORY);
+    }
+    let allocation = state.memory.lock().allocate_for_graph(bytes, context, device)?;
+    pointer.set(allocation.address())?;
+    Ok(Task::Work(Work::Appear(allocation, true), context))
+}
+
+/// A task that frees memory which a graph has allocated.
+pub(super) fn free_in_graph(state: &State, pointer: usize, context: Handle) -> Answer<Task> {
+    let allocation = state.memory.lock().of_graph(pointer)?;
+    Ok(Task::Work(Work::Appear(allocation, false), context))
 }
 
 fn known(state: &Locked, pool: Handle) -> Answer {
@@ -79,11 +130,15 @@ calls! {
             return Ok(());
         }
         if state.is_captured(stream)? {
-            say_once("memory that a graph frees");
-            return Err(Code::NOT_SUPPORTED);
+            let task = free_in_graph(&state, pointer, state.streams.get(stream)?.context)?;
+            return state.capture(stream, task);
         }
-        let is_kind = |kind| matches!(kind, Kind::Device | Kind::Pooled(_));
-        state.memory.lock().starting_at(pointer, is_kind)?;
+        let is_kind = |kind| matches!(kind, Kind::Device | Kind::Pooled(_) | Kind::Graph { .. });
+        let mut memory = state.memory.lock();
+        memory.starting_at(pointer, is_kind)?;
+        memory.may_free(pointer)?;
+        memory.will_be_there(pointer, false);
+        drop(memory);
         state.submit(stream, Work::Free(pointer), None)?;
         Ok(())
     }
@@ -113,14 +168,10 @@ calls! {
     11020 fn cuMemPoolCreate(pool: Out<Handle>, properties: In<Properties>) {
         let mut state = begin()?;
         let properties = properties.get()?;
-        if pool.is_null() || properties.kind != PINNED {
+        let device = properties.device(&state)?;
+        if pool.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        if properties.exported_as != 0 {
-            say_once("a pool that other processes can use");
-            return Err(Code::NOT_SUPPORTED);
-        }
-        let device = properties.location.device(&state)?;
         pool.set(state.pools.insert(Pool::new(device, properties.most_bytes as u64)))
     }
 

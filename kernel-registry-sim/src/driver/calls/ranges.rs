@@ -19,6 +19,10 @@ pub(super) struct Location {
 impl Location {
     const DEVICE: u32 = 1;
 
+    pub(super) fn of_device(device: usize) -> Self {
+        Location { kind: Self::DEVICE, id: device as i32 }
+    }
+
     /// Whether there is such a place: a device, or the host, or one of its nodes.
     pub(super) fn check(self, state: &Locked) -> Answer {
         if matches!(self.kind, 2..=4) { Ok(()) } else { self.device(state).map(drop) }
@@ -168,7 +172,7 @@ calls! {
 
     10020 fn cuMemGetAllocationPropertiesFromHandle(properties: Out<Properties>, memory: Handle) {
         let device = begin()?.memory.lock().ranges.properties(memory)?.1;
-        let location = Location { kind: Location::DEVICE, id: device as i32 };
+        let location = Location::of_device(device);
         properties.set(Properties { kind: Properties::PINNED, exported_as: 0, location, security: 0, flags: 0 })
     }
 }
