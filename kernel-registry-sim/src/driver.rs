@@ -2,8 +2,10 @@
 //! goes on or hangs.
 
 mod abi;
+mod area;
 mod caller;
 mod calls;
+mod capture;
 mod compile;
 mod config;
 mod deadlock;
@@ -11,16 +13,21 @@ mod device;
 mod elf;
 mod execute;
 mod faults;
+mod graph;
+mod graph_memory;
 mod handles;
 mod hooks;
 mod image;
 mod install;
 mod launch;
+mod link;
 mod live;
 mod load;
 mod memory;
 mod neighbour;
+mod pool;
 mod process;
+mod ranges;
 mod result;
 mod schedule;
 mod state;

@@ -12,9 +12,14 @@ use serde_json::Value;
 
 /// Installs the simulated driver, where the environment says `KERNEL_REGISTRY_SIM=1`: then what needs a GPU runs without.
 pub fn simulate_if_told() {
-    if std::env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "1") {
+    if is_simulated() {
         kernel_registry_sim::install().expect("nothing has used CUDA yet");
     }
+}
+
+/// Whether the environment says so.
+pub fn is_simulated() -> bool {
+    std::env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "1")
 }
 
 /// The triple that fixtures are built for. Naming it keeps flags for the linker away from

@@ -44,9 +44,37 @@ impl<T> Out<T> {
 
     /// As many of these as there is room for.
     pub(super) fn set_all(&self, values: impl IntoIterator<Item = T>, room: usize) -> Answer {
-        let values: Vec<T> = values.into_iter().take(room).collect();
-        // SAFETY: the bytes of a vector can be read.
-        unsafe { caller::copy_to(self.address(), values.as_ptr().cast(), size_of_val(&values[..])) }
+        const AT_ONCE: usize = 1024;
+        let mut values = values.into_iter().take(room);
+        let mut at = self.address();
+        // In parts, because what a caller says of the room may be nonsense.
+        loop {
+            let part: Vec<T> = values.by_ref().take(AT_ONCE).collect();
+            // SAFETY: the bytes of a vector can be read.
+            unsafe { caller::copy_to(at, part.as_ptr().cast(), size_of_val(&part[..])) }?;
+            if part.len() < AT_ONCE {
+                return Ok(());
+            }
+            at = at.checked_add(size_of_val(&part[..])).ok_or(Code::INVALID_VALUE)?;
+        }
+    }
+}
+
+impl<T> From<*mut T> for Out<T> {
+    fn from(pointer: *mut T) -> Self {
+        Out(pointer)
+    }
+}
+
+impl<T> Out<T> {
+    /// For a result that nobody wants.
+    pub(super) fn null() -> Self {
+        Out(ptr::null_mut())
+    }
+
+    /// The same place for a result of another type, where that depends on another argument.
+    pub(super) fn cast<U>(&self) -> Out<U> {
+        Out(self.0.cast())
     }
 }
 
@@ -148,8 +176,16 @@ fn number(header: &[u8], at: usize, bytes: usize) -> usize {
 const FATBIN: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
 
 /// The arguments of a launch: a pointer to each value.
+#[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Arguments(*const *const c_void);
+
+impl From<&[usize]> for Arguments {
+    /// Addresses of values.
+    fn from(addresses: &[usize]) -> Self {
+        Arguments(addresses.as_ptr().cast())
+    }
+}
 
 impl Arguments {
     /// One after the other, each at its offset and with its size. They may also be in one buffer already.
@@ -176,6 +212,7 @@ impl Arguments {
 }
 
 /// The arguments of a launch in another way: a list of what is what.
+#[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Packed(*const usize);
 
@@ -219,12 +256,18 @@ impl Packed {
 }
 
 /// Options of the JIT compiler: numbers, each with a value in the place of a pointer.
+#[derive(Clone, Debug)]
 pub(super) struct JitOptions(pub(super) Vec<(u32, usize)>);
 
 impl JitOptions {
     pub(super) fn get(count: u32, options: &In<u32>, values: &In<usize>) -> Answer<Self> {
         let (options, values) = (options.all(count as usize)?, values.all(count as usize)?);
         Ok(JitOptions(options.into_iter().zip(values).collect()))
+    }
+
+    /// These, or others if there are none.
+    pub(super) fn or(self, others: &JitOptions) -> Self {
+        if self.0.is_empty() { others.clone() } else { self }
     }
 
     /// Writes what is wrong with an image to where the caller wants to read it. Says whether it wants to.
@@ -257,5 +300,38 @@ impl HostFunction {
             // SAFETY: the caller of `cuLaunchHostFunc` promises a function that takes this pointer, in any thread.
             unsafe { function(ptr::with_exposed_provenance_mut(data)) };
         }
+    }
+}
+
+/// A function of the host that a stream calls with itself and how it is.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct StreamFunction(Option<unsafe extern "C" fn(usize, u32, *mut c_void)>);
+
+impl StreamFunction {
+    /// Whether there is code.
+    pub(super) fn is_there(self) -> bool {
+        self.0.is_some_and(|function| caller::allows(function as usize, 1, Access::Execute))
+    }
+
+    pub(super) fn call(self, stream: usize, data: usize) {
+        const SUCCESS: u32 = 0;
+        if let Some(function) = self.0 {
+            // SAFETY: the caller of `cuStreamAddCallback` promises a function that takes this, in any thread; a stream is a
+            // number in the place of a pointer.
+            unsafe { function(stream, SUCCESS, ptr::with_exposed_provenance_mut(data)) };
+        }
+    }
+}
+
+/// A function of the host that says how much shared memory a block of so many threads has.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct SharedMemory(Option<unsafe extern "C" fn(i32) -> usize>);
+
+impl SharedMemory {
+    pub(super) fn call(self, block: i32) -> Option<usize> {
+        // SAFETY: whoever asks for an occupancy promises a function that takes a number.
+        self.0.map(|function| unsafe { function(block) })
     }
 }

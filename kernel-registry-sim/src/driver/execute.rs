@@ -108,7 +108,7 @@ pub(super) enum Step {
 const BUDGET: u64 = 50_000;
 
 /// Instructions of a turn of a kernel that got nowhere in its last one: enough to see whether it does now.
-const SHORT_BUDGET: u64 = 2000;
+const SHORT_BUDGET: u64 = 300;
 
 impl Execution {
     pub(super) fn step(&mut self, view: &View<'_>) -> Step {

@@ -14,6 +14,8 @@ use super::stream::{Because, Behind, Work};
 /// A launch of a kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
+    /// A kernel in a context.
+    pub(super) function: Handle,
     pub(super) image: Arc<Image>,
     pub(super) code: Loaded,
     pub(super) kernel: usize,
@@ -115,41 +117,61 @@ pub(super) fn launch(
     mut state: Locked,
     function: Handle,
     stream: Handle,
-    mut shape: Shape,
+    shape: Shape,
     arguments: impl FnOnce(&Kernel) -> Answer<Vec<u8>>,
 ) -> Answer<Locked> {
     let context = state.streams.get(stream)?.context;
-    let handle =
-        if state.kernels.get(function).is_ok() { state.function_of(function, context)? } else { function };
-    let function = state.functions.get(handle)?;
-    if function.context != context {
-        return Err(Code::INVALID_HANDLE);
+    let launch = state.prepare(function, context, shape, arguments)?;
+    let function = launch.function;
+    let work = Work::Launch(Box::new(launch));
+    // Graphs have their printf, their stacks and the rest set up when they are made.
+    if state.is_captured(stream)? {
+        state.load_behind(function)?;
+        state.submit(stream, work, None)?;
+        return Ok(state);
     }
-    let kernel = &function.image.kernels[function.kernel];
-    shape.cluster = shape.cluster.or(kernel.cluster);
-    let launch = Launch {
-        image: function.image.clone(),
-        code: state.modules.get(function.module)?.code.clone(),
-        kernel: function.kernel,
-        shape,
-        stack: u64::from(kernel.frame).max(state.contexts.get(context)?.stack),
-        arguments: Arc::new(arguments(kernel)?),
-        prefers_shared: function.attributes.get(&CARVEOUT) == Some(&100),
-    };
-    launch.check(function.max_shared, &state.devices[function.device].kind)?;
-
     while state.streams.get(stream)?.queue.len() >= QUEUE {
         state = Simulator::get().wait(state);
     }
-    let is_captured = state.streams.get(stream)?.capture.is_some();
-    let behind = state.launch_behind(handle, stream, is_captured)?;
-    state.submit(stream, Work::Launch(Box::new(launch)), behind)?;
+    state.not_implied(stream)?;
+    let behind = state.launch_behind(function, stream)?;
+    state.submit(stream, work, behind)?;
     Ok(state)
 }
 
 impl State {
+    /// A launch in a context, as far as it does not depend on what comes before it.
+    pub(super) fn prepare(
+        &mut self,
+        function: Handle,
+        context: Handle,
+        mut shape: Shape,
+        arguments: impl FnOnce(&Kernel) -> Answer<Vec<u8>>,
+    ) -> Answer<Launch> {
+        let handle =
+            if self.kernels.get(function).is_ok() { self.function_of(function, context)? } else { function };
+        let function = self.functions.get(handle)?;
+        if function.context != context {
+            return Err(Code::INVALID_HANDLE);
+        }
+        let kernel = &function.image.kernels[function.kernel];
+        shape.cluster = shape.cluster.or(kernel.cluster);
+        let launch = Launch {
+            function: handle,
+            image: function.image.clone(),
+            code: self.modules.get(function.module)?.code.clone(),
+            kernel: function.kernel,
+            shape,
+            stack: u64::from(kernel.frame).max(self.contexts.get(context)?.stack),
+            arguments: Arc::new(arguments(kernel)?),
+            prefers_shared: function.attributes.get(&CARVEOUT) == Some(&100),
+        };
+        launch.check(function.max_shared, &self.devices[function.device].kind)?;
+        Ok(launch)
+    }
+
     /// What a launch has to wait for beside its stream, and what it sets up for those after it.
-    fn launch_behind(&mut self, function: Handle, stream: Handle, captured: bool) -> Answer<Option<Behind>> {
+    fn launch_behind(&mut self, function: Handle, stream: Handle) -> Answer<Option<Behind>> {
         let found = self.functions.get(function)?;
         let (loaded, device, context) = (found.loaded, found.device, found.context);
         let kernel = &found.image.kernels[found.kernel];
@@ -157,11 +179,6 @@ impl State {
         let mut all = vec![self.behind(device, loaded, Because::Load)];
         let last = self.last;
         self.functions.get_mut(function)?.loaded.get_or_insert(last);
-        // Graphs have their printf, their stacks and the rest set up when they are made.
-        if captured {
-            return Ok(None);
-        }
-
         let limit = self.sound(context)?.stack;
         if frame > limit {
             let more = (frame - limit) * self.devices[device].kind.threads();

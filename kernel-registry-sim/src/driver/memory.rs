@@ -1,12 +1,14 @@
 //! Memory that kernels may touch: that of the devices, which is memory of this process, and what the host shares with them.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::caller::{self, Access};
+use super::graph_memory::Known;
 use super::handles::Handle;
+use super::ranges::{Ranges, bit};
 use super::result::{Answer, Code};
 
 /// A piece of memory.
@@ -23,6 +25,10 @@ pub(super) struct Block {
 pub(super) enum Kind {
     /// A device's.
     Device,
+    /// A device's, from a pool.
+    Pooled(Handle),
+    /// A device's, which graphs allocate and free again and again.
+    Graph { is_there: bool },
     /// Both may use it.
     Managed,
     /// A module's.
@@ -35,26 +41,35 @@ pub(super) enum Kind {
     Registered,
     /// The same, which kernels may only read.
     RegisteredToRead,
+    /// Part of a range of addresses that was reserved: the devices that may read and write there, a bit for each.
+    Mapped { readers: u64, writers: u64 },
 }
 
 impl Kind {
-    pub(super) const REGISTERED: [Kind; 2] = [Kind::Registered, Kind::RegisteredToRead];
+    pub(super) fn is_registered(self) -> bool {
+        matches!(self, Kind::Registered | Kind::RegisteredToRead)
+    }
 
     /// Whether the driver gives it back. What is not its own may be gone at any time.
     fn is_ours(self) -> bool {
-        !Kind::REGISTERED.contains(&self)
+        !self.is_registered()
     }
 }
 
 /// All memory that kernels may touch, by address.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    blocks: BTreeMap<usize, Block>,
+    pub(super) blocks: BTreeMap<usize, Block>,
     /// Pages that are free, but not given back yet.
-    freed: Vec<(usize, usize)>,
+    pub(super) freed: Vec<(usize, usize)>,
     /// Addresses that were given back, and are kept so that nothing else comes there, with all their bytes.
     kept: VecDeque<(usize, usize)>,
     kept_bytes: usize,
+    pub(super) ranges: Ranges,
+    /// By address.
+    pub(super) of_graphs: BTreeMap<usize, Known>,
+    /// Contexts, and those whose memory they may use although it is another device's.
+    pub(super) peers: BTreeSet<(Handle, Handle)>,
 }
 
 /// What the driver and the kernels share.
@@ -101,13 +116,16 @@ impl Memory {
     }
 
     /// The block that begins there, if it is of one of these kinds.
-    pub(super) fn starting_at(&self, address: usize, kinds: &[Kind]) -> Answer<Block> {
-        let block = self.blocks.get(&address).filter(|block| kinds.contains(&block.kind));
+    pub(super) fn starting_at(&self, address: usize, is_kind: impl Fn(Kind) -> bool) -> Answer<Block> {
+        let block = self.blocks.get(&address).filter(|block| is_kind(block.kind));
         block.copied().ok_or(Code::INVALID_VALUE)
     }
 
     /// From now on kernels do not find it. One whose turn it is may have found it already, so the pages stay a while.
     pub(super) fn free(&mut self, address: usize) {
+        if self.of_graphs.contains_key(&address) {
+            return self.appear(address, false);
+        }
         let Some(block) = self.blocks.remove(&address) else { return };
         if block.kind.is_ours() {
             self.freed.push((address, block.bytes));
@@ -120,6 +138,8 @@ impl Memory {
         const MOST_KEPT: usize = 1 << 40;
         let (access, flags) =
             (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+        self.clear_unmapped();
+        self.forget_graphs();
         for (address, bytes) in self.freed.drain(..) {
             let pages = std::ptr::with_exposed_provenance_mut(address);
             // SAFETY: this is a mapping of `allocate`; no kernel is in the middle of using it, and nobody else may use what
@@ -139,7 +159,26 @@ impl Memory {
     pub(super) fn free_all_of(&mut self, context: Handle) {
         let addresses: Vec<_> =
             self.blocks.iter().filter(|(_, block)| block.context == context).map(|(at, _)| *at).collect();
-        addresses.into_iter().for_each(|address| self.free(address));
+        for address in addresses {
+            self.of_graphs.remove(&address);
+            self.free(address);
+        }
+    }
+
+    /// Whether all of these bytes are there: ranges that were reserved may have several blocks, one behind the other.
+    pub(super) fn has(&self, address: usize, bytes: usize) -> bool {
+        let Some(end) = address.checked_add(bytes) else { return false };
+        let mut at = address;
+        loop {
+            let Some((start, block)) = self.find(at, 1) else { return false };
+            at = start + block.bytes;
+            if at >= end {
+                return true;
+            }
+            if !matches!(block.kind, Kind::Mapped { .. }) {
+                return false;
+            }
+        }
     }
 
     /// The block that has these bytes.
@@ -156,15 +195,19 @@ impl Memory {
     /// Bytes of a device that are taken.
     pub(super) fn used(&self, device: usize) -> u64 {
         let blocks = self.blocks.values();
-        let of_device =
-            blocks.filter(|block| block.device == device && block.kind.is_ours() && block.kind != Kind::Host);
-        of_device.map(|block| (block.bytes as u64).next_multiple_of(512)).sum()
+        let is_taken = |kind| {
+            !matches!(kind, Kind::Host | Kind::Registered | Kind::RegisteredToRead | Kind::Mapped { .. })
+        };
+        let of_device = blocks.filter(|block| block.device == device && is_taken(block.kind));
+        let blocks: u64 = of_device.map(|block| (block.bytes as u64).next_multiple_of(512)).sum();
+        blocks + self.ranges.used(device)
     }
 
     /// Where the driver's own memory is, of so many bytes.
     fn ours(&self, address: usize, bytes: usize) -> Option<*mut u8> {
-        let (_, block) = self.find(address, bytes)?;
-        block.kind.is_ours().then(|| std::ptr::with_exposed_provenance_mut(address))
+        let (_, block) = self.find(address, 1)?;
+        let is_ours = block.kind.is_ours() && self.has(address, bytes);
+        is_ours.then(|| std::ptr::with_exposed_provenance_mut(address))
     }
 
     /// Copies bytes. Those that are not the driver's may be gone by now: then it says where.
@@ -264,19 +307,30 @@ impl<'m> View<'m> {
         View { memory, known: Default::default(), owner: (context, device) }
     }
 
-    /// Whether a kernel may touch that many bytes there, and whether it may write them.
+    /// Whether a kernel may read, or write, that many bytes there.
     pub(super) fn allows(&self, address: usize, bytes: usize, write: bool) -> bool {
         let place = &self.known[(address >> 21) % self.known.len()];
         let (start, end) = place.get();
         if address >= start && address.checked_add(bytes).is_some_and(|behind| behind <= end) {
             return true;
         }
-        match self.memory.lock().find(address, bytes) {
-            Some((start, block)) if block.kind.is_ours() => {
-                place.set((start, start + block.bytes));
-                true
+        let memory = self.memory.lock();
+        let Some((start, block)) = memory.find(address, bytes) else { return false };
+        let (context, device) = self.owner;
+        let device_bit = bit(device);
+        match block.kind {
+            Kind::Graph { is_there: false } => false,
+            Kind::Device | Kind::Variable
+                if block.device != device && !memory.peers.contains(&(context, block.context)) =>
+            {
+                false
             }
-            Some((start, block)) => {
+            // What may be done there is asked again each time if it is not everything.
+            Kind::Mapped { readers, writers } if readers & writers & device_bit == 0 => {
+                (if write { writers } else { readers }) & device_bit != 0
+            }
+            Kind::Registered | Kind::RegisteredToRead => {
+                drop(memory);
                 let pages = Pages::of(address, bytes);
                 let are_there = pages.are_there();
                 if are_there && block.kind == Kind::Registered {
@@ -284,7 +338,10 @@ impl<'m> View<'m> {
                 }
                 are_there && !(write && block.kind == Kind::RegisteredToRead)
             }
-            None => false,
+            _ => {
+                place.set((start, start + block.bytes));
+                true
+            }
         }
     }
 
@@ -299,7 +356,7 @@ impl<'m> View<'m> {
     pub(super) fn free(&self, address: usize) -> bool {
         self.known.iter().for_each(|place| place.set((0, 0)));
         let mut memory = self.memory.lock();
-        let is_there = memory.starting_at(address, &[Kind::Heap]).is_ok();
+        let is_there = memory.starting_at(address, |kind| kind == Kind::Heap).is_ok();
         if is_there {
             memory.free(address);
         }
@@ -367,7 +424,7 @@ mod tests {
             assert_eq!(memory.register(address, block), Err(Code::HOST_MEMORY_ALREADY_REGISTERED));
         }
         assert_eq!(memory.register(start + 100, block), Ok(()));
-        assert_eq!(memory.starting_at(start, &[Kind::Device]), Err(Code::INVALID_VALUE));
+        assert_eq!(memory.starting_at(start, |kind| kind == Kind::Device), Err(Code::INVALID_VALUE));
     }
 
     #[test]

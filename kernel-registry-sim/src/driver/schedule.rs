@@ -195,11 +195,16 @@ impl State {
         let done = match work {
             Work::Copy { to, from: Source::Address(from), bytes } => memory.copy(to, from, bytes),
             Work::Copy { to, from: Source::Bytes(from), .. } => memory.write(to, &from),
-            Work::Fill { to, pattern, width, count } => memory.fill(to, pattern, width, count),
+            Work::CopyArea { to, from, extent } => to.copy_from(&memory, from, extent),
+            Work::Fill { to, extent, pattern, width } => to.fill(&memory, extent, pattern, width),
             Work::WriteValue { address, wide, value } => memory.store_word(address, wide, value),
             Work::WaitValue { address, wide, .. } => memory.load_word(address, wide).map(drop),
             Work::Free(address) => {
                 memory.free(address);
+                Ok(())
+            }
+            Work::Appear(allocation, is_there) => {
+                memory.appear(allocation.address(), is_there);
                 Ok(())
             }
             Work::Record(event) => {
@@ -208,7 +213,7 @@ impl State {
                 }
                 Ok(())
             }
-            Work::WaitFor { .. } | Work::Launch(_) => Ok(()),
+            Work::Nothing | Work::WaitFor { .. } | Work::Launch(_) => Ok(()),
             Work::Call { function, data } => {
                 drop(memory);
                 self.call(handle, function, data);
@@ -237,7 +242,7 @@ impl State {
         let seq = item.seq;
         let context = stream.context;
         let called = thread::Builder::new().spawn(move || {
-            function.0.call(data);
+            function.call(data);
             let simulator = Simulator::get();
             let mut state = simulator.lock();
             if state.streams.get(handle).is_ok_and(|stream| !stream.has_done(seq)) {

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use super::capture::{Capture, Part};
 use super::config::Config;
 use super::deadlock::Waiting;
 use super::device;
+use super::graph::{Executable, Graph, Node};
 use super::handles::{Handle, Handles};
+use super::link::Link;
 use super::load::{Function, Kernel, Library, Module};
 use super::memory::Shared;
+use super::pool::Pool;
 use super::process::{Locked, Simulator};
 use super::result::{Answer, Code};
 use super::stream::{Because, Behind, Item, Order, Seq, Stream, Work};
@@ -30,8 +34,13 @@ pub(super) struct State {
     pub(super) libraries: Handles<Library>,
     pub(super) kernels: Handles<Kernel>,
     pub(super) functions: Handles<Function>,
-    pub(super) graphs: Handles<Vec<Work>>,
-    pub(super) executables: Handles<Vec<Work>>,
+    pub(super) graphs: Handles<Graph>,
+    pub(super) nodes: Handles<Node>,
+    pub(super) executables: Handles<Executable>,
+    /// What is being captured, by its id.
+    pub(super) captures: BTreeMap<u64, Capture>,
+    pub(super) pools: Handles<Pool>,
+    pub(super) links: Handles<Link>,
     pub(super) memory: Shared,
     /// What was submitted last.
     pub(super) last: Seq,
@@ -51,6 +60,9 @@ pub(super) struct Device {
     pub(super) references: u32,
     /// Bytes of its memory that somebody else has.
     pub(super) taken: u64,
+    pub(super) default_pool: Option<Handle>,
+    /// Another one, if it was told so.
+    pub(super) pool: Option<Handle>,
 }
 
 /// Whether something is set up: once nothing occupies the device that was submitted until then.
@@ -85,6 +97,8 @@ pub(super) struct Event {
     pub(super) timing: bool,
     /// Where it was recorded last: the stream, and the place.
     pub(super) recorded: Option<(Handle, Seq)>,
+    /// Where, if that stream was captured.
+    pub(super) captured: Option<Part>,
     pub(super) at: Option<std::time::Instant>,
 }
 
@@ -99,6 +113,8 @@ impl State {
             primary: contexts.reserve(),
             references: 0,
             taken: 0,
+            default_pool: None,
+            pool: None,
         };
         let devices = config.devices.iter().map(device).collect();
         State {
@@ -113,7 +129,11 @@ impl State {
             kernels: Handles::new(6),
             functions: Handles::new(7),
             graphs: Handles::new(8),
+            nodes: Handles::new(12),
             executables: Handles::new(9),
+            captures: BTreeMap::new(),
+            pools: Handles::new(10),
+            links: Handles::new(13),
             memory: Shared::default(),
             last: 0,
             waiting: BTreeMap::new(),
@@ -164,6 +184,9 @@ impl State {
     /// With everything that was made in it.
     pub(super) fn destroy_context(&mut self, handle: Handle) -> Answer {
         self.contexts.remove(handle)?;
+        let streams = self.streams.iter().filter(|(_, stream)| stream.context == handle);
+        let streams: Vec<_> = streams.map(|(stream, _)| stream).collect();
+        streams.into_iter().for_each(|stream| self.abandon_capture(stream));
         self.streams.retain(|stream| stream.context != handle);
         self.events.retain(|event| event.context != handle);
         self.modules.retain(|module| module.context != handle);
@@ -211,19 +234,19 @@ impl State {
 
     /// Submits something, or adds it to what is captured there.
     pub(super) fn submit(&mut self, stream: Handle, work: Work, behind: Option<Behind>) -> Answer<Seq> {
+        if self.is_captured(stream)? {
+            self.capture_work(stream, work)?;
+            return Ok(self.last);
+        }
+        self.not_implied(stream)?;
         self.last += 1;
         let seq = self.last;
         let stream = self.streams.get_mut(stream)?;
-        match &mut stream.capture {
-            Some(captured) => captured.push(work),
-            None => {
-                if stream.queue.is_empty() {
-                    stream.still_since = std::time::Instant::now();
-                }
-                stream.queue.push_back(Item { seq, work, behind, state: super::stream::Doing::Waiting });
-                Simulator::get().changed.notify_all();
-            }
+        if stream.queue.is_empty() {
+            stream.still_since = std::time::Instant::now();
         }
+        stream.queue.push_back(Item { seq, work, behind, state: super::stream::Doing::Waiting });
+        Simulator::get().changed.notify_all();
         Ok(seq)
     }
 

@@ -1,11 +1,14 @@
 //! Streams: what is to be done, one thing after the other.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Instant;
 
-use super::abi::HostFunction;
+use super::abi::{HostFunction, StreamFunction};
+use super::area::{Area, Extent};
+use super::capture::Part;
 use super::execute::Execution;
+use super::graph_memory::Allocation;
 use super::handles::Handle;
 use super::launch::Launch;
 
@@ -19,9 +22,10 @@ pub(super) struct Stream {
     pub(super) order: Order,
     pub(super) flags: u32,
     pub(super) priority: i32,
+    pub(super) attributes: BTreeMap<u32, [u64; 8]>,
     pub(super) queue: VecDeque<Item>,
-    /// What is being captured, and not done.
-    pub(super) capture: Option<Vec<Work>>,
+    /// What it is given is captured, and not done.
+    pub(super) capture: Option<Part>,
     /// Destroyed by its owner; it stays until all is done.
     pub(super) closed: bool,
     /// Since when nothing has moved here.
@@ -114,19 +118,28 @@ impl fmt::Display for Because {
 
 #[derive(Clone, Debug)]
 pub(super) enum Work {
+    Nothing,
     Launch(Box<Launch>),
     Copy {
         to: usize,
         from: Source,
         bytes: usize,
     },
+    CopyArea {
+        to: Area,
+        from: Area,
+        extent: Extent,
+    },
     Fill {
-        to: usize,
+        to: Area,
+        extent: Extent,
         pattern: u32,
+        /// Bytes of the pattern.
         width: usize,
-        count: usize,
     },
     Free(usize),
+    /// Memory of graphs is there from now on, or not any more.
+    Appear(Allocation, bool),
     /// Marks an event.
     Record(Handle),
     /// Until that stream has done everything up to there.
@@ -153,7 +166,20 @@ pub(super) enum Work {
 
 /// A function of the host.
 #[derive(Clone, Copy)]
-pub(super) struct Function(pub(super) HostFunction);
+pub(super) enum Function {
+    Plain(HostFunction),
+    /// One that is told the stream.
+    OfStream(StreamFunction, Handle),
+}
+
+impl Function {
+    pub(super) fn call(self, data: usize) {
+        match self {
+            Function::Plain(function) => function.call(data),
+            Function::OfStream(function, stream) => function.call(stream, data),
+        }
+    }
+}
 
 impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,6 +238,7 @@ impl Stream {
             order,
             flags: u32::from(order == Order::NonBlocking),
             priority: 0,
+            attributes: BTreeMap::new(),
             queue: VecDeque::new(),
             capture: None,
             closed: false,

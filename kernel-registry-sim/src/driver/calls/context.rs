@@ -211,7 +211,20 @@ calls! {
         let mut state = begin()?;
         let context = current()?;
         state.sound(context)?;
+        state.none_captured(context)?;
         synchronize(state, context).map(drop)
+    }
+
+    13000 fn cuCtxSynchronize_v2(context: Handle) {
+        let mut state = begin()?;
+        let context = meant(context)?;
+        state.sound(context)?;
+        state.none_captured(context)?;
+        synchronize(state, context).map(drop)
+    }
+
+    13000 fn cuCtxGetDevice_v2(ordinal: Out<i32>, context: Handle) {
+        ordinal.set(begin()?.context(meant(context)?)?.device as i32)
     }
 
     3010 fn cuCtxGetLimit(value: Out<usize>, limit: u32) {
@@ -251,6 +264,28 @@ calls! {
     3020 fn cuCtxSetCacheConfig(config: u32) {
         begin()?.sound(current()?)?.cache_config = config;
         Ok(())
+    }
+
+    4020 fn cuCtxGetSharedMemConfig(config: Out<u32>) {
+        // Banks of four bytes.
+        begin()?.sound(current()?)?;
+        config.set(1)
+    }
+
+    4020 fn cuCtxSetSharedMemConfig(_config: u32) {
+        begin()?.sound(current()?).map(drop)
+    }
+
+    11000 fn cuCtxResetPersistingL2Cache() {
+        begin()?.sound(current()?).map(drop)
+    }
+
+    4000 fn cuProfilerStart() {
+        begin()?.sound(current()?).map(drop)
+    }
+
+    4000 fn cuProfilerStop() {
+        begin()?.sound(current()?).map(drop)
     }
 
     5050 fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) {

@@ -1,33 +1,54 @@
 //! Events.
 
 use super::context::current;
-use super::stream::{not_captured, wait};
+use super::stream::{EXTERNAL, wait};
 use crate::driver::abi::Out;
+use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Event, begin};
-use crate::driver::stream::Work;
+use crate::driver::state::{Event, State, begin};
+use crate::driver::stream::Seq;
 
 const DISABLE_TIMING: u32 = 2;
 
-fn record(event: Handle, stream: Handle) -> Answer {
+fn record(event: Handle, stream: Handle, flags: u32) -> Answer {
     let mut state = begin()?;
     let stream = state.stream(stream, current)?;
     let context = state.streams.get(stream)?.context;
     if state.events.get(event)?.context != context {
         return Err(Code::INVALID_HANDLE);
     }
-    not_captured(&state, stream)?;
-    let seq = state.submit(stream, Work::Record(event), None)?;
-    let event = state.events.get_mut(event)?;
-    (event.recorded, event.at) = (Some((stream, seq)), None);
+    if !state.is_captured(stream)? {
+        return state.record(event, stream).map(drop);
+    }
+    if flags & EXTERNAL != 0 {
+        return state.capture(stream, Task::Record(event));
+    }
+    let part = state.streams.get(stream)?.capture.clone();
+    state.events.get_mut(event)?.captured = part;
     Ok(())
+}
+
+/// When an event was recorded, if it was; one of what was captured never is.
+fn recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq)>> {
+    let found = state.events.get(event)?;
+    let recorded = found.recorded;
+    if let Some(part) = &found.captured {
+        let capture = part.capture;
+        state.invalidate(capture);
+        return Err(Code::CAPTURED_EVENT);
+    }
+    state.may_disturb()?;
+    Ok(recorded)
 }
 
 /// Milliseconds from one event to another.
 fn elapsed(time: &Out<f32>, start: Handle, end: Handle) -> Answer {
     let state = begin()?;
     let (start, end) = (state.events.get(start)?, state.events.get(end)?);
+    if start.captured.is_some() || end.captured.is_some() {
+        return Err(Code::CAPTURED_EVENT);
+    }
     if !(start.timing && end.timing && start.recorded.is_some() && end.recorded.is_some()) {
         return Err(Code::INVALID_HANDLE);
     }
@@ -42,26 +63,27 @@ calls! {
         state.sound(context)?;
         event.ready()?;
         let timing = flags & DISABLE_TIMING == 0;
-        event.set(state.events.insert(Event { context, timing, recorded: None, at: None }))
+        event.set(state.events.insert(Event { context, timing, recorded: None, captured: None, at: None }))
     }
 
     2000 fn cuEventRecord(event: Handle, stream: Handle) {
-        record(event, stream)
+        record(event, stream, 0)
     }
 
-    11010 fn cuEventRecordWithFlags(event: Handle, stream: Handle, _flags: u32) {
-        record(event, stream)
+    11010 fn cuEventRecordWithFlags(event: Handle, stream: Handle, flags: u32) {
+        record(event, stream, flags)
     }
 
     2000 fn cuEventQuery(event: Handle) {
-        let state = begin()?;
+        let mut state = begin()?;
+        let recorded = recorded(&mut state, event)?;
         let is_done = |(stream, seq)| state.streams.get(stream).map_or(true, |stream| stream.has_done(seq));
-        if state.events.get(event)?.recorded.is_none_or(is_done) { Ok(()) } else { Err(Code::NOT_READY) }
+        if recorded.is_none_or(is_done) { Ok(()) } else { Err(Code::NOT_READY) }
     }
 
     2000 fn cuEventSynchronize(event: Handle) {
-        let state = begin()?;
-        match state.events.get(event)?.recorded {
+        let mut state = begin()?;
+        match recorded(&mut state, event)? {
             Some((stream, seq)) if state.streams.get(stream).is_ok() => wait(state, stream, seq).map(drop),
             _ => Ok(()),
         }

@@ -4,6 +4,7 @@ use std::ffi::c_char;
 
 use super::find;
 use crate::driver::abi::{Name, Out};
+use crate::driver::capture::{MODE, Mode};
 use crate::driver::process::Simulator;
 use crate::driver::result::{Code, words};
 use crate::driver::state::begin;
@@ -60,15 +61,6 @@ calls! {
 
     10010 fn cuThreadExchangeStreamCaptureMode(mode: Out<u32>) {
         drop(begin()?);
-        let given = mode.get()?;
-        if given > 2 {
-            return Err(Code::INVALID_VALUE);
-        }
-        mode.set(CAPTURE_MODE.replace(given))
+        mode.set(MODE.replace(Mode::from_number(mode.get()?)?) as u32)
     }
-}
-
-thread_local! {
-    /// How this thread is treated while streams are captured.
-    pub(super) static CAPTURE_MODE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }

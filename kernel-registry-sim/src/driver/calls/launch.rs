@@ -1,8 +1,7 @@
 //! Launches.
 
 use super::context::current;
-use crate::driver::abi::{Arguments, In, Out, Packed};
-use crate::driver::device::Room;
+use crate::driver::abi::{Arguments, In, Packed};
 use crate::driver::handles::Handle;
 use crate::driver::launch::{Shape, launch};
 use crate::driver::result::{Answer, Code};
@@ -11,7 +10,7 @@ use crate::driver::state::begin;
 /// `CUlaunchConfig`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Config {
+pub(super) struct Config {
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
@@ -27,6 +26,24 @@ struct Attribute {
     id: u32,
     padding: u32,
     value: [u32; 16],
+}
+
+impl Config {
+    /// Threads of a block, their dynamic shared memory, and blocks of a cluster.
+    pub(super) fn blocks_and_cluster(&self) -> Answer<(usize, usize, usize)> {
+        let product = |sizes: [u32; 3]| sizes.iter().map(|size| *size as usize).product();
+        let shape = self.shape()?;
+        Ok((product(shape.block), shape.shared as usize, shape.cluster.map_or(1, product)))
+    }
+
+    fn shape(&self) -> Answer<Shape> {
+        let Config { grid, block, shared, attributes, count, .. } = *self;
+        let mut shape = Shape { grid, block, cluster: None, shared, cooperative: false };
+        for attribute in In::from(attributes).all(count as usize)? {
+            shape.apply(attribute)?;
+        }
+        Ok(shape)
+    }
 }
 
 const IGNORE: u32 = 0;
@@ -79,37 +96,7 @@ calls! {
     }
 
     11060 fn cuLaunchKernelEx(config: In<Config>, function: Handle, arguments: Arguments, packed: Packed) {
-        let Config { grid, block, shared, stream, attributes, count } = config.get()?;
-        let mut shape = Shape { grid, block, cluster: None, shared, cooperative: false };
-        for attribute in In::from(attributes).all(count as usize)? {
-            shape.apply(attribute)?;
-        }
-        submit(function, stream, shape, &arguments, &packed)
+        let config = config.get()?;
+        submit(function, config.stream, config.shape()?, &arguments, &packed)
     }
-
-    6050 fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<i32>, function: Handle, block: i32, shared: usize) {
-        occupancy(&blocks, function, block, shared)
-    }
-
-    7000 fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        blocks: Out<i32>, function: Handle, block: i32, shared: usize, _flags: u32,
-    ) {
-        occupancy(&blocks, function, block, shared)
-    }
-}
-
-/// Blocks of a kernel that fit on a multiprocessor, by threads, by shared memory, and by number.
-fn occupancy(blocks: &Out<i32>, function: Handle, block: i32, shared: usize) -> Answer {
-    let mut state = begin()?;
-    let function = super::module::function_of(&mut state, function)?;
-    // It loads the kernel, and does not wait for that.
-    state.load_behind(function)?;
-    let function = state.functions.get(function)?;
-    let Room { threads, blocks: most, shared: all, reserved } = state.devices[function.device].kind.room();
-    let kernel = &function.image.kernels[function.kernel];
-    let block = usize::try_from(block).ok().filter(|block| (1..=kernel.max_threads as usize).contains(block));
-    let by_threads = threads as usize / block.ok_or(Code::INVALID_VALUE)?.next_multiple_of(32);
-    let of_block = shared.saturating_add(kernel.shared.saturating_add(reserved) as usize);
-    let by_memory = (all as usize).checked_div(of_block).unwrap_or(usize::MAX);
-    blocks.set(by_threads.min(by_memory).min(most as usize) as i32)
 }

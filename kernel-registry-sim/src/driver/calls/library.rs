@@ -110,6 +110,21 @@ calls! {
         kernels.set_all(found, room as usize)
     }
 
+    12000 fn cuLibraryGetGlobal(address: Out<usize>, bytes: Out<usize>, library: Handle, name: Name) {
+        let mut state = begin()?;
+        let module = state.module_of(library, current()?)?;
+        let found = state.modules.get(module)?.code.variable(&name.get()?).ok_or(Code::NOT_FOUND)?;
+        address.set_if_wanted(found.0)?;
+        bytes.set_if_wanted(found.1)?;
+        Ok(())
+    }
+
+    12000 fn cuKernelSetCacheConfig(kernel: Handle, _config: u32, ordinal: i32) {
+        let state = begin()?;
+        device(&state, ordinal)?;
+        state.kernels.get(kernel).map(drop)
+    }
+
     12000 fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) {
         let mut state = begin()?;
         let found = state.function_of(kernel, current()?)?;

@@ -22,20 +22,8 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
         let device = state.sound(context)?.device;
         (device, state.devices[device].kind.arch, Compiler::new(&state, Compiling::Alone))
     };
-<<<<<<< HEAD
     module.ready()?;
-    let image = compile(bytes, options, arch, Compiling::Alone)?;
-||||||| da780f0
-    if module.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
-    let image = compile(bytes, options, arch, Compiling::Alone)?;
-=======
-    if module.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
     let image = compiler.compile(bytes, arch).map_err(|refused| tell(&refused, options))?;
->>>>>>> faults
     let mut state = wait_for_device(begin()?, device, call, Because::Load)?;
     state.sound(context)?;
     if image.bytes as u64 > state.free_memory(device) {
@@ -226,6 +214,11 @@ calls! {
     }
 
     3000 fn cuFuncSetCacheConfig(function: Handle, _config: u32) {
+        let mut state = begin()?;
+        function_of(&mut state, function).map(drop)
+    }
+
+    4020 fn cuFuncSetSharedMemConfig(function: Handle, _config: u32) {
         let mut state = begin()?;
         function_of(&mut state, function).map(drop)
     }

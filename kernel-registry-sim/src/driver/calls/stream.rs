@@ -1,12 +1,13 @@
 //! Streams, and words in memory that they wait for or write.
 
 use super::context::current;
-use crate::driver::abi::{HostFunction, Out};
+use crate::driver::abi::{HostFunction, In, Out, StreamFunction};
 use crate::driver::deadlock::wait_for_device;
+use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::process::{Locked, Simulator};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Context, State, begin};
+use crate::driver::state::{Context, begin};
 use crate::driver::stream::{Because, Function, Order, Seq, Stream, Until, Work};
 
 /// Streams that can be alive at once before the driver has to make room for more: with 34 it had not, and with 36 it had.
@@ -21,8 +22,8 @@ fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> 
         return Err(Code::INVALID_VALUE);
     }
     // With the one that is made, and without two that are the context's own.
-    let alive =
-        state.streams.iter().filter(|(_, stream)| stream.context == context).count().saturating_sub(1);
+    let streams = state.streams.iter().filter(|(_, stream)| stream.context == context && !stream.closed);
+    let alive = streams.count().saturating_sub(1);
     if alive > STREAMS.max(state.sound(context)?.most_streams) {
         state = wait_for_device(state, device, call, Because::Streams)?;
     }
@@ -32,6 +33,16 @@ fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> 
     let stream = Stream { priority: priority.clamp(-5, 0), ..Stream::new(context, device, order) };
     made.set(state.streams.insert(stream))
 }
+
+/// `CUstreamAttrID`. But for the priority they say how fast something is, and not what it comes to.
+const ACCESS_POLICY: u32 = 1;
+const SYNCHRONISATION: u32 = 3;
+const PRIORITY: u32 = 8;
+const DOMAIN_MAP: u32 = 9;
+const DOMAIN: u32 = 10;
+
+/// The flag of waits for events, and of records, that are nodes of a graph instead of arrows.
+pub(super) const EXTERNAL: u32 = 1;
 
 /// Waits until a stream has done what was submitted until then.
 pub(super) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked> {
@@ -43,11 +54,6 @@ pub(super) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked
     Ok(state)
 }
 
-/// What may not be asked for while a stream is captured.
-pub(super) fn not_captured(state: &State, stream: Handle) -> Answer {
-    if state.streams.get(stream)?.capture.is_some() { Err(Code::STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
-}
-
 fn submit_word(stream: Handle, address: usize, wide: bool, work: Answer<Work>) -> Answer {
     let mut state = begin()?;
     let stream = state.stream(stream, current)?;
@@ -55,7 +61,6 @@ fn submit_word(stream: Handle, address: usize, wide: bool, work: Answer<Work>) -
     if !address.is_multiple_of(bytes) || state.memory.lock().find(address, bytes).is_none() {
         return Err(Code::INVALID_VALUE);
     }
-    not_captured(&state, stream)?;
     state.submit(stream, work?, None)?;
     Ok(())
 }
@@ -63,6 +68,54 @@ fn submit_word(stream: Handle, address: usize, wide: bool, work: Answer<Work>) -
 fn wait_value(stream: Handle, address: usize, value: u64, flags: u32, wide: bool) -> Answer {
     let until = Until::from_flags(flags).ok_or(Code::INVALID_VALUE);
     submit_word(stream, address, wide, until.map(|until| Work::WaitValue { address, wide, value, until }))
+}
+
+/// `CUstreamBatchMemOpParams`: what to do, and with which word.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Operation {
+    what: u32,
+    address: usize,
+    value: u64,
+    flags: u32,
+    rest: [u64; 2],
+}
+
+impl Operation {
+    fn work(self) -> Answer<Work> {
+        let Operation { what, address, value, flags, .. } = self;
+        let wide = matches!(what, 4 | 5);
+        match what {
+            1 | 4 => {
+                let until = Until::from_flags(flags).ok_or(Code::INVALID_VALUE)?;
+                Ok(Work::WaitValue { address, wide, value, until })
+            }
+            2 | 5 => Ok(Work::WriteValue { address, wide, value }),
+            // Flushes and barriers: what was written before is seen already.
+            3 | 6 => Ok(Work::Nothing),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+}
+
+/// All of them, or none.
+fn batch(stream: Handle, count: u32, operations: &In<Operation>, flags: u32) -> Answer {
+    let mut state = begin()?;
+    let stream = state.stream(stream, current)?;
+    let works =
+        operations.all(count as usize)?.into_iter().map(Operation::work).collect::<Answer<Vec<_>>>()?;
+    if flags != 0 || works.is_empty() {
+        return Err(Code::INVALID_VALUE);
+    }
+    for work in &works {
+        if let Work::WaitValue { address, wide, .. } | Work::WriteValue { address, wide, .. } = work {
+            let bytes = if *wide { 8 } else { 4 };
+            if !address.is_multiple_of(bytes) || !state.memory.lock().has(*address, bytes) {
+                return Err(Code::INVALID_VALUE);
+            }
+        }
+    }
+    works.into_iter().try_for_each(|work| state.submit(stream, work, None).map(drop))
 }
 
 calls! {
@@ -87,16 +140,30 @@ calls! {
             return Err(Code::INVALID_HANDLE);
         }
         found.closed = true;
-        if found.queue.is_empty() {
+        let is_done = found.queue.is_empty();
+        state.abandon_capture(stream);
+        if is_done {
             state.streams.remove(stream)?;
         }
         Ok(())
     }
 
+    5000 fn cuStreamAddCallback(stream: Handle, function: StreamFunction, data: usize, flags: u32) {
+        let mut state = begin()?;
+        let given = stream;
+        let stream = state.stream(stream, current)?;
+        if !function.is_there() || flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        state.not_captured(stream)?;
+        let function = Function::OfStream(function, given);
+        state.submit(stream, Work::Call { function, data }, None).map(drop)
+    }
+
     2000 fn cuStreamSynchronize(stream: Handle) {
         let mut state = begin()?;
         let stream = state.stream(stream, current)?;
-        not_captured(&state, stream)?;
+        state.not_captured(stream)?;
         let last = state.last;
         // The default stream is done when blocking streams are, and they when it is.
         wait(state, stream, last).map(drop)
@@ -105,7 +172,7 @@ calls! {
     2000 fn cuStreamQuery(stream: Handle) {
         let mut state = begin()?;
         let stream = state.stream(stream, current)?;
-        not_captured(&state, stream)?;
+        state.not_captured(stream)?;
         if state.streams.get(stream)?.queue.is_empty() { Ok(()) } else { Err(Code::NOT_READY) }
     }
 
@@ -127,18 +194,70 @@ calls! {
         context.set(state.streams.get(stream)?.context)
     }
 
+    12080 fn cuStreamGetDevice(stream: Handle, ordinal: Out<i32>) {
+        let mut state = begin()?;
+        let stream = state.stream(stream, current)?;
+        ordinal.set(state.streams.get(stream)?.device as i32)
+    }
+
+    11000 fn cuStreamSetAttribute(stream: Handle, which: u32, value: In<[u64; 8]>) {
+        let mut state = begin()?;
+        let stream = state.stream(stream, current)?;
+        let value = value.get()?;
+        let found = state.streams.get_mut(stream)?;
+        match which {
+            PRIORITY => found.priority = (value[0] as i32).clamp(-5, 0),
+            ACCESS_POLICY | SYNCHRONISATION | DOMAIN_MAP | DOMAIN => _ = found.attributes.insert(which, value),
+            _ => return Err(Code::INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    11000 fn cuStreamGetAttribute(stream: Handle, which: u32, value: Out<[u64; 8]>) {
+        let mut state = begin()?;
+        let stream = state.stream(stream, current)?;
+        let found = state.streams.get(stream)?;
+        value.set(match which {
+            PRIORITY => [found.priority.cast_unsigned().into(), 0, 0, 0, 0, 0, 0, 0],
+            ACCESS_POLICY | SYNCHRONISATION | DOMAIN_MAP | DOMAIN => {
+                found.attributes.get(&which).copied().unwrap_or_default()
+            }
+            _ => return Err(Code::INVALID_VALUE),
+        })
+    }
+
+    11000 fn cuStreamCopyAttributes(to: Handle, from: Handle) {
+        let mut state = begin()?;
+        let (to, from) = (state.stream(to, current)?, state.stream(from, current)?);
+        let found = state.streams.get(from)?;
+        let (priority, attributes) = (found.priority, found.attributes.clone());
+        let to = state.streams.get_mut(to)?;
+        (to.priority, to.attributes) = (priority, attributes);
+        Ok(())
+    }
+
     12000 fn cuStreamGetId(stream: Handle, id: Out<u64>) {
         id.set(begin()?.stream(stream, current)? as u64)
     }
 
-    3020 fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: u32) {
+    3020 fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) {
         let mut state = begin()?;
         let stream = state.stream(stream, current)?;
-        if let Some((recorded, seq)) = state.events.get(event)?.recorded {
-            not_captured(&state, stream)?;
-            if !state.streams.get(recorded).is_ok_and(|stream| stream.has_done(seq)) {
-                state.submit(stream, Work::WaitFor { stream: recorded, seq }, None)?;
-            }
+        let found = state.events.get(event)?;
+        let (recorded, captured) = (found.recorded, found.captured.clone());
+        let is_captured = state.is_captured(stream)?;
+        if is_captured && flags & EXTERNAL != 0 {
+            return state.capture(stream, Task::Wait(event));
+        }
+        if let Some(part) = captured {
+            return state.join(stream, &part);
+        }
+        let Some((recorded, seq)) = recorded else { return Ok(()) };
+        if is_captured {
+            return state.isolated(stream);
+        }
+        if !state.streams.get(recorded).is_ok_and(|stream| stream.has_done(seq)) {
+            state.submit(stream, Work::WaitFor { stream: recorded, seq }, None)?;
         }
         Ok(())
     }
@@ -175,14 +294,21 @@ calls! {
         submit_word(stream, address, true, Ok(Work::WriteValue { address, wide: true, value }))
     }
 
+    8000 fn cuStreamBatchMemOp(stream: Handle, count: u32, operations: In<Operation>, flags: u32) {
+        batch(stream, count, &operations, flags)
+    }
+
+    11070 fn cuStreamBatchMemOp_v2(stream: Handle, count: u32, operations: In<Operation>, flags: u32) {
+        batch(stream, count, &operations, flags)
+    }
+
     10000 fn cuLaunchHostFunc(stream: Handle, function: HostFunction, data: usize) {
         let mut state = begin()?;
         let stream = state.stream(stream, current)?;
         if !function.is_there() {
             return Err(Code::INVALID_VALUE);
         }
-        not_captured(&state, stream)?;
-        state.submit(stream, Work::Call { function: Function(function), data }, None)?;
+        state.submit(stream, Work::Call { function: Function::Plain(function), data }, None)?;
         Ok(())
     }
 }

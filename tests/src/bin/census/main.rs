@@ -16,6 +16,7 @@ mod process;
 mod recording;
 mod resident;
 mod row;
+mod several;
 mod table;
 mod waiting;
 
@@ -74,16 +75,24 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
     // Before anything is tried, which takes minutes.
     let expected = options.expect.as_deref().map(Recording::read).transpose().map_err(not_possible)?;
     let machine = machine::machine().map_err(not_possible)?;
+    if options.jobs > 1 && !::tests::is_simulated() {
+        return Err(not_possible(
+            "rows share the GPU: `--jobs` is for the simulated driver, of which each row has its own",
+        ));
+    }
     println!("{machine}\n");
 
     let mut recording = Recording::new(machine, machine::date(), options.warmed);
     for mode in options.mode.modes() {
-        for row in &chosen {
-            let outcome = process::outcome(row, *mode, options.warmed).map_err(not_possible)?;
-            let tried = Tried { row: row.name.clone(), mode: *mode, outcome };
-            println!("{}", table::line(&tried, row.remains.filter(|_| options.warmed)));
+        let names: Vec<_> = chosen.iter().map(|row| &*row.name).collect();
+        let attempt = |name: &&str| process::outcome(name, *mode, options.warmed);
+        let mut remaining = chosen.iter().map(|row| row.remains.filter(|_| options.warmed));
+        several::in_order(&names, options.jobs, attempt, |name, outcome| {
+            let tried = Tried { row: (*name).to_owned(), mode: *mode, outcome };
+            println!("{}", table::line(&tried, remaining.next().flatten()));
             recording.rows.push(tried);
-        }
+        })
+        .map_err(not_possible)?;
     }
     println!("\n{}", table::summary(&recording));
     if let Some(file) = &options.json {

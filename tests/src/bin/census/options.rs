@@ -34,6 +34,10 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = Modes::Both)]
     pub(crate) mode: Modes,
 
+    /// Try so many rows at once, which only the simulated driver allows
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_jobs)]
+    pub(crate) jobs: usize,
+
     /// Name the rows, and what warming does for each, and try nothing
     #[arg(long)]
     pub(crate) list: bool,
@@ -41,6 +45,10 @@ pub(crate) struct Options {
     /// Try this row in this process
     #[arg(long, hide = true, value_name = "NAME")]
     pub(crate) child: Option<String>,
+}
+
+fn parse_jobs(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|jobs| (1..=64).contains(jobs)).ok_or("a number from 1 to 64".into())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -111,6 +119,7 @@ mod tests {
     fn what_there_is_not_is_an_error() {
         assert!(choose(&["--only", "frame/3k"]).unwrap_err().contains("`frame/3k`"));
         assert!(choose(&["--mode", "sometimes"]).is_err());
+        assert!(choose(&["--jobs", "0"]).unwrap_err().contains("from 1 to 64"));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::recording::{Mode, Outcome};
-use crate::row::Row;
 
 /// Longer than the slowest driver needs to begin and the resident kernel to give up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -17,9 +16,9 @@ const DISTURBING: [&str; 3] =
     ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_DATA_LOADING"];
 
 /// What came of a row in a process of its own. An error if this program cannot be started.
-pub(crate) fn outcome(row: &Row, mode: Mode, warmed: bool) -> io::Result<Outcome> {
+pub(crate) fn outcome(row: &str, mode: Mode, warmed: bool) -> io::Result<Outcome> {
     let mut command = Command::new(env::current_exe()?);
-    command.args(["--child", &row.name, "--mode", &mode.to_string()]);
+    command.args(["--child", row, "--mode", &mode.to_string()]);
     command.env("CUDA_MODULE_LOADING", mode.to_string().to_uppercase());
     if warmed {
         command.arg("--warmed");

@@ -15,6 +15,10 @@ use crate::cuda::{self, Done, Failed, FunctionAttribute};
 /// How long it stays. Whatever takes as long without waiting for it is taken for something that does.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 
+/// How long it may take to come, which is before anything is timed: to a device in software, half a second if it takes all threads,
+/// and more beside other programs.
+const START: Duration = Duration::from_secs(10);
+
 /// What is there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Beside {
@@ -83,9 +87,10 @@ impl Resident {
         bench.launch_resident(stream, &LaunchConfig::new([grid, 1, 1], block), LIMIT)?;
         let begun = Instant::now();
         while bench.read(Word::Status) == ABSENT {
-            if begun.elapsed() > LIMIT {
+            if begun.elapsed() > START {
                 return Err(Failed("the resident kernel did not start".into()));
             }
+            thread::yield_now();
         }
         Ok(Resident::Kernel { stream })
     }

@@ -1,0 +1,76 @@
+//! Nodes that allocate memory, and nodes that free it.
+
+use super::context::current;
+use super::device::device;
+use super::pool::{Properties, allocate_in_graph, free_in_graph};
+use crate::driver::abi::{In, Out};
+use crate::driver::graph::Task;
+use crate::driver::handles::Handle;
+use crate::driver::result::{Answer, Code};
+use crate::driver::state::begin;
+use crate::driver::stream::Work;
+
+/// `CUDA_MEM_ALLOC_NODE_PARAMS`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Parameters {
+    properties: Properties,
+    accesses: usize,
+    access_count: usize,
+    bytes: usize,
+    /// Where it is, which the driver says.
+    address: usize,
+}
+
+/// The address of what a node allocates, or frees, and its size.
+fn memory_of(node: Handle, allocates: bool) -> Answer<(usize, usize)> {
+    match &begin()?.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task {
+        Task::Work(Work::Appear(allocation, is_there), _) if *is_there == allocates => {
+            Ok((allocation.address(), allocation.bytes))
+        }
+        _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+calls! {
+    11040 fn cuGraphAddMemAllocNode(
+        node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: Out<Parameters>,
+    ) {
+        let mut state = begin()?;
+        let given = parameters.get()?;
+        let (after, device) = (after.all(count)?, given.properties.device(&state)?);
+        state.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?;
+        node.ready()?;
+        let mut address = 0;
+        let task = allocate_in_graph(&mut state, given.bytes, current()?, device, &Out::from(&raw mut address))?;
+        node.set(state.add_node(graph, task, &after)?)?;
+        parameters.set(Parameters { address, ..given })
+    }
+
+    11040 fn cuGraphAddMemFreeNode(
+        node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, address: usize,
+    ) {
+        let mut state = begin()?;
+        let after = after.all(count)?;
+        node.ready()?;
+        let task = free_in_graph(&state, address, current()?)?;
+        node.set(state.add_node(graph, task, &after)?)
+    }
+
+    11040 fn cuGraphMemAllocNodeGetParams(node: Handle, parameters: Out<Parameters>) {
+        let (address, bytes) = memory_of(node, true)?;
+        let state = begin()?;
+        let ordinal = state.memory.lock().find(address, 1).map_or(0, |(_, block)| block.device);
+        let properties = Properties::of_device(ordinal);
+        parameters.set(Parameters { properties, accesses: 0, access_count: 0, bytes, address })
+    }
+
+    11040 fn cuGraphMemFreeNodeGetParams(node: Handle, address: Out<usize>) {
+        address.set(memory_of(node, false)?.0)
+    }
+
+    11040 fn cuDeviceGraphMemTrim(ordinal: i32) {
+        // Nothing is kept that no graph has.
+        device(&begin()?, ordinal).map(drop)
+    }
+}

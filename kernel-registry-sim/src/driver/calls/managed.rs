@@ -1,0 +1,81 @@
+//! Memory that host and devices share: where it had better be. It is in one place here, so advice changes nothing.
+
+use super::context::current;
+use super::device::device;
+use super::ranges::Location;
+use crate::driver::abi::Out;
+use crate::driver::handles::Handle;
+use crate::driver::memory::Kind;
+use crate::driver::process::Locked;
+use crate::driver::result::{Answer, Code};
+use crate::driver::state::begin;
+use crate::driver::stream::Work;
+
+/// `CU_DEVICE_CPU`.
+const HOST: i32 = -1;
+
+/// Memory that can be advised about.
+fn managed(state: &Locked, address: usize, bytes: usize) -> Answer {
+    let found = state.memory.lock().find(address, bytes);
+    let is_managed = found.is_some_and(|(_, block)| block.kind == Kind::Managed);
+    if is_managed && bytes != 0 { Ok(()) } else { Err(Code::INVALID_VALUE) }
+}
+
+fn advise(address: usize, bytes: usize, advice: u32, place: impl FnOnce(&Locked) -> Answer) -> Answer {
+    let state = begin()?;
+    managed(&state, address, bytes)?;
+    if !(1..=6).contains(&advice) {
+        return Err(Code::INVALID_VALUE);
+    }
+    // Whether it is read mostly does not depend on a place.
+    if advice <= 2 { Ok(()) } else { place(&state) }
+}
+
+fn prefetch(address: usize, bytes: usize, stream: Handle, place: impl FnOnce(&Locked) -> Answer) -> Answer {
+    let mut state = begin()?;
+    managed(&state, address, bytes)?;
+    place(&state)?;
+    let stream = state.stream(stream, current)?;
+    state.submit(stream, Work::Nothing, None).map(drop)
+}
+
+fn is_place(state: &Locked, ordinal: i32) -> Answer {
+    if ordinal == HOST { Ok(()) } else { device(state, ordinal).map(drop) }
+}
+
+calls! {
+    8000 fn cuMemAdvise(address: usize, bytes: usize, advice: u32, ordinal: i32) {
+        advise(address, bytes, advice, |state| is_place(state, ordinal))
+    }
+
+    12020 fn cuMemAdvise_v2(address: usize, bytes: usize, advice: u32, location: Location) {
+        advise(address, bytes, advice, |state| location.check(state))
+    }
+
+    8000 fn cuMemPrefetchAsync(address: usize, bytes: usize, ordinal: i32, stream: Handle) {
+        prefetch(address, bytes, stream, |state| is_place(state, ordinal))
+    }
+
+    12020 fn cuMemPrefetchAsync_v2(address: usize, bytes: usize, location: Location, _flags: u32, stream: Handle) {
+        prefetch(address, bytes, stream, |state| location.check(state))
+    }
+
+    6000 fn cuStreamAttachMemAsync(stream: Handle, address: usize, bytes: usize, flags: u32) {
+        let mut state = begin()?;
+        let stream = state.stream(stream, current)?;
+        managed(&state, address, bytes.max(1))?;
+        if !matches!(flags, 1 | 2 | 4) {
+            return Err(Code::INVALID_VALUE);
+        }
+        if state.is_captured(stream)? {
+            return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        state.submit(stream, Work::Nothing, None).map(drop)
+    }
+
+    2030 fn cuMemHostGetFlags(flags: Out<u32>, pointer: usize) {
+        let (_, block) = begin()?.memory.lock().find(pointer, 1).ok_or(Code::INVALID_VALUE)?;
+        // Portable and mapped is what all of it is.
+        if matches!(block.kind, Kind::Host | Kind::Registered) { flags.set(3) } else { Err(Code::INVALID_VALUE) }
+    }
+}

@@ -1,0 +1,121 @@
+//! What is known of an address.
+
+use super::lacking::say_once;
+use crate::driver::abi::{In, Out};
+use crate::driver::memory::{Block, Kind};
+use crate::driver::result::{Answer, Code};
+use crate::driver::state::{State, begin};
+
+/// An attribute's value, as wide as the attribute is.
+enum Value {
+    Word(u32),
+    Long(u64),
+}
+
+impl Value {
+    fn write(self, to: &Out<u8>) -> Answer {
+        match self {
+            Value::Word(value) => to.cast().set(value),
+            Value::Long(value) => to.cast().set(value),
+        }
+    }
+}
+
+/// `CUpointer_attribute`.
+const CONTEXT: u32 = 1;
+const MEMORY_TYPE: u32 = 2;
+const DEVICE_POINTER: u32 = 3;
+const HOST_POINTER: u32 = 4;
+const SYNC_OPERATIONS: u32 = 6;
+const IS_MANAGED: u32 = 8;
+const DEVICE: u32 = 9;
+const IS_FOR_OTHER_PROCESSES: u32 = 10;
+const RANGE_START: u32 = 11;
+const RANGE_SIZE: u32 = 12;
+const IS_MAPPED: u32 = 13;
+const HANDLE_TYPES: u32 = 14;
+const IS_FOR_OTHER_DEVICES: u32 = 15;
+const ACCESS: u32 = 16;
+const POOL: u32 = 17;
+
+/// `CUmemorytype`.
+const HOST: u32 = 1;
+const ON_DEVICE: u32 = 2;
+
+fn attribute(which: u32, address: usize, (start, block): (usize, Block), state: &State) -> Answer<Value> {
+    let is_host = matches!(block.kind, Kind::Host | Kind::Registered);
+    let is_both = is_host || block.kind == Kind::Managed;
+    Ok(match which {
+        CONTEXT => Value::Long(block.context as u64),
+        MEMORY_TYPE => Value::Word(if is_host { HOST } else { ON_DEVICE }),
+        DEVICE_POINTER => Value::Long(address as u64),
+        HOST_POINTER if is_both => Value::Long(address as u64),
+        HOST_POINTER => return Err(Code::INVALID_VALUE),
+        SYNC_OPERATIONS | IS_FOR_OTHER_PROCESSES | IS_FOR_OTHER_DEVICES => Value::Word(0),
+        IS_MANAGED => Value::Word((block.kind == Kind::Managed).into()),
+        DEVICE => Value::Word(block.device as u32),
+        RANGE_START | RANGE_SIZE => {
+            let range = state.memory.lock().ranges.reservation(address).unwrap_or((start, block.bytes));
+            Value::Long(if which == RANGE_START { range.0 } else { range.1 } as u64)
+        }
+        IS_MAPPED => Value::Word(1),
+        HANDLE_TYPES => Value::Long(0),
+        ACCESS => Value::Word(3),
+        POOL => Value::Long(match block.kind {
+            Kind::Pooled(pool) => pool as u64,
+            _ => 0,
+        }),
+        _ => {
+            say_once("an attribute of an address");
+            return Err(Code::NOT_SUPPORTED);
+        }
+    })
+}
+
+/// What it is of an address that nobody knows.
+fn unknown(which: u32) -> Value {
+    // `CU_DEVICE_INVALID`.
+    const NO_DEVICE: i32 = -2;
+    match which {
+        DEVICE => Value::Word(NO_DEVICE.cast_unsigned()),
+        MEMORY_TYPE
+        | SYNC_OPERATIONS
+        | IS_MANAGED
+        | IS_FOR_OTHER_PROCESSES
+        | IS_MAPPED
+        | IS_FOR_OTHER_DEVICES
+        | ACCESS => Value::Word(0),
+        _ => Value::Long(0),
+    }
+}
+
+calls! {
+    4000 fn cuPointerGetAttribute(value: Out<u8>, which: u32, address: usize) {
+        let state = begin()?;
+        let found = state.memory.lock().find(address, 1).ok_or(Code::INVALID_VALUE)?;
+        attribute(which, address, found, &state)?.write(&value)
+    }
+
+    7000 fn cuPointerGetAttributes(count: u32, which: In<u32>, values: In<*mut u8>, address: usize) {
+        let state = begin()?;
+        let found = state.memory.lock().find(address, 1);
+        let (which, values) = (which.all(count as usize)?, values.all(count as usize)?);
+        if count == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        for (which, value) in which.into_iter().zip(values) {
+            let known = found.map(|found| attribute(which, address, found, &state));
+            known.and_then(Result::ok).unwrap_or_else(|| unknown(which)).write(&Out::from(value))?;
+        }
+        Ok(())
+    }
+
+    6000 fn cuPointerSetAttribute(value: In<u32>, which: u32, address: usize) {
+        let state = begin()?;
+        value.get()?;
+        let (_, block) = state.memory.lock().find(address, 1).ok_or(Code::INVALID_VALUE)?;
+        // That copies are waited for changes no result; nothing else can be set.
+        let can_be_set = which == SYNC_OPERATIONS && matches!(block.kind, Kind::Device | Kind::Pooled(_));
+        if can_be_set { Ok(()) } else { Err(Code::INVALID_VALUE) }
+    }
+}

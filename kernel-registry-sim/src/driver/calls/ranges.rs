@@ -1,0 +1,179 @@
+//! Virtual memory: addresses, memory, and the one mapped to the other.
+
+use super::device::device;
+use super::lacking::say_once;
+use crate::driver::abi::{In, Out};
+use crate::driver::handles::Handle;
+use crate::driver::process::Locked;
+use crate::driver::ranges::GRANULARITY;
+use crate::driver::result::{Answer, Code};
+use crate::driver::state::begin;
+
+/// `CUmemLocation`: a kind of place, and which one.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Location {
+    kind: u32,
+    id: i32,
+}
+
+impl Location {
+    const DEVICE: u32 = 1;
+
+    pub(super) fn of_device(device: usize) -> Self {
+        Location { kind: Self::DEVICE, id: device as i32 }
+    }
+
+    /// Whether there is such a place: a device, or the host, or one of its nodes.
+    pub(super) fn check(self, state: &Locked) -> Answer {
+        if matches!(self.kind, 2..=4) { Ok(()) } else { self.device(state).map(drop) }
+    }
+
+    /// A device, which is all that memory can be on here.
+    pub(super) fn device(self, state: &Locked) -> Answer<usize> {
+        match self.kind {
+            Self::DEVICE => device(state, self.id),
+            2..=4 => {
+                say_once("memory of the host under addresses that are reserved");
+                Err(Code::NOT_SUPPORTED)
+            }
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+}
+
+/// `CUmemAllocationProp`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Properties {
+    kind: u32,
+    exported_as: u32,
+    location: Location,
+    security: usize,
+    flags: u64,
+}
+
+impl Properties {
+    const PINNED: u32 = 1;
+
+    fn device(self, state: &Locked) -> Answer<usize> {
+        if self.kind != Self::PINNED {
+            return Err(Code::INVALID_VALUE);
+        }
+        if self.exported_as != 0 {
+            say_once("memory that other processes can use");
+            return Err(Code::NOT_SUPPORTED);
+        }
+        self.location.device(state)
+    }
+}
+
+/// `CUmemAccessDesc`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Access {
+    location: Location,
+    flags: u32,
+}
+
+const READ: u32 = 1;
+const READ_WRITE: u32 = 3;
+
+impl Access {
+    /// The device, and whether it may read and write.
+    pub(super) fn read(self, state: &Locked) -> Answer<(usize, bool, bool)> {
+        let device = self.location.device(state)?;
+        match self.flags {
+            0 | READ | READ_WRITE => Ok((device, self.flags != 0, self.flags == READ_WRITE)),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+}
+
+calls! {
+    10020 fn cuMemGetAllocationGranularity(bytes: Out<usize>, properties: In<Properties>, which: u32) {
+        let state = begin()?;
+        properties.get()?.device(&state)?;
+        if which > 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        bytes.set(GRANULARITY)
+    }
+
+    10020 fn cuMemAddressReserve(address: Out<usize>, bytes: usize, alignment: usize, _wanted: usize, flags: u64) {
+        let state = begin()?;
+        address.ready()?;
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        address.set(state.memory.lock().reserve(bytes, alignment)?)
+    }
+
+    10020 fn cuMemAddressFree(address: usize, bytes: usize) {
+        begin()?.memory.lock().unreserve(address, bytes)
+    }
+
+    10020 fn cuMemCreate(memory: Out<Handle>, bytes: usize, properties: In<Properties>, flags: u64) {
+        let state = begin()?;
+        let device = properties.get()?.device(&state)?;
+        memory.ready()?;
+        if flags != 0 || bytes == 0 || !bytes.is_multiple_of(GRANULARITY) {
+            return Err(Code::INVALID_VALUE);
+        }
+        if bytes as u64 > state.free_memory(device) {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        memory.set(state.memory.lock().ranges.create(bytes, device)?)
+    }
+
+    10020 fn cuMemRelease(memory: Handle) {
+        begin()?.memory.lock().ranges.release(memory)
+    }
+
+    10020 fn cuMemMap(address: usize, bytes: usize, offset: usize, memory: Handle, flags: u64) {
+        let state = begin()?;
+        if offset != 0 || flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        state.memory.lock().map(address, bytes, memory)
+    }
+
+    10020 fn cuMemUnmap(address: usize, bytes: usize) {
+        begin()?.memory.lock().unmap(address, bytes)
+    }
+
+    10020 fn cuMemSetAccess(address: usize, bytes: usize, accesses: In<Access>, count: usize) {
+        let state = begin()?;
+        let accesses = accesses.all(count)?.into_iter().map(|access| access.read(&state));
+        let accesses = accesses.collect::<Answer<Vec<_>>>()?;
+        if accesses.is_empty() {
+            return Err(Code::INVALID_VALUE);
+        }
+        for (device, read, write) in accesses {
+            state.memory.lock().set_access(address, bytes, device, read, write)?;
+        }
+        Ok(())
+    }
+
+    10020 fn cuMemGetAccess(flags: Out<u64>, location: In<Location>, address: usize) {
+        let state = begin()?;
+        let device = location.get()?.device(&state)?;
+        flags.set(match state.memory.lock().access(address, device)? {
+            (_, true) => READ_WRITE.into(),
+            (true, false) => READ.into(),
+            (false, false) => 0,
+        })
+    }
+
+    11000 fn cuMemRetainAllocationHandle(memory: Out<Handle>, address: usize) {
+        let state = begin()?;
+        memory.ready()?;
+        memory.set(state.memory.lock().ranges.retain(address)?)
+    }
+
+    10020 fn cuMemGetAllocationPropertiesFromHandle(properties: Out<Properties>, memory: Handle) {
+        let device = begin()?.memory.lock().ranges.properties(memory)?.1;
+        let location = Location::of_device(device);
+        properties.set(Properties { kind: Properties::PINNED, exported_as: 0, location, security: 0, flags: 0 })
+    }
+}

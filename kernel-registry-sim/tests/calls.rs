@@ -1,0 +1,250 @@
+//! Functions of the driver that are about memory, pools, occupancy, the linker and other things on their own.
+
+mod device;
+
+use device::*;
+
+#[test]
+fn rows_and_layers_are_copied() {
+    context(0);
+    let mut pitch = 0_usize;
+    let image = get("cuMemAllocPitch_v2", &[place(&mut pitch), 12, 4, 4]);
+    assert!(pitch >= 12 && pitch.is_multiple_of(512));
+    ok("cuMemsetD2D32_v2", &[image, pitch, 3, 3, 4]);
+    ok("cuMemsetD2D8_v2", &[image + pitch + 4, pitch, 1, 4, 2]);
+    const HOST: usize = 1;
+    const DEVICE: usize = 2;
+    let mut found = [[0_u32; 4]; 4];
+    // All rows, into columns from the second on.
+    let mut copy = [0, 0, DEVICE, 0, image, 0, pitch, 4, 0, HOST, place(&mut found), 0, 0, 16, 12, 4];
+    copy[12] = 0;
+    ok("cuMemcpy2D_v2", &[place(&mut copy)]);
+    const ONES: u32 = 0x0101_0101;
+    assert_eq!(found, [[0, 3, 3, 3], [0, 3, ONES, 3], [0, 3, ONES, 3], [0, 3, 3, 3]]);
+
+    // The second row of the second layer of two.
+    let (cube, target) = (memory(64), memory(8));
+    ok("cuMemsetD8_v2", &[cube + 40, 9, 8]);
+    let mut copy = [0_usize; 25];
+    (copy[1], copy[2], copy[4], copy[6], copy[9], copy[10]) = (1, 1, DEVICE, cube, 8, 4);
+    (copy[15], copy[17], copy[20], copy[21]) = (DEVICE, target, 8, 1);
+    (copy[22], copy[23], copy[24]) = (8, 1, 1);
+    ok("cuMemcpy3DAsync_v2", &[place(&mut copy), 0]);
+    assert_eq!(words(target, 2), [0x0909_0909; 2]);
+    copy[22] = 9;
+    assert_eq!(call("cuMemcpy3D_v2", &[place(&mut copy)]), INVALID_VALUE, "beyond the target");
+    copy[4] = 3;
+    assert_eq!(call("cuMemcpy3D_v2", &[place(&mut copy)]), NOT_SUPPORTED, "from an array");
+    copy[4] = 9;
+    assert_eq!(call("cuMemcpy3D_v2", &[place(&mut copy)]), INVALID_VALUE);
+    assert_eq!(
+        call("cuMemsetD2D32_v2", &[image, 8, 3, 3, 4]),
+        INVALID_VALUE,
+        "rows are wider than the pitch"
+    );
+    assert_eq!(
+        call("cuMemsetD2D32_v2", &[image, pitch, 3, 3, 500]),
+        INVALID_VALUE,
+        "more rows than there are"
+    );
+}
+
+#[test]
+fn what_is_known_of_an_address() {
+    let context = context(0);
+    let (memory, pinned) = (memory(100), get("cuMemHostAlloc", &[8, 0]));
+    let managed = get("cuMemAllocManaged", &[8, 1]);
+    let attribute = |which, address| get("cuPointerGetAttribute", &[which, address]);
+    let (of_context, kind, device_address, host_address, is_managed) = (1, 2, 3, 4, 8);
+    let (start, size) = (11, 12);
+    assert_eq!(attribute(of_context, memory), context);
+    assert_eq!([memory, pinned, managed].map(|address| attribute(kind, address)), [2, 1, 2]);
+    assert_eq!([memory, pinned, managed].map(|address| attribute(is_managed, address)), [0, 0, 1]);
+    assert_eq!(attribute(device_address, memory + 4), memory + 4);
+    assert_eq!(attribute(host_address, pinned), pinned);
+    assert_eq!((attribute(start, memory + 50), attribute(size, memory + 50)), (memory, 100));
+    let mut value = 0_usize;
+    let mut here = 0_u64;
+    let value = place(&mut value);
+    assert_eq!(call("cuPointerGetAttribute", &[value, host_address, memory]), INVALID_VALUE);
+    assert_eq!(call("cuPointerGetAttribute", &[value, kind, place(&mut here)]), INVALID_VALUE);
+
+    // Of what nobody knows there are several attributes all the same.
+    let (mut found, mut ordinal) = (1_u64, 0_i32);
+    let mut places = [place(&mut found), place(&mut ordinal)];
+    ok("cuPointerGetAttributes", &[2, place(&mut [1_u32, 9]), place(&mut places), place(&mut here)]);
+    assert_eq!((found, ordinal), (0, -2));
+    ok("cuPointerGetAttributes", &[2, place(&mut [1_u32, 9]), place(&mut places), memory]);
+    assert_eq!((found as usize, ordinal), (context, 0));
+
+    ok("cuMemAdvise", &[managed, 8, 3, 0]);
+    ok("cuMemPrefetchAsync", &[managed, 8, 0, 0]);
+    assert_eq!(call("cuMemAdvise", &[memory, 8, 3, 0]), INVALID_VALUE, "it is not managed");
+    assert_eq!(call("cuMemAdvise", &[managed, 8, 3, 7]), INVALID_DEVICE);
+    assert_eq!(call("cuMemAdvise", &[managed, 8, 77, 0]), INVALID_VALUE);
+    assert_eq!(call("cuMemHostGetFlags", &[value, memory]), INVALID_VALUE);
+    ok("cuMemHostGetFlags", &[value, pinned]);
+}
+
+#[test]
+fn pools_have_limits_and_know_what_is_used() {
+    context(1);
+    let stream = stream();
+    const PINNED: u64 = 1;
+    const DEVICE_ONE: u64 = 1 << 32 | 1;
+    let mut properties = [PINNED, DEVICE_ONE, 0, 1 << 20, 0, 0, 0, 0, 0, 0, 0];
+    let pool = get("cuMemPoolCreate", &[place(&mut properties)]);
+    let attribute = |which| {
+        let mut value = 0_u64;
+        ok("cuMemPoolGetAttribute", &[pool, which, place(&mut value)]);
+        value
+    };
+    let (threshold, used, most) = (4, 7, 8);
+    let memory = get("cuMemAllocFromPoolAsync", &[1 << 19, pool, stream]);
+    assert_eq!([attribute(used), attribute(most), attribute(threshold)], [1 << 19, 1 << 19, 0]);
+    let mut refused = 0_usize;
+    let allocated = call("cuMemAllocFromPoolAsync", &[place(&mut refused), 1 << 20, pool, stream]);
+    assert_eq!(allocated, OUT_OF_MEMORY);
+    ok("cuMemPoolSetAttribute", &[pool, threshold, place(&mut (1_u64 << 30))]);
+    assert_eq!(call("cuMemPoolSetAttribute", &[pool, used, place(&mut 0_u64)]), INVALID_VALUE);
+    assert_eq!(call("cuMemPoolSetAttribute", &[pool, 99, place(&mut 0_u64)]), INVALID_VALUE);
+    assert_eq!(get("cuPointerGetAttribute", &[17, memory]), pool);
+    ok("cuMemFreeAsync", &[memory, stream]);
+    ok("cuStreamSynchronize", &[stream]);
+    assert_eq!([attribute(used), attribute(most), attribute(threshold)], [0, 1 << 19, 1 << 30]);
+
+    // Streams allocate from it once the device is told so.
+    let usual = get("cuDeviceGetDefaultMemPool", &[1]);
+    assert_eq!(call("cuDeviceSetMemPool", &[0, pool]), INVALID_VALUE, "another device's");
+    ok("cuDeviceSetMemPool", &[1, pool]);
+    assert_eq!(get("cuDeviceGetMemPool", &[1]), pool);
+    let memory = get("cuMemAllocAsync", &[1000, stream]);
+    assert_eq!(attribute(used), 1000);
+    ok("cuMemPoolDestroy", &[pool]);
+    assert_eq!(call("cuMemPoolDestroy", &[pool]), INVALID_VALUE);
+    assert_eq!(call("cuMemPoolDestroy", &[usual]), INVALID_VALUE);
+    assert_eq!(get("cuDeviceGetMemPool", &[1]), usual);
+    ok("cuMemFree_v2", &[memory]);
+}
+
+#[test]
+fn devices_use_each_others_memory_if_they_may() {
+    let far = context(1);
+    let memory = memory(4);
+    let stored = |access: bool| {
+        context(0);
+        if access {
+            ok("cuCtxEnablePeerAccess", &[far, 0]);
+            assert_eq!(call("cuCtxEnablePeerAccess", &[far, 0]), 704);
+        }
+        launch(kernel("store"), 0, &[memory as u64, 8]);
+        call("cuCtxSynchronize", &[])
+    };
+    assert_eq!(stored(false), ILLEGAL_ADDRESS);
+    assert_eq!(stored(true), 0);
+    ok("cuCtxDisablePeerAccess", &[far]);
+    assert_eq!(call("cuCtxDisablePeerAccess", &[far]), 705);
+    let near = get("cuCtxGetCurrent", &[]);
+    assert_eq!(call("cuCtxEnablePeerAccess", &[near, 0]), INVALID_DEVICE, "itself");
+    let to = device::memory(4);
+    ok("cuMemcpyPeer", &[to, near, memory, far, 4]);
+    assert_eq!(words(to, 1), [8]);
+    assert_eq!(get("cuDeviceGetP2PAttribute", &[2, 0, 1]), 1);
+    let mut value = 0_u32;
+    assert_eq!(call("cuDeviceGetP2PAttribute", &[place(&mut value), 2, 1, 1]), INVALID_DEVICE);
+}
+
+#[test]
+fn a_linked_image_is_loaded() {
+    context(0);
+    let link = last("cuLinkCreate_v2", &[0, 0, 0]);
+    let (mut image, mut bytes) = (0_usize, 0_usize);
+    let complete = |image, bytes| call("cuLinkComplete", &[link, image, bytes]);
+    assert_eq!(complete(place(&mut image), place(&mut bytes)), INVALID_VALUE, "there is nothing yet");
+    let add = |text: &mut [u8]| call("cuLinkAddData_v2", &[link, 1, place(text), text.len(), 0, 0, 0, 0]);
+    assert_eq!(add(&mut *b"no PTX".to_vec()), 218);
+    assert_eq!(add(&mut device::image()), 0);
+    assert_eq!(complete(place(&mut image), place(&mut bytes)), 0);
+    assert_eq!(bytes, device::image().len());
+    let module = get("cuModuleLoadData", &[image]);
+    get("cuModuleGetFunction", &[module, place(&mut *b"push\0".to_vec())]);
+    ok("cuLinkDestroy", &[link]);
+    assert_eq!(call("cuLinkDestroy", &[link]), INVALID_HANDLE);
+}
+
+#[test]
+fn a_librarys_variables() {
+    context(0);
+    let library = get("cuLibraryLoadData", &[place(&mut *image()), 0, 0, 0, 0, 0, 0]);
+    let (mut bytes, mut address) = (0_usize, 0_usize);
+    let mut find = |name: &[u8]| {
+        let mut name = name.to_vec();
+        let places = [place(&mut address), place(&mut bytes)];
+        call("cuLibraryGetGlobal", &[&places[..], &[library, place(&mut *name)]].concat())
+    };
+    assert_eq!(find(b"hidden\0"), NOT_FOUND);
+    assert_eq!(find(b"shown\0"), 0);
+    assert_eq!((words(address, 1), bytes), (vec![7], 4));
+}
+
+#[test]
+fn how_much_a_device_has_room_for() {
+    context(0);
+    let function = kernel("store");
+    extern "C" fn all_shared(block: i32) -> usize {
+        block as usize * 1024
+    }
+    let mut block = 0_i32;
+    let grid = get("cuOccupancyMaxPotentialBlockSize", &[place(&mut block), function, 0, 0, 0]);
+    assert_eq!((grid, block), (2 * 132, 1024));
+    let shared_of = all_shared as *const () as usize;
+    get("cuOccupancyMaxPotentialBlockSize", &[place(&mut block), function, shared_of, 0, 128]);
+    // Six blocks of one warp fit, three of two, two of three, and one of four: the largest of those with six warps.
+    assert_eq!(block, 96);
+    let bytes = get("cuOccupancyAvailableDynamicSMemPerBlock", &[function, 2, 1024]);
+    assert!(bytes > 0 && get("cuOccupancyMaxActiveBlocksPerMultiprocessor", &[function, 1024, bytes]) == 2);
+    let available = call("cuOccupancyAvailableDynamicSMemPerBlock", &[place(&mut block), function, 3, 1024]);
+    assert_eq!(available, INVALID_VALUE, "no three of that size");
+
+    const CLUSTER: u64 = 4;
+    let mut attribute = [CLUSTER, 4 | 1 << 32, 1, 0, 0, 0, 0, 0, 0];
+    let mut config = [4 | 1 << 32, 1 | 1024 << 32, 1 | 1 << 32, 0, 0, place(&mut attribute), 1];
+    assert_eq!(get("cuOccupancyMaxActiveClusters", &[function, place(&mut config)]), 132 * 2 / 4);
+    assert_eq!(get("cuOccupancyMaxPotentialClusterSize", &[function, place(&mut config)]), 8);
+}
+
+static CALLED: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+#[test]
+fn streams_call_back_and_have_attributes() {
+    context(0);
+    let (one, two, word) = (stream(), stream(), memory(8));
+    extern "C" fn note(stream: usize, status: u32, data: usize) {
+        assert_eq!(status, 0);
+        CALLED.store(stream + data, std::sync::atomic::Ordering::SeqCst);
+    }
+    ok("cuStreamAddCallback", &[one, note as *const () as usize, 5, 0]);
+    ok("cuStreamSynchronize", &[one]);
+    assert_eq!(CALLED.load(std::sync::atomic::Ordering::SeqCst), one + 5);
+
+    const SYNCHRONISATION: usize = 3;
+    ok("cuStreamSetAttribute", &[one, SYNCHRONISATION, place(&mut [2_u64, 0, 0, 0, 0, 0, 0, 0])]);
+    ok("cuStreamCopyAttributes", &[two, one]);
+    let mut found = [0_u64; 8];
+    ok("cuStreamGetAttribute", &[two, SYNCHRONISATION, place(&mut found)]);
+    assert_eq!(found[0], 2);
+    assert_eq!(call("cuStreamGetAttribute", &[two, 99, place(&mut found)]), INVALID_VALUE);
+
+    // One operation waits for what the other stream writes.
+    let wait = [1, word as u64, 5, 1, 0, 0];
+    let write = [2, word as u64 + 4, 6, 0, 0, 0];
+    ok("cuStreamBatchMemOp_v2", &[one, 2, place(&mut [wait, write]), 0]);
+    assert_eq!(call("cuStreamQuery", &[one]), 600);
+    ok("cuStreamBatchMemOp_v2", &[two, 1, place(&mut [[2, word as u64, 5, 0, 0, 0]]), 0]);
+    ok("cuStreamSynchronize", &[one]);
+    assert_eq!(words(word, 2), [5, 6]);
+    assert_eq!(
+        call("cuStreamBatchMemOp_v2", &[two, 1, place(&mut [[9_u64, 0, 0, 0, 0, 0]]), 0]),
+        INVALID_VALUE
+    );
+}

@@ -1,0 +1,367 @@
+//! Streams that are captured: what becomes a graph, and what ends that.
+
+mod device;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use device::*;
+
+const GLOBAL: usize = 0;
+const THREAD_LOCAL: usize = 1;
+const RELAXED: usize = 2;
+
+/// A context for a test, and all that is captured there. A capture in the global mode is disturbed by other threads, so one
+/// test is run at a time.
+struct Alone {
+    context: usize,
+    _guard: MutexGuard<'static, ()>,
+}
+
+fn alone() -> Alone {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    Alone { context: context(0), _guard }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        call("cuCtxDestroy_v2", &[self.context]);
+    }
+}
+
+fn begin(stream: usize, mode: usize) {
+    ok("cuStreamBeginCapture_v2", &[stream, mode]);
+}
+
+/// What ending a capture comes to, and the graph.
+fn end(stream: usize) -> (u32, usize) {
+    let mut graph = 1_usize;
+    let code = call("cuStreamEndCapture", &[stream, place(&mut graph)]);
+    (code, graph)
+}
+
+#[track_caller]
+fn graph_of(stream: usize) -> usize {
+    let (code, graph) = end(stream);
+    assert_eq!(code, 0);
+    graph
+}
+
+fn status(stream: usize) -> usize {
+    last("cuStreamIsCapturing", &[stream])
+}
+
+fn count(name: &str, graph: usize) -> usize {
+    last(name, &[graph, 0])
+}
+
+fn record(event: usize, stream: usize) {
+    ok("cuEventRecord", &[event, stream]);
+}
+
+fn wait(stream: usize, event: usize) {
+    ok("cuStreamWaitEvent", &[stream, event, 0]);
+}
+
+fn run(graph: usize) {
+    let (executable, stream) = (get("cuGraphInstantiateWithFlags", &[graph, 0]), stream());
+    ok("cuGraphLaunch", &[executable, stream]);
+    ok("cuStreamSynchronize", &[stream]);
+}
+
+#[test]
+fn streams_fork_and_join() {
+    let _alone = alone();
+    let (log, flag) = (memory(64), memory(4));
+    let (push, wait_for, store) = (kernel("push"), kernel("await"), kernel("store"));
+    let (origin, other) = (stream(), stream());
+    let (fork, join) = (event(), event());
+    begin(origin, GLOBAL);
+    launch(push, origin, &[log as u64, 1]);
+    record(fork, origin);
+    wait(other, fork);
+    assert_eq!((status(origin), status(other)), (1, 1));
+    launch(wait_for, origin, &[flag as u64]);
+    launch(push, origin, &[log as u64, 3]);
+    launch(push, other, &[log as u64, 2]);
+    launch(store, other, &[flag as u64, 1]);
+    record(join, other);
+    wait(origin, join);
+    launch(push, origin, &[log as u64, 4]);
+    let graph = graph_of(origin);
+    assert_eq!((status(origin), status(other)), (0, 0));
+    // Nothing was done meanwhile.
+    assert!(noted(log).is_empty());
+    assert_eq!(count("cuGraphGetNodes", graph), 6);
+    assert_eq!(last("cuGraphGetEdges", &[graph, 0, 0]), 6);
+    assert_eq!(count("cuGraphGetRootNodes", graph), 1);
+    run(graph);
+    assert_eq!(noted(log), [1, 2, 3, 4]);
+}
+
+#[test]
+fn everything_that_a_stream_is_given_is_captured() {
+    let _alone = alone();
+    let (a, b, word) = (memory(16), memory(16), memory(4));
+    let mut host = vec![0_u32; 4];
+    let stream = stream();
+    let inner = get("cuGraphCreate", &[0]);
+    get("cuGraphAddEmptyNode", &[inner, 0, 0]);
+    let inner = get("cuGraphInstantiateWithFlags", &[inner, 0]);
+    extern "C" fn double(data: usize) {
+        // SAFETY: the test passes a word that lives until the graph has ended.
+        unsafe { *std::ptr::with_exposed_provenance_mut::<u32>(data) *= 2 };
+    }
+    begin(stream, GLOBAL);
+    ok("cuMemsetD32Async", &[a, 21, 4, stream]);
+    ok("cuMemcpyDtoDAsync_v2", &[b, a, 16, stream]);
+    ok("cuMemcpyDtoHAsync_v2", &[place(&mut *host), b, 16, stream]);
+    ok("cuLaunchHostFunc", &[stream, double as *const () as usize, place(&mut host[3])]);
+    ok("cuMemcpyHtoDAsync_v2", &[a, place(&mut *host), 16, stream]);
+    ok("cuStreamWriteValue32_v2", &[stream, word, 5, 0]);
+    ok("cuStreamWaitValue32_v2", &[stream, word, 5, 1]);
+    ok("cuGraphLaunch", &[inner, stream]);
+    let outside = event();
+    ok("cuEventRecordWithFlags", &[outside, stream, 1]);
+    ok("cuStreamWaitEvent", &[stream, outside, 1]);
+    let graph = graph_of(stream);
+    let mut nodes = vec![0_usize; 10];
+    let mut room = 10_usize;
+    ok("cuGraphGetNodes", &[graph, place(&mut *nodes), place(&mut room)]);
+    let kinds: Vec<_> = nodes.into_iter().map(|node| last("cuGraphNodeGetType", &[node])).collect();
+    assert_eq!(kinds, [2, 1, 1, 3, 1, 12, 12, 4, 7, 6]);
+    run(graph);
+    assert_eq!(host, [21, 21, 21, 42]);
+    assert_eq!(words(a, 4), host);
+    assert_eq!(words(word, 1), [5]);
+}
+
+#[test]
+fn how_far_a_capture_has_come() {
+    let _alone = alone();
+    let (stream, push, log) = (stream(), kernel("push"), memory(64));
+    let graph = get("cuGraphCreate", &[0]);
+    let root = get("cuGraphAddEmptyNode", &[graph, 0, 0]);
+    ok("cuStreamBeginCaptureToGraph", &[stream, graph, place(&mut [root]), 0, 1, GLOBAL]);
+    let information = |stream| {
+        let (mut status, mut id, mut graph) = (9_u32, 0_u64, 0_usize);
+        let (mut after, mut edges, mut count) = (std::ptr::null::<usize>(), 0_usize, 0_usize);
+        let places = [place(&mut status), place(&mut id), place(&mut graph), place(&mut after)];
+        ok(
+            "cuStreamGetCaptureInfo_v3",
+            &[&[stream], &places[..], &[place(&mut edges), place(&mut count)]].concat(),
+        );
+        // SAFETY: the driver has that many nodes there until the stream is given something.
+        let after = (0..count).map(|index| unsafe { *after.add(index) }).collect::<Vec<_>>();
+        (status, id, graph, after)
+    };
+    let (status, id, of, after) = information(stream);
+    assert!((status, of, after) == (1, graph, vec![root]) && id != 0);
+    launch(push, stream, &[log as u64, 1]);
+    let first = information(stream).3;
+    assert!(first.len() == 1 && first[0] != root);
+    // The next one is beside the first, and not behind it.
+    ok("cuStreamUpdateCaptureDependencies_v2", &[stream, place(&mut [root]), 0, 1, 1]);
+    launch(push, stream, &[log as u64, 2]);
+    ok("cuStreamUpdateCaptureDependencies_v2", &[stream, place(&mut [first[0]]), 0, 1, 0]);
+    assert_eq!(information(stream).3.len(), 2);
+    assert_eq!(graph_of(stream), graph);
+    assert_eq!(information(stream).0, 0);
+    assert_eq!(last("cuGraphNodeGetDependentNodes", &[root, 0]), 2);
+    run(graph);
+    assert_eq!(noted(log).len(), 2);
+    let updated = call("cuStreamUpdateCaptureDependencies_v2", &[stream, 0, 0, 0, 1]);
+    assert_eq!(updated, ILLEGAL_STATE);
+}
+
+#[test]
+fn what_is_not_joined_is_no_graph() {
+    let _alone = alone();
+    let (origin, other) = (stream(), stream());
+    let (fork, join, log, push) = (event(), event(), memory(64), kernel("push"));
+    begin(origin, GLOBAL);
+    record(fork, origin);
+    wait(other, fork);
+    launch(push, other, &[log as u64, 1]);
+    assert_eq!(end(origin), (CAPTURE_UNJOINED, 0));
+    assert_eq!((status(origin), status(other)), (0, 0));
+
+    // Ended where it did not begin, it is not ended, and cannot be any more.
+    begin(origin, GLOBAL);
+    record(fork, origin);
+    wait(other, fork);
+    assert_eq!(end(other), (CAPTURE_UNMATCHED, 0));
+    assert_eq!(call("cuEventRecord", &[join, other]), CAPTURE_INVALIDATED);
+    assert_eq!(end(origin), (CAPTURE_INVALIDATED, 0));
+    assert_eq!(end(origin).0, ILLEGAL_STATE);
+
+    // A stream that did nothing of its own is joined.
+    begin(origin, GLOBAL);
+    record(fork, origin);
+    wait(other, fork);
+    assert_eq!(end(origin).0, 0);
+}
+
+#[test]
+fn captures_stay_apart() {
+    let _alone = alone();
+    let (one, two, memory) = (stream(), stream(), memory(4));
+    let (event, uncaptured) = (event(), event());
+    record(uncaptured, two);
+    ok("cuStreamSynchronize", &[two]);
+    begin(one, GLOBAL);
+    assert_eq!(call("cuStreamBeginCapture_v2", &[one, GLOBAL]), ILLEGAL_STATE);
+    begin(two, GLOBAL);
+    record(event, one);
+    assert_eq!(call("cuStreamWaitEvent", &[two, event, 0]), CAPTURE_MERGE);
+    assert_eq!((end(one).0, end(two).0), (CAPTURE_INVALIDATED, CAPTURE_INVALIDATED));
+    assert_eq!(call("cuStreamWaitEvent", &[two, event, 0]), CAPTURED_EVENT, "nothing of it is left");
+
+    begin(one, GLOBAL);
+    assert_eq!(call("cuStreamWaitEvent", &[one, uncaptured, 0]), CAPTURE_ISOLATION);
+    assert_eq!(status(one), 2);
+    assert_eq!(call("cuMemsetD8Async", &[memory, 0, 4, one]), CAPTURE_INVALIDATED);
+    assert_eq!(end(one), (CAPTURE_INVALIDATED, 0));
+
+    begin(one, RELAXED);
+    record(event, one);
+    for (name, arguments) in [
+        ("cuEventQuery", &[event][..]),
+        ("cuEventSynchronize", &[event]),
+        ("cuEventElapsedTime_v2", &[place(&mut 0_f32), event, event]),
+    ] {
+        assert_eq!(call(name, arguments), CAPTURED_EVENT, "{name}");
+    }
+    assert_eq!(end(one).0, CAPTURE_INVALIDATED);
+    // Recorded again it is an event as any other.
+    record(event, one);
+    ok("cuEventSynchronize", &[event]);
+}
+
+#[test]
+fn what_waits_cannot_be_captured() {
+    let _alone = alone();
+    let stream = stream();
+    extern "C" fn nothing(_: usize, _: u32, _: usize) {}
+    for (name, arguments) in [
+        ("cuStreamSynchronize", &[stream][..]),
+        ("cuStreamQuery", &[stream]),
+        ("cuStreamAddCallback", &[stream, nothing as *const () as usize, 0, 0]),
+        ("cuCtxSynchronize", &[]),
+    ] {
+        begin(stream, RELAXED);
+        assert_eq!(call(name, arguments), CAPTURE_UNSUPPORTED, "{name}");
+        assert_eq!(end(stream), (CAPTURE_INVALIDATED, 0), "{name}");
+    }
+    ok("cuStreamSynchronize", &[stream]);
+}
+
+#[test]
+fn the_default_stream_and_blocking_streams() {
+    let _alone = alone();
+    let (blocking, memory) = (get("cuStreamCreate", &[0]), memory(4));
+    let mut graph = 0_usize;
+    for legacy in [0, 1] {
+        assert_eq!(call("cuStreamBeginCapture_v2", &[legacy, GLOBAL]), CAPTURE_UNSUPPORTED);
+        assert_eq!(call("cuStreamEndCapture", &[legacy, place(&mut graph)]), ILLEGAL_STATE);
+        begin(blocking, RELAXED);
+        // To look is no harm.
+        assert_eq!(call("cuStreamIsCapturing", &[legacy, place(&mut graph)]), CAPTURE_IMPLICIT);
+        assert_eq!(status(blocking), 1);
+        assert_eq!(call("cuMemsetD8Async", &[memory, 1, 4, legacy]), CAPTURE_IMPLICIT);
+        assert_eq!(end(blocking).0, CAPTURE_INVALIDATED);
+    }
+    begin(blocking, RELAXED);
+    let mut host = [0_u32];
+    assert_eq!(call("cuMemcpyDtoH_v2", &[place(&mut host), memory, 4]), CAPTURE_IMPLICIT);
+    assert_eq!(end(blocking).0, CAPTURE_INVALIDATED);
+    // A stream that waits for no other leaves the default stream alone.
+    let other = stream();
+    begin(other, RELAXED);
+    ok("cuMemsetD8Async", &[memory, 1, 4, 0]);
+    assert_eq!(end(other).0, 0);
+    assert_eq!(words(memory, 1), [0x0101_0101]);
+}
+
+/// What another thread gets for a call that could disturb a capture, with the mode that it asks for.
+fn elsewhere(context: usize, mode: usize) -> u32 {
+    thread::scope(|scope| {
+        let call = move || {
+            ok("cuCtxSetCurrent", &[context]);
+            let mut exchanged = mode as u32;
+            ok("cuThreadExchangeStreamCaptureMode", &[place(&mut exchanged)]);
+            assert_eq!(exchanged as usize, GLOBAL, "as every thread begins");
+            let mut memory = 0_usize;
+            call("cuMemAlloc_v2", &[place(&mut memory), 4])
+        };
+        scope.spawn(call).join().unwrap()
+    })
+}
+
+#[test]
+fn modes_say_who_may_disturb() {
+    let alone = alone();
+    let (stream, event, address, pinned) = (stream(), event(), memory(4), get("cuMemHostAlloc", &[4, 0]));
+    record(event, stream);
+    ok("cuStreamSynchronize", &[stream]);
+    let mut memory = 0_usize;
+    let memory = place(&mut memory);
+    for (name, arguments) in [
+        ("cuMemAlloc_v2", &[memory, 4][..]),
+        ("cuMemAllocManaged", &[memory, 4, 1]),
+        ("cuMemHostAlloc", &[memory, 4, 0]),
+        ("cuMemFree_v2", &[address]),
+        ("cuMemFreeHost", &[pinned]),
+        ("cuEventQuery", &[event]),
+        ("cuEventSynchronize", &[event]),
+    ] {
+        for (mode, expected) in
+            [(GLOBAL, CAPTURE_UNSUPPORTED), (THREAD_LOCAL, CAPTURE_UNSUPPORTED), (RELAXED, 0)]
+        {
+            // What is freed at last is freed in the last round.
+            begin(stream, mode);
+            assert_eq!(call(name, arguments), expected, "{name} in mode {mode}");
+            assert_eq!(end(stream).0, if expected == 0 { 0 } else { CAPTURE_INVALIDATED }, "{name}");
+        }
+    }
+    // What this thread captures, the thread's own mode, and what another thread captures.
+    begin(stream, GLOBAL);
+    assert_eq!(elsewhere(alone.context, THREAD_LOCAL), 0);
+    assert_eq!(elsewhere(alone.context, RELAXED), 0);
+    assert_eq!(status(stream), 1);
+    assert_eq!(elsewhere(alone.context, GLOBAL), CAPTURE_UNSUPPORTED);
+    assert_eq!(end(stream).0, CAPTURE_INVALIDATED);
+    begin(stream, THREAD_LOCAL);
+    assert_eq!(elsewhere(alone.context, GLOBAL), 0);
+    assert_eq!(end(stream).0, 0);
+
+    let mut mode = RELAXED as u32;
+    ok("cuThreadExchangeStreamCaptureMode", &[place(&mut mode)]);
+    begin(stream, GLOBAL);
+    ok("cuMemAlloc_v2", &[memory, 4]);
+    assert_eq!(end(stream).0, 0);
+    ok("cuThreadExchangeStreamCaptureMode", &[place(&mut mode)]);
+    assert_eq!(mode as usize, RELAXED);
+    let mut mode = 3_u32;
+    assert_eq!(call("cuThreadExchangeStreamCaptureMode", &[place(&mut mode)]), INVALID_VALUE);
+}
+
+#[test]
+fn a_capture_ends_in_its_thread() {
+    let _alone = alone();
+    let stream = stream();
+    for (mode, expected) in
+        [(GLOBAL, CAPTURE_WRONG_THREAD), (THREAD_LOCAL, CAPTURE_WRONG_THREAD), (RELAXED, 0)]
+    {
+        begin(stream, mode);
+        let ended = thread::scope(|scope| scope.spawn(|| end(stream).0).join().unwrap());
+        assert_eq!(ended, expected);
+        // In the wrong thread it was not ended.
+        assert_eq!(end(stream).0, if expected == 0 { ILLEGAL_STATE } else { 0 });
+    }
+    begin(stream, GLOBAL);
+    ok("cuStreamDestroy_v2", &[stream]);
+    // It went with its stream: nothing is disturbed.
+    memory(4);
+}

@@ -1,0 +1,179 @@
+//! The simulated driver, called by the names of its functions: so a test can call what cudarc does not have in every version,
+//! and with arguments that its types forbid.
+#![allow(dead_code)] // Each test uses what it needs.
+
+use std::ffi::CString;
+use std::ptr;
+
+use kernel_registry_sim::Config;
+
+pub const INVALID_VALUE: u32 = 1;
+pub const OUT_OF_MEMORY: u32 = 2;
+pub const INVALID_DEVICE: u32 = 101;
+pub const INVALID_HANDLE: u32 = 400;
+pub const ILLEGAL_STATE: u32 = 401;
+pub const NOT_FOUND: u32 = 500;
+pub const ILLEGAL_ADDRESS: u32 = 700;
+pub const NOT_SUPPORTED: u32 = 801;
+pub const CAPTURE_UNSUPPORTED: u32 = 900;
+pub const CAPTURE_INVALIDATED: u32 = 901;
+pub const CAPTURE_MERGE: u32 = 902;
+pub const CAPTURE_UNMATCHED: u32 = 903;
+pub const CAPTURE_UNJOINED: u32 = 904;
+pub const CAPTURE_ISOLATION: u32 = 905;
+pub const CAPTURE_IMPLICIT: u32 = 906;
+pub const CAPTURED_EVENT: u32 = 907;
+pub const CAPTURE_WRONG_THREAD: u32 = 908;
+pub const UPDATE_FAILURE: u32 = 910;
+
+/// What a function of the driver returns.
+#[track_caller]
+pub fn call(name: &str, arguments: &[usize]) -> u32 {
+    type Function =
+        extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize) -> u32;
+    let symbol = CString::new(name).unwrap();
+    // SAFETY: the names end with zeros; the library was loaded by `install`.
+    let address = unsafe {
+        let library = libc::dlopen(c"libcuda.so".as_ptr(), libc::RTLD_NOW);
+        assert!(!library.is_null(), "the driver is not installed");
+        libc::dlsym(library, symbol.as_ptr())
+    };
+    assert!(!address.is_null(), "there is no {name}");
+    // SAFETY: each function takes at most that many arguments, numbers and pointers, and leaves alone those that it does not
+    // have; what tests pass as pointers are places that are large enough.
+    let function: Function = unsafe { std::mem::transmute(address) };
+    let at = |index: usize| arguments.get(index).copied().unwrap_or(0);
+    function(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9), at(10))
+}
+
+#[track_caller]
+pub fn ok(name: &str, arguments: &[usize]) {
+    let code = call(name, arguments);
+    assert_eq!(code, 0, "{name}");
+}
+
+/// What a function writes to where its first argument points.
+#[track_caller]
+pub fn get(name: &str, others: &[usize]) -> usize {
+    let mut value = 0_usize;
+    ok(name, &[&[place(&mut value)], others].concat());
+    value
+}
+
+/// What a function writes to where its last argument points.
+#[track_caller]
+pub fn last(name: &str, others: &[usize]) -> usize {
+    let mut value = 0_usize;
+    ok(name, &[others, &[place(&mut value)]].concat());
+    value
+}
+
+/// Where something is, for the driver to read and to write.
+pub fn place<T: ?Sized>(value: &mut T) -> usize {
+    ptr::from_mut(value).cast::<u8>().expose_provenance()
+}
+
+/// Installs the driver, with three devices, so that a test can have one alone.
+pub fn install() {
+    Config::default().devices(3).install().unwrap();
+    ok("cuInit", &[0]);
+}
+
+/// A new context of a device, current in this thread: what goes wrong in it is its own.
+pub fn context(device: usize) -> usize {
+    install();
+    get("cuCtxCreate_v2", &[0, device])
+}
+
+/// A stream that waits for no other.
+pub fn stream() -> usize {
+    get("cuStreamCreate", &[1])
+}
+
+pub fn event() -> usize {
+    get("cuEventCreate", &[0])
+}
+
+/// Kernels: `push` notes a number behind those that were noted before, of which the first word is the count; `await` waits
+/// until a word is not 0; `store` writes a word, and `load` copies one.
+const KERNELS: &str = "\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry push(.param .u64 log, .param .u32 number) {
+    .reg .b32 %r<3>; .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [log]; ld.param.u32 %r1, [number];
+    atom.global.add.u32 %r2, [%rd1], 1;
+    mad.wide.u32 %rd2, %r2, 4, %rd1;
+    st.global.u32 [%rd2+4], %r1;
+    ret;
+}
+.visible .entry await(.param .u64 flag) {
+    .reg .pred %p; .reg .b32 %r; .reg .b64 %rd;
+    ld.param.u64 %rd, [flag];
+AGAIN:
+    ld.volatile.global.u32 %r, [%rd];
+    setp.eq.u32 %p, %r, 0;
+    @%p bra AGAIN;
+    ret;
+}
+.visible .entry store(.param .u64 to, .param .u32 value) {
+    .reg .b32 %r; .reg .b64 %rd;
+    ld.param.u64 %rd, [to]; ld.param.u32 %r, [value];
+    st.global.u32 [%rd], %r;
+    ret;
+}
+.visible .entry load(.param .u64 to, .param .u64 from) {
+    .reg .b32 %r; .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [to]; ld.param.u64 %rd2, [from];
+    ld.global.u32 %r, [%rd2];
+    st.global.u32 [%rd1], %r;
+    ret;
+}
+.visible .global .align 4 .u32 shown = 7;
+\0";
+
+/// The image of those kernels.
+pub fn image() -> Vec<u8> {
+    KERNELS.as_bytes().to_vec()
+}
+
+pub fn module() -> usize {
+    get("cuModuleLoadData", &[place(&mut *image())])
+}
+
+/// A kernel of them in the current context.
+pub fn kernel(name: &str) -> usize {
+    let mut name = CString::new(name).unwrap().into_bytes_with_nul();
+    get("cuModuleGetFunction", &[module(), place(&mut *name)])
+}
+
+/// Launches one thread with these arguments.
+#[track_caller]
+pub fn launch(function: usize, stream: usize, arguments: &[u64]) {
+    let mut arguments = arguments.to_vec();
+    let mut places: Vec<usize> = arguments.iter_mut().map(place).collect();
+    ok("cuLaunchKernel", &[function, 1, 1, 1, 1, 1, 1, 0, stream, place(&mut *places), 0]);
+}
+
+/// Memory of the current context, all zeros.
+pub fn memory(bytes: usize) -> usize {
+    let memory = get("cuMemAlloc_v2", &[bytes]);
+    ok("cuMemsetD8_v2", &[memory, 0, bytes]);
+    memory
+}
+
+/// Words of a device.
+#[track_caller]
+pub fn words(address: usize, count: usize) -> Vec<u32> {
+    let mut words = vec![0_u32; count];
+    ok("cuMemcpyDtoH_v2", &[place(&mut *words), address, 4 * count]);
+    words
+}
+
+/// The numbers that `push` noted.
+#[track_caller]
+pub fn noted(log: usize) -> Vec<u32> {
+    let count = words(log, 1)[0] as usize;
+    words(log + 4, count)
+}
