@@ -120,7 +120,7 @@ fn dot(kinds: [Type; 2]) -> Function {
 fn exact(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
     match opcode.name {
         "add" => floating!(kind, T => lanes!(how, |a: T, b: T| a.add(how, b))),
-        "sub" => floating!(kind, T => lanes!(how, |a: T, b: T| a.add(how, b.negate()))),
+        "sub" => floating!(kind, T => lanes!(how, |a: T, b: T| a.sub(how, b))),
         "mul" => floating!(kind, T => lanes!(how, |a: T, b: T| a.mul(how, b))),
         "fma" | "mad" => floating!(kind, T => lanes!(how, |a: T, b: T, c: T| a.fma(how, b, c))),
         "neg" => floating!(kind, T => lanes!(how, |a: T| a.negate().flushed(how))),

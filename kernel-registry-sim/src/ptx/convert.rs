@@ -34,7 +34,7 @@ pub(super) fn convert(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
         (Type::Bf16x2, Type::F32) => lanes!(how, |a: f32, b: f32| Pair::<Bf16>(cast(how, b), cast(how, a))),
         _ if float(to) && float(from) && whole.is_some() => {
             any_float!(from, F => any_float!(to, T => lanes!(how, |a: F| {
-                cast::<f64, T>(How { rounding: Rounding::Near, ..how }, to_whole(a.enter(how), how.rounding))
+                T::finish(How { rounding: Rounding::Near, ..how }, to_whole(a.enter(how), how.rounding), || 0.0)
             })))
         }
         _ if float(to) && float(from) => {
@@ -64,7 +64,18 @@ pub(super) fn convert(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
 }
 
 fn cast<F: Number, T: Number>(how: How, value: F) -> T {
-    T::finish(how, value.enter(how), || 0.0)
+    // Between f32 and f64 a NaN keeps its sign and the highest bits of what it says; elsewhere all are alike.
+    match (size_of::<F>(), size_of::<T>(), value.wide().is_nan()) {
+        (4, 8, true) => {
+            let bits = value.bits();
+            T::of(bits >> 31 << 63 | 0x7ff8 << 48 | (bits & 0x7f_ffff) << 29)
+        }
+        (8, 4, true) if !how.saturate => {
+            let bits = value.bits();
+            T::of(bits >> 63 << 31 | 0x7fc0_0000 | bits >> 29 & 0x7f_ffff)
+        }
+        _ => T::finish(how, value.enter(how), || 0.0),
+    }
 }
 
 fn to_whole(value: f64, rounding: Rounding) -> f64 {

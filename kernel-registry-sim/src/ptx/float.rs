@@ -53,6 +53,12 @@ pub(super) trait Number: Scalar {
     /// `near` is the exact value rounded to f64, `rest` has the sign of what that lost.
     fn round(near: f64, rest: f64, rounding: Rounding) -> Self;
 
+    /// What an operation makes of its operands if one of them is NaN, or if it has no answer.
+    #[inline(always)]
+    fn or_nan<const N: usize>(self, _operands: [Self; N]) -> Self {
+        self
+    }
+
     fn enter(self, how: How) -> f64 {
         let wide = self.wide();
         if how.flush && wide.abs() < Self::NORMAL { 0f64.copysign(wide) } else { wide }
@@ -72,14 +78,14 @@ pub(super) trait Number: Scalar {
             return if near.is_nan() { Self::NAN } else { rounded };
         }
         let wide = rounded.wide();
-        if how.saturate {
+        if how.flush && wide.abs() < Self::NORMAL {
+            let sign = if how.saturate { 1.0 } else { wide };
+            Self::round(0f64.copysign(sign), 0.0, Rounding::Near)
+        } else if how.saturate {
             // This is also where NaN becomes zero.
-            return Self::round(if wide > 0.0 { wide.min(1.0) } else { 0.0 }, 0.0, Rounding::Near);
-        }
-        if wide.is_nan() {
+            Self::round(if wide > 0.0 { wide.min(1.0) } else { 0.0 }, 0.0, Rounding::Near)
+        } else if wide.is_nan() {
             Self::NAN
-        } else if wide.abs() < Self::NORMAL {
-            Self::round(0f64.copysign(wide), 0.0, Rounding::Near)
         } else {
             rounded
         }
@@ -89,6 +95,18 @@ pub(super) trait Number: Scalar {
 impl Number for f64 {
     const NAN: Self = f64::from_bits(0xfff8_0000_0000_0000);
     const NORMAL: f64 = f64::MIN_POSITIVE;
+    /// Unlike the narrower formats it keeps what is in a NaN: that of the first operand that is one, made quiet.
+    /// All of it as integers, because the compiler is free to choose the bits of a NaN that it computes.
+    #[inline(always)]
+    fn or_nan<const N: usize>(self, operands: [Self; N]) -> Self {
+        let is_nan = |bits: &u64| bits & !(1 << 63) > 0x7ff0_0000_0000_0000;
+        let bits = self.to_bits();
+        if !is_nan(&bits) {
+            return self;
+        }
+        let found = operands.map(f64::to_bits).into_iter().find(is_nan);
+        Self::from_bits(found.map_or(0xfff8_0000_0000_0000, |bits| bits | 1 << 51))
+    }
     fn wide(self) -> f64 {
         self
     }
@@ -202,6 +220,17 @@ fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u32) -> u64 {
     place(if away { infinite } else { infinite - 1 })
 }
 
+/// The sum to the nearest. Where nothing remains of two numbers, the zero has the sign of the direction.
+#[inline(always)]
+fn sum(how: How, a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    if how.rounding == Rounding::Down && sum == 0.0 && a.is_sign_negative() != b.is_sign_negative() {
+        -0.0
+    } else {
+        sum
+    }
+}
+
 /// Has the sign of what `sum` lost. A sum that overflowed lost all beyond the largest number.
 fn rest_of_sum(a: f64, b: f64, sum: f64) -> f64 {
     if sum.is_infinite() {
@@ -221,6 +250,7 @@ fn rest_of_product(a: f64, b: f64, product: f64) -> f64 {
 /// What PTX computes exactly and then rounds once.
 pub(super) trait Float: Scalar {
     fn add(self, how: How, other: Self) -> Self;
+    fn sub(self, how: How, other: Self) -> Self;
     fn mul(self, how: How, other: Self) -> Self;
     fn fma(self, how: How, other: Self, third: Self) -> Self;
     fn negate(self) -> Self;
@@ -237,27 +267,37 @@ macro_rules! float {
             #[inline(always)]
             fn add(self, how: How, other: Self) -> Self {
                 let (a, b) = (self.enter(how), other.enter(how));
-                Self::finish(how, a + b, || rest_of_sum(a, b, a + b))
+                Self::finish(how, sum(how, a, b), || rest_of_sum(a, b, a + b)).or_nan([self, other])
+            }
+            #[inline(always)]
+            fn sub(self, how: How, other: Self) -> Self {
+                // Not the sum with the negative, which would turn the sign of a NaN.
+                let (a, b) = (self.enter(how), -other.enter(how));
+                Self::finish(how, sum(how, a, b), || rest_of_sum(a, b, a + b)).or_nan([self, other])
             }
             #[inline(always)]
             fn mul(self, how: How, other: Self) -> Self {
                 let (a, b) = (self.enter(how), other.enter(how));
-                Self::finish(how, a * b, || rest_of_product(a, b, a * b))
+                Self::finish(how, a * b, || rest_of_product(a, b, a * b)).or_nan([self, other])
             }
             #[inline(always)]
             fn fma(self, how: How, other: Self, third: Self) -> Self {
                 let (a, b, c) = (self.enter(how), other.enter(how), third.enter(how));
                 if size_of::<Self>() < 8 {
                     // The product of two narrow numbers is exact, the sum is not.
-                    let sum = a * b + c;
+                    let sum = sum(how, a * b, c);
                     return Self::finish_exact(how, sum, rest_of_sum(a * b, c, sum));
                 }
-                let near = a.mul_add(b, c);
+                let mut near = a.mul_add(b, c);
+                if near == 0.0 && a * b == -c {
+                    near = sum(how, a * b, c);
+                }
                 Self::finish(how, near, || {
                     let product = a * b;
                     let sum = product + c;
                     (sum - near) + (rest_of_sum(product, c, sum) + rest_of_product(a, b, product))
                 })
+                .or_nan([self, other, third])
             }
             fn negate(self) -> Self {
                 Self::of(self.bits() ^ $sign)
@@ -288,6 +328,9 @@ float! {
 impl<T: Float> Float for Pair<T> {
     fn add(self, how: How, other: Self) -> Self {
         Self(self.0.add(how, other.0), self.1.add(how, other.1))
+    }
+    fn sub(self, how: How, other: Self) -> Self {
+        Self(self.0.sub(how, other.0), self.1.sub(how, other.1))
     }
     fn mul(self, how: How, other: Self) -> Self {
         Self(self.0.mul(how, other.0), self.1.mul(how, other.1))
@@ -326,8 +369,8 @@ fn choose<T: Number>(a: T, b: T, how: How, first: fn(f64, f64) -> bool) -> T {
     T::round(chosen, 0.0, Rounding::Near)
 }
 
-pub(super) fn divide<T: Number>(how: How, a: T, b: T) -> T {
-    let (a, b) = (a.enter(how), b.enter(how));
+pub(super) fn divide<T: Number>(how: How, x: T, y: T) -> T {
+    let (a, b) = (x.enter(how), y.enter(how));
     let near = a / b;
     // a / b - near has the sign of a - near * b, turned if b is negative.
     T::finish(how, near, || match (near.is_infinite(), b == 0.0 || a.is_infinite()) {
@@ -335,12 +378,13 @@ pub(super) fn divide<T: Number>(how: How, a: T, b: T) -> T {
         (true, false) => -near,
         (false, _) => (-near).mul_add(b, a) * b.signum(),
     })
+    .or_nan([x, y])
 }
 
-pub(super) fn root<T: Number>(how: How, a: T) -> T {
-    let a = a.enter(how);
+pub(super) fn root<T: Number>(how: How, x: T) -> T {
+    let a = x.enter(how);
     let near = a.sqrt();
-    T::finish(how, near, || if near.is_infinite() { 0.0 } else { (-near).mul_add(near, a) })
+    T::finish(how, near, || if near.is_infinite() { 0.0 } else { (-near).mul_add(near, a) }).or_nan([x])
 }
 
 /// A function that hardware approximates: here it is computed in f64 and rounded once.
