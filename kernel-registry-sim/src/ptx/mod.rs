@@ -19,6 +19,7 @@ mod fault;
 mod float;
 mod grid;
 mod instruct;
+mod instruct_compare;
 mod instruct_threads;
 mod intrinsic;
 mod lex;
