@@ -14,6 +14,7 @@ mod block;
 mod convert;
 mod decode;
 mod error;
+mod exact;
 mod execute;
 mod fault;
 mod float;
