@@ -1,5 +1,5 @@
 //! Runs all that the differential test compares on a GPU, and writes what that answers to files in the folder that is
-//! named: `cargo run --example record -- kernel-registry-sim/tests/differential`.
+//! named: `cargo run -p kernel-registry-sim --example record -- kernel-registry-sim/tests/differential`.
 
 #[path = "../tests/differential/case.rs"]
 mod case;
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let instructions = instructions::instructions().into_iter().map(|instruction| instruction.case);
     let mut failed = 0;
     for (file, cases) in [
-        ("golden.bin", (0..generate::KERNELS).map(generate::case).collect::<Vec<_>>()),
+        ("golden.bin", generate::cases()),
         ("instructions.bin", instructions.collect()),
         ("samples.bin", samples::samples()),
     ] {

@@ -3,7 +3,7 @@
 use super::case::{Argument, Case};
 use super::expand::expand;
 use super::operands::{Kind, tuples};
-use super::table::{APPROXIMATE, Bound, EXACT, Row};
+use super::table::{APPROXIMATE, Bound, EXACT, REFUSED, Row};
 
 /// An instruction, and what it is tried with.
 pub struct Instruction {
@@ -18,6 +18,11 @@ pub fn instructions() -> Vec<Instruction> {
     let exact = EXACT.iter().map(|row| (row, None));
     let approximate = APPROXIMATE.iter().map(|(row, bound)| (row, Some(*bound)));
     exact.chain(approximate).flat_map(|(row, bound)| of_row(row, bound)).collect()
+}
+
+/// Those that neither a GPU nor the interpreter may accept.
+pub fn refused() -> Vec<Instruction> {
+    REFUSED.iter().flat_map(|row| of_row(row, None)).collect()
 }
 
 fn of_row((pattern, from, to): &Row, bound: Option<Bound>) -> Vec<Instruction> {

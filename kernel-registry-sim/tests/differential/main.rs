@@ -1,4 +1,5 @@
-//! The interpreter against a GPU: what each kernel answered there was recorded by `cargo run --example record`.
+//! The interpreter against a GPU: what each kernel answered there was recorded by
+//! `cargo run -p kernel-registry-sim --example record -- kernel-registry-sim/tests/differential`.
 //!
 //! There are three recordings: single instructions with operands at their edges, kernels made at random, and the kernels
 //! of the sample crate.
@@ -21,14 +22,14 @@ use std::path::Path;
 
 use case::{Argument, Case};
 use common::{Device, run};
-use generate::{KERNELS, case};
-use instructions::{Instruction, instructions};
+use generate::cases;
+use instructions::{Instruction, instructions, refused};
 use kernel_registry_sim::ptx::LaunchParameters;
 use recording::Recording;
 
 #[test]
 fn every_kernel_loads_and_ends_the_same_way_twice() {
-    for case in (0..KERNELS).map(case) {
+    for case in cases() {
         let first = simulated(&case).unwrap_or_else(|error| panic!("{}: {error}", case.name));
         assert_eq!(Ok(&first), simulated(&case).as_ref(), "{}", case.name);
         assert!(first.iter().any(|byte| *byte != first[0]), "{} computes nothing", case.name);
@@ -36,23 +37,22 @@ fn every_kernel_loads_and_ends_the_same_way_twice() {
 }
 
 #[test]
-#[ignore = "needs golden.bin, which is recorded on a GPU"]
 fn kernels_made_at_random() {
-    compare("golden.bin", &(0..KERNELS).map(case).collect::<Vec<_>>());
+    compare("golden.bin", &cases());
 }
 
 #[test]
-#[ignore = "needs samples.bin, which is recorded on a GPU"]
 fn samples() {
     compare("samples.bin", &samples::samples());
 }
 
 #[test]
-#[ignore = "needs instructions.bin, which is recorded on a GPU"]
 fn single_instructions() {
     let recording = recording("instructions.bin");
+    let instructions = instructions();
+    assert_eq!(recording.len(), instructions.len(), "as many are recorded as there are");
     let mut wrong = Vec::new();
-    for instruction in instructions() {
+    for instruction in instructions {
         let name = &instruction.case.name;
         let Some(expected) = recording.result(&instruction.case) else {
             wrong.push(format!("{name}: not recorded"));
@@ -64,6 +64,17 @@ fn single_instructions() {
         }
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_a_gpu_refuses() {
+    let refused = refused();
+    assert_eq!(refused.len(), 58);
+    for instruction in refused {
+        let name = &instruction.case.name;
+        let error = simulated(&instruction.case).expect_err(name);
+        assert!(error.contains(&format!("`{name}` is not simulated")), "{error}");
+    }
 }
 
 /// Where an instruction answers something else than it may: a line with the first of those operands.
@@ -101,6 +112,7 @@ fn recording(file: &str) -> Recording {
 /// Compares whole kernels, bit for bit.
 fn compare(file: &str, cases: &[Case]) {
     let recording = recording(file);
+    assert_eq!(recording.len(), cases.len(), "as many are recorded as there are");
     let mut wrong = Vec::new();
     for case in cases {
         match (simulated(case), recording.result(case)) {

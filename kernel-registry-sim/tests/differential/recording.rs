@@ -24,6 +24,11 @@ impl Recording {
         Some(Self { results })
     }
 
+    /// How many results there are.
+    pub fn len(&self) -> usize {
+        self.results.len()
+    }
+
     pub fn result(&self, case: &Case) -> Option<&[u8]> {
         self.results.get(&case.key()).map(Vec::as_slice)
     }
