@@ -312,8 +312,8 @@ pub const REFUSED: &[Row] = &[
     ("cvt.<rn,rz,rm,rp>.bf16.<u8,s8,u16,s16>", "b32", "bf16"),
 ];
 
-/// How far a result may be from the exact one, as the manual of PTX has it. It says nothing about `rcp` and `rsqrt` of
-/// f64; their bounds are what was measured, rounded up.
+/// How far a result may be from the exact one, as the manual of PTX has it; for `rcp` and `rsqrt` of f64 what was measured,
+/// rounded up.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
     /// In units of the result's last place.
@@ -328,7 +328,7 @@ pub enum Bound {
     Logarithm(f64),
 }
 
-/// Which hardware approximates. The row of `rsqrt.approx.f64` comes from code of the driver's compiler, and is nearly exact.
+/// Which hardware approximates.
 pub const APPROXIMATE: &[(Row, Bound)] = &[
     (("div.<approx,full><,.ftz>.f32", "f32 f32", "f32"), Bound::Places(2.0)),
     (("rcp.approx<,.ftz>.f32", "f32", "f32"), Bound::Places(1.0)),
