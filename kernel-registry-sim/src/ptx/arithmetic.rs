@@ -2,7 +2,7 @@
 
 use super::bits;
 use super::convert::convert;
-use super::float::{Bf16, F16, Float, Number, Pair, approximate, divide, root};
+use super::float::{Bf16, F16, Float, Number, Pair, divide, root};
 use super::opcode::Opcode;
 use super::types::{Function, How, Scalar, Type, each, floating, integer, lanes, scalar_float};
 
@@ -17,6 +17,10 @@ pub(super) fn function(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
         }
         "slct" => plain(Some(choice(opcode)?)),
         "dp4a" => plain(Some(dot(opcode.kinds()?))),
+        "dp2a" => {
+            let high = opcode.take_any(&["lo", "hi"])? == "hi";
+            plain(Some(short_dot(opcode.kinds()?, high)))
+        }
         _ if opcode.types.len() != 1 => None,
         _ if opcode.types.iter().any(|kind| is_float(*kind)) => {
             let how = opcode.how();
@@ -42,6 +46,9 @@ fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Function
         return match (opcode.name, kind) {
             ("add", Type::S32) => Some(lanes!(_, |a: i32, b: i32| a.saturating_add(b))),
             ("sub", Type::S32) => Some(lanes!(_, |a: i32, b: i32| a.saturating_sub(b))),
+            ("mad", Type::S32) if opcode.take("hi") => Some(lanes!(_, |a: i32, b: i32, c: i32| {
+                (((i64::from(a) * i64::from(b)) >> 32) as i32).saturating_add(c)
+            })),
             _ => None,
         };
     }
@@ -49,6 +56,7 @@ fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Function
         "add" => integer!(kind, T => lanes!(_, |a: T, b: T| a.wrapping_add(b))),
         "sub" => integer!(kind, T => lanes!(_, |a: T, b: T| a.wrapping_sub(b))),
         "mul" | "mad" => product(opcode, kind),
+        "mul24" | "mad24" => short_product(opcode, kind),
         // What hardware answers to a division by zero: all ones.
         "div" => integer!(kind, T => lanes!(_, |a: T, b: T| if b == 0 { !0 } else { a.wrapping_div(b) })),
         "rem" => integer!(kind, T => lanes!(_, |a: T, b: T| if b == 0 { !0 } else { a.wrapping_rem(b) })),
@@ -102,6 +110,35 @@ fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
     }
 }
 
+/// The product of the lowest 24 bits: its lowest 32 bits, or its highest.
+fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+    fn product(a: u32, b: u32, signed: bool) -> i64 {
+        let wide =
+            |bits: u32| if signed { i64::from((bits << 8) as i32 >> 8) } else { i64::from(bits << 8 >> 8) };
+        wide(a) * wide(b)
+    }
+    let high = opcode.take_any(&["lo", "hi"])? == "hi";
+    Some(match (opcode.name == "mad24", kind, high) {
+        (false, Type::U32, false) => lanes!(_, |a: u32, b: u32| product(a, b, false) as u32),
+        (false, Type::U32, true) => lanes!(_, |a: u32, b: u32| (product(a, b, false) >> 16) as u32),
+        (false, Type::S32, false) => lanes!(_, |a: u32, b: u32| product(a, b, true) as u32),
+        (false, Type::S32, true) => lanes!(_, |a: u32, b: u32| (product(a, b, true) >> 16) as u32),
+        (true, Type::U32, false) => {
+            lanes!(_, |a: u32, b: u32, c: u32| (product(a, b, false) as u32).wrapping_add(c))
+        }
+        (true, Type::U32, true) => {
+            lanes!(_, |a: u32, b: u32, c: u32| ((product(a, b, false) >> 16) as u32).wrapping_add(c))
+        }
+        (true, Type::S32, false) => {
+            lanes!(_, |a: u32, b: u32, c: u32| (product(a, b, true) as u32).wrapping_add(c))
+        }
+        (true, Type::S32, true) => {
+            lanes!(_, |a: u32, b: u32, c: u32| ((product(a, b, true) >> 16) as u32).wrapping_add(c))
+        }
+        _ => return None,
+    })
+}
+
 /// The products of four bytes each, added up: `[type of a, type of b]`.
 fn dot(kinds: [Type; 2]) -> Function {
     fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
@@ -116,26 +153,66 @@ fn dot(kinds: [Type; 2]) -> Function {
     }
 }
 
+/// The products of two halves with two bytes each, which are the lower or the upper ones, added up.
+fn short_dot(kinds: [Type; 2], high: bool) -> Function {
+    fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
+        let term =
+            |lane: u32| A::of(u64::from(a >> (16 * lane))).into() * B::of(u64::from(b >> (8 * lane))).into();
+        c.wrapping_add((term(0) + term(1)) as u32)
+    }
+    match (kinds, high) {
+        ([Type::U32, Type::U32], false) => lanes!(_, |a: u32, b: u32, c: u32| sum::<u16, u8>(a, b, c)),
+        ([Type::U32, Type::U32], true) => lanes!(_, |a: u32, b: u32, c: u32| sum::<u16, u8>(a, b >> 16, c)),
+        ([Type::U32, _], false) => lanes!(_, |a: u32, b: u32, c: u32| sum::<u16, i8>(a, b, c)),
+        ([Type::U32, _], true) => lanes!(_, |a: u32, b: u32, c: u32| sum::<u16, i8>(a, b >> 16, c)),
+        ([_, Type::U32], false) => lanes!(_, |a: u32, b: u32, c: u32| sum::<i16, u8>(a, b, c)),
+        ([_, Type::U32], true) => lanes!(_, |a: u32, b: u32, c: u32| sum::<i16, u8>(a, b >> 16, c)),
+        (_, false) => lanes!(_, |a: u32, b: u32, c: u32| sum::<i16, i8>(a, b, c)),
+        (_, true) => lanes!(_, |a: u32, b: u32, c: u32| sum::<i16, i8>(a, b >> 16, c)),
+    }
+}
+
 /// What IEEE 754 defines, with one rounding.
 fn exact(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+    // `min.xorsign.abs`
+    let of_magnitudes = kind == Type::F32 && opcode.take("xorsign") && opcode.take("abs");
     match opcode.name {
         "add" => floating!(kind, T => lanes!(how, |a: T, b: T| a.add(how, b))),
-        "sub" => floating!(kind, T => lanes!(how, |a: T, b: T| a.add(how, b.negate()))),
+        "sub" => floating!(kind, T => lanes!(how, |a: T, b: T| a.sub(how, b))),
         "mul" => floating!(kind, T => lanes!(how, |a: T, b: T| a.mul(how, b))),
         "fma" | "mad" => floating!(kind, T => lanes!(how, |a: T, b: T, c: T| a.fma(how, b, c))),
         "neg" => floating!(kind, T => lanes!(how, |a: T| a.negate().flushed(how))),
         "abs" => floating!(kind, T => lanes!(how, |a: T| a.magnitude().flushed(how))),
+        "min" if of_magnitudes => {
+            Some(lanes!(how, |a: f32, b: f32| signed(a, b, a.magnitude().smaller(how, b.magnitude()))))
+        }
+        "max" if of_magnitudes => {
+            Some(lanes!(how, |a: f32, b: f32| signed(a, b, a.magnitude().larger(how, b.magnitude()))))
+        }
         "min" => floating!(kind, T => lanes!(how, |a: T, b: T| a.smaller(how, b))),
         "max" => floating!(kind, T => lanes!(how, |a: T, b: T| a.larger(how, b))),
         _ => single_or_double(opcode, kind),
     }
 }
 
+/// A number with the sign that the product of two others has.
+fn signed(a: f32, b: f32, value: f32) -> f32 {
+    let sign = (a.to_bits() ^ b.to_bits()) & 1 << 31;
+    if value.is_nan() { value } else { f32::from_bits(value.to_bits() ^ sign) }
+}
+
 fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
     match (opcode.name, kind) {
         // The approximate quotients differ from this one by less than they may.
+        ("div", Type::F32) if opcode.take("approx") => {
+            // The inverse of a large divisor is flushed to zero, and then multiplied.
+            Some(lanes!(how, |a: f32, b: f32| {
+                let b = if b.abs() > 1.0 / f32::MIN_POSITIVE { f32::INFINITY.copysign(b) } else { b };
+                divide(how, a, b)
+            }))
+        }
         ("div", Type::F32) => {
-            opcode.take_any(&["approx", "full"]);
+            opcode.take("full");
             Some(lanes!(how, |a: f32, b: f32| divide(how, a, b)))
         }
         ("div", Type::F64) => Some(lanes!(how, |a: f64, b: f64| divide(how, a, b))),
@@ -143,10 +220,10 @@ fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
             opcode.take("approx");
             Some(lanes!(how, |a: f32| divide(how, 1.0, a)))
         }
-        ("rcp", Type::F64) => {
-            opcode.take("approx");
-            Some(lanes!(how, |a: f64| divide(how, 1.0, a)))
+        ("rcp", Type::F64) if opcode.take("approx") => {
+            Some(lanes!(how, |a: f64| upper_half(how, a, |a| divide(how, 1.0, a))))
         }
+        ("rcp", Type::F64) => Some(lanes!(how, |a: f64| divide(how, 1.0, a))),
         ("sqrt", Type::F32) => {
             opcode.take("approx");
             Some(lanes!(how, |a: f32| root(how, a)))
@@ -160,7 +237,7 @@ fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
                 "infinite" => lanes!(_, |a: f32| a.is_infinite()),
                 "number" => lanes!(_, |a: f32| !a.is_nan()),
                 "notanumber" => lanes!(_, |a: f32| a.is_nan()),
-                "normal" => lanes!(_, |a: f32| a.is_normal()),
+                "normal" => lanes!(_, |a: f32| a.is_normal() || a == 0.0),
                 _ => lanes!(_, |a: f32| a.is_subnormal()),
             },
         ),
@@ -170,7 +247,7 @@ fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
                 "infinite" => lanes!(_, |a: f64| a.is_infinite()),
                 "number" => lanes!(_, |a: f64| !a.is_nan()),
                 "notanumber" => lanes!(_, |a: f64| a.is_nan()),
-                "normal" => lanes!(_, |a: f64| a.is_normal()),
+                "normal" => lanes!(_, |a: f64| a.is_normal() || a == 0.0),
                 _ => lanes!(_, |a: f64| a.is_subnormal()),
             },
         ),
@@ -183,32 +260,33 @@ fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
     if !opcode.take("approx") {
         return None;
     }
+    let single = kind == Type::F32;
     match opcode.name {
-        "rsqrt" => match kind {
-            Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, |x| x.sqrt().recip()))),
-            Type::F64 => Some(lanes!(how, |a: f64| approximate(how, a, |x| x.sqrt().recip()))),
-            _ => None,
-        },
-        "sin" if kind == Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, f64::sin))),
-        "cos" if kind == Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, f64::cos))),
-        "lg2" if kind == Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, f64::log2))),
-        "ex2" => match kind {
-            Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, f64::exp2))),
-            Type::F16 => Some(lanes!(how, |a: F16| approximate(how, a, f64::exp2))),
-            Type::Bf16 => Some(lanes!(how, |a: Bf16| approximate(how, a, f64::exp2))),
-            Type::F16x2 => Some(lanes!(how, |a: Pair<F16>| {
-                Pair(approximate(how, a.0, f64::exp2), approximate(how, a.1, f64::exp2))
-            })),
-            _ => None,
-        },
-        "tanh" => match kind {
-            Type::F32 => Some(lanes!(how, |a: f32| approximate(how, a, f64::tanh))),
-            Type::F16 => Some(lanes!(how, |a: F16| approximate(how, a, f64::tanh))),
-            Type::Bf16 => Some(lanes!(how, |a: Bf16| approximate(how, a, f64::tanh))),
-            _ => None,
-        },
+        "rsqrt" if single => Some(lanes!(how, |a: f32| a.approximate(how, |x| x.sqrt().recip()))),
+        "rsqrt" if kind == Type::F64 => {
+            Some(lanes!(how, |a: f64| upper_half(how, a, |a| a.approximate(how, |x| x.sqrt().recip()))))
+        }
+        "sin" if single => Some(lanes!(how, |a: f32| a.approximate(how, f64::sin))),
+        "cos" if single => Some(lanes!(how, |a: f32| a.approximate(how, f64::cos))),
+        "lg2" if single => Some(lanes!(how, |a: f32| a.approximate(how, f64::log2))),
+        "ex2" if kind != Type::F64 => {
+            floating!(kind, T => lanes!(how, |a: T| a.approximate(how, f64::exp2)))
+        }
+        "tanh" if kind != Type::F64 => {
+            floating!(kind, T => lanes!(how, |a: T| a.approximate(how, f64::tanh)))
+        }
         _ => None,
     }
+}
+
+/// The approximations of f64 that flush: they read and write nothing but the upper half, and have a NaN of their own.
+fn upper_half(how: How, a: f64, function: impl FnOnce(f64) -> f64) -> f64 {
+    let upper = |value: f64| f64::from_bits(value.to_bits() & !0xffff_ffff);
+    if !how.flush {
+        return function(a);
+    }
+    let result = function(upper(a));
+    if result.is_nan() { f64::from_bits(0x7fff_ffff << 32) } else { upper(result) }
 }
 
 /// `slct`: by the sign of the third operand.

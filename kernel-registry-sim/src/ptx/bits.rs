@@ -29,15 +29,29 @@ pub(super) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> 
         "bfe" => Some(match kind {
             Type::U32 => lanes!(_, |a: u32, at: u8, n: u8| extract(a.into(), at.into(), n.into(), 32, false)),
             Type::S32 => lanes!(_, |a: u32, at: u8, n: u8| extract(a.into(), at.into(), n.into(), 32, true)),
-            Type::U64 => lanes!(_, |a: u64, at: u8, n: u8| extract(a, at.into(), n.into(), 64, false)),
-            Type::S64 => lanes!(_, |a: u64, at: u8, n: u8| extract(a, at.into(), n.into(), 64, true)),
+            // Only of 32 bits does hardware take the place and the length from the lowest byte.
+            Type::U64 => lanes!(_, |a: u64, at: u32, n: u32| extract(a, at, n, 64, false)),
+            Type::S64 => lanes!(_, |a: u64, at: u32, n: u32| extract(a, at, n, 64, true)),
             _ => return None,
         }),
-        "bfi" => integer!(kind, T => lanes!(_, |a: T, b: T, at: u8, n: u8| {
-            let (at, n) = (u32::from(at), u32::from(n));
-            let mask = low(n.min(T::BITS)).checked_shl(at).unwrap_or(0);
-            ((a as u64).checked_shl(at).unwrap_or(0) & mask | b as u64 & !mask) as T
-        })),
+        "bfi" => Some(match kind {
+            Type::U32 => lanes!(_, |a: u32, b: u32, at: u8, n: u8| {
+                insert(a.into(), b.into(), at.into(), n.into()) as u32
+            }),
+            Type::U64 => lanes!(_, |a: u64, b: u64, at: u32, n: u32| insert(a, b, at, n)),
+            _ => return None,
+        }),
+        "bmsk" => Some(match opcode.take_any(&["clamp", "wrap"])? {
+            "clamp" => lanes!(_, |at: u32, n: u32| low(n).checked_shl(at).unwrap_or(0) as u32),
+            _ => lanes!(_, |at: u32, n: u32| (low(n & 31) << (at & 31)) as u32),
+        }),
+        "szext" => Some(match (opcode.take_any(&["clamp", "wrap"])?, kind) {
+            ("clamp", Type::U32) => lanes!(_, |a: u32, n: u32| extract(a.into(), 0, n, 32, false)),
+            ("clamp", Type::S32) => lanes!(_, |a: u32, n: u32| extract(a.into(), 0, n, 32, true)),
+            (_, Type::U32) => lanes!(_, |a: u32, n: u32| extract(a.into(), 0, n & 31, 32, false)),
+            (_, Type::S32) => lanes!(_, |a: u32, n: u32| extract(a.into(), 0, n & 31, 32, true)),
+            _ => return None,
+        }),
         "prmt" => permute(opcode),
         "lop3" => Some(lanes!(_, |a: u32, b: u32, c: u32, table: u8| {
             let term = |bit: u32| {
@@ -53,6 +67,12 @@ pub(super) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> 
         }
         _ => None,
     }
+}
+
+/// `b` with the lowest `count` bits of `a` from `at` on.
+fn insert(a: u64, b: u64, at: u32, count: u32) -> u64 {
+    let mask = low(count).checked_shl(at).unwrap_or(0);
+    a.checked_shl(at).unwrap_or(0) & mask | b & !mask
 }
 
 fn low(count: u32) -> u64 {
@@ -98,7 +118,7 @@ fn find(shift: bool, kind: Type) -> Option<Function> {
 /// `count` bits of `value` from `at`; beyond its `size` bits, and above the field, there is the sign.
 fn extract(value: u64, at: u32, count: u32, size: u32, signed: bool) -> u64 {
     let field = value.checked_shr(at).unwrap_or(0) & low(count);
-    let top = (at + count).wrapping_sub(1).min(size - 1);
+    let top = at.saturating_add(count).wrapping_sub(1).min(size - 1);
     if !signed || count == 0 || value >> top & 1 == 0 {
         return field & low(size);
     }

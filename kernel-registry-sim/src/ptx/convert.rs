@@ -28,13 +28,23 @@ pub(super) fn convert(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
     let mut how = opcode.how();
     how.rounding = whole.unwrap_or(how.rounding);
     let [to, from] = opcode.kinds()?;
+    if refused(to, from, how) {
+        return None;
+    }
+    // Subnormal numbers of f16 are never flushed, and neither are those that become one.
+    how.flush &= to != Type::F16 && from != Type::F16;
     let float = |kind| matches!(kind, Type::F16 | Type::Bf16 | Type::F32 | Type::F64);
     let function = match (to, from) {
         (Type::F16x2, Type::F32) => lanes!(how, |a: f32, b: f32| Pair::<F16>(cast(how, b), cast(how, a))),
         (Type::Bf16x2, Type::F32) => lanes!(how, |a: f32, b: f32| Pair::<Bf16>(cast(how, b), cast(how, a))),
         _ if float(to) && float(from) && whole.is_some() => {
             any_float!(from, F => any_float!(to, T => lanes!(how, |a: F| {
-                cast::<f64, T>(How { rounding: Rounding::Near, ..how }, to_whole(a.enter(how), how.rounding))
+                let rounded = to_whole(a.enter(how), how.rounding);
+                if size_of::<F>() == 8 && rounded.is_nan() && !how.saturate {
+                    T::of(a.quiet().bits())
+                } else {
+                    T::finish(How { rounding: Rounding::Near, ..how }, rounded, || 0.0)
+                }
             })))
         }
         _ if float(to) && float(from) => {
@@ -48,7 +58,7 @@ pub(super) fn convert(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
             any_float!(from, F => any_integer!(to, I => if wide {
                 lanes!(how, |a: F| {
                     let whole = to_whole(a.enter(how), how.rounding);
-                    if whole.is_nan() { 1u64 << (I::BITS - 1) } else { (whole as I).bits() }
+                    if whole.is_nan() { I::of(1 << (I::BITS - 1)).bits() } else { (whole as I).bits() }
                 })
             } else {
                 // The cast of Rust takes what does not fit to the nearest end, and NaN to zero, as PTX does.
@@ -63,7 +73,37 @@ pub(super) fn convert(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
     Some((function, how))
 }
 
+/// What the driver's compiler has no instruction for: saturation to a range that takes all values anyway, and bf16
+/// from and to short integers.
+fn refused(to: Type, from: Type, how: How) -> bool {
+    let signed = |kind| matches!(kind, Type::S8 | Type::S16 | Type::S32 | Type::S64);
+    let whole = |kind| signed(kind) || matches!(kind, Type::U8 | Type::U16 | Type::U32 | Type::U64);
+    let fits = match (signed(to), signed(from)) {
+        (true, false) => from.size() < to.size(),
+        (false, true) => false,
+        _ => from.size() <= to.size(),
+    };
+    let short = |kind: Type| whole(kind) && kind.size() < 4;
+    how.saturate && whole(to) && whole(from) && fits
+        || to == Type::Bf16 && short(from)
+        || from == Type::Bf16 && short(to)
+}
+
 fn cast<F: Number, T: Number>(how: How, value: F) -> T {
+    if value.wide().is_nan() && !how.saturate && !how.relu {
+        // To and from f64 a NaN keeps its sign and the highest bits of what it says; elsewhere all are alike.
+        if F::MANTISSA == 52 || T::MANTISSA == 52 {
+            let value = if how.flush && F::MANTISSA == 23 { F::NAN } else { value };
+            let sign = value.bits() >> (8 * size_of::<F>() - 1) << (8 * size_of::<T>() - 1);
+            let said = value.bits() << (52 - F::MANTISSA) & ((1 << 52) - 1);
+            let exponent = u64::MAX >> (65 - 8 * size_of::<T>()) & u64::MAX << T::MANTISSA;
+            return T::of(sign | exponent | (said | 1 << 51) >> (52 - T::MANTISSA));
+        }
+        // One format is the upper half of the other.
+        if F::MANTISSA == 7 && T::MANTISSA == 23 {
+            return T::of(value.bits() << 16);
+        }
+    }
     T::finish(how, value.enter(how), || 0.0)
 }
 

@@ -1,7 +1,7 @@
 //! One statement to the instructions that it is.
 
 use super::address::{LOCAL_WINDOW, SHARED_WINDOW, Space};
-use super::arithmetic::{comparison, function};
+use super::arithmetic::function;
 use super::bits;
 use super::decode::{Decoder, Decoding, Emit, Place};
 use super::error::Reason;
@@ -92,13 +92,13 @@ impl<'a> Decoder<'a, '_, '_> {
         Ok(())
     }
 
-    fn apply(&mut self, function: Function, to: Slot, from: &[Slot], emit: &Emit) {
+    pub(super) fn apply(&mut self, function: Function, to: Slot, from: &[Slot], emit: &Emit) {
         let op =
             Op::compute(function, How::default(), to, from).expect("as many operands as the function takes");
         self.emit(emit, op);
     }
 
-    fn copy(&mut self, to: Slot, from: Slot, emit: &Emit) {
+    pub(super) fn copy(&mut self, to: Slot, from: Slot, emit: &Emit) {
         self.apply(lanes!(_, |a: u64| a), to, &[from], emit);
     }
 
@@ -279,9 +279,7 @@ impl<'a> Decoder<'a, '_, '_> {
         let space = self.space(opcode);
         let kind = opcode.kind().ok_or(Reason::Instruction)?;
         let name = opcode.modifiers.pop().ok_or(Reason::Instruction)?;
-        // Additions of f32 lose subnormal numbers in global memory, and keep them in shared memory.
-        let flush = kind == Type::F32 && space != Space::Shared;
-        let update = update(name, kind, flush).ok_or(Reason::Instruction)?;
+        let update = update(name, kind, space != Space::Shared).ok_or(Reason::Instruction)?;
         let [address, values @ ..] = operands else { return Err(Reason::Operands) };
         if values.len() != if name == "cas" { 2 } else { 1 } {
             return Err(Reason::Operands);
@@ -293,63 +291,6 @@ impl<'a> Decoder<'a, '_, '_> {
         };
         let address = self.address(space, address, emit)?;
         self.emit(emit, Op::Atomic { to, update, kind, address, operands: [first, second] });
-        Ok(())
-    }
-
-    fn set(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
-        let predicate = opcode.name == "setp";
-        let how = How { flush: opcode.take("ftz"), ..How::default() };
-        let combine = opcode.take_any(&["and", "or", "xor"]);
-        let (result, kind) = if predicate {
-            (Type::Pred, opcode.kind().ok_or(Reason::Instruction)?)
-        } else {
-            opcode.kinds().ok_or(Reason::Instruction)?.into()
-        };
-        let compare =
-            opcode.modifiers.pop().and_then(|name| comparison(name, kind)).ok_or(Reason::Instruction)?;
-        let [to, a, b, third @ ..] = operands else { return Err(Reason::Operands) };
-        let (a, b) = (self.source(a, kind, emit)?, self.source(b, kind, emit)?);
-        let found = self.register();
-        let op = Op::compute(compare, how, found, &[a, b]).ok_or(Reason::Operands)?;
-        self.emit(emit, op);
-
-        let third = match (combine, third) {
-            (None, []) => None,
-            (Some(name), [third]) => {
-                let function = match name {
-                    "and" => lanes!(_, |a: bool, b: bool| a && b),
-                    "or" => lanes!(_, |a: bool, b: bool| a || b),
-                    _ => lanes!(_, |a: bool, b: bool| a != b),
-                };
-                Some((function, self.source(third, Type::Pred, emit)?))
-            }
-            _ => return Err(Reason::Operands),
-        };
-        let (to, opposite) = match to {
-            Operand::Pair(first, second) => (Operand::Name(first), Some(Operand::Name(second))),
-            to => (to.clone(), None),
-        };
-        let opposite = match opposite {
-            Some(opposite) => Some((self.target(&opposite)?, self.negated(found, emit))),
-            None => None,
-        };
-        let to = self.target(&to)?;
-        for (to, found) in opposite.into_iter().chain([(to, found)]) {
-            let combined = match third {
-                Some((function, third)) => {
-                    let combined = self.register();
-                    self.apply(function, combined, &[found, third], emit);
-                    combined
-                }
-                None => found,
-            };
-            let function = match result {
-                Type::Pred => lanes!(_, |a: bool| a),
-                Type::F32 => lanes!(_, |a: bool| if a { 1f32 } else { 0f32 }),
-                _ => lanes!(_, |a: bool| if a { u32::MAX } else { 0 }),
-            };
-            self.apply(function, to, &[combined], emit);
-        }
         Ok(())
     }
 

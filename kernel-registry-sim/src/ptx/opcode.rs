@@ -64,6 +64,7 @@ impl<'a> Opcode<'a> {
             flush: self.take("ftz"),
             saturate: self.take("sat"),
             nan: self.take("NaN"),
+            relu: self.take("relu"),
         }
     }
 

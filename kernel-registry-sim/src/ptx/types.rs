@@ -156,6 +156,8 @@ pub(super) struct How {
     pub saturate: bool,
     /// `.NaN`: the minimum of a number and a NaN is the NaN.
     pub nan: bool,
+    /// `.relu`: negative results are zero.
+    pub relu: bool,
 }
 
 /// What is done to all lanes of a set (one bit a lane): results first, then operands.

@@ -2,10 +2,10 @@
 
 use super::float::{Bf16, F16, Float, Pair};
 use super::op::Update;
-use super::types::{How, Scalar, Type};
+use super::types::{How, Rounding, Scalar, Type};
 
-/// The function of `atom`, `red` and `redux`.
-pub(super) fn update(name: &str, kind: Type, flush: bool) -> Option<Update> {
+/// The function of `atom`, `red` and `redux`, in global memory or elsewhere.
+pub(super) fn update(name: &str, kind: Type, global: bool) -> Option<Update> {
     macro_rules! update {
         ($T:ty: |$a:ident, $b:ident, $c:ident| $value:expr) => {
             Some(|a, b, c| {
@@ -28,12 +28,17 @@ pub(super) fn update(name: &str, kind: Type, flush: bool) -> Option<Update> {
         };
     }
     const PLAIN: How =
-        How { rounding: super::types::Rounding::Near, flush: false, saturate: false, nan: false };
+        How { rounding: Rounding::Near, flush: false, saturate: false, nan: false, relu: false };
     const FLUSH: How = How { flush: true, ..PLAIN };
     match (name, kind) {
-        ("add", Type::F32) if flush => update!(f32: |a, b, c| a.add(FLUSH, b)),
+        // Additions of f32 lose subnormal numbers in global memory, and keep them in shared memory.
+        ("add", Type::F32) if global => update!(f32: |a, b, c| a.add(FLUSH, b)),
         ("add", Type::F32) => update!(f32: |a, b, c| a.add(PLAIN, b)),
-        ("add", Type::F64) => update!(f64: |a, b, c| a.add(PLAIN, b)),
+        // What adds in global memory leaves a NaN as it is; in shared memory that is an addition to the new operand.
+        ("add", Type::F64) if global => update!(f64: |a, b, c| {
+            if b.is_nan() { b } else if a.is_nan() { a } else { a.add(PLAIN, b) }
+        }),
+        ("add", Type::F64) => update!(f64: |a, b, c| b.add(PLAIN, a)),
         ("add", Type::F16) => update!(F16: |a, b, c| a.add(PLAIN, b)),
         ("add", Type::Bf16) => update!(Bf16: |a, b, c| a.add(PLAIN, b)),
         ("add", Type::F16x2) => update!(Pair<F16>: |a, b, c| a.add(PLAIN, b)),

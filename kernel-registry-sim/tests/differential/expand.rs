@@ -1,0 +1,12 @@
+//! Patterns for many texts: `<add,sub>.f<32,64>` is four opcodes. Braces already mean something in PTX.
+
+/// All texts that a pattern stands for, which are the choices between `<` and `>` in all combinations.
+pub fn expand(pattern: &str) -> Vec<String> {
+    let Some((before, rest)) = pattern.split_once('<') else { return vec![pattern.to_owned()] };
+    let (choices, after) = rest.split_once('>').expect("a bracket that opens also closes");
+    let after = expand(after);
+    choices
+        .split(',')
+        .flat_map(|choice| after.iter().map(move |after| format!("{before}{choice}{after}")))
+        .collect()
+}

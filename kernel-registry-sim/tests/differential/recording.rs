@@ -1,0 +1,35 @@
+//! The file of what a GPU answered.
+
+use std::collections::HashMap;
+
+use super::case::Case;
+
+/// Results by the key of their case. As a file: key, length and bytes of one result after the other.
+#[derive(Default)]
+pub struct Recording {
+    results: HashMap<u64, Vec<u8>>,
+}
+
+impl Recording {
+    /// None if the file was cut off.
+    pub fn read(mut bytes: &[u8]) -> Option<Self> {
+        let mut results = HashMap::new();
+        while !bytes.is_empty() {
+            let (key, rest) = bytes.split_first_chunk::<8>()?;
+            let (length, rest) = rest.split_first_chunk::<4>()?;
+            let (result, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+            results.insert(u64::from_le_bytes(*key), result.to_vec());
+            bytes = rest;
+        }
+        Some(Self { results })
+    }
+
+    /// How many results there are.
+    pub fn len(&self) -> usize {
+        self.results.len()
+    }
+
+    pub fn result(&self, case: &Case) -> Option<&[u8]> {
+        self.results.get(&case.key()).map(Vec::as_slice)
+    }
+}
