@@ -11,7 +11,7 @@ use kernels::diagnose::check_finite;
 kernel_registry::link_kernels!(kernels);
 
 fn device() -> Result<Arc<CudaContext>, Box<dyn Error>> {
-    kernel_registry_sim::install()?;
+    kernel_registry_sim::Config::from_environment().devices(2).install()?;
     Ok(kernel_registry::context(0)?)
 }
 
@@ -64,12 +64,13 @@ fn what_was_destroyed_is_no_handle() -> Result<(), Box<dyn Error>> {
 #[test]
 fn a_fault_is_an_error_of_its_context() -> Result<(), Box<dyn Error>> {
     let context = device()?;
-    let device = context.cu_device();
+    // Where no other test looks how much memory there is.
+    let device = kernel_registry::context(1)?.cu_device();
     // SAFETY: the context is new, and from here on that of the `CudaContext`.
     let other = unsafe {
         let mut other = std::ptr::null_mut();
         sys::cuCtxCreate_v4(&mut other, std::ptr::null_mut(), 0, device).result()?;
-        CudaContext::from_raw_context(0, device, other)?
+        CudaContext::from_raw_context(1, device, other)?
     };
     drop(warm_all(&other)?);
     let stream = other.new_stream()?;
