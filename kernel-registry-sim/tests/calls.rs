@@ -162,7 +162,7 @@ fn a_linked_image_is_loaded() {
     let complete = |image, bytes| call("cuLinkComplete", &[link, image, bytes]);
     assert_eq!(complete(place(&mut image), place(&mut bytes)), INVALID_VALUE, "there is nothing yet");
     let add = |text: &mut [u8]| call("cuLinkAddData_v2", &[link, 1, place(text), text.len(), 0, 0, 0, 0]);
-    assert_eq!(add(&mut *b"no PTX".to_vec()), 218);
+    assert_eq!(add(&mut b"no PTX".to_vec()), 218);
     assert_eq!(add(&mut device::image()), 0);
     assert_eq!(complete(place(&mut image), place(&mut bytes)), 0);
     assert_eq!(bytes, device::image().len());
