@@ -6,6 +6,7 @@ use super::config::Config;
 use super::execute::{Execution, Loaded};
 use super::handles::Handle;
 use super::image::{Image, Kernel};
+use super::memory::Shared;
 use super::result::{Answer, Code};
 use super::state::{Locked, Simulator, State};
 use super::stream::{Because, Behind, Work};
@@ -40,9 +41,9 @@ fn product(sizes: [u32; 3]) -> u64 {
 
 impl Launch {
     /// Lets it begin, with as many blocks at once as the device has room for.
-    pub(super) fn start(&self, config: &Config) -> Result<Execution, String> {
+    pub(super) fn start(&self, config: &Config, memory: &Shared) -> Result<Execution, String> {
         let by_threads = config.threads() / self.threads_of_block().max(1);
-        self.code.start(self, by_threads.clamp(1, self.blocks()))
+        self.code.start(self, by_threads.clamp(1, self.blocks()), memory)
     }
 
     pub(super) fn kernel(&self) -> &Kernel {

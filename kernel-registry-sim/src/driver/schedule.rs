@@ -159,7 +159,7 @@ impl State {
         let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else {
             return false;
         };
-        match launch.start(config) {
+        match launch.start(config, &self.memory) {
             Ok(execution) => {
                 *state = Doing::Running(Box::new(execution));
                 stream.still_since = Instant::now();

@@ -3,35 +3,34 @@
 use std::collections::HashMap;
 
 use super::address::{LOCAL_WINDOW, PARAMETER_WINDOW};
+use super::declare::{initialised, layout, literal, reserve};
 use super::error::{LoadError, Reason};
-use super::op::{DYNAMIC_SHARED, GRID, Instruction, Op, Rows, Slot, special};
-use super::program::{Constant, Function, Program, Variable};
+use super::op::{DYNAMIC_SHARED, GRID, Instruction, Op, Rows, Sizes, Slot, special};
+use super::program::{Constant, Function, Kernel, Program, function_address};
+use super::reach::Reach;
 use super::syntax::{self, Operand, Statement};
-use super::types::{Scalar, Type};
+use super::types::Type;
 
 pub(super) fn program(text: &str) -> Result<Program, LoadError> {
     let parsed = syntax::parse(text)?;
     let mut module = Shared::default();
     let mut variables = Vec::new();
+    for function in parsed.functions.iter().filter(|function| function.body.is_some()) {
+        module.names.insert(function.name, Place::Function(module.signatures.len()));
+        module.signatures.push(signature(function)?);
+    }
     for variable in &parsed.variables {
-        let (size, align) = layout(variable)?;
         let place = match variable.space {
             "shared" if variable.external => Place::DynamicShared,
-            "shared" => Place::Shared(reserve(&mut module.shared, size, align)),
-            _ => Place::Variable(module.variables.len()),
+            "shared" => module.in_shared_memory(variable)?,
+            _ => Place::Variable(variables.len()),
         };
         module.names.insert(variable.name, place);
         if let Place::Variable(_) = place {
-            module.variables.push(variable);
+            variables.push(variable);
         }
     }
-    for variable in &module.variables {
-        variables.push(initialised(variable, &module.names)?);
-    }
-    for function in parsed.functions.iter().filter(|function| function.body.is_some()) {
-        module.functions.insert(function.name, module.signatures.len());
-        module.signatures.push(signature(function)?);
-    }
+    let variables = variables.iter().map(|variable| initialised(variable, &module.names));
 
     let mut program = Program {
         text: text.to_owned(),
@@ -39,17 +38,19 @@ pub(super) fn program(text: &str) -> Result<Program, LoadError> {
         functions: Vec::new(),
         kernels: HashMap::new(),
         constants: Vec::new(),
-        variables,
+        variables: variables.collect::<Result<_, _>>()?,
     };
     for function in &parsed.functions {
         let Some(body) = &function.body else { continue };
-        if function.entry {
-            program.kernels.insert(function.name.to_owned(), program.functions.len());
-        }
         let decoded = Decoder::new(&mut module, &mut program.constants, function, program.instructions.len())
             .decode(function, body)?;
         program.instructions.extend(decoded.instructions);
         program.functions.push(decoded.function);
+    }
+    for function in parsed.functions.iter().filter(|function| function.entry && function.body.is_some()) {
+        let Some(&Place::Function(index)) = module.names.get(function.name) else { continue };
+        let reach = Reach::of(index, &program, &module.shared);
+        program.kernels.insert(function.name.to_owned(), Kernel { function: index, reach });
     }
     super::timed::mark(&mut program);
     Ok(program)
@@ -57,14 +58,24 @@ pub(super) fn program(text: &str) -> Result<Program, LoadError> {
 
 /// What the functions of a module share.
 #[derive(Default)]
-pub(super) struct Shared<'a, 't> {
+pub(super) struct Shared<'a> {
     names: HashMap<&'a str, Place>,
-    shared: u64,
-    variables: Vec<&'t syntax::Variable<'a>>,
-    pub functions: HashMap<&'a str, usize>,
+    /// Size and alignment of each variable in shared memory, also of those that functions declare.
+    shared: Vec<(u64, u64)>,
     /// The places of results and parameters of each function.
     signatures: Vec<Signature>,
     constants: HashMap<Constant, usize>,
+}
+
+impl Shared<'_> {
+    fn in_shared_memory(&mut self, variable: &syntax::Variable<'_>) -> Result<Place, LoadError> {
+        self.shared.push(layout(variable)?);
+        Ok(Place::Shared(self.shared.len() - 1))
+    }
+
+    pub(super) fn sizes(&self, function: usize) -> Sizes {
+        self.signatures[function].sizes()
+    }
 }
 
 #[derive(Clone, Default)]
@@ -74,86 +85,26 @@ struct Signature {
     size: u64,
 }
 
+impl Signature {
+    fn sizes(&self) -> Sizes {
+        let sizes = |places: &[(u64, u64)]| places.iter().map(|(_, size)| *size).collect();
+        Sizes { parameters: sizes(&self.parameters), returns: sizes(&self.returns) }
+    }
+}
+
 /// What a name stands for that is not a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
+    Function(usize),
     Variable(usize),
-    Shared(u64),
+    Shared(usize),
     DynamicShared,
-    /// Something in the frame, and whether its address is generic as that of a parameter is.
-    Frame(u64, bool),
+    /// Something in the frame, its size, and whether its address is generic as that of a parameter is.
+    Frame(u64, u64, bool),
     Parameter(u64),
     Register(Slot),
     /// The first register of `%r<9>`, and how many there are.
     Registers(usize, usize),
-}
-
-/// The size and the alignment of a variable.
-fn layout(variable: &syntax::Variable<'_>) -> Result<(u64, u64), LoadError> {
-    let Some(kind) = Type::named(variable.kind) else {
-        return Err(LoadError {
-            line: variable.line,
-            statement: format!(".{} .{} {}", variable.space, variable.kind, variable.name),
-            reason: Reason::Instruction,
-        });
-    };
-    let element = kind.size() * variable.vector;
-    Ok((element * variable.count.unwrap_or(1), variable.align.unwrap_or(element).max(1)))
-}
-
-fn reserve(used: &mut u64, size: u64, align: u64) -> u64 {
-    let place = used.next_multiple_of(align);
-    *used = place + size;
-    place
-}
-
-fn initialised(variable: &syntax::Variable<'_>, names: &HashMap<&str, Place>) -> Result<Variable, LoadError> {
-    let (size, align) = layout(variable)?;
-    let element = Type::named(variable.kind).map_or(1, Type::size) as usize;
-    let mut made = Variable {
-        name: variable.name.to_owned(),
-        size,
-        align,
-        initial: vec![0; size as usize],
-        pointers: vec![],
-    };
-    for (index, value) in variable.initial.iter().enumerate() {
-        let place = index * element;
-        let wrong = |reason| LoadError { line: variable.line, statement: variable.name.to_owned(), reason };
-        let Some(bytes) = made.initial.get_mut(place..place + element) else {
-            return Err(wrong(Reason::Operands));
-        };
-        let (name, offset) = match value {
-            Operand::Name(name) => (*name, 0),
-            Operand::Address(base, offset) => match **base {
-                Operand::Name(name) => (name, *offset),
-                _ => return Err(wrong(Reason::Operands)),
-            },
-            number => {
-                let kind = Type::named(variable.kind).unwrap_or(Type::U8);
-                let bits = literal(number, kind).ok_or_else(|| wrong(Reason::Operands))?;
-                bytes.copy_from_slice(&bits.to_le_bytes()[..element]);
-                continue;
-            }
-        };
-        match names.get(name) {
-            Some(&Place::Variable(target)) if element == 8 => made.pointers.push((place, target, offset)),
-            Some(_) => return Err(wrong(Reason::Operands)),
-            None => return Err(wrong(Reason::Name(name.to_owned()))),
-        }
-    }
-    Ok(made)
-}
-
-/// The bits of a number, as that type has them.
-fn literal(number: &Operand<'_>, kind: Type) -> Option<u64> {
-    match *number {
-        Operand::Integer(value) => Some(value),
-        Operand::Single(bits) => Some(u64::from(bits)),
-        Operand::Double(bits) if kind == Type::F32 => Some((f64::from_bits(bits) as f32).bits()),
-        Operand::Double(bits) => Some(bits),
-        _ => None,
-    }
 }
 
 /// Results first, then parameters: in the arguments of a kernel, or from the start of a function's frame.
@@ -171,14 +122,13 @@ fn signature(function: &syntax::Function<'_>) -> Result<Signature, LoadError> {
 }
 
 /// Decodes one body.
-pub(super) struct Decoder<'a, 't, 'm> {
-    pub shared: &'m mut Shared<'a, 't>,
+pub(super) struct Decoder<'a, 'm> {
+    pub shared: &'m mut Shared<'a>,
     constants: &'m mut Vec<Constant>,
     function: Function,
     pub instructions: Vec<Instruction>,
     /// The place of the first instruction in the program.
     start: usize,
-    entry: bool,
     /// The names of each open brace, and how much of the frame was in use when it opened.
     scopes: Vec<Scope<'a>>,
     opened: usize,
@@ -187,6 +137,7 @@ pub(super) struct Decoder<'a, 't, 'm> {
     labels: HashMap<(usize, &'a str), usize>,
     targets: Vec<u32>,
     tables: HashMap<&'a str, Vec<&'a str>>,
+    prototypes: HashMap<&'a str, Sizes>,
     carry: Option<Slot>,
 }
 
@@ -205,29 +156,34 @@ struct Decoded {
 /// Why an instruction is refused; its line and text are added where they are known.
 pub(super) type Decoding<T> = Result<T, Reason>;
 
-impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
+impl<'a, 't, 'm> Decoder<'a, 'm> {
     fn new(
-        shared: &'m mut Shared<'a, 't>,
+        shared: &'m mut Shared<'a>,
         constants: &'m mut Vec<Constant>,
         function: &syntax::Function<'a>,
         start: usize,
     ) -> Self {
-        let signature = shared.signatures[shared.functions[function.name]].clone();
+        let signature = match shared.names.get(function.name) {
+            Some(&Place::Function(index)) => shared.signatures[index].clone(),
+            _ => Signature::default(),
+        };
         let mut names = HashMap::new();
         let variables = function.returns.iter().chain(&function.parameters);
-        for (variable, &(place, _)) in variables.zip(signature.returns.iter().chain(&signature.parameters)) {
-            let place = if function.entry { Place::Parameter(place) } else { Place::Frame(place, true) };
+        for (variable, &(place, size)) in variables.zip(signature.returns.iter().chain(&signature.parameters))
+        {
+            let place =
+                if function.entry { Place::Parameter(place) } else { Place::Frame(place, size, true) };
             names.insert(variable.name, place);
         }
         let frame = if function.entry { 0 } else { signature.size.next_multiple_of(16) };
         Self {
             function: Function {
                 name: function.name.to_owned(),
+                entry: function.entry,
                 start: start as u32,
                 frame,
                 parameters: signature.parameters,
                 returns: signature.returns,
-                shared: shared.shared,
                 max_threads: function.max_threads,
                 cluster: function.cluster,
                 ..Function::default()
@@ -236,13 +192,13 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
             constants,
             instructions: Vec::new(),
             start,
-            entry: function.entry,
             scopes: vec![Scope { number: 0, names, frame }],
             opened: 0,
             frame,
             labels: HashMap::new(),
             targets: Vec::new(),
             tables: HashMap::new(),
+            prototypes: HashMap::new(),
             carry: None,
         }
     }
@@ -252,7 +208,7 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
         function: &syntax::Function<'a>,
         body: &[Statement<'a>],
     ) -> Result<Decoded, LoadError> {
-        self.find_labels(body);
+        self.find_labels(body)?;
         for statement in body {
             match statement {
                 Statement::Open => {
@@ -271,7 +227,7 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
                 }
                 Statement::Registers { name, count, .. } => self.declare_registers(name, *count),
                 Statement::Variable(variable) => self.declare(variable)?,
-                Statement::Targets(_) => {}
+                Statement::Targets(_) | Statement::Prototype(_) => {}
                 Statement::Instruction(instruction) => {
                     self.instruction(instruction).map_err(|reason| LoadError {
                         line: instruction.line,
@@ -296,7 +252,7 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
     }
 
     /// Labels are known before their instruction is, and inline assembly has its own in each brace.
-    fn find_labels(&mut self, body: &[Statement<'a>]) {
+    fn find_labels(&mut self, body: &[Statement<'a>]) -> Result<(), LoadError> {
         let mut opened = 0;
         let mut scopes = vec![0];
         for (index, statement) in body.iter().enumerate() {
@@ -307,8 +263,12 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
                 }
                 Statement::Close => _ = scopes.pop(),
                 Statement::Label(name) => {
-                    if let Some(Statement::Targets(targets)) = body.get(index + 1) {
-                        self.tables.insert(name, targets.clone());
+                    match body.get(index + 1) {
+                        Some(Statement::Targets(targets)) => _ = self.tables.insert(name, targets.clone()),
+                        Some(Statement::Prototype(function)) => {
+                            self.prototypes.insert(name, signature(function)?.sizes());
+                        }
+                        _ => {}
                     }
                     self.labels.insert((scopes.last().copied().unwrap_or(0), name), self.targets.len());
                     self.targets.push(0);
@@ -316,6 +276,7 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
                 _ => {}
             }
         }
+        Ok(())
     }
 
     fn scope(&mut self) -> &mut Scope<'a> {
@@ -350,16 +311,17 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
     }
 
     fn declare(&mut self, variable: &syntax::Variable<'a>) -> Result<(), LoadError> {
-        let (size, align) = layout(variable)?;
         let place = match variable.space {
             "local" | "param" => {
+                let (size, align) = layout(variable)?;
                 let place = reserve(&mut self.frame, size, align);
                 self.function.frame = self.function.frame.max(self.frame);
-                Place::Frame(place, variable.space == "param")
+                if variable.space == "local" {
+                    reserve(&mut self.function.local, size, align);
+                }
+                Place::Frame(place, size, variable.space == "param")
             }
-            // Functions share what is theirs with all kernels, as nobody knows yet who calls them.
-            "shared" if self.entry => Place::Shared(reserve(&mut self.function.shared, size, align)),
-            "shared" => Place::Shared(reserve(&mut self.shared.shared, size, align)),
+            "shared" => self.shared.in_shared_memory(variable)?,
             _ => return Err(LoadError::syntax(variable.line, variable.name)),
         };
         self.scope().names.insert(variable.name, place);
@@ -392,6 +354,10 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
     pub(super) fn table(&self, name: &str) -> Decoding<Box<[u32]>> {
         let labels = self.tables.get(name).ok_or_else(|| Reason::Name(name.to_owned()))?;
         labels.iter().map(|label| self.label(label)).collect()
+    }
+
+    pub(super) fn prototype(&self, name: &str) -> Decoding<Sizes> {
+        self.prototypes.get(name).cloned().ok_or_else(|| Reason::Name(name.to_owned()))
     }
 
     pub(super) fn constant(&mut self, constant: Constant) -> Slot {
@@ -435,13 +401,18 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
             Place::Register(slot) if offset == 0 => slot,
             Place::Register(_) | Place::Registers(..) => return Err(Reason::Operands),
             Place::Variable(variable) => self.constant(Constant::Address { variable, offset }),
-            Place::Shared(place) => self.bits(place.wrapping_add_signed(offset)),
+            Place::Function(function) if offset == 0 => self.bits(function_address(function)),
+            Place::Function(_) => return Err(Reason::Operands),
+            Place::Shared(variable) => {
+                self.function.shared.insert(variable);
+                self.constant(Constant::Shared { variable, offset })
+            }
             Place::Parameter(place) => self.bits((PARAMETER_WINDOW + place).wrapping_add_signed(offset)),
             Place::DynamicShared if offset == 0 => {
                 special(DYNAMIC_SHARED).ok_or_else(|| Reason::Name(name.to_owned()))?
             }
             Place::DynamicShared => return Err(Reason::Operands),
-            Place::Frame(place, generic) => {
+            Place::Frame(place, _, generic) => {
                 let to = self.register();
                 let offset = place.wrapping_add_signed(offset) + if generic { LOCAL_WINDOW } else { 0 };
                 self.emit(emit, Op::Frame { to, offset });

@@ -26,6 +26,13 @@ pub enum Reason {
     Name(String),
     /// The operands do not fit the instruction.
     Operands,
+    /// It needs more of something than there is.
+    TooLarge {
+        /// How many bytes.
+        bytes: u64,
+        /// How many there may be.
+        limit: u64,
+    },
 }
 
 impl LoadError {
@@ -44,6 +51,9 @@ impl fmt::Display for LoadError {
                  or compile it for an older architecture",
             ),
             Reason::Name(name) => write!(f, "names `{name}`, which is not declared; declare it first"),
+            Reason::TooLarge { bytes, limit } => {
+                write!(f, "takes {bytes} bytes, and {limit} is the most; make it smaller")
+            }
             Reason::Operands => f.write_str("has operands that do not fit; compare them with the PTX manual"),
         }
     }

@@ -28,6 +28,9 @@ pub struct LaunchParameters {
     pub stack: u64,
     /// How many blocks are on the device at once: those of a cooperative launch must be all. Whole clusters are started, at least one.
     pub resident: u32,
+    /// The address of 64 bytes of zeros in which blocks count themselves when they wait for the whole grid. Only a cooperative
+    /// launch has them; 0 for others.
+    pub barrier: u64,
     /// The arguments, each at the offset that [`Program::parameters`](super::Program::parameters) says.
     pub arguments: Vec<u8>,
 }
@@ -58,6 +61,9 @@ pub struct Grid {
     kernel: usize,
     launch: LaunchParameters,
     cluster: [u32; 3],
+    /// Bytes of shared memory of a block, and of local memory of a thread.
+    shared: u64,
+    local: u64,
     /// Special registers and constants.
     rows: Vec<Row>,
     running: VecDeque<Cluster>,
@@ -89,10 +95,10 @@ impl Grid {
     pub fn new(module: &Arc<Module>, kernel: &str, launch: LaunchParameters) -> Result<Self, LaunchError> {
         let program = module.program();
         let name = kernel;
-        let Some(&kernel) = program.kernels.get(name) else {
+        let Some(kernel) = program.kernels.get(name) else {
             return Err(LaunchError::NoKernel { kernel: name.to_owned() });
         };
-        let function = &program.functions[kernel];
+        let function = &program.functions[kernel.function];
         let declared = function.cluster.map(|sizes| sizes.map(|size| size as u32));
         let cluster = launch.cluster.or(declared).unwrap_or([1; 3]);
         let count = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
@@ -111,12 +117,14 @@ impl Grid {
             return Err(LaunchError::Arguments { kernel: name.to_owned(), expected, found });
         }
 
-        let special = GRID.map(|name| row(special(name, &launch, cluster, function.shared)));
-        let constants = program.constants.iter().map(|constant| row(module.value(*constant)));
+        let special = GRID.map(|name| row(special(name, &launch, cluster, kernel.reach.shared)));
+        let constants = program.constants.iter().map(|constant| row(module.value(kernel, *constant)));
         Ok(Self {
             rows: special.into_iter().chain(constants).collect(),
             module: Arc::clone(module),
-            kernel,
+            kernel: kernel.function,
+            shared: kernel.reach.shared.next_multiple_of(16) + u64::from(launch.dynamic_shared),
+            local: kernel.reach.frames + if kernel.reach.recursive { launch.stack } else { 0 },
             clusters: count(launch.grid) / count(cluster),
             launch,
             cluster,
@@ -215,16 +223,13 @@ impl Grid {
     }
 
     fn make(&self) -> Cluster {
-        let function = &self.module.program().functions[self.kernel];
-        let shared = function.shared.next_multiple_of(16) + u64::from(self.launch.dynamic_shared);
         let blocks = self.cluster.iter().product::<u32>() as usize;
         let warps = self.launch.block.iter().product::<u32>().div_ceil(32);
-        let local = function.frame + if self.module.program().has_calls() { self.launch.stack } else { 0 };
         Cluster {
-            blocks: (0..blocks).map(|_| Block::new(shared as usize)).collect(),
+            blocks: (0..blocks).map(|_| Block::new(self.shared as usize)).collect(),
             warps: (0..blocks)
                 .flat_map(|block| (0..warps).map(move |warp| (block, warp)))
-                .map(|(block, warp)| Warp::new(block, warp, self.launch.block, local))
+                .map(|(block, warp)| Warp::new(block, warp, self.launch.block, self.local))
                 .collect(),
             barrier: Barrier::default(),
             turn: 0,
@@ -275,6 +280,8 @@ fn special(name: &str, launch: &LaunchParameters, cluster: [u32; 3], shared: u64
         "%nwarpid" => 32,
         "%is_explicit_cluster" => u32::from(cluster != [1; 3]),
         "%nsmid" => 1,
+        "%envreg1" => (launch.barrier >> 32) as u32,
+        "%envreg2" => launch.barrier as u32,
         DYNAMIC_SHARED => return dynamic,
         _ => 0,
     })

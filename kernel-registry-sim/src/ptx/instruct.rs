@@ -11,7 +11,7 @@ use super::syntax::{Instruction, Operand};
 use super::types::{Function, How, Scalar, Type, each, lanes};
 use super::update::update;
 
-impl<'a> Decoder<'a, '_, '_> {
+impl<'a> Decoder<'a, '_> {
     pub(super) fn instruction(&mut self, instruction: &Instruction<'a>) -> Decoding<()> {
         let mut emit = Emit { guard: None, line: instruction.line };
         if let Some((name, negated)) = instruction.guard {
@@ -182,7 +182,7 @@ impl<'a> Decoder<'a, '_, '_> {
             return Ok(Address { space, base, offset: *offset });
         };
         Ok(match self.lookup(name) {
-            Some(Place::Frame(place, _)) => {
+            Some(Place::Frame(place, ..)) => {
                 Address { space: Space::Frame, base: zero, offset: place as i64 + offset }
             }
             Some(Place::Parameter(place)) => {

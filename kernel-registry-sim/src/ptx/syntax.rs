@@ -43,9 +43,15 @@ pub(super) enum Statement<'a> {
     Open,
     Close,
     Label(&'a str),
-    Registers { name: &'a str, count: Option<u64> },
+    Registers {
+        name: &'a str,
+        count: Option<u64>,
+    },
     Variable(Variable<'a>),
+    /// Labels that a branch chooses from.
     Targets(Vec<&'a str>),
+    /// What a function looks like whose address is all that is known.
+    Prototype(Function<'a>),
     Instruction(Instruction<'a>),
 }
 
@@ -125,6 +131,14 @@ impl<'a> Parser<'a> {
         }
     }
 
+    fn words(&mut self) -> Parsed<Vec<&'a str>> {
+        let mut found = vec![self.word()?];
+        while self.sign(',') {
+            found.push(self.word()?);
+        }
+        Ok(found)
+    }
+
     fn directive(&mut self, name: &str) -> bool {
         let found = self.peek() == Some(Token::Word(name));
         self.next += usize::from(found);
@@ -184,10 +198,7 @@ impl<'a> Parser<'a> {
                     return Ok(());
                 }
                 ".target" => {
-                    self.word()?;
-                    while self.sign(',') {
-                        self.word()?;
-                    }
+                    self.words()?;
                     return Ok(());
                 }
                 ".file" | ".pragma" => {
@@ -373,11 +384,20 @@ impl<'a> Parser<'a> {
             }
             ".loc" | ".pragma" => self.skip_line(),
             ".branchtargets" => {
-                let mut targets = vec![self.word()?];
-                while self.sign(',') {
-                    targets.push(self.word()?);
-                }
-                body.push(Statement::Targets(targets));
+                body.push(Statement::Targets(self.words()?));
+                self.expect(';')?;
+            }
+            ".callprototype" => {
+                let returns = self.parameters()?;
+                self.word()?;
+                let parameters = self.parameters()?;
+                while self.directive(".noreturn") {}
+                body.push(Statement::Prototype(Function {
+                    returns,
+                    parameters,
+                    line,
+                    ..Function::default()
+                }));
                 self.expect(';')?;
             }
             opcode if !opcode.starts_with('.') => {
