@@ -36,6 +36,7 @@ impl<'a> Decoder<'a, '_> {
             "ld" | "ldu" => self.load(opcode, operands, emit),
             "st" => self.store(opcode, operands, emit),
             "atom" | "red" => self.atomic(opcode, operands, emit),
+            "cp" => self.copy_async(opcode, operands, emit),
             "setp" | "set" => self.set(opcode, operands, emit),
             "cvta" => self.cvta(opcode, operands, emit),
             "isspacep" => {
@@ -92,13 +93,13 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    fn apply(&mut self, function: Function, to: Slot, from: &[Slot], emit: &Emit) {
+    pub(super) fn apply(&mut self, function: Function, to: Slot, from: &[Slot], emit: &Emit) {
         let op =
             Op::compute(function, How::default(), to, from).expect("as many operands as the function takes");
         self.emit(emit, op);
     }
 
-    fn copy(&mut self, to: Slot, from: Slot, emit: &Emit) {
+    pub(super) fn copy(&mut self, to: Slot, from: Slot, emit: &Emit) {
         self.apply(lanes!(_, |a: u64| a), to, &[from], emit);
     }
 
@@ -174,7 +175,7 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    fn address(&mut self, space: Space, operand: &Operand<'a>, emit: &mut Emit) -> Decoding<Address> {
+    pub(super) fn address(&mut self, space: Space, operand: &Operand<'a>, emit: &mut Emit) -> Decoding<Address> {
         let Operand::Address(base, offset) = operand else { return Err(Reason::Operands) };
         let zero = self.bits(0);
         let Operand::Name(name) = **base else {

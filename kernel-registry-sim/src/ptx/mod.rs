@@ -20,6 +20,7 @@ mod fault;
 mod float;
 mod grid;
 mod instruct;
+mod instruct_copy;
 mod instruct_threads;
 mod intrinsic;
 mod lex;
