@@ -175,7 +175,12 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    pub(super) fn address(&mut self, space: Space, operand: &Operand<'a>, emit: &mut Emit) -> Decoding<Address> {
+    pub(super) fn address(
+        &mut self,
+        space: Space,
+        operand: &Operand<'a>,
+        emit: &mut Emit,
+    ) -> Decoding<Address> {
         let Operand::Address(base, offset) = operand else { return Err(Reason::Operands) };
         let zero = self.bits(0);
         let Operand::Name(name) = **base else {
