@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::address::{LOCAL_WINDOW, PARAMETER_WINDOW};
-use super::declare::{initialised, layout, literal, reserve};
+use super::declare::{initialised, layout, literal, reserve, wrong};
 use super::error::{LoadError, Reason};
+use super::form::Kind;
 use super::op::{DYNAMIC_SHARED, GRID, Instruction, Op, Rows, Sizes, Slot, special};
 use super::program::{Constant, Function, Kernel, Program, function_address};
 use super::reach::Reach;
@@ -16,8 +17,14 @@ pub(super) fn program(text: &str) -> Result<Program, LoadError> {
     let mut module = Shared::default();
     let mut variables = Vec::new();
     for function in parsed.functions.iter().filter(|function| function.body.is_some()) {
-        module.names.insert(function.name, Place::Function(module.signatures.len()));
-        module.signatures.push(signature(function)?);
+        let signature = signature(function)?;
+        if function.entry {
+            check_size(function, signature.size, most_parameters(parsed.version))?;
+        }
+        if module.names.insert(function.name, Place::Function(module.signatures.len())).is_some() {
+            return Err(LoadError::again(function.line, function.name));
+        }
+        module.signatures.push(signature);
     }
     for variable in &parsed.variables {
         let place = match variable.space {
@@ -25,9 +32,20 @@ pub(super) fn program(text: &str) -> Result<Program, LoadError> {
             "shared" => module.in_shared_memory(variable)?,
             _ => Place::Variable(variables.len()),
         };
-        module.names.insert(variable.name, place);
+        if module.names.insert(variable.name, place).is_some() {
+            return Err(LoadError::again(variable.line, variable.name));
+        }
         if let Place::Variable(_) = place {
             variables.push(variable);
+        }
+    }
+    let constants = variables.iter().filter(|variable| variable.space == "const");
+    let mut bytes = 0;
+    for variable in constants {
+        let (size, align) = layout(variable)?;
+        reserve(&mut bytes, size, align);
+        if bytes > MOST_CONSTANTS {
+            return Err(wrong(variable, Reason::TooLarge { bytes, limit: MOST_CONSTANTS }));
         }
     }
     let variables = variables.iter().map(|variable| initialised(variable, &module.names));
@@ -50,10 +68,29 @@ pub(super) fn program(text: &str) -> Result<Program, LoadError> {
     for function in parsed.functions.iter().filter(|function| function.entry && function.body.is_some()) {
         let Some(&Place::Function(index)) = module.names.get(function.name) else { continue };
         let reach = Reach::of(index, &program, &module.shared);
+        check_size(function, reach.shared, MOST_STATIC)?;
         program.kernels.insert(function.name.to_owned(), Kernel { function: index, reach });
     }
     super::timed::mark(&mut program);
     Ok(program)
+}
+
+/// Bytes of all variables in constant memory.
+const MOST_CONSTANTS: u64 = 64 << 10;
+/// Bytes of shared memory without the dynamic one.
+const MOST_STATIC: u64 = 48 << 10;
+
+/// Bytes of the parameters of a kernel: version 8.1 of PTX has room for more.
+fn most_parameters(version: (u64, u64)) -> u64 {
+    if version >= (8, 1) { 32_764 } else { 4352 }
+}
+
+fn check_size(function: &syntax::Function<'_>, bytes: u64, limit: u64) -> Result<(), LoadError> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    let statement = format!(".entry {}", function.name);
+    Err(LoadError { line: function.line, statement, reason: Reason::TooLarge { bytes, limit } })
 }
 
 /// What the functions of a module share.
@@ -102,9 +139,13 @@ pub(super) enum Place {
     /// Something in the frame, its size, and whether its address is generic as that of a parameter is.
     Frame(u64, u64, bool),
     Parameter(u64),
-    Register(Slot),
-    /// The first register of `%r<9>`, and how many there are.
-    Registers(usize, usize),
+    Register(Slot, Kind),
+    /// `%r<9>`, which of all such there are in the function, and how many registers it is.
+    Registers {
+        range: usize,
+        count: u64,
+        kind: Kind,
+    },
 }
 
 /// Results first, then parameters: in the arguments of a kernel, or from the start of a function's frame.
@@ -139,6 +180,9 @@ pub(super) struct Decoder<'a, 'm> {
     tables: HashMap<&'a str, Vec<&'a str>>,
     prototypes: HashMap<&'a str, Sizes>,
     carry: Option<Slot>,
+    ranges: usize,
+    /// The registers of ranges that are named anywhere, by range and number.
+    named: HashMap<(usize, u64), Slot>,
 }
 
 struct Scope<'a> {
@@ -200,6 +244,8 @@ impl<'a, 't, 'm> Decoder<'a, 'm> {
             tables: HashMap::new(),
             prototypes: HashMap::new(),
             carry: None,
+            ranges: 0,
+            named: HashMap::new(),
         }
     }
 
@@ -220,12 +266,18 @@ impl<'a, 't, 'm> Decoder<'a, 'm> {
                         self.frame = scope.frame;
                     }
                 }
-                Statement::Label(name) => {
+                Statement::Label(name, _) => {
                     let scope = self.scope().number;
                     let id = self.labels[&(scope, *name)];
                     self.targets[id] = (self.start + self.instructions.len()) as u32;
                 }
-                Statement::Registers { name, count, .. } => self.declare_registers(name, *count),
+                Statement::Registers { name, kind, line, count } => {
+                    self.declare_registers(name, kind, *count).map_err(|reason| LoadError {
+                        line: *line,
+                        statement: format!(".reg .{kind} {name}"),
+                        reason,
+                    })?;
+                }
                 Statement::Variable(variable) => self.declare(variable)?,
                 Statement::Targets(_) | Statement::Prototype(_) => {}
                 Statement::Instruction(instruction) => {
@@ -262,7 +314,7 @@ impl<'a, 't, 'm> Decoder<'a, 'm> {
                     scopes.push(opened);
                 }
                 Statement::Close => _ = scopes.pop(),
-                Statement::Label(name) => {
+                Statement::Label(name, line) => {
                     match body.get(index + 1) {
                         Some(Statement::Targets(targets)) => _ = self.tables.insert(name, targets.clone()),
                         Some(Statement::Prototype(function)) => {
@@ -270,7 +322,14 @@ impl<'a, 't, 'm> Decoder<'a, 'm> {
                         }
                         _ => {}
                     }
-                    self.labels.insert((scopes.last().copied().unwrap_or(0), name), self.targets.len());
+                    let key = (scopes.last().copied().unwrap_or(0), *name);
+                    if self.labels.insert(key, self.targets.len()).is_some() {
+                        return Err(LoadError {
+                            line: *line,
+                            statement: format!("{name}:"),
+                            reason: Reason::Again((*name).to_owned()),
+                        });
+                    }
                     self.targets.push(0);
                 }
                 _ => {}
@@ -283,15 +342,24 @@ impl<'a, 't, 'm> Decoder<'a, 'm> {
         self.scopes.last_mut().expect("the parser balances braces")
     }
 
-    fn declare_registers(&mut self, name: &'a str, count: Option<u64>) {
-        let first = self.function.registers;
-        let Some(count) = count else {
-            let slot = self.register();
-            self.scope().names.insert(name, Place::Register(slot));
-            return;
+    fn declare_registers(&mut self, name: &'a str, kind: &str, count: Option<u64>) -> Decoding<()> {
+        let kind = Kind::named(kind).ok_or(Reason::Form)?;
+        let place = match count {
+            None => Place::Register(self.register(), kind),
+            Some(count) => {
+                self.ranges += 1;
+                Place::Registers { range: self.ranges, count, kind }
+            }
         };
-        self.function.registers += count as usize;
-        self.scope().names.insert(name, Place::Registers(first, count as usize));
+        self.name(name, place)
+    }
+
+    /// Gives a name a meaning up to the next closing brace.
+    fn name(&mut self, name: &'a str, place: Place) -> Decoding<()> {
+        match self.scope().names.insert(name, place) {
+            Some(_) => Err(Reason::Again(name.to_owned())),
+            None => Ok(()),
+        }
     }
 
     /// The register of the carry, which `add.cc` and its like have in common.
@@ -324,26 +392,34 @@ impl<'a, 't, 'm> Decoder<'a, 'm> {
             "shared" => self.shared.in_shared_memory(variable)?,
             _ => return Err(LoadError::syntax(variable.line, variable.name)),
         };
-        self.scope().names.insert(variable.name, place);
-        Ok(())
+        self.name(variable.name, place).map_err(|reason| wrong(variable, reason))
     }
 
     /// What a name means here.
-    pub(super) fn lookup(&self, name: &str) -> Option<Place> {
+    pub(super) fn lookup(&mut self, name: &str) -> Option<Place> {
         // `%r7` was declared as one of `%r<9>`.
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let number = || name[stem.len()..].parse::<usize>().ok();
+        let number = name[stem.len()..].parse::<u64>().ok();
+        let mut found = None;
         for scope in self.scopes.iter().rev() {
             if let Some(place) = scope.names.get(name) {
                 return Some(*place);
             }
-            if let (Some(&Place::Registers(first, count)), Some(number)) = (scope.names.get(stem), number())
+            if let (Some(&Place::Registers { range, count, kind }), Some(number)) =
+                (scope.names.get(stem), number)
                 && number < count
             {
-                return Some(Place::Register(Slot::new(Rows::Register, first + number)));
+                found = Some(((range, number), kind));
+                break;
             }
         }
-        self.shared.names.get(name).copied()
+        let Some((key, kind)) = found else { return self.shared.names.get(name).copied() };
+        let slot = match self.named.get(&key) {
+            Some(slot) => *slot,
+            None => self.register(),
+        };
+        self.named.insert(key, slot);
+        Some(Place::Register(slot, kind))
     }
 
     pub(super) fn label(&self, name: &str) -> Decoding<u32> {
@@ -398,8 +474,8 @@ impl<'a, 't, 'm> Decoder<'a, 'm> {
             return special(name).ok_or_else(|| Reason::Name(name.to_owned()));
         };
         Ok(match place {
-            Place::Register(slot) if offset == 0 => slot,
-            Place::Register(_) | Place::Registers(..) => return Err(Reason::Operands),
+            Place::Register(slot, _) if offset == 0 => slot,
+            Place::Register(..) | Place::Registers { .. } => return Err(Reason::Operands),
             Place::Variable(variable) => self.constant(Constant::Address { variable, offset }),
             Place::Function(function) if offset == 0 => self.bits(function_address(function)),
             Place::Function(_) => return Err(Reason::Operands),
@@ -426,7 +502,7 @@ impl<'a, 't, 'm> Decoder<'a, 'm> {
         match operand {
             Operand::Name("_") => Ok(self.register()),
             Operand::Name(name) => match self.lookup(name) {
-                Some(Place::Register(slot)) => Ok(slot),
+                Some(Place::Register(slot, _)) => Ok(slot),
                 Some(_) => Err(Reason::Operands),
                 None => Err(Reason::Name((*name).to_owned())),
             },

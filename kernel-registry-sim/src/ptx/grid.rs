@@ -83,6 +83,12 @@ struct Cluster {
     turn: usize,
 }
 
+/// The most bytes of shared memory that a block can have.
+pub const MOST_SHARED: u64 = 228 << 10;
+
+/// The most bytes of local memory that a thread can have.
+pub const MOST_LOCAL: u64 = 512 << 10;
+
 /// How many instructions a warp runs before the next one does.
 const TURN: u64 = 1024;
 
@@ -101,7 +107,8 @@ impl Grid {
         let function = &program.functions[kernel.function];
         let declared = function.cluster.map(|sizes| sizes.map(|size| size as u32));
         let cluster = launch.cluster.or(declared).unwrap_or([1; 3]);
-        let count = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
+        let count =
+            |sizes: [u32; 3]| sizes.iter().fold(1u64, |count, size| count.saturating_mul((*size).into()));
         let bound = function.max_threads.unwrap_or(1024).min(1024);
         let fits = count(launch.grid) > 0
             && (1..=bound).contains(&count(launch.block))
@@ -117,14 +124,19 @@ impl Grid {
             return Err(LaunchError::Arguments { kernel: name.to_owned(), expected, found });
         }
 
+        let shared = kernel.reach.shared.next_multiple_of(16) + u64::from(launch.dynamic_shared);
+        let local = kernel.reach.frames + if kernel.reach.recursive { launch.stack } else { 0 };
+        if shared > MOST_SHARED || local > MOST_LOCAL {
+            return Err(LaunchError::Memory { kernel: name.to_owned(), shared, local });
+        }
         let special = GRID.map(|name| row(special(name, &launch, cluster, kernel.reach.shared)));
         let constants = program.constants.iter().map(|constant| row(module.value(kernel, *constant)));
         Ok(Self {
             rows: special.into_iter().chain(constants).collect(),
             module: Arc::clone(module),
             kernel: kernel.function,
-            shared: kernel.reach.shared.next_multiple_of(16) + u64::from(launch.dynamic_shared),
-            local: kernel.reach.frames + if kernel.reach.recursive { launch.stack } else { 0 },
+            shared,
+            local,
             clusters: count(launch.grid) / count(cluster),
             launch,
             cluster,

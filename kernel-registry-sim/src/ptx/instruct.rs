@@ -13,6 +13,7 @@ use super::update::update;
 
 impl<'a> Decoder<'a, '_> {
     pub(super) fn instruction(&mut self, instruction: &Instruction<'a>) -> Decoding<()> {
+        self.check(instruction)?;
         let mut emit = Emit { guard: None, line: instruction.line };
         if let Some((name, negated)) = instruction.guard {
             let slot = self.source(&Operand::Name(name), Type::Pred, &mut emit)?;
@@ -50,6 +51,9 @@ impl<'a> Decoder<'a, '_> {
             "bar" | "barrier" => self.barrier(opcode, operands, emit),
             "shfl" | "vote" | "match" | "redux" | "activemask" => self.together(opcode, operands, emit),
             "membar" | "fence" => {
+                if opcode.modifiers.is_empty() || !operands.is_empty() {
+                    return Err(Reason::Form);
+                }
                 opcode.ignore(&[
                     "cta", "cluster", "gl", "gpu", "sys", "sc", "acq_rel", "acquire", "release", "proxy",
                     "alias",

@@ -18,7 +18,11 @@ impl<'a> Decoder<'a, '_> {
         if !opcode.take("async") {
             return Err(Reason::Instruction);
         }
-        if opcode.take_any(&["commit_group", "wait_group", "wait_all"]).is_some() {
+        if let Some(what) = opcode.take_any(&["commit_group", "wait_group", "wait_all"]) {
+            match (what, operands) {
+                ("wait_group", [Operand::Integer(_)]) | ("commit_group" | "wait_all", []) => {}
+                _ => return Err(Reason::Operands),
+            }
             self.emit(emit, Op::Nothing);
             return Ok(());
         }

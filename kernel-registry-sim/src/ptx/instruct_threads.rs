@@ -51,7 +51,7 @@ impl<'a> Decoder<'a, '_> {
         let found = Sizes { parameters, returns };
         let (callee, expected) = match (self.lookup(name), prototype) {
             (Some(Place::Function(function)), None) => (Callee::Known(function), self.shared.sizes(function)),
-            (Some(Place::Register(address)), Some(prototype)) => {
+            (Some(Place::Register(address, _)), Some(prototype)) => {
                 let expected = self.prototype(prototype)?;
                 (Callee::At(address, Box::new(expected.clone())), expected)
             }
@@ -66,7 +66,7 @@ impl<'a> Decoder<'a, '_> {
     }
 
     /// The places in the frame of what is passed, and the sizes.
-    fn passed(&self, list: &[Operand<'a>]) -> Decoding<(Box<[u64]>, Vec<u64>)> {
+    fn passed(&mut self, list: &[Operand<'a>]) -> Decoding<(Box<[u64]>, Vec<u64>)> {
         let mut places = Vec::new();
         let mut sizes = Vec::new();
         for operand in list {

@@ -40,6 +40,9 @@ impl Reach {
     }
 }
 
+/// How many calls are followed into each other; what calls deeper is treated as if it had no end.
+const DEEPEST: usize = 200;
+
 /// A walk along all calls.
 struct Walk<'p> {
     program: &'p Program,
@@ -55,7 +58,7 @@ impl Walk<'_> {
         if let Some(known) = self.known.get(&function) {
             return *known;
         }
-        if self.open.contains(&function) {
+        if self.open.contains(&function) || self.open.len() > DEEPEST {
             self.recursive = true;
             return (0, 0);
         }
