@@ -120,10 +120,15 @@ impl Kernel {
             max_threads: entry.limits.max_threads.unwrap_or(1024).min(1024),
             cluster: entry.limits.cluster,
             needs: entry.needs,
-            frame: program.frame(&entry.symbol).unwrap_or(0) as u32,
-            shared: program.shared(&entry.symbol).unwrap_or(0) as u32,
+            frame: bounded(program.frame(&entry.symbol)),
+            shared: bounded(program.shared(&entry.symbol)),
         }
     }
+}
+
+/// More than fits is more than any device has.
+fn bounded(bytes: Option<u64>) -> u32 {
+    u32::try_from(bytes.unwrap_or(0)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::memory::Shared;
 use super::result::{Answer, Code};
 use super::state::{Locked, Simulator, State};
 use super::stream::{Because, Behind, Work};
+use crate::ptx::MOST_LOCAL;
 
 /// A launch of a kernel.
 #[derive(Clone, Debug)]
@@ -161,7 +162,7 @@ impl State {
         let limit = self.sound(context)?.stack;
         if frame > limit {
             let more = (frame - limit) * self.config.threads();
-            if more > self.free_memory(device) {
+            if frame > MOST_LOCAL || more > self.free_memory(device) {
                 return Err(Code::OUT_OF_MEMORY);
             }
             all.push(self.behind(device, None, Because::Stack { frame, limit }));
