@@ -200,7 +200,7 @@ struct Decoded {
 /// Why an instruction is refused; its line and text are added where they are known.
 pub(super) type Decoding<T> = Result<T, Reason>;
 
-impl<'a, 't, 'm> Decoder<'a, 'm> {
+impl<'a, 'm> Decoder<'a, 'm> {
     fn new(
         shared: &'m mut Shared<'a>,
         constants: &'m mut Vec<Constant>,

@@ -166,7 +166,7 @@ pub(super) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), R
         "mad" if float => !rounds,
         "div" if kind == "f32" => !rounds && !has(&["approx", "full"]),
         "rcp" | "sqrt" if kind == "f32" => !rounds && !has(&["approx"]),
-        "rcp" => !rounds && !(has(&["approx"]) && has(&["ftz"])),
+        "rcp" => !(rounds || has(&["approx"]) && has(&["ftz"])),
         "div" | "sqrt" if float => !rounds,
         "setp" | "set" => match () {
             _ if has(&["lo", "ls", "hi", "hs"]) => !compared.starts_with('u'),

@@ -151,7 +151,7 @@ impl Grid {
     /// It returns early if all is done, at a fault, or when nothing can go on. `memory` must be the same each time.
     pub fn step(&mut self, budget: u64, memory: &dyn Memory) -> Status {
         let mut left = budget;
-        let mut progressed = self.start();
+        let mut progressed = self.running.is_empty() && self.start();
         let mut idle = 0;
         while !self.running.is_empty() {
             if left == 0 || idle >= self.running.len() {
@@ -178,9 +178,12 @@ impl Grid {
             idle = if left == before { idle + 1 } else { 0 };
             if cluster.blocks.iter().any(|block| block.live > 0) {
                 self.running.push_back(cluster);
+                progressed |= self.start();
             } else {
                 progressed = true;
                 self.spare.push(cluster);
+            }
+            if self.running.is_empty() {
                 self.start();
             }
         }
@@ -220,18 +223,21 @@ impl Grid {
         Ok((ran, ran > 0 && !warp.spins()))
     }
 
-    /// Starts clusters while there is room. Whether any was.
+    /// Starts a cluster if there is room. Whether one was.
+    ///
+    /// One at a time, when those that run have not ended in their turn: so few are begun at once, and their registers stay in the
+    /// caches of the processor. But who waits for a block that has room finds it started.
     fn start(&mut self) -> bool {
         let size = self.cluster.iter().product::<u32>();
         let room = (self.launch.resident / size).max(1) as usize;
-        let before = self.started;
-        while self.started < self.clusters && self.running.len() < room {
-            let mut cluster = self.spare.pop().unwrap_or_else(|| self.make());
-            self.place(&mut cluster, self.started);
-            self.running.push_back(cluster);
-            self.started += 1;
+        if self.started == self.clusters || self.running.len() >= room {
+            return false;
         }
-        self.started > before
+        let mut cluster = self.spare.pop().unwrap_or_else(|| self.make());
+        self.place(&mut cluster, self.started);
+        self.running.push_back(cluster);
+        self.started += 1;
+        true
     }
 
     fn make(&self) -> Cluster {
