@@ -225,7 +225,7 @@ fn wanted(package: &Path, build: &Build, nvrtc: &Path) -> Result<BTreeMap<String
             if is_too_new(&ptx) {
                 return Err(Error::TooNew { compiler: nvrtc.name()? });
             }
-            Ok(ptx)
+            Ok(uncounted(&ptx))
         })
     })?;
     let mut wanted = BTreeMap::new();
@@ -245,6 +245,30 @@ fn wanted(package: &Path, build: &Build, nvrtc: &Path) -> Result<BTreeMap<String
     wanted.insert(index::INDEX.to_owned(), index.into_bytes());
     Error::several(errors).map_or(Ok(wanted), Err)
 }
+
+/// Without the numbers of calls: NVRTC counts all of a process, in the order in which threads compiled them. Comments lose them,
+/// and the names of prototypes get those of their file.
+fn uncounted(ptx: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(ptx);
+    let lines = text.split('\n').map(|line| line.split_once(" // callseq").map_or(line, |(code, _)| code));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let mut numbers = Vec::new();
+    let mut parts = text.split(PROTOTYPE);
+    let mut done = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let name = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        let number = &part[..part.len() - name.len()];
+        let place = numbers.iter().position(|found| *found == number).unwrap_or(numbers.len());
+        if place == numbers.len() {
+            numbers.push(number);
+        }
+        done.push_str(&format!("{PROTOTYPE}{place}{name}"));
+    }
+    done.into_bytes()
+}
+
+/// What the names of prototypes begin with.
+const PROTOTYPE: &str = "prototype_";
 
 /// Whether drivers of CUDA 12.0 refuse it, which know PTX up to 8.0.
 fn is_too_new(ptx: &[u8]) -> bool {
@@ -291,6 +315,13 @@ fn inside<T>(package: &Path, work: impl FnOnce() -> T) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_are_not_counted() {
+        assert_eq!(uncounted(b"\t{ // callseq 4, 0\n\t} // callseq 4\n// kept\n"), b"\t{\n\t}\n// kept\n");
+        let called = b"\tprototype_7 : .callprototype _;\n\tprototype_7;\n\tprototype_9;";
+        assert_eq!(uncounted(called), b"\tprototype_0 : .callprototype _;\n\tprototype_0;\n\tprototype_1;");
+    }
 
     #[test]
     fn ends_of_lines_do_not_matter() {

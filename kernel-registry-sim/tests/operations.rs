@@ -4,16 +4,41 @@ mod common;
 
 use common::results;
 
-/// The result of an instruction, without what is above so many bits. Registers are wider than they would have to be.
+/// The result of an instruction, without what is above so many bits.
 fn result(instruction: &str, operands: &[u64], bits: u32) -> u64 {
-    let set: String =
-        operands.iter().enumerate().map(|(i, value)| format!("mov.b64 %d{}, {value};\n", i + 1)).collect();
-    let names: String = (1..=operands.len()).map(|i| format!(", %d{i}")).collect();
-    let to = if instruction.starts_with("setp") || instruction.starts_with("testp") { "%p0" } else { "%d0" };
-    let select = if to == "%p0" { "selp.u64 %d0, 1, 0, %p0;" } else { "" };
-    let body = format!("{set} {instruction} {to}{names}; {select} st.global.b64 [%rd0], %d0;");
-    let value = results(&body, 1).unwrap_or_else(|error| panic!("{instruction}: {error}"))[0][0];
-    if bits == 64 { value } else { value & ((1 << bits) - 1) }
+    // Each operand is in a register as wide as the instruction takes it: the first choice with which it loads is right.
+    let kinds = ["%r", "%d", "%h", "%p"];
+    let count = operands.len() as u32 + 1;
+    let mut refused = String::new();
+    for choice in 0..kinds.len().pow(count) {
+        let mut names: Vec<String> =
+            (0..count).map(|i| format!("{}{i}", kinds[choice / kinds.len().pow(i) % kinds.len()])).collect();
+        let set: String = operands.iter().zip(&names[1..]).map(|(value, name)| set(name, *value)).collect();
+        if let ("lop3.b32", [.., table]) = (instruction, operands) {
+            names[4] = table.to_string();
+        }
+        let get = match &names[0][..2] {
+            "%p" => "selp.b64 %d8, 1, 0, %p0; st.global.b64 [%rd0], %d8;".to_owned(),
+            "%h" => "st.global.b16 [%rd0], %h0;".to_owned(),
+            "%r" => "st.global.b32 [%rd0], %r0;".to_owned(),
+            _ => "st.global.b64 [%rd0], %d0;".to_owned(),
+        };
+        match results(&format!("mov.b64 %d8, 0; {set} {instruction} {}; {get}", names.join(", ")), 1) {
+            Ok(found) => return if bits == 64 { found[0][0] } else { found[0][0] & ((1 << bits) - 1) },
+            Err(error) => refused = error,
+        }
+    }
+    panic!("{instruction}: {refused}");
+}
+
+/// Puts bits into a register, as many as it has.
+fn set(name: &str, value: u64) -> String {
+    match &name[..2] {
+        "%p" => format!("setp.ne.u64 {name}, {}, 0;\n", value & 1),
+        "%h" => format!("mov.b16 {name}, {};\n", value as u16),
+        "%r" => format!("mov.b32 {name}, {};\n", value as u32),
+        _ => format!("mov.b64 {name}, {value};\n"),
+    }
 }
 
 fn check(bits: u32, table: &[(&str, &[u64], u64)]) {

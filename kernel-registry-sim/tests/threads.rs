@@ -132,11 +132,11 @@ fn variables_hold_addresses() {
 #[test]
 fn faults_say_who_and_where() {
     let fault = |body: &str| results(body, 32).unwrap_err();
-    let words = fault("setp.eq.u32 %p0, %r0, 9;\n@%p0 st.global.u32 [0x1234], 1;");
+    let words = fault("mov.u64 %rd2, 0x1234; setp.eq.u32 %p0, %r0, 9;\n@%p0 st.global.u32 [%rd2], 1;");
     assert!(
         words.contains(
             "kernel `k`, block (0, 0, 0), thread (9, 0, 0): writes 4 bytes at 0x1234, which is not allocated"
-        ) && words.contains("(line 8 of the PTX: `@%p0 st.global.u32 [0x1234], 1;`)"),
+        ) && words.contains("(line 8 of the PTX: `@%p0 st.global.u32 [%rd2], 1;`)"),
         "{words}"
     );
     for (body, expected) in [
@@ -146,7 +146,11 @@ fn faults_say_who_and_where() {
         (".local .b8 s[16]; mov.u64 %rd2, s; st.local.u32 [%rd2+64], 1;", "of 16 bytes of local memory"),
         ("mov.b64 %rd2, out; st.b32 [%rd2], 1;", "which may only be read"),
         ("trap;", "ran into a trap"),
-        ("bar.sync 16;", "waits at barrier 16"),
+        (
+            "p: .callprototype ()_(); mov.u64 %rd2, 16; call %rd2, p;",
+            "calls 0x10, where there is no function",
+        ),
+        ("mov.u32 %r1, 16; bar.sync %r1;", "waits at barrier 16"),
     ] {
         let found = fault(body);
         assert!(found.contains(expected), "{found}");

@@ -1,6 +1,7 @@
 //! Development chores: `cargo xtask help`.
 
 mod bundle;
+mod corpus;
 mod fuzz;
 mod memory;
 mod prebuilt;

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use kernel_registry_build::{Build, PREBUILT, check_prebuilt, write_prebuilt};
 
+use crate::corpus;
 use crate::run::{Outcome, workspace};
 use crate::toolkit;
 
@@ -28,6 +29,7 @@ const PACKAGES: &[Package] = &[
     Package { folder: "kernels", build: Build::new },
     Package { folder: "kernels/big-frame", build: Build::new },
     Package { folder: "tests/census", build: Build::new },
+    Package { folder: corpus::FOLDER, build: || Build::new().ptx("compute_80") },
 ];
 
 pub(crate) fn prebuilt(options: &Options) -> Outcome {
@@ -50,10 +52,10 @@ pub(crate) fn prebuilt(options: &Options) -> Outcome {
         }
         println!("{name}: {} images, all of them for drivers of CUDA 12.0 and newer", images.len());
     }
-    Ok(())
+    corpus::corpus(&toolkit.home, options.check)
 }
 
-fn images(folder: &Path) -> Outcome<Vec<PathBuf>> {
+pub(crate) fn images(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut images = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -49,7 +49,7 @@ const MARKER: &str = "wheels";
 /// Where the compilers are.
 pub(crate) struct Toolkit {
     /// nvcc and NVRTC of CUDA 13.0, as `CUDA_HOME` wants it.
-    home: PathBuf,
+    pub(crate) home: PathBuf,
     /// The folder of the NVRTC library of CUDA 12.0.
     pub(crate) old_nvrtc: PathBuf,
     /// ptxas of CUDA 12.0.

@@ -60,8 +60,9 @@ impl Loaded {
         self.variables.iter().for_each(|address| memory.lock().free(*address));
     }
 
-    pub(super) fn start(&self, launch: &Launch, resident: u64) -> Result<Execution, String> {
+    pub(super) fn start(&self, launch: &Launch, resident: u64, memory: &Shared) -> Result<Execution, String> {
         let shape = launch.shape;
+        let barrier = if shape.cooperative { Some(GridBarrier::new(memory)?) } else { None };
         let parameters = LaunchParameters {
             grid: shape.grid,
             block: shape.block,
@@ -69,11 +70,12 @@ impl Loaded {
             dynamic_shared: shape.shared,
             stack: launch.stack,
             resident: if shape.cooperative { u32::MAX } else { resident.min(most_blocks(launch)) as u32 },
+            barrier: barrier.as_ref().map_or(0, |barrier| barrier.address as u64),
             arguments: launch.arguments.to_vec(),
         };
         let grid =
             Grid::new(&self.module, &launch.kernel().name, parameters).map_err(|error| error.to_string())?;
-        Ok(Execution { grid, budget: BUDGET })
+        Ok(Execution { grid, budget: BUDGET, _barrier: barrier })
     }
 }
 
@@ -89,6 +91,28 @@ fn most_blocks(launch: &Launch) -> u64 {
 pub(super) struct Execution {
     grid: Grid,
     budget: u64,
+    _barrier: Option<GridBarrier>,
+}
+
+/// Memory in which the blocks of a cooperative launch count themselves. It belongs to no context, but to the launch.
+struct GridBarrier {
+    memory: Shared,
+    address: usize,
+}
+
+impl GridBarrier {
+    fn new(memory: &Shared) -> Result<Self, String> {
+        let block = Block { bytes: 64, kind: Kind::Variable, context: 0, device: 0 };
+        let address = memory.lock().allocate(block);
+        let address = address.map_err(|_| "no memory is left for the barrier of the grid")?;
+        Ok(GridBarrier { memory: memory.clone(), address })
+    }
+}
+
+impl Drop for GridBarrier {
+    fn drop(&mut self) {
+        self.memory.lock().free(self.address);
+    }
 }
 
 impl fmt::Debug for Execution {
@@ -137,6 +161,7 @@ fn code(fault: &FaultKind) -> Code {
         FaultKind::Global { .. } | FaultKind::Beyond { .. } | FaultKind::Free { .. } => Code::ILLEGAL_ADDRESS,
         FaultKind::Misaligned { .. } => Code::MISALIGNED_ADDRESS,
         FaultKind::Assertion { .. } => Code::ASSERT,
+        FaultKind::Call { .. } => Code::INVALID_PC,
         _ => Code::LAUNCH_FAILED,
     }
 }

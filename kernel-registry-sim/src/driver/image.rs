@@ -92,8 +92,7 @@ impl Image {
             return Err(Refused::new(Code::UNSUPPORTED_PTX_VERSION, words));
         }
         let program = Program::load(text).map_err(|error| Refused::new(Code::INVALID_PTX, error))?;
-        let kernels = variant.entries.iter().map(|entry| Kernel::new(entry, &program));
-        let kernels = kernels.collect::<Result<Vec<_>, _>>()?;
+        let kernels = variant.entries.iter().map(|entry| Kernel::new(entry, &program)).collect::<Vec<_>>();
         let ptx_version = u32::from(major) * 10 + u32::from(minor);
         let has_code = image
             .variants
@@ -117,23 +116,10 @@ fn newest_ptx(version: i32) -> (u8, u8) {
 }
 
 impl Kernel {
-    fn new(entry: &Entry, program: &Program) -> Result<Self, Refused> {
-        let (name, frame, shared) = (
-            &entry.symbol,
-            program.frame(&entry.symbol).unwrap_or(0),
-            program.shared(&entry.symbol).unwrap_or(0),
-        );
-        let refused = |words| Err(Refused::new(Code::INVALID_PTX, words));
-        // The hardware has no more.
-        if frame > 512 << 10 {
-            return refused(format!("`{name}` has {frame} bytes of local memory, and a thread has 512 KiB"));
-        }
-        if shared > 227 << 10 {
-            return refused(format!("`{name}` has {shared} bytes of shared memory, and a block has 227 KiB"));
-        }
+    fn new(entry: &Entry, program: &Program) -> Self {
         let parameter =
             |param: &kernel_registry_image::ParamLayout| (param.offset as usize, param.size as usize);
-        Ok(Kernel {
+        Kernel {
             name: entry.symbol.clone(),
             source_name: entry.name().to_owned(),
             c_name: CString::new(entry.symbol.as_str()).unwrap_or_default(),
@@ -141,10 +127,15 @@ impl Kernel {
             max_threads: entry.limits.max_threads.unwrap_or(1024).min(1024),
             cluster: entry.limits.cluster,
             needs: entry.needs,
-            frame: frame as u32,
-            shared: shared as u32,
-        })
+            frame: bounded(program.frame(&entry.symbol)),
+            shared: bounded(program.shared(&entry.symbol)),
+        }
     }
+}
+
+/// More than fits is more than any device has.
+fn bounded(bytes: Option<u64>) -> u32 {
+    u32::try_from(bytes.unwrap_or(0)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -6,10 +6,12 @@ use super::device::Device;
 use super::execute::{Execution, Loaded};
 use super::handles::Handle;
 use super::image::{Image, Kernel};
+use super::memory::Shared;
 use super::process::{Locked, Simulator};
 use super::result::{Answer, Code};
 use super::state::State;
 use super::stream::{Because, Behind, Work};
+use crate::ptx::MOST_LOCAL;
 
 /// A launch of a kernel.
 #[derive(Clone, Debug)]
@@ -43,9 +45,9 @@ fn product(sizes: [u32; 3]) -> u64 {
 
 impl Launch {
     /// Lets it begin, with as many blocks at once as the device has room for.
-    pub(super) fn start(&self, device: &Device) -> Result<Execution, String> {
+    pub(super) fn start(&self, device: &Device, memory: &Shared) -> Result<Execution, String> {
         let by_threads = device.threads() / self.threads_of_block().max(1);
-        self.code.start(self, by_threads.clamp(1, self.blocks()))
+        self.code.start(self, by_threads.clamp(1, self.blocks()), memory)
     }
 
     pub(super) fn kernel(&self) -> &Kernel {
@@ -182,7 +184,7 @@ impl State {
         let limit = self.sound(context)?.stack;
         if frame > limit {
             let more = (frame - limit) * self.devices[device].kind.threads();
-            if more > self.free_memory(device) {
+            if frame > MOST_LOCAL || more > self.free_memory(device) {
                 return Err(Code::OUT_OF_MEMORY);
             }
             all.push(self.behind(device, None, Because::Stack { frame, limit }));

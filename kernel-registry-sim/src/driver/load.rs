@@ -80,6 +80,11 @@ impl State {
         library: Option<Handle>,
     ) -> Answer<Handle> {
         let device = self.sound(context)?.device;
+        let variables = image.program.variables().iter();
+        let bytes = variables.fold(0u64, |bytes, variable| bytes.saturating_add(variable.size()));
+        if bytes > self.free_memory(device) {
+            return Err(Code::OUT_OF_MEMORY);
+        }
         let code = Loaded::new(&image.program, &self.memory, context, device)?;
         Ok(self.modules.insert(Module { context, image, code, library, functions: BTreeMap::new() }))
     }

@@ -180,7 +180,7 @@ impl State {
         let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else {
             return false;
         };
-        match launch.start(kind) {
+        match launch.start(kind, &self.memory) {
             Ok(execution) => {
                 *state = Doing::Running(Box::new(execution));
                 stream.still_since = Instant::now();

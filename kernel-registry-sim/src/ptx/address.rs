@@ -7,6 +7,8 @@ pub(super) const LOCAL_WINDOW: u64 = 0x7a00_0000_0000_0000;
 pub(super) const SHARED_WINDOW: u64 = 0x7b00_0000_0000_0000;
 /// The same for the arguments of the kernel.
 pub(super) const PARAMETER_WINDOW: u64 = 0x7c00_0000_0000_0000;
+/// The addresses of functions, where nothing is to be read or written.
+pub(super) const FUNCTION_WINDOW: u64 = 0x7d00_0000_0000_0000;
 pub(super) const WINDOW_SIZE: u64 = 1 << 32;
 
 /// Shared addresses have 24 bits for the place and 8 above them for the block: 0 is the thread's own, others are one more

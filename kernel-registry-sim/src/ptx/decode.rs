@@ -3,35 +3,52 @@
 use std::collections::HashMap;
 
 use super::address::{LOCAL_WINDOW, PARAMETER_WINDOW};
+use super::declare::{initialised, layout, literal, reserve, wrong};
 use super::error::{LoadError, Reason};
-use super::op::{DYNAMIC_SHARED, GRID, Instruction, Op, Rows, Slot, special};
-use super::program::{Constant, Function, Program, Variable};
+use super::form::Kind;
+use super::op::{DYNAMIC_SHARED, GRID, Instruction, Op, Rows, Sizes, Slot, special};
+use super::program::{Constant, Function, Kernel, Program, function_address};
+use super::reach::Reach;
 use super::syntax::{self, Operand, Statement};
-use super::types::{Scalar, Type};
+use super::types::Type;
 
 pub(super) fn program(text: &str) -> Result<Program, LoadError> {
     let parsed = syntax::parse(text)?;
     let mut module = Shared::default();
     let mut variables = Vec::new();
+    for function in parsed.functions.iter().filter(|function| function.body.is_some()) {
+        let signature = signature(function)?;
+        if function.entry {
+            check_size(function, signature.size, most_parameters(parsed.version))?;
+        }
+        if module.names.insert(function.name, Place::Function(module.signatures.len())).is_some() {
+            return Err(LoadError::again(function.line, function.name));
+        }
+        module.signatures.push(signature);
+    }
     for variable in &parsed.variables {
-        let (size, align) = layout(variable)?;
         let place = match variable.space {
             "shared" if variable.external => Place::DynamicShared,
-            "shared" => Place::Shared(reserve(&mut module.shared, size, align)),
-            _ => Place::Variable(module.variables.len()),
+            "shared" => module.in_shared_memory(variable)?,
+            _ => Place::Variable(variables.len()),
         };
-        module.names.insert(variable.name, place);
+        if module.names.insert(variable.name, place).is_some() {
+            return Err(LoadError::again(variable.line, variable.name));
+        }
         if let Place::Variable(_) = place {
-            module.variables.push(variable);
+            variables.push(variable);
         }
     }
-    for variable in &module.variables {
-        variables.push(initialised(variable, &module.names)?);
+    let constants = variables.iter().filter(|variable| variable.space == "const");
+    let mut bytes = 0;
+    for variable in constants {
+        let (size, align) = layout(variable)?;
+        reserve(&mut bytes, size, align);
+        if bytes > MOST_CONSTANTS {
+            return Err(wrong(variable, Reason::TooLarge { bytes, limit: MOST_CONSTANTS }));
+        }
     }
-    for function in parsed.functions.iter().filter(|function| function.body.is_some()) {
-        module.functions.insert(function.name, module.signatures.len());
-        module.signatures.push(signature(function)?);
-    }
+    let variables = variables.iter().map(|variable| initialised(variable, &module.names));
 
     let mut program = Program {
         text: text.to_owned(),
@@ -39,32 +56,63 @@ pub(super) fn program(text: &str) -> Result<Program, LoadError> {
         functions: Vec::new(),
         kernels: HashMap::new(),
         constants: Vec::new(),
-        variables,
+        variables: variables.collect::<Result<_, _>>()?,
     };
     for function in &parsed.functions {
         let Some(body) = &function.body else { continue };
-        if function.entry {
-            program.kernels.insert(function.name.to_owned(), program.functions.len());
-        }
         let decoded = Decoder::new(&mut module, &mut program.constants, function, program.instructions.len())
             .decode(function, body)?;
         program.instructions.extend(decoded.instructions);
         program.functions.push(decoded.function);
     }
+    for function in parsed.functions.iter().filter(|function| function.entry && function.body.is_some()) {
+        let Some(&Place::Function(index)) = module.names.get(function.name) else { continue };
+        let reach = Reach::of(index, &program, &module.shared);
+        check_size(function, reach.shared, MOST_STATIC)?;
+        program.kernels.insert(function.name.to_owned(), Kernel { function: index, reach });
+    }
     super::timed::mark(&mut program);
     Ok(program)
 }
 
+/// Bytes of all variables in constant memory.
+const MOST_CONSTANTS: u64 = 64 << 10;
+/// Bytes of shared memory without the dynamic one.
+const MOST_STATIC: u64 = 48 << 10;
+
+/// Bytes of the parameters of a kernel: version 8.1 of PTX has room for more.
+fn most_parameters(version: (u64, u64)) -> u64 {
+    if version >= (8, 1) { 32_764 } else { 4352 }
+}
+
+fn check_size(function: &syntax::Function<'_>, bytes: u64, limit: u64) -> Result<(), LoadError> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    let statement = format!(".entry {}", function.name);
+    Err(LoadError { line: function.line, statement, reason: Reason::TooLarge { bytes, limit } })
+}
+
 /// What the functions of a module share.
 #[derive(Default)]
-pub(super) struct Shared<'a, 't> {
+pub(super) struct Shared<'a> {
     names: HashMap<&'a str, Place>,
-    shared: u64,
-    variables: Vec<&'t syntax::Variable<'a>>,
-    pub functions: HashMap<&'a str, usize>,
+    /// Size and alignment of each variable in shared memory, also of those that functions declare.
+    shared: Vec<(u64, u64)>,
     /// The places of results and parameters of each function.
     signatures: Vec<Signature>,
     constants: HashMap<Constant, usize>,
+}
+
+impl Shared<'_> {
+    fn in_shared_memory(&mut self, variable: &syntax::Variable<'_>) -> Result<Place, LoadError> {
+        self.shared.push(layout(variable)?);
+        Ok(Place::Shared(self.shared.len() - 1))
+    }
+
+    pub(super) fn sizes(&self, function: usize) -> Sizes {
+        self.signatures[function].sizes()
+    }
 }
 
 #[derive(Clone, Default)]
@@ -74,89 +122,30 @@ struct Signature {
     size: u64,
 }
 
+impl Signature {
+    fn sizes(&self) -> Sizes {
+        let sizes = |places: &[(u64, u64)]| places.iter().map(|(_, size)| *size).collect();
+        Sizes { parameters: sizes(&self.parameters), returns: sizes(&self.returns) }
+    }
+}
+
 /// What a name stands for that is not a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
+    Function(usize),
     Variable(usize),
-    Shared(u64),
+    Shared(usize),
     DynamicShared,
-    /// Something in the frame, and whether its address is generic as that of a parameter is.
-    Frame(u64, bool),
+    /// Something in the frame, its size, and whether its address is generic as that of a parameter is.
+    Frame(u64, u64, bool),
     Parameter(u64),
-    Register(Slot),
-    /// The first register of `%r<9>`, and how many there are.
-    Registers(usize, usize),
-}
-
-/// The size and the alignment of a variable.
-fn layout(variable: &syntax::Variable<'_>) -> Result<(u64, u64), LoadError> {
-    let wrong = |reason| LoadError {
-        line: variable.line,
-        statement: format!(".{} .{} {}", variable.space, variable.kind, variable.name),
-        reason,
-    };
-    // No device has as much memory, and sums of such sizes are numbers.
-    const MOST: u64 = 1 << 40;
-    let kind = Type::named(variable.kind).ok_or_else(|| wrong(Reason::Instruction))?;
-    let element = kind.size().saturating_mul(variable.vector);
-    let size = element.saturating_mul(variable.count.unwrap_or(1));
-    let align = variable.align.unwrap_or(element).max(1);
-    if size > MOST || align > MOST { Err(wrong(Reason::Size)) } else { Ok((size, align)) }
-}
-
-fn reserve(used: &mut u64, size: u64, align: u64) -> u64 {
-    let place = used.next_multiple_of(align);
-    *used = place + size;
-    place
-}
-
-fn initialised(variable: &syntax::Variable<'_>, names: &HashMap<&str, Place>) -> Result<Variable, LoadError> {
-    let (size, align) = layout(variable)?;
-    let element = Type::named(variable.kind).map_or(1, Type::size) as usize;
-    let mut made = Variable {
-        name: variable.name.to_owned(),
-        size,
-        align,
-        initial: vec![0; (size as usize).min(element * variable.initial.len())],
-        pointers: vec![],
-    };
-    for (index, value) in variable.initial.iter().enumerate() {
-        let place = index * element;
-        let wrong = |reason| LoadError { line: variable.line, statement: variable.name.to_owned(), reason };
-        let Some(bytes) = made.initial.get_mut(place..place + element) else {
-            return Err(wrong(Reason::Operands));
-        };
-        let (name, offset) = match value {
-            Operand::Name(name) => (*name, 0),
-            Operand::Address(base, offset) => match **base {
-                Operand::Name(name) => (name, *offset),
-                _ => return Err(wrong(Reason::Operands)),
-            },
-            number => {
-                let kind = Type::named(variable.kind).unwrap_or(Type::U8);
-                let bits = literal(number, kind).ok_or_else(|| wrong(Reason::Operands))?;
-                bytes.copy_from_slice(&bits.to_le_bytes()[..element]);
-                continue;
-            }
-        };
-        match names.get(name) {
-            Some(&Place::Variable(target)) if element == 8 => made.pointers.push((place, target, offset)),
-            Some(_) => return Err(wrong(Reason::Operands)),
-            None => return Err(wrong(Reason::Name(name.to_owned()))),
-        }
-    }
-    Ok(made)
-}
-
-/// The bits of a number, as that type has them.
-fn literal(number: &Operand<'_>, kind: Type) -> Option<u64> {
-    match *number {
-        Operand::Integer(value) => Some(value),
-        Operand::Single(bits) => Some(u64::from(bits)),
-        Operand::Double(bits) if kind == Type::F32 => Some((f64::from_bits(bits) as f32).bits()),
-        Operand::Double(bits) => Some(bits),
-        _ => None,
-    }
+    Register(Slot, Kind),
+    /// `%r<9>`, which of all such there are in the function, and how many registers it is.
+    Registers {
+        range: usize,
+        count: u64,
+        kind: Kind,
+    },
 }
 
 /// Results first, then parameters: in the arguments of a kernel, or from the start of a function's frame.
@@ -174,14 +163,13 @@ fn signature(function: &syntax::Function<'_>) -> Result<Signature, LoadError> {
 }
 
 /// Decodes one body.
-pub(super) struct Decoder<'a, 't, 'm> {
-    pub shared: &'m mut Shared<'a, 't>,
+pub(super) struct Decoder<'a, 'm> {
+    pub shared: &'m mut Shared<'a>,
     constants: &'m mut Vec<Constant>,
     function: Function,
     pub instructions: Vec<Instruction>,
     /// The place of the first instruction in the program.
     start: usize,
-    entry: bool,
     /// The names of each open brace, and how much of the frame was in use when it opened.
     scopes: Vec<Scope<'a>>,
     opened: usize,
@@ -190,7 +178,11 @@ pub(super) struct Decoder<'a, 't, 'm> {
     labels: HashMap<(usize, &'a str), usize>,
     targets: Vec<u32>,
     tables: HashMap<&'a str, Vec<&'a str>>,
+    prototypes: HashMap<&'a str, Sizes>,
     carry: Option<Slot>,
+    ranges: usize,
+    /// The registers of ranges that are named anywhere, by range and number.
+    named: HashMap<(usize, u64), Slot>,
 }
 
 struct Scope<'a> {
@@ -208,29 +200,34 @@ struct Decoded {
 /// Why an instruction is refused; its line and text are added where they are known.
 pub(super) type Decoding<T> = Result<T, Reason>;
 
-impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
+impl<'a, 'm> Decoder<'a, 'm> {
     fn new(
-        shared: &'m mut Shared<'a, 't>,
+        shared: &'m mut Shared<'a>,
         constants: &'m mut Vec<Constant>,
         function: &syntax::Function<'a>,
         start: usize,
     ) -> Self {
-        let signature = shared.signatures[shared.functions[function.name]].clone();
+        let signature = match shared.names.get(function.name) {
+            Some(&Place::Function(index)) => shared.signatures[index].clone(),
+            _ => Signature::default(),
+        };
         let mut names = HashMap::new();
         let variables = function.returns.iter().chain(&function.parameters);
-        for (variable, &(place, _)) in variables.zip(signature.returns.iter().chain(&signature.parameters)) {
-            let place = if function.entry { Place::Parameter(place) } else { Place::Frame(place, true) };
+        for (variable, &(place, size)) in variables.zip(signature.returns.iter().chain(&signature.parameters))
+        {
+            let place =
+                if function.entry { Place::Parameter(place) } else { Place::Frame(place, size, true) };
             names.insert(variable.name, place);
         }
         let frame = if function.entry { 0 } else { signature.size.next_multiple_of(16) };
         Self {
             function: Function {
                 name: function.name.to_owned(),
+                entry: function.entry,
                 start: start as u32,
                 frame,
                 parameters: signature.parameters,
                 returns: signature.returns,
-                shared: shared.shared,
                 max_threads: function.max_threads,
                 cluster: function.cluster,
                 ..Function::default()
@@ -239,14 +236,16 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
             constants,
             instructions: Vec::new(),
             start,
-            entry: function.entry,
             scopes: vec![Scope { number: 0, names, frame }],
             opened: 0,
             frame,
             labels: HashMap::new(),
             targets: Vec::new(),
             tables: HashMap::new(),
+            prototypes: HashMap::new(),
             carry: None,
+            ranges: 0,
+            named: HashMap::new(),
         }
     }
 
@@ -255,7 +254,7 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
         function: &syntax::Function<'a>,
         body: &[Statement<'a>],
     ) -> Result<Decoded, LoadError> {
-        self.find_labels(body);
+        self.find_labels(body)?;
         for statement in body {
             match statement {
                 Statement::Open => {
@@ -267,14 +266,20 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
                         self.frame = scope.frame;
                     }
                 }
-                Statement::Label(name) => {
+                Statement::Label(name, _) => {
                     let scope = self.scope().number;
                     let id = self.labels[&(scope, *name)];
                     self.targets[id] = (self.start + self.instructions.len()) as u32;
                 }
-                Statement::Registers { name, count, .. } => self.declare_registers(name, *count),
+                Statement::Registers { name, kind, line, count } => {
+                    self.declare_registers(name, kind, *count).map_err(|reason| LoadError {
+                        line: *line,
+                        statement: format!(".reg .{kind} {name}"),
+                        reason,
+                    })?;
+                }
                 Statement::Variable(variable) => self.declare(variable)?,
-                Statement::Targets(_) => {}
+                Statement::Targets(_) | Statement::Prototype(_) => {}
                 Statement::Instruction(instruction) => {
                     self.instruction(instruction).map_err(|reason| LoadError {
                         line: instruction.line,
@@ -299,7 +304,7 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
     }
 
     /// Labels are known before their instruction is, and inline assembly has its own in each brace.
-    fn find_labels(&mut self, body: &[Statement<'a>]) {
+    fn find_labels(&mut self, body: &[Statement<'a>]) -> Result<(), LoadError> {
         let mut opened = 0;
         let mut scopes = vec![0];
         for (index, statement) in body.iter().enumerate() {
@@ -309,31 +314,52 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
                     scopes.push(opened);
                 }
                 Statement::Close => _ = scopes.pop(),
-                Statement::Label(name) => {
-                    if let Some(Statement::Targets(targets)) = body.get(index + 1) {
-                        self.tables.insert(name, targets.clone());
+                Statement::Label(name, line) => {
+                    match body.get(index + 1) {
+                        Some(Statement::Targets(targets)) => _ = self.tables.insert(name, targets.clone()),
+                        Some(Statement::Prototype(function)) => {
+                            self.prototypes.insert(name, signature(function)?.sizes());
+                        }
+                        _ => {}
                     }
-                    self.labels.insert((scopes.last().copied().unwrap_or(0), name), self.targets.len());
+                    let key = (scopes.last().copied().unwrap_or(0), *name);
+                    if self.labels.insert(key, self.targets.len()).is_some() {
+                        return Err(LoadError {
+                            line: *line,
+                            statement: format!("{name}:"),
+                            reason: Reason::Again((*name).to_owned()),
+                        });
+                    }
                     self.targets.push(0);
                 }
                 _ => {}
             }
         }
+        Ok(())
     }
 
     fn scope(&mut self) -> &mut Scope<'a> {
         self.scopes.last_mut().expect("the parser balances braces")
     }
 
-    fn declare_registers(&mut self, name: &'a str, count: Option<u64>) {
-        let first = self.function.registers;
-        let Some(count) = count else {
-            let slot = self.register();
-            self.scope().names.insert(name, Place::Register(slot));
-            return;
+    fn declare_registers(&mut self, name: &'a str, kind: &str, count: Option<u64>) -> Decoding<()> {
+        let kind = Kind::named(kind).ok_or(Reason::Form)?;
+        let place = match count {
+            None => Place::Register(self.register(), kind),
+            Some(count) => {
+                self.ranges += 1;
+                Place::Registers { range: self.ranges, count, kind }
+            }
         };
-        self.function.registers += count as usize;
-        self.scope().names.insert(name, Place::Registers(first, count as usize));
+        self.name(name, place)
+    }
+
+    /// Gives a name a meaning up to the next closing brace.
+    fn name(&mut self, name: &'a str, place: Place) -> Decoding<()> {
+        match self.scope().names.insert(name, place) {
+            Some(_) => Err(Reason::Again(name.to_owned())),
+            None => Ok(()),
+        }
     }
 
     /// The register of the carry, which `add.cc` and its like have in common.
@@ -353,38 +379,47 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
     }
 
     fn declare(&mut self, variable: &syntax::Variable<'a>) -> Result<(), LoadError> {
-        let (size, align) = layout(variable)?;
         let place = match variable.space {
             "local" | "param" => {
+                let (size, align) = layout(variable)?;
                 let place = reserve(&mut self.frame, size, align);
                 self.function.frame = self.function.frame.max(self.frame);
-                Place::Frame(place, variable.space == "param")
+                if variable.space == "local" {
+                    reserve(&mut self.function.local, size, align);
+                }
+                Place::Frame(place, size, variable.space == "param")
             }
-            // Functions share what is theirs with all kernels, as nobody knows yet who calls them.
-            "shared" if self.entry => Place::Shared(reserve(&mut self.function.shared, size, align)),
-            "shared" => Place::Shared(reserve(&mut self.shared.shared, size, align)),
+            "shared" => self.shared.in_shared_memory(variable)?,
             _ => return Err(LoadError::syntax(variable.line, variable.name)),
         };
-        self.scope().names.insert(variable.name, place);
-        Ok(())
+        self.name(variable.name, place).map_err(|reason| wrong(variable, reason))
     }
 
     /// What a name means here.
-    pub(super) fn lookup(&self, name: &str) -> Option<Place> {
+    pub(super) fn lookup(&mut self, name: &str) -> Option<Place> {
         // `%r7` was declared as one of `%r<9>`.
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let number = || name[stem.len()..].parse::<usize>().ok();
+        let number = name[stem.len()..].parse::<u64>().ok();
+        let mut found = None;
         for scope in self.scopes.iter().rev() {
             if let Some(place) = scope.names.get(name) {
                 return Some(*place);
             }
-            if let (Some(&Place::Registers(first, count)), Some(number)) = (scope.names.get(stem), number())
+            if let (Some(&Place::Registers { range, count, kind }), Some(number)) =
+                (scope.names.get(stem), number)
                 && number < count
             {
-                return Some(Place::Register(Slot::new(Rows::Register, first + number)));
+                found = Some(((range, number), kind));
+                break;
             }
         }
-        self.shared.names.get(name).copied()
+        let Some((key, kind)) = found else { return self.shared.names.get(name).copied() };
+        let slot = match self.named.get(&key) {
+            Some(slot) => *slot,
+            None => self.register(),
+        };
+        self.named.insert(key, slot);
+        Some(Place::Register(slot, kind))
     }
 
     pub(super) fn label(&self, name: &str) -> Decoding<u32> {
@@ -395,6 +430,10 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
     pub(super) fn table(&self, name: &str) -> Decoding<Box<[u32]>> {
         let labels = self.tables.get(name).ok_or_else(|| Reason::Name(name.to_owned()))?;
         labels.iter().map(|label| self.label(label)).collect()
+    }
+
+    pub(super) fn prototype(&self, name: &str) -> Decoding<Sizes> {
+        self.prototypes.get(name).cloned().ok_or_else(|| Reason::Name(name.to_owned()))
     }
 
     pub(super) fn constant(&mut self, constant: Constant) -> Slot {
@@ -435,16 +474,21 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
             return special(name).ok_or_else(|| Reason::Name(name.to_owned()));
         };
         Ok(match place {
-            Place::Register(slot) if offset == 0 => slot,
-            Place::Register(_) | Place::Registers(..) => return Err(Reason::Operands),
+            Place::Register(slot, _) if offset == 0 => slot,
+            Place::Register(..) | Place::Registers { .. } => return Err(Reason::Operands),
             Place::Variable(variable) => self.constant(Constant::Address { variable, offset }),
-            Place::Shared(place) => self.bits(place.wrapping_add_signed(offset)),
+            Place::Function(function) if offset == 0 => self.bits(function_address(function)),
+            Place::Function(_) => return Err(Reason::Operands),
+            Place::Shared(variable) => {
+                self.function.shared.insert(variable);
+                self.constant(Constant::Shared { variable, offset })
+            }
             Place::Parameter(place) => self.bits((PARAMETER_WINDOW + place).wrapping_add_signed(offset)),
             Place::DynamicShared if offset == 0 => {
                 special(DYNAMIC_SHARED).ok_or_else(|| Reason::Name(name.to_owned()))?
             }
             Place::DynamicShared => return Err(Reason::Operands),
-            Place::Frame(place, generic) => {
+            Place::Frame(place, _, generic) => {
                 let to = self.register();
                 let offset = place.wrapping_add_signed(offset) + if generic { LOCAL_WINDOW } else { 0 };
                 self.emit(emit, Op::Frame { to, offset });
@@ -458,7 +502,7 @@ impl<'a, 't, 'm> Decoder<'a, 't, 'm> {
         match operand {
             Operand::Name("_") => Ok(self.register()),
             Operand::Name(name) => match self.lookup(name) {
-                Some(Place::Register(slot)) => Ok(slot),
+                Some(Place::Register(slot, _)) => Ok(slot),
                 Some(_) => Err(Reason::Operands),
                 None => Err(Reason::Name((*name).to_owned())),
             },

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use super::grid::{MOST_LOCAL, MOST_SHARED};
+
 /// Why a text cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
@@ -24,15 +26,28 @@ pub enum Reason {
     Instruction,
     /// A register, variable, label or function that is not declared.
     Name(String),
+    /// A type or a modifier that the instruction cannot have, or one that it lacks.
+    Form,
+    /// A name that is declared already.
+    Again(String),
     /// The operands do not fit the instruction.
     Operands,
-    /// A variable is larger than any memory.
-    Size,
+    /// It needs more of something than there is.
+    TooLarge {
+        /// How many bytes.
+        bytes: u64,
+        /// How many there may be.
+        limit: u64,
+    },
 }
 
 impl LoadError {
     pub(super) fn syntax(line: u32, statement: &str) -> Self {
         Self { line, statement: statement.trim().to_owned(), reason: Reason::Syntax }
+    }
+
+    pub(super) fn again(line: u32, name: &str) -> Self {
+        Self { line, statement: name.to_owned(), reason: Reason::Again(name.to_owned()) }
     }
 }
 
@@ -46,8 +61,14 @@ impl fmt::Display for LoadError {
                  or compile it for an older architecture",
             ),
             Reason::Name(name) => write!(f, "names `{name}`, which is not declared; declare it first"),
+            Reason::Form => f.write_str(
+                "has a type or a modifier that it cannot have, or lacks one; compare it with the PTX manual",
+            ),
+            Reason::Again(name) => write!(f, "declares `{name}` again; give it another name"),
+            Reason::TooLarge { bytes, limit } => {
+                write!(f, "takes {bytes} bytes, and {limit} is the most; make it smaller")
+            }
             Reason::Operands => f.write_str("has operands that do not fit; compare them with the PTX manual"),
-            Reason::Size => f.write_str("is larger than any memory; make it smaller"),
         }
     }
 }
@@ -67,6 +88,15 @@ pub enum LaunchError {
     Shape {
         /// The kernel.
         kernel: String,
+    },
+    /// A block needs more shared memory, or a thread more local memory, than there is.
+    Memory {
+        /// The kernel.
+        kernel: String,
+        /// Bytes of shared memory of a block, of which it can have [`MOST_SHARED`](super::MOST_SHARED).
+        shared: u64,
+        /// Bytes of local memory of a thread, of which it can have [`MOST_LOCAL`](super::MOST_LOCAL).
+        local: u64,
     },
     /// The arguments are fewer bytes than the parameters.
     Arguments {
@@ -89,6 +119,11 @@ impl fmt::Display for LaunchError {
                 f,
                 "grid, block and cluster of `{kernel}` do not fit each other or the kernel; use 1 to 1024 threads \
                  within its bounds, and a grid of whole clusters",
+            ),
+            Self::Memory { kernel, shared, local } => write!(
+                f,
+                "`{kernel}` needs {shared} bytes of shared memory a block and {local} bytes of local memory a thread; \
+                 {MOST_SHARED} and {MOST_LOCAL} are the most, so make arrays smaller",
             ),
             Self::Arguments { kernel, expected, found } => write!(
                 f,

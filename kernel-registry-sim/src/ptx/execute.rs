@@ -3,8 +3,8 @@
 use super::block::{Barrier, Block};
 use super::fault::FaultKind;
 use super::memory::{Memory, fence};
-use super::op::{Op, Rows, Slot};
-use super::program::Program;
+use super::op::{Callee, Op, Rows, Slot};
+use super::program::{Program, function_at};
 use super::types::{Row, each};
 use super::warp::{Call, Split, Wait, Warp};
 
@@ -146,9 +146,10 @@ impl Warp {
                 self.looped(program);
                 return Ok(Next::Parts);
             }
-            Op::Call { function: number, arguments, .. } => {
+            Op::Call { callee, arguments, .. } => {
+                let (number, lanes) = self.callee(index, context, callee)?;
                 let caller = &program.functions[self.splits[index].function];
-                let function = &program.functions[*number];
+                let function = &program.functions[number];
                 let inner = local + caller.frame;
                 if inner + function.frame > self.local_size {
                     return Err((first, FaultKind::Stack { limit: self.local_size }));
@@ -159,7 +160,7 @@ impl Warp {
                 self.reserve(base + caller.registers + function.registers);
                 let split = &mut self.splits[index];
                 split.calls.push(Call { at, function: split.function, base, local });
-                split.function = *number;
+                split.function = number;
                 split.base = base + caller.registers;
                 split.local = inner;
                 split.at = function.start as usize;
@@ -170,8 +171,9 @@ impl Warp {
                     self.end(index, context);
                     return Ok(Next::Parts);
                 };
-                if let Op::Call { function, results, .. } = &program.instructions[call.at].op {
-                    for (to, (place, size)) in results.iter().zip(&program.functions[*function].returns) {
+                if let Op::Call { results, .. } = &program.instructions[call.at].op {
+                    let function = &program.functions[self.splits[index].function];
+                    for (to, (place, size)) in results.iter().zip(&function.returns) {
                         self.copy_local(lanes, local + place, call.local + to, *size);
                     }
                 }
@@ -224,6 +226,30 @@ impl Warp {
         }
         self.splits[index].at += 1;
         Ok(Next::Parts)
+    }
+}
+
+impl Warp {
+    /// The function that the first lane of a split calls. Lanes that call another one stay behind, at the call.
+    fn callee(&mut self, index: usize, context: &Context<'_>, callee: &Callee) -> Lane<(usize, u32)> {
+        let Split { at, lanes, base, .. } = self.splits[index];
+        let (slot, expected) = match callee {
+            Callee::Known(function) => return Ok((*function, lanes)),
+            Callee::At(slot, expected) => (*slot, expected),
+        };
+        let first = lanes.trailing_zeros() as usize;
+        let row = self.row(context, base, slot);
+        let address = row[first].get();
+        let same = lanes & mask(|lane| row[lane].get() == address);
+        let found =
+            function_at(address).and_then(|number| Some((number, context.program.functions.get(number)?)));
+        let Some((number, _)) = found.filter(|(_, function)| function.takes(expected)) else {
+            return Err((first, FaultKind::Call { address }));
+        };
+        if same != lanes {
+            self.part(index, lanes & !same, at);
+        }
+        Ok((number, same))
     }
 }
 

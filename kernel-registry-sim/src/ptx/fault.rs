@@ -72,6 +72,11 @@ pub enum FaultKind {
         /// Bytes that a thread has.
         limit: u64,
     },
+    /// It called an address where no function is that takes such arguments.
+    Call {
+        /// The address.
+        address: u64,
+    },
     /// It ran into a trap, or jumped through a table beyond its end.
     Trap,
     /// It named a barrier that does not exist.
@@ -111,6 +116,11 @@ impl fmt::Display for FaultKind {
             Self::Stack { limit } => {
                 write!(f, "calls deeper than {limit} bytes of local memory allow; raise the stack limit")
             }
+            Self::Call { address } => write!(
+                f,
+                "calls {address:#x}, where there is no function of this module with such parameters; take the address \
+                 in device code",
+            ),
             Self::Trap => f.write_str("ran into a trap; look for the condition that leads there"),
             Self::Barrier { id } => write!(f, "waits at barrier {id}; there are 16, from 0"),
         }

@@ -28,6 +28,9 @@ pub struct LaunchParameters {
     pub stack: u64,
     /// How many blocks are on the device at once: those of a cooperative launch must be all. Whole clusters are started, at least one.
     pub resident: u32,
+    /// The address of 64 bytes of zeros in which blocks count themselves when they wait for the whole grid. Only a cooperative
+    /// launch has them; 0 for others.
+    pub barrier: u64,
     /// The arguments, each at the offset that [`Program::parameters`](super::Program::parameters) says.
     pub arguments: Vec<u8>,
 }
@@ -58,6 +61,9 @@ pub struct Grid {
     kernel: usize,
     launch: LaunchParameters,
     cluster: [u32; 3],
+    /// Bytes of shared memory of a block, and of local memory of a thread.
+    shared: u64,
+    local: u64,
     /// Special registers and constants.
     rows: Vec<Row>,
     running: VecDeque<Cluster>,
@@ -77,6 +83,12 @@ struct Cluster {
     turn: usize,
 }
 
+/// The most bytes of shared memory that a block can have.
+pub const MOST_SHARED: u64 = 228 << 10;
+
+/// The most bytes of local memory that a thread can have.
+pub const MOST_LOCAL: u64 = 512 << 10;
+
 /// How many instructions a warp runs before the next one does.
 const TURN: u64 = 1024;
 
@@ -89,13 +101,14 @@ impl Grid {
     pub fn new(module: &Arc<Module>, kernel: &str, launch: LaunchParameters) -> Result<Self, LaunchError> {
         let program = module.program();
         let name = kernel;
-        let Some(&kernel) = program.kernels.get(name) else {
+        let Some(kernel) = program.kernels.get(name) else {
             return Err(LaunchError::NoKernel { kernel: name.to_owned() });
         };
-        let function = &program.functions[kernel];
+        let function = &program.functions[kernel.function];
         let declared = function.cluster.map(|sizes| sizes.map(|size| size as u32));
         let cluster = launch.cluster.or(declared).unwrap_or([1; 3]);
-        let count = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
+        let count =
+            |sizes: [u32; 3]| sizes.iter().fold(1u64, |count, size| count.saturating_mul((*size).into()));
         let bound = function.max_threads.unwrap_or(1024).min(1024);
         let fits = count(launch.grid) > 0
             && (1..=bound).contains(&count(launch.block))
@@ -111,12 +124,19 @@ impl Grid {
             return Err(LaunchError::Arguments { kernel: name.to_owned(), expected, found });
         }
 
-        let special = GRID.map(|name| row(special(name, &launch, cluster, function.shared)));
-        let constants = program.constants.iter().map(|constant| row(module.value(*constant)));
+        let shared = kernel.reach.shared.next_multiple_of(16) + u64::from(launch.dynamic_shared);
+        let local = kernel.reach.frames + if kernel.reach.recursive { launch.stack } else { 0 };
+        if shared > MOST_SHARED || local > MOST_LOCAL {
+            return Err(LaunchError::Memory { kernel: name.to_owned(), shared, local });
+        }
+        let special = GRID.map(|name| row(special(name, &launch, cluster, kernel.reach.shared)));
+        let constants = program.constants.iter().map(|constant| row(module.value(kernel, *constant)));
         Ok(Self {
             rows: special.into_iter().chain(constants).collect(),
             module: Arc::clone(module),
-            kernel,
+            kernel: kernel.function,
+            shared,
+            local,
             clusters: count(launch.grid) / count(cluster),
             launch,
             cluster,
@@ -131,7 +151,7 @@ impl Grid {
     /// It returns early if all is done, at a fault, or when nothing can go on. `memory` must be the same each time.
     pub fn step(&mut self, budget: u64, memory: &dyn Memory) -> Status {
         let mut left = budget;
-        let mut progressed = self.start();
+        let mut progressed = self.running.is_empty() && self.start();
         let mut idle = 0;
         while !self.running.is_empty() {
             if left == 0 || idle >= self.running.len() {
@@ -158,9 +178,12 @@ impl Grid {
             idle = if left == before { idle + 1 } else { 0 };
             if cluster.blocks.iter().any(|block| block.live > 0) {
                 self.running.push_back(cluster);
+                progressed |= self.start();
             } else {
                 progressed = true;
                 self.spare.push(cluster);
+            }
+            if self.running.is_empty() {
                 self.start();
             }
         }
@@ -200,31 +223,31 @@ impl Grid {
         Ok((ran, ran > 0 && !warp.spins()))
     }
 
-    /// Starts clusters while there is room. Whether any was.
+    /// Starts a cluster if there is room. Whether one was.
+    ///
+    /// One at a time, when those that run have not ended in their turn: so few are begun at once, and their registers stay in the
+    /// caches of the processor. But who waits for a block that has room finds it started.
     fn start(&mut self) -> bool {
         let size = self.cluster.iter().product::<u32>();
         let room = (self.launch.resident / size).max(1) as usize;
-        let before = self.started;
-        while self.started < self.clusters && self.running.len() < room {
-            let mut cluster = self.spare.pop().unwrap_or_else(|| self.make());
-            self.place(&mut cluster, self.started);
-            self.running.push_back(cluster);
-            self.started += 1;
+        if self.started == self.clusters || self.running.len() >= room {
+            return false;
         }
-        self.started > before
+        let mut cluster = self.spare.pop().unwrap_or_else(|| self.make());
+        self.place(&mut cluster, self.started);
+        self.running.push_back(cluster);
+        self.started += 1;
+        true
     }
 
     fn make(&self) -> Cluster {
-        let function = &self.module.program().functions[self.kernel];
-        let shared = function.shared.next_multiple_of(16) + u64::from(self.launch.dynamic_shared);
         let blocks = self.cluster.iter().product::<u32>() as usize;
         let warps = self.launch.block.iter().product::<u32>().div_ceil(32);
-        let local = function.frame + if self.module.program().has_calls() { self.launch.stack } else { 0 };
         Cluster {
-            blocks: (0..blocks).map(|_| Block::new(shared as usize)).collect(),
+            blocks: (0..blocks).map(|_| Block::new(self.shared as usize)).collect(),
             warps: (0..blocks)
                 .flat_map(|block| (0..warps).map(move |warp| (block, warp)))
-                .map(|(block, warp)| Warp::new(block, warp, self.launch.block, local))
+                .map(|(block, warp)| Warp::new(block, warp, self.launch.block, self.local))
                 .collect(),
             barrier: Barrier::default(),
             turn: 0,
@@ -275,6 +298,8 @@ fn special(name: &str, launch: &LaunchParameters, cluster: [u32; 3], shared: u64
         "%nwarpid" => 32,
         "%is_explicit_cluster" => u32::from(cluster != [1; 3]),
         "%nsmid" => 1,
+        "%envreg1" => (launch.barrier >> 32) as u32,
+        "%envreg2" => launch.barrier as u32,
         DYNAMIC_SHARED => return dynamic,
         _ => 0,
     })

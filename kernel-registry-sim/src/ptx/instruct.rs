@@ -11,8 +11,9 @@ use super::syntax::{Instruction, Operand};
 use super::types::{Function, How, Scalar, Type, each, lanes};
 use super::update::update;
 
-impl<'a> Decoder<'a, '_, '_> {
+impl<'a> Decoder<'a, '_> {
     pub(super) fn instruction(&mut self, instruction: &Instruction<'a>) -> Decoding<()> {
+        self.check(instruction)?;
         let mut emit = Emit { guard: None, line: instruction.line };
         if let Some((name, negated)) = instruction.guard {
             let slot = self.source(&Operand::Name(name), Type::Pred, &mut emit)?;
@@ -36,6 +37,7 @@ impl<'a> Decoder<'a, '_, '_> {
             "ld" | "ldu" => self.load(opcode, operands, emit),
             "st" => self.store(opcode, operands, emit),
             "atom" | "red" => self.atomic(opcode, operands, emit),
+            "cp" => self.copy_async(opcode, operands, emit),
             "setp" | "set" => self.set(opcode, operands, emit),
             "cvta" => self.cvta(opcode, operands, emit),
             "isspacep" => {
@@ -49,6 +51,9 @@ impl<'a> Decoder<'a, '_, '_> {
             "bar" | "barrier" => self.barrier(opcode, operands, emit),
             "shfl" | "vote" | "match" | "redux" | "activemask" => self.together(opcode, operands, emit),
             "membar" | "fence" => {
+                if opcode.modifiers.is_empty() || !operands.is_empty() {
+                    return Err(Reason::Form);
+                }
                 opcode.ignore(&[
                     "cta", "cluster", "gl", "gpu", "sys", "sc", "acq_rel", "acquire", "release", "proxy",
                     "alias",
@@ -174,7 +179,12 @@ impl<'a> Decoder<'a, '_, '_> {
         }
     }
 
-    fn address(&mut self, space: Space, operand: &Operand<'a>, emit: &mut Emit) -> Decoding<Address> {
+    pub(super) fn address(
+        &mut self,
+        space: Space,
+        operand: &Operand<'a>,
+        emit: &mut Emit,
+    ) -> Decoding<Address> {
         let Operand::Address(base, offset) = operand else { return Err(Reason::Operands) };
         let zero = self.bits(0);
         let Operand::Name(name) = **base else {
@@ -182,7 +192,7 @@ impl<'a> Decoder<'a, '_, '_> {
             return Ok(Address { space, base, offset: *offset });
         };
         Ok(match self.lookup(name) {
-            Some(Place::Frame(place, _)) => {
+            Some(Place::Frame(place, ..)) => {
                 Address { space: Space::Frame, base: zero, offset: place as i64 + offset }
             }
             Some(Place::Parameter(place)) => {

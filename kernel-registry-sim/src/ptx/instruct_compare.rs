@@ -8,7 +8,7 @@ use super::opcode::Opcode;
 use super::syntax::Operand;
 use super::types::{Function, How, Scalar, Type, each, lanes};
 
-impl<'a> Decoder<'a, '_, '_> {
+impl<'a> Decoder<'a, '_> {
     pub(super) fn set(
         &mut self,
         opcode: &mut Opcode<'a>,

@@ -2,13 +2,13 @@
 
 use super::decode::{Decoder, Decoding, Emit, Place};
 use super::error::Reason;
-use super::op::{Intrinsic, Op, Shuffle, Slot, Tally, Together, Vote};
+use super::op::{Callee, Intrinsic, Op, Shuffle, Sizes, Slot, Tally, Together, Vote};
 use super::opcode::Opcode;
 use super::syntax::Operand;
 use super::types::Type;
 use super::update::update;
 
-impl<'a> Decoder<'a, '_, '_> {
+impl<'a> Decoder<'a, '_> {
     pub(super) fn control(
         &mut self,
         opcode: &mut Opcode<'a>,
@@ -31,34 +31,53 @@ impl<'a> Decoder<'a, '_, '_> {
         Ok(())
     }
 
-    /// `call (results), function, (arguments)`, where both lists may be missing.
+    /// `call (results), function, (arguments), prototype`, where all but the function may be missing.
     fn call(&mut self, operands: &[Operand<'a>]) -> Decoding<Op> {
         let (results, operands) = match operands {
             [Operand::List(results), rest @ ..] => (&results[..], rest),
             rest => (&[][..], rest),
         };
-        let (name, arguments) = match operands {
-            [Operand::Name(name)] => (*name, &[][..]),
-            [Operand::Name(name), Operand::List(arguments)] => (*name, &arguments[..]),
+        let (name, arguments, prototype) = match operands {
+            [Operand::Name(name)] => (*name, &[][..], None),
+            [Operand::Name(name), Operand::List(arguments)] => (*name, &arguments[..], None),
+            [Operand::Name(name), Operand::Name(prototype)] => (*name, &[][..], Some(*prototype)),
+            [Operand::Name(name), Operand::List(arguments), Operand::Name(prototype)] => {
+                (*name, &arguments[..], Some(*prototype))
+            }
             _ => return Err(Reason::Instruction),
         };
-        let places = |list: &[Operand<'a>]| {
-            list.iter()
-                .map(|operand| match operand {
-                    Operand::Name(name) => match self.lookup(name) {
-                        Some(Place::Frame(place, _)) => Ok(place),
-                        _ => Err(Reason::Name((*name).to_owned())),
-                    },
-                    _ => Err(Reason::Operands),
-                })
-                .collect::<Decoding<Box<[u64]>>>()
+        let (arguments, parameters) = self.passed(arguments)?;
+        let (results, returns) = self.passed(results)?;
+        let found = Sizes { parameters, returns };
+        let (callee, expected) = match (self.lookup(name), prototype) {
+            (Some(Place::Function(function)), None) => (Callee::Known(function), self.shared.sizes(function)),
+            (Some(Place::Register(address, _)), Some(prototype)) => {
+                let expected = self.prototype(prototype)?;
+                (Callee::At(address, Box::new(expected.clone())), expected)
+            }
+            (None, None) => {
+                let what = Intrinsic::named(name).ok_or_else(|| Reason::Name(name.to_owned()))?;
+                let op = Op::Intrinsic { what, arguments, results };
+                return if found == what.sizes() { Ok(op) } else { Err(Reason::Operands) };
+            }
+            _ => return Err(Reason::Operands),
         };
-        let (arguments, results) = (places(arguments)?, places(results)?);
-        if let Some(&function) = self.shared.functions.get(name) {
-            return Ok(Op::Call { function, arguments, results });
+        if found == expected { Ok(Op::Call { callee, arguments, results }) } else { Err(Reason::Operands) }
+    }
+
+    /// The places in the frame of what is passed, and the sizes.
+    fn passed(&mut self, list: &[Operand<'a>]) -> Decoding<(Box<[u64]>, Vec<u64>)> {
+        let mut places = Vec::new();
+        let mut sizes = Vec::new();
+        for operand in list {
+            let Operand::Name(name) = operand else { return Err(Reason::Operands) };
+            let Some(Place::Frame(place, size, _)) = self.lookup(name) else {
+                return Err(Reason::Name((*name).to_owned()));
+            };
+            places.push(place);
+            sizes.push(size);
         }
-        let what = Intrinsic::named(name).ok_or_else(|| Reason::Name(name.to_owned()))?;
-        Ok(Op::Intrinsic { what, arguments, results })
+        Ok((places.into(), sizes))
     }
 
     pub(super) fn barrier(

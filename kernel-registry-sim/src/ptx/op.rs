@@ -39,7 +39,7 @@ impl Slot {
 }
 
 /// The special registers of a grid, in the order of their rows. The last one is ours: where dynamic shared memory begins.
-pub(super) const GRID: [&str; 21] = [
+pub(super) const GRID: [&str; 23] = [
     "%ntid.x",
     "%ntid.y",
     "%ntid.z",
@@ -60,6 +60,8 @@ pub(super) const GRID: [&str; 21] = [
     "%gridid",
     "%smid",
     "%nsmid",
+    "%envreg1",
+    "%envreg2",
     DYNAMIC_SHARED,
 ];
 pub(super) const DYNAMIC_SHARED: &str = "dynamic shared memory";
@@ -179,7 +181,7 @@ pub(super) enum Op {
     },
     /// Arguments and results are places in the caller's frame.
     Call {
-        function: usize,
+        callee: Callee,
         arguments: Box<[u64]>,
         results: Box<[u64]>,
     },
@@ -191,6 +193,20 @@ pub(super) enum Op {
     Return,
     Exit,
     Trap,
+}
+
+/// Whom a call is for.
+pub(super) enum Callee {
+    Known(usize),
+    /// The function whose address is there, for these sizes of parameters and results.
+    At(Slot, Box<Sizes>),
+}
+
+/// The sizes of what a function takes, and of what it returns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Sizes {
+    pub parameters: Vec<u64>,
+    pub returns: Vec<u64>,
 }
 
 pub(super) type Function1 = fn(How, u32, &Row, &Row);
@@ -224,6 +240,7 @@ impl Op {
             Self::Together { to, also, operands, .. } => {
                 (operands.to_vec(), also.iter().copied().chain([*to]).collect())
             }
+            Self::Call { callee: Callee::At(address, _), .. } => (vec![*address], vec![]),
             Self::Barrier { vote: Some((to, _, from)), .. } => (vec![*from], vec![*to]),
             Self::Clock { to, .. } | Self::ActiveMask { to } | Self::Frame { to, .. } => (vec![], vec![*to]),
             _ => (vec![], vec![]),
@@ -287,5 +304,15 @@ impl Intrinsic {
             "free" => Self::Free,
             _ => return None,
         })
+    }
+
+    pub(super) fn sizes(self) -> Sizes {
+        let (parameters, returns): (&[u64], &[u64]) = match self {
+            Self::Printf => (&[8, 8], &[4]),
+            Self::AssertFail => (&[8, 8, 4, 8, 8], &[]),
+            Self::Malloc => (&[8], &[8]),
+            Self::Free => (&[8], &[]),
+        };
+        Sizes { parameters: parameters.to_vec(), returns: returns.to_vec() }
     }
 }

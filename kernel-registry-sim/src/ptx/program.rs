@@ -1,11 +1,13 @@
 //! A program: everything that a PTX text defines, decoded once for any number of launches.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::address::FUNCTION_WINDOW;
 use super::decode;
 use super::error::LoadError;
-use super::op::Instruction;
+use super::op::{Instruction, Sizes};
+use super::reach::Reach;
 
 /// A PTX text, decoded.
 ///
@@ -20,7 +22,7 @@ pub struct Program {
     pub(super) text: String,
     pub(super) instructions: Vec<Instruction>,
     pub(super) functions: Vec<Function>,
-    pub(super) kernels: HashMap<String, usize>,
+    pub(super) kernels: HashMap<String, Kernel>,
     pub(super) constants: Vec<Constant>,
     pub(super) variables: Vec<Variable>,
 }
@@ -34,12 +36,29 @@ pub(super) enum Constant {
         variable: usize,
         offset: i64,
     },
+    /// The same in shared memory, where each kernel has its own places for variables.
+    Shared {
+        variable: usize,
+        offset: i64,
+    },
+}
+
+/// What a program has as the address of a function: nothing can be read or written there.
+pub(super) fn function_address(function: usize) -> u64 {
+    FUNCTION_WINDOW + 16 * function as u64
+}
+
+/// The function whose address that is.
+pub(super) fn function_at(address: u64) -> Option<usize> {
+    let offset = address.checked_sub(FUNCTION_WINDOW)?;
+    offset.is_multiple_of(16).then_some((offset / 16) as usize)
 }
 
 /// A kernel, or a function that kernels call.
 #[derive(Default)]
 pub(super) struct Function {
     pub name: String,
+    pub entry: bool,
     pub start: u32,
     pub registers: usize,
     /// Bytes of local memory: variables, parameters of functions, arguments of calls.
@@ -47,12 +66,29 @@ pub(super) struct Function {
     /// Place and size of each parameter, in the arguments of a kernel or in the frame.
     pub parameters: Vec<(u64, u64)>,
     pub returns: Vec<(u64, u64)>,
-    /// Static shared memory, that of the whole module included.
-    pub shared: u64,
+    /// The variables in shared memory that it names, in their order.
+    pub shared: BTreeSet<usize>,
+    /// Bytes of its variables in local memory.
+    pub local: u64,
     pub max_threads: Option<u64>,
     pub cluster: Option<[u64; 3]>,
     /// For each register whether a clock decides what it holds.
     pub timed: Vec<bool>,
+}
+
+impl Function {
+    /// Whether it can be called with arguments of these sizes, for results of these.
+    pub(super) fn takes(&self, sizes: &Sizes) -> bool {
+        let same = |places: &[(u64, u64)], sizes: &[u64]| places.iter().map(|(_, size)| size).eq(sizes);
+        !self.entry && same(&self.parameters, &sizes.parameters) && same(&self.returns, &sizes.returns)
+    }
+}
+
+/// What can be launched.
+pub(super) struct Kernel {
+    pub function: usize,
+    /// What it reaches through calls.
+    pub reach: Reach,
 }
 
 /// A `.global` or `.const` variable.
@@ -60,6 +96,7 @@ pub struct Variable {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) align: u64,
+    /// Zeros follow.
     pub(super) initial: Vec<u8>,
     /// Where in `initial` the address of which variable belongs, plus how much.
     pub(super) pointers: Vec<(usize, usize, i64)>,
@@ -97,14 +134,14 @@ impl Program {
         self.kernels.keys().map(String::as_str)
     }
 
-    /// Bytes of local memory that a thread of a kernel has for variables, without those of functions that it calls.
+    /// Bytes of local memory that a thread of a kernel takes for variables, with those of the functions that it calls.
     pub fn frame(&self, kernel: &str) -> Option<u64> {
-        self.kernels.get(kernel).map(|kernel| self.functions[*kernel].frame)
+        self.kernels.get(kernel).map(|kernel| kernel.reach.local)
     }
 
     /// Bytes of static shared memory of a kernel.
     pub fn shared(&self, kernel: &str) -> Option<u64> {
-        self.kernels.get(kernel).map(|kernel| self.functions[*kernel].shared)
+        self.kernels.get(kernel).map(|kernel| kernel.reach.shared)
     }
 
     /// Its variables, which whoever loads the program finds room for.
@@ -114,12 +151,7 @@ impl Program {
 
     /// Place and size of each parameter of a kernel among its arguments.
     pub fn parameters(&self, kernel: &str) -> Option<&[(u64, u64)]> {
-        self.kernels.get(kernel).map(|kernel| &self.functions[*kernel].parameters[..])
-    }
-
-    /// Whether there are functions that kernels may call.
-    pub(super) fn has_calls(&self) -> bool {
-        self.functions.len() > self.kernels.len()
+        self.kernels.get(kernel).map(|kernel| &self.functions[kernel.function].parameters[..])
     }
 
     pub(super) fn source(&self, line: u32) -> &str {
@@ -159,7 +191,7 @@ impl Module {
         &self.program
     }
 
-    /// What a variable holds when the module was loaded, which whoever loads it writes to its address.
+    /// What a variable begins with when the module was loaded, which whoever loads it writes to its address; zeros follow.
     pub fn initial(&self, variable: usize) -> Vec<u8> {
         let variable = &self.program.variables[variable];
         let mut bytes = variable.initial.clone();
@@ -171,10 +203,14 @@ impl Module {
     }
 
     /// The value of a constant, now that addresses are known.
-    pub(super) fn value(&self, constant: Constant) -> u64 {
+    pub(super) fn value(&self, kernel: &Kernel, constant: Constant) -> u64 {
         match constant {
             Constant::Bits(bits) => bits,
             Constant::Address { variable, offset } => self.addresses[variable].wrapping_add_signed(offset),
+            Constant::Shared { variable, offset } => {
+                let place = kernel.reach.places.get(&variable).copied().unwrap_or(0);
+                place.wrapping_add_signed(offset)
+            }
         }
     }
 }

@@ -5,6 +5,8 @@ use super::lex::{Token, tokens};
 
 #[derive(Default)]
 pub(super) struct Text<'a> {
+    /// Major and minor version of PTX.
+    pub version: (u64, u64),
     pub variables: Vec<Variable<'a>>,
     pub functions: Vec<Function<'a>>,
 }
@@ -42,10 +44,19 @@ pub(super) struct Function<'a> {
 pub(super) enum Statement<'a> {
     Open,
     Close,
-    Label(&'a str),
-    Registers { name: &'a str, count: Option<u64> },
+    Label(&'a str, u32),
+    Registers {
+        name: &'a str,
+        /// Their type, without the dot.
+        kind: &'a str,
+        line: u32,
+        count: Option<u64>,
+    },
     Variable(Variable<'a>),
+    /// Labels that a branch chooses from.
     Targets(Vec<&'a str>),
+    /// What a function looks like whose address is all that is known.
+    Prototype(Function<'a>),
     Instruction(Instruction<'a>),
 }
 
@@ -81,6 +92,9 @@ pub(super) fn parse(text: &str) -> Result<Text<'_>, LoadError> {
     }
     Ok(parsed)
 }
+
+/// How deep the braces of an initialiser may be nested.
+const DEEPEST: u32 = 16;
 
 struct Parser<'a> {
     source: &'a str,
@@ -123,6 +137,14 @@ impl<'a> Parser<'a> {
             }
             _ => self.wrong(),
         }
+    }
+
+    fn words(&mut self) -> Parsed<Vec<&'a str>> {
+        let mut found = vec![self.word()?];
+        while self.sign(',') {
+            found.push(self.word()?);
+        }
+        Ok(found)
     }
 
     fn directive(&mut self, name: &str) -> bool {
@@ -173,21 +195,26 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// It reads as a number like any other.
+    fn version(&mut self) -> Parsed<(u64, u64)> {
+        let Some(Token::Double(bits)) = self.peek() else { return self.wrong() };
+        self.next += 1;
+        let tenths = (f64::from_bits(bits) * 10.0).round() as u64;
+        Ok((tenths / 10, tenths % 10))
+    }
+
     fn top_level(&mut self, parsed: &mut Text<'a>) -> Parsed<()> {
         let mut external = false;
         loop {
             let line = self.line();
             match self.word()? {
-                // The version is a number like any other.
-                ".version" | ".address_size" => {
-                    self.next += 1;
+                ".version" => {
+                    parsed.version = self.version()?;
                     return Ok(());
                 }
+                ".address_size" => return self.integer().map(drop),
                 ".target" => {
-                    self.word()?;
-                    while self.sign(',') {
-                        self.word()?;
-                    }
+                    self.words()?;
                     return Ok(());
                 }
                 ".file" | ".pragma" => {
@@ -262,18 +289,21 @@ impl<'a> Parser<'a> {
             self.expect(']')?;
         }
         if self.sign('=') {
-            self.initialiser(&mut variable.initial)?;
+            self.initialiser(&mut variable.initial, DEEPEST)?;
         }
         Ok(variable)
     }
 
-    fn initialiser(&mut self, into: &mut Vec<Operand<'a>>) -> Parsed<()> {
+    fn initialiser(&mut self, into: &mut Vec<Operand<'a>>, depth: u32) -> Parsed<()> {
+        if depth == 0 {
+            return self.wrong();
+        }
         if !self.sign('{') {
             into.push(self.initial_value()?);
             return Ok(());
         }
         while !self.sign('}') {
-            self.initialiser(into)?;
+            self.initialiser(into, depth - 1)?;
             self.sign(',');
         }
         Ok(())
@@ -282,7 +312,7 @@ impl<'a> Parser<'a> {
     /// `generic(name)` is the address that this program uses anyway.
     fn initial_value(&mut self) -> Parsed<Operand<'a>> {
         if !self.directive("generic") {
-            return self.operand();
+            return self.operand(0);
         }
         self.expect('(')?;
         let name = Operand::Name(self.word()?);
@@ -321,7 +351,10 @@ impl<'a> Parser<'a> {
                 return Ok(function);
             }
             match self.word()? {
-                ".maxntid" | ".reqntid" => function.max_threads = Some(self.integers()?.iter().product()),
+                ".maxntid" | ".reqntid" => {
+                    let sizes = self.integers()?;
+                    function.max_threads = Some(sizes.into_iter().fold(1, u64::saturating_mul));
+                }
                 ".reqnctapercluster" => {
                     let sizes = self.integers()?;
                     let size = |axis: usize| sizes.get(axis).copied().unwrap_or(1);
@@ -365,7 +398,7 @@ impl<'a> Parser<'a> {
         };
         let word = self.word()?;
         match word {
-            _ if guard.is_none() && self.sign(':') => body.push(Statement::Label(word)),
+            _ if guard.is_none() && self.sign(':') => body.push(Statement::Label(word, line)),
             ".reg" => return self.registers(body),
             ".local" | ".shared" | ".param" | ".global" | ".const" => {
                 body.push(Statement::Variable(self.variable(word, false, line)?));
@@ -373,17 +406,26 @@ impl<'a> Parser<'a> {
             }
             ".loc" | ".pragma" => self.skip_line(),
             ".branchtargets" => {
-                let mut targets = vec![self.word()?];
-                while self.sign(',') {
-                    targets.push(self.word()?);
-                }
-                body.push(Statement::Targets(targets));
+                body.push(Statement::Targets(self.words()?));
+                self.expect(';')?;
+            }
+            ".callprototype" => {
+                let returns = self.parameters()?;
+                self.word()?;
+                let parameters = self.parameters()?;
+                while self.directive(".noreturn") {}
+                body.push(Statement::Prototype(Function {
+                    returns,
+                    parameters,
+                    line,
+                    ..Function::default()
+                }));
                 self.expect(';')?;
             }
             opcode if !opcode.starts_with('.') => {
                 let mut operands = Vec::new();
                 while !self.sign(';') {
-                    operands.push(self.operand()?);
+                    operands.push(self.operand(2)?);
                     if !self.sign(',') && self.peek() != Some(Token::Sign(';')) {
                         return self.wrong();
                     }
@@ -400,9 +442,9 @@ impl<'a> Parser<'a> {
 
     /// `.reg .b32 %r<7>;` or `.reg .pred p, q;`
     fn registers(&mut self, body: &mut Vec<Statement<'a>>) -> Parsed<()> {
-        // The type, which instructions say again.
-        self.word()?;
+        let kind = self.word()?.trim_start_matches('.');
         loop {
+            let line = self.line();
             let name = self.word()?;
             let count = if self.sign('<') {
                 let count = self.integer()?;
@@ -411,16 +453,17 @@ impl<'a> Parser<'a> {
             } else {
                 None
             };
-            body.push(Statement::Registers { name, count });
+            body.push(Statement::Registers { name, kind, line, count });
             if !self.sign(',') {
                 return self.expect(';');
             }
         }
     }
 
-    fn operand(&mut self) -> Parsed<Operand<'a>> {
-        if self.sign('[') {
-            let inner = self.operand()?;
+    /// Within it, operands are nested at most so deep.
+    fn operand(&mut self, depth: u32) -> Parsed<Operand<'a>> {
+        if depth > 0 && self.sign('[') {
+            let inner = self.operand(0)?;
             self.expect(']')?;
             return Ok(match inner {
                 Operand::Address(..) => inner,
@@ -428,10 +471,10 @@ impl<'a> Parser<'a> {
             });
         }
         for (open, close) in [('{', '}'), ('(', ')')] {
-            if self.sign(open) {
+            if depth > 0 && self.sign(open) {
                 let mut inner = Vec::new();
                 while !self.sign(close) {
-                    inner.push(self.operand()?);
+                    inner.push(self.operand(depth - 1)?);
                     if !self.sign(',') && self.peek() != Some(Token::Sign(close)) {
                         return self.wrong();
                     }
@@ -473,6 +516,6 @@ impl<'a> Parser<'a> {
             return Ok(base);
         };
         let offset = self.integer()? as i64;
-        Ok(Operand::Address(Box::new(base), if subtract { -offset } else { offset }))
+        Ok(Operand::Address(Box::new(base), if subtract { offset.wrapping_neg() } else { offset }))
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn mark(program: &mut Program) {
     let clock = |(start, end): &(usize, usize)| {
         program.instructions[*start..*end].iter().any(|found| matches!(found.op, Op::Clock { .. }))
     };
-    let entries: Vec<usize> = program.kernels.values().copied().collect();
+    let entries: Vec<usize> = program.kernels.values().map(|kernel| kernel.function).collect();
     // What a function returns comes back through the frame.
     let frames = ranges.iter().enumerate().any(|(index, range)| !entries.contains(&index) && clock(range));
 

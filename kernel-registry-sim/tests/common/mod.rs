@@ -88,6 +88,7 @@ pub fn launch(grid: u32, block: u32, arguments: Vec<u8>) -> LaunchParameters {
         dynamic_shared: 0,
         stack: 1024,
         resident: 8,
+        barrier: 0,
         arguments,
     }
 }

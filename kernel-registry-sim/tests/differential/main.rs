@@ -159,6 +159,7 @@ fn simulated(case: &Case) -> Result<Vec<u8>, String> {
         dynamic_shared: case.shared,
         stack: 64 << 10,
         resident: 8,
+        barrier: 0,
         arguments,
     };
     run(&device, &module, &case.kernel, launch).map_err(|fault| fault.to_string())?;

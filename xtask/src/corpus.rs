@@ -1,0 +1,55 @@
+//! The kernels that the simulator is tested with, compiled by nvcc of CUDA 13.0: what NVRTC of 12.0 makes of them is a prebuilt
+//! image like others.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::prebuilt::images;
+use crate::run::{Outcome, workspace};
+
+pub(crate) const FOLDER: &str = "kernel-registry-sim/tests/corpus";
+
+/// Writes `nvcc/*.ptx`, or fails where one is not what its source becomes.
+pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
+    let folder = workspace().join(FOLDER);
+    let mut sources = fs::read_dir(folder.join("cuda"))?
+        .map(|entry| entry.map(|entry| entry.file_name()))
+        .collect::<Result<Vec<_>, _>>()?;
+    sources.sort();
+    fs::create_dir_all(folder.join("nvcc"))?;
+    for source in &sources {
+        let path = folder.join("nvcc").join(source).with_extension("ptx");
+        let mut command = Command::new(home.join("bin/nvcc"));
+        // In that folder, because PTX can contain the path of its source.
+        command.current_dir(&folder).args([
+            "--ptx",
+            "-O3",
+            "--gpu-architecture=compute_90",
+            "--output-file",
+            "-",
+        ]);
+        let output = command.arg(Path::new("cuda").join(source)).output()?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{}: {}", source.display(), said.trim()).into());
+        }
+        let same = fs::read(&path).is_ok_and(|there| there == output.stdout);
+        if check && !same {
+            return Err(format!(
+                "{} is not what nvcc makes; write it by `cargo xtask prebuilt`",
+                path.display()
+            )
+            .into());
+        }
+        if !same {
+            fs::write(&path, output.stdout)?;
+            println!("wrote {}", path.strip_prefix(workspace()).unwrap_or(&path).display());
+        }
+    }
+    if images(&folder.join("nvcc"))?.len() != sources.len() {
+        return Err(format!("{FOLDER}/nvcc has images of sources that are gone; remove them").into());
+    }
+    println!("{FOLDER}: {} images of nvcc", sources.len());
+    Ok(())
+}
