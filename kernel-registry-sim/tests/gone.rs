@@ -367,9 +367,9 @@ fn what_belonged_to_a_context_that_is_destroyed() {
         let done = if launched == CUDA_SUCCESS { next.synchronize() } else { launched };
         assert_ne!(done, CUDA_SUCCESS);
         assert_eq!(sys::cuGraphExecDestroy(executable), CUDA_SUCCESS);
-        assert_eq!(sys::cuGraphExecDestroy(executable), CUDA_ERROR_INVALID_HANDLE);
+        assert_eq!(sys::cuGraphExecDestroy(executable), CUDA_ERROR_INVALID_VALUE);
         assert_eq!(sys::cuGraphDestroy(graph), CUDA_SUCCESS);
-        assert_eq!(sys::cuGraphDestroy(graph), CUDA_ERROR_INVALID_HANDLE);
+        assert_eq!(sys::cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
     }
 }
 

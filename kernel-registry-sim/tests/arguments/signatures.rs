@@ -53,13 +53,18 @@ fn sources() -> Vec<String> {
     files.into_iter().map(|file| fs::read_to_string(file).unwrap()).collect()
 }
 
+/// Whether the driver has what came with a version of CUDA, unless it is told to be another.
+fn is_there(since: u32) -> bool {
+    since <= 13_000
+}
+
 /// Functions that do something: `2000 fn cuInit(flags: u32) {`.
 pub fn simulated() -> Vec<Function> {
     let mut found = Vec::new();
     for source in sources() {
         for (start, _) in source.match_indices(" fn cu") {
             let before = source[..start].rsplit_once('\n').map_or("", |(_, line)| line.trim());
-            if before.is_empty() || !before.bytes().all(|byte| byte.is_ascii_digit()) {
+            if !before.parse().is_ok_and(is_there) {
                 continue;
             }
             let (name, rest) = source[start + 4..].split_once('(').unwrap();
@@ -80,8 +85,9 @@ pub fn simulated() -> Vec<Function> {
 pub fn lacking() -> Vec<String> {
     let sources = sources();
     let lists = sources.iter().filter_map(|source| source.split_once("\nlacking! {")?.1.split_once("\n}"));
-    let words = lists.flat_map(|(list, _)| list.split_whitespace().map(|word| word.trim_end_matches(';')));
-    let found: Vec<_> = words.filter(|word| word.starts_with("cu")).map(str::to_owned).collect();
+    let groups = lists.flat_map(|(list, _)| list.split(';')).filter_map(|group| group.split_once(':'));
+    let groups = groups.filter(|(since, _)| since.trim().parse().is_ok_and(is_there));
+    let found: Vec<_> = groups.flat_map(|(_, names)| names.split_whitespace().map(str::to_owned)).collect();
     assert!(found.len() > 50, "{}", found.len());
     found
 }

@@ -115,7 +115,7 @@ calls! {
         add_any(&node, graph, &after, count, &parameters)
     }
 
-    12030 fn cuGraphAddNode_v3(
+    13040 fn cuGraphAddNode_v3(
         node: Out<Handle>, graph: Handle, after: In<Handle>, _edges: In<[u8; 8]>, count: usize,
         parameters: In<Parameters>,
     ) {

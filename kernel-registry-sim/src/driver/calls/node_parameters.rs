@@ -324,7 +324,7 @@ calls! {
         set(node, |state| parameters.task(state))
     }
 
-    12020 fn cuGraphNodeSetParams_v2(node: Handle, parameters: In<Parameters>) {
+    13040 fn cuGraphNodeSetParams_v2(node: Handle, parameters: In<Parameters>) {
         let parameters = parameters.get()?;
         set(node, |state| parameters.task(state))
     }
