@@ -168,6 +168,9 @@ pub(super) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), R
         "rcp" | "sqrt" if kind == "f32" => !rounds && !has(&["approx"]),
         "rcp" => !(rounds || has(&["approx"]) && has(&["ftz"])),
         "div" | "sqrt" if float => !rounds,
+        // Of those of 16 bits, bf16 has to flush and f16 cannot.
+        "ex2" if kind != "f32" => has(&["ftz"]) != kind.starts_with("bf"),
+        "tanh" => has(&["ftz"]),
         "setp" | "set" => match () {
             _ if has(&["lo", "ls", "hi", "hs"]) => !compared.starts_with('u'),
             _ if has(&["lt", "le", "gt", "ge"]) => compared.starts_with('b') && !compared.starts_with("bf"),
@@ -198,8 +201,9 @@ pub(super) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), R
         }
         _ => false,
     };
-    let flushes =
-        has(&["ftz"]) && !matches!(compared, "f32" | "f16" | "f16x2") && !matches!(parts[0], "rcp" | "rsqrt");
+    let flushes = has(&["ftz"])
+        && !matches!(compared, "f32" | "f16" | "f16x2")
+        && !matches!(parts[0], "rcp" | "rsqrt" | "ex2");
     let saturates = has(&["sat"]) && !matches!(kind, "s32" | "f32" | "f16" | "f16x2");
     let directed = has(&["rz", "rm", "rp"]) && !matches!(kind, "f32" | "f64");
     if wrong || flushes || saturates || directed { Err(Reason::Form) } else { Ok(()) }
