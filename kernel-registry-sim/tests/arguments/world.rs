@@ -178,7 +178,7 @@ impl World {
                 || call.contains("MemAllocNode")
                 || call.contains("AllocationGranularity") =>
             {
-                [&[1, 1][..], &[0; 13], &[64]].concat()
+                [&[1, 1][..], &[0; 11], &[64]].concat()
             }
             "cuMemCreate" => vec![1, 1],
             // An empty node, a device, or nothing.
