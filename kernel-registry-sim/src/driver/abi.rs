@@ -42,6 +42,12 @@ impl<T> Out<T> {
         if self.is_null() { Ok(()) } else { self.set(value) }
     }
 
+    /// Whether that many can be written. What a caller says of that may be nonsense.
+    pub(super) fn has_room(&self, count: usize) -> bool {
+        let bytes = count.checked_mul(size_of::<T>());
+        bytes.is_some_and(|bytes| caller::allows(self.address(), bytes, Access::Write))
+    }
+
     /// As many of these as there is room for.
     pub(super) fn set_all(&self, values: impl IntoIterator<Item = T>, room: usize) -> Answer {
         const AT_ONCE: usize = 1024;
@@ -119,6 +125,13 @@ impl<T: Copy> In<T> {
             values.set_len(count);
         }
         Ok(values)
+    }
+}
+
+impl In<u8> {
+    /// That many bytes, which may be a whole image.
+    pub(super) fn bytes(&self, count: usize) -> Answer<Vec<u8>> {
+        caller::read(self.0.expose_provenance(), count)
     }
 }
 
@@ -330,6 +343,11 @@ impl StreamFunction {
 pub(super) struct SharedMemory(Option<unsafe extern "C" fn(i32) -> usize>);
 
 impl SharedMemory {
+    /// Whether there is code, or no function, which is allowed.
+    pub(super) fn is_sound(self) -> bool {
+        self.0.is_none_or(|function| caller::allows(function as usize, 1, Access::Execute))
+    }
+
     pub(super) fn call(self, block: i32) -> Option<usize> {
         // SAFETY: whoever asks for an occupancy promises a function that takes a number.
         self.0.map(|function| unsafe { function(block) })

@@ -38,7 +38,9 @@ impl Area {
     fn rows(self, extent: Extent) -> impl Iterator<Item = usize> {
         let rows =
             move |layer| (0..extent.rows).map(move |row| self.start + layer * self.layer + row * self.row);
-        (0..extent.layers).flat_map(rows)
+        // Many rows of nothing are none.
+        let layers = if extent.is_empty() { 0 } else { extent.layers };
+        (0..layers).flat_map(rows)
     }
 
     pub(super) fn copy_from(self, memory: &Memory, from: Area, extent: Extent) -> Result<(), Gone> {

@@ -81,13 +81,18 @@ pub(super) struct Step {
 }
 
 impl State {
-    pub(super) fn add_node(&mut self, graph: Handle, task: Task, after: &[Handle]) -> Answer<Handle> {
+    /// Whether a graph can have a node behind these.
+    pub(super) fn may_add(&self, graph: Handle, after: &[Handle]) -> Answer {
         for before in after {
             if self.nodes.get(*before).map_err(|_| Code::INVALID_VALUE)?.graph != graph {
                 return Err(Code::INVALID_VALUE);
             }
         }
-        self.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?;
+        self.graphs.get(graph).map(drop).map_err(|_| Code::INVALID_VALUE)
+    }
+
+    pub(super) fn add_node(&mut self, graph: Handle, task: Task, after: &[Handle]) -> Answer<Handle> {
+        self.may_add(graph, after)?;
         let node = Node { graph, task, after: after.to_vec(), original: None, arguments: Vec::new() };
         let handle = self.nodes.insert(node);
         self.graphs.get_mut(graph)?.nodes.push(handle);

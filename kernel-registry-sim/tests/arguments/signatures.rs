@@ -10,6 +10,7 @@ pub struct Function {
 pub struct Argument {
     pub name: String,
     pub kind: Kind,
+    pub is_used: bool,
 }
 
 #[derive(PartialEq)]
@@ -37,9 +38,9 @@ impl Kind {
             "Image" => Kind::Image,
             "Arguments" => Kind::Arguments,
             "Packed" => Kind::Packed,
-            "HostFunction" => Kind::HostFunction,
+            "HostFunction" | "StreamFunction" | "SharedMemory" => Kind::HostFunction,
             "usize" => Kind::Size,
-            "i32" | "u32" | "u64" | "u16" | "u8" | "Code" => Kind::Number,
+            "i32" | "u32" | "u64" | "u16" | "u8" | "Code" | "Location" => Kind::Number,
             // Some other pointer.
             _ => Kind::In,
         }
@@ -71,6 +72,7 @@ pub fn simulated() -> Vec<Function> {
             let (arguments, _) = rest.split_once(") {").unwrap();
             let arguments = arguments.split(',').filter_map(|argument| argument.split_once(": "));
             let arguments = arguments.map(|(name, rust)| Argument {
+                is_used: !name.trim().starts_with('_'),
                 name: name.trim().trim_start_matches('_').to_owned(),
                 kind: Kind::of(rust.trim()),
             });

@@ -11,6 +11,9 @@ const TEXT: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .glo
 
 const ROOM: usize = 1 << 16;
 
+/// Words of the largest structure.
+const STRUCTURE: usize = 32;
+
 pub struct World {
     text: CString,
     path: CString,
@@ -23,6 +26,9 @@ pub struct World {
     kernel: usize,
     graph: usize,
     executable: usize,
+    /// A node of each kind, by what functions call it.
+    nodes: Vec<(&'static str, usize)>,
+    link: usize,
     pool: usize,
     device_memory: usize,
     pinned: usize,
@@ -40,7 +46,10 @@ pub struct World {
     pub stale: Vec<usize>,
 }
 
-extern "C" fn nothing(_: *mut c_void) {}
+/// Also a function that says how much shared memory a block has.
+extern "C" fn nothing(_: *mut c_void) -> usize {
+    0
+}
 
 fn address(buffer: &[u64]) -> usize {
     buffer.as_ptr().expose_provenance()
@@ -62,6 +71,8 @@ impl World {
             kernel: 0,
             graph: 0,
             executable: 0,
+            nodes: Vec::new(),
+            link: 0,
             pool: 0,
             device_memory: 0,
             pinned: 0,
@@ -93,12 +104,9 @@ impl World {
         self.pinned = made("cuMemAllocHost_v2", &[ROOM]);
         self.pool = made("cuDeviceGetDefaultMemPool", &[0]);
         assert_eq!(driver.call_quietly("cuMemHostRegister_v2", &[address(&self.registered), ROOM, 0]), 0);
-        assert_eq!(driver.call_quietly("cuStreamBeginCapture_v2", &[self.stream, 0]), 0);
-        let mut graph = 0_usize;
-        let captured = [self.stream, (&raw mut graph).expose_provenance()];
-        assert_eq!(driver.call_quietly("cuStreamEndCapture", &captured), 0);
-        self.graph = graph;
-        self.executable = made("cuGraphInstantiateWithFlags", &[graph, 0]);
+        self.link = 0;
+        let link = (&raw mut self.link).expose_provenance();
+        assert_eq!(driver.call_quietly("cuLinkCreate_v2", &[0, 0, 0, link]), 0);
         assert_eq!(driver.call_quietly("cuEventRecord", &[self.event, self.stream]), 0);
         assert_eq!(driver.call_quietly("cuStreamSynchronize", &[self.stream]), 0);
         self.values = [self.device_memory, 7];
@@ -107,6 +115,81 @@ impl World {
         self.config[..6].fill(1);
         let stream = self.stream as u64;
         self.config[8..10].copy_from_slice(&[stream as u32, (stream >> 32) as u32]);
+        self.make_graph(driver);
+    }
+
+    fn make_graph(&mut self, driver: &Driver) {
+        let graph = driver.made("cuGraphCreate", &[0]);
+        self.graph = graph;
+        self.nodes.clear();
+        for (what, call) in [
+            ("EventRecord", "cuGraphAddEventRecordNode"),
+            ("EventWait", "cuGraphAddEventWaitNode"),
+            ("Kernel", "cuGraphAddKernelNode_v2"),
+            ("Memcpy", "cuGraphAddMemcpyNode"),
+            ("Memset", "cuGraphAddMemsetNode"),
+            ("Host", "cuGraphAddHostNode"),
+            ("Empty", "cuGraphAddEmptyNode"),
+        ] {
+            let structure = self.structure(call);
+            let behind = self.nodes.last().map_or(0, |(_, node)| *node);
+            let (after, count) = ((&raw const behind).expose_provenance(), usize::from(behind != 0));
+            let given = if what.starts_with("Event") { self.event } else { address(&structure) };
+            self.nodes.push((what, driver.made(call, &[graph, after, count, given, 0])));
+        }
+        self.executable = driver.made("cuGraphInstantiateWithFlags", &[graph, 0]);
+    }
+
+    /// What a function reads that takes a structure.
+    pub fn structure(&self, call: &str) -> Vec<u64> {
+        const TWO_WORDS_OF_1: u64 = 1 << 32 | 1;
+        let (device, host) = (self.device_memory as u64, address(&self.buffers[10]) as u64);
+        let one = TWO_WORDS_OF_1;
+        match call {
+            // A function, grid and block, and arguments.
+            _ if call.contains("KernelNode") => {
+                vec![
+                    self.function as u64,
+                    one,
+                    one,
+                    one,
+                    0,
+                    (&raw const self.pointers).expose_provenance() as u64,
+                    0,
+                    0,
+                    0,
+                ]
+            }
+            // For each end: x, y, z, level, kind, the host's address, the device's, array, context, pitch, height.
+            _ if call.contains("Memcpy3D") || call.contains("MemcpyNode") => {
+                let (from, to) =
+                    ([0, 0, 0, 0, 2, 0, device, 0, 0, 8, 1], [0, 0, 0, 0, 1, host, 0, 0, 0, 8, 1]);
+                [&from[..], &to, &[8, 1, 2]].concat()
+            }
+            // For each end: x, y, kind, the host's address, the device's, array, pitch.
+            _ if call.contains("Memcpy2D") => {
+                [&[0, 0, 1, host, 0, 0, 8][..], &[0, 0, 2, 0, device, 0, 8], &[8, 2]].concat()
+            }
+            // An address, the pitch, a pattern of one byte, width, rows.
+            _ if call.contains("MemsetNode") => vec![device, 64, 1 << 32 | 7, 64, 2],
+            _ if call.contains("HostNode") => vec![self.host_function() as u64, 0],
+            // Pinned memory of a device.
+            _ if call.contains("Pool")
+                || call.contains("MemAllocNode")
+                || call.contains("AllocationGranularity") =>
+            {
+                [&[1, 1][..], &[0; 11], &[64]].concat()
+            }
+            "cuMemCreate" => vec![1, 1],
+            // An empty node, a device, or nothing.
+            "cuGraphAddNode" | "cuGraphAddNode_v2" | "cuGraphAddNode_v3" => vec![5],
+            "cuMemGetAccess" | "cuMemSetAccess" => vec![1, 3],
+            _ => Vec::new(),
+        }
+    }
+
+    fn host_function(&self) -> usize {
+        nothing as extern "C" fn(*mut c_void) -> usize as usize
     }
 
     fn text(&self) -> usize {
@@ -114,9 +197,10 @@ impl World {
     }
 
     pub fn handles(&self) -> Vec<usize> {
-        let libraries = [self.library, self.kernel, self.graph, self.executable];
+        let libraries = [self.library, self.kernel, self.graph, self.executable, self.link];
+        let nodes: Vec<_> = self.nodes.iter().map(|(_, node)| *node).collect();
         let loaded = [self.context, self.other, self.stream, self.event, self.module, self.function];
-        [&loaded[..], &libraries, &[self.pool, self.device_memory, self.pinned]].concat()
+        [&loaded[..], &libraries, &nodes, &[self.pool, self.device_memory, self.pinned]].concat()
     }
 
     /// Destroys everything, and makes it anew.
@@ -131,16 +215,31 @@ impl World {
             ("cuGraphDestroy", self.graph),
             ("cuGraphExecDestroy", self.executable),
             ("cuLibraryUnload", self.library),
+            ("cuLinkDestroy", self.link),
         ] {
             driver.call_quietly(name, &[handle]);
         }
         self.make(driver);
     }
 
-    /// Arguments of a function that has what it needs here.
-    pub fn valid(&self, function: &Function) -> Vec<usize> {
+    /// Arguments of a function that has what it needs here. What earlier ones have written is gone.
+    pub fn valid(&mut self, function: &Function) -> Vec<usize> {
+        let structure = self.structure(&function.name);
+        for (buffer, argument) in self.buffers.iter_mut().zip(&function.arguments) {
+            buffer[..STRUCTURE].fill(0);
+            match argument.kind {
+                Kind::Out if argument.name == "count" => buffer[0] = 16,
+                Kind::In | Kind::Out => buffer[..structure.len()].copy_from_slice(&structure),
+                _ => {}
+            }
+        }
         let words = function.arguments.iter().enumerate();
         words.map(|(place, argument)| self.valid_one(function, place, argument)).collect()
+    }
+
+    /// Changes a word of the structure in one of the buffers.
+    pub fn spoil(&mut self, place: usize, word: usize, value: usize) {
+        self.buffers[place][word] = value as u64;
     }
 
     /// What a function wrote to one of the buffers.
@@ -163,6 +262,15 @@ impl World {
                 "kernel" => self.kernel,
                 "graph" => self.graph,
                 "executable" => self.executable,
+                "node" | "original" => {
+                    let is_it = |(what, _): &&(&str, usize)| call.contains(what);
+                    // Otherwise one with nodes before and behind it.
+                    self.nodes.iter().find(is_it).or(self.nodes.get(3)).map_or(0, |(_, node)| *node)
+                }
+                "recorded" | "awaited" => self.event,
+                "of" => self.graph,
+                "clone" => self.graph,
+                "link" => self.link,
                 "pool" => self.pool,
                 _ => self.stream,
             },
@@ -180,7 +288,7 @@ impl World {
             }
             Kind::Image => self.text(),
             Kind::Arguments => self.pointers.as_ptr().expose_provenance(),
-            Kind::HostFunction => nothing as extern "C" fn(*mut c_void) as usize,
+            Kind::HostFunction => self.host_function(),
             Kind::Packed => 0,
             Kind::Size => match (call, name) {
                 ("cuMemcpyHtoD_v2" | "cuMemcpyHtoDAsync_v2", "from") => buffer,
@@ -189,13 +297,15 @@ impl World {
                 ("cuMemHostRegister_v2", "pointer") => buffer,
                 ("cuMemHostUnregister", "pointer") => address(&self.registered),
                 (_, "to" | "from" | "pointer" | "address") => self.device_memory,
-                (_, "bytes" | "count") => 64,
+                (_, "count") if call.contains("Graph") || call.contains("Capture") => 0,
+                ("cuMemSetAccess" | "cuMemPoolSetAccess", "count") => 1,
+                (_, "bytes" | "count" | "width" | "pitch" | "room") => 64,
                 _ => 0,
             },
             Kind::Number => match name {
                 "room" => 64,
                 "version" => 13_000,
-                "limit" | "code" => 1,
+                "limit" | "code" | "kind" | "location" | "advice" | "rows" => 1,
                 "grid_x" | "grid_y" | "grid_z" | "block_x" | "block_y" | "block_z" | "block" => 1,
                 "major" | "which" if call == "cuDeviceGetAttribute" => 16,
                 "which" if call.ends_with("SetAttribute") => 8,

@@ -5,7 +5,7 @@ use super::lacking::say_once;
 use super::stream::wait;
 use crate::driver::abi::In;
 use crate::driver::area::{Area, Extent};
-use crate::driver::caller;
+use crate::driver::caller::{self, Access};
 use crate::driver::handles::Handle;
 use crate::driver::memory::{Block, Kind};
 use crate::driver::process::Locked;
@@ -187,7 +187,8 @@ impl Copy3 {
         let ends = [self.to.area(extent)?, self.from.area(extent)?];
         let mut all_known = true;
         for (area, must_be_known) in ends {
-            let is_known = area.span(extent).is_some_and(|bytes| state.memory.lock().has(area.start, bytes));
+            let bytes = area.span(extent).filter(|bytes| area.start.checked_add(*bytes).is_some());
+            let is_known = state.memory.lock().has(area.start, bytes.ok_or(Code::INVALID_VALUE)?);
             if must_be_known && !is_known {
                 return Err(Code::INVALID_VALUE);
             }
@@ -195,6 +196,16 @@ impl Copy3 {
         }
         let [(to, _), (from, _)] = ends;
         Ok((Work::CopyArea { to, from, extent }, all_known))
+    }
+
+    /// Whether both ends are memory of this process: an address of the caller's which is none concerns nobody else.
+    fn is_there(&self) -> Answer<bool> {
+        let extent = self.extent();
+        let is_there = |area: Area, access| {
+            area.span(extent).is_some_and(|bytes| caller::allows(area.start, bytes, access))
+        };
+        let (from, to) = (self.from.area(extent)?.0, self.to.area(extent)?.0);
+        Ok(is_there(from, Access::Read) && is_there(to, Access::Write))
     }
 
     /// What a node of a graph does.
@@ -236,6 +247,9 @@ impl Copy3 {
             return Ok(());
         }
         let (work, all_known) = self.work(&state)?;
+        if !all_known && !is_captured && !self.is_there()? {
+            return Err(Code::INVALID_VALUE);
+        }
         // Memory that is not pinned is copied before the call returns.
         finish(state, stream, work, (waits || !all_known) && !is_captured)
     }

@@ -20,6 +20,9 @@ fn list<const N: usize>(found: &[[Handle; N]], places: [&Out<Handle>; N], count:
         return count.set(found.len());
     }
     let room = count.get()?;
+    if room > found.len() && !places.iter().all(|place| place.has_room(room)) {
+        return Err(Code::INVALID_VALUE);
+    }
     for (which, place) in places.into_iter().enumerate() {
         let values = found.iter().map(|values| values[which]).chain(std::iter::repeat(0));
         place.set_all(values, room)?;
@@ -270,6 +273,7 @@ calls! {
     12000 fn cuGraphInstantiateWithParams(executable: Out<Handle>, of: Handle, parameters: Out<Parameters>) {
         let mut state = begin()?;
         let given = parameters.get()?;
+        parameters.ready()?;
         let made = instantiate(&mut state, &executable, of, given.flags);
         // `CUgraphInstantiateResult`: success, or an error that the code tells.
         parameters.set(Parameters { wrong_node: 0, result: made.is_err().into(), ..given })?;
@@ -337,8 +341,13 @@ fn no_data(data: &Out<[u8; 8]>, found: &Out<Handle>, count: &Out<usize>) -> Answ
 }
 
 fn instantiate_with_log(executable: &Out<Handle>, of: Handle, log: Out<u8>, room: usize) -> Answer {
-    let made = instantiate(&mut *begin()?, executable, of, 0);
-    if !log.is_null() && room > 0 {
+    let mut state = begin()?;
+    let has_log = !log.is_null() && room > 0;
+    if has_log && !log.has_room(room) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let made = instantiate(&mut state, executable, of, 0);
+    if has_log {
         let words = if made.is_ok() { "" } else { "the graph cannot be instantiated" };
         write_text(log, room, words)?;
     }

@@ -38,6 +38,7 @@ calls! {
     ) {
         let mut state = begin()?;
         let given = parameters.get()?;
+        parameters.ready()?;
         let (after, device) = (after.all(count)?, given.properties.device(&state)?);
         state.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?;
         node.ready()?;

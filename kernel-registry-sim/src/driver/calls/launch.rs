@@ -31,7 +31,9 @@ struct Attribute {
 impl Config {
     /// Threads of a block, their dynamic shared memory, and blocks of a cluster.
     pub(super) fn blocks_and_cluster(&self) -> Answer<(usize, usize, usize)> {
-        let product = |sizes: [u32; 3]| sizes.iter().map(|size| *size as usize).product();
+        let product = |sizes: [u32; 3]| {
+            sizes.iter().fold(1, |product: usize, size| product.saturating_mul(*size as usize))
+        };
         let shape = self.shape()?;
         Ok((product(shape.block), shape.shared as usize, shape.cluster.map_or(1, product)))
     }

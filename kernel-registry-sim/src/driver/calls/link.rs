@@ -53,7 +53,7 @@ calls! {
     ) {
         begin()?.links.get(link)?;
         let options = JitOptions::get(count, &options, &values)?.or(&begin()?.links.get(link)?.options);
-        add(link, kind, data.all(bytes)?, &options)
+        add(link, kind, data.bytes(bytes)?, &options)
     }
 
     6050 fn cuLinkAddFile_v2(link: Handle, kind: u32, path: Name, count: u32, options: In<u32>, values: In<usize>) {

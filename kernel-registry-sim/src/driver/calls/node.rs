@@ -18,8 +18,8 @@ fn add(
     task: impl FnOnce(&mut State) -> Answer<Task>,
 ) -> Answer {
     let mut state = begin()?;
-    state.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?;
     let after = after.all(count)?;
+    state.may_add(graph, &after)?;
     node.ready()?;
     let task = task(&mut state)?;
     node.set(state.add_node(graph, task, &after)?)

@@ -73,6 +73,9 @@ fn best(
     limit: i32,
 ) -> Answer {
     let needs = Needs::of(&mut begin()?, function)?;
+    if !shared_of.is_sound() {
+        return Err(Code::INVALID_VALUE);
+    }
     let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     let largest = limit.min(needs.max_threads);
     let (mut best, mut most) = ((0, 0), 0);
