@@ -102,7 +102,8 @@ pub fn differs(what: &str) {
     // SAFETY: the function is there until the process has ended.
     FAILS.call_once(|| assert_eq!(unsafe { libc::atexit(fail) }, 0));
     // The harness captures what is printed, and shows it only of a test that panics.
-    writeln!(std::io::stderr(), "DIFFERS {}: {what}", Location::caller()).unwrap();
+    let line = format!("DIFFERS {}: {what}\n", Location::caller());
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// `assert_eq`, after which a test goes on on a GPU.
