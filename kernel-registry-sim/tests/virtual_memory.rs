@@ -102,8 +102,8 @@ fn what_is_wrong_is_refused() {
 
     let (memory, range) = (create(GRANULARITY, 0), reserve(2 * GRANULARITY));
     let map = |address, bytes, offset| call("cuMemMap", &[address, bytes, offset, memory, 0]);
-    expect_eq!(map(range, 2 * GRANULARITY, 0), INVALID_VALUE, "more than there is");
-    expect_eq!(map(range, GRANULARITY, 4096), INVALID_VALUE, "not from its beginning");
+    expect_eq!(map(range, 2 * GRANULARITY, 0), NOT_SUPPORTED, "more than there is");
+    expect_eq!(map(range, GRANULARITY, 4096), NOT_SUPPORTED, "not from its beginning");
     expect_eq!(map(range + 4096, GRANULARITY, 0), INVALID_VALUE, "not aligned");
     expect_eq!(map(range + 2 * GRANULARITY, GRANULARITY, 0), INVALID_VALUE, "not reserved");
     expect_eq!(set_access(range, GRANULARITY, 0, READ_WRITE), INVALID_VALUE, "not mapped");
@@ -112,9 +112,9 @@ fn what_is_wrong_is_refused() {
     expect_eq!(set_access(range, 2 * GRANULARITY, 0, READ_WRITE), INVALID_VALUE, "mapped in part");
     expect_eq!(set_access(range, GRANULARITY, 0, 2), INVALID_VALUE, "to write alone");
     expect_eq!(call("cuMemAddressFree", &[range, 2 * GRANULARITY]), INVALID_VALUE, "still mapped");
-    expect_eq!(call("cuMemUnmap", &[range, 2 * GRANULARITY]), INVALID_VALUE, "mapped in part");
+    // What is mapped in part, or not at all, is unmapped all the same.
+    ok("cuMemUnmap", &[range, 2 * GRANULARITY]);
     ok("cuMemUnmap", &[range, GRANULARITY]);
-    expect_eq!(call("cuMemUnmap", &[range, GRANULARITY]), INVALID_VALUE, "not mapped any more");
     expect_eq!(call("cuMemAddressFree", &[range, GRANULARITY]), INVALID_VALUE, "a part");
     ok("cuMemAddressFree", &[range, 2 * GRANULARITY]);
     expect_eq!(call("cuMemAddressFree", &[range, 2 * GRANULARITY]), INVALID_VALUE, "free already");

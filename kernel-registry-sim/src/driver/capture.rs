@@ -143,6 +143,12 @@ impl State {
         found
     }
 
+    /// What is wrong with an event that was recorded in a captured stream, for whoever wants to know when that was.
+    pub(super) fn captured_event(&self, capture: u64) -> Code {
+        let is_invalid = self.captures.get(&capture).is_some_and(|capture| capture.is_invalid);
+        if is_invalid { Code::INVALID_VALUE } else { Code::CAPTURED_EVENT }
+    }
+
     pub(super) fn invalidate(&mut self, capture: u64) {
         if let Some(capture) = self.captures.get_mut(&capture) {
             capture.is_invalid = true;
