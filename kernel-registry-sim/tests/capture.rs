@@ -104,7 +104,7 @@ fn streams_fork_and_join() {
 fn everything_that_a_stream_is_given_is_captured() {
     let _alone = alone();
     let (a, b, word) = (memory(16), memory(16), memory(4));
-    // Pinned: the rest of a graph does not wait for what is copied to other memory.
+    // Pinned: with other memory NVIDIA's driver was seen to lose what the function writes.
     let place_of_host = get("cuMemHostAlloc", &[16, 0]);
     // SAFETY: it is the test's until the process ends, and used by the graph only while the test waits.
     let host = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<[u32; 4]>(place_of_host) };
