@@ -44,7 +44,7 @@ fn end(stream: usize) -> (u32, usize) {
 #[track_caller]
 fn graph_of(stream: usize) -> usize {
     let (code, graph) = end(stream);
-    assert_eq!(code, 0);
+    expect_eq!(code, 0);
     graph
 }
 
@@ -81,7 +81,7 @@ fn streams_fork_and_join() {
     launch(push, origin, &[log as u64, 1]);
     record(fork, origin);
     wait(other, fork);
-    assert_eq!((status(origin), status(other)), (1, 1));
+    expect_eq!((status(origin), status(other)), (1, 1));
     launch(wait_for, origin, &[flag as u64]);
     launch(push, origin, &[log as u64, 3]);
     launch(push, other, &[log as u64, 2]);
@@ -90,25 +90,25 @@ fn streams_fork_and_join() {
     wait(origin, join);
     launch(push, origin, &[log as u64, 4]);
     let graph = graph_of(origin);
-    assert_eq!((status(origin), status(other)), (0, 0));
+    expect_eq!((status(origin), status(other)), (0, 0));
     // Nothing was done meanwhile.
     assert!(noted(log).is_empty());
-    assert_eq!(count("cuGraphGetNodes", graph), 6);
-    assert_eq!(last("cuGraphGetEdges", &[graph, 0, 0]), 6);
-    assert_eq!(count("cuGraphGetRootNodes", graph), 1);
+    expect_eq!(count("cuGraphGetNodes", graph), 6);
+    expect_eq!(last("cuGraphGetEdges", &[graph, 0, 0]), 6);
+    expect_eq!(count("cuGraphGetRootNodes", graph), 1);
     run(graph);
-    assert_eq!(noted(log), [1, 2, 3, 4]);
+    expect_eq!(noted(log), [1, 2, 3, 4]);
 }
 
 #[test]
 fn everything_that_a_stream_is_given_is_captured() {
     let _alone = alone();
     let (a, b, word) = (memory(16), memory(16), memory(4));
-    let mut host = vec![0_u32; 4];
+    // Pinned: with other memory NVIDIA's driver was seen to lose what the function writes.
+    let place_of_host = get("cuMemHostAlloc", &[16, 0]);
+    // SAFETY: it is the test's until the process ends, and used by the graph only while the test waits.
+    let host = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<[u32; 4]>(place_of_host) };
     let stream = stream();
-    let inner = get("cuGraphCreate", &[0]);
-    get("cuGraphAddEmptyNode", &[inner, 0, 0]);
-    let inner = get("cuGraphInstantiateWithFlags", &[inner, 0]);
     extern "C" fn double(data: usize) {
         // SAFETY: the test passes a word that lives until the graph has ended.
         unsafe { *std::ptr::with_exposed_provenance_mut::<u32>(data) *= 2 };
@@ -116,25 +116,24 @@ fn everything_that_a_stream_is_given_is_captured() {
     begin(stream, GLOBAL);
     ok("cuMemsetD32Async", &[a, 21, 4, stream]);
     ok("cuMemcpyDtoDAsync_v2", &[b, a, 16, stream]);
-    ok("cuMemcpyDtoHAsync_v2", &[place(&mut *host), b, 16, stream]);
-    ok("cuLaunchHostFunc", &[stream, double as *const () as usize, place(&mut host[3])]);
-    ok("cuMemcpyHtoDAsync_v2", &[a, place(&mut *host), 16, stream]);
+    ok("cuMemcpyDtoHAsync_v2", &[place_of_host, b, 16, stream]);
+    ok("cuLaunchHostFunc", &[stream, double as *const () as usize, place_of_host + 12]);
+    ok("cuMemcpyHtoDAsync_v2", &[a, place_of_host, 16, stream]);
     ok("cuStreamWriteValue32_v2", &[stream, word, 5, 0]);
     ok("cuStreamWaitValue32_v2", &[stream, word, 5, 1]);
-    ok("cuGraphLaunch", &[inner, stream]);
     let outside = event();
     ok("cuEventRecordWithFlags", &[outside, stream, 1]);
     ok("cuStreamWaitEvent", &[stream, outside, 1]);
     let graph = graph_of(stream);
-    let mut nodes = vec![0_usize; 10];
-    let mut room = 10_usize;
+    let mut nodes = vec![0_usize; 9];
+    let mut room = 9_usize;
     ok("cuGraphGetNodes", &[graph, place(&mut *nodes), place(&mut room)]);
     let kinds: Vec<_> = nodes.into_iter().map(|node| last("cuGraphNodeGetType", &[node])).collect();
-    assert_eq!(kinds, [2, 1, 1, 3, 1, 12, 12, 4, 7, 6]);
+    expect_eq!(kinds, [2, 1, 1, 3, 1, 12, 12, 7, 6]);
     run(graph);
-    assert_eq!(host, [21, 21, 21, 42]);
-    assert_eq!(words(a, 4), host);
-    assert_eq!(words(word, 1), [5]);
+    expect_eq!(*host, [21, 21, 21, 42]);
+    expect_eq!(words(a, 4), *host);
+    expect_eq!(words(word, 1), [5]);
 }
 
 #[test]
@@ -165,14 +164,14 @@ fn how_far_a_capture_has_come() {
     ok("cuStreamUpdateCaptureDependencies_v2", &[stream, place(&mut [root]), 0, 1, 1]);
     launch(push, stream, &[log as u64, 2]);
     ok("cuStreamUpdateCaptureDependencies_v2", &[stream, place(&mut [first[0]]), 0, 1, 0]);
-    assert_eq!(information(stream).3.len(), 2);
-    assert_eq!(graph_of(stream), graph);
-    assert_eq!(information(stream).0, 0);
-    assert_eq!(last("cuGraphNodeGetDependentNodes", &[root, 0]), 2);
+    expect_eq!(information(stream).3.len(), 2);
+    expect_eq!(graph_of(stream), graph);
+    expect_eq!(information(stream).0, 0);
+    expect_eq!(last("cuGraphNodeGetDependentNodes", &[root, 0]), 2);
     run(graph);
-    assert_eq!(noted(log).len(), 2);
+    expect_eq!(noted(log).len(), 2);
     let updated = call("cuStreamUpdateCaptureDependencies_v2", &[stream, 0, 0, 0, 1]);
-    assert_eq!(updated, ILLEGAL_STATE);
+    expect_eq!(updated, ILLEGAL_STATE);
 }
 
 #[test]
@@ -184,23 +183,23 @@ fn what_is_not_joined_is_no_graph() {
     record(fork, origin);
     wait(other, fork);
     launch(push, other, &[log as u64, 1]);
-    assert_eq!(end(origin), (CAPTURE_UNJOINED, 0));
-    assert_eq!((status(origin), status(other)), (0, 0));
+    expect_eq!(end(origin), (CAPTURE_UNJOINED, 0));
+    expect_eq!((status(origin), status(other)), (0, 0));
 
     // Ended where it did not begin, it is not ended, and cannot be any more.
     begin(origin, GLOBAL);
     record(fork, origin);
     wait(other, fork);
-    assert_eq!(end(other), (CAPTURE_UNMATCHED, 0));
-    assert_eq!(call("cuEventRecord", &[join, other]), CAPTURE_INVALIDATED);
-    assert_eq!(end(origin), (CAPTURE_INVALIDATED, 0));
-    assert_eq!(end(origin).0, ILLEGAL_STATE);
+    expect_eq!(end(other), (CAPTURE_UNMATCHED, 0));
+    expect_eq!(call("cuEventRecord", &[join, other]), CAPTURE_INVALIDATED);
+    expect_eq!(end(origin), (CAPTURE_INVALIDATED, 0));
+    expect_eq!(end(origin).0, ILLEGAL_STATE);
 
     // A stream that did nothing of its own is joined.
     begin(origin, GLOBAL);
     record(fork, origin);
     wait(other, fork);
-    assert_eq!(end(origin).0, 0);
+    expect_eq!(end(origin).0, 0);
 }
 
 #[test]
@@ -211,29 +210,33 @@ fn captures_stay_apart() {
     record(uncaptured, two);
     ok("cuStreamSynchronize", &[two]);
     begin(one, GLOBAL);
-    assert_eq!(call("cuStreamBeginCapture_v2", &[one, GLOBAL]), ILLEGAL_STATE);
+    expect_eq!(call("cuStreamBeginCapture_v2", &[one, GLOBAL]), ILLEGAL_STATE);
     begin(two, GLOBAL);
     record(event, one);
-    assert_eq!(call("cuStreamWaitEvent", &[two, event, 0]), CAPTURE_MERGE);
-    assert_eq!((end(one).0, end(two).0), (CAPTURE_INVALIDATED, CAPTURE_INVALIDATED));
-    assert_eq!(call("cuStreamWaitEvent", &[two, event, 0]), CAPTURED_EVENT, "nothing of it is left");
+    expect_eq!(call("cuStreamWaitEvent", &[two, event, 0]), CAPTURE_MERGE);
+    expect_eq!((end(one).0, end(two).0), (CAPTURE_INVALIDATED, CAPTURE_INVALIDATED));
+    expect_eq!(call("cuStreamWaitEvent", &[two, event, 0]), INVALID_VALUE, "nothing of it is left");
 
     begin(one, GLOBAL);
-    assert_eq!(call("cuStreamWaitEvent", &[one, uncaptured, 0]), CAPTURE_ISOLATION);
-    assert_eq!(status(one), 2);
-    assert_eq!(call("cuMemsetD8Async", &[memory, 0, 4, one]), CAPTURE_INVALIDATED);
-    assert_eq!(end(one), (CAPTURE_INVALIDATED, 0));
+    expect_eq!(call("cuStreamWaitEvent", &[one, uncaptured, 0]), CAPTURE_ISOLATION);
+    expect_eq!(status(one), 2);
+    expect_eq!(call("cuMemsetD8Async", &[memory, 0, 4, one]), CAPTURE_INVALIDATED);
+    expect_eq!(end(one), (CAPTURE_INVALIDATED, 0));
 
     begin(one, RELAXED);
     record(event, one);
-    for (name, arguments) in [
+    let mut time = 0_f32;
+    let asked = [
         ("cuEventQuery", &[event][..]),
         ("cuEventSynchronize", &[event]),
-        ("cuEventElapsedTime_v2", &[place(&mut 0_f32), event, event]),
-    ] {
-        assert_eq!(call(name, arguments), CAPTURED_EVENT, "{name}");
+        ("cuEventElapsedTime_v2", &[place(&mut time), event, event]),
+    ];
+    // The first question makes the capture invalid, and there is nothing to ask the others about.
+    for ((name, arguments), expected) in asked.into_iter().zip([CAPTURED_EVENT, INVALID_VALUE, INVALID_VALUE])
+    {
+        expect_eq!(call(name, arguments), expected, "{name}");
     }
-    assert_eq!(end(one).0, CAPTURE_INVALIDATED);
+    expect_eq!(end(one).0, CAPTURE_INVALIDATED);
     // Recorded again it is an event as any other.
     record(event, one);
     ok("cuEventSynchronize", &[event]);
@@ -243,16 +246,21 @@ fn captures_stay_apart() {
 fn what_waits_cannot_be_captured() {
     let _alone = alone();
     let stream = stream();
+    let graph = get("cuGraphCreate", &[0]);
+    get("cuGraphAddEmptyNode", &[graph, 0, 0]);
+    let executable = get("cuGraphInstantiateWithFlags", &[graph, 0]);
     extern "C" fn nothing(_: usize, _: u32, _: usize) {}
     for (name, arguments) in [
         ("cuStreamSynchronize", &[stream][..]),
         ("cuStreamQuery", &[stream]),
         ("cuStreamAddCallback", &[stream, nothing as *const () as usize, 0, 0]),
         ("cuCtxSynchronize", &[]),
+        ("cuGraphLaunch", &[executable, stream]),
+        ("cuGraphUpload", &[executable, stream]),
     ] {
         begin(stream, RELAXED);
-        assert_eq!(call(name, arguments), CAPTURE_UNSUPPORTED, "{name}");
-        assert_eq!(end(stream), (CAPTURE_INVALIDATED, 0), "{name}");
+        expect_eq!(call(name, arguments), CAPTURE_UNSUPPORTED, "{name}");
+        expect_eq!(end(stream), (CAPTURE_INVALIDATED, 0), "{name}");
     }
     ok("cuStreamSynchronize", &[stream]);
 }
@@ -263,25 +271,25 @@ fn the_default_stream_and_blocking_streams() {
     let (blocking, memory) = (get("cuStreamCreate", &[0]), memory(4));
     let mut graph = 0_usize;
     for legacy in [0, 1] {
-        assert_eq!(call("cuStreamBeginCapture_v2", &[legacy, GLOBAL]), CAPTURE_UNSUPPORTED);
-        assert_eq!(call("cuStreamEndCapture", &[legacy, place(&mut graph)]), ILLEGAL_STATE);
+        expect_eq!(call("cuStreamBeginCapture_v2", &[legacy, GLOBAL]), CAPTURE_UNSUPPORTED);
+        expect_eq!(call("cuStreamEndCapture", &[legacy, place(&mut graph)]), ILLEGAL_STATE);
         begin(blocking, RELAXED);
         // To look is no harm.
-        assert_eq!(call("cuStreamIsCapturing", &[legacy, place(&mut graph)]), CAPTURE_IMPLICIT);
-        assert_eq!(status(blocking), 1);
-        assert_eq!(call("cuMemsetD8Async", &[memory, 1, 4, legacy]), CAPTURE_IMPLICIT);
-        assert_eq!(end(blocking).0, CAPTURE_INVALIDATED);
+        expect_eq!(call("cuStreamIsCapturing", &[legacy, place(&mut graph)]), CAPTURE_IMPLICIT);
+        expect_eq!(status(blocking), 1);
+        expect_eq!(call("cuMemsetD8Async", &[memory, 1, 4, legacy]), CAPTURE_IMPLICIT);
+        expect_eq!(end(blocking).0, CAPTURE_INVALIDATED);
     }
     begin(blocking, RELAXED);
     let mut host = [0_u32];
-    assert_eq!(call("cuMemcpyDtoH_v2", &[place(&mut host), memory, 4]), CAPTURE_IMPLICIT);
-    assert_eq!(end(blocking).0, CAPTURE_INVALIDATED);
+    expect_eq!(call("cuMemcpyDtoH_v2", &[place(&mut host), memory, 4]), CAPTURE_IMPLICIT);
+    expect_eq!(end(blocking).0, CAPTURE_INVALIDATED);
     // A stream that waits for no other leaves the default stream alone.
     let other = stream();
     begin(other, RELAXED);
     ok("cuMemsetD8Async", &[memory, 1, 4, 0]);
-    assert_eq!(end(other).0, 0);
-    assert_eq!(words(memory, 1), [0x0101_0101]);
+    expect_eq!(end(other).0, 0);
+    expect_eq!(words(memory, 1), [0x0101_0101]);
 }
 
 /// What another thread gets for a call that could disturb a capture, with the mode that it asks for.
@@ -291,7 +299,7 @@ fn elsewhere(context: usize, mode: usize) -> u32 {
             ok("cuCtxSetCurrent", &[context]);
             let mut exchanged = mode as u32;
             ok("cuThreadExchangeStreamCaptureMode", &[place(&mut exchanged)]);
-            assert_eq!(exchanged as usize, GLOBAL, "as every thread begins");
+            expect_eq!(exchanged as usize, GLOBAL, "as every thread begins");
             let mut memory = 0_usize;
             call("cuMemAlloc_v2", &[place(&mut memory), 4])
         };
@@ -321,30 +329,34 @@ fn modes_say_who_may_disturb() {
         {
             // What is freed at last is freed in the last round.
             begin(stream, mode);
-            assert_eq!(call(name, arguments), expected, "{name} in mode {mode}");
-            assert_eq!(end(stream).0, if expected == 0 { 0 } else { CAPTURE_INVALIDATED }, "{name}");
+            expect_eq!(call(name, arguments), expected, "{name} in mode {mode}");
+            expect_eq!(end(stream).0, if expected == 0 { 0 } else { CAPTURE_INVALIDATED }, "{name}");
         }
     }
     // What this thread captures, the thread's own mode, and what another thread captures.
     begin(stream, GLOBAL);
-    assert_eq!(elsewhere(alone.context, THREAD_LOCAL), 0);
-    assert_eq!(elsewhere(alone.context, RELAXED), 0);
-    assert_eq!(status(stream), 1);
-    assert_eq!(elsewhere(alone.context, GLOBAL), CAPTURE_UNSUPPORTED);
-    assert_eq!(end(stream).0, CAPTURE_INVALIDATED);
+    expect_eq!(elsewhere(alone.context, THREAD_LOCAL), 0);
+    expect_eq!(elsewhere(alone.context, RELAXED), 0);
+    expect_eq!(status(stream), 1);
+    expect_eq!(elsewhere(alone.context, GLOBAL), CAPTURE_UNSUPPORTED);
+    expect_eq!(end(stream).0, CAPTURE_INVALIDATED);
     begin(stream, THREAD_LOCAL);
-    assert_eq!(elsewhere(alone.context, GLOBAL), 0);
-    assert_eq!(end(stream).0, 0);
+    expect_eq!(elsewhere(alone.context, GLOBAL), 0);
+    expect_eq!(end(stream).0, 0);
 
     let mut mode = RELAXED as u32;
     ok("cuThreadExchangeStreamCaptureMode", &[place(&mut mode)]);
     begin(stream, GLOBAL);
     ok("cuMemAlloc_v2", &[memory, 4]);
-    assert_eq!(end(stream).0, 0);
+    expect_eq!(end(stream).0, 0);
     ok("cuThreadExchangeStreamCaptureMode", &[place(&mut mode)]);
-    assert_eq!(mode as usize, RELAXED);
+    expect_eq!(mode as usize, RELAXED);
+    if on_a_gpu() {
+        // NVIDIA's driver takes any number.
+        return;
+    }
     let mut mode = 3_u32;
-    assert_eq!(call("cuThreadExchangeStreamCaptureMode", &[place(&mut mode)]), INVALID_VALUE);
+    expect_eq!(call("cuThreadExchangeStreamCaptureMode", &[place(&mut mode)]), INVALID_VALUE);
 }
 
 #[test]
@@ -356,9 +368,9 @@ fn a_capture_ends_in_its_thread() {
     {
         begin(stream, mode);
         let ended = thread::scope(|scope| scope.spawn(|| end(stream).0).join().unwrap());
-        assert_eq!(ended, expected);
-        // In the wrong thread it was not ended.
-        assert_eq!(end(stream).0, if expected == 0 { ILLEGAL_STATE } else { 0 });
+        expect_eq!(ended, expected);
+        // In the wrong thread it was ended, too.
+        expect_eq!(end(stream).0, ILLEGAL_STATE);
     }
     begin(stream, GLOBAL);
     ok("cuStreamDestroy_v2", &[stream]);

@@ -45,7 +45,7 @@ fn list(name: &str, of: usize) -> Vec<usize> {
     let count = last(name, &[of, 0]);
     let (mut found, mut room) = (vec![0; count + 1], count + 1);
     ok(name, &[of, place(&mut *found), place(&mut room)]);
-    assert_eq!((room, found.pop()), (count, Some(0)));
+    expect_eq!((room, found.pop()), (count, Some(0)));
     found
 }
 
@@ -63,11 +63,11 @@ fn nodes_wait_for_what_comes_before_them_and_for_nothing_else() {
     let sets = add_kernel(graph, &[other], store, &[flag as u64, 1]);
     add_kernel(graph, &[after, sets], push, &[log as u64, 4]);
     run(graph);
-    assert_eq!(noted(log), [1, 2, 3, 4]);
-    assert_eq!(list("cuGraphGetRootNodes", graph), [first]);
-    assert_eq!(list("cuGraphGetNodes", graph).len(), 6);
-    assert_eq!(list("cuGraphNodeGetDependencies", after), [waits]);
-    assert_eq!(list("cuGraphNodeGetDependentNodes", first), [waits, other]);
+    expect_eq!(noted(log), [1, 2, 3, 4]);
+    expect_eq!(list("cuGraphGetRootNodes", graph), [first]);
+    expect_eq!(list("cuGraphGetNodes", graph).len(), 6);
+    expect_eq!(list("cuGraphNodeGetDependencies", after), [waits]);
+    expect_eq!(list("cuGraphNodeGetDependentNodes", first), [waits, other]);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_launch_has_its_place_in_its_stream() {
     let noted = noted(log);
     let mut first: Vec<u32> = noted[1..4].to_vec();
     first.sort_unstable();
-    assert_eq!((noted[0], first, noted.len()), (10, vec![1, 2, 3], 8), "{noted:?}");
+    expect_eq!((noted[0], first, noted.len()), (10, vec![1, 2, 3], 8), "{noted:?}");
 }
 
 static CALLED: AtomicU32 = AtomicU32::new(0);
@@ -125,15 +125,15 @@ fn nodes_of_every_kind() {
     // The node has a clone of the graph as it was.
     ok("cuGraphDestroyNode", &[store]);
     let kinds = list("cuGraphGetNodes", graph).into_iter().map(|node| last("cuGraphNodeGetType", &[node]));
-    assert_eq!(kinds.collect::<Vec<_>>(), [2, 1, 3, 7, 6, 5, 4]);
+    expect_eq!(kinds.collect::<Vec<_>>(), [2, 1, 3, 7, 6, 5, 4]);
     run(graph);
     ok("cuEventSynchronize", &[recorded]);
-    assert_eq!(CALLED.load(Ordering::SeqCst), 5);
-    assert_eq!(words(from, 7), [7, 7, 0, 0, 7, 7, 0]);
-    assert_eq!(words(to, 7), [9, 7, 7, 0, 0, 7, 7]);
+    expect_eq!(CALLED.load(Ordering::SeqCst), 5);
+    expect_eq!(words(from, 7), [7, 7, 0, 0, 7, 7, 0]);
+    expect_eq!(words(to, 7), [9, 7, 7, 0, 0, 7, 7]);
     let inside = last("cuGraphChildGraphNodeGetGraph", &[child]);
-    assert_eq!(list("cuGraphGetNodes", inside).len(), 1);
-    assert_eq!(call("cuGraphDestroy", &[inside]), INVALID_VALUE, "it is the node's");
+    expect_eq!(list("cuGraphGetNodes", inside).len(), 1);
+    expect_eq!(call("cuGraphDestroy", &[inside]), INVALID_VALUE, "it is the node's");
 }
 
 #[test]
@@ -144,26 +144,29 @@ fn a_clone_has_nodes_of_its_own() {
     let late = add_kernel(graph, &[], push, &[log as u64, 2]);
     let early = add_kernel(graph, &[], push, &[log as u64, 1]);
     let edge = |name, from: usize, to: usize| call(name, &[graph, place(&mut [from]), place(&mut [to]), 1]);
-    assert_eq!(edge("cuGraphAddDependencies", early, late), 0);
-    assert_eq!(edge("cuGraphAddDependencies", early, late), INVALID_VALUE, "it is there already");
-    assert_eq!(edge("cuGraphAddDependencies", late, late), INVALID_VALUE, "after itself");
+    expect_eq!(edge("cuGraphAddDependencies", early, late), 0);
+    expect_eq!(edge("cuGraphAddDependencies", early, late), INVALID_VALUE, "it is there already");
+    expect_eq!(edge("cuGraphAddDependencies", late, late), INVALID_VALUE, "after itself");
     let clone = get("cuGraphClone", &[graph]);
     let twin = get("cuGraphNodeFindInClone", &[early, clone]);
     assert!(twin != early && list("cuGraphGetRootNodes", clone) == [twin]);
     let (mut from, mut to, mut count) = ([0; 2], [0; 2], 2_usize);
     ok("cuGraphGetEdges", &[graph, place(&mut from), place(&mut to), place(&mut count)]);
-    assert_eq!((from, to, count), ([early, 0], [late, 0], 1));
+    expect_eq!((from, to, count), ([early, 0], [late, 0], 1));
 
-    assert_eq!(edge("cuGraphAddDependencies", late, early), 0);
+    expect_eq!(edge("cuGraphAddDependencies", late, early), 0);
     let mut executable = 0_usize;
     let instantiated = call("cuGraphInstantiateWithFlags", &[place(&mut executable), graph, 0]);
-    assert_eq!(instantiated, INVALID_VALUE, "each waits for the other");
+    expect_eq!(instantiated, INVALID_VALUE, "each waits for the other");
     ok("cuGraphDestroyNode", &[late]);
     run(graph);
     run(clone);
-    assert_eq!(noted(log), [1, 1, 2]);
-    assert_eq!(call("cuGraphNodeGetType", &[late, place(&mut count)]), INVALID_VALUE);
-    assert_eq!(
+    expect_eq!(noted(log), [1, 1, 2]);
+    if !on_a_gpu() {
+        // NVIDIA's driver follows what was destroyed.
+        expect_eq!(call("cuGraphNodeGetType", &[late, place(&mut count)]), INVALID_VALUE);
+    }
+    expect_eq!(
         call("cuGraphAddEmptyNode", &[place(&mut count), graph, place(&mut [twin]), 1]),
         INVALID_VALUE
     );
@@ -177,23 +180,26 @@ fn a_graph_is_changed_before_and_after_it_was_instantiated() {
     let node = add_kernel(graph, &[], push, &[log as u64, 1]);
     let mut found = [0_usize; 9];
     ok("cuGraphKernelNodeGetParams_v2", &[node, place(&mut found)]);
-    assert_eq!((found[0], found[1] as u32), (push, 1));
+    expect_eq!((found[0], found[1] as u32), (push, 1));
     let executable = instantiate(graph);
     let set = |name, first: &[usize], function, number: u64| {
         let mut arguments = [log as u64, number];
         let mut places: Vec<usize> = arguments.iter_mut().map(place).collect();
         call(name, &[first, &[node, place(&mut one_thread(function, 0, &mut places))]].concat())
     };
-    assert_eq!(set("cuGraphKernelNodeSetParams_v2", &[], push, 2), 0);
-    assert_eq!(set("cuGraphExecKernelNodeSetParams_v2", &[executable], push, 3), 0);
-    assert_eq!(set("cuGraphExecKernelNodeSetParams_v2", &[executable], 12345, 3), INVALID_HANDLE);
+    expect_eq!(set("cuGraphKernelNodeSetParams_v2", &[], push, 2), 0);
+    expect_eq!(set("cuGraphExecKernelNodeSetParams_v2", &[executable], push, 3), 0);
+    if !on_a_gpu() {
+        // NVIDIA's driver follows what is no function.
+        expect_eq!(set("cuGraphExecKernelNodeSetParams_v2", &[executable], 12345, 3), INVALID_HANDLE);
+    }
     let stream = stream();
     ok("cuGraphLaunch", &[executable, stream]);
     run(graph);
     ok("cuStreamSynchronize", &[stream]);
     let mut noted = noted(log);
     noted.sort_unstable();
-    assert_eq!(noted, [2, 3]);
+    expect_eq!(noted, [2, 3]);
     // What was asked for is set again.
     ok("cuGraphKernelNodeGetParams_v2", &[node, place(&mut found)]);
     ok("cuGraphExecKernelNodeSetParams_v2", &[executable, node, place(&mut found)]);
@@ -202,23 +208,23 @@ fn a_graph_is_changed_before_and_after_it_was_instantiated() {
     ok("cuGraphNodeSetEnabled", &[executable, node, 1]);
     ok("cuGraphLaunch", &[executable, stream]);
     ok("cuStreamSynchronize", &[stream]);
-    assert_eq!(device::noted(log)[2..], [2]);
+    expect_eq!(device::noted(log)[2..], [2]);
 
     let mut result = [9_usize; 3];
     let other = self::graph();
     add_kernel(other, &[], push, &[log as u64, 4]);
     ok("cuGraphExecUpdate_v2", &[executable, other, place(&mut result)]);
-    assert_eq!(result[0] as u32, 0);
+    expect_eq!(result[0] as u32, 0);
     ok("cuGraphLaunch", &[executable, stream]);
     ok("cuStreamSynchronize", &[stream]);
-    assert_eq!(device::noted(log)[3..], [4]);
+    expect_eq!(device::noted(log)[3..], [4]);
     add_kernel(other, &[], push, &[log as u64, 5]);
-    assert_eq!(call("cuGraphExecUpdate_v2", &[executable, other, place(&mut result)]), UPDATE_FAILURE);
-    assert_eq!(result[0] as u32, 2, "the topology changed");
+    expect_eq!(call("cuGraphExecUpdate_v2", &[executable, other, place(&mut result)]), UPDATE_FAILURE);
+    expect_eq!(result[0] as u32, 2, "the topology changed");
     let third = self::graph();
     add(third, "cuGraphAddEmptyNode", &[], &[]);
-    assert_eq!(call("cuGraphExecUpdate_v2", &[executable, third, place(&mut result)]), UPDATE_FAILURE);
-    assert_eq!(result[0] as u32, 3, "the kind of a node changed");
+    expect_eq!(call("cuGraphExecUpdate_v2", &[executable, third, place(&mut result)]), UPDATE_FAILURE);
+    expect_eq!(result[0] as u32, 3, "the kind of a node changed");
 }
 
 #[test]
@@ -234,13 +240,12 @@ fn a_librarys_kernel_and_a_node_of_any_kind() {
     any[2..11].copy_from_slice(&one_thread(0, kernel, &mut places));
     get("cuGraphAddNode_v2", &[graph, 0, 0, 0, place(&mut any)]);
     run(graph);
-    assert_eq!(words(to, 1), [6]);
+    expect_eq!(words(to, 1), [6]);
     let mut node = 0_usize;
     any[0] = 13;
-    assert_eq!(
-        call("cuGraphAddNode_v2", &[place(&mut node), graph, 0, 0, 0, place(&mut any)]),
-        NOT_SUPPORTED
-    );
+    let added = call("cuGraphAddNode_v2", &[place(&mut node), graph, 0, 0, 0, place(&mut any)]);
+    let of_no_kind = if on_a_gpu() { INVALID_VALUE } else { NOT_SUPPORTED };
+    expect_eq!(added, of_no_kind, "conditional nodes are not simulated");
 }
 
 #[test]
@@ -265,21 +270,28 @@ fn what_is_no_graph_is_refused() {
         ([node, graph, 0, 0, place(&mut nothing)], INVALID_HANDLE),
         ([node, graph, 0, 0, 0], INVALID_VALUE),
     ] {
-        assert_eq!(call("cuGraphAddKernelNode_v2", &arguments), expected);
+        // NVIDIA's driver follows what is no graph, no node and no place.
+        if !on_a_gpu() || arguments == [node, graph, 0, 0, place(&mut large)] {
+            expect_eq!(call("cuGraphAddKernelNode_v2", &arguments), expected);
+        }
     }
-    assert_eq!(
+    expect_eq!(
         call("cuGraphAddMemsetNode", &[node, graph, 0, 0, place(&mut [4096_usize, 0, 4 << 32, 1, 1]), 0]),
         INVALID_VALUE
     );
-    assert_eq!(call("cuGraphAddHostNode", &[node, graph, 0, 0, place(&mut [0_usize, 0])]), INVALID_VALUE);
-    assert_eq!(call("cuGraphAddEventWaitNode", &[node, graph, 0, 0, 12345]), INVALID_HANDLE);
+    if on_a_gpu() {
+        // The same for functions, events and graphs.
+        return;
+    }
+    expect_eq!(call("cuGraphAddHostNode", &[node, graph, 0, 0, place(&mut [0_usize, 0])]), INVALID_VALUE);
+    expect_eq!(call("cuGraphAddEventWaitNode", &[node, graph, 0, 0, 12345]), INVALID_HANDLE);
     assert!(list("cuGraphGetNodes", graph).is_empty());
     run(graph);
     ok("cuGraphDestroy", &[graph]);
     for name in ["cuGraphDestroy", "cuGraphExecDestroy", "cuGraphDestroyNode"] {
         assert_ne!(call(name, &[graph]), 0, "{name}");
     }
-    assert_eq!(call("cuGraphLaunch", &[graph, 0]), INVALID_VALUE);
+    expect_eq!(call("cuGraphLaunch", &[graph, 0]), INVALID_VALUE);
 }
 
 /// A graph that allocates memory, stores to it, copies that elsewhere, and frees it or not.
@@ -296,61 +308,92 @@ fn allocates(target: usize, frees: bool) -> (usize, usize) {
     (last("cuStreamEndCapture", &[stream]), memory)
 }
 
+/// Bytes of the current context's device.
+fn free_memory() -> usize {
+    get("cuMemGetInfo_v2", &[place(&mut 0_usize)])
+}
+
 #[test]
 fn memory_that_a_graph_allocates() {
     context(1);
     let (target, stream) = (memory(4), stream());
     let (graph, inside) = allocates(target, true);
     let kinds = list("cuGraphGetNodes", graph).into_iter().map(|node| last("cuGraphNodeGetType", &[node]));
-    assert_eq!(kinds.collect::<Vec<_>>(), [10, 0, 1, 11]);
+    expect_eq!(kinds.collect::<Vec<_>>(), [10, 0, 1, 11]);
     run(graph);
     run(graph);
-    assert_eq!(words(target, 1), [11]);
-    assert_eq!(call("cuMemFree_v2", &[inside]), INVALID_VALUE, "the graph has freed it");
+    expect_eq!(words(target, 1), [11]);
+    expect_eq!(call("cuMemFree_v2", &[inside]), INVALID_VALUE, "the graph has freed it");
     // It can be freed elsewhere, and must be before it is allocated again.
     let (graph, inside) = allocates(target, false);
     let executable = instantiate(graph);
-    ok("cuGraphLaunch", &[executable, stream]);
-    assert_eq!(call("cuGraphLaunch", &[executable, stream]), INVALID_VALUE);
-    ok("cuMemFreeAsync", &[inside, stream]);
-    assert_eq!(call("cuMemFreeAsync", &[inside, stream]), INVALID_VALUE);
+    ok("cuDeviceGraphMemTrim", &[device(1)]);
+    let free = free_memory();
     ok("cuGraphLaunch", &[executable, stream]);
     ok("cuStreamSynchronize", &[stream]);
-    assert_eq!(words(inside, 1), [11]);
+    expect_eq!(free_memory() < free, true, "it takes memory while that is there");
+    expect_eq!(call("cuGraphLaunch", &[executable, stream]), INVALID_VALUE);
+    ok("cuMemFreeAsync", &[inside, stream]);
+    expect_eq!(call("cuMemFreeAsync", &[inside, stream]), INVALID_VALUE);
+    ok("cuGraphLaunch", &[executable, stream]);
+    ok("cuStreamSynchronize", &[stream]);
+    expect_eq!(words(inside, 1), [11]);
     ok("cuMemFree_v2", &[inside]);
+    // The memory is the graph's, and of one that is instantiated at a time.
+    let (mut made, mut node) = (0_usize, 0_usize);
+    let made = place(&mut made);
+    expect_eq!(call("cuGraphInstantiateWithFlags", &[made, graph, 0]), NOT_SUPPORTED);
+    expect_eq!(call("cuGraphClone", &[made, graph]), NOT_SUPPORTED);
+    let parent = self::graph();
+    let added = call("cuGraphAddChildGraphNode", &[place(&mut node), parent, 0, 0, graph]);
+    expect_eq!(added, NOT_SUPPORTED);
+    expect_eq!(call("cuGraphDestroyNode", &[list("cuGraphGetNodes", graph)[2]]), NOT_SUPPORTED);
+    ok("cuGraphExecDestroy", &[executable]);
     const AUTO_FREE: usize = 1;
     let executable = get("cuGraphInstantiateWithFlags", &[graph, AUTO_FREE]);
     ok("cuGraphLaunch", &[executable, stream]);
     ok("cuGraphLaunch", &[executable, stream]);
     ok("cuMemFreeAsync", &[inside, stream]);
     ok("cuStreamSynchronize", &[stream]);
+    if on_a_gpu() {
+        // Nothing would work any more after an illegal address.
+        return;
+    }
     // Kernels do not find what was freed.
     launch(kernel("store"), stream, &[inside as u64, 1]);
-    assert_eq!(call("cuStreamSynchronize", &[stream]), ILLEGAL_ADDRESS);
+    expect_eq!(call("cuStreamSynchronize", &[stream]), ILLEGAL_ADDRESS);
 }
 
 #[test]
 fn nodes_that_allocate_and_free() {
     // Nobody else allocates there.
-    context(2);
+    let device = device(2);
+    context(device);
     let graph = graph();
-    let free = get("cuMemGetInfo_v2", &[place(&mut 0_usize)]);
+    let free = free_memory();
     const PINNED: u64 = 1;
-    const DEVICE_TWO: u64 = 2 << 32 | 1;
-    let mut parameters = [PINNED, DEVICE_TWO, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 << 20, 0];
+    let on_device = (device as u64) << 32 | 1;
+    let mut parameters = [PINNED, on_device, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 << 20, 0];
     let allocates = add(graph, "cuGraphAddMemAllocNode", &[], &[place(&mut parameters)]);
     let address = parameters[14] as usize;
-    assert_eq!(free - get("cuMemGetInfo_v2", &[place(&mut 0_usize)]), 1 << 20);
+    expect_eq!(free_memory(), free, "so far there are only addresses");
     let frees = add(graph, "cuGraphAddMemFreeNode", &[allocates], &[address]);
-    assert_eq!(last("cuGraphMemFreeNodeGetParams", &[frees]), address);
+    expect_eq!(last("cuGraphMemFreeNodeGetParams", &[frees]), address);
     let mut found = [0_u64; 15];
     ok("cuGraphMemAllocNodeGetParams", &[allocates, place(&mut found)]);
-    assert_eq!(found, parameters);
+    if on_a_gpu() {
+        // A pointer to no accesses, where NVIDIA's driver leaves what was there.
+        found[11] = 0;
+    }
+    expect_eq!(found, parameters);
     let mut node = 0_usize;
-    assert_eq!(call("cuGraphAddMemFreeNode", &[place(&mut node), graph, 0, 0, 4096]), INVALID_VALUE);
+    expect_eq!(call("cuGraphAddMemFreeNode", &[place(&mut node), graph, 0, 0, 4096]), INVALID_VALUE);
+    // For the first launch NVIDIA's driver takes memory of its own.
     run(graph);
+    ok("cuDeviceGraphMemTrim", &[device]);
+    let free = free_memory();
+    run(graph);
+    ok("cuDeviceGraphMemTrim", &[device]);
+    expect_eq!(free_memory(), free);
     ok("cuGraphDestroy", &[graph]);
-    // It is given back when something is done the next time.
-    ok("cuMemsetD8_v2", &[memory(4), 0, 4]);
-    assert!(free - get("cuMemGetInfo_v2", &[place(&mut 0_usize)]) < 1 << 20);
 }

@@ -81,10 +81,8 @@ impl State {
     pub(super) fn end_capture(&mut self, stream: Handle) -> Answer<Handle> {
         let part = self.streams.get(stream)?.capture.clone().ok_or(Code::ILLEGAL_STATE)?;
         let capture = self.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?;
-        if capture.mode != Mode::Relaxed && capture.thread != thread::current().id() {
-            return Err(Code::STREAM_CAPTURE_WRONG_THREAD);
-        }
-        if capture.origin != stream {
+        let is_wrong_thread = capture.mode != Mode::Relaxed && capture.thread != thread::current().id();
+        if !is_wrong_thread && capture.origin != stream {
             self.invalidate(part.capture);
             return Err(Code::STREAM_CAPTURE_UNMATCHED);
         }
@@ -94,13 +92,19 @@ impl State {
         let is_joined = is_joined.into_iter().all(|node| joined.contains(node));
         let (graph, is_invalid, is_given) = (capture.graph, capture.is_invalid, capture.is_given);
         self.forget_capture(part.capture);
-        if is_joined && !is_invalid {
+        let wrong = if is_wrong_thread {
+            Code::STREAM_CAPTURE_WRONG_THREAD
+        } else if is_invalid {
+            Code::STREAM_CAPTURE_INVALIDATED
+        } else if !is_joined {
+            Code::STREAM_CAPTURE_UNJOINED
+        } else {
             return Ok(graph);
-        }
+        };
         if !is_given {
             self.remove_graph(graph)?;
         }
-        Err(if is_invalid { Code::STREAM_CAPTURE_INVALIDATED } else { Code::STREAM_CAPTURE_UNJOINED })
+        Err(wrong)
     }
 
     fn forget_capture(&mut self, capture: u64) {
@@ -137,6 +141,12 @@ impl State {
             }
         }
         found
+    }
+
+    /// What is wrong with an event that was recorded in a captured stream, for whoever wants to know when that was.
+    pub(super) fn captured_event(&self, capture: u64) -> Code {
+        let is_invalid = self.captures.get(&capture).is_some_and(|capture| capture.is_invalid);
+        if is_invalid { Code::INVALID_VALUE } else { Code::CAPTURED_EVENT }
     }
 
     pub(super) fn invalidate(&mut self, capture: u64) {
@@ -241,7 +251,7 @@ impl State {
     /// Lets a stream wait for an event that a captured stream has recorded: from then on it is captured too.
     pub(super) fn join(&mut self, stream: Handle, event: &Part) -> Answer {
         if !self.captures.contains_key(&event.capture) {
-            return Err(Code::CAPTURED_EVENT);
+            return Err(Code::INVALID_VALUE);
         }
         let found = self.streams.get_mut(stream)?;
         if found.order == Order::Legacy {

@@ -64,6 +64,8 @@ impl Task {
 /// A graph that can be launched: its nodes, each behind those that come before it, and those of child graphs among them.
 #[derive(Clone, Debug)]
 pub(super) struct Executable {
+    /// That which it was made of.
+    pub(super) graph: Handle,
     pub(super) steps: Vec<Step>,
     pub(super) flags: u64,
     /// Where its last launch ends: the next one waits for that.
@@ -121,6 +123,15 @@ impl State {
         Ok(clone)
     }
 
+    /// A graph that allocates or frees memory stays as it is: there are no others like it, and no node of it goes.
+    pub(super) fn has_no_memory(&self, graph: Handle) -> Answer {
+        let has_memory = |node: &Handle| {
+            self.nodes.get(*node).is_ok_and(|node| matches!(node.task, Task::Work(Work::Appear(..), _)))
+        };
+        let nodes = &self.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?.nodes;
+        if nodes.iter().any(has_memory) { Err(Code::NOT_SUPPORTED) } else { Ok(()) }
+    }
+
     /// Removes a graph with its nodes.
     pub(super) fn remove_graph(&mut self, graph: Handle) -> Answer {
         for node in self.graphs.remove(graph)?.nodes {
@@ -135,7 +146,7 @@ impl State {
     pub(super) fn executable(&self, graph: Handle, flags: u64) -> Answer<Executable> {
         let mut steps = Vec::new();
         self.add_steps(graph, &[], &mut steps)?;
-        Ok(Executable { steps, flags, last: None })
+        Ok(Executable { graph, steps, flags, last: None })
     }
 
     fn add_steps(&self, graph: Handle, begin: &[usize], steps: &mut Vec<Step>) -> Answer {
@@ -172,19 +183,6 @@ impl State {
             left = later;
         }
         Ok(())
-    }
-
-    /// A graph of what an executable one does, as a child of another.
-    pub(super) fn graph_of(&mut self, executable: Handle) -> Answer<Handle> {
-        let steps = self.executables.get(executable)?.steps.clone();
-        let graph = self.graphs.insert(Graph { nodes: Vec::new(), is_child: true });
-        let mut nodes: Vec<Handle> = Vec::new();
-        for step in steps {
-            let after: Vec<_> = step.after.iter().map(|place| nodes[*place]).collect();
-            let task = if step.enabled { step.task } else { Task::Nothing };
-            nodes.push(self.add_node(graph, task, &after)?);
-        }
-        Ok(graph)
     }
 
     /// Gives an executable graph to a stream.

@@ -196,7 +196,14 @@ impl Memory {
     pub(super) fn used(&self, device: usize) -> u64 {
         let blocks = self.blocks.values();
         let is_taken = |kind| {
-            !matches!(kind, Kind::Host | Kind::Registered | Kind::RegisteredToRead | Kind::Mapped { .. })
+            !matches!(
+                kind,
+                Kind::Host
+                    | Kind::Registered
+                    | Kind::RegisteredToRead
+                    | Kind::Mapped { .. }
+                    | Kind::Graph { is_there: false }
+            )
         };
         let of_device = blocks.filter(|block| block.device == device && is_taken(block.kind));
         let blocks: u64 = of_device.map(|block| (block.bytes as u64).next_multiple_of(512)).sum();

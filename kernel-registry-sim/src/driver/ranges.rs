@@ -116,6 +116,19 @@ impl Ranges {
         (address - start < *bytes).then_some((*start, *bytes))
     }
 
+    /// The mappings among these reserved addresses, none of which goes beyond them.
+    fn mapped_within(&self, address: usize, bytes: usize) -> Answer<Vec<usize>> {
+        if !is_whole(bytes) || !self.is_reserved(address, bytes) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let end = address + bytes;
+        let is_cut = |at: usize| self.mapping(at).is_some_and(|(start, _)| start < at);
+        if is_cut(address) || is_cut(end) {
+            return Err(Code::INVALID_VALUE);
+        }
+        Ok(self.mappings.range(address..end).map(|(start, _)| *start).collect())
+    }
+
     /// The mappings that are these addresses, and no others.
     fn exactly(&self, address: usize, bytes: usize) -> Answer<Vec<usize>> {
         let end = address.checked_add(bytes).ok_or(Code::INVALID_VALUE)?;
@@ -183,8 +196,11 @@ impl Memory {
         let found = self.ranges.physical.get(physical).map_err(|_| Code::INVALID_VALUE)?;
         let in_the_way = self.ranges.mappings.range(..address.saturating_add(bytes)).next_back();
         let is_taken = in_the_way.is_some_and(|(start, mapping)| start + mapping.bytes > address);
-        let fits = is_whole(bytes) && address.is_multiple_of(GRANULARITY) && bytes <= found.bytes;
-        if !fits || is_taken || !self.ranges.is_reserved(address, bytes) {
+        if bytes > found.bytes {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let is_aligned = is_whole(bytes) && address.is_multiple_of(GRANULARITY);
+        if !is_aligned || is_taken || !self.ranges.is_reserved(address, bytes) {
             return Err(Code::INVALID_VALUE);
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -200,9 +216,9 @@ impl Memory {
         Ok(())
     }
 
-    /// From now on kernels do not find what is mapped there. The addresses remain reserved.
+    /// From now on kernels do not find what is mapped there, if anything is. The addresses remain reserved.
     pub(super) fn unmap(&mut self, address: usize, bytes: usize) -> Answer {
-        for start in self.ranges.exactly(address, bytes)? {
+        for start in self.ranges.mapped_within(address, bytes)? {
             let Some(mapping) = self.ranges.mappings.remove(&start) else { continue };
             self.blocks.remove(&start);
             self.ranges.unmapped.push((start, mapping.bytes));

@@ -1,9 +1,12 @@
 //! The simulated driver, called by the names of its functions: so a test can call what cudarc does not have in every version,
 //! and with arguments that its types forbid.
-#![allow(dead_code)] // Each test uses what it needs.
+#![allow(dead_code, unused_imports, unused_macros)] // Each test uses what it needs.
 
 use std::ffi::CString;
+use std::io::Write;
+use std::panic::Location;
 use std::ptr;
+use std::sync::Once;
 
 use kernel_registry_sim::Config;
 
@@ -12,6 +15,8 @@ pub const OUT_OF_MEMORY: u32 = 2;
 pub const INVALID_DEVICE: u32 = 101;
 pub const INVALID_HANDLE: u32 = 400;
 pub const ILLEGAL_STATE: u32 = 401;
+pub const INVALID_IMAGE: u32 = 200;
+pub const INVALID_PTX: u32 = 218;
 pub const NOT_FOUND: u32 = 500;
 pub const ILLEGAL_ADDRESS: u32 = 700;
 pub const NOT_SUPPORTED: u32 = 801;
@@ -49,14 +54,17 @@ pub fn call(name: &str, arguments: &[usize]) -> u32 {
 #[track_caller]
 pub fn ok(name: &str, arguments: &[usize]) {
     let code = call(name, arguments);
-    assert_eq!(code, 0, "{name}");
+    if code != 0 {
+        differs(&format!("{name}: {code}, and 0 is expected"));
+    }
 }
 
 /// What a function writes to where its first argument points.
 #[track_caller]
 pub fn get(name: &str, others: &[usize]) -> usize {
     let mut value = 0_usize;
-    ok(name, &[&[place(&mut value)], others].concat());
+    let code = call(name, &[&[place(&mut value)], others].concat());
+    assert_eq!(code, 0, "{name}");
     value
 }
 
@@ -64,7 +72,8 @@ pub fn get(name: &str, others: &[usize]) -> usize {
 #[track_caller]
 pub fn last(name: &str, others: &[usize]) -> usize {
     let mut value = 0_usize;
-    ok(name, &[others, &[place(&mut value)]].concat());
+    let code = call(name, &[others, &[place(&mut value)]].concat());
+    assert_eq!(code, 0, "{name}");
     value
 }
 
@@ -74,9 +83,45 @@ pub fn place<T: ?Sized>(value: &mut T) -> usize {
 }
 
 /// With `ON_A_GPU=1` the same is asked of NVIDIA's driver, and of its first device: it says what is right.
-fn on_a_gpu() -> bool {
+pub fn on_a_gpu() -> bool {
     std::env::var_os("ON_A_GPU").is_some()
 }
+
+/// The device that a test has for itself: of those of the simulated driver, or the first one of NVIDIA's.
+pub fn device(ordinal: usize) -> usize {
+    if on_a_gpu() { 0 } else { ordinal }
+}
+
+/// Fails the test, and on a GPU only in the end: so one run says all that NVIDIA's driver does otherwise.
+#[track_caller]
+pub fn differs(what: &str) {
+    assert!(on_a_gpu(), "{what}");
+    extern "C" fn fail() {
+        // SAFETY: the process ends, and nothing is left to be done.
+        unsafe { libc::_exit(1) }
+    }
+    static FAILS: Once = Once::new();
+    // SAFETY: the function is there until the process has ended.
+    FAILS.call_once(|| assert_eq!(unsafe { libc::atexit(fail) }, 0));
+    // The harness captures what is printed, and shows it only of a test that panics.
+    let line = format!("DIFFERS {}: {what}\n", Location::caller());
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+/// `assert_eq`, after which a test goes on on a GPU.
+macro_rules! expect_eq {
+    ($found:expr, $expected:expr $(, $($what:tt)+)?) => {
+        match (&$found, &$expected) {
+            (found, expected) => {
+                if *found != *expected {
+                    let what = String::new() $(+ &format!($($what)+))?;
+                    $crate::device::differs(&format!("{what}: {found:?}, and {expected:?} is expected"));
+                }
+            }
+        }
+    };
+}
+pub(crate) use expect_eq;
 
 /// Installs the driver, with three devices, so that a test can have one alone.
 pub fn install() {
@@ -89,7 +134,7 @@ pub fn install() {
 /// A new context of a device, current in this thread: what goes wrong in it is its own.
 pub fn context(device: usize) -> usize {
     install();
-    get("cuCtxCreate_v2", &[0, if on_a_gpu() { 0 } else { device }])
+    get("cuCtxCreate_v2", &[0, self::device(device)])
 }
 
 /// A stream that waits for no other.

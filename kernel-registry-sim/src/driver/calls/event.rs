@@ -35,8 +35,9 @@ fn recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq)>> {
     let recorded = found.recorded;
     if let Some(part) = &found.captured {
         let capture = part.capture;
+        let wrong = state.captured_event(capture);
         state.invalidate(capture);
-        return Err(Code::CAPTURED_EVENT);
+        return Err(wrong);
     }
     state.may_disturb()?;
     Ok(recorded)
@@ -46,8 +47,8 @@ fn recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq)>> {
 fn elapsed(time: &Out<f32>, start: Handle, end: Handle) -> Answer {
     let state = begin()?;
     let (start, end) = (state.events.get(start)?, state.events.get(end)?);
-    if start.captured.is_some() || end.captured.is_some() {
-        return Err(Code::CAPTURED_EVENT);
+    if let Some(part) = start.captured.as_ref().or(end.captured.as_ref()) {
+        return Err(state.captured_event(part.capture));
     }
     if !(start.timing && end.timing && start.recorded.is_some() && end.recorded.is_some()) {
         return Err(Code::INVALID_HANDLE);

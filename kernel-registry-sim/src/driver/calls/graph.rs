@@ -3,7 +3,7 @@
 use super::context::current;
 use super::lacking::say_once;
 use crate::driver::abi::{In, Out, write_text};
-use crate::driver::graph::{Executable, Graph, Task};
+use crate::driver::graph::{Executable, Graph};
 use crate::driver::handles::Handle;
 use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
@@ -60,6 +60,9 @@ fn dependents(node: Handle, found: &Out<Handle>, count: &Out<usize>) -> Answer {
 fn change(of: Handle, from: &In<Handle>, to: &In<Handle>, count: usize, adds: bool) -> Answer {
     let mut state = begin()?;
     graph(&state, of)?;
+    if !adds {
+        state.has_no_memory(of)?;
+    }
     let edges: Vec<_> = from.all(count)?.into_iter().zip(to.all(count)?).collect();
     for (from, to) in &edges {
         let belongs = |node: Handle| state.nodes.get(node).is_ok_and(|node| node.graph == of);
@@ -86,6 +89,10 @@ fn instantiate(state: &mut State, executable: &Out<Handle>, of: Handle, flags: u
     if flags & DEVICE_LAUNCH != 0 {
         say_once("launching a graph from a kernel");
         return Err(Code::NOT_SUPPORTED);
+    }
+    let is_of = |executable: &Executable| executable.graph == of;
+    if state.executables.iter().any(|(_, executable)| is_of(executable)) {
+        state.has_no_memory(of)?;
     }
     let made = state.executable(of, flags & !UPLOAD)?;
     executable.set(state.executables.insert(made))
@@ -180,6 +187,7 @@ calls! {
     10000 fn cuGraphClone(clone: Out<Handle>, of: Handle) {
         let mut state = begin()?;
         clone.ready()?;
+        state.has_no_memory(of)?;
         clone.set(state.clone_graph(of, false)?)
     }
 
@@ -301,10 +309,7 @@ calls! {
         let mut state = begin()?;
         let stream = state.stream(stream, current)?;
         state.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?;
-        if state.is_captured(stream)? {
-            let child = state.graph_of(executable)?;
-            return state.capture(stream, Task::Child(child));
-        }
+        state.not_captured(stream)?;
         state.launch_graph(executable, stream)
     }
 
@@ -312,7 +317,7 @@ calls! {
         let mut state = begin()?;
         let stream = state.stream(stream, current)?;
         state.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?;
-        if state.is_captured(stream)? { Err(Code::STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
+        state.not_captured(stream)
     }
 
     11060 fn cuGraphNodeSetEnabled(executable: Handle, node: Handle, enabled: u32) {

@@ -67,7 +67,7 @@ calls! {
         let mut state = begin()?;
         let link = state.links.get_mut(link)?;
         image.ready()?;
-        let output = link.complete().ok_or(Code::INVALID_VALUE)?;
+        let output = link.complete();
         image.set(output.as_ptr())?;
         bytes.set_if_wanted(output.len())?;
         Ok(())

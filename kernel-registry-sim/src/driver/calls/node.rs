@@ -27,6 +27,7 @@ fn add(
 
 /// A clone of a graph, for the node of another.
 fn child(state: &mut State, graph: Handle) -> Answer<Task> {
+    state.has_no_memory(graph)?;
     Ok(Task::Child(state.clone_graph(graph, true)?))
 }
 
@@ -129,6 +130,8 @@ calls! {
 
     10000 fn cuGraphDestroyNode(node: Handle) {
         let mut state = begin()?;
+        let graph = state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.graph;
+        state.has_no_memory(graph)?;
         let removed = state.nodes.remove(node).map_err(|_| Code::INVALID_VALUE)?;
         let graph = state.graphs.get_mut(removed.graph)?;
         graph.nodes.retain(|other| *other != node);

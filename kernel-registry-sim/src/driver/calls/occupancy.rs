@@ -49,6 +49,9 @@ impl Needs {
         if block == 0 || block > self.max_threads {
             return Err(Code::INVALID_VALUE);
         }
+        if dynamic > self.max_dynamic {
+            return Ok(0);
+        }
         let Room { threads, blocks, shared, reserved } = self.room;
         let by_threads = threads as usize / block.next_multiple_of(32);
         let of_block = dynamic.saturating_add(self.shared.saturating_add(reserved as usize));

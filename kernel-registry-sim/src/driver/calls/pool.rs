@@ -11,6 +11,7 @@ use crate::driver::handles::Handle;
 use crate::driver::memory::Kind;
 use crate::driver::pool::{Attribute, Pool};
 use crate::driver::process::Locked;
+use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin};
 use crate::driver::stream::Work;
@@ -169,7 +170,9 @@ calls! {
         let properties = properties.get()?;
         let device = properties.device(&state)?;
         pool.ready()?;
-        pool.set(state.pools.insert(Pool::new(device, properties.most_bytes as u64)))
+        // Its memory comes in whole pages.
+        let most_bytes = properties.most_bytes.checked_next_multiple_of(GRANULARITY).ok_or(Code::INVALID_VALUE)?;
+        pool.set(state.pools.insert(Pool::new(device, most_bytes as u64)))
     }
 
     11020 fn cuMemPoolDestroy(pool: Handle) {

@@ -132,8 +132,11 @@ calls! {
 
     10020 fn cuMemMap(address: usize, bytes: usize, offset: usize, memory: Handle, flags: u64) {
         let state = begin()?;
-        if offset != 0 || flags != 0 {
+        if flags != 0 {
             return Err(Code::INVALID_VALUE);
+        }
+        if offset != 0 {
+            return Err(Code::NOT_SUPPORTED);
         }
         state.memory.lock().map(address, bytes, memory)
     }
