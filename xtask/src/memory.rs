@@ -7,18 +7,18 @@ use crate::run::{HOST, Outcome, run, unstable_cargo};
 
 const CRATES: [&str; 4] = ["--package", "kernel-registry-format", "--package", "kernel-registry"];
 
-/// Tests that warm and launch, end threads and fork, and hand the driver addresses of nothing.
+/// Tests that warm and launch, on devices of all kinds, and hand the driver addresses of nothing.
 const SIMULATOR: [&str; 10] = [
+    "ages",
     "arguments",
     "calls",
     "capture",
-    "fork",
-    "gone",
-    "graphs",
-    "many_threads",
-    "threads",
-    "virtual_memory",
-    "warm",
+    "configured",
+    "corpus",
+    "damaged",
+    "deadlock",
+    "devices",
+    "differential",
 ];
 
 pub(crate) fn miri() -> Outcome {
@@ -36,7 +36,7 @@ pub(crate) fn sanitize() -> Outcome {
     };
     test(&[&CRATES[..], &["--lib", "--tests"]].concat())?;
     test(&["--package", "tests", "--test", "legal"])?;
-    // Without those that let calls fail: they have limits of time, which nothing keeps under these tools.
+    // Without those about faults, forks and many threads: they have limits of time, which nothing keeps under these tools.
     let targets = SIMULATOR.iter().flat_map(|test| ["--test", test]);
     test(&["--package", "kernel-registry-sim", "--lib"].into_iter().chain(targets).collect::<Vec<_>>())
 }

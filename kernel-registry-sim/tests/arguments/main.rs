@@ -25,7 +25,7 @@ const CHILD: &str = "ARGUMENTS_TEST_IS_CHILD";
 fn is_child(test: &str) -> bool {
     if env::var_os(CHILD).is_some() {
         // SAFETY: this ends the process if it hangs.
-        unsafe { libc::alarm(300) };
+        unsafe { libc::alarm(900) };
         return true;
     }
     let mut child = Command::new(env::current_exe().unwrap());
