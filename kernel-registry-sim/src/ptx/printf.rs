@@ -31,6 +31,9 @@ struct Conversion {
     long: bool,
 }
 
+/// The most that a width or a precision counts for.
+const MOST: usize = 4096;
+
 /// Formats; `next` answers the text or the bits of the next argument.
 pub(super) fn format<E>(
     text: &str,
@@ -43,6 +46,7 @@ pub(super) fn format<E>(
             out.push(c);
             continue;
         }
+        let begun = rest.clone();
         let mut how = Conversion::default();
         while let Some(flag) = rest.next_if(|c| "-0+ #".contains(*c)) {
             match flag {
@@ -53,20 +57,23 @@ pub(super) fn format<E>(
                 _ => how.other = true,
             }
         }
-        let mut word = |rest: &mut std::iter::Peekable<std::str::Chars<'_>>| -> Result<Option<usize>, E> {
+        let mut word = |rest: &mut std::iter::Peekable<std::str::Chars<'_>>| -> Result<i32, E> {
             if rest.next_if_eq(&'*').is_some() {
-                return Ok(next(Wanted::Word)?.err().map(|bits| bits as usize));
+                return Ok(next(Wanted::Word)?.err().unwrap_or(0) as i32);
             }
-            let mut number = None;
+            let mut number = 0_i32;
             while let Some(digit) = rest.peek().and_then(|c| c.to_digit(10)) {
-                number = Some(number.unwrap_or(0) * 10 + digit as usize);
+                number = number.saturating_mul(10).saturating_add(digit as i32);
                 rest.next();
             }
             Ok(number)
         };
-        how.width = word(&mut rest)?.unwrap_or(0);
+        // A negative width asks for the left side, and a negative precision for none.
+        let width = word(&mut rest)?;
+        how.left |= width < 0;
+        how.width = MOST.min(width.unsigned_abs() as usize);
         if rest.next_if_eq(&'.').is_some() {
-            how.precision = Some(word(&mut rest)?.unwrap_or(0));
+            how.precision = usize::try_from(word(&mut rest)?).ok().map(|precision| precision.min(MOST));
         }
         while let Some(size) = rest.next_if(|c| "hlzjt".contains(*c)) {
             how.long |= size != 'h';
@@ -80,8 +87,14 @@ pub(super) fn format<E>(
             's' => Wanted::Text,
             'p' => Wanted::Long,
             'e' | 'E' | 'f' | 'F' | 'g' | 'G' | 'a' | 'A' => Wanted::Double,
-            _ if how.long => Wanted::Long,
-            _ => Wanted::Word,
+            'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' if how.long => Wanted::Long,
+            'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' => Wanted::Word,
+            // What is no conversion is text.
+            _ => {
+                out.push('%');
+                rest = begun;
+                continue;
+            }
         };
         let written = match next(wanted)? {
             Ok(text) => how.precision.map_or(text.clone(), |most| text.chars().take(most).collect()),
@@ -96,7 +109,8 @@ impl Conversion {
     fn number(&self, conversion: char, bits: u64) -> String {
         let signed = if self.long { bits as i64 } else { i64::from(bits as i32) };
         let least = |digits: String| format!("{digits:0>width$}", width = self.precision.unwrap_or(1));
-        let prefix = |prefix: &str| if self.other { prefix.to_owned() } else { String::new() };
+        let prefix =
+            |prefix: &str| if self.other && bits != 0 { prefix.to_owned() } else { String::new() };
         match conversion {
             'd' | 'i' => self.sign(signed < 0) + &least(signed.unsigned_abs().to_string()),
             'u' => least(bits.to_string()),
@@ -140,10 +154,11 @@ impl Conversion {
         };
         match conversion.to_ascii_lowercase() {
             'f' => format!("{value:.precision$}"),
-            'e' | 'a' => {
+            'e' => {
                 let (digits, exponent) = exponential(precision);
                 with_exponent(&digits, exponent)
             }
+            'a' => self.hexadecimal(value),
             _ => {
                 let significant = precision.max(1);
                 let (digits, exponent) = exponential(significant - 1);
@@ -160,6 +175,23 @@ impl Conversion {
         }
     }
 
+    /// The bits of a number without a sign: `0x1.8p+1` is three.
+    fn hexadecimal(&self, value: f64) -> String {
+        let bits = value.to_bits();
+        // Subnormal numbers have the exponent of the smallest normal ones, and no bit before the point.
+        let (normal, exponent) = (bits >> 52 != 0, (bits >> 52).max(1) as i64 - 1023);
+        let exponent = if value == 0.0 { 0 } else { exponent };
+        let mantissa = bits & ((1 << 52) - 1) | u64::from(normal) << 52;
+        let places = self.precision.unwrap_or_else(|| 13 - (mantissa.trailing_zeros() as usize / 4).min(13));
+        let dropped = 4 * 13_usize.saturating_sub(places);
+        // To the nearest, and to the even one of two.
+        let half = (1 << dropped >> 1) - u64::from(dropped > 0 && mantissa >> dropped & 1 == 0);
+        let rounded = (mantissa + half) >> dropped << dropped;
+        let digits = format!("{:013x}", rounded & ((1 << 52) - 1));
+        let point = if places > 0 || self.other { "." } else { "" };
+        format!("0x{}{point}{:0<places$}p{exponent:+}", rounded >> 52, &digits[..places.min(13)])
+    }
+
     fn pad(&self, out: &mut String, written: &str, conversion: char) {
         let missing = self.width.saturating_sub(written.chars().count());
         let integer = "diuxXo".contains(conversion) && self.precision.is_some();
@@ -168,6 +200,7 @@ impl Conversion {
             out.extend(std::iter::repeat_n(' ', missing));
         } else if self.zeros && !integer && conversion != 's' {
             let digits = written.trim_start_matches(['-', '+', ' ']);
+            let digits = digits.strip_prefix("0x").or(digits.strip_prefix("0X")).unwrap_or(digits);
             out.push_str(&written[..written.len() - digits.len()]);
             out.extend(std::iter::repeat_n('0', missing));
             out.push_str(digits);
@@ -207,6 +240,12 @@ mod tests {
             ("%g %g %g", &[number(0.0001), number(1e10), number(100000.0)], "0.0001 1e+10 100000"),
             ("%f %f", &[number(f64::NAN), number(-f64::INFINITY)], "nan -inf"),
             ("%p", &[0x10], "0x10"),
+            ("%#010x|%#010X|%#x|%#o", &[255, 255, 0, 8], "0x000000ff|0X000000FF|0|010"),
+            ("[%*d|%-*d]", &[minus, 5, 3, 5], "[5      |5  ]"),
+            ("%.*d|%.*f", &[minus, 5, minus, number(0.5)], "5|0.500000"),
+            ("%a %.1a %a", &[number(3.0), number(1.09375), 1], "0x1.8p+1 0x1.2p+0 0x0.0000000000001p-1022"),
+            ("%A|%012a|%#.0a", &[number(-0.1), number(-0.5), 0], "-0X1.999999999999AP-4|-0x000001p-1|0x0.p+0"),
+            ("%y %-5k|%d", &[5], "%y %-5k|5"),
             ("100%", &[], "100"),
         ] {
             assert_eq!(printed(text, values), expected, "{text}");
