@@ -192,4 +192,5 @@ cp.async.wait_group 1.5;
 .reg .b32 %r<4>;
 ret %r1;
 wibble.u32 %r1;
-call foo;";
+call foo;
+{ .param .u64 x; call a, (x); }";

@@ -110,13 +110,16 @@ impl Shared<'_> {
         Ok(Place::Shared(self.shared.len() - 1))
     }
 
-    pub(super) fn sizes(&self, function: usize) -> Sizes {
-        self.signatures[function].sizes()
+    /// What a function takes and returns. None of a kernel, which cannot be called.
+    pub(super) fn sizes(&self, function: usize) -> Option<Sizes> {
+        let signature = &self.signatures[function];
+        (!signature.entry).then(|| signature.sizes())
     }
 }
 
 #[derive(Clone, Default)]
 struct Signature {
+    entry: bool,
     returns: Vec<(u64, u64)>,
     parameters: Vec<(u64, u64)>,
     size: u64,
@@ -150,7 +153,7 @@ pub(super) enum Place {
 
 /// Results first, then parameters: in the arguments of a kernel, or from the start of a function's frame.
 fn signature(function: &syntax::Function<'_>) -> Result<Signature, LoadError> {
-    let mut signature = Signature::default();
+    let mut signature = Signature { entry: function.entry, ..Signature::default() };
     for (variables, places) in
         [(&function.returns, &mut signature.returns), (&function.parameters, &mut signature.parameters)]
     {

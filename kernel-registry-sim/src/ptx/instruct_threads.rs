@@ -50,7 +50,9 @@ impl<'a> Decoder<'a, '_> {
         let (results, returns) = self.passed(results)?;
         let found = Sizes { parameters, returns };
         let (callee, expected) = match (self.lookup(name), prototype) {
-            (Some(Place::Function(function)), None) => (Callee::Known(function), self.shared.sizes(function)),
+            (Some(Place::Function(function)), None) => {
+                (Callee::Known(function), self.shared.sizes(function).ok_or(Reason::Operands)?)
+            }
             (Some(Place::Register(address, _)), Some(prototype)) => {
                 let expected = self.prototype(prototype)?;
                 (Callee::At(address, Box::new(expected.clone())), expected)
