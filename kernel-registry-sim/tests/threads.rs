@@ -20,6 +20,19 @@ fn threads_meet_after_a_branch() {
 }
 
 #[test]
+fn a_guard_may_be_a_result() {
+    for pair in ["%p1|%p2", "%p2|%p1"] {
+        let body = format!(
+            "setp.lt.u32 %p1, %r0, 16; setp.eq.u32 %p2, %r0, 99;\n@%p1 setp.lt.u32 {pair}, %r0, 8;\n\
+             selp.u32 %r8, 1, 0, %p1; selp.u32 %r1, 2, 0, %p2; add.u32 %r8, %r8, %r1;"
+        );
+        let (below, above) = if pair == "%p1|%p2" { (1, 2) } else { (2, 1) };
+        let expected: Vec<u32> = (0..32).map(|lane| [below, above, 0, 0][lane / 8]).collect();
+        assert_eq!(lane_results(&body), expected, "{pair}");
+    }
+}
+
+#[test]
 fn loops_of_different_length() {
     let body = "mov.u32 %r1, 0; mov.u32 %r8, 0;\nL: add.u32 %r8, %r8, %r1; add.u32 %r1, %r1, 1;\n\
                 setp.le.u32 %p0, %r1, %r0;\n@%p0 bra L;\nactivemask.b32 %r2; popc.b32 %r2, %r2; mad.lo.u32 %r8, %r2, 1000, %r8;";

@@ -70,8 +70,12 @@ impl<'a> Decoder<'a, '_> {
             (Operand::Pair(first, second), &[one, other]) if predicate => {
                 let (first, second) =
                     (self.target(&Operand::Name(first))?, self.target(&Operand::Name(second))?);
-                self.copy(first, one, emit);
-                self.copy(second, other, emit);
+                let mut copies = [(first, one), (second, other)];
+                // Each copy is guarded, so the guard is written last.
+                if emit.guard.is_some_and(|(guard, _)| guard == first) {
+                    copies.reverse();
+                }
+                copies.into_iter().for_each(|(to, from)| self.copy(to, from, emit));
                 Ok(())
             }
             (to, _) => {
