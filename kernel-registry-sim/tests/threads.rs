@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Arguments, Device, kernel, launch, results, run};
-use kernel_registry_sim::ptx::{FaultKind, Grid, Module, Status};
+use kernel_registry_sim::ptx::{FaultKind, Grid, LaunchError, Module, Status};
 
 fn lane_results(body: &str) -> Vec<u32> {
     let body = format!("{body}\nst.global.u32 [%rd0], %r8;");
@@ -127,6 +127,18 @@ fn calls_and_tables() {
     little.stack = 64;
     let fault = run(&device, &module, "k", little).unwrap_err();
     assert!(matches!(fault.kind, FaultKind::Stack { .. }), "{fault}");
+}
+
+#[test]
+fn calls_without_end_come_to_the_end_of_the_stack() {
+    let device = Device::default();
+    let text = kernel("call forever;").replace(".visible", ".func forever() { call forever; ret; }\n.visible");
+    let module = device.load(&text).unwrap();
+    let mut parameters = launch(1, 1, vec![0; 8]);
+    let status = Grid::new(&module, "k", parameters.clone()).unwrap().step(5_000, &device);
+    assert!(matches!(status, Status::Fault(fault) if matches!(fault.kind, FaultKind::Stack { .. })));
+    parameters.stack = u64::MAX;
+    assert!(matches!(Grid::new(&module, "k", parameters), Err(LaunchError::Memory { .. })));
 }
 
 #[test]

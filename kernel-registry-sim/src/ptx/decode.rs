@@ -302,7 +302,9 @@ impl<'a, 'm> Decoder<'a, 'm> {
                 _ => {}
             }
         }
-        self.function.frame = self.function.frame.next_multiple_of(16);
+        // Each call takes some of the stack, so that calls without parameters come to its end too.
+        let least = if function.entry { 0 } else { 16 };
+        self.function.frame = self.function.frame.max(least).next_multiple_of(16);
         Ok(Decoded { function: self.function, instructions: self.instructions })
     }
 

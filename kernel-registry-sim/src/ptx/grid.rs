@@ -125,7 +125,8 @@ impl Grid {
         }
 
         let shared = kernel.reach.shared.next_multiple_of(16) + u64::from(launch.dynamic_shared);
-        let local = kernel.reach.frames + if kernel.reach.recursive { launch.stack } else { 0 };
+        let stack = if kernel.reach.recursive { launch.stack } else { 0 };
+        let local = kernel.reach.frames.saturating_add(stack);
         if shared > MOST_SHARED || local > MOST_LOCAL {
             return Err(LaunchError::Memory { kernel: name.to_owned(), shared, local });
         }
