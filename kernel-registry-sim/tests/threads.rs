@@ -20,6 +20,11 @@ fn threads_meet_after_a_branch() {
 }
 
 #[test]
+fn a_pragma_ends_before_its_line_does() {
+    assert_eq!(lane_results("mov.u32 %r8, 5; .pragma \"nounroll\"; add.u32 %r8, %r8, %r0;")[..2], [5, 6]);
+}
+
+#[test]
 fn a_guard_may_be_a_result() {
     for pair in ["%p1|%p2", "%p2|%p1"] {
         let body = format!(

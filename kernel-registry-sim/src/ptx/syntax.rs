@@ -118,6 +118,12 @@ impl<'a> Parser<'a> {
         Err(LoadError::syntax(line, self.source.lines().nth(line as usize - 1).unwrap_or("")))
     }
 
+    /// The token that was taken last is wrong.
+    fn unexpected<T>(&mut self) -> Parsed<T> {
+        self.next -= 1;
+        self.wrong()
+    }
+
     /// Whether the next token is that sign, which is then taken.
     fn sign(&mut self, sign: char) -> bool {
         let found = self.peek() == Some(Token::Sign(sign));
@@ -139,14 +145,6 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn words(&mut self) -> Parsed<Vec<&'a str>> {
-        let mut found = vec![self.word()?];
-        while self.sign(',') {
-            found.push(self.word()?);
-        }
-        Ok(found)
-    }
-
     fn directive(&mut self, name: &str) -> bool {
         let found = self.peek() == Some(Token::Word(name));
         self.next += usize::from(found);
@@ -163,15 +161,26 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn integers(&mut self) -> Parsed<Vec<u64>> {
-        let mut found = vec![self.integer()?];
+    fn text(&mut self) -> Parsed<&'a str> {
+        match self.peek() {
+            Some(Token::Text(text)) => {
+                self.next += 1;
+                Ok(text)
+            }
+            _ => self.wrong(),
+        }
+    }
+
+    /// One or more, with commas between them.
+    fn list<T>(&mut self, one: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut found = vec![one(self)?];
         while self.sign(',') {
-            found.push(self.integer()?);
+            found.push(one(self)?);
         }
         Ok(found)
     }
 
-    /// Directives for debuggers and linkers that end with their line.
+    /// Directives for debuggers that end with their line.
     fn skip_line(&mut self) {
         let line = self.line();
         while self.peek().is_some() && self.line() == line {
@@ -179,14 +188,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn skip_braces(&mut self) -> Parsed<()> {
-        while !self.sign('{') {
-            if self.peek().is_none() {
-                return self.wrong();
-            }
-            self.next += 1;
-        }
-        while !self.sign('}') {
+    /// Skips everything up to a sign, and that.
+    fn skip_to(&mut self, sign: char) -> Parsed<()> {
+        while !self.sign(sign) {
             if self.peek().is_none() {
                 return self.wrong();
             }
@@ -214,14 +218,18 @@ impl<'a> Parser<'a> {
                 }
                 ".address_size" => return self.integer().map(drop),
                 ".target" => {
-                    self.words()?;
+                    self.list(Self::word)?;
                     return Ok(());
                 }
-                ".file" | ".pragma" => {
+                ".file" => {
                     self.skip_line();
                     return Ok(());
                 }
-                ".section" => return self.skip_braces(),
+                ".pragma" => return self.pragma(),
+                ".section" => {
+                    self.skip_to('{')?;
+                    return self.skip_to('}');
+                }
                 ".extern" => external = true,
                 ".visible" | ".weak" | ".common" => {}
                 space @ (".global" | ".const" | ".shared") => {
@@ -234,12 +242,15 @@ impl<'a> Parser<'a> {
                     parsed.functions.push(self.function(kind == ".entry", line)?);
                     return Ok(());
                 }
-                _ => {
-                    self.next -= 1;
-                    return self.wrong();
-                }
+                _ => return self.unexpected(),
             }
         }
+    }
+
+    /// Advice to the compiler.
+    fn pragma(&mut self) -> Parsed<()> {
+        self.list(Self::text)?;
+        self.expect(';')
     }
 
     /// Everything after the state space, to the end of the initialiser.
@@ -260,14 +271,7 @@ impl<'a> Parser<'a> {
                 ".align" => variable.align = Some(self.integer()?),
                 ".v2" => variable.vector = 2,
                 ".v4" => variable.vector = 4,
-                ".attribute" => {
-                    while !self.sign(')') {
-                        if self.peek().is_none() {
-                            return self.wrong();
-                        }
-                        self.next += 1;
-                    }
-                }
+                ".attribute" => self.skip_to(')')?,
                 // What a pointer parameter points to: `.ptr .global .align 4`.
                 ".ptr" => {
                     let _ =
@@ -352,21 +356,18 @@ impl<'a> Parser<'a> {
             }
             match self.word()? {
                 ".maxntid" | ".reqntid" => {
-                    let sizes = self.integers()?;
+                    let sizes = self.list(Self::integer)?;
                     function.max_threads = Some(sizes.into_iter().fold(1, u64::saturating_mul));
                 }
                 ".reqnctapercluster" => {
-                    let sizes = self.integers()?;
+                    let sizes = self.list(Self::integer)?;
                     let size = |axis: usize| sizes.get(axis).copied().unwrap_or(1);
                     function.cluster = Some([size(0), size(1), size(2)]);
                 }
-                ".minnctapersm" | ".maxnreg" | ".maxclusterrank" => _ = self.integers()?,
+                ".minnctapersm" | ".maxnreg" | ".maxclusterrank" => _ = self.list(Self::integer)?,
                 ".explicitcluster" | ".noreturn" | ".blocksareclusters" => {}
-                ".pragma" => self.skip_line(),
-                _ => {
-                    self.next -= 1;
-                    return self.wrong();
-                }
+                ".pragma" => self.pragma()?,
+                _ => return self.unexpected(),
             }
         }
     }
@@ -404,9 +405,10 @@ impl<'a> Parser<'a> {
                 body.push(Statement::Variable(self.variable(word, false, line)?));
                 self.expect(';')?;
             }
-            ".loc" | ".pragma" => self.skip_line(),
+            ".loc" => self.skip_line(),
+            ".pragma" => self.pragma()?,
             ".branchtargets" => {
-                body.push(Statement::Targets(self.words()?));
+                body.push(Statement::Targets(self.list(Self::word)?));
                 self.expect(';')?;
             }
             ".callprototype" => {
@@ -432,10 +434,7 @@ impl<'a> Parser<'a> {
                 }
                 body.push(Statement::Instruction(Instruction { guard, opcode, operands, line }));
             }
-            _ => {
-                self.next -= 1;
-                return self.wrong();
-            }
+            _ => return self.unexpected(),
         }
         Ok(())
     }
@@ -500,10 +499,7 @@ impl<'a> Parser<'a> {
                 }
                 self.offset(Operand::Name(name))
             }
-            _ => {
-                self.next -= 1;
-                self.wrong()
-            }
+            _ => self.unexpected(),
         }
     }
 
