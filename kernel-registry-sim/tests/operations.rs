@@ -321,6 +321,18 @@ fn numbers_of_two_registers() {
 }
 
 #[test]
+fn a_copy_whose_source_is_ignored_writes_zeros() {
+    for (ignored, expected) in [("%p1", 0), ("!%p1", 5)] {
+        let body = format!(
+            ".shared .b32 s; mov.u32 %r1, s; mov.pred %p1, 1; st.global.u32 [%rd0], 5;\n\
+             cp.async.ca.shared.global [%r1], [%rd0], 4, {ignored}; cp.async.wait_all;\n\
+             ld.shared.u32 %r3, [%r1]; st.global.u32 [%rd0+8], %r3;"
+        );
+        assert_eq!(results(&body, 1).unwrap()[0][1], expected, "{ignored}");
+    }
+}
+
+#[test]
 fn what_is_not_known_is_refused() {
     for (instruction, words) in [
         ("frobnicate.u32 %r1, %r2;", "line 7 of the PTX: `frobnicate.u32` is not simulated"),

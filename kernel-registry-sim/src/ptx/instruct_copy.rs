@@ -5,6 +5,7 @@ use super::decode::{Decoder, Decoding, Emit};
 use super::error::Reason;
 use super::op::{Address, Op};
 use super::opcode::Opcode;
+use super::operands::{PREDICATE, WORD};
 use super::syntax::Operand;
 use super::types::{Function, Scalar, Type, each, lanes};
 
@@ -50,7 +51,7 @@ impl<'a> Decoder<'a, '_> {
         self.emit(emit, Op::Store { from: parts, kind: Type::U32, address: to });
     }
 
-    /// Copies as many bytes as a register says, and writes zeros behind them.
+    /// Copies as many bytes as a register says, and writes zeros behind them; none of all if it is a predicate that holds.
     fn copy_some(
         &mut self,
         to: Address,
@@ -59,7 +60,16 @@ impl<'a> Decoder<'a, '_> {
         some: &Operand<'a>,
         emit: &mut Emit,
     ) -> Decoding<()> {
-        let some = self.source(some, Type::U32, emit)?;
+        let some = if self.fits(some, WORD, false).is_ok() {
+            self.source(some, Type::U32, emit)?
+        } else {
+            self.fits(some, PREDICATE, false)?;
+            let (ignored, all, some) =
+                (self.source(some, Type::Pred, emit)?, self.bits(size), self.register());
+            let count = lanes!(_, |ignored: bool, all: u32| if ignored { 0 } else { all });
+            self.apply(count, some, &[ignored, all], emit);
+            some
+        };
         let guard = match emit.guard {
             Some((guard, true)) => self.negated(guard, &Emit { guard: None, line: emit.line }),
             Some((guard, false)) => guard,

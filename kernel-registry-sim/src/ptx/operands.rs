@@ -61,7 +61,7 @@ impl<'a> Decoder<'a, '_> {
     }
 
     /// Whether an operand can stand where that kind is expected.
-    fn fits(&mut self, operand: &Operand<'a>, kind: Kind, wider: bool) -> Decoding<()> {
+    pub(super) fn fits(&mut self, operand: &Operand<'a>, kind: Kind, wider: bool) -> Decoding<()> {
         let right = match operand {
             Operand::Name("_") => true,
             Operand::Name(name) | Operand::Not(name) => match self.lookup(name) {
@@ -149,8 +149,8 @@ impl<'a> Decoder<'a, '_> {
     }
 }
 
-const WORD: Kind = Kind { size: 4, class: Class::Integer };
-const PREDICATE: Kind = Kind { size: 1, class: Class::Predicate };
+pub(super) const WORD: Kind = Kind { size: 4, class: Class::Integer };
+pub(super) const PREDICATE: Kind = Kind { size: 1, class: Class::Predicate };
 
 /// The kind of a special register.
 fn special_kind(operand: &Operand<'_>) -> Option<Kind> {
