@@ -150,7 +150,7 @@ fn calls_without_end_come_to_the_end_of_the_stack() {
 fn variables_hold_addresses() {
     let text = kernel("ld.global.u64 %rd2, [pointer]; ld.u32 %r1, [%rd2]; st.global.u32 [%rd0], %r1;");
     let variables =
-        ".global .align 4 .u32 numbers[3] = {7, 8, 9};\n.global .u64 pointer = generic(numbers)+8;\n.visible";
+        ".extern .global .u32 numbers[];\n.global .align 4 .u32 numbers[3] = {7, 8, 9};\n.global .u64 pointer = generic(numbers)+8;\n.visible";
     let device = Device::default();
     let module = device.load(&text.replacen(".visible", variables, 1)).unwrap();
     let mut out = [0u64; 2];

@@ -26,7 +26,9 @@ pub(super) fn program(text: &str) -> Result<Program, LoadError> {
         }
         module.signatures.push(signature);
     }
-    for variable in &parsed.variables {
+    // Those of other images are not there, so who uses one names what is not declared.
+    let own = |variable: &&syntax::Variable<'_>| !variable.external || variable.space == "shared";
+    for variable in parsed.variables.iter().filter(own) {
         let place = match variable.space {
             "shared" if variable.external => Place::DynamicShared,
             "shared" => module.in_shared_memory(variable)?,
