@@ -107,6 +107,13 @@ fn barriers_count_and_vote() {
     assert_eq!(results(body, 64).unwrap().iter().map(|words| words[0]).sum::<u64>(), 32);
 }
 
+/// The rest comes to the next instruction as a split of its own, which has to be met there.
+#[test]
+fn lanes_with_a_guard_meet_the_others_behind_it() {
+    let body = "setp.lt.u32 %p0, %r0, 16;\n@%p0 vote.sync.any.pred %p1, %p0, 0xffff;\nactivemask.b32 %r8;";
+    assert_eq!(lane_results(body), vec![u32::MAX; 32]);
+}
+
 #[test]
 fn calls_and_tables() {
     let text = kernel(

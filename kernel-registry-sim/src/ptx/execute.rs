@@ -97,11 +97,11 @@ impl Warp {
                 }
             }
             _ => {
-                return self.control(index, context, lanes).map_err(|(lane, kind)| Stopped {
-                    at,
-                    lane,
-                    kind,
-                });
+                let next = self
+                    .control(index, context, lanes)
+                    .map_err(|(lane, kind)| Stopped { at, lane, kind })?;
+                // Those whose guard does not hold are a split of their own now.
+                return Ok(if lanes == all { next } else { Next::Parts });
             }
         }
         self.splits[index].at += 1;
@@ -113,8 +113,7 @@ impl Warp {
         let program = context.program;
         let Split { at, lanes: all, base, local, .. } = self.splits[index];
         let op = &program.instructions[at].op;
-        let parted = lanes != all;
-        if parted {
+        if lanes != all {
             // Those whose guard does not hold go on.
             self.part(index, all & !lanes, at + 1);
         }
@@ -126,9 +125,9 @@ impl Warp {
                 self.splits[index].at = *to as usize;
                 if *to as usize <= at {
                     self.looped(program);
-                    return Ok(if parted { Next::Parts } else { Next::Loops });
+                    return Ok(Next::Loops);
                 }
-                return Ok(if parted { Next::Parts } else { Next::Goes });
+                return Ok(Next::Goes);
             }
             Op::Switch { index: by, targets } => {
                 let chosen: Vec<u64> = self.row(context, base, *by).iter().map(|lane| lane.get()).collect();
