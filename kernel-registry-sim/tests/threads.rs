@@ -102,6 +102,10 @@ fn barriers_count_and_vote() {
                 bar.red.or.pred %p2, 0, %p0; selp.u32 %r2, 1000, 0, %p1; selp.u32 %r3, 500, 0, %p2;\n\
                 add.u32 %r8, %r1, %r2; add.u32 %r8, %r8, %r3; st.global.u32 [%rd0], %r8;";
     assert!(results(body, 100).unwrap().iter().all(|words| words[0] == 540));
+    // A count is one of whole warps, and lanes that are no threads vote neither way.
+    let body = "setp.lt.u32 %p0, %r0, 40; bar.red.and.pred %p1, 0, 64, %p0; selp.u32 %r8, 1, 0, %p1;\n\
+                st.global.u32 [%rd0], %r8;";
+    assert!(results(body, 40).unwrap().iter().all(|words| words[0] == 1));
     // Threads that have ended are not waited for.
     let body = "setp.lt.u32 %p0, %r0, 32;\n@%p0 exit;\nbar.sync 0; st.global.u32 [%rd0], 1;";
     assert_eq!(results(body, 64).unwrap().iter().map(|words| words[0]).sum::<u64>(), 32);

@@ -14,6 +14,13 @@ pub(super) struct Block {
     pub barriers: [Barrier; 16],
 }
 
+/// How many threads say yes, and how many no.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Votes {
+    pub yes: u32,
+    pub no: u32,
+}
+
 /// Where threads of a block, or of a cluster, wait for each other.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Barrier {
@@ -22,9 +29,9 @@ pub(super) struct Barrier {
     arrived: u32,
     /// How many have to arrive, if it is not all.
     expected: Option<u32>,
-    votes: u32,
-    /// Votes and voters when it was last passed.
-    last: (u32, u32),
+    votes: Votes,
+    /// Those when it was last passed.
+    last: Votes,
 }
 
 impl Block {
@@ -57,10 +64,11 @@ impl Block {
 }
 
 impl Barrier {
-    /// Counts threads that arrive, with how many of them vote yes.
-    pub(super) fn arrive(&mut self, threads: u32, votes: u32, expected: Option<u32>, live: u32) {
+    /// Counts threads that arrive, with the votes of those that have one.
+    pub(super) fn arrive(&mut self, threads: u32, votes: Votes, expected: Option<u32>, live: u32) {
         self.arrived += threads;
-        self.votes += votes;
+        self.votes.yes += votes.yes;
+        self.votes.no += votes.no;
         self.expected = expected;
         self.pass(live);
     }
@@ -68,20 +76,18 @@ impl Barrier {
     /// Lets all pass if the last one is there.
     pub(super) fn pass(&mut self, live: u32) {
         if self.arrived > 0 && self.arrived >= self.expected.unwrap_or(live) {
-            self.last = (self.votes, self.arrived);
+            self.last = std::mem::take(&mut self.votes);
             self.generation += 1;
             self.arrived = 0;
-            self.votes = 0;
         }
     }
 
     /// What the threads that passed last voted.
     pub(super) fn result(&self, tally: Tally) -> u64 {
-        let (votes, voters) = self.last;
         match tally {
-            Tally::Count => u64::from(votes),
-            Tally::All => u64::from(votes == voters),
-            Tally::Any => u64::from(votes > 0),
+            Tally::Count => u64::from(self.last.yes),
+            Tally::All => u64::from(self.last.no == 0),
+            Tally::Any => u64::from(self.last.yes > 0),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What each instruction does.
 
-use super::block::{Barrier, Block};
+use super::block::{Barrier, Block, Votes};
 use super::fault::FaultKind;
 use super::memory::{Memory, fence};
 use super::op::{Callee, Op, Rows, Slot};
@@ -198,16 +198,17 @@ impl Warp {
                 // Barriers with a count are for whole warps: lanes that are no threads, or have ended, count too.
                 let expected = count.map(|count| uniform(self, context, count));
                 let arriving = if expected.is_some() && lanes == self.live { 32 } else { lanes.count_ones() };
-                let votes = vote.map_or(0, |(_, _, from)| {
+                let votes = vote.map_or(Votes::default(), |(_, _, from)| {
                     let row = self.row(context, base, from);
-                    lanes & mask(|lane| row[lane].get() & 1 == 1)
+                    let yes = mask(|lane| row[lane].get() & 1 == 1);
+                    Votes { yes: (lanes & yes).count_ones(), no: (lanes & !yes).count_ones() }
                 });
                 let block = &mut context.blocks[self.block];
                 let live = block.live;
                 let barrier =
                     block.barriers.get_mut(id).ok_or((first, FaultKind::Barrier { id: id as u32 }))?;
                 let generation = barrier.generation;
-                barrier.arrive(arriving, votes.count_ones(), expected, live);
+                barrier.arrive(arriving, votes, expected, live);
                 if *waits {
                     let vote = vote.map(|(to, tally, _)| (to, tally));
                     self.splits[index].wait = Wait::Barrier { id, generation, vote };
@@ -217,7 +218,7 @@ impl Warp {
             Op::ClusterArrive => {
                 self.splits[index].arrived = context.barrier.generation;
                 let live = context.blocks.iter().map(|block| block.live).sum();
-                context.barrier.arrive(lanes.count_ones(), 0, None, live);
+                context.barrier.arrive(lanes.count_ones(), Votes::default(), None, live);
                 self.spin.restart();
             }
             Op::ClusterWait => self.splits[index].wait = Wait::Cluster,
