@@ -148,7 +148,8 @@ fn calls_and_tables() {
 #[test]
 fn calls_without_end_come_to_the_end_of_the_stack() {
     let device = Device::default();
-    let text = kernel("call forever;").replace(".visible", ".func forever() { call forever; ret; }\n.visible");
+    let text =
+        kernel("call forever;").replace(".visible", ".func forever() { call forever; ret; }\n.visible");
     let module = device.load(&text).unwrap();
     let mut parameters = launch(1, 1, vec![0; 8]);
     let status = Grid::new(&module, "k", parameters.clone()).unwrap().step(5_000, &device);
@@ -160,8 +161,8 @@ fn calls_without_end_come_to_the_end_of_the_stack() {
 #[test]
 fn variables_hold_addresses() {
     let text = kernel("ld.global.u64 %rd2, [pointer]; ld.u32 %r1, [%rd2]; st.global.u32 [%rd0], %r1;");
-    let variables =
-        ".extern .global .u32 numbers[];\n.global .align 4 .u32 numbers[3] = {7, 8, 9};\n.global .u64 pointer = generic(numbers)+8;\n.visible";
+    let variables = ".extern .global .u32 numbers[];\n.global .align 4 .u32 numbers[3] = {7, 8, 9};\n\
+                     .global .u64 pointer = generic(numbers)+8;\n.visible";
     let device = Device::default();
     let module = device.load(&text.replacen(".visible", variables, 1)).unwrap();
     let mut out = [0u64; 2];

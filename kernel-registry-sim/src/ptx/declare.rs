@@ -2,11 +2,115 @@
 
 use std::collections::HashMap;
 
-use super::decode::Place;
 use super::error::{LoadError, Reason};
-use super::program::{Variable, function_address};
+use super::form::Kind;
+use super::op::{Sizes, Slot};
+use super::program::{Constant, Variable, function_address};
 use super::syntax::{self, Operand};
 use super::types::{Scalar, Type};
+
+/// What the functions of a module share.
+#[derive(Default)]
+pub(super) struct Shared<'a> {
+    pub names: HashMap<&'a str, Place>,
+    /// Size and alignment of each variable in shared memory, also of those that functions declare.
+    pub shared: Vec<(u64, u64)>,
+    /// The places of results and parameters of each function.
+    pub signatures: Vec<Signature>,
+    pub constants: HashMap<Constant, usize>,
+}
+
+impl Shared<'_> {
+    pub(super) fn in_shared_memory(&mut self, variable: &syntax::Variable<'_>) -> Result<Place, LoadError> {
+        self.shared.push(layout(variable)?);
+        Ok(Place::Shared(self.shared.len() - 1))
+    }
+
+    /// What a function takes and returns. None of a kernel, which cannot be called.
+    pub(super) fn sizes(&self, function: usize) -> Option<Sizes> {
+        let signature = &self.signatures[function];
+        (!signature.entry).then(|| signature.sizes())
+    }
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Signature {
+    pub entry: bool,
+    pub returns: Vec<(u64, u64)>,
+    pub parameters: Vec<(u64, u64)>,
+    pub size: u64,
+}
+
+impl Signature {
+    pub(super) fn sizes(&self) -> Sizes {
+        let sizes = |places: &[(u64, u64)]| places.iter().map(|(_, size)| *size).collect();
+        Sizes { parameters: sizes(&self.parameters), returns: sizes(&self.returns) }
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Function(usize),
+    Variable(usize),
+    Shared(usize),
+    DynamicShared,
+    /// Something in the frame, its size, and whether its address is generic as that of a parameter is.
+    Frame(u64, u64, bool),
+    Parameter(u64),
+    Register(Slot, Kind),
+    /// `%r<9>`, which of all such there are in the function, and how many registers it is.
+    Registers {
+        range: usize,
+        count: u64,
+        kind: Kind,
+    },
+}
+
+/// Results first, then parameters: in the arguments of a kernel, or from the start of a function's frame.
+pub(super) fn signature(function: &syntax::Function<'_>) -> Result<Signature, LoadError> {
+    let mut signature = Signature { entry: function.entry, ..Signature::default() };
+    for (variables, places) in
+        [(&function.returns, &mut signature.returns), (&function.parameters, &mut signature.parameters)]
+    {
+        for variable in variables {
+            let (size, align) = layout(variable)?;
+            places.push((reserve(&mut signature.size, size, align), size));
+        }
+    }
+    Ok(signature)
+}
+
+/// Bytes of all variables in constant memory.
+const MOST_CONSTANTS: u64 = 64 << 10;
+/// Bytes of shared memory without the dynamic one.
+pub(super) const MOST_STATIC: u64 = 48 << 10;
+
+/// Bytes of the parameters of a kernel: version 8.1 of PTX has room for more.
+pub(super) fn most_parameters(version: (u64, u64)) -> u64 {
+    if version >= (8, 1) { 32_764 } else { 4352 }
+}
+
+pub(super) fn check_size(function: &syntax::Function<'_>, bytes: u64, limit: u64) -> Result<(), LoadError> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    let statement = format!(".entry {}", function.name);
+    Err(LoadError { line: function.line, statement, reason: Reason::TooLarge { bytes, limit } })
+}
+
+/// Whether all variables in constant memory together are small enough.
+pub(super) fn check_constants(variables: &[&syntax::Variable<'_>]) -> Result<(), LoadError> {
+    let mut bytes = 0;
+    for variable in variables.iter().filter(|variable| variable.space == "const") {
+        let (size, align) = layout(variable)?;
+        reserve(&mut bytes, size, align);
+        if bytes > MOST_CONSTANTS {
+            return Err(wrong(variable, Reason::TooLarge { bytes, limit: MOST_CONSTANTS }));
+        }
+    }
+    Ok(())
+}
 
 /// The size and the alignment of a variable.
 pub(super) fn layout(variable: &syntax::Variable<'_>) -> Result<(u64, u64), LoadError> {

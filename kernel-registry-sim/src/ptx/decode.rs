@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use super::address::{LOCAL_WINDOW, PARAMETER_WINDOW};
-use super::declare::{initialised, layout, literal, reserve, wrong};
+use super::declare::{
+    MOST_STATIC, Place, Shared, check_constants, check_size, initialised, layout, literal, most_parameters,
+    reserve, signature, wrong,
+};
 use super::error::{LoadError, Reason};
 use super::form::Kind;
 use super::op::{DYNAMIC_SHARED, GRID, Instruction, Op, Rows, Sizes, Slot, special};
@@ -16,12 +19,13 @@ pub(super) fn program(text: &str) -> Result<Program, LoadError> {
     let parsed = syntax::parse(text)?;
     let mut module = Shared::default();
     let mut variables = Vec::new();
-    for function in parsed.functions.iter().filter(|function| function.body.is_some()) {
+    let defined = parsed.functions.iter().filter_map(|function| Some((function, function.body.as_deref()?)));
+    for (index, (function, _)) in defined.clone().enumerate() {
         let signature = signature(function)?;
         if function.entry {
             check_size(function, signature.size, most_parameters(parsed.version))?;
         }
-        if module.names.insert(function.name, Place::Function(module.signatures.len())).is_some() {
+        if module.names.insert(function.name, Place::Function(index)).is_some() {
             return Err(LoadError::again(function.line, function.name));
         }
         module.signatures.push(signature);
@@ -41,15 +45,7 @@ pub(super) fn program(text: &str) -> Result<Program, LoadError> {
             variables.push(variable);
         }
     }
-    let constants = variables.iter().filter(|variable| variable.space == "const");
-    let mut bytes = 0;
-    for variable in constants {
-        let (size, align) = layout(variable)?;
-        reserve(&mut bytes, size, align);
-        if bytes > MOST_CONSTANTS {
-            return Err(wrong(variable, Reason::TooLarge { bytes, limit: MOST_CONSTANTS }));
-        }
-    }
+    check_constants(&variables)?;
     let variables = variables.iter().map(|variable| initialised(variable, &module.names));
 
     let mut program = Program {
@@ -60,111 +56,20 @@ pub(super) fn program(text: &str) -> Result<Program, LoadError> {
         constants: Vec::new(),
         variables: variables.collect::<Result<_, _>>()?,
     };
-    for function in &parsed.functions {
-        let Some(body) = &function.body else { continue };
-        let decoded = Decoder::new(&mut module, &mut program.constants, function, program.instructions.len())
+    for (index, (function, body)) in defined.clone().enumerate() {
+        let start = program.instructions.len();
+        let decoded = Decoder::new(&mut module, &mut program.constants, function, index, start)
             .decode(function, body)?;
         program.instructions.extend(decoded.instructions);
         program.functions.push(decoded.function);
     }
-    for function in parsed.functions.iter().filter(|function| function.entry && function.body.is_some()) {
-        let Some(&Place::Function(index)) = module.names.get(function.name) else { continue };
+    for (index, (function, _)) in defined.enumerate().filter(|(_, (function, _))| function.entry) {
         let reach = Reach::of(index, &program, &module.shared);
         check_size(function, reach.shared, MOST_STATIC)?;
         program.kernels.insert(function.name.to_owned(), Kernel { function: index, reach });
     }
     super::timed::mark(&mut program);
     Ok(program)
-}
-
-/// Bytes of all variables in constant memory.
-const MOST_CONSTANTS: u64 = 64 << 10;
-/// Bytes of shared memory without the dynamic one.
-const MOST_STATIC: u64 = 48 << 10;
-
-/// Bytes of the parameters of a kernel: version 8.1 of PTX has room for more.
-fn most_parameters(version: (u64, u64)) -> u64 {
-    if version >= (8, 1) { 32_764 } else { 4352 }
-}
-
-fn check_size(function: &syntax::Function<'_>, bytes: u64, limit: u64) -> Result<(), LoadError> {
-    if bytes <= limit {
-        return Ok(());
-    }
-    let statement = format!(".entry {}", function.name);
-    Err(LoadError { line: function.line, statement, reason: Reason::TooLarge { bytes, limit } })
-}
-
-/// What the functions of a module share.
-#[derive(Default)]
-pub(super) struct Shared<'a> {
-    names: HashMap<&'a str, Place>,
-    /// Size and alignment of each variable in shared memory, also of those that functions declare.
-    shared: Vec<(u64, u64)>,
-    /// The places of results and parameters of each function.
-    signatures: Vec<Signature>,
-    constants: HashMap<Constant, usize>,
-}
-
-impl Shared<'_> {
-    fn in_shared_memory(&mut self, variable: &syntax::Variable<'_>) -> Result<Place, LoadError> {
-        self.shared.push(layout(variable)?);
-        Ok(Place::Shared(self.shared.len() - 1))
-    }
-
-    /// What a function takes and returns. None of a kernel, which cannot be called.
-    pub(super) fn sizes(&self, function: usize) -> Option<Sizes> {
-        let signature = &self.signatures[function];
-        (!signature.entry).then(|| signature.sizes())
-    }
-}
-
-#[derive(Clone, Default)]
-struct Signature {
-    entry: bool,
-    returns: Vec<(u64, u64)>,
-    parameters: Vec<(u64, u64)>,
-    size: u64,
-}
-
-impl Signature {
-    fn sizes(&self) -> Sizes {
-        let sizes = |places: &[(u64, u64)]| places.iter().map(|(_, size)| *size).collect();
-        Sizes { parameters: sizes(&self.parameters), returns: sizes(&self.returns) }
-    }
-}
-
-/// What a name stands for that is not a register.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    Function(usize),
-    Variable(usize),
-    Shared(usize),
-    DynamicShared,
-    /// Something in the frame, its size, and whether its address is generic as that of a parameter is.
-    Frame(u64, u64, bool),
-    Parameter(u64),
-    Register(Slot, Kind),
-    /// `%r<9>`, which of all such there are in the function, and how many registers it is.
-    Registers {
-        range: usize,
-        count: u64,
-        kind: Kind,
-    },
-}
-
-/// Results first, then parameters: in the arguments of a kernel, or from the start of a function's frame.
-fn signature(function: &syntax::Function<'_>) -> Result<Signature, LoadError> {
-    let mut signature = Signature { entry: function.entry, ..Signature::default() };
-    for (variables, places) in
-        [(&function.returns, &mut signature.returns), (&function.parameters, &mut signature.parameters)]
-    {
-        for variable in variables {
-            let (size, align) = layout(variable)?;
-            places.push((reserve(&mut signature.size, size, align), size));
-        }
-    }
-    Ok(signature)
 }
 
 /// Decodes one body.
@@ -210,12 +115,10 @@ impl<'a, 'm> Decoder<'a, 'm> {
         shared: &'m mut Shared<'a>,
         constants: &'m mut Vec<Constant>,
         function: &syntax::Function<'a>,
+        index: usize,
         start: usize,
     ) -> Self {
-        let signature = match shared.names.get(function.name) {
-            Some(&Place::Function(index)) => shared.signatures[index].clone(),
-            _ => Signature::default(),
-        };
+        let signature = shared.signatures[index].clone();
         let mut names = HashMap::new();
         let variables = function.returns.iter().chain(&function.parameters);
         for (variable, &(place, size)) in variables.zip(signature.returns.iter().chain(&signature.parameters))

@@ -97,9 +97,8 @@ impl Warp {
                 }
             }
             _ => {
-                let next = self
-                    .control(index, context, lanes)
-                    .map_err(|(lane, kind)| Stopped { at, lane, kind })?;
+                let next =
+                    self.control(index, context, lanes).map_err(|(lane, kind)| Stopped { at, lane, kind })?;
                 // Those whose guard does not hold are a split of their own now.
                 return Ok(if lanes == all { next } else { Next::Parts });
             }

@@ -3,7 +3,8 @@
 use super::address::{LOCAL_WINDOW, SHARED_WINDOW, Space};
 use super::arithmetic::function;
 use super::bits;
-use super::decode::{Decoder, Decoding, Emit, Place};
+use super::declare::Place;
+use super::decode::{Decoder, Decoding, Emit};
 use super::error::Reason;
 use super::op::{Address, Op, Slot};
 use super::opcode::Opcode;

@@ -1,6 +1,7 @@
 //! Statements that move threads, or that several threads are needed for.
 
-use super::decode::{Decoder, Decoding, Emit, Place};
+use super::declare::Place;
+use super::decode::{Decoder, Decoding, Emit};
 use super::error::Reason;
 use super::op::{Callee, Intrinsic, Op, Shuffle, Sizes, Slot, Tally, Together, Vote};
 use super::opcode::Opcode;

@@ -12,6 +12,7 @@ mod arithmetic;
 mod bits;
 mod block;
 mod convert;
+mod cursor;
 mod declare;
 mod decode;
 mod error;

@@ -1,6 +1,7 @@
 //! Checks operands before they are decoded: what the assembler of a driver refuses is refused here too.
 
-use super::decode::{Decoder, Decoding, Place};
+use super::declare::Place;
+use super::decode::{Decoder, Decoding};
 use super::error::Reason;
 use super::form::{self, Class, Kind};
 use super::op::special;

@@ -109,8 +109,7 @@ impl Conversion {
     fn number(&self, conversion: char, bits: u64) -> String {
         let signed = if self.long { bits as i64 } else { i64::from(bits as i32) };
         let least = |digits: String| format!("{digits:0>width$}", width = self.precision.unwrap_or(1));
-        let prefix =
-            |prefix: &str| if self.other && bits != 0 { prefix.to_owned() } else { String::new() };
+        let prefix = |prefix: &str| if self.other && bits != 0 { prefix.to_owned() } else { String::new() };
         match conversion {
             'd' | 'i' => self.sign(signed < 0) + &least(signed.unsigned_abs().to_string()),
             'u' => least(bits.to_string()),
@@ -244,7 +243,11 @@ mod tests {
             ("[%*d|%-*d]", &[minus, 5, 3, 5], "[5      |5  ]"),
             ("%.*d|%.*f", &[minus, 5, minus, number(0.5)], "5|0.500000"),
             ("%a %.1a %a", &[number(3.0), number(1.09375), 1], "0x1.8p+1 0x1.2p+0 0x0.0000000000001p-1022"),
-            ("%A|%012a|%#.0a", &[number(-0.1), number(-0.5), 0], "-0X1.999999999999AP-4|-0x000001p-1|0x0.p+0"),
+            (
+                "%A|%012a|%#.0a",
+                &[number(-0.1), number(-0.5), 0],
+                "-0X1.999999999999AP-4|-0x000001p-1|0x0.p+0",
+            ),
             ("%y %-5k|%d", &[5], "%y %-5k|5"),
             ("100%", &[], "100"),
         ] {

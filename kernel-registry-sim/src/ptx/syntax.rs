@@ -1,7 +1,7 @@
 //! Words to statements: what a PTX text declares, before anything is looked up.
 
-use super::error::LoadError;
-use super::lex::{Token, tokens};
+use super::cursor::{Cursor, Parsed};
+use super::lex::Token;
 
 #[derive(Default)]
 pub(super) struct Text<'a> {
@@ -84,11 +84,11 @@ pub(super) enum Operand<'a> {
     Not(&'a str),
 }
 
-pub(super) fn parse(text: &str) -> Result<Text<'_>, LoadError> {
-    let mut parser = Parser { source: text, tokens: tokens(text)?, next: 0 };
+pub(super) fn parse(text: &str) -> Parsed<Text<'_>> {
+    let mut cursor = Cursor::new(text)?;
     let mut parsed = Text::default();
-    while parser.peek().is_some() {
-        parser.top_level(&mut parsed)?;
+    while cursor.peek().is_some() {
+        cursor.top_level(&mut parsed)?;
     }
     Ok(parsed)
 }
@@ -96,113 +96,10 @@ pub(super) fn parse(text: &str) -> Result<Text<'_>, LoadError> {
 /// How deep the braces of an initialiser may be nested.
 const DEEPEST: u32 = 16;
 
-struct Parser<'a> {
-    source: &'a str,
-    tokens: Vec<(Token<'a>, u32)>,
-    next: usize,
-}
-
-type Parsed<T> = Result<T, LoadError>;
-
-impl<'a> Parser<'a> {
-    fn peek(&self) -> Option<Token<'a>> {
-        self.tokens.get(self.next).map(|&(token, _)| token)
-    }
-
-    fn line(&self) -> u32 {
-        self.tokens.get(self.next).or(self.tokens.last()).map_or(1, |&(_, line)| line)
-    }
-
-    fn wrong<T>(&self) -> Parsed<T> {
-        let line = self.line();
-        Err(LoadError::syntax(line, self.source.lines().nth(line as usize - 1).unwrap_or("")))
-    }
-
-    /// The token that was taken last is wrong.
-    fn unexpected<T>(&mut self) -> Parsed<T> {
-        self.next -= 1;
-        self.wrong()
-    }
-
-    /// Whether the next token is that sign, which is then taken.
-    fn sign(&mut self, sign: char) -> bool {
-        let found = self.peek() == Some(Token::Sign(sign));
-        self.next += usize::from(found);
-        found
-    }
-
-    fn expect(&mut self, sign: char) -> Parsed<()> {
-        if self.sign(sign) { Ok(()) } else { self.wrong() }
-    }
-
-    fn word(&mut self) -> Parsed<&'a str> {
-        match self.peek() {
-            Some(Token::Word(word)) => {
-                self.next += 1;
-                Ok(word)
-            }
-            _ => self.wrong(),
-        }
-    }
-
-    fn directive(&mut self, name: &str) -> bool {
-        let found = self.peek() == Some(Token::Word(name));
-        self.next += usize::from(found);
-        found
-    }
-
-    fn integer(&mut self) -> Parsed<u64> {
-        match self.peek() {
-            Some(Token::Integer(value)) => {
-                self.next += 1;
-                Ok(value)
-            }
-            _ => self.wrong(),
-        }
-    }
-
-    fn text(&mut self) -> Parsed<&'a str> {
-        match self.peek() {
-            Some(Token::Text(text)) => {
-                self.next += 1;
-                Ok(text)
-            }
-            _ => self.wrong(),
-        }
-    }
-
-    /// One or more, with commas between them.
-    fn list<T>(&mut self, one: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
-        let mut found = vec![one(self)?];
-        while self.sign(',') {
-            found.push(one(self)?);
-        }
-        Ok(found)
-    }
-
-    /// Directives for debuggers that end with their line.
-    fn skip_line(&mut self) {
-        let line = self.line();
-        while self.peek().is_some() && self.line() == line {
-            self.next += 1;
-        }
-    }
-
-    /// Skips everything up to a sign, and that.
-    fn skip_to(&mut self, sign: char) -> Parsed<()> {
-        while !self.sign(sign) {
-            if self.peek().is_none() {
-                return self.wrong();
-            }
-            self.next += 1;
-        }
-        Ok(())
-    }
-
+impl<'a> Cursor<'a> {
     /// It reads as a number like any other.
     fn version(&mut self) -> Parsed<(u64, u64)> {
-        let Some(Token::Double(bits)) = self.peek() else { return self.wrong() };
-        self.next += 1;
+        let Some(Token::Double(bits)) = self.take() else { return self.unexpected() };
         let tenths = (f64::from_bits(bits) * 10.0).round() as u64;
         Ok((tenths / 10, tenths % 10))
     }
@@ -485,9 +382,7 @@ impl<'a> Parser<'a> {
             return Ok(Operand::Not(self.word()?));
         }
         let negative = self.sign('-');
-        let token = self.peek();
-        self.next += 1;
-        match token {
+        match self.take() {
             Some(Token::Integer(value)) => {
                 Ok(Operand::Integer(if negative { value.wrapping_neg() } else { value }))
             }
