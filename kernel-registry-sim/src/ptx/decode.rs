@@ -78,6 +78,9 @@ pub(super) struct Decoder<'a, 'm> {
     constants: &'m mut Vec<Constant>,
     function: Function,
     pub instructions: Vec<Instruction>,
+    /// What the instructions that one statement becomes have in common.
+    pub guard: Option<(Slot, bool)>,
+    pub line: u32,
     /// The place of the first instruction in the program.
     start: usize,
     /// The names of each open brace, and how much of the frame was in use when it opened.
@@ -143,6 +146,8 @@ impl<'a, 'm> Decoder<'a, 'm> {
             shared,
             constants,
             instructions: Vec::new(),
+            guard: None,
+            line: 0,
             start,
             scopes: vec![Scope { number: 0, names, frame }],
             opened: 0,
@@ -360,7 +365,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
     }
 
     /// The row of an operand that is read.
-    pub(super) fn source(&mut self, operand: &Operand<'a>, kind: Type, emit: &mut Emit) -> Decoding<Slot> {
+    pub(super) fn source(&mut self, operand: &Operand<'a>, kind: Type) -> Decoding<Slot> {
         let (name, offset) = match operand {
             Operand::Name(name) => (*name, 0),
             Operand::Address(base, offset) => match **base {
@@ -368,10 +373,10 @@ impl<'a, 'm> Decoder<'a, 'm> {
                 _ => return Err(Reason::Operands),
             },
             Operand::Not(name) => {
-                let from = self.source(&Operand::Name(name), Type::Pred, emit)?;
-                return Ok(self.negated(from, emit));
+                let from = self.source(&Operand::Name(name), Type::Pred)?;
+                return Ok(self.negated(from));
             }
-            Operand::Vector(parts) => return self.packed(parts, kind, emit),
+            Operand::Vector(parts) => return self.packed(parts, kind),
             number => {
                 let bits = literal(number, kind).ok_or(Reason::Operands)?;
                 return Ok(self.bits(bits));
@@ -401,7 +406,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
             Place::Frame(place, _, generic) => {
                 let to = self.register();
                 let offset = place.wrapping_add_signed(offset) + if generic { LOCAL_WINDOW } else { 0 };
-                self.emit(emit, Op::Frame { to, offset });
+                self.emit(Op::Frame { to, offset });
                 to
             }
         })
@@ -420,13 +425,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         }
     }
 
-    pub(super) fn emit(&mut self, emit: &Emit, op: Op) {
-        self.instructions.push(Instruction { guard: emit.guard, op, line: emit.line });
+    pub(super) fn emit(&mut self, op: Op) {
+        self.instructions.push(Instruction { guard: self.guard, op, line: self.line });
     }
-}
-
-/// What the instructions that one statement becomes have in common.
-pub(super) struct Emit {
-    pub guard: Option<(Slot, bool)>,
-    pub line: u32,
 }

@@ -4,7 +4,7 @@ use super::address::{LOCAL_WINDOW, SHARED_WINDOW, Space};
 use super::arithmetic::function;
 use super::bits;
 use super::declare::Place;
-use super::decode::{Decoder, Decoding, Emit};
+use super::decode::{Decoder, Decoding};
 use super::error::Reason;
 use super::op::{Address, Op, Slot};
 use super::opcode::Opcode;
@@ -15,42 +15,37 @@ use super::update::update;
 impl<'a> Decoder<'a, '_> {
     pub(super) fn instruction(&mut self, instruction: &Instruction<'a>) -> Decoding<()> {
         self.check(instruction)?;
-        let mut emit = Emit { guard: None, line: instruction.line };
+        (self.guard, self.line) = (None, instruction.line);
         if let Some((name, negated)) = instruction.guard {
-            let slot = self.source(&Operand::Name(name), Type::Pred, &mut emit)?;
-            emit.guard = Some((slot, negated));
+            let slot = self.source(&Operand::Name(name), Type::Pred)?;
+            self.guard = Some((slot, negated));
         }
         let mut opcode = Opcode::new(instruction.opcode);
         let operands = &instruction.operands[..];
-        self.dispatch(&mut opcode, operands, &mut emit)?;
+        self.dispatch(&mut opcode, operands)?;
         if opcode.understood() { Ok(()) } else { Err(Reason::Instruction) }
     }
 
-    fn dispatch(
-        &mut self,
-        opcode: &mut Opcode<'a>,
-        operands: &[Operand<'a>],
-        emit: &mut Emit,
-    ) -> Decoding<()> {
+    fn dispatch(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let carries = matches!(opcode.name, "add" | "sub" | "mad") && opcode.take("cc");
         match opcode.name {
-            "mov" => self.mov(opcode, operands, emit),
-            "ld" | "ldu" => self.load(opcode, operands, emit),
-            "st" => self.store(opcode, operands, emit),
-            "atom" | "red" => self.atomic(opcode, operands, emit),
-            "cp" => self.copy_async(opcode, operands, emit),
-            "setp" | "set" => self.set(opcode, operands, emit),
-            "cvta" => self.cvta(opcode, operands, emit),
+            "mov" => self.mov(opcode, operands),
+            "ld" | "ldu" => self.load(opcode, operands),
+            "st" => self.store(opcode, operands),
+            "atom" | "red" => self.atomic(opcode, operands),
+            "cp" => self.copy_async(opcode, operands),
+            "setp" | "set" => self.set(opcode, operands),
+            "cvta" => self.cvta(opcode, operands),
             "isspacep" => {
                 let space = opcode.modifiers.pop().ok_or(Reason::Instruction)?;
                 let function = bits::in_space(space).ok_or(Reason::Instruction)?;
-                self.compute(function, How::default(), operands, Type::U64, emit)
+                self.compute(function, How::default(), operands, Type::U64)
             }
-            _ if carries => self.with_carry(opcode, operands, emit),
-            "addc" | "subc" | "madc" => self.with_carry(opcode, operands, emit),
-            "bra" | "brx" | "call" | "ret" | "exit" | "trap" => self.control(opcode, operands, emit),
-            "bar" | "barrier" => self.barrier(opcode, operands, emit),
-            "shfl" | "vote" | "match" | "redux" | "activemask" => self.together(opcode, operands, emit),
+            _ if carries => self.with_carry(opcode, operands),
+            "addc" | "subc" | "madc" => self.with_carry(opcode, operands),
+            "bra" | "brx" | "call" | "ret" | "exit" | "trap" => self.control(opcode, operands),
+            "bar" | "barrier" => self.barrier(opcode, operands),
+            "shfl" | "vote" | "match" | "redux" | "activemask" => self.together(opcode, operands),
             "membar" | "fence" => {
                 if opcode.modifiers.is_empty() || !operands.is_empty() {
                     return Err(Reason::Form);
@@ -59,23 +54,23 @@ impl<'a> Decoder<'a, '_> {
                     "cta", "cluster", "gl", "gpu", "sys", "sc", "acq_rel", "acquire", "release", "proxy",
                     "alias",
                 ]);
-                self.emit(emit, Op::Fence);
+                self.emit(Op::Fence);
                 Ok(())
             }
             "nanosleep" => {
                 opcode.kind();
-                self.emit(emit, Op::Nothing);
+                self.emit(Op::Nothing);
                 Ok(())
             }
             "prefetch" | "prefetchu" => {
                 opcode.modifiers.clear();
-                self.emit(emit, Op::Nothing);
+                self.emit(Op::Nothing);
                 Ok(())
             }
             _ => {
                 let kind = opcode.types.last().copied().unwrap_or(Type::U32);
                 let (function, how) = function(opcode).ok_or(Reason::Instruction)?;
-                self.compute(function, how, operands, kind, emit)
+                self.compute(function, how, operands, kind)
             }
         }
     }
@@ -87,52 +82,50 @@ impl<'a> Decoder<'a, '_> {
         how: How,
         operands: &[Operand<'a>],
         kind: Type,
-        emit: &mut Emit,
     ) -> Decoding<()> {
         let [to, from @ ..] = operands else { return Err(Reason::Operands) };
         let to = self.target(to)?;
-        let from =
-            from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
+        let from = from.iter().map(|operand| self.source(operand, kind)).collect::<Decoding<Vec<_>>>()?;
         let op = Op::compute(function, how, to, &from).ok_or(Reason::Operands)?;
-        self.emit(emit, op);
+        self.emit(op);
         Ok(())
     }
 
-    pub(super) fn apply(&mut self, function: Function, to: Slot, from: &[Slot], emit: &Emit) {
+    pub(super) fn apply(&mut self, function: Function, to: Slot, from: &[Slot]) {
         let op =
             Op::compute(function, How::default(), to, from).expect("as many operands as the function takes");
-        self.emit(emit, op);
+        self.emit(op);
     }
 
-    pub(super) fn copy(&mut self, to: Slot, from: Slot, emit: &Emit) {
-        self.apply(lanes!(_, |a: u64| a), to, &[from], emit);
+    pub(super) fn copy(&mut self, to: Slot, from: Slot) {
+        self.apply(lanes!(_, |a: u64| a), to, &[from]);
     }
 
-    pub(super) fn negated(&mut self, from: Slot, emit: &Emit) -> Slot {
+    pub(super) fn negated(&mut self, from: Slot) -> Slot {
         let to = self.register();
-        self.apply(lanes!(_, |a: bool| !a), to, &[from], emit);
+        self.apply(lanes!(_, |a: bool| !a), to, &[from]);
         to
     }
 
-    fn mov(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn mov(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let kind = opcode.kind().ok_or(Reason::Instruction)?;
         let [to, from] = operands else { return Err(Reason::Operands) };
         if let Operand::Name(name) = from
             && let Some(shift) = clock(name)
         {
             let to = self.target(to)?;
-            self.emit(emit, Op::Clock { to, shift });
+            self.emit(Op::Clock { to, shift });
             return Ok(());
         }
-        let from = self.source(from, kind, emit)?;
+        let from = self.source(from, kind)?;
         let Operand::Vector(parts) = to else {
             let to = self.target(to)?;
-            self.copy(to, from, emit);
+            self.copy(to, from);
             return Ok(());
         };
         // Unpacked from a copy, as the whole may be one of the parts.
         let whole = self.register();
-        self.copy(whole, from, emit);
+        self.copy(whole, from);
         let size = kind.size() * 8 / parts.len().max(1) as u64;
         for (index, part) in parts.iter().enumerate() {
             let to = self.target(part)?;
@@ -143,13 +136,13 @@ impl<'a> Decoder<'a, '_> {
                 32 => lanes!(_, |a: u64, by: u32| (a >> by) as u32),
                 _ => return Err(Reason::Operands),
             };
-            self.apply(function, to, &[whole, shift], emit);
+            self.apply(function, to, &[whole, shift]);
         }
         Ok(())
     }
 
     /// Several registers as one value of that type, the first in the low bits.
-    pub(super) fn packed(&mut self, parts: &[Operand<'a>], kind: Type, emit: &mut Emit) -> Decoding<Slot> {
+    pub(super) fn packed(&mut self, parts: &[Operand<'a>], kind: Type) -> Decoding<Slot> {
         let to = self.register();
         let size = kind.size() * 8 / parts.len().max(1) as u64;
         let function = match size {
@@ -160,9 +153,9 @@ impl<'a> Decoder<'a, '_> {
         };
         let mut all = self.bits(0);
         for (index, part) in parts.iter().enumerate() {
-            let part = self.source(part, kind, emit)?;
+            let part = self.source(part, kind)?;
             let shift = self.bits(size * index as u64);
-            self.apply(function, to, &[all, part, shift], emit);
+            self.apply(function, to, &[all, part, shift]);
             all = to;
         }
         Ok(to)
@@ -180,16 +173,11 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    pub(super) fn address(
-        &mut self,
-        space: Space,
-        operand: &Operand<'a>,
-        emit: &mut Emit,
-    ) -> Decoding<Address> {
+    pub(super) fn address(&mut self, space: Space, operand: &Operand<'a>) -> Decoding<Address> {
         let Operand::Address(base, offset) = operand else { return Err(Reason::Operands) };
         let zero = self.bits(0);
         let Operand::Name(name) = **base else {
-            let base = self.source(base, Type::U64, emit)?;
+            let base = self.source(base, Type::U64)?;
             return Ok(Address { space, base, offset: *offset });
         };
         Ok(match self.lookup(name) {
@@ -202,7 +190,7 @@ impl<'a> Decoder<'a, '_> {
             _ => {
                 // The address of a parameter, once it is in a register, says itself where it leads.
                 let space = if space == Space::Parameter { Space::Generic } else { space };
-                Address { space, base: self.source(base, Type::U64, emit)?, offset: *offset }
+                Address { space, base: self.source(base, Type::U64)?, offset: *offset }
             }
         })
     }
@@ -257,31 +245,31 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    fn load(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn load(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         Self::ordering(opcode);
         let space = self.space(opcode);
         let [to, address] = operands else { return Err(Reason::Operands) };
         let parts = Self::elements(opcode, to)?;
         let kind = opcode.kind().ok_or(Reason::Instruction)?;
         let to = parts.iter().map(|part| self.target(part)).collect::<Decoding<_>>()?;
-        let address = self.address(space, address, emit)?;
-        self.emit(emit, Op::Load { to, kind, address });
+        let address = self.address(space, address)?;
+        self.emit(Op::Load { to, kind, address });
         Ok(())
     }
 
-    fn store(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn store(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         Self::ordering(opcode);
         let space = self.space(opcode);
         let [address, from] = operands else { return Err(Reason::Operands) };
         let parts = Self::elements(opcode, from)?;
         let kind = opcode.kind().ok_or(Reason::Instruction)?;
-        let from = parts.iter().map(|part| self.source(part, kind, emit)).collect::<Decoding<_>>()?;
-        let address = self.address(space, address, emit)?;
-        self.emit(emit, Op::Store { from, kind, address });
+        let from = parts.iter().map(|part| self.source(part, kind)).collect::<Decoding<_>>()?;
+        let address = self.address(space, address)?;
+        self.emit(Op::Store { from, kind, address });
         Ok(())
     }
 
-    fn atomic(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn atomic(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let (to, operands) = match operands {
             [to, rest @ ..] if opcode.name == "atom" => (Some(self.target(to)?), rest),
             rest => (None, rest),
@@ -295,17 +283,17 @@ impl<'a> Decoder<'a, '_> {
         if values.len() != if name == "cas" { 2 } else { 1 } {
             return Err(Reason::Operands);
         }
-        let first = self.source(&values[0], kind, emit)?;
+        let first = self.source(&values[0], kind)?;
         let second = match values.get(1) {
-            Some(value) => self.source(value, kind, emit)?,
+            Some(value) => self.source(value, kind)?,
             None => first,
         };
-        let address = self.address(space, address, emit)?;
-        self.emit(emit, Op::Atomic { to, update, kind, address, operands: [first, second] });
+        let address = self.address(space, address)?;
+        self.emit(Op::Atomic { to, update, kind, address, operands: [first, second] });
         Ok(())
     }
 
-    fn cvta(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], emit: &mut Emit) -> Decoding<()> {
+    fn cvta(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let generic = !opcode.take("to");
         let window = match self.space(opcode) {
             Space::Shared => SHARED_WINDOW,
@@ -314,24 +302,19 @@ impl<'a> Decoder<'a, '_> {
         };
         opcode.kind().filter(|kind| *kind == Type::U64).ok_or(Reason::Instruction)?;
         let [to, from] = operands else { return Err(Reason::Operands) };
-        let (to, from) = (self.target(to)?, self.source(from, Type::U64, emit)?);
+        let (to, from) = (self.target(to)?, self.source(from, Type::U64)?);
         let window = self.bits(window);
         let function = if generic {
             lanes!(_, |a: u64, window: u64| a.wrapping_add(window))
         } else {
             lanes!(_, |a: u64, window: u64| a.wrapping_sub(window))
         };
-        self.apply(function, to, &[from, window], emit);
+        self.apply(function, to, &[from, window]);
         Ok(())
     }
 
     /// Arithmetic of numbers longer than a register: the carry is a register of its own.
-    fn with_carry(
-        &mut self,
-        opcode: &mut Opcode<'a>,
-        operands: &[Operand<'a>],
-        emit: &mut Emit,
-    ) -> Decoding<()> {
+    fn with_carry(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let takes = opcode.name.len() == 4;
         let sets = !takes || opcode.take("cc");
         let carry = self.carry();
@@ -339,15 +322,14 @@ impl<'a> Decoder<'a, '_> {
         let wide = kind.size() == 8;
         let [to, from @ ..] = operands else { return Err(Reason::Operands) };
         let to = self.target(to)?;
-        let mut from =
-            from.iter().map(|operand| self.source(operand, kind, emit)).collect::<Decoding<Vec<_>>>()?;
+        let mut from = from.iter().map(|operand| self.source(operand, kind)).collect::<Decoding<Vec<_>>>()?;
         if opcode.name.starts_with("mad") {
             let [a, b, c] = from[..] else { return Err(Reason::Operands) };
             let product = self.register();
             let mut multiply =
                 Opcode { name: "mul", modifiers: opcode.modifiers.split_off(0), types: vec![kind] };
             let (function, _) = function(&mut multiply).ok_or(Reason::Instruction)?;
-            self.apply(function, product, &[a, b], emit);
+            self.apply(function, product, &[a, b]);
             from = vec![product, c];
         }
         let [a, b] = from[..] else { return Err(Reason::Operands) };
@@ -373,10 +355,10 @@ impl<'a> Decoder<'a, '_> {
                 lanes!(_, |a: u64, b: u64, c: u64| u128::from(a) < u128::from(b) + u128::from(c)),
             ),
         };
-        self.apply(over, out, &[a, b, first], emit);
-        self.apply(sum, to, &[a, b, first], emit);
+        self.apply(over, out, &[a, b, first]);
+        self.apply(sum, to, &[a, b, first]);
         if sets {
-            self.copy(carry, out, emit);
+            self.copy(carry, out);
         }
         Ok(())
     }

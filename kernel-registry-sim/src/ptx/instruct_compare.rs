@@ -1,7 +1,7 @@
 //! `setp` and `set`: comparisons, alone or of two numbers in one register.
 
 use super::arithmetic::comparison;
-use super::decode::{Decoder, Decoding, Emit};
+use super::decode::{Decoder, Decoding};
 use super::error::Reason;
 use super::op::{Op, Slot};
 use super::opcode::Opcode;
@@ -9,12 +9,7 @@ use super::syntax::Operand;
 use super::types::{Function, How, Scalar, Type, each, lanes};
 
 impl<'a> Decoder<'a, '_> {
-    pub(super) fn set(
-        &mut self,
-        opcode: &mut Opcode<'a>,
-        operands: &[Operand<'a>],
-        emit: &mut Emit,
-    ) -> Decoding<()> {
+    pub(super) fn set(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let predicate = opcode.name == "setp";
         let how = How { flush: opcode.take("ftz"), ..How::default() };
         let combine = opcode.take_any(&["and", "or", "xor"]);
@@ -34,18 +29,18 @@ impl<'a> Decoder<'a, '_> {
             .and_then(|name| comparison(name, half.unwrap_or(kind)))
             .ok_or(Reason::Instruction)?;
         let [to, a, b, third @ ..] = operands else { return Err(Reason::Operands) };
-        let whole = [self.source(a, kind, emit)?, self.source(b, kind, emit)?];
+        let whole = [self.source(a, kind)?, self.source(b, kind)?];
         // The second predicate is the opposite, or what the upper numbers answer.
-        let mut found = vec![self.compared(compare, how, whole, emit)?];
+        let mut found = vec![self.compared(compare, how, whole)?];
         if half.is_some() {
             let upper = whole.map(|whole| {
                 let upper = self.register();
-                self.apply(lanes!(_, |a: u32| a >> 16), upper, &[whole], emit);
+                self.apply(lanes!(_, |a: u32| a >> 16), upper, &[whole]);
                 upper
             });
-            found.push(self.compared(compare, how, upper, emit)?);
+            found.push(self.compared(compare, how, upper)?);
         } else if let Operand::Pair(..) = to {
-            found.push(self.negated(found[0], emit));
+            found.push(self.negated(found[0]));
         }
 
         match (combine, third) {
@@ -56,10 +51,10 @@ impl<'a> Decoder<'a, '_> {
                     "or" => lanes!(_, |a: bool, b: bool| a || b),
                     _ => lanes!(_, |a: bool, b: bool| a != b),
                 };
-                let third = self.source(third, Type::Pred, emit)?;
+                let third = self.source(third, Type::Pred)?;
                 for found in &mut found {
                     let combined = self.register();
-                    self.apply(function, combined, &[*found, third], emit);
+                    self.apply(function, combined, &[*found, third]);
                     *found = combined;
                 }
             }
@@ -72,31 +67,25 @@ impl<'a> Decoder<'a, '_> {
                     (self.target(&Operand::Name(first))?, self.target(&Operand::Name(second))?);
                 let mut copies = [(first, one), (second, other)];
                 // Each copy is guarded, so the guard is written last.
-                if emit.guard.is_some_and(|(guard, _)| guard == first) {
+                if self.guard.is_some_and(|(guard, _)| guard == first) {
                     copies.reverse();
                 }
-                copies.into_iter().for_each(|(to, from)| self.copy(to, from, emit));
+                copies.into_iter().for_each(|(to, from)| self.copy(to, from));
                 Ok(())
             }
             (to, _) => {
                 let function = answer(result, half.is_some()).ok_or(Reason::Instruction)?;
                 let to = self.target(to)?;
-                self.apply(function, to, &found, emit);
+                self.apply(function, to, &found);
                 Ok(())
             }
         }
     }
 
-    fn compared(
-        &mut self,
-        compare: Function,
-        how: How,
-        operands: [Slot; 2],
-        emit: &mut Emit,
-    ) -> Decoding<Slot> {
+    fn compared(&mut self, compare: Function, how: How, operands: [Slot; 2]) -> Decoding<Slot> {
         let found = self.register();
         let op = Op::compute(compare, how, found, &operands).ok_or(Reason::Operands)?;
-        self.emit(emit, op);
+        self.emit(op);
         Ok(found)
     }
 }

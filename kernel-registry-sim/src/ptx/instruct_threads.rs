@@ -1,7 +1,7 @@
 //! Statements that move threads, or that several threads are needed for.
 
 use super::declare::Place;
-use super::decode::{Decoder, Decoding, Emit};
+use super::decode::{Decoder, Decoding};
 use super::error::Reason;
 use super::op::{Callee, Intrinsic, Op, Shuffle, Sizes, Slot, Tally, Together, Vote};
 use super::opcode::Opcode;
@@ -10,17 +10,12 @@ use super::types::Type;
 use super::update::update;
 
 impl<'a> Decoder<'a, '_> {
-    pub(super) fn control(
-        &mut self,
-        opcode: &mut Opcode<'a>,
-        operands: &[Operand<'a>],
-        emit: &mut Emit,
-    ) -> Decoding<()> {
+    pub(super) fn control(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         opcode.ignore(&["uni"]);
         let op = match (opcode.name, operands) {
             ("bra", [Operand::Name(label)]) => Op::Branch { to: self.label(label)? },
             ("brx", [index, Operand::Name(table)]) if opcode.take("idx") => {
-                Op::Switch { index: self.source(index, Type::U32, emit)?, targets: self.table(table)? }
+                Op::Switch { index: self.source(index, Type::U32)?, targets: self.table(table)? }
             }
             ("call", operands) => self.call(operands)?,
             ("ret", []) => Op::Return,
@@ -28,7 +23,7 @@ impl<'a> Decoder<'a, '_> {
             ("trap", []) => Op::Trap,
             _ => return Err(Reason::Operands),
         };
-        self.emit(emit, op);
+        self.emit(op);
         Ok(())
     }
 
@@ -83,24 +78,19 @@ impl<'a> Decoder<'a, '_> {
         Ok((places.into(), sizes))
     }
 
-    pub(super) fn barrier(
-        &mut self,
-        opcode: &mut Opcode<'a>,
-        operands: &[Operand<'a>],
-        emit: &mut Emit,
-    ) -> Decoding<()> {
+    pub(super) fn barrier(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         opcode.ignore(&["cta", "aligned"]);
         if opcode.take("warp") {
             opcode.take("sync");
             let [members] = operands else { return Err(Reason::Operands) };
             let to = self.register();
-            return self.emit_together(Together::Sync, to, None, &[], members, emit);
+            return self.emit_together(Together::Sync, to, None, &[], members);
         }
         if opcode.take("cluster") {
             opcode.ignore(&["release", "acquire", "relaxed"]);
             let op = if opcode.take("arrive") { Op::ClusterArrive } else { Op::ClusterWait };
             opcode.take("wait");
-            self.emit(emit, op);
+            self.emit(op);
             return Ok(());
         }
         let (mut vote, mut operands) = (None, operands);
@@ -113,32 +103,27 @@ impl<'a> Decoder<'a, '_> {
             };
             opcode.kind();
             let [to, rest @ .., from] = operands else { return Err(Reason::Operands) };
-            vote = Some((self.target(to)?, tally, self.source(from, Type::Pred, emit)?));
+            vote = Some((self.target(to)?, tally, self.source(from, Type::Pred)?));
             operands = rest;
         } else if waits && !opcode.take("sync") {
             return Err(Reason::Instruction);
         }
         let (id, count) = match operands {
             [id] => (id, None),
-            [id, count] => (id, Some(self.source(count, Type::U32, emit)?)),
+            [id, count] => (id, Some(self.source(count, Type::U32)?)),
             _ => return Err(Reason::Operands),
         };
-        let id = self.source(id, Type::U32, emit)?;
-        self.emit(emit, Op::Barrier { id, count, waits, vote });
+        let id = self.source(id, Type::U32)?;
+        self.emit(Op::Barrier { id, count, waits, vote });
         Ok(())
     }
 
-    pub(super) fn together(
-        &mut self,
-        opcode: &mut Opcode<'a>,
-        operands: &[Operand<'a>],
-        emit: &mut Emit,
-    ) -> Decoding<()> {
+    pub(super) fn together(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let kind = opcode.kind().ok_or(Reason::Instruction)?;
         if opcode.name == "activemask" {
             let [to] = operands else { return Err(Reason::Operands) };
             let to = self.target(to)?;
-            self.emit(emit, Op::ActiveMask { to });
+            self.emit(Op::ActiveMask { to });
             return Ok(());
         }
         if !opcode.take("sync") {
@@ -164,7 +149,7 @@ impl<'a> Decoder<'a, '_> {
             to => (to.clone(), None),
         };
         let to = self.target(&to)?;
-        self.emit_together(what, to, also, operands, members, emit)
+        self.emit_together(what, to, also, operands, members)
     }
 
     fn emit_together(
@@ -174,14 +159,13 @@ impl<'a> Decoder<'a, '_> {
         also: Option<Slot>,
         from: &[Operand<'a>],
         members: &Operand<'a>,
-        emit: &mut Emit,
     ) -> Decoding<()> {
         let mut operands = [self.bits(0); 3];
         for (place, operand) in operands.iter_mut().zip(from) {
-            *place = self.source(operand, Type::U32, emit)?;
+            *place = self.source(operand, Type::U32)?;
         }
-        let members = self.source(members, Type::U32, emit)?;
-        self.emit(emit, Op::Together { what, to, also, operands, members });
+        let members = self.source(members, Type::U32)?;
+        self.emit(Op::Together { what, to, also, operands, members });
         Ok(())
     }
 }
