@@ -86,6 +86,7 @@ macro_rules! scalar {
             fn of(bits: u64) -> Self {
                 bits as Self
             }
+            // By way of `i64` signed numbers keep their sign, and others get zeros.
             fn bits(self) -> u64 {
                 self as i64 as u64
             }
@@ -93,22 +94,7 @@ macro_rules! scalar {
     )*};
 }
 
-scalar!(i8, i16, i32, i64);
-
-macro_rules! unsigned {
-    ($($integer:ty),*) => {$(
-        impl Scalar for $integer {
-            fn of(bits: u64) -> Self {
-                bits as Self
-            }
-            fn bits(self) -> u64 {
-                u64::from(self)
-            }
-        }
-    )*};
-}
-
-unsigned!(u8, u16, u32, u64);
+scalar!(i8, i16, i32, i64, u8, u16, u32, u64);
 
 impl Scalar for bool {
     fn of(bits: u64) -> Self {
