@@ -25,6 +25,11 @@ fn a_pragma_ends_before_its_line_does() {
 }
 
 #[test]
+fn a_comment_does_not_end_with_its_own_star() {
+    assert_eq!(lane_results("mov.u32 %r8, 5; /*/ add.u32 %r8, %r8, 1; /**/")[0], 5);
+}
+
+#[test]
 fn a_guard_may_be_a_result() {
     for pair in ["%p1|%p2", "%p2|%p1"] {
         let body = format!(

@@ -15,12 +15,8 @@ pub(super) enum Token<'a> {
     Sign(char),
 }
 
-/// Brackets in brackets, of which compilers write a few. The parser needs some stack for each.
-const MOST_NESTED: usize = 200;
-
 pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, LoadError> {
     let mut found = Vec::new();
-    let mut nested = 0_usize;
     let mut rest = text;
     let mut line = 1;
     while let Some(first) = rest.chars().next() {
@@ -28,19 +24,11 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, LoadError> {
             first.len_utf8()
         } else if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("/*") {
-            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").map_or(rest.len(), |end| end + 4)
         } else {
             let (token, length) =
                 token(rest).ok_or_else(|| LoadError::syntax(line, rest.lines().next().unwrap_or("")))?;
-            match token {
-                Token::Sign('(' | '[' | '{') => nested += 1,
-                Token::Sign(')' | ']' | '}') => nested = nested.saturating_sub(1),
-                _ => {}
-            }
-            if nested > MOST_NESTED {
-                return Err(LoadError::syntax(line, rest.lines().next().unwrap_or("")));
-            }
             found.push((token, line));
             length
         };
