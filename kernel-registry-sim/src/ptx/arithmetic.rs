@@ -4,7 +4,7 @@ use super::bits;
 use super::convert::convert;
 use super::float::{Bf16, F16, Float, Number, Pair, divide, root};
 use super::opcode::Opcode;
-use super::types::{Function, How, Scalar, Type, each, floating, integer, lanes, scalar_float};
+use super::types::{Function, How, Scalar, Type, each, floating, integer, lanes, one_of, scalar_float};
 
 /// The function of an opcode that computes one result from its operands alone. None if it is not known, or not one.
 pub(super) fn function(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
@@ -74,37 +74,29 @@ fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Function
     }
 }
 
+/// The function of `mul`, or that of `mad`, which adds a number as wide as the product.
+macro_rules! product {
+    ($opcode:expr, $T:ty => $R:ty, |$a:ident, $b:ident| $value:expr) => {
+        if $opcode.name.starts_with("mad") {
+            lanes!(_, |$a: $T, $b: $T, c: $R| $value.wrapping_add(c))
+        } else {
+            lanes!(_, |$a: $T, $b: $T| $value)
+        }
+    };
+}
+
 fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
-    let add = opcode.name == "mad";
     match opcode.take_any(&["lo", "hi", "wide"])? {
-        "lo" if add => {
-            integer!(kind, T => lanes!(_, |a: T, b: T, c: T| a.wrapping_mul(b).wrapping_add(c)))
-        }
-        "lo" => integer!(kind, T => lanes!(_, |a: T, b: T| a.wrapping_mul(b))),
+        "lo" => integer!(kind, T => product!(opcode, T => T, |a, b| a.wrapping_mul(b))),
         // The product of two u64 fits as bits, which is all that the shift takes.
-        "hi" if add => integer!(kind, T => lanes!(_, |a: T, b: T, c: T| {
-            ((a as i128).wrapping_mul(b as i128) >> T::BITS).wrapping_add(c as i128) as T
+        "hi" => integer!(kind, T => product!(opcode, T => T, |a, b| {
+            ((a as i128).wrapping_mul(b as i128) >> T::BITS) as T
         })),
-        "hi" => {
-            integer!(kind, T => lanes!(_, |a: T, b: T| ((a as i128).wrapping_mul(b as i128) >> T::BITS) as T))
-        }
-        _ => Some(match (kind, add) {
-            (Type::U16, false) => lanes!(_, |a: u16, b: u16| u32::from(a) * u32::from(b)),
-            (Type::S16, false) => lanes!(_, |a: i16, b: i16| i32::from(a) * i32::from(b)),
-            (Type::U32, false) => lanes!(_, |a: u32, b: u32| u64::from(a) * u64::from(b)),
-            (Type::S32, false) => lanes!(_, |a: i32, b: i32| i64::from(a) * i64::from(b)),
-            (Type::U16, true) => {
-                lanes!(_, |a: u16, b: u16, c: u32| (u32::from(a) * u32::from(b)).wrapping_add(c))
-            }
-            (Type::S16, true) => {
-                lanes!(_, |a: i16, b: i16, c: i32| (i32::from(a) * i32::from(b)).wrapping_add(c))
-            }
-            (Type::U32, true) => {
-                lanes!(_, |a: u32, b: u32, c: u64| (u64::from(a) * u64::from(b)).wrapping_add(c))
-            }
-            (Type::S32, true) => {
-                lanes!(_, |a: i32, b: i32, c: i64| (i64::from(a) * i64::from(b)).wrapping_add(c))
-            }
+        _ => Some(match kind {
+            Type::U16 => product!(opcode, u16 => u32, |a, b| u32::from(a) * u32::from(b)),
+            Type::S16 => product!(opcode, i16 => i32, |a, b| i32::from(a) * i32::from(b)),
+            Type::U32 => product!(opcode, u32 => u64, |a, b| u64::from(a) * u64::from(b)),
+            Type::S32 => product!(opcode, i32 => i64, |a, b| i64::from(a) * i64::from(b)),
             _ => return None,
         }),
     }
@@ -112,29 +104,17 @@ fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
 
 /// The product of the lowest 24 bits: its lowest 32 bits, or its highest.
 fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
-    fn product(a: u32, b: u32, signed: bool) -> i64 {
+    fn short(a: u32, b: u32, signed: bool) -> i64 {
         let wide =
             |bits: u32| if signed { i64::from((bits << 8) as i32 >> 8) } else { i64::from(bits << 8 >> 8) };
         wide(a) * wide(b)
     }
     let high = opcode.take_any(&["lo", "hi"])? == "hi";
-    Some(match (opcode.name == "mad24", kind, high) {
-        (false, Type::U32, false) => lanes!(_, |a: u32, b: u32| product(a, b, false) as u32),
-        (false, Type::U32, true) => lanes!(_, |a: u32, b: u32| (product(a, b, false) >> 16) as u32),
-        (false, Type::S32, false) => lanes!(_, |a: u32, b: u32| product(a, b, true) as u32),
-        (false, Type::S32, true) => lanes!(_, |a: u32, b: u32| (product(a, b, true) >> 16) as u32),
-        (true, Type::U32, false) => {
-            lanes!(_, |a: u32, b: u32, c: u32| (product(a, b, false) as u32).wrapping_add(c))
-        }
-        (true, Type::U32, true) => {
-            lanes!(_, |a: u32, b: u32, c: u32| ((product(a, b, false) >> 16) as u32).wrapping_add(c))
-        }
-        (true, Type::S32, false) => {
-            lanes!(_, |a: u32, b: u32, c: u32| (product(a, b, true) as u32).wrapping_add(c))
-        }
-        (true, Type::S32, true) => {
-            lanes!(_, |a: u32, b: u32, c: u32| ((product(a, b, true) >> 16) as u32).wrapping_add(c))
-        }
+    Some(match (kind, high) {
+        (Type::U32, false) => product!(opcode, u32 => u32, |a, b| short(a, b, false) as u32),
+        (Type::U32, true) => product!(opcode, u32 => u32, |a, b| (short(a, b, false) >> 16) as u32),
+        (Type::S32, false) => product!(opcode, u32 => u32, |a, b| short(a, b, true) as u32),
+        (Type::S32, true) => product!(opcode, u32 => u32, |a, b| (short(a, b, true) >> 16) as u32),
         _ => return None,
     })
 }
@@ -231,26 +211,18 @@ fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
         ("sqrt", Type::F64) => Some(lanes!(how, |a: f64| root(how, a))),
         ("copysign", Type::F32) => Some(lanes!(_, |a: u32, b: u32| b & !(1 << 31) | a & (1 << 31))),
         ("copysign", Type::F64) => Some(lanes!(_, |a: u64, b: u64| b & !(1 << 63) | a & (1 << 63))),
-        ("testp", Type::F32) => Some(
-            match opcode.take_any(&["finite", "infinite", "number", "notanumber", "normal", "subnormal"])? {
-                "finite" => lanes!(_, |a: f32| a.is_finite()),
-                "infinite" => lanes!(_, |a: f32| a.is_infinite()),
-                "number" => lanes!(_, |a: f32| !a.is_nan()),
-                "notanumber" => lanes!(_, |a: f32| a.is_nan()),
-                "normal" => lanes!(_, |a: f32| a.is_normal() || a == 0.0),
-                _ => lanes!(_, |a: f32| a.is_subnormal()),
-            },
-        ),
-        ("testp", Type::F64) => Some(
-            match opcode.take_any(&["finite", "infinite", "number", "notanumber", "normal", "subnormal"])? {
-                "finite" => lanes!(_, |a: f64| a.is_finite()),
-                "infinite" => lanes!(_, |a: f64| a.is_infinite()),
-                "number" => lanes!(_, |a: f64| !a.is_nan()),
-                "notanumber" => lanes!(_, |a: f64| a.is_nan()),
-                "normal" => lanes!(_, |a: f64| a.is_normal() || a == 0.0),
-                _ => lanes!(_, |a: f64| a.is_subnormal()),
-            },
-        ),
+        ("testp", _) => {
+            let classes = ["finite", "infinite", "number", "notanumber", "normal", "subnormal"];
+            let class = opcode.take_any(&classes)?;
+            one_of!(kind, T => match class {
+                "finite" => lanes!(_, |a: T| a.is_finite()),
+                "infinite" => lanes!(_, |a: T| a.is_infinite()),
+                "number" => lanes!(_, |a: T| !a.is_nan()),
+                "notanumber" => lanes!(_, |a: T| a.is_nan()),
+                "normal" => lanes!(_, |a: T| a.is_normal() || a == 0.0),
+                _ => lanes!(_, |a: T| a.is_subnormal()),
+            }; F32 = f32, F64 = f64)
+        }
         _ => None,
     }
 }
