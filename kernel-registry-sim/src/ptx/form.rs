@@ -192,16 +192,6 @@ pub(super) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), R
             _ => false,
         },
         "cvt" => return converts(parts, types),
-        "cvta" => !has(&[
-            "global",
-            "const",
-            "shared",
-            "shared::cta",
-            "shared::cluster",
-            "local",
-            "param",
-            "param::entry",
-        ]),
         "ld" | "st" => {
             let ordered = has(&["relaxed", "acquire", "release"]);
             let own = has(&["param", "const", "local", "param::entry", "param::func"]);

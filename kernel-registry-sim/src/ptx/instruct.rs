@@ -298,6 +298,7 @@ impl<'a> Decoder<'a, '_> {
         let window = match self.space(opcode) {
             Space::Shared => SHARED_WINDOW,
             Space::Local => LOCAL_WINDOW,
+            Space::Generic => return Err(Reason::Form),
             _ => 0,
         };
         opcode.kind().filter(|kind| *kind == Type::U64).ok_or(Reason::Instruction)?;
