@@ -129,16 +129,15 @@ impl Warp {
                 return Ok(Next::Goes);
             }
             Op::Switch { index: by, targets } => {
-                let chosen: Vec<u64> = self.row(context, base, *by).iter().map(|lane| lane.get()).collect();
-                for (number, target) in targets.iter().enumerate() {
-                    let taken = lanes & mask(|lane| chosen[lane] as u32 as usize == number);
-                    if taken != 0 {
-                        self.part(index, taken, *target as usize);
-                    }
-                }
-                let left = self.splits[index].lanes;
-                if left != 0 {
-                    return Err((left.trailing_zeros() as usize, FaultKind::Trap));
+                let mut left = lanes;
+                while left != 0 {
+                    let row = self.row(context, base, *by);
+                    let lane = left.trailing_zeros() as usize;
+                    let chosen = row[lane].get() as u32;
+                    let target = *targets.get(chosen as usize).ok_or((lane, FaultKind::Trap))?;
+                    let taken = left & mask(|lane| row[lane].get() as u32 == chosen);
+                    self.part(index, taken, target as usize);
+                    left &= !taken;
                 }
                 self.splits.swap_remove(index);
                 self.looped(program);
