@@ -152,7 +152,7 @@ fn permute(opcode: &mut Opcode<'_>) -> Option<Function> {
     })
 }
 
-/// `isspacep`, and the size of the windows in which generic addresses are not those of the process.
+/// `isspacep`: whether a generic address is one of that space.
 pub(super) fn in_space(space: &str) -> Option<Function> {
     Some(match space {
         "shared" | "shared::cta" | "shared::cluster" => {

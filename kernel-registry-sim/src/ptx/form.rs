@@ -61,7 +61,7 @@ pub(super) struct Form {
     pub operands: &'static str,
 }
 
-/// The form of an opcode, which is in its parts. None for those whose decoding says it all.
+/// The form of an opcode, which is in its parts. None for those that only decoding looks at.
 pub(super) fn form(parts: &[&str]) -> Option<Form> {
     let has = |modifier: &str| parts.contains(&modifier);
     let (types, operands) = match parts[0] {

@@ -41,8 +41,7 @@ impl Warp {
         arguments: &[u64],
     ) -> Result<u64, FaultKind> {
         let argument = |warp: &mut Self, context: &mut Context<'_>, number: usize, size| {
-            let place = Place::Local(frame + arguments.get(number).copied().unwrap_or(u64::MAX - frame));
-            warp.own(context, lane, place, 0, size).map(|bytes| read(bytes))
+            warp.own(context, lane, Place::Local(frame + arguments[number]), 0, size).map(|bytes| read(bytes))
         };
         match what {
             Intrinsic::Printf => {
@@ -63,13 +62,12 @@ impl Warp {
                 Ok(printed)
             }
             Intrinsic::AssertFail => {
-                let mut words = Vec::new();
-                for number in [0, 1, 3] {
+                let mut words = |number| {
                     let address = argument(self, context, number, 8)?;
-                    words.push(self.text(context, lane, address)?);
-                }
+                    self.text(context, lane, address)
+                };
+                let (condition, file, function) = (words(0)?, words(1)?, words(3)?);
                 let line = argument(self, context, 2, 4)?;
-                let [condition, file, function] = &words[..] else { return Err(FaultKind::Trap) };
                 let text = format!("{file}:{line}: {function}: assertion `{condition}` does not hold");
                 Err(FaultKind::Assertion { text })
             }

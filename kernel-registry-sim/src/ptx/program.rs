@@ -1,6 +1,7 @@
 //! A program: everything that a PTX text defines, decoded once for any number of launches.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::address::FUNCTION_WINDOW;
@@ -152,6 +153,13 @@ impl Program {
     /// Place and size of each parameter of a kernel among its arguments.
     pub fn parameters(&self, kernel: &str) -> Option<&[(u64, u64)]> {
         self.kernels.get(kernel).map(|kernel| &self.functions[kernel.function].parameters[..])
+    }
+
+    /// Where the instructions of a function are.
+    pub(super) fn range(&self, function: usize) -> Range<usize> {
+        let next = self.functions.get(function + 1);
+        let end = next.map_or(self.instructions.len(), |next| next.start as usize);
+        self.functions[function].start as usize..end
     }
 
     pub(super) fn source(&self, line: u32) -> &str {

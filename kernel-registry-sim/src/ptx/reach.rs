@@ -76,11 +76,8 @@ impl Walk<'_> {
     /// A call by address may be one of every function with such parameters.
     fn callees(&self, function: usize) -> BTreeSet<usize> {
         let functions = &self.program.functions;
-        let start = functions[function].start as usize;
-        let end =
-            functions.get(function + 1).map_or(self.program.instructions.len(), |next| next.start as usize);
         let mut found = BTreeSet::new();
-        for instruction in &self.program.instructions[start..end] {
+        for instruction in &self.program.instructions[self.program.range(function)] {
             match &instruction.op {
                 Op::Call { callee: Callee::Known(callee), .. } => _ = found.insert(*callee),
                 Op::Call { callee: Callee::At(_, sizes), .. } => {
