@@ -31,10 +31,13 @@ impl Warp {
         let (addresses, low, high) = self.addresses(context, address, lanes, base);
         let whole = size * count;
         let write = !matches!(op, Op::Load { .. });
-        for_each_lane(lanes, |lane| match addresses[lane] & (whole - 1) {
-            0 => Ok(()),
-            _ => Err((lane, FaultKind::Misaligned { address: addresses[lane], size: whole })),
-        })?;
+        // Lanes that do not take part have zeros there.
+        let misaligned = |address: u64| address & (whole - 1) != 0;
+        if misaligned(addresses.iter().fold(0, |any, address| any | address))
+            && let Some(lane) = addresses.iter().position(|address| misaligned(*address))
+        {
+            return Err((lane, FaultKind::Misaligned { address: addresses[lane], size: whole }));
+        }
         let global = match address.space {
             Space::Global => true,
             Space::Generic => high < LOCAL_WINDOW,
@@ -237,16 +240,26 @@ fn for_each_lane(lanes: u32, mut visit: impl FnMut(usize) -> Lane<()>) -> Lane<(
     Ok(())
 }
 
+/// A number of 1, 2, 4 or 8 bytes: each of its own, as copies of any length are slow.
 pub(super) fn read(bytes: &[u8]) -> u64 {
-    let mut all = [0; 8];
-    all[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(all)
+    match *bytes {
+        [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => unreachable!("the size of a type"),
+    }
 }
 
 /// Whether that changed anything.
 pub(super) fn write(bytes: &mut [u8], value: u64) -> bool {
-    let new = &value.to_le_bytes()[..bytes.len()];
-    let changed = *bytes != *new;
-    bytes.copy_from_slice(new);
+    let changed = read(bytes) != value & u64::MAX >> (64 - 8 * bytes.len());
+    let all = value.to_le_bytes();
+    match bytes.len() {
+        1 => bytes.copy_from_slice(&all[..1]),
+        2 => bytes.copy_from_slice(&all[..2]),
+        4 => bytes.copy_from_slice(&all[..4]),
+        _ => bytes.copy_from_slice(&all),
+    }
     changed
 }

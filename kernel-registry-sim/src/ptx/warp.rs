@@ -46,7 +46,7 @@ pub(super) struct Split {
     pub wait: Wait,
     /// The generation of the cluster's barrier at which these threads arrived.
     pub arrived: u64,
-    /// When it last ran.
+    /// When it last began to run.
     ran: u64,
 }
 
@@ -237,9 +237,9 @@ impl Warp {
         let meeting = others.map(|other| other.at).min().unwrap_or(usize::MAX);
         // Alone, a split needs no decisions; else each loop is one.
         let alone = self.splits.len() == 1;
+        self.splits[index].ran = self.spin.now;
         loop {
             self.spin.now += 1;
-            self.splits[index].ran = self.spin.now;
             match self.execute(index, context)? {
                 Next::Goes => {}
                 Next::Loops if alone => {}
