@@ -8,7 +8,6 @@ use std::path::PathBuf;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why the sources were not compiled.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// A variable is not set that cargo sets for each build script.
@@ -289,6 +288,13 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+// `main` and `unwrap` print it by this, for people too.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 /// What to do where there is neither compiler nor prebuilt image.
 pub(crate) const REMEDY: &str = "install a CUDA toolkit and set `CUDA_HOME` to it (`pip install nvidia-cuda-nvrtc` \

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{image, images};
@@ -19,41 +20,47 @@ fn survive(what: &str, bytes: &[u8]) {
 }
 
 /// Cuts and damages each image at about this many places.
-fn damage(places: usize) {
-    for (name, bytes) in images() {
-        let step = (bytes.len() / places).max(1);
-        for end in (0..bytes.len()).step_by(step) {
-            survive(&format!("{name} up to {end}"), &bytes[..end]);
+fn damage_all(places: usize) {
+    thread::scope(|scope| {
+        for (name, bytes) in images() {
+            scope.spawn(move || damage(&name, &bytes, places));
         }
-        let mut damaged = bytes.clone();
-        for (count, at) in (0..bytes.len()).step_by(step).enumerate() {
-            let flip = [0xff, 0x01, 0x80, 0x20, 0x10][count % 5];
-            damaged[at] ^= flip;
-            survive(&format!("{name} with {flip:#x} flipped at {at}"), &damaged);
-            Starts::of(&damaged).images(bytes.len());
+    });
+}
+
+fn damage(name: &str, bytes: &[u8], places: usize) {
+    let step = (bytes.len() / places).max(1);
+    for end in (0..bytes.len()).step_by(step) {
+        survive(&format!("{name} up to {end}"), &bytes[..end]);
+    }
+    let mut damaged = bytes.to_vec();
+    for (count, at) in (0..bytes.len()).step_by(step).enumerate() {
+        let flip = [0xff, 0x01, 0x80, 0x20, 0x10][count % 5];
+        damaged[at] ^= flip;
+        survive(&format!("{name} with {flip:#x} flipped at {at}"), &damaged);
+        Starts::of(&damaged).images(bytes.len());
+        damaged[at] = bytes[at];
+    }
+    // Headers decide most, so every byte of them, or every bit.
+    for at in 0..bytes.len().min(64) {
+        for bit in (0..8).filter(|bit| places > 100 || *bit == at % 8) {
+            damaged[at] ^= 1 << bit;
+            survive(&format!("{name} with bit {bit} flipped at {at}"), &damaged);
             damaged[at] = bytes[at];
-        }
-        // Headers decide most, so every byte of them, or every bit.
-        for at in 0..bytes.len().min(64) {
-            for bit in (0..8).filter(|bit| places > 100 || *bit == at % 8) {
-                damaged[at] ^= 1 << bit;
-                survive(&format!("{name} with bit {bit} flipped at {at}"), &damaged);
-                damaged[at] = bytes[at];
-            }
         }
     }
 }
 
 #[test]
 fn damaged_images() {
-    damage(if cfg!(debug_assertions) { 50 } else { 500 });
+    damage_all(if cfg!(debug_assertions) { 50 } else { 500 });
 }
 
 /// All of them: `cargo test --release -p kernel-registry-image -- --ignored`
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes minutes, and an hour without optimisations"]
 fn images_damaged_at_every_byte() {
-    damage(usize::MAX);
+    damage_all(usize::MAX);
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub(crate) fn functions(params: &[Param], krate: &TokenStream) -> TokenStream {
     let (stream, config) = (own("stream"), own("config"));
     let declared = params.iter().map(|param| declared(param, &private));
     let passed = params.iter().map(|param| passed(param, &private, &stream));
+    // A launch that is refused does nothing to slices and streams: a receiver comes before arguments.
     // Each of these tokens is written for each kernel, by code that cargo does not optimise: what can be is a function of
     // the library, and documentation is one literal.
     quote! {
@@ -39,7 +40,7 @@ pub(crate) fn functions(params: &[Param], krate: &TokenStream) -> TokenStream {
             #(#declared),*
         ) -> ::core::result::Result<(), #krate::LaunchError> {
             // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.
-            unsafe { #private::launch(Self::INFO, #stream, #config, &mut [#(#passed),*]) }
+            unsafe { #krate::Configure::configure(#config, Self::INFO, #stream)?.submit(&mut [#(#passed),*]) }
         }
     }
 }

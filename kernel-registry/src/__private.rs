@@ -14,10 +14,9 @@ pub use crate::KernelInfo;
 pub use crate::Place;
 pub use crate::arguments::{PointerTo, PointerToMut};
 pub use crate::hook::{Hook, Outcome};
-pub use crate::launch::Configure;
 use crate::records;
 pub use crate::table::Table;
-use crate::{LaunchError, Warm, WarmError, Warmup};
+use crate::{Warm, WarmError, Warmup};
 
 /// One kernel in the list that inventory collects before `main`.
 pub struct Registration(pub &'static KernelInfo);
@@ -83,23 +82,6 @@ impl Block {
 pub const fn shared(bytes: u32, most: u32, message: &'static str) -> u32 {
     assert!(bytes <= most, "{}", message);
     bytes
-}
-
-/// Launches a kernel with the arguments of its declaration.
-///
-/// # Safety
-///
-/// As for [`launch_raw`](crate::launch_raw).
-#[inline]
-pub unsafe fn launch(
-    kernel: &'static KernelInfo,
-    stream: &CudaStream,
-    config: impl Configure,
-    args: &mut [*mut c_void],
-) -> Result<(), LaunchError> {
-    let launch = config.configure(kernel, stream)?;
-    // SAFETY: the caller's promise.
-    unsafe { launch.submit(args) }
 }
 
 /// An argument as the driver takes it, which only reads what it points to.

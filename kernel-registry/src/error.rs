@@ -5,7 +5,7 @@ use std::fmt;
 use kernel_registry_format::{Kernel, Malformed};
 
 /// Why a question to the registry has no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The binary holds kernels that did not register themselves when the program started: the
@@ -117,3 +117,5 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+readable!(Error);

@@ -63,6 +63,8 @@
 #[doc(hidden)]
 pub mod __private;
 pub mod arguments;
+#[macro_use]
+mod readable;
 mod driver;
 mod error;
 mod hook;

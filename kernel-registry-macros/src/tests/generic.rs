@@ -71,20 +71,18 @@ const _: () = {
             n: u32,
         ) -> ::core::result::Result<(), ::kernel_registry::LaunchError> {
             unsafe {
-                ::kernel_registry::__private::launch(
-                    Self::INFO,
-                    stream,
-                    config,
-                    &mut [
-                        ::kernel_registry::__private::pointer(
-                            &::kernel_registry::__private::slice::<T>(x, stream).0,
-                        ),
-                        ::kernel_registry::__private::pointer(
-                            &::kernel_registry::__private::slice_mut::<T>(out, stream).0,
-                        ),
-                        ::kernel_registry::__private::pointer(&n),
-                    ],
-                )
+                ::kernel_registry::Configure::configure(config, Self::INFO, stream)?
+                    .submit(
+                        &mut [
+                            ::kernel_registry::__private::pointer(
+                                &::kernel_registry::__private::slice::<T>(x, stream).0,
+                            ),
+                            ::kernel_registry::__private::pointer(
+                                &::kernel_registry::__private::slice_mut::<T>(out, stream).0,
+                            ),
+                            ::kernel_registry::__private::pointer(&n),
+                        ],
+                    )
             }
         }
     }

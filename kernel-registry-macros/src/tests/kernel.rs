@@ -41,21 +41,19 @@ impl saxpy {
         y: &mut impl ::kernel_registry::__private::DevicePtrMut<f32>,
     ) -> ::core::result::Result<(), ::kernel_registry::LaunchError> {
         unsafe {
-            ::kernel_registry::__private::launch(
-                Self::INFO,
-                stream,
-                config,
-                &mut [
-                    ::kernel_registry::__private::pointer(&n),
-                    ::kernel_registry::__private::pointer(&a),
-                    ::kernel_registry::__private::pointer(
-                        &::kernel_registry::__private::slice::<f32>(x, stream).0,
-                    ),
-                    ::kernel_registry::__private::pointer(
-                        &::kernel_registry::__private::slice_mut::<f32>(y, stream).0,
-                    ),
-                ],
-            )
+            ::kernel_registry::Configure::configure(config, Self::INFO, stream)?
+                .submit(
+                    &mut [
+                        ::kernel_registry::__private::pointer(&n),
+                        ::kernel_registry::__private::pointer(&a),
+                        ::kernel_registry::__private::pointer(
+                            &::kernel_registry::__private::slice::<f32>(x, stream).0,
+                        ),
+                        ::kernel_registry::__private::pointer(
+                            &::kernel_registry::__private::slice_mut::<f32>(y, stream).0,
+                        ),
+                    ],
+                )
         }
     }
 }

@@ -74,8 +74,15 @@ impl Config {
     /// `CUDA_MODULE_LOADING` (`LAZY` or `EAGER`) and `CUDA_VISIBLE_DEVICES` (numbers of devices; if it is empty, there is
     /// none) are obeyed as by the real driver.
     ///
-    /// What cannot be understood is reported on standard error, and not used.
+    /// What cannot be understood is reported on standard error, and not used; a variable with another name is reported too.
     pub fn from_environment() -> Self {
+        let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        for name in names.filter(|name| is_misspelled(name)) {
+            eprintln!(
+                "simulated CUDA driver: `{name}` says nothing to it; there are {}",
+                VARIABLES.join(", ")
+            );
+        }
         let mut config = Config::of(variable("DEVICES", devices).unwrap_or_else(|| vec![Device::h200()]));
         if let Some(arch) = variable("ARCH", parsed) {
             config = config.arch(arch);
@@ -160,6 +167,14 @@ impl Config {
     }
 }
 
+/// Each behind `KERNEL_REGISTRY_SIM_`.
+const VARIABLES: [&str; 9] =
+    ["DEVICES", "ARCH", "PROCESSORS", "MEMORY", "DRIVER", "DEADLOCK", "FAULTS", "JIT", "TIMING"];
+
+fn is_misspelled(name: &str) -> bool {
+    name.strip_prefix("KERNEL_REGISTRY_SIM_").is_some_and(|name| !VARIABLES.contains(&name))
+}
+
 fn variable<T>(name: &str, parse: fn(&str) -> Option<T>) -> Option<T> {
     let name = format!("KERNEL_REGISTRY_SIM_{name}");
     let value = env::var(&name).ok()?;
@@ -208,6 +223,12 @@ fn deadlock(value: &str) -> Option<Deadlock> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_are_close_are_misspelled() {
+        let names = ["KERNEL_REGISTRY_SIM", "KERNEL_REGISTRY_SIM_JIT", "KERNEL_REGISTRY_SIM_DEVICE", "PATH"];
+        assert_eq!(names.map(is_misspelled), [false, false, true, false]);
+    }
 
     #[test]
     fn versions_are_numbers_as_the_driver_has_them() {

@@ -158,7 +158,7 @@ impl Rule {
 }
 
 /// What is wrong with a fault itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultError {
     /// The driver has no such function.
@@ -184,6 +184,13 @@ impl fmt::Display for FaultError {
 }
 
 impl Error for FaultError {}
+
+// `main` and `unwrap` print it by this, for people too.
+impl fmt::Debug for FaultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl FromStr for Fault {
     type Err = FaultError;

@@ -119,7 +119,6 @@ impl Driver {
 }
 
 /// Why the simulated driver could not be installed.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum InstallError {
     /// A fault that was configured cannot happen.
@@ -146,6 +145,13 @@ impl fmt::Display for InstallError {
                 write!(f, "the simulated driver was not loaded: {text}; use glibc 2.28 or newer")
             }
         }
+    }
+}
+
+// `main` and `unwrap` print it by this, for people too.
+impl fmt::Debug for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

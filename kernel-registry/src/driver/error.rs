@@ -9,7 +9,7 @@ use cudarc::driver::sys;
 use super::Version;
 
 /// A call of the driver that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct DriverError {
     /// The function.
@@ -80,7 +80,7 @@ impl fmt::Display for DriverError {
 impl Error for DriverError {}
 
 /// Why there is no driver to work with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoDriver {
     /// There is no library of the driver.
@@ -145,6 +145,8 @@ impl Error for NoDriver {
     }
 }
 
+readable!(DriverError, NoDriver);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +154,8 @@ mod tests {
     #[test]
     fn errors_say_what_to_do() {
         assert!(NoDriver::Missing.to_string().contains("install NVIDIA's driver"));
+        // `main` prints it like that.
+        assert_eq!(format!("{:?}", NoDriver::Missing), NoDriver::Missing.to_string());
         let old = NoDriver::TooOld { version: Version(11_080), oldest: Version(12_000) };
         assert!(old.to_string().starts_with("the CUDA driver supports CUDA 11.8"), "{old}");
     }

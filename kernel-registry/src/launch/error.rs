@@ -7,7 +7,7 @@ use crate::driver::{DriverError, NoDriver};
 use crate::{KernelInfo, Param, WarmError};
 
 /// Why a kernel was not launched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "`kernel` is the kernel, and the text of each says what the numbers are")]
 pub enum LaunchError {
@@ -172,3 +172,5 @@ impl Error for LaunchError {
         }
     }
 }
+
+readable!(LaunchError);

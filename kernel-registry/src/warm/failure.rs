@@ -10,7 +10,7 @@ use crate::driver::{DriverError, NoDriver};
 use crate::{Error, Place};
 
 /// Why kernels are not warm.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarmError {
     /// There is no driver to work with.
@@ -263,6 +263,8 @@ impl std::error::Error for WarmError {
         }
     }
 }
+
+readable!(WarmError);
 
 impl From<NoDriver> for WarmError {
     fn from(error: NoDriver) -> Self {

@@ -12,7 +12,7 @@ use crate::driver::{Current, Driver, DriverError, NoDriver, context_id};
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Why kernels that were warm are not any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stale {
     /// There is no driver to work with any more: the process was forked, for example.
@@ -91,3 +91,5 @@ impl fmt::Display for Stale {
 }
 
 impl std::error::Error for Stale {}
+
+readable!(Stale);

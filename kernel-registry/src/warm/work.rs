@@ -111,13 +111,13 @@ impl Work<'_> {
         let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
         self.stage(Stage::Prime, |work| work.prime(pending))?;
         let hooks = self.stage(Stage::Hooks, hooks::run);
+        // Nothing that can fail comes after launches can find the kernels.
+        let (free, stack) = (self.current.free_memory()?, self.current.stack_limit()?);
         let verified = self.stage(Stage::Verify, |work| work.verify(fitting))?;
-
-        let free = self.current.free_memory()?;
         Ok(Done {
             hooks,
             images_loaded: images.values().filter(|image| image.is_new).count(),
-            stack: self.current.stack_limit()?,
+            stack,
             device_memory: self.free.saturating_sub(free),
             verified,
         })
