@@ -174,7 +174,7 @@ pub(super) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), R
     let wrong = match parts[0] {
         "fma" => !rounds,
         "mad" if float => !rounds,
-        "mad" | "madc" if has(&["cc"]) || parts[0] == "madc" => has(&["wide"]),
+        "mad" | "madc" if has(&["wide"]) => parts[0] == "madc" || has(&["cc"]),
         "dp2a" | "dp4a" => !in_groups("w", compared),
         "div" if kind == "f32" => !rounds && !has(&["approx", "full"]),
         "rcp" | "sqrt" if kind == "f32" => !rounds && !has(&["approx"]),
