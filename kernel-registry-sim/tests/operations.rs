@@ -343,7 +343,6 @@ fn what_is_not_known_is_refused() {
         ("add.u32 %x1, %r2, %r3;", "names `%x1`, which is not declared"),
         ("bra nowhere;", "names `nowhere`"),
         ("call nobody, ();", "names `nobody`"),
-        ("ret; } .extern .global .u32 far; .entry l() { .reg .b64 r; mov.u64 r, far;", "names `far`"),
         ("ld.global.u32 %r1;", "has operands that do not fit"),
         ("add.u32 %r1, #;", "is not understood"),
     ] {

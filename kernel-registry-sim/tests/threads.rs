@@ -176,6 +176,18 @@ fn variables_hold_addresses() {
     assert_eq!(out[0], 9);
 }
 
+/// So an H200's driver has it.
+#[test]
+fn a_variable_that_is_defined_nowhere_is_zero() {
+    let text = kernel("ld.global.u32 %r1, [far]; st.global.u32 [%rd0], %r1;");
+    let device = Device::default();
+    let module = device.load(&text.replacen(".visible", ".extern .global .u32 far;\n.visible", 1)).unwrap();
+    let mut out = [7_u32];
+    let arguments = Arguments::default().u64(device.lend(&mut out)).done();
+    run(&device, &module, "k", launch(1, 1, arguments)).unwrap();
+    assert_eq!(out, [0]);
+}
+
 #[test]
 fn faults_say_who_and_where() {
     let fault = |body: &str| results(body, 32).unwrap_err();

@@ -30,8 +30,10 @@ pub(super) fn program(text: &str) -> Result<Program, LoadError> {
         }
         module.signatures.push(signature);
     }
-    // Those of other images are not there, so who uses one names what is not declared.
-    let own = |variable: &&syntax::Variable<'_>| !variable.external || variable.space == "shared";
+    // One that is declared for others and defined here is one variable. What is defined nowhere is loaded nevertheless, as zeros:
+    // an H200's driver did so.
+    let is_defined = |name: &str| parsed.variables.iter().any(|other| !other.external && other.name == name);
+    let own = |variable: &&syntax::Variable<'_>| !variable.external || !is_defined(variable.name);
     for variable in parsed.variables.iter().filter(own) {
         let place = match variable.space {
             "shared" if variable.external => Place::DynamicShared,
