@@ -21,6 +21,8 @@ pub struct Config {
     pub(super) version: i32,
     pub(super) eager: bool,
     pub(super) deadlock: Deadlock,
+    /// Whether a failure ends one context, and not all.
+    pub(super) contained: bool,
     /// What compiling a KiB of PTX takes.
     pub(super) jit: Duration,
     pub(super) timing: Option<Timing>,
@@ -53,6 +55,7 @@ impl Config {
             version: 13_000,
             eager: false,
             deadlock: Deadlock::Wait,
+            contained: false,
             jit: Duration::ZERO,
             timing: None,
             faults: Vec::new(),
@@ -67,6 +70,7 @@ impl Config {
     /// | `ARCH`, `PROCESSORS`, `MEMORY` | of each device: 90 for sm_90, multiprocessors, bytes |
     /// | `DRIVER` | the CUDA that the driver supports, such as 12.4 |
     /// | `DEADLOCK` | `wait`, `fail` or `abort` |
+    /// | `FAILURES` | of `process`, or of `context` if they are [contained](Config::contained) |
     /// | `FAULTS` | [faults](Fault), with commas between |
     /// | `JIT` | what [compiling](Config::jit) a KiB of PTX takes, such as `250us` |
     /// | `TIMING` | a seed and the longest delay for [another order](Config::timing): `42:200us` |
@@ -100,6 +104,7 @@ impl Config {
             version: variable("DRIVER", version).unwrap_or(config.version),
             eager: env::var("CUDA_MODULE_LOADING").is_ok_and(|mode| mode == "EAGER"),
             deadlock: variable("DEADLOCK", deadlock).unwrap_or(config.deadlock),
+            contained: variable("FAILURES", failures).unwrap_or(config.contained),
             jit: variable("JIT", super::timing::duration).unwrap_or(config.jit),
             timing: variable("TIMING", parsed),
             faults: variable("FAULTS", faults).unwrap_or_default(),
@@ -147,6 +152,12 @@ impl Config {
         Config { deadlock, ..self }
     }
 
+    /// Whether a kernel that goes wrong ends its own context alone. As with NVIDIA's driver it ends all of the process, on all
+    /// devices, and there are no new ones; tests that go on in one process want to have that contained.
+    pub fn contained(self, contained: bool) -> Self {
+        Config { contained, ..self }
+    }
+
     /// How long compiling a KiB of PTX seems to take, in images without machine code for the device; by default no longer
     /// than it does. As was measured, `cuLibraryLoadData` compiles in as many threads as call it, and `cuModuleLoadData` in
     /// one after the other. A real driver takes 7 ms or so for a kernel of 4 KiB of machine code.
@@ -168,8 +179,8 @@ impl Config {
 }
 
 /// Each behind `KERNEL_REGISTRY_SIM_`.
-const VARIABLES: [&str; 9] =
-    ["DEVICES", "ARCH", "PROCESSORS", "MEMORY", "DRIVER", "DEADLOCK", "FAULTS", "JIT", "TIMING"];
+const VARIABLES: [&str; 10] =
+    ["DEVICES", "ARCH", "PROCESSORS", "MEMORY", "DRIVER", "DEADLOCK", "FAILURES", "FAULTS", "JIT", "TIMING"];
 
 fn is_misspelled(name: &str) -> bool {
     name.strip_prefix("KERNEL_REGISTRY_SIM_").is_some_and(|name| !VARIABLES.contains(&name))
@@ -216,6 +227,14 @@ fn deadlock(value: &str) -> Option<Deadlock> {
         "wait" => Some(Deadlock::Wait),
         "fail" => Some(Deadlock::Fail),
         "abort" => Some(Deadlock::Abort),
+        _ => None,
+    }
+}
+
+fn failures(value: &str) -> Option<bool> {
+    match value {
+        "process" => Some(false),
+        "context" => Some(true),
         _ => None,
     }
 }

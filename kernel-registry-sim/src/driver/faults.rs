@@ -64,12 +64,14 @@ impl Fault {
     /// and the like.
     ///
     /// After a result that says that a kernel went wrong, such as `CUDA_ERROR_ILLEGAL_ADDRESS` or
-    /// `CUDA_ERROR_LAUNCH_FAILED`, every later call in the same context returns it too, as with the real driver.
+    /// `CUDA_ERROR_LAUNCH_FAILED`, later calls return it too, in every context unless that is
+    /// [contained](crate::Config::contained).
     pub fn fails(call: &str, result: u32) -> Self {
         Fault::new(call, Outcome::Fails(Code(result)))
     }
 
-    /// Calls succeed, and then the current context has an error, as if a kernel had gone wrong that they started.
+    /// Calls succeed, and then the current context has an error, as if a kernel had gone wrong that they started; and with it
+    /// all others, unless that is [contained](crate::Config::contained).
     pub fn breaks(call: &str, result: u32) -> Self {
         Fault::new(call, Outcome::Breaks(Code(result)))
     }

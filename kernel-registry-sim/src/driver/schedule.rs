@@ -302,13 +302,17 @@ impl State {
         true
     }
 
-    /// A kernel did what ends its context: nothing of it is done any more.
+    /// A kernel did what ends its context, and with it all others of the process: nothing of them is done any more.
     pub(super) fn broke(&mut self, handle: Handle, code: Code, words: &str) {
         eprintln!("simulated CUDA driver: {words}");
-        if let Ok(context) = self.contexts.get_mut(handle) {
+        let contained = self.config.contained;
+        if !contained {
+            self.broken.get_or_insert(code);
+        }
+        for (_, context) in self.contexts.iter_mut().filter(|(context, _)| !contained || *context == handle) {
             context.error.get_or_insert(code);
         }
-        for (_, stream) in self.streams.iter_mut().filter(|(_, stream)| stream.context == handle) {
+        for (_, stream) in self.streams.iter_mut().filter(|(_, stream)| !contained || stream.context == handle) {
             stream.queue.clear();
         }
         Simulator::get().changed.notify_all();

@@ -42,6 +42,8 @@ pub(super) struct State {
     pub(super) pools: Handles<Pool>,
     pub(super) links: Handles<Link>,
     pub(super) memory: Shared,
+    /// What went wrong in a context, if that is not contained: then there are no new ones.
+    pub(super) broken: Option<Code>,
     /// What was submitted last.
     pub(super) last: Seq,
     pub(super) waiting: BTreeMap<u64, Waiting>,
@@ -137,6 +139,7 @@ impl State {
             memory: Shared::default(),
             last: 0,
             waiting: BTreeMap::new(),
+            broken: None,
             turns: 0,
             in_turn: false,
             next_id: 0,
@@ -155,6 +158,9 @@ impl State {
     }
 
     pub(super) fn create_context(&mut self, handle: Handle, device: usize, flags: u32) -> Answer {
+        if let Some(code) = self.broken {
+            return Err(code);
+        }
         if self.free_memory(device) < CONTEXT_MEMORY {
             return Err(Code::OUT_OF_MEMORY);
         }

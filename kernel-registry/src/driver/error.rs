@@ -33,7 +33,7 @@ impl DriverError {
         }
     }
 
-    /// Whether it says that a kernel went wrong: then every later call of its context fails like that.
+    /// Whether it says that a kernel went wrong: then every later call of the process fails like that.
     pub(crate) fn is_of_a_kernel(&self) -> bool {
         use sys::CUresult::*;
         [
@@ -49,6 +49,17 @@ impl DriverError {
         ]
         .into_iter()
         .any(|result| self.is(result))
+    }
+
+    /// What can be done about it: that, unless a kernel went wrong. NVIDIA's driver refuses all contexts then, of all devices, and
+    /// makes no new one.
+    pub(crate) fn remedy<'a>(&self, otherwise: &'a str) -> &'a str {
+        if self.is_of_a_kernel() {
+            "; a kernel of this process went wrong, and the driver refuses all that comes after it, in every context: start the \
+             process anew"
+        } else {
+            otherwise
+        }
     }
 
     pub(crate) fn is(&self, result: sys::CUresult) -> bool {
@@ -127,10 +138,9 @@ impl fmt::Display for NoDriver {
                  device"
             ),
             NoDriver::Failed(error) => {
-                write!(
-                    f,
-                    "{error}; does `nvidia-smi` show a device, and does `CUDA_VISIBLE_DEVICES` hide it?"
-                )
+                const OTHERWISE: &str =
+                    "; does `nvidia-smi` show a device, and does `CUDA_VISIBLE_DEVICES` hide it?";
+                write!(f, "{error}{}", error.remedy(OTHERWISE))
             }
         }
     }

@@ -190,7 +190,7 @@ impl fmt::Display for Cause {
                 "the driver says that it is not loaded, after it was asked to load it; \
                  please report this with the versions of driver and device",
             ),
-            Cause::Driver { error } => write!(f, "{error}"),
+            Cause::Driver { error } => write!(f, "{error}{}", error.remedy("")),
         }
     }
 }
@@ -204,20 +204,15 @@ impl fmt::Display for WarmError {
                 if !about.is_empty() {
                     write!(f, "{about}: ")?;
                 }
-                write!(f, "{error}; ")?;
+                write!(f, "{error}")?;
                 if error.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
                     f.write_str(
-                        "there is no device memory left for the driver itself: warm kernels before anything takes it",
-                    )
-                } else if error.is_of_a_kernel() {
-                    f.write_str(
-                        "an earlier kernel of this context failed, and every later call fails: drop what belongs to the \
-                         context, and get a new one",
+                        "; there is no device memory left for the driver itself: warm kernels before anything takes it",
                     )
                 } else if log.is_empty() {
-                    f.write_str("no kernel was warmed, and it can be tried again")
+                    f.write_str(error.remedy("; no kernel was warmed, and it can be tried again"))
                 } else {
-                    write!(f, "the driver's compiler says:\n{log}")
+                    write!(f, "; the driver's compiler says:\n{log}")
                 }
             }
             WarmError::GaveUp { call, about, patience } => {
