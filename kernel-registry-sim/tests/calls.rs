@@ -168,6 +168,39 @@ fn devices_use_each_others_memory_if_they_may() {
     expect_eq!(call("cuDeviceGetP2PAttribute", &[place(&mut value), 2, 1, 1]), INVALID_DEVICE);
 }
 
+/// The word with which the blocks of a grid wait for each other is memory of its device.
+#[test]
+fn a_cooperative_launch_finds_its_word_on_every_device() {
+    const COUNTS: &str = "\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry counts(.param .u64 to) {
+    .reg .b32 %r<4>; .reg .b64 %rd<3>;
+    mov.u32 %r1, %envreg1; mov.u32 %r2, %envreg2;
+    mov.b64 %rd1, {%r2, %r1};
+    atom.global.add.u32 %r3, [%rd1], 1;
+    ld.param.u64 %rd2, [to];
+    atom.global.add.u32 %r3, [%rd2], 1;
+    ret;
+}
+\0";
+    if on_a_gpu() {
+        // It has one device, and what the word is there nobody says.
+        return;
+    }
+    for ordinal in [0, 1] {
+        context(ordinal);
+        let module = get("cuModuleLoadData", &[place(&mut *COUNTS.as_bytes().to_vec())]);
+        let function = get("cuModuleGetFunction", &[module, place(&mut *b"counts\0".to_vec())]);
+        let mut to = memory(4);
+        let mut arguments = [place(&mut to)];
+        ok("cuLaunchCooperativeKernel", &[function, 4, 1, 1, 1, 1, 1, 0, 0, place(&mut arguments)]);
+        ok("cuCtxSynchronize", &[]);
+        expect_eq!(words(to, 1), [4]);
+    }
+}
+
 #[test]
 fn a_linked_image_is_loaded() {
     context(0);

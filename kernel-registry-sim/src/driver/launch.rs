@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::device::Device;
-use super::execute::{Execution, Loaded};
+use super::execute::Loaded;
 use super::handles::Handle;
 use super::image::{Image, Kernel};
-use super::memory::Shared;
 use super::process::{Locked, Simulator};
 use super::result::{Answer, Code};
 use super::state::State;
@@ -44,12 +43,6 @@ fn product(sizes: [u32; 3]) -> u64 {
 }
 
 impl Launch {
-    /// Lets it begin, with as many blocks at once as the device has room for.
-    pub(super) fn start(&self, device: &Device, memory: &Shared) -> Result<Execution, String> {
-        let by_threads = device.threads() / self.threads_of_block().max(1);
-        self.code.start(self, by_threads.clamp(1, self.blocks()), memory)
-    }
-
     pub(super) fn kernel(&self) -> &Kernel {
         &self.image.kernels[self.kernel]
     }

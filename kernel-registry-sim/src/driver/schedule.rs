@@ -176,11 +176,11 @@ impl State {
     /// Lets the kernel at the head of a stream begin.
     fn start(&mut self, handle: Handle) -> bool {
         let Ok(stream) = self.streams.get_mut(handle) else { return false };
-        let (context, kind) = (stream.context, &self.devices[stream.device].kind);
+        let (context, device) = (stream.context, (stream.device, &self.devices[stream.device].kind));
         let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else {
             return false;
         };
-        match launch.start(kind, &self.memory) {
+        match Execution::new(launch, device, &self.memory) {
             Ok(execution) => {
                 *state = Doing::Running(Box::new(execution));
                 stream.still_since = Instant::now();
