@@ -156,7 +156,9 @@ impl Memory {
         }
     }
 
+    /// Frees what a context has, and forgets what it may use: the next context may have its handle.
     pub(super) fn free_all_of(&mut self, context: Handle) {
+        self.peers.retain(|(one, other)| *one != context && *other != context);
         let addresses: Vec<_> =
             self.blocks.iter().filter(|(_, block)| block.context == context).map(|(at, _)| *at).collect();
         for address in addresses {
@@ -418,6 +420,13 @@ mod tests {
         assert_eq!(memory.copy(address, here, 2), Err(Gone(address)));
         assert_eq!(memory.copy(here, address, 2), Err(Gone(address)));
         assert_eq!(memory.fill(address, 0, 1, 1), Err(Gone(address)));
+    }
+
+    #[test]
+    fn the_next_context_of_a_handle_may_not_use_what_the_last_one_could() {
+        let mut memory = Memory { peers: [(1, 2), (2, 3), (3, 1)].into(), ..Memory::default() };
+        memory.free_all_of(1);
+        assert_eq!(memory.peers, [(2, 3)].into());
     }
 
     #[test]
