@@ -167,20 +167,23 @@ impl Memory {
         }
     }
 
-    /// Whether all of these bytes are there: ranges that were reserved may have several blocks, one behind the other.
+    /// Whether all of these bytes are there.
     pub(super) fn has(&self, address: usize, bytes: usize) -> bool {
-        let Some(end) = address.checked_add(bytes) else { return false };
-        let mut at = address;
-        loop {
-            let Some((start, block)) = self.find(at, 1) else { return false };
-            at = start + block.bytes;
-            if at >= end {
-                return true;
-            }
-            if !matches!(block.kind, Kind::Mapped { .. }) {
-                return false;
-            }
+        self.first_of(address, bytes).is_some()
+    }
+
+    /// The block with the first of these bytes, if all are there: ranges that were reserved may have several blocks, one behind
+    /// the other.
+    fn first_of(&self, address: usize, bytes: usize) -> Option<Block> {
+        let end = address.checked_add(bytes)?;
+        let is_mapped = |block: &Block| matches!(block.kind, Kind::Mapped { .. });
+        let (start, first) = self.find(address, 1)?;
+        let mut behind = start + first.bytes;
+        while behind < end {
+            let (_, next) = self.find(behind, 1).filter(|(_, next)| is_mapped(&first) && is_mapped(next))?;
+            behind += next.bytes;
         }
+        Some(first)
     }
 
     /// The block that has these bytes.
@@ -214,8 +217,7 @@ impl Memory {
 
     /// Where the driver's own memory is, of so many bytes.
     fn ours(&self, address: usize, bytes: usize) -> Option<*mut u8> {
-        let (_, block) = self.find(address, 1)?;
-        let is_ours = block.kind.is_ours() && self.has(address, bytes);
+        let is_ours = self.first_of(address, bytes)?.kind.is_ours();
         is_ours.then(|| std::ptr::with_exposed_provenance_mut(address))
     }
 
@@ -427,6 +429,17 @@ mod tests {
         let mut memory = Memory { peers: [(1, 2), (2, 3), (3, 1)].into(), ..Memory::default() };
         memory.free_all_of(1);
         assert_eq!(memory.peers, [(2, 3)].into());
+    }
+
+    #[test]
+    fn only_what_is_mapped_goes_on_in_the_next_block() {
+        let kinds = [Kind::Device, Kind::Mapped { readers: 0, writers: 0 }];
+        for (kind, next) in kinds.into_iter().flat_map(|kind| kinds.map(|next| (kind, next))) {
+            let blocks = [(1000, Block { kind, ..BLOCK }), (1100, Block { kind: next, ..BLOCK })];
+            let memory = Memory { blocks: blocks.into(), ..Memory::default() };
+            assert!(memory.has(1000, 100) && memory.has(1050, 50) && !memory.has(1000, 201));
+            assert_eq!(memory.has(1050, 51), kind == kinds[1] && next == kinds[1], "{kind:?}, {next:?}");
+        }
     }
 
     #[test]
