@@ -85,6 +85,17 @@ fn what_is_known_of_an_address() {
     expect_eq!(call("cuMemAdvise", &[managed, 8, 77, 0]), INVALID_VALUE);
     expect_eq!(call("cuMemHostGetFlags", &[value, memory]), INVALID_VALUE);
     ok("cuMemHostGetFlags", &[value, pinned]);
+
+    // What kernels may only read is the host's all the same. Not every device has that.
+    const READ_ONLY: usize = 8;
+    let mut registered = [0_u64; 4];
+    let registered = place(&mut registered);
+    if !on_a_gpu() {
+        ok("cuMemHostRegister_v2", &[registered, 32, READ_ONLY]);
+        expect_eq!((attribute(kind, registered), attribute(host_address, registered)), (1, registered));
+        ok("cuMemHostGetFlags", &[value, registered]);
+        ok("cuMemHostUnregister", &[registered]);
+    }
 }
 
 #[test]

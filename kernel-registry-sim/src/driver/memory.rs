@@ -50,6 +50,11 @@ impl Kind {
         matches!(self, Kind::Registered | Kind::RegisteredToRead)
     }
 
+    /// Whether it is the host's memory, and no device's.
+    pub(super) fn is_host(self) -> bool {
+        self == Kind::Host || self.is_registered()
+    }
+
     /// Whether the driver gives it back. What is not its own may be gone at any time.
     fn is_ours(self) -> bool {
         !self.is_registered()
@@ -200,15 +205,8 @@ impl Memory {
     /// Bytes of a device that are taken.
     pub(super) fn used(&self, device: usize) -> u64 {
         let blocks = self.blocks.values();
-        let is_taken = |kind| {
-            !matches!(
-                kind,
-                Kind::Host
-                    | Kind::Registered
-                    | Kind::RegisteredToRead
-                    | Kind::Mapped { .. }
-                    | Kind::Graph { is_there: false }
-            )
+        let is_taken = |kind: Kind| {
+            !kind.is_host() && !matches!(kind, Kind::Mapped { .. } | Kind::Graph { is_there: false })
         };
         let of_device = blocks.filter(|block| block.device == device && is_taken(block.kind));
         let blocks: u64 = of_device.map(|block| (block.bytes as u64).next_multiple_of(512)).sum();

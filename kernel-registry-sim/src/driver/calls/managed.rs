@@ -76,6 +76,6 @@ calls! {
     2030 fn cuMemHostGetFlags(flags: Out<u32>, pointer: usize) {
         let (_, block) = begin()?.memory.lock().find(pointer, 1).ok_or(Code::INVALID_VALUE)?;
         // Portable and mapped is what all of it is.
-        if matches!(block.kind, Kind::Host | Kind::Registered) { flags.set(3) } else { Err(Code::INVALID_VALUE) }
+        if block.kind.is_host() { flags.set(3) } else { Err(Code::INVALID_VALUE) }
     }
 }

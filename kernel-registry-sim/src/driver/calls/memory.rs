@@ -128,10 +128,8 @@ calls! {
     3020 fn cuMemHostGetDevicePointer_v2(device: Out<usize>, pointer: usize, _flags: u32) {
         let state = begin()?;
         let found = state.memory.lock().find(pointer, 1).ok_or(Code::INVALID_VALUE)?;
-        if !matches!(found.1.kind, Kind::Host | Kind::Registered | Kind::RegisteredToRead | Kind::Managed) {
-            return Err(Code::INVALID_VALUE);
-        }
-        device.set(pointer)
+        let is_known = found.1.kind.is_host() || found.1.kind == Kind::Managed;
+        if is_known { device.set(pointer) } else { Err(Code::INVALID_VALUE) }
     }
 
     3020 fn cuMemGetAddressRange_v2(start: Out<usize>, bytes: Out<usize>, pointer: usize) {
