@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::sys::{self, CUresult};
 use kernel_registry_sim::Config;
@@ -164,6 +165,33 @@ fn memory_that_is_freed_while_a_stream_waits() {
         unsafe { word.write_volatile(1) };
         assert_eq!(own.synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS, "{what}");
         assert_eq!(own.launch(word as u64), CUDA_ERROR_ILLEGAL_ADDRESS, "{what}");
+    }
+}
+
+/// Nobody has to do anything else for that.
+#[test]
+fn pages_that_are_freed_are_given_back() {
+    let _alone = alone();
+    let own = Own::new();
+    // SAFETY: the memory is freed once, and the system looks whether it is there.
+    unsafe {
+        let memory = made(|to| sys::cuMemAlloc_v2(to, PAGE), 0);
+        assert_eq!(own.synchronize(), CUDA_SUCCESS);
+        let is_there = || {
+            let mut byte = 0_u8;
+            let ours = libc::iovec { iov_base: ptr::from_mut(&mut byte).cast(), iov_len: 1 };
+            let theirs = libc::iovec { iov_base: ptr::with_exposed_provenance_mut(memory as usize), ..ours };
+            libc::process_vm_readv(libc::getpid(), &ours, 1, &theirs, 1, 0) == 1
+        };
+        assert!(is_there());
+        // Until then the thread of the driver has nothing to do any more.
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(sys::cuMemFree_v2(memory), CUDA_SUCCESS);
+        let begun = Instant::now();
+        while is_there() {
+            assert!(begun.elapsed() < Duration::from_secs(10));
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -405,7 +433,7 @@ fn a_context_is_reset_while_a_thread_waits_in_it() {
         let stream = stream.expose_provenance();
         let waits =
             std::thread::spawn(move || sys::cuStreamSynchronize(ptr::with_exposed_provenance_mut(stream)));
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
         assert_eq!(sys::cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
         assert_eq!(waits.join().unwrap(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
         assert_eq!(sys::cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);

@@ -65,6 +65,8 @@ pub(super) fn run() {
 
 /// Waits until no kernel can still be using memory that it found before it was freed: the host may do with it what it likes.
 pub(super) fn after_turn(mut state: Locked) {
+    // Its pages are given back even if nothing else is to be done.
+    Simulator::get().changed.notify_all();
     let turn = state.turns;
     while state.in_turn && state.turns == turn {
         state = Simulator::get().wait(state);
