@@ -1,5 +1,6 @@
 //! What is gone when somebody still uses it: memory below a stream that has work to do, and what belonged to a context.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -416,6 +417,33 @@ fn a_stack_of_contexts_that_is_empty() {
         assert_eq!(sys::cuCtxPopCurrent_v2(&mut popped), CUDA_ERROR_INVALID_CONTEXT);
         assert_eq!(sys::cuMemAlloc_v2(&mut 0, 8), CUDA_ERROR_INVALID_CONTEXT);
     }
+}
+
+/// What a thread has is dropped in an order that nobody chooses.
+#[test]
+fn the_driver_is_called_when_a_thread_has_ended() {
+    struct Last(Cell<usize>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let mut current = ptr::null_mut();
+            // SAFETY: there is room for a handle.
+            assert_eq!(unsafe { sys::cuCtxGetCurrent(&mut current) }, CUDA_SUCCESS);
+            assert_eq!(current.expose_provenance(), self.0.get());
+        }
+    }
+    thread_local! {
+        static LAST: Last = const { Last(Cell::new(0)) };
+    }
+    let _alone = alone();
+    let own = Own::new();
+    let context = own.context.expose_provenance();
+    let ended = std::thread::spawn(move || {
+        // It is made before anything that the driver has of this thread, so it is dropped after that.
+        LAST.with(|last| last.0.set(context));
+        // SAFETY: the driver looks at the handle.
+        unsafe { sys::cuCtxSetCurrent(ptr::with_exposed_provenance_mut(context)) }
+    });
+    assert_eq!(ended.join().unwrap(), CUDA_SUCCESS);
 }
 
 /// Whoever waits in another thread is told, and does not wait for ever.
