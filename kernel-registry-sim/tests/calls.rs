@@ -149,6 +149,20 @@ fn pools_have_limits_and_know_what_is_used() {
 }
 
 #[test]
+fn a_stream_allocates_on_its_own_device() {
+    if on_a_gpu() {
+        // It has one device.
+        return;
+    }
+    context(1);
+    let (stream, pool) = (stream(), get("cuDeviceGetDefaultMemPool", &[2]));
+    context(0);
+    let device_of = |memory| get("cuPointerGetAttribute", &[9, memory]);
+    expect_eq!(device_of(get("cuMemAllocAsync", &[4, stream])), 1);
+    expect_eq!(device_of(get("cuMemAllocFromPoolAsync", &[4, pool, stream])), 2);
+}
+
+#[test]
 fn devices_use_each_others_memory_if_they_may() {
     if on_a_gpu() {
         // It has one device, and is of no use any more after an illegal address.

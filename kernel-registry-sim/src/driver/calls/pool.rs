@@ -8,13 +8,13 @@ use super::ranges::{Access, Location};
 use crate::driver::abi::{In, Out};
 use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
-use crate::driver::memory::Kind;
+use crate::driver::memory::{Block, Kind};
 use crate::driver::pool::{Attribute, Pool};
 use crate::driver::process::Locked;
 use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin};
-use crate::driver::stream::Work;
+use crate::driver::stream::{Stream, Work};
 
 /// `CUmemPoolProps`.
 #[derive(Clone, Copy)]
@@ -66,10 +66,9 @@ fn number(value: &Out<u32>, wide: &Out<u64>, attribute: Attribute) -> Answer<u64
 fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, stream: Handle) -> Answer {
     let mut state = begin()?;
     let stream = state.stream(stream, current)?;
-    let device = state.streams.get(stream)?.device;
+    let Stream { context, device, .. } = *state.streams.get(stream)?;
     pointer.ready()?;
     if state.is_captured(stream)? {
-        let context = state.streams.get(stream)?.context;
         let task = allocate_in_graph(&mut state, bytes, context, device, pointer)?;
         return state.capture(stream, task);
     }
@@ -77,12 +76,12 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
         Some(pool) => pool,
         None => state.pool_of(device),
     };
-    let most = state.pools.get(pool).map_err(|_| Code::INVALID_VALUE)?.most_bytes;
+    let Pool { device, most_bytes: most, .. } = *state.pools.get(pool).map_err(|_| Code::INVALID_VALUE)?;
     let used = state.memory.lock().used_of_pool(pool);
     if most != 0 && used.saturating_add(bytes as u64) > most {
         return Err(Code::OUT_OF_MEMORY);
     }
-    let address = allocate(&mut state, bytes, Kind::Pooled(pool))?;
+    let address = allocate(&state, Block { bytes, kind: Kind::Pooled(pool), context, device })?;
     let pool = state.pools.get_mut(pool)?;
     pool.most_used = pool.most_used.max(used + bytes as u64);
     pointer.set(address)
