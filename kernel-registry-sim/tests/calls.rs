@@ -250,6 +250,14 @@ fn a_linked_image_is_loaded() {
         // NVIDIA's driver follows what was destroyed.
         expect_eq!(call("cuLinkDestroy", &[link]), INVALID_HANDLE);
     }
+
+    // A fatbin ends with zeros that are part of it.
+    const FATBIN: usize = 2;
+    let link = last("cuLinkCreate_v2", &[0, 0, 0]);
+    let mut fatbin = include_bytes!("../../kernel-registry/cuda/first.fatbin").to_vec();
+    ok("cuLinkAddData_v2", &[link, FATBIN, place(&mut *fatbin), fatbin.len(), 0, 0, 0, 0]);
+    ok("cuLinkComplete", &[link, place(&mut image), place(&mut bytes)]);
+    get("cuModuleLoadData", &[image]);
 }
 
 #[test]
