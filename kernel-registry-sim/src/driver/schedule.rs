@@ -161,7 +161,7 @@ impl State {
 
     fn holds(&self, item: &Item) -> bool {
         match item.work {
-            Work::WaitFor { stream, seq } => self.streams.get(stream).is_err() || self.has_done(stream, seq),
+            Work::WaitFor { stream, seq } => self.has_done(stream, seq),
             // Where there is no word any more there is nothing to wait for.
             Work::WaitValue { address, wide, value, until } => {
                 let word = self.memory.lock().load_word(address, wide);
@@ -171,8 +171,9 @@ impl State {
         }
     }
 
+    /// Whether a stream has done all that was submitted until then. One that is gone has nothing left to do.
     pub(super) fn has_done(&self, stream: Handle, seq: Seq) -> bool {
-        self.streams.get(stream).is_ok_and(|stream| stream.has_done(seq))
+        self.streams.get(stream).map_or(true, |stream| stream.has_done(seq))
     }
 
     /// Lets the kernel at the head of a stream begin.
@@ -247,7 +248,7 @@ impl State {
             function.call(data);
             let simulator = Simulator::get();
             let mut state = simulator.lock();
-            if state.streams.get(handle).is_ok_and(|stream| !stream.has_done(seq)) {
+            if !state.has_done(handle, seq) {
                 state.pop(handle);
             }
             simulator.changed.notify_all();

@@ -78,7 +78,7 @@ calls! {
     2000 fn cuEventQuery(event: Handle) {
         let mut state = begin()?;
         let recorded = recorded(&mut state, event)?;
-        let is_done = |(stream, seq)| state.streams.get(stream).map_or(true, |stream| stream.has_done(seq));
+        let is_done = |(stream, seq)| state.has_done(stream, seq);
         if recorded.is_none_or(is_done) { Ok(()) } else { Err(Code::NOT_READY) }
     }
 

@@ -47,7 +47,7 @@ pub(super) const EXTERNAL: u32 = 1;
 /// Waits until a stream has done what was submitted until then.
 pub(super) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked> {
     let context = state.streams.get(stream)?.context;
-    while state.streams.get(stream).is_ok_and(|stream| !stream.has_done(seq)) {
+    while !state.has_done(stream, seq) {
         state = Simulator::get().wait(state);
     }
     state.sound(context)?;
@@ -256,7 +256,7 @@ calls! {
         if is_captured {
             return state.isolated(stream);
         }
-        if !state.streams.get(recorded).is_ok_and(|stream| stream.has_done(seq)) {
+        if !state.has_done(recorded, seq) {
             state.submit(stream, Work::WaitFor { stream: recorded, seq }, None)?;
         }
         Ok(())
