@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::sys::{self, CUresult};
-use kernel_registry_sim::Config;
+use kernel_registry_sim::{Config, live};
 
 use CUresult::*;
 
@@ -166,6 +166,23 @@ fn memory_that_is_freed_while_a_stream_waits() {
         unsafe { word.write_volatile(1) };
         assert_eq!(own.synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS, "{what}");
         assert_eq!(own.launch(word as u64), CUDA_ERROR_ILLEGAL_ADDRESS, "{what}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_destroyed_with_work_left() {
+    let _alone = alone();
+    let own = Own::new();
+    let word = pinned();
+    own.hold(word as u64);
+    let before = live().streams;
+    // SAFETY: the driver looks at the handle, and reads the word, which is there, as an atomic.
+    unsafe {
+        assert_eq!(sys::cuStreamDestroy_v2(own.stream), CUDA_SUCCESS);
+        let meanwhile = live().streams;
+        word.write_volatile(1);
+        assert_eq!(sys::cuCtxSynchronize(), CUDA_SUCCESS);
+        assert_eq!([meanwhile, live().streams], [before - 1; 2]);
     }
 }
 

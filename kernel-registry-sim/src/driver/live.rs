@@ -39,7 +39,7 @@ pub fn live() -> Live {
     let (allocations, bytes) = state.memory.lock().count();
     Live {
         contexts,
-        streams: state.streams.iter().count() - 2 * contexts,
+        streams: state.streams.iter().filter(|(_, stream)| !stream.closed).count() - 2 * contexts,
         events: state.events.iter().count(),
         modules: state.modules.iter().count(),
         libraries: state.libraries.iter().count(),

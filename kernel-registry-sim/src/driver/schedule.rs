@@ -314,6 +314,8 @@ impl State {
         for (_, stream) in self.streams.iter_mut().filter(|(_, stream)| stream.context == handle) {
             stream.queue.clear();
         }
+        // What was destroyed stayed for its work alone.
+        self.streams.retain(|stream| stream.context != handle || !stream.closed);
         Simulator::get().changed.notify_all();
     }
 }
