@@ -93,30 +93,22 @@ struct Turn {
     execution: Box<Execution>,
 }
 
-/// What can be done at once with the head of a stream.
-enum Now {
-    Nothing,
-    Launch,
-    Simple(Work),
-}
-
 impl State {
     /// Does what is at the head of a stream, if it can be done now. Says whether there may be more.
     fn advance(&mut self, handle: Handle) -> bool {
         let Ok(stream) = self.streams.get(handle) else { return false };
         let Some(item) = stream.queue.front() else { return false };
-        let now = match item.state {
-            Doing::Waiting if self.can_begin(stream, item) => match &item.work {
-                Work::Launch(_) => Now::Launch,
-                work => Now::Simple(work.clone()),
-            },
-            _ => Now::Nothing,
-        };
-        match now {
-            Now::Nothing => false,
-            Now::Launch => self.start(handle),
-            Now::Simple(work) => self.perform(handle, work),
+        if !matches!(item.state, Doing::Waiting) || !self.can_begin(stream, item) {
+            return false;
         }
+        if matches!(item.work, Work::Launch(_)) {
+            self.start(handle);
+            return false;
+        }
+        let head = self.streams.get_mut(handle).ok().and_then(|stream| stream.queue.front_mut());
+        // It may be a copy of many bytes.
+        let work = head.map(|item| std::mem::replace(&mut item.work, Work::Nothing));
+        work.is_some_and(|work| self.perform(handle, work))
     }
 
     fn can_begin(&self, stream: &Stream, item: &Item) -> bool {
@@ -177,12 +169,10 @@ impl State {
     }
 
     /// Lets the kernel at the head of a stream begin.
-    fn start(&mut self, handle: Handle) -> bool {
-        let Ok(stream) = self.streams.get_mut(handle) else { return false };
+    fn start(&mut self, handle: Handle) {
+        let Ok(stream) = self.streams.get_mut(handle) else { return };
         let (context, device) = (stream.context, (stream.device, &self.devices[stream.device].kind));
-        let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else {
-            return false;
-        };
+        let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else { return };
         match Execution::new(launch, device, &self.memory) {
             Ok(execution) => {
                 *state = Doing::Running(Box::new(execution));
@@ -190,7 +180,6 @@ impl State {
             }
             Err(words) => self.broke(context, Code::LAUNCH_FAILED, &words),
         }
-        false
     }
 
     fn perform(&mut self, handle: Handle, work: Work) -> bool {
