@@ -35,19 +35,18 @@ pub(super) unsafe fn copy_to(to: usize, from: *const u8, bytes: usize) -> Answer
 
 /// A copy of bytes of the caller's.
 pub(super) fn read(from: usize, bytes: usize) -> Answer<Vec<u8>> {
-    // A size that is none is to be found out before there is room for so much.
-    const MUCH: usize = 1 << 20;
     const MOST: usize = 1 << 36;
-    if bytes > MUCH && !allows(from, bytes, Access::Read) {
-        return Err(Code::INVALID_VALUE);
-    }
     let mut read = Vec::new();
     if bytes > MOST || read.try_reserve_exact(bytes).is_err() {
-        return Err(Code::OUT_OF_MEMORY);
+        // A size that is none is the caller's mistake.
+        let is_there = allows(from, bytes, Access::Read);
+        return Err(if is_there { Code::OUT_OF_MEMORY } else { Code::INVALID_VALUE });
     }
-    read.resize(bytes, 0);
-    // SAFETY: the vector is as long.
-    unsafe { copy_from(from, read.as_mut_ptr(), bytes)? };
+    // SAFETY: the vector has room for so many, and then they are there.
+    unsafe {
+        copy_from(from, read.as_mut_ptr(), bytes)?;
+        read.set_len(bytes);
+    }
     Ok(read)
 }
 
