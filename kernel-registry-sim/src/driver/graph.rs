@@ -86,11 +86,11 @@ impl State {
     /// Whether a graph can have a node behind these.
     pub(super) fn may_add(&self, graph: Handle, after: &[Handle]) -> Answer {
         for before in after {
-            if self.nodes.get(*before).map_err(|_| Code::INVALID_VALUE)?.graph != graph {
+            if self.nodes.get(*before)?.graph != graph {
                 return Err(Code::INVALID_VALUE);
             }
         }
-        self.graphs.get(graph).map(drop).map_err(|_| Code::INVALID_VALUE)
+        self.graphs.get(graph).map(drop)
     }
 
     pub(super) fn add_node(&mut self, graph: Handle, task: Task, after: &[Handle]) -> Answer<Handle> {
@@ -103,7 +103,7 @@ impl State {
 
     /// A graph with the same nodes.
     pub(super) fn clone_graph(&mut self, graph: Handle, is_child: bool) -> Answer<Handle> {
-        let nodes = self.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?.nodes.clone();
+        let nodes = self.graphs.get(graph)?.nodes.clone();
         let clone = self.graphs.insert(Graph { nodes: Vec::new(), is_child });
         let mut clones = BTreeMap::new();
         for node in &nodes {
@@ -128,7 +128,7 @@ impl State {
         let has_memory = |node: &Handle| {
             self.nodes.get(*node).is_ok_and(|node| matches!(node.task, Task::Work(Work::Appear(..), _)))
         };
-        let nodes = &self.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?.nodes;
+        let nodes = &self.graphs.get(graph)?.nodes;
         if nodes.iter().any(has_memory) { Err(Code::NOT_SUPPORTED) } else { Ok(()) }
     }
 
@@ -150,7 +150,7 @@ impl State {
     }
 
     fn add_steps(&self, graph: Handle, begin: &[usize], steps: &mut Vec<Step>) -> Answer {
-        let mut left = self.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?.nodes.clone();
+        let mut left = self.graphs.get(graph)?.nodes.clone();
         let mut places = BTreeMap::new();
         while !left.is_empty() {
             let before = left.len();

@@ -44,7 +44,7 @@ impl Default for Ranges {
     fn default() -> Self {
         Ranges {
             reserved: BTreeMap::new(),
-            physical: Handles::new(11),
+            physical: Handles::of_values(11),
             mappings: BTreeMap::new(),
             unmapped: Vec::new(),
         }
@@ -73,13 +73,13 @@ impl Ranges {
 
     /// The size of memory, and its device.
     pub(super) fn properties(&self, physical: Handle) -> Answer<(usize, usize)> {
-        let physical = self.physical.get(physical).map_err(|_| Code::INVALID_VALUE)?;
+        let physical = self.physical.get(physical)?;
         Ok((physical.bytes, physical.device))
     }
 
     /// The caller gives memory back.
     pub(super) fn release(&mut self, handle: Handle) -> Answer {
-        let physical = self.physical.get_mut(handle).map_err(|_| Code::INVALID_VALUE)?;
+        let physical = self.physical.get_mut(handle)?;
         physical.references = physical.references.checked_sub(1).ok_or(Code::INVALID_VALUE)?;
         self.forget_unused(handle);
         Ok(())
@@ -193,7 +193,7 @@ impl Memory {
 
     /// Maps memory to reserved addresses, for no device yet.
     pub(super) fn map(&mut self, address: usize, bytes: usize, physical: Handle) -> Answer {
-        let found = self.ranges.physical.get(physical).map_err(|_| Code::INVALID_VALUE)?;
+        let found = self.ranges.physical.get(physical)?;
         let in_the_way = self.ranges.mappings.range(..address.saturating_add(bytes)).next_back();
         let is_taken = in_the_way.is_some_and(|(start, mapping)| start + mapping.bytes > address);
         if bytes > found.bytes {

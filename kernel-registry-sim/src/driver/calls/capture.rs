@@ -16,7 +16,7 @@ fn begin_capture(stream: Handle, mode: u32, given: Option<(Handle, Vec<Handle>)>
     let mode = Mode::from_number(mode)?;
     let stream = state.stream(stream, current)?;
     if let Some((graph, after)) = &given {
-        state.graphs.get(*graph).map_err(|_| Code::INVALID_VALUE)?;
+        state.graphs.get(*graph)?;
         if after.iter().any(|node| state.nodes.get(*node).map_or(true, |node| node.graph != *graph)) {
             return Err(Code::INVALID_VALUE);
         }

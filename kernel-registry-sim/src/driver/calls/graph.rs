@@ -11,7 +11,7 @@ use crate::driver::state::{State, begin};
 
 /// A graph that is the caller's.
 fn graph(state: &State, graph: Handle) -> Answer<&Graph> {
-    state.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)
+    state.graphs.get(graph)
 }
 
 /// Writes as many as there is room for, zeros behind them, and how many there are; without a place for them only that.
@@ -45,13 +45,13 @@ fn edges(state: &State, of: Handle) -> Answer<Vec<[Handle; 2]>> {
 
 fn after(node: Handle, found: &Out<Handle>, count: &Out<usize>) -> Answer {
     let state = begin()?;
-    let node = state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?;
+    let node = state.nodes.get(node)?;
     nodes(found, count, node.after.iter().copied())
 }
 
 fn dependents(node: Handle, found: &Out<Handle>, count: &Out<usize>) -> Answer {
     let state = begin()?;
-    let graph = state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.graph;
+    let graph = state.nodes.get(node)?.graph;
     let edges = edges(&state, graph)?;
     nodes(found, count, edges.into_iter().filter(|[from, _]| *from == node).map(|[_, to]| to))
 }
@@ -148,7 +148,7 @@ impl Executable {
 
 fn update(executable: Handle, of: Handle) -> Answer<Updated> {
     let mut state = begin()?;
-    state.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?;
+    state.executables.get(executable)?;
     let new = state.executable(of, 0)?;
     Ok(state.executables.get_mut(executable)?.update(new))
 }
@@ -159,7 +159,7 @@ fn updated(Updated { result, .. }: Updated) -> Answer {
 
 /// A step of an executable graph, by the node that it was made of.
 fn is_enabled(state: &mut Locked, executable: Handle, node: Handle) -> Answer<&mut bool> {
-    let executable = state.executables.get_mut(executable).map_err(|_| Code::INVALID_VALUE)?;
+    let executable = state.executables.get_mut(executable)?;
     let step = executable.steps.iter_mut().find(|step| step.node == node).ok_or(Code::INVALID_VALUE)?;
     // Kernels, copies and memsets.
     if step.task.kind() > 2 { Err(Code::INVALID_VALUE) } else { Ok(&mut step.enabled) }
@@ -289,7 +289,7 @@ calls! {
     }
 
     12000 fn cuGraphExecGetFlags(executable: Handle, flags: Out<u64>) {
-        flags.set(begin()?.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?.flags)
+        flags.set(begin()?.executables.get(executable)?.flags)
     }
 
     10020 fn cuGraphExecUpdate(executable: Handle, of: Handle, wrong_node: Out<Handle>, result: Out<u32>) {
@@ -308,7 +308,7 @@ calls! {
     10000 fn cuGraphLaunch(executable: Handle, stream: Handle) {
         let mut state = begin()?;
         let stream = state.stream(stream, current)?;
-        state.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?;
+        state.executables.get(executable)?;
         state.not_captured(stream)?;
         state.launch_graph(executable, stream)
     }
@@ -316,7 +316,7 @@ calls! {
     11010 fn cuGraphUpload(executable: Handle, stream: Handle) {
         let mut state = begin()?;
         let stream = state.stream(stream, current)?;
-        state.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?;
+        state.executables.get(executable)?;
         state.not_captured(stream)
     }
 
@@ -332,7 +332,7 @@ calls! {
     }
 
     10000 fn cuGraphExecDestroy(executable: Handle) {
-        begin()?.executables.remove(executable).map(drop).map_err(|_| Code::INVALID_VALUE)
+        begin()?.executables.remove(executable).map(drop)
     }
 }
 

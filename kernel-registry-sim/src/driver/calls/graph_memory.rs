@@ -24,7 +24,7 @@ struct Parameters {
 
 /// The address of what a node allocates, or frees, and its size.
 fn memory_of(node: Handle, allocates: bool) -> Answer<(usize, usize)> {
-    match &begin()?.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task {
+    match &begin()?.nodes.get(node)?.task {
         Task::Work(Work::Appear(allocation, is_there), _) if *is_there == allocates => {
             Ok((allocation.address(), allocation.bytes))
         }
@@ -40,7 +40,7 @@ calls! {
         let given = parameters.get()?;
         parameters.ready()?;
         let (after, device) = (after.all(count)?, given.properties.device(&state)?);
-        state.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?;
+        state.graphs.get(graph)?;
         node.ready()?;
         let mut address = 0;
         let task = allocate_in_graph(&mut state, given.bytes, current()?, device, &Out::from(&raw mut address))?;

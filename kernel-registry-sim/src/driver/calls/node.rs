@@ -125,14 +125,14 @@ calls! {
 
     10000 fn cuGraphNodeGetType(node: Handle, kind: Out<u32>) {
         let state = begin()?;
-        kind.set(state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task.kind())
+        kind.set(state.nodes.get(node)?.task.kind())
     }
 
     10000 fn cuGraphDestroyNode(node: Handle) {
         let mut state = begin()?;
-        let graph = state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.graph;
+        let graph = state.nodes.get(node)?.graph;
         state.has_no_memory(graph)?;
-        let removed = state.nodes.remove(node).map_err(|_| Code::INVALID_VALUE)?;
+        let removed = state.nodes.remove(node)?;
         let graph = state.graphs.get_mut(removed.graph)?;
         graph.nodes.retain(|other| *other != node);
         for other in graph.nodes.clone() {
@@ -145,7 +145,7 @@ calls! {
     }
 
     10000 fn cuGraphChildGraphNodeGetGraph(node: Handle, graph: Out<Handle>) {
-        match begin()?.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task {
+        match begin()?.nodes.get(node)?.task {
             Task::Child(child) => graph.set(child),
             _ => Err(Code::INVALID_VALUE),
         }

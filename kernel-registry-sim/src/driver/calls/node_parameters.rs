@@ -64,7 +64,7 @@ impl Kernel {
 
     /// What a node launches. Its arguments are where they were copied to, until the node is changed or gone.
     fn of(state: &mut State, node: Handle) -> Answer<Self> {
-        let found = state.nodes.get_mut(node).map_err(|_| Code::INVALID_VALUE)?;
+        let found = state.nodes.get_mut(node)?;
         let Task::Work(Work::Launch(launch), context) = &found.task else { return Err(Code::INVALID_VALUE) };
         let start = launch.arguments.as_ptr().expose_provenance();
         let parameters = launch.kernel().parameters.iter();
@@ -186,7 +186,7 @@ fn event(state: &State, event: Handle) -> Answer<Handle> {
 /// Changes what a node does, which remains of its kind. Graphs that were instantiated before are not changed by it.
 fn set(node: Handle, task: impl FnOnce(&mut State) -> Answer<Task>) -> Answer {
     let mut state = begin()?;
-    let kind = state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task.kind();
+    let kind = state.nodes.get(node)?.task.kind();
     let task = task(&mut state)?;
     if task.kind() != kind {
         return Err(Code::INVALID_VALUE);
@@ -198,7 +198,7 @@ fn set(node: Handle, task: impl FnOnce(&mut State) -> Answer<Task>) -> Answer {
 /// The same for a graph that was instantiated, where a node has left its step.
 fn set_step(executable: Handle, node: Handle, task: impl FnOnce(&mut State) -> Answer<Task>) -> Answer {
     let mut state = begin()?;
-    state.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?;
+    state.executables.get(executable)?;
     let task = task(&mut state)?;
     let steps = &mut state.executables.get_mut(executable)?.steps;
     let step = steps.iter_mut().find(|step| step.node == node).ok_or(Code::INVALID_VALUE)?;
@@ -211,7 +211,7 @@ fn set_step(executable: Handle, node: Handle, task: impl FnOnce(&mut State) -> A
 
 /// What a node does to memory, or which function it calls.
 fn work(state: &State, node: Handle) -> Answer<&Work> {
-    match &state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task {
+    match &state.nodes.get(node)?.task {
         Task::Work(work, _) => Ok(work),
         _ => Err(Code::INVALID_VALUE),
     }
@@ -290,7 +290,7 @@ calls! {
     }
 
     11010 fn cuGraphEventRecordNodeGetEvent(node: Handle, recorded: Out<Handle>) {
-        match begin()?.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task {
+        match begin()?.nodes.get(node)?.task {
             Task::Record(event) => recorded.set(event),
             _ => Err(Code::INVALID_VALUE),
         }
@@ -305,7 +305,7 @@ calls! {
     }
 
     11010 fn cuGraphEventWaitNodeGetEvent(node: Handle, awaited: Out<Handle>) {
-        match begin()?.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task {
+        match begin()?.nodes.get(node)?.task {
             Task::Wait(event) => awaited.set(event),
             _ => Err(Code::INVALID_VALUE),
         }

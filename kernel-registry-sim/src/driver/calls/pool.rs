@@ -76,7 +76,7 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
         Some(pool) => pool,
         None => state.pool_of(device),
     };
-    let Pool { device, most_bytes: most, .. } = *state.pools.get(pool).map_err(|_| Code::INVALID_VALUE)?;
+    let Pool { device, most_bytes: most, .. } = *state.pools.get(pool)?;
     let used = state.memory.lock().used_of_pool(pool);
     if most != 0 && used.saturating_add(bytes as u64) > most {
         return Err(Code::OUT_OF_MEMORY);
@@ -110,7 +110,7 @@ pub(super) fn free_in_graph(state: &State, pointer: usize, context: Handle) -> A
 }
 
 fn known(state: &Locked, pool: Handle) -> Answer {
-    state.pools.get(pool).map(drop).map_err(|_| Code::INVALID_VALUE)
+    state.pools.get(pool).map(drop)
 }
 
 calls! {
@@ -157,7 +157,7 @@ calls! {
     11020 fn cuDeviceSetMemPool(ordinal: i32, pool: Handle) {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
-        if state.pools.get(pool).map_err(|_| Code::INVALID_VALUE)?.device != device {
+        if state.pools.get(pool)?.device != device {
             return Err(Code::INVALID_VALUE);
         }
         state.devices[device].pool = Some(pool);
@@ -176,7 +176,7 @@ calls! {
 
     11020 fn cuMemPoolDestroy(pool: Handle) {
         let mut state = begin()?;
-        let device = state.pools.get(pool).map_err(|_| Code::INVALID_VALUE)?.device;
+        let device = state.pools.get(pool)?.device;
         if state.default_pool(device) == pool {
             return Err(Code::INVALID_VALUE);
         }
@@ -196,14 +196,14 @@ calls! {
         let attribute = Attribute::from_number(which)?;
         let wide = value.cast();
         let number = number(&value, &wide, attribute)?;
-        state.pools.get_mut(pool).map_err(|_| Code::INVALID_VALUE)?.set(attribute, number)
+        state.pools.get_mut(pool)?.set(attribute, number)
     }
 
     11020 fn cuMemPoolGetAttribute(pool: Handle, which: u32, value: Out<u32>) {
         let state = begin()?;
         let attribute = Attribute::from_number(which)?;
         let used = state.memory.lock().used_of_pool(pool);
-        let number = state.pools.get(pool).map_err(|_| Code::INVALID_VALUE)?.get(attribute, used);
+        let number = state.pools.get(pool)?.get(attribute, used);
         if attribute.is_wide() { value.cast().set(number) } else { value.set(number as u32) }
     }
 
