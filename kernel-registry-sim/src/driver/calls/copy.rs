@@ -1,6 +1,5 @@
 //! Copies: of bytes, of rows of them, and of layers of rows.
 
-use super::context::current;
 use super::lacking::say_once;
 use super::stream::wait;
 use crate::driver::abi::In;
@@ -10,7 +9,7 @@ use crate::driver::handles::Handle;
 use crate::driver::memory::{Block, Kind};
 use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::{State, begin, begin_with};
 use crate::driver::stream::{Source, Work};
 
 /// Where the bytes of a copy are.
@@ -31,8 +30,7 @@ impl Copy {
     /// Gives a copy to a stream. Memory of the host that is not pinned is read at once, and written before the call returns,
     /// as is everything if the caller wants to wait.
     fn submit(self, stream: Handle, waits: bool) -> Answer {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         let is_captured = state.is_captured(stream)?;
         if self.bytes == 0 {
             return Ok(());
@@ -241,8 +239,7 @@ impl Copy3 {
     }
 
     fn submit(self, stream: Handle, waits: bool) -> Answer {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         let is_captured = state.is_captured(stream)?;
         if self.extent().is_empty() {
             return Ok(());

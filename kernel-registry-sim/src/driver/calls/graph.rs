@@ -1,13 +1,12 @@
 //! Graphs, their arrows, and launching them.
 
-use super::context::current;
 use super::lacking::say_once;
 use crate::driver::abi::{In, Out, write_text};
 use crate::driver::graph::{Executable, Graph};
 use crate::driver::handles::Handle;
 use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::{State, begin, begin_with};
 
 /// A graph that is the caller's.
 fn graph(state: &State, graph: Handle) -> Answer<&Graph> {
@@ -306,16 +305,14 @@ calls! {
     }
 
     10000 fn cuGraphLaunch(executable: Handle, stream: Handle) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         state.executables.get(executable)?;
         state.not_captured(stream)?;
         state.launch_graph(executable, stream)
     }
 
     11010 fn cuGraphUpload(executable: Handle, stream: Handle) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         state.executables.get(executable)?;
         state.not_captured(stream)
     }

@@ -1,6 +1,5 @@
 //! Memory that host and devices share: where it had better be. It is in one place here, so advice changes nothing.
 
-use super::context::current;
 use super::device::device;
 use super::ranges::Location;
 use crate::driver::abi::Out;
@@ -8,7 +7,7 @@ use crate::driver::handles::Handle;
 use crate::driver::memory::Kind;
 use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::begin;
+use crate::driver::state::{begin, begin_with};
 use crate::driver::stream::Work;
 
 /// `CU_DEVICE_CPU`.
@@ -35,7 +34,7 @@ fn prefetch(address: usize, bytes: usize, stream: Handle, place: impl FnOnce(&Lo
     let mut state = begin()?;
     managed(&state, address, bytes)?;
     place(&state)?;
-    let stream = state.stream(stream, current)?;
+    let stream = state.stream(stream)?;
     state.submit(stream, Work::Nothing, None).map(drop)
 }
 
@@ -61,8 +60,7 @@ calls! {
     }
 
     6000 fn cuStreamAttachMemAsync(stream: Handle, address: usize, bytes: usize, flags: u32) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         managed(&state, address, bytes.max(1))?;
         if !matches!(flags, 1 | 2 | 4) {
             return Err(Code::INVALID_VALUE);

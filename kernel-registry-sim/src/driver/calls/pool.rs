@@ -1,6 +1,5 @@
 //! Pools, which streams allocate from. What is given back to one is free at once: nothing stays in it.
 
-use super::context::current;
 use super::device::device;
 use super::lacking::say_once;
 use super::memory::allocate;
@@ -13,7 +12,7 @@ use crate::driver::pool::{Attribute, Pool};
 use crate::driver::process::Locked;
 use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::{State, begin, begin_with};
 use crate::driver::stream::{Stream, Work};
 
 /// `CUmemPoolProps`.
@@ -64,8 +63,7 @@ fn number(value: &Out<u32>, wide: &Out<u64>, attribute: Attribute) -> Answer<u64
 }
 
 fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, stream: Handle) -> Answer {
-    let mut state = begin()?;
-    let stream = state.stream(stream, current)?;
+    let (mut state, stream) = begin_with(stream)?;
     let Stream { context, device, .. } = *state.streams.get(stream)?;
     pointer.ready()?;
     if state.is_captured(stream)? {
@@ -123,8 +121,7 @@ calls! {
     }
 
     11020 fn cuMemFreeAsync(pointer: usize, stream: Handle) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         if pointer == 0 {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::process::{Locked, Simulator};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Context, begin};
+use crate::driver::state::{Context, begin, begin_with};
 use crate::driver::stream::{Because, Function, Order, Seq, Stream, Until, Work};
 
 /// Streams that can be alive at once before the driver has to make room for more: with 34 it had not, and with 36 it had.
@@ -55,8 +55,7 @@ pub(super) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked
 }
 
 fn submit_word(stream: Handle, address: usize, wide: bool, work: Answer<Work>) -> Answer {
-    let mut state = begin()?;
-    let stream = state.stream(stream, current)?;
+    let (mut state, stream) = begin_with(stream)?;
     let bytes = if wide { 8 } else { 4 };
     if !address.is_multiple_of(bytes) || state.memory.lock().find(address, bytes).is_none() {
         return Err(Code::INVALID_VALUE);
@@ -100,8 +99,7 @@ impl Operation {
 
 /// All of them, or none.
 fn batch(stream: Handle, count: u32, operations: &In<Operation>, flags: u32) -> Answer {
-    let mut state = begin()?;
-    let stream = state.stream(stream, current)?;
+    let (mut state, stream) = begin_with(stream)?;
     let works =
         operations.all(count as usize)?.into_iter().map(Operation::work).collect::<Answer<Vec<_>>>()?;
     if flags != 0 || works.is_empty() {
@@ -149,9 +147,8 @@ calls! {
     }
 
     5000 fn cuStreamAddCallback(stream: Handle, function: StreamFunction, data: usize, flags: u32) {
-        let mut state = begin()?;
         let given = stream;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         if !function.is_there() || flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -161,8 +158,7 @@ calls! {
     }
 
     2000 fn cuStreamSynchronize(stream: Handle) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         state.not_captured(stream)?;
         let last = state.last;
         // The default stream is done when blocking streams are, and they when it is.
@@ -170,39 +166,33 @@ calls! {
     }
 
     2000 fn cuStreamQuery(stream: Handle) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         state.not_captured(stream)?;
         if state.streams.get(stream)?.queue.is_empty() { Ok(()) } else { Err(Code::NOT_READY) }
     }
 
     5050 fn cuStreamGetFlags(stream: Handle, flags: Out<u32>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         flags.set(state.streams.get(stream)?.flags)
     }
 
     5050 fn cuStreamGetPriority(stream: Handle, priority: Out<i32>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         priority.set(state.streams.get(stream)?.priority)
     }
 
     9020 fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         context.set(state.streams.get(stream)?.context)
     }
 
     12080 fn cuStreamGetDevice(stream: Handle, ordinal: Out<i32>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         ordinal.set(state.streams.get(stream)?.device as i32)
     }
 
     11000 fn cuStreamSetAttribute(stream: Handle, which: u32, value: In<[u64; 8]>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         let value = value.get()?;
         let found = state.streams.get_mut(stream)?;
         match which {
@@ -214,8 +204,7 @@ calls! {
     }
 
     11000 fn cuStreamGetAttribute(stream: Handle, which: u32, value: Out<[u64; 8]>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         let found = state.streams.get(stream)?;
         value.set(match which {
             PRIORITY => [found.priority.cast_unsigned().into(), 0, 0, 0, 0, 0, 0, 0],
@@ -228,7 +217,7 @@ calls! {
 
     11000 fn cuStreamCopyAttributes(to: Handle, from: Handle) {
         let mut state = begin()?;
-        let (to, from) = (state.stream(to, current)?, state.stream(from, current)?);
+        let (to, from) = (state.stream(to)?, state.stream(from)?);
         let found = state.streams.get(from)?;
         let (priority, attributes) = (found.priority, found.attributes.clone());
         let to = state.streams.get_mut(to)?;
@@ -237,12 +226,11 @@ calls! {
     }
 
     12000 fn cuStreamGetId(stream: Handle, id: Out<u64>) {
-        id.set(begin()?.stream(stream, current)? as u64)
+        id.set(begin()?.stream(stream)? as u64)
     }
 
     3020 fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         let found = state.events.get(event)?;
         let (recorded, captured) = (found.recorded, found.captured.clone());
         let is_captured = state.is_captured(stream)?;
@@ -303,8 +291,7 @@ calls! {
     }
 
     10000 fn cuLaunchHostFunc(stream: Handle, function: HostFunction, data: usize) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         if !function.is_there() {
             return Err(Code::INVALID_VALUE);
         }
