@@ -87,20 +87,24 @@ impl Shared {
     }
 }
 
+/// Pages of zeros, or of nothing: somewhere, or in the place of what is there.
+pub(super) fn pages(at: Option<usize>, bytes: usize, access: libc::c_int) -> Answer<usize> {
+    let fixed = if at.is_some() { libc::MAP_FIXED } else { 0 };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+    let place = std::ptr::with_exposed_provenance_mut(at.unwrap_or(0));
+    // SAFETY: a mapping at a new address touches nothing that exists. Whoever names an address has a mapping there, which no
+    // kernel is in the middle of using, and nobody else may use.
+    let address = unsafe { libc::mmap(place, bytes, access, flags, -1, 0) };
+    if address == libc::MAP_FAILED { Err(Code::OUT_OF_MEMORY) } else { Ok(address.expose_provenance()) }
+}
+
 impl Memory {
     /// New memory, filled with zeros.
     pub(super) fn allocate(&mut self, block: Block) -> Answer<usize> {
         if block.bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a mapping at a new address touches nothing that exists.
-        let address = unsafe { libc::mmap(std::ptr::null_mut(), block.bytes, access, flags, -1, 0) };
-        if address == libc::MAP_FAILED {
-            return Err(Code::OUT_OF_MEMORY);
-        }
-        let address = address.expose_provenance();
+        let address = pages(None, block.bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         self.blocks.insert(address, block);
         Ok(address)
     }
@@ -141,15 +145,11 @@ impl Memory {
     /// the memory of somebody else, until much more was given back.
     pub(super) fn give_back(&mut self) {
         const MOST_KEPT: usize = 1 << 40;
-        let (access, flags) =
-            (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         self.clear_unmapped();
         self.forget_graphs();
         for (address, bytes) in self.freed.drain(..) {
-            let pages = std::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: this is a mapping of `allocate`; no kernel is in the middle of using it, and nobody else may use what
-            // is free.
-            unsafe { libc::mmap(pages, bytes, access, flags | libc::MAP_FIXED, -1, 0) };
+            // What cannot be given back is found by nobody.
+            let _ = pages(Some(address), bytes, libc::PROT_NONE);
             self.kept.push_back((address, bytes));
             self.kept_bytes += bytes;
         }

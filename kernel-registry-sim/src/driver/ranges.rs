@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 
 use super::handles::{Handle, Handles};
-use super::memory::{Block, Kind, Memory};
+use super::memory::{Block, Kind, Memory, pages};
 use super::result::{Answer, Code};
 
 /// What sizes and addresses are multiples of.
@@ -150,17 +150,6 @@ fn is_whole(bytes: usize) -> bool {
     bytes != 0 && bytes.is_multiple_of(GRANULARITY)
 }
 
-/// Addresses where there is nothing, somewhere or in the place of what is there.
-fn nothing_at(address: Option<usize>, bytes: usize) -> Answer<usize> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let fixed = if address.is_some() { libc::MAP_FIXED } else { 0 };
-    let place = std::ptr::with_exposed_provenance_mut(address.unwrap_or(0));
-    // SAFETY: a mapping at a new address touches nothing that exists; whoever names an address has reserved it, and nobody
-    // uses what is mapped there.
-    let address = unsafe { libc::mmap(place, bytes, libc::PROT_NONE, flags | fixed, -1, 0) };
-    if address == libc::MAP_FAILED { Err(Code::OUT_OF_MEMORY) } else { Ok(address.expose_provenance()) }
-}
-
 impl Memory {
     /// Reserves addresses. The alignment is a power of two.
     pub(super) fn reserve(&mut self, bytes: usize, alignment: usize) -> Answer<usize> {
@@ -169,7 +158,7 @@ impl Memory {
             return Err(Code::INVALID_VALUE);
         }
         let more = bytes.checked_add(alignment).ok_or(Code::OUT_OF_MEMORY)?;
-        let found = nothing_at(None, more)?;
+        let found = pages(None, more, libc::PROT_NONE)?;
         let address = found.next_multiple_of(alignment);
         let before = address - found;
         self.freed.extend(
@@ -233,7 +222,7 @@ impl Memory {
             let after = self.ranges.mappings.range(..address + bytes).next_back();
             if after.is_none_or(|(start, mapping)| start + mapping.bytes <= address) {
                 // What cannot be cleared is found by nobody, and replaced by what is mapped there next.
-                let _ = nothing_at(Some(address), bytes);
+                let _ = pages(Some(address), bytes, libc::PROT_NONE);
             }
         }
     }
