@@ -14,15 +14,11 @@ use crate::ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Module,
 
 /// An image's code with its variables, in one context.
 #[derive(Clone)]
-pub(super) struct Loaded {
-    module: Arc<Module>,
-    /// Where each of the variables is.
-    variables: Vec<usize>,
-}
+pub(super) struct Loaded(Arc<Module>);
 
 impl fmt::Debug for Loaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loaded").field("variables", &self.variables).finish_non_exhaustive()
+        f.write_str("Loaded")
     }
 }
 
@@ -34,31 +30,30 @@ impl Loaded {
         context: Handle,
         device: usize,
     ) -> Answer<Self> {
-        let mut variables = Vec::new();
+        let mut addresses = Vec::new();
         for variable in program.variables() {
             let bytes = variable.size().max(1) as usize;
             let block = Block { bytes, kind: Kind::Variable, context, device };
-            variables.push(memory.lock().allocate(block)?);
+            addresses.push(memory.lock().allocate(block)? as u64);
         }
-        let addresses = variables.iter().map(|address| *address as u64).collect();
-        let module = Arc::new(Module::new(program.clone(), addresses));
-        for (index, address) in variables.iter().enumerate() {
-            let initial = module.initial(index);
-            memory.lock().write(*address, &initial).map_err(|_| Code::OUT_OF_MEMORY)?;
+        let module = Module::new(program.clone(), addresses);
+        for (index, address) in module.addresses().iter().enumerate() {
+            let written = memory.lock().write(*address as usize, &module.initial(index));
+            written.map_err(|_| Code::OUT_OF_MEMORY)?;
         }
-        Ok(Loaded { module, variables })
+        Ok(Loaded(Arc::new(module)))
     }
 
     /// Address and size of a variable.
     pub(super) fn variable(&self, name: &str) -> Option<(usize, usize)> {
-        let variables = self.module.program().variables();
+        let variables = self.0.program().variables();
         let index = variables.iter().position(|variable| variable.name() == name)?;
-        Some((self.variables[index], variables[index].size() as usize))
+        Some((self.0.addresses()[index] as usize, variables[index].size() as usize))
     }
 
     /// Gives the room of the variables back.
     pub(super) fn unload(&self, memory: &Shared) {
-        self.variables.iter().for_each(|address| memory.lock().free(*address));
+        self.0.addresses().iter().for_each(|address| memory.lock().free(*address as usize));
     }
 }
 
@@ -141,7 +136,7 @@ impl Execution {
             barrier: barrier.as_ref().map_or(0, |barrier| barrier.address as u64),
             arguments: launch.arguments.to_vec(),
         };
-        let grid = Grid::new(&launch.code.module, &launch.kernel().name, parameters);
+        let grid = Grid::new(&launch.code.0, &launch.kernel().name, parameters);
         Ok(Execution { grid: grid.map_err(|error| error.to_string())?, budget: BUDGET, _barrier: barrier })
     }
 

@@ -186,13 +186,24 @@ impl State {
     }
 
     /// Gives an executable graph to a stream.
+    pub(super) fn launch_graph(&mut self, executable: Handle, stream: Handle) -> Answer {
+        let found = self.executables.get_mut(executable)?;
+        let (flags, last) = (found.flags, found.last);
+        // Taken out meanwhile, because a copy of them all would cost more than the launch.
+        let steps = std::mem::take(&mut found.steps);
+        let launched =
+            self.may_allocate(&steps, flags).and_then(|()| self.launch_steps(&steps, last, stream));
+        let found = self.executables.get_mut(executable)?;
+        found.steps = steps;
+        found.last = Some((stream, launched?));
+        Ok(())
+    }
+
+    /// Gives steps to a stream, behind the end of an earlier launch. Says where they end.
     ///
     /// A chain of steps goes into one queue: the first into that of the stream, others into streams that nobody sees, which
     /// wait for each other as the steps do. The stream goes on when all is done.
-    pub(super) fn launch_graph(&mut self, executable: Handle, stream: Handle) -> Answer {
-        let found = self.executables.get(executable)?;
-        let (steps, last) = (found.steps.clone(), found.last);
-        self.may_allocate(&steps, found.flags)?;
+    fn launch_steps(&mut self, steps: &[Step], last: Option<(Handle, Seq)>, stream: Handle) -> Answer<Seq> {
         let begin = match last {
             Some((earlier, seq)) => Work::WaitFor { stream: earlier, seq },
             None => Work::Nothing,
@@ -234,8 +245,7 @@ impl State {
         for lane in &lanes[1..] {
             end = self.submit(stream, Work::WaitFor { stream: lane.stream, seq: lane.seq }, None)?;
         }
-        self.executables.get_mut(executable)?.last = Some((stream, end));
-        Ok(())
+        Ok(end)
     }
 
     /// Memory that an earlier launch has allocated must have been freed, unless the graph is to do that itself.
