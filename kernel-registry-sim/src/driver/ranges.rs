@@ -3,7 +3,9 @@
 //! Memory is a file without a name, so that it can be at several addresses.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
 use super::handles::{Handle, Handles};
@@ -59,15 +61,8 @@ impl Ranges {
 
     /// New memory, at no address.
     pub(super) fn create(&mut self, bytes: usize, device: usize) -> Answer<Handle> {
-        // SAFETY: the name ends with a zero, and the descriptor is nobody else's.
-        let file = unsafe {
-            let descriptor = libc::memfd_create(c"device memory".as_ptr(), libc::MFD_CLOEXEC);
-            if descriptor < 0 {
-                return Err(Code::OUT_OF_MEMORY);
-            }
-            File::from_raw_fd(descriptor)
-        };
-        file.set_len(bytes as u64).map_err(|_| Code::OUT_OF_MEMORY)?;
+        let file = memory_file(c"device memory").and_then(|file| file.set_len(bytes as u64).map(|()| file));
+        let file = file.map_err(|_| Code::OUT_OF_MEMORY)?;
         Ok(self.physical.insert(Physical { file, bytes, device, references: 1 }))
     }
 
@@ -104,10 +99,10 @@ impl Ranges {
         Ok(mapping.physical)
     }
 
-    /// The reservation that has these addresses.
+    /// Whether one reservation has all of these addresses.
     fn is_reserved(&self, address: usize, bytes: usize) -> bool {
-        let range = self.reserved.range(..=address).next_back();
-        range.is_some_and(|(start, size)| address - start <= *size && bytes <= size - (address - start))
+        let range = self.reservation(address);
+        range.is_some_and(|(start, size)| bytes <= size - (address - start))
     }
 
     /// The start and size of the reservation that has this address.
@@ -138,6 +133,15 @@ impl Ranges {
             at += self.mappings.get(&at).ok_or(Code::INVALID_VALUE)?.bytes;
         }
         if bytes != 0 && at == end { Ok(found) } else { Err(Code::INVALID_VALUE) }
+    }
+}
+
+/// A file in memory; the name is for who looks at what this process has.
+pub(super) fn memory_file(name: &CStr) -> io::Result<File> {
+    // SAFETY: the name ends with a zero, and the descriptor is nobody else's.
+    unsafe {
+        let descriptor = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+        if descriptor < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from_raw_fd(descriptor)) }
     }
 }
 
