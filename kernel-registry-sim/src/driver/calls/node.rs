@@ -49,36 +49,31 @@ calls! {
     10000 fn cuGraphAddKernelNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<OldKernel>,
     ) {
-        let parameters = Kernel::from(parameters.get()?);
-        add(&node, graph, &after, count, |state| parameters.task(state))
+        add(&node, graph, &after, count, |state| Kernel::from(parameters.get()?).task(state))
     }
 
     12000 fn cuGraphAddKernelNode_v2(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<Kernel>,
     ) {
-        let parameters = parameters.get()?;
-        add(&node, graph, &after, count, |state| parameters.task(state))
+        add(&node, graph, &after, count, |state| parameters.get()?.task(state))
     }
 
     10000 fn cuGraphAddMemcpyNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, copy: In<Copy3>, context: Handle,
     ) {
-        let copy = copy.get()?;
-        add(&node, graph, &after, count, |state| copy.task(state, context))
+        add(&node, graph, &after, count, |state| copy.get()?.task(state, context))
     }
 
     10000 fn cuGraphAddMemsetNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, fill: In<Fill>, context: Handle,
     ) {
-        let fill = fill.get()?;
-        add(&node, graph, &after, count, |state| fill.task(state, context))
+        add(&node, graph, &after, count, |state| fill.get()?.task(state, context))
     }
 
     10000 fn cuGraphAddHostNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, host: In<Host>,
     ) {
-        let host = host.get()?;
-        add(&node, graph, &after, count, |_| host.task())
+        add(&node, graph, &after, count, |_| host.get()?.task())
     }
 
     10000 fn cuGraphAddChildGraphNode(

@@ -227,23 +227,19 @@ calls! {
     }
 
     10000 fn cuGraphKernelNodeSetParams(node: Handle, parameters: In<OldKernel>) {
-        let parameters = Kernel::from(parameters.get()?);
-        set(node, |state| parameters.task(state))
+        set(node, |state| Kernel::from(parameters.get()?).task(state))
     }
 
     12000 fn cuGraphKernelNodeSetParams_v2(node: Handle, parameters: In<Kernel>) {
-        let parameters = parameters.get()?;
-        set(node, |state| parameters.task(state))
+        set(node, |state| parameters.get()?.task(state))
     }
 
     10010 fn cuGraphExecKernelNodeSetParams(executable: Handle, node: Handle, parameters: In<OldKernel>) {
-        let parameters = Kernel::from(parameters.get()?);
-        set_step(executable, node, |state| parameters.task(state))
+        set_step(executable, node, |state| Kernel::from(parameters.get()?).task(state))
     }
 
     12000 fn cuGraphExecKernelNodeSetParams_v2(executable: Handle, node: Handle, parameters: In<Kernel>) {
-        let parameters = parameters.get()?;
-        set_step(executable, node, |state| parameters.task(state))
+        set_step(executable, node, |state| parameters.get()?.task(state))
     }
 
     10000 fn cuGraphMemcpyNodeGetParams(node: Handle, copy: Out<Copy3>) {
@@ -252,13 +248,11 @@ calls! {
     }
 
     10000 fn cuGraphMemcpyNodeSetParams(node: Handle, copy: In<Copy3>) {
-        let copy = copy.get()?;
-        set(node, |state| copy.task(state, 0))
+        set(node, |state| copy.get()?.task(state, 0))
     }
 
     10020 fn cuGraphExecMemcpyNodeSetParams(executable: Handle, node: Handle, copy: In<Copy3>, context: Handle) {
-        let copy = copy.get()?;
-        set_step(executable, node, |state| copy.task(state, context))
+        set_step(executable, node, |state| copy.get()?.task(state, context))
     }
 
     10000 fn cuGraphMemsetNodeGetParams(node: Handle, fill: Out<Fill>) {
@@ -266,13 +260,11 @@ calls! {
     }
 
     10000 fn cuGraphMemsetNodeSetParams(node: Handle, fill: In<Fill>) {
-        let fill = fill.get()?;
-        set(node, |state| fill.task(state, 0))
+        set(node, |state| fill.get()?.task(state, 0))
     }
 
     10020 fn cuGraphExecMemsetNodeSetParams(executable: Handle, node: Handle, fill: In<Fill>, context: Handle) {
-        let fill = fill.get()?;
-        set_step(executable, node, |state| fill.task(state, context))
+        set_step(executable, node, |state| fill.get()?.task(state, context))
     }
 
     10000 fn cuGraphHostNodeGetParams(node: Handle, host: Out<Host>) {
@@ -280,13 +272,11 @@ calls! {
     }
 
     10000 fn cuGraphHostNodeSetParams(node: Handle, host: In<Host>) {
-        let host = host.get()?;
-        set(node, |_| host.task())
+        set(node, |_| host.get()?.task())
     }
 
     10020 fn cuGraphExecHostNodeSetParams(executable: Handle, node: Handle, host: In<Host>) {
-        let host = host.get()?;
-        set_step(executable, node, |_| host.task())
+        set_step(executable, node, |_| host.get()?.task())
     }
 
     11010 fn cuGraphEventRecordNodeGetEvent(node: Handle, recorded: Out<Handle>) {
@@ -320,17 +310,14 @@ calls! {
     }
 
     12020 fn cuGraphNodeSetParams(node: Handle, parameters: In<Parameters>) {
-        let parameters = parameters.get()?;
-        set(node, |state| parameters.task(state))
+        set(node, |state| parameters.get()?.task(state))
     }
 
     13040 fn cuGraphNodeSetParams_v2(node: Handle, parameters: In<Parameters>) {
-        let parameters = parameters.get()?;
-        set(node, |state| parameters.task(state))
+        set(node, |state| parameters.get()?.task(state))
     }
 
     12020 fn cuGraphExecNodeSetParams(executable: Handle, node: Handle, parameters: In<Parameters>) {
-        let parameters = parameters.get()?;
-        set_step(executable, node, |state| parameters.task(state))
+        set_step(executable, node, |state| parameters.get()?.task(state))
     }
 }
