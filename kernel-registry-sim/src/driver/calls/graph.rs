@@ -4,7 +4,6 @@ use super::lacking::say_once;
 use crate::driver::abi::{In, Out, write_text};
 use crate::driver::graph::{Executable, Graph};
 use crate::driver::handles::Handle;
-use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin, begin_with};
 
@@ -157,7 +156,7 @@ fn updated(Updated { result, .. }: Updated) -> Answer {
 }
 
 /// A step of an executable graph, by the node that it was made of.
-fn is_enabled(state: &mut Locked, executable: Handle, node: Handle) -> Answer<&mut bool> {
+fn is_enabled(state: &mut State, executable: Handle, node: Handle) -> Answer<&mut bool> {
     let executable = state.executables.get_mut(executable)?;
     let step = executable.steps.iter_mut().find(|step| step.node == node).ok_or(Code::INVALID_VALUE)?;
     // Kernels, copies and memsets.

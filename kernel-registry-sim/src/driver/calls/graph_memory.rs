@@ -72,6 +72,6 @@ calls! {
 
     11040 fn cuDeviceGraphMemTrim(ordinal: i32) {
         // Nothing is kept that no graph has.
-        device(&begin()?, ordinal).map(drop)
+        device(&*begin()?, ordinal).map(drop)
     }
 }

@@ -5,22 +5,21 @@ use super::ranges::Location;
 use crate::driver::abi::Out;
 use crate::driver::handles::Handle;
 use crate::driver::memory::Kind;
-use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{begin, begin_with};
+use crate::driver::state::{State, begin, begin_with};
 use crate::driver::stream::Work;
 
 /// `CU_DEVICE_CPU`.
 const HOST: i32 = -1;
 
 /// Memory that can be advised about.
-fn managed(state: &Locked, address: usize, bytes: usize) -> Answer {
+fn managed(state: &State, address: usize, bytes: usize) -> Answer {
     let found = state.memory.lock().find(address, bytes);
     let is_managed = found.is_some_and(|(_, block)| block.kind == Kind::Managed);
     if is_managed && bytes != 0 { Ok(()) } else { Err(Code::INVALID_VALUE) }
 }
 
-fn advise(address: usize, bytes: usize, advice: u32, place: impl FnOnce(&Locked) -> Answer) -> Answer {
+fn advise(address: usize, bytes: usize, advice: u32, place: impl FnOnce(&State) -> Answer) -> Answer {
     let state = begin()?;
     managed(&state, address, bytes)?;
     if !(1..=6).contains(&advice) {
@@ -30,7 +29,7 @@ fn advise(address: usize, bytes: usize, advice: u32, place: impl FnOnce(&Locked)
     if advice <= 2 { Ok(()) } else { place(&state) }
 }
 
-fn prefetch(address: usize, bytes: usize, stream: Handle, place: impl FnOnce(&Locked) -> Answer) -> Answer {
+fn prefetch(address: usize, bytes: usize, stream: Handle, place: impl FnOnce(&State) -> Answer) -> Answer {
     let mut state = begin()?;
     managed(&state, address, bytes)?;
     place(&state)?;
@@ -38,7 +37,7 @@ fn prefetch(address: usize, bytes: usize, stream: Handle, place: impl FnOnce(&Lo
     state.submit(stream, Work::Nothing, None).map(drop)
 }
 
-fn is_place(state: &Locked, ordinal: i32) -> Answer {
+fn is_place(state: &State, ordinal: i32) -> Answer {
     if ordinal == HOST { Ok(()) } else { device(state, ordinal).map(drop) }
 }
 

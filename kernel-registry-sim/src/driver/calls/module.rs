@@ -10,7 +10,6 @@ use crate::driver::device::Device;
 use crate::driver::handles::Handle;
 use crate::driver::image;
 use crate::driver::load::{Function, load_now};
-use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin};
 use crate::driver::stream::Because;
@@ -114,7 +113,7 @@ pub(super) fn set_attribute(state: &mut State, function: Handle, which: u32, val
 }
 
 /// A function that is loaded, or is being loaded: attributes of others cannot be read.
-fn taken(state: &Locked, function: Handle) -> Answer {
+fn taken(state: &State, function: Handle) -> Answer {
     match state.functions.get(function)?.loaded {
         Some(_) => Ok(()),
         None => Err(Code::FUNCTION_NOT_LOADED),

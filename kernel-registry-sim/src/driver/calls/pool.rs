@@ -9,7 +9,6 @@ use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::memory::{Block, Kind};
 use crate::driver::pool::{Attribute, Pool};
-use crate::driver::process::Locked;
 use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin, begin_with};
@@ -45,7 +44,7 @@ impl Properties {
     }
 
     /// The device whose pool it is.
-    pub(super) fn device(&self, state: &Locked) -> Answer<usize> {
+    pub(super) fn device(&self, state: &State) -> Answer<usize> {
         if self.kind != Self::PINNED {
             return Err(Code::INVALID_VALUE);
         }
@@ -107,7 +106,7 @@ pub(super) fn free_in_graph(state: &State, pointer: usize, context: Handle) -> A
     Ok(Task::Work(Work::Appear(allocation, false), context))
 }
 
-fn known(state: &Locked, pool: Handle) -> Answer {
+fn known(state: &State, pool: Handle) -> Answer {
     state.pools.get(pool).map(drop)
 }
 

@@ -4,10 +4,9 @@ use super::device::device;
 use super::lacking::say_once;
 use crate::driver::abi::{In, Out};
 use crate::driver::handles::Handle;
-use crate::driver::process::Locked;
 use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::begin;
+use crate::driver::state::{State, begin};
 
 /// `CUmemLocation`: a kind of place, and which one.
 #[derive(Clone, Copy)]
@@ -25,12 +24,12 @@ impl Location {
     }
 
     /// Whether there is such a place: a device, or the host, or one of its nodes.
-    pub(super) fn check(self, state: &Locked) -> Answer {
+    pub(super) fn check(self, state: &State) -> Answer {
         if matches!(self.kind, 2..=4) { Ok(()) } else { self.device(state).map(drop) }
     }
 
     /// A device, which is all that memory can be on here.
-    pub(super) fn device(self, state: &Locked) -> Answer<usize> {
+    pub(super) fn device(self, state: &State) -> Answer<usize> {
         match self.kind {
             Self::DEVICE => device(state, self.id),
             2..=4 => {
@@ -56,7 +55,7 @@ struct Properties {
 impl Properties {
     const PINNED: u32 = 1;
 
-    fn device(self, state: &Locked) -> Answer<usize> {
+    fn device(self, state: &State) -> Answer<usize> {
         if self.kind != Self::PINNED {
             return Err(Code::INVALID_VALUE);
         }
@@ -81,7 +80,7 @@ const READ_WRITE: u32 = 3;
 
 impl Access {
     /// The device, and whether it may read and write.
-    pub(super) fn read(self, state: &Locked) -> Answer<(usize, bool, bool)> {
+    pub(super) fn read(self, state: &State) -> Answer<(usize, bool, bool)> {
         let device = self.location.device(state)?;
         match self.flags {
             0 | READ | READ_WRITE => Ok((device, self.flags != 0, self.flags == READ_WRITE)),
