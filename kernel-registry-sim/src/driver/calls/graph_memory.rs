@@ -2,6 +2,7 @@
 
 use super::context::current;
 use super::device::device;
+use super::node::add;
 use super::pool::{Properties, allocate_in_graph, free_in_graph};
 use crate::driver::abi::{In, Out};
 use crate::driver::graph::Task;
@@ -36,26 +37,21 @@ calls! {
     11040 fn cuGraphAddMemAllocNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: Out<Parameters>,
     ) {
-        let mut state = begin()?;
-        let given = parameters.get()?;
+        let mut given = parameters.get()?;
         parameters.ready()?;
-        let (after, device) = (after.all(count)?, given.properties.device(&state)?);
-        state.graphs.get(graph)?;
-        node.ready()?;
-        let mut address = 0;
-        let task = allocate_in_graph(&mut state, given.bytes, current()?, device, &Out::from(&raw mut address))?;
-        node.set(state.add_node(graph, task, &after)?)?;
-        parameters.set(Parameters { address, ..given })
+        add(&node, graph, &after, count, |state| {
+            let device = given.properties.device(state)?;
+            let (task, address) = allocate_in_graph(state, given.bytes, current()?, device)?;
+            given.address = address;
+            Ok(task)
+        })?;
+        parameters.set(given)
     }
 
     11040 fn cuGraphAddMemFreeNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, address: usize,
     ) {
-        let mut state = begin()?;
-        let after = after.all(count)?;
-        node.ready()?;
-        let task = free_in_graph(&state, address, current()?)?;
-        node.set(state.add_node(graph, task, &after)?)
+        add(&node, graph, &after, count, |state| free_in_graph(state, address, current()?))
     }
 
     11040 fn cuGraphMemAllocNodeGetParams(node: Handle, parameters: Out<Parameters>) {

@@ -10,7 +10,7 @@ use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin};
 
 /// Adds a node that does what `task` answers.
-fn add(
+pub(super) fn add(
     node: &Out<Handle>,
     graph: Handle,
     after: &In<Handle>,

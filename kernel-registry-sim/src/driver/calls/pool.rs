@@ -66,7 +66,8 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
     let Stream { context, device, .. } = *state.streams.get(stream)?;
     pointer.ready()?;
     if state.is_captured(stream)? {
-        let task = allocate_in_graph(&mut state, bytes, context, device, pointer)?;
+        let (task, address) = allocate_in_graph(&state, bytes, context, device)?;
+        pointer.set(address)?;
         return state.capture(stream, task);
     }
     let pool = match pool {
@@ -84,20 +85,19 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
     pointer.set(address)
 }
 
-/// A task that allocates memory, whose address is known at once.
+/// A task that allocates memory, and the address of that, which is known at once.
 pub(super) fn allocate_in_graph(
-    state: &mut State,
+    state: &State,
     bytes: usize,
     context: Handle,
     device: usize,
-    pointer: &Out<usize>,
-) -> Answer<Task> {
+) -> Answer<(Task, usize)> {
     if bytes as u64 > state.free_memory(device) {
         return Err(Code::OUT_OF_MEMORY);
     }
     let allocation = state.memory.lock().allocate_for_graph(bytes, context, device)?;
-    pointer.set(allocation.address())?;
-    Ok(Task::Work(Work::Appear(allocation, true), context))
+    let address = allocation.address();
+    Ok((Task::Work(Work::Appear(allocation, true), context), address))
 }
 
 /// A task that frees memory which a graph has allocated.
