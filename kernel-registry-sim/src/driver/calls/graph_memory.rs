@@ -40,7 +40,7 @@ calls! {
         let mut given = parameters.get()?;
         parameters.ready()?;
         add(&node, graph, &after, count, |state| {
-            let device = given.properties.device(state)?;
+            let device = given.properties.origin.device(state)?;
             let (task, address) = allocate_in_graph(state, given.bytes, current()?, device)?;
             given.address = address;
             Ok(task)

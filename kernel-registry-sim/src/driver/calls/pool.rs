@@ -1,9 +1,8 @@
 //! Pools, which streams allocate from. What is given back to one is free at once: nothing stays in it.
 
 use super::device::device;
-use super::lacking::say_once;
 use super::memory::allocate;
-use super::ranges::{Access, Location};
+use super::ranges::{Access, Location, Origin};
 use crate::driver::abi::{In, Out};
 use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
@@ -18,41 +17,16 @@ use crate::driver::stream::{Stream, Work};
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Properties {
-    kind: u32,
-    exported_as: u32,
-    location: Location,
-    security: usize,
+    pub(super) origin: Origin,
     most_bytes: usize,
     usage: u16,
     reserved: [u8; 54],
 }
 
 impl Properties {
-    const PINNED: u32 = 1;
-
     /// Of a pool without a limit of its own.
     pub(super) fn of_device(device: usize) -> Self {
-        Properties {
-            kind: Self::PINNED,
-            exported_as: 0,
-            location: Location::of_device(device),
-            security: 0,
-            most_bytes: 0,
-            usage: 0,
-            reserved: [0; 54],
-        }
-    }
-
-    /// The device whose pool it is.
-    pub(super) fn device(&self, state: &State) -> Answer<usize> {
-        if self.kind != Self::PINNED {
-            return Err(Code::INVALID_VALUE);
-        }
-        if self.exported_as != 0 {
-            say_once("a pool that other processes can use");
-            return Err(Code::NOT_SUPPORTED);
-        }
-        self.location.device(state)
+        Properties { origin: Origin::of_device(device), most_bytes: 0, usage: 0, reserved: [0; 54] }
     }
 }
 
@@ -163,7 +137,7 @@ calls! {
     11020 fn cuMemPoolCreate(pool: Out<Handle>, properties: In<Properties>) {
         let mut state = begin()?;
         let properties = properties.get()?;
-        let device = properties.device(&state)?;
+        let device = properties.origin.device(&state)?;
         pool.ready()?;
         // Its memory comes in whole pages.
         let most_bytes = properties.most_bytes.checked_next_multiple_of(GRANULARITY).ok_or(Code::INVALID_VALUE)?;
