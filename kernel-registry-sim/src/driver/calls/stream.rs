@@ -54,21 +54,6 @@ pub(super) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked
     Ok(state)
 }
 
-fn submit_word(stream: Handle, address: usize, wide: bool, work: Answer<Work>) -> Answer {
-    let (mut state, stream) = begin_with(stream)?;
-    let bytes = if wide { 8 } else { 4 };
-    if !address.is_multiple_of(bytes) || state.memory.lock().find(address, bytes).is_none() {
-        return Err(Code::INVALID_VALUE);
-    }
-    state.submit(stream, work?, None)?;
-    Ok(())
-}
-
-fn wait_value(stream: Handle, address: usize, value: u64, flags: u32, wide: bool) -> Answer {
-    let until = Until::from_flags(flags).ok_or(Code::INVALID_VALUE);
-    submit_word(stream, address, wide, until.map(|until| Work::WaitValue { address, wide, value, until }))
-}
-
 /// `CUstreamBatchMemOpParams`: what to do, and with which word.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -80,31 +65,35 @@ struct Operation {
     rest: [u64; 2],
 }
 
+/// `CUstreamBatchMemOpType`.
+const WAIT_32: u32 = 1;
+const WRITE_32: u32 = 2;
+const FLUSH: u32 = 3;
+const WAIT_64: u32 = 4;
+const WRITE_64: u32 = 5;
+const BARRIER: u32 = 6;
+
 impl Operation {
     fn work(self) -> Answer<Work> {
         let Operation { what, address, value, flags, .. } = self;
-        let wide = matches!(what, 4 | 5);
+        let wide = matches!(what, WAIT_64 | WRITE_64);
         match what {
-            1 | 4 => {
+            WAIT_32 | WAIT_64 => {
                 let until = Until::from_flags(flags).ok_or(Code::INVALID_VALUE)?;
                 Ok(Work::WaitValue { address, wide, value, until })
             }
-            2 | 5 => Ok(Work::WriteValue { address, wide, value }),
+            WRITE_32 | WRITE_64 => Ok(Work::WriteValue { address, wide, value }),
             // Flushes and barriers: what was written before is seen already.
-            3 | 6 => Ok(Work::Nothing),
+            FLUSH | BARRIER => Ok(Work::Nothing),
             _ => Err(Code::INVALID_VALUE),
         }
     }
 }
 
-/// All of them, or none.
-fn batch(stream: Handle, count: u32, operations: &In<Operation>, flags: u32) -> Answer {
+/// Gives a stream all of these operations, or none.
+fn give(stream: Handle, operations: impl FnOnce() -> Answer<Vec<Operation>>) -> Answer {
     let (mut state, stream) = begin_with(stream)?;
-    let works =
-        operations.all(count as usize)?.into_iter().map(Operation::work).collect::<Answer<Vec<_>>>()?;
-    if flags != 0 || works.is_empty() {
-        return Err(Code::INVALID_VALUE);
-    }
+    let works = operations()?.into_iter().map(Operation::work).collect::<Answer<Vec<_>>>()?;
     for work in &works {
         if let Work::WaitValue { address, wide, .. } | Work::WriteValue { address, wide, .. } = work {
             let bytes = if *wide { 8 } else { 4 };
@@ -114,6 +103,17 @@ fn batch(stream: Handle, count: u32, operations: &In<Operation>, flags: u32) -> 
         }
     }
     works.into_iter().try_for_each(|work| state.submit(stream, work, None).map(drop))
+}
+
+fn word(stream: Handle, what: u32, address: usize, value: u64, flags: u32) -> Answer {
+    give(stream, || Ok(vec![Operation { what, address, value, flags, rest: [0; 2] }]))
+}
+
+fn batch(stream: Handle, count: u32, operations: &In<Operation>, flags: u32) -> Answer {
+    give(stream, || match operations.all(count as usize)? {
+        operations if flags == 0 && !operations.is_empty() => Ok(operations),
+        _ => Err(Code::INVALID_VALUE),
+    })
 }
 
 calls! {
@@ -251,35 +251,35 @@ calls! {
     }
 
     8000 fn cuStreamWaitValue32(stream: Handle, address: usize, value: u32, flags: u32) {
-        wait_value(stream, address, value.into(), flags, false)
+        word(stream, WAIT_32, address, value.into(), flags)
     }
 
     11070 fn cuStreamWaitValue32_v2(stream: Handle, address: usize, value: u32, flags: u32) {
-        wait_value(stream, address, value.into(), flags, false)
+        word(stream, WAIT_32, address, value.into(), flags)
     }
 
     9000 fn cuStreamWaitValue64(stream: Handle, address: usize, value: u64, flags: u32) {
-        wait_value(stream, address, value, flags, true)
+        word(stream, WAIT_64, address, value, flags)
     }
 
     11070 fn cuStreamWaitValue64_v2(stream: Handle, address: usize, value: u64, flags: u32) {
-        wait_value(stream, address, value, flags, true)
+        word(stream, WAIT_64, address, value, flags)
     }
 
     8000 fn cuStreamWriteValue32(stream: Handle, address: usize, value: u32, _flags: u32) {
-        submit_word(stream, address, false, Ok(Work::WriteValue { address, wide: false, value: value.into() }))
+        word(stream, WRITE_32, address, value.into(), 0)
     }
 
     11070 fn cuStreamWriteValue32_v2(stream: Handle, address: usize, value: u32, _flags: u32) {
-        submit_word(stream, address, false, Ok(Work::WriteValue { address, wide: false, value: value.into() }))
+        word(stream, WRITE_32, address, value.into(), 0)
     }
 
     9000 fn cuStreamWriteValue64(stream: Handle, address: usize, value: u64, _flags: u32) {
-        submit_word(stream, address, true, Ok(Work::WriteValue { address, wide: true, value }))
+        word(stream, WRITE_64, address, value, 0)
     }
 
     11070 fn cuStreamWriteValue64_v2(stream: Handle, address: usize, value: u64, _flags: u32) {
-        submit_word(stream, address, true, Ok(Work::WriteValue { address, wide: true, value }))
+        word(stream, WRITE_64, address, value, 0)
     }
 
     8000 fn cuStreamBatchMemOp(stream: Handle, count: u32, operations: In<Operation>, flags: u32) {
