@@ -7,13 +7,16 @@ use crate::driver::handles::Handle;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin, begin_with};
 
-/// A graph that is the caller's.
-fn graph(state: &State, graph: Handle) -> Answer<&Graph> {
-    state.graphs.get(graph)
-}
+/// Where data of arrows goes, of which there is none here: all zeros.
+type Data = Out<[u8; 8]>;
 
 /// Writes as many as there is room for, zeros behind them, and how many there are; without a place for them only that.
-fn list<const N: usize>(found: &[[Handle; N]], places: [&Out<Handle>; N], count: &Out<usize>) -> Answer {
+fn list<const N: usize>(
+    found: &[[Handle; N]],
+    places: [&Out<Handle>; N],
+    data: &Data,
+    count: &Out<usize>,
+) -> Answer {
     if places.iter().all(|place| place.is_null()) {
         return count.set(found.len());
     }
@@ -25,39 +28,44 @@ fn list<const N: usize>(found: &[[Handle; N]], places: [&Out<Handle>; N], count:
         let values = found.iter().map(|values| values[which]).chain(std::iter::repeat(0));
         place.set_all(values, room)?;
     }
-    count.set(found.len().min(room))
+    let written = found.len().min(room);
+    count.set(written)?;
+    if data.is_null() { Ok(()) } else { data.set_all(std::iter::repeat_n([0; 8], written), written) }
 }
 
-fn nodes(nodes: &Out<Handle>, count: &Out<usize>, found: impl Iterator<Item = Handle>) -> Answer {
-    list(&found.map(|node| [node]).collect::<Vec<_>>(), [nodes], count)
+fn nodes(
+    nodes: &Out<Handle>,
+    data: &Data,
+    count: &Out<usize>,
+    found: impl Iterator<Item = Handle>,
+) -> Answer {
+    list(&found.map(|node| [node]).collect::<Vec<_>>(), [nodes], data, count)
 }
 
 /// All arrows of a graph: which node comes before which.
 fn edges(state: &State, of: Handle) -> Answer<Vec<[Handle; 2]>> {
     let mut found = Vec::new();
-    for node in &graph(state, of)?.nodes {
+    for node in &state.graphs.get(of)?.nodes {
         found.extend(state.nodes.get(*node)?.after.iter().map(|before| [*before, *node]));
     }
     Ok(found)
 }
 
-fn after(node: Handle, found: &Out<Handle>, count: &Out<usize>) -> Answer {
+fn after(node: Handle, found: &Out<Handle>, data: &Data, count: &Out<usize>) -> Answer {
     let state = begin()?;
-    let node = state.nodes.get(node)?;
-    nodes(found, count, node.after.iter().copied())
+    nodes(found, data, count, state.nodes.get(node)?.after.iter().copied())
 }
 
-fn dependents(node: Handle, found: &Out<Handle>, count: &Out<usize>) -> Answer {
+fn dependents(node: Handle, found: &Out<Handle>, data: &Data, count: &Out<usize>) -> Answer {
     let state = begin()?;
-    let graph = state.nodes.get(node)?.graph;
-    let edges = edges(&state, graph)?;
-    nodes(found, count, edges.into_iter().filter(|[from, _]| *from == node).map(|[_, to]| to))
+    let edges = edges(&state, state.nodes.get(node)?.graph)?;
+    nodes(found, data, count, edges.into_iter().filter(|[from, _]| *from == node).map(|[_, to]| to))
 }
 
 /// Adds arrows to a graph, or removes them: all or none.
 fn change(of: Handle, from: &In<Handle>, to: &In<Handle>, count: usize, adds: bool) -> Answer {
     let mut state = begin()?;
-    graph(&state, of)?;
+    state.graphs.get(of)?;
     if !adds {
         state.has_no_memory(of)?;
     }
@@ -155,7 +163,7 @@ fn updated(Updated { result, .. }: Updated) -> Answer {
     if result == update::SUCCESS { Ok(()) } else { Err(Code::GRAPH_EXEC_UPDATE_FAILURE) }
 }
 
-/// A step of an executable graph, by the node that it was made of.
+/// Whether a step of an executable graph is done, by the node that it was made of.
 fn is_enabled(state: &mut State, executable: Handle, node: Handle) -> Answer<&mut bool> {
     let executable = state.executables.get_mut(executable)?;
     let step = executable.steps.iter_mut().find(|step| step.node == node).ok_or(Code::INVALID_VALUE)?;
@@ -176,7 +184,7 @@ calls! {
     10000 fn cuGraphDestroy(of: Handle) {
         let mut state = begin()?;
         // Those of nodes go with their nodes.
-        if graph(&state, of)?.is_child {
+        if state.graphs.get(of)?.is_child {
             return Err(Code::INVALID_VALUE);
         }
         state.remove_graph(of)
@@ -192,52 +200,49 @@ calls! {
     10000 fn cuGraphNodeFindInClone(found: Out<Handle>, original: Handle, clone: Handle) {
         let state = begin()?;
         let is_it = |node: &&Handle| state.nodes.get(**node).is_ok_and(|node| node.original == Some(original));
-        let node = graph(&state, clone)?.nodes.iter().find(is_it).copied();
+        let node = state.graphs.get(clone)?.nodes.iter().find(is_it).copied();
         found.set(node.ok_or(Code::INVALID_VALUE)?)
     }
 
     10000 fn cuGraphGetNodes(of: Handle, found: Out<Handle>, count: Out<usize>) {
         let state = begin()?;
-        nodes(&found, &count, graph(&state, of)?.nodes.iter().copied())
+        nodes(&found, &Out::null(), &count, state.graphs.get(of)?.nodes.iter().copied())
     }
 
     10000 fn cuGraphGetRootNodes(of: Handle, found: Out<Handle>, count: Out<usize>) {
         let state = begin()?;
         let is_root = |node: &Handle| state.nodes.get(*node).is_ok_and(|node| node.after.is_empty());
-        nodes(&found, &count, graph(&state, of)?.nodes.iter().copied().filter(is_root))
+        nodes(&found, &Out::null(), &count, state.graphs.get(of)?.nodes.iter().copied().filter(is_root))
     }
 
     10000 fn cuGraphGetEdges(of: Handle, from: Out<Handle>, to: Out<Handle>, count: Out<usize>) {
-        list(&edges(&*begin()?, of)?, [&from, &to], &count)
+        list(&edges(&*begin()?, of)?, [&from, &to], &Out::null(), &count)
     }
 
     12030 fn cuGraphGetEdges_v2(
-        of: Handle, from: Out<Handle>, to: Out<Handle>, data: Out<[u8; 8]>, count: Out<usize>,
+        of: Handle, from: Out<Handle>, to: Out<Handle>, data: Data, count: Out<usize>,
     ) {
-        list(&edges(&*begin()?, of)?, [&from, &to], &count)?;
-        no_data(&data, &from, &count)
+        list(&edges(&*begin()?, of)?, [&from, &to], &data, &count)
     }
 
     10000 fn cuGraphNodeGetDependencies(node: Handle, found: Out<Handle>, count: Out<usize>) {
-        after(node, &found, &count)
+        after(node, &found, &Out::null(), &count)
     }
 
     12030 fn cuGraphNodeGetDependencies_v2(
-        node: Handle, found: Out<Handle>, data: Out<[u8; 8]>, count: Out<usize>,
+        node: Handle, found: Out<Handle>, data: Data, count: Out<usize>,
     ) {
-        after(node, &found, &count)?;
-        no_data(&data, &found, &count)
+        after(node, &found, &data, &count)
     }
 
     10000 fn cuGraphNodeGetDependentNodes(node: Handle, found: Out<Handle>, count: Out<usize>) {
-        dependents(node, &found, &count)
+        dependents(node, &found, &Out::null(), &count)
     }
 
     12030 fn cuGraphNodeGetDependentNodes_v2(
-        node: Handle, found: Out<Handle>, data: Out<[u8; 8]>, count: Out<usize>,
+        node: Handle, found: Out<Handle>, data: Data, count: Out<usize>,
     ) {
-        dependents(node, &found, &count)?;
-        no_data(&data, &found, &count)
+        dependents(node, &found, &data, &count)
     }
 
     10000 fn cuGraphAddDependencies(of: Handle, from: In<Handle>, to: In<Handle>, count: usize) {
@@ -330,15 +335,6 @@ calls! {
     10000 fn cuGraphExecDestroy(executable: Handle) {
         begin()?.executables.remove(executable).map(drop)
     }
-}
-
-/// Arrows have no data here: all zeros.
-fn no_data(data: &Out<[u8; 8]>, found: &Out<Handle>, count: &Out<usize>) -> Answer {
-    if data.is_null() || found.is_null() {
-        return Ok(());
-    }
-    let count = count.get()?;
-    data.set_all(std::iter::repeat_n([0; 8], count), count)
 }
 
 fn instantiate_with_log(executable: &Out<Handle>, of: Handle, log: Out<u8>, room: usize) -> Answer {

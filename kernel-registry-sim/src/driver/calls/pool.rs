@@ -80,10 +80,6 @@ pub(super) fn free_in_graph(state: &State, pointer: usize, context: Handle) -> A
     Ok(Task::Work(Work::Appear(allocation, false), context))
 }
 
-fn known(state: &State, pool: Handle) -> Answer {
-    state.pools.get(pool).map(drop)
-}
-
 calls! {
     11020 fn cuMemAllocAsync(pointer: Out<usize>, bytes: usize, stream: Handle) {
         allocate_from(&pointer, bytes, None, stream)
@@ -158,7 +154,7 @@ calls! {
     }
 
     11020 fn cuMemPoolTrimTo(pool: Handle, _bytes: usize) {
-        known(&begin()?, pool)
+        begin()?.pools.get(pool).map(drop)
     }
 
     11020 fn cuMemPoolSetAttribute(pool: Handle, which: u32, value: Out<u32>, ) {
@@ -179,14 +175,14 @@ calls! {
 
     11020 fn cuMemPoolSetAccess(pool: Handle, accesses: In<Access>, count: usize) {
         let state = begin()?;
-        known(&state, pool)?;
+        state.pools.get(pool)?;
         // Every device can use every pool here; only what is no device is refused.
         accesses.all(count)?.into_iter().try_for_each(|access| access.read(&state).map(drop))
     }
 
     11020 fn cuMemPoolGetAccess(flags: Out<u32>, pool: Handle, location: In<Location>) {
         let state = begin()?;
-        known(&state, pool)?;
+        state.pools.get(pool)?;
         location.get()?.device(&state)?;
         const READ_WRITE: u32 = 3;
         flags.set(READ_WRITE)
