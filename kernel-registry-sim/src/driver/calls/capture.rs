@@ -15,10 +15,7 @@ fn begin_capture(stream: Handle, mode: u32, given: Option<(Handle, Vec<Handle>)>
     let mode = Mode::from_number(mode)?;
     let stream = state.stream(stream)?;
     if let Some((graph, after)) = &given {
-        state.graphs.get(*graph)?;
-        if after.iter().any(|node| state.nodes.get(*node).map_or(true, |node| node.graph != *graph)) {
-            return Err(Code::INVALID_VALUE);
-        }
+        state.may_add(*graph, after)?;
     }
     state.begin_capture(stream, mode, given)
 }
@@ -67,9 +64,7 @@ fn update_dependencies(stream: Handle, nodes: &In<Handle>, count: usize, flags: 
     }
     let part = state.streams.get(stream)?.capture.clone().ok_or(Code::ILLEGAL_STATE)?;
     let graph = state.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?.graph;
-    if nodes.iter().any(|node| state.nodes.get(*node).map_or(true, |node| node.graph != graph)) {
-        return Err(Code::INVALID_VALUE);
-    }
+    state.may_add(graph, &nodes)?;
     if let Some(part) = &mut state.streams.get_mut(stream)?.capture {
         if flags == SET {
             part.after.clear();
