@@ -6,6 +6,7 @@ use super::device::Device;
 use super::execute::Loaded;
 use super::handles::Handle;
 use super::image::{Image, Kernel};
+use super::load::attributes;
 use super::process::{Locked, Simulator};
 use super::result::{Answer, Code};
 use super::state::State;
@@ -104,9 +105,6 @@ impl Launch {
 /// Launches that a stream takes before its next one waits for room.
 const QUEUE: usize = 1024;
 
-/// `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`.
-const CARVEOUT: u32 = 9;
-
 /// Gives a launch to a stream. The function may also be a library's kernel.
 pub(super) fn launch(
     mut state: Locked,
@@ -159,7 +157,7 @@ impl State {
             shape,
             stack: u64::from(kernel.frame).max(self.contexts.get(context)?.stack),
             arguments: Arc::new(arguments(kernel)?),
-            prefers_shared: function.attributes.get(&CARVEOUT) == Some(&100),
+            prefers_shared: function.attributes.get(&attributes::CARVEOUT) == Some(&100),
         };
         launch.check(function.max_shared, &self.devices[function.device].kind)?;
         Ok(launch)

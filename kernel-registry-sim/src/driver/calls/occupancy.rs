@@ -5,6 +5,7 @@ use super::module::function_of;
 use crate::driver::abi::{In, Out, SharedMemory};
 use crate::driver::device::Room;
 use crate::driver::handles::Handle;
+use crate::driver::load::attributes;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin};
 
@@ -23,7 +24,6 @@ struct Needs {
 
 impl Needs {
     fn of(state: &mut State, function: Handle) -> Answer<Self> {
-        const NON_PORTABLE_CLUSTER: u32 = 14;
         let function = function_of(state, function)?;
         // It loads the kernel, and does not wait for that.
         state.load_behind(function)?;
@@ -38,7 +38,7 @@ impl Needs {
             max_dynamic: function.max_shared as usize,
             large_clusters: function
                 .attributes
-                .get(&NON_PORTABLE_CLUSTER)
+                .get(&attributes::NON_PORTABLE_CLUSTER)
                 .is_some_and(|allowed| *allowed != 0),
         })
     }
