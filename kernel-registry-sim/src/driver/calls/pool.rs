@@ -30,11 +30,6 @@ impl Properties {
     }
 }
 
-/// A number of 32 or 64 bits, as the attribute has it.
-fn number(value: &Out<u32>, wide: &Out<u64>, attribute: Attribute) -> Answer<u64> {
-    if attribute.is_wide() { wide.get() } else { value.get().map(u64::from) }
-}
-
 fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, stream: Handle) -> Answer {
     let (mut state, stream) = begin_with(stream)?;
     let Stream { context, device, .. } = *state.streams.get(stream)?;
@@ -157,11 +152,10 @@ calls! {
         begin()?.pools.get(pool).map(drop)
     }
 
-    11020 fn cuMemPoolSetAttribute(pool: Handle, which: u32, value: Out<u32>, ) {
+    11020 fn cuMemPoolSetAttribute(pool: Handle, which: u32, value: Out<u32>) {
         let mut state = begin()?;
         let attribute = Attribute::from_number(which)?;
-        let wide = value.cast();
-        let number = number(&value, &wide, attribute)?;
+        let number = if attribute.is_wide() { value.cast().get()? } else { value.get()?.into() };
         state.pools.get_mut(pool)?.set(attribute, number)
     }
 
