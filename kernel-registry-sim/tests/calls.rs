@@ -85,6 +85,17 @@ fn what_is_known_of_an_address() {
     expect_eq!(call("cuMemAdvise", &[managed, 8, 77, 0]), INVALID_VALUE);
     expect_eq!(call("cuMemHostGetFlags", &[value, memory]), INVALID_VALUE);
     ok("cuMemHostGetFlags", &[value, pinned]);
+
+    // What kernels may only read is the host's all the same. Not every device has that.
+    const READ_ONLY: usize = 8;
+    let mut registered = [0_u64; 4];
+    let registered = place(&mut registered);
+    if !on_a_gpu() {
+        ok("cuMemHostRegister_v2", &[registered, 32, READ_ONLY]);
+        expect_eq!((attribute(kind, registered), attribute(host_address, registered)), (1, registered));
+        ok("cuMemHostGetFlags", &[value, registered]);
+        ok("cuMemHostUnregister", &[registered]);
+    }
 }
 
 #[test]
@@ -138,6 +149,20 @@ fn pools_have_limits_and_know_what_is_used() {
 }
 
 #[test]
+fn a_stream_allocates_on_its_own_device() {
+    if on_a_gpu() {
+        // It has one device.
+        return;
+    }
+    context(1);
+    let (stream, pool) = (stream(), get("cuDeviceGetDefaultMemPool", &[2]));
+    context(0);
+    let device_of = |memory| get("cuPointerGetAttribute", &[9, memory]);
+    expect_eq!(device_of(get("cuMemAllocAsync", &[4, stream])), 1);
+    expect_eq!(device_of(get("cuMemAllocFromPoolAsync", &[4, pool, stream])), 2);
+}
+
+#[test]
 fn devices_use_each_others_memory_if_they_may() {
     if on_a_gpu() {
         // It has one device, and is of no use any more after an illegal address.
@@ -168,6 +193,39 @@ fn devices_use_each_others_memory_if_they_may() {
     expect_eq!(call("cuDeviceGetP2PAttribute", &[place(&mut value), 2, 1, 1]), INVALID_DEVICE);
 }
 
+/// The word with which the blocks of a grid wait for each other is memory of its device.
+#[test]
+fn a_cooperative_launch_finds_its_word_on_every_device() {
+    const COUNTS: &str = "\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry counts(.param .u64 to) {
+    .reg .b32 %r<4>; .reg .b64 %rd<3>;
+    mov.u32 %r1, %envreg1; mov.u32 %r2, %envreg2;
+    mov.b64 %rd1, {%r2, %r1};
+    atom.global.add.u32 %r3, [%rd1], 1;
+    ld.param.u64 %rd2, [to];
+    atom.global.add.u32 %r3, [%rd2], 1;
+    ret;
+}
+\0";
+    if on_a_gpu() {
+        // It has one device, and what the word is there nobody says.
+        return;
+    }
+    for ordinal in [0, 1] {
+        context(ordinal);
+        let module = get("cuModuleLoadData", &[place(&mut *COUNTS.as_bytes().to_vec())]);
+        let function = get("cuModuleGetFunction", &[module, place(&mut *b"counts\0".to_vec())]);
+        let mut to = memory(4);
+        let mut arguments = [place(&mut to)];
+        ok("cuLaunchCooperativeKernel", &[function, 4, 1, 1, 1, 1, 1, 0, 0, place(&mut arguments)]);
+        ok("cuCtxSynchronize", &[]);
+        expect_eq!(words(to, 1), [4]);
+    }
+}
+
 #[test]
 fn a_linked_image_is_loaded() {
     context(0);
@@ -192,6 +250,14 @@ fn a_linked_image_is_loaded() {
         // NVIDIA's driver follows what was destroyed.
         expect_eq!(call("cuLinkDestroy", &[link]), INVALID_HANDLE);
     }
+
+    // A fatbin ends with zeros that are part of it.
+    const FATBIN: usize = 2;
+    let link = last("cuLinkCreate_v2", &[0, 0, 0]);
+    let mut fatbin = include_bytes!("../../kernel-registry/cuda/first.fatbin").to_vec();
+    ok("cuLinkAddData_v2", &[link, FATBIN, place(&mut *fatbin), fatbin.len(), 0, 0, 0, 0]);
+    ok("cuLinkComplete", &[link, place(&mut image), place(&mut bytes)]);
+    get("cuModuleLoadData", &[image]);
 }
 
 #[test]

@@ -20,6 +20,7 @@ use std::{fs::File, thread};
 use driver::Driver;
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice};
 use kernel_registry::{LaunchError, NoDriver, Stale, Warm, WarmError, warm_all};
+use kernel_registry_sim::{Live, leave_memory, live};
 use kernels::blas1::saxpy;
 
 kernel_registry::link_kernels!(kernels);
@@ -114,6 +115,12 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
     for _ in 0..3 {
         assert_eq!(in_child(child), "");
     }
+    let neighbour = leave_memory(0, 1 << 30);
+    let leaves = move || {
+        drop(neighbour);
+        Ok(())
+    };
+    assert_eq!(in_child(leaves), "");
 
     let context = kernel_registry::context(0)?;
     let (warm, driver) = (warm_all(&context)?, Driver::install());
@@ -134,6 +141,8 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
             thread::sleep(Duration::from_millis(1));
             in_child(|| {
                 is_told(&context, &warm, &x, &mut y)?;
+                drop(leave_memory(0, 1 << 30));
+                expect(live(), Live::default())?;
                 every_function_refuses(&driver)
             })
         });

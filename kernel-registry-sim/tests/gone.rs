@@ -1,11 +1,13 @@
 //! What is gone when somebody still uses it: memory below a stream that has work to do, and what belonged to a context.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::sys::{self, CUresult};
-use kernel_registry_sim::Config;
+use kernel_registry_sim::{Config, live};
 
 use CUresult::*;
 
@@ -164,6 +166,50 @@ fn memory_that_is_freed_while_a_stream_waits() {
         unsafe { word.write_volatile(1) };
         assert_eq!(own.synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS, "{what}");
         assert_eq!(own.launch(word as u64), CUDA_ERROR_ILLEGAL_ADDRESS, "{what}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_destroyed_with_work_left() {
+    let _alone = alone();
+    let own = Own::new();
+    let word = pinned();
+    own.hold(word as u64);
+    let before = live().streams;
+    // SAFETY: the driver looks at the handle, and reads the word, which is there, as an atomic.
+    unsafe {
+        assert_eq!(sys::cuStreamDestroy_v2(own.stream), CUDA_SUCCESS);
+        let meanwhile = live().streams;
+        word.write_volatile(1);
+        assert_eq!(sys::cuCtxSynchronize(), CUDA_SUCCESS);
+        assert_eq!([meanwhile, live().streams], [before - 1; 2]);
+    }
+}
+
+/// Nobody has to do anything else for that.
+#[test]
+fn pages_that_are_freed_are_given_back() {
+    let _alone = alone();
+    let own = Own::new();
+    // SAFETY: the memory is freed once, and the system looks whether it is there.
+    unsafe {
+        let memory = made(|to| sys::cuMemAlloc_v2(to, PAGE), 0);
+        assert_eq!(own.synchronize(), CUDA_SUCCESS);
+        let is_there = || {
+            let mut byte = 0_u8;
+            let ours = libc::iovec { iov_base: ptr::from_mut(&mut byte).cast(), iov_len: 1 };
+            let theirs = libc::iovec { iov_base: ptr::with_exposed_provenance_mut(memory as usize), ..ours };
+            libc::process_vm_readv(libc::getpid(), &ours, 1, &theirs, 1, 0) == 1
+        };
+        assert!(is_there());
+        // Until then the thread of the driver has nothing to do any more.
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(sys::cuMemFree_v2(memory), CUDA_SUCCESS);
+        let begun = Instant::now();
+        while is_there() {
+            assert!(begun.elapsed() < Duration::from_secs(10));
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -390,6 +436,33 @@ fn a_stack_of_contexts_that_is_empty() {
     }
 }
 
+/// What a thread has is dropped in an order that nobody chooses.
+#[test]
+fn the_driver_is_called_when_a_thread_has_ended() {
+    struct Last(Cell<usize>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let mut current = ptr::null_mut();
+            // SAFETY: there is room for a handle.
+            assert_eq!(unsafe { sys::cuCtxGetCurrent(&mut current) }, CUDA_SUCCESS);
+            assert_eq!(current.expose_provenance(), self.0.get());
+        }
+    }
+    thread_local! {
+        static LAST: Last = const { Last(Cell::new(0)) };
+    }
+    let _alone = alone();
+    let own = Own::new();
+    let context = own.context.expose_provenance();
+    let ended = std::thread::spawn(move || {
+        // It is made before anything that the driver has of this thread, so it is dropped after that.
+        LAST.with(|last| last.0.set(context));
+        // SAFETY: the driver looks at the handle.
+        unsafe { sys::cuCtxSetCurrent(ptr::with_exposed_provenance_mut(context)) }
+    });
+    assert_eq!(ended.join().unwrap(), CUDA_SUCCESS);
+}
+
 /// Whoever waits in another thread is told, and does not wait for ever.
 #[test]
 fn a_context_is_reset_while_a_thread_waits_in_it() {
@@ -405,7 +478,7 @@ fn a_context_is_reset_while_a_thread_waits_in_it() {
         let stream = stream.expose_provenance();
         let waits =
             std::thread::spawn(move || sys::cuStreamSynchronize(ptr::with_exposed_provenance_mut(stream)));
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
         assert_eq!(sys::cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
         assert_eq!(waits.join().unwrap(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
         assert_eq!(sys::cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);

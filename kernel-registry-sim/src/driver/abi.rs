@@ -204,22 +204,13 @@ impl Arguments {
     /// One after the other, each at its offset and with its size. They may also be in one buffer already.
     pub(super) fn get(&self, parameters: &[(usize, usize)], packed: &Packed) -> Answer<Vec<u8>> {
         let size = parameters.iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
-        if let Some(mut bytes) = packed.get(size)? {
-            if !self.0.is_null() {
-                return Err(Code::INVALID_VALUE);
-            }
-            bytes.resize(size, 0);
-            return Ok(bytes);
+        if let Some(bytes) = packed.get(size)? {
+            return if self.0.is_null() { Ok(bytes) } else { Err(Code::INVALID_VALUE) };
         }
         let addresses = In::from(self.0.cast::<usize>()).all(parameters.len())?;
-        let sizes = parameters.iter().map(|(_, size)| *size);
-        let values = caller::read_pieces(&addresses.into_iter().zip(sizes).collect::<Vec<_>>())?;
+        let pieces: Vec<_> = addresses.into_iter().zip(parameters.iter().copied()).collect();
         let mut bytes = vec![0; size];
-        let mut read = 0;
-        for (offset, size) in parameters {
-            bytes[*offset..offset + size].copy_from_slice(&values[read..read + size]);
-            read += size;
-        }
+        caller::read_pieces(&mut bytes, &pieces)?;
         Ok(bytes)
     }
 }
@@ -234,7 +225,7 @@ impl Packed {
         Packed(ptr::null())
     }
 
-    /// The bytes of all arguments, if they are given so: at least as many.
+    /// The bytes of all arguments, if they are given so; there may be more than they need.
     fn get(&self, size: usize) -> Answer<Option<Vec<u8>>> {
         const END: usize = 0;
         const BUFFER: usize = 1;

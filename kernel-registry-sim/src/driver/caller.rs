@@ -35,19 +35,18 @@ pub(super) unsafe fn copy_to(to: usize, from: *const u8, bytes: usize) -> Answer
 
 /// A copy of bytes of the caller's.
 pub(super) fn read(from: usize, bytes: usize) -> Answer<Vec<u8>> {
-    // A size that is none is to be found out before there is room for so much.
-    const MUCH: usize = 1 << 20;
     const MOST: usize = 1 << 36;
-    if bytes > MUCH && !allows(from, bytes, Access::Read) {
-        return Err(Code::INVALID_VALUE);
-    }
     let mut read = Vec::new();
     if bytes > MOST || read.try_reserve_exact(bytes).is_err() {
-        return Err(Code::OUT_OF_MEMORY);
+        // A size that is none is the caller's mistake.
+        let is_there = allows(from, bytes, Access::Read);
+        return Err(if is_there { Code::OUT_OF_MEMORY } else { Code::INVALID_VALUE });
     }
-    read.resize(bytes, 0);
-    // SAFETY: the vector is as long.
-    unsafe { copy_from(from, read.as_mut_ptr(), bytes)? };
+    // SAFETY: the vector has room for so many, and then they are there.
+    unsafe {
+        copy_from(from, read.as_mut_ptr(), bytes)?;
+        read.set_len(bytes);
+    }
     Ok(read)
 }
 
@@ -56,29 +55,35 @@ pub(super) fn write(to: usize, bytes: &[u8]) -> Answer {
     unsafe { copy_to(to, bytes.as_ptr(), bytes.len()) }
 }
 
-/// Several pieces, each an address and a size, one after the other.
-pub(super) fn read_pieces(pieces: &[(usize, usize)]) -> Answer<Vec<u8>> {
-    if pieces.iter().all(|(from, bytes)| is_on_stack(*from, *bytes)) {
-        let mut read = Vec::new();
-        for (from, bytes) in pieces {
-            read.extend(self::read(*from, *bytes)?);
-        }
-        return Ok(read);
-    }
-    let mut read = vec![0; pieces.iter().map(|(_, bytes)| bytes).sum()];
-    let theirs: Vec<_> = pieces.iter().map(|(from, bytes)| vector(*from, *bytes)).collect();
-    // SAFETY: the vector is as long as all pieces together.
-    match unsafe { ask(Way::FromCaller, read.as_mut_ptr(), read.len(), &theirs) } {
-        Asked::Copied(bytes) if bytes == read.len() => Ok(read),
-        Asked::Forbidden => {
-            read.clear();
-            for (from, bytes) in pieces {
-                read.extend(self::read(*from, *bytes)?);
+/// Several pieces: the address of each, and the offset and the size of its place.
+pub(super) fn read_pieces(to: &mut [u8], pieces: &[(usize, (usize, usize))]) -> Answer {
+    // As many as the system takes.
+    const AT_ONCE: usize = 1024;
+    let (start, room) = (to.as_mut_ptr(), to.len());
+    let place = |offset: usize, bytes: usize| {
+        assert!(bytes <= room && offset <= room - bytes, "the piece has no place");
+        start.wrapping_add(offset)
+    };
+    let mut one_by_one = pieces.iter().all(|(from, (_, bytes))| is_on_stack(*from, *bytes));
+    for pieces in pieces.chunks(AT_ONCE) {
+        if !one_by_one {
+            let both =
+                |&(from, (offset, bytes))| (vector(place(offset, bytes), bytes), vector_at(from, bytes));
+            let (ours, theirs): (Vec<_>, Vec<_>) = pieces.iter().map(both).unzip();
+            let all = pieces.iter().map(|(_, (_, bytes))| bytes).sum();
+            // SAFETY: each of them has a place for as many bytes.
+            match unsafe { ask(Way::FromCaller, &ours, &theirs) } {
+                Asked::Copied(bytes) if bytes == all => continue,
+                Asked::Forbidden => one_by_one = true,
+                _ => return Err(Code::INVALID_VALUE),
             }
-            Ok(read)
         }
-        _ => Err(Code::INVALID_VALUE),
+        for &(from, (offset, bytes)) in pieces {
+            // SAFETY: it has a place for as many bytes.
+            unsafe { copy_from(from, place(offset, bytes), bytes)? };
+        }
     }
+    Ok(())
 }
 
 /// Bytes up to a zero, which is not one of them.
@@ -149,7 +154,7 @@ unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answ
         let next = theirs.checked_add(done).ok_or(Code::INVALID_VALUE)?;
         let (left, rest) = (bytes - done, ours.wrapping_add(done));
         // SAFETY: it is the rest of what the caller promises.
-        match unsafe { ask(way, rest, left, &[vector(next, left)]) } {
+        match unsafe { ask(way, &[vector(rest, left)], &[vector_at(next, left)]) } {
             Asked::Copied(bytes) => done += bytes,
             Asked::NotThere => return Err(Code::INVALID_VALUE),
             Asked::Forbidden if next == 0 => return Err(Code::INVALID_VALUE),
@@ -177,8 +182,12 @@ unsafe fn copy(way: Way, ours: *mut u8, theirs: usize, bytes: usize) {
     }
 }
 
-fn vector(address: usize, bytes: usize) -> libc::iovec {
-    libc::iovec { iov_base: ptr::with_exposed_provenance_mut(address), iov_len: bytes }
+fn vector(start: *mut u8, bytes: usize) -> libc::iovec {
+    libc::iovec { iov_base: start.cast(), iov_len: bytes }
+}
+
+fn vector_at(address: usize, bytes: usize) -> libc::iovec {
+    vector(ptr::with_exposed_provenance_mut(address), bytes)
 }
 
 /// What the system says.
@@ -191,15 +200,16 @@ enum Asked {
 
 /// # Safety
 ///
-/// As for [`transfer`]. What the caller has may be anywhere.
-unsafe fn ask(way: Way, ours: *mut u8, bytes: usize, theirs: &[libc::iovec]) -> Asked {
-    let ours = libc::iovec { iov_base: ours.cast(), iov_len: bytes };
-    let (process, count) = (process::id().cast_signed(), theirs.len() as libc::c_ulong);
+/// As for [`transfer`], for each piece of ours. What the caller has may be anywhere.
+unsafe fn ask(way: Way, ours: &[libc::iovec], theirs: &[libc::iovec]) -> Asked {
+    let process = process::id().cast_signed();
+    let (our_count, count) = (ours.len() as libc::c_ulong, theirs.len() as libc::c_ulong);
+    let (ours, theirs) = (ours.as_ptr(), theirs.as_ptr());
     // SAFETY: the caller's promise for what is ours; the rest is looked at by the system, which does not fail for that.
     let copied = unsafe {
         match way {
-            Way::FromCaller => libc::process_vm_readv(process, &ours, 1, theirs.as_ptr(), count, 0),
-            Way::ToCaller => libc::process_vm_writev(process, &ours, 1, theirs.as_ptr(), count, 0),
+            Way::FromCaller => libc::process_vm_readv(process, ours, our_count, theirs, count, 0),
+            Way::ToCaller => libc::process_vm_writev(process, ours, our_count, theirs, count, 0),
         }
     };
     match usize::try_from(copied) {
@@ -289,9 +299,18 @@ mod tests {
         let (pages, here) = (half_mapped(), [3_u8, 4]);
         let here = (&raw const here).expose_provenance();
         assert_eq!(write(pages, &[1, 2]), Ok(()));
-        assert_eq!(read_pieces(&[(here, 2)]), Ok(vec![3, 4]));
-        assert_eq!(read_pieces(&[(pages, 2), (here, 1)]), Ok(vec![1, 2, 3]));
-        assert_eq!(read_pieces(&[(here, 2), (pages + 4096, 1)]), REFUSED);
+        let read = |pieces: &[_]| {
+            let mut to = vec![0; 3];
+            read_pieces(&mut to, pieces).map(|()| to)
+        };
+        assert_eq!(read(&[(here, (1, 2))]), Ok(vec![0, 3, 4]));
+        assert_eq!(read(&[(pages, (1, 2)), (here, (0, 1))]), Ok(vec![3, 1, 2]));
+        assert_eq!(read(&[(here, (0, 2)), (pages + 4096, (2, 1))]), REFUSED);
+        // More than the system takes at once.
+        let many: Vec<_> = (0..3000).map(|at| (pages + at % 2, (at, 1))).collect();
+        let mut to = [0; 3000];
+        assert_eq!(read_pieces(&mut to, &many), Ok(()));
+        assert_eq!(to[..], [1, 2].repeat(1500));
     }
 
     #[test]

@@ -63,13 +63,6 @@ pub fn functions() -> impl Iterator<Item = (&'static str, (u32, u32))> {
     all().map(move |entry| (entry.name, version(entry.since)))
 }
 
-impl Entry {
-    /// Whether that is its name, or what programs call it.
-    pub(super) fn is_called(&self, name: &str) -> bool {
-        is_called(self.name, name)
-    }
-}
-
 /// Whether a function is the one of that name, or one of those that differ from it by `_v2`, `_v3` and so on.
 pub(super) fn is_called(function: &str, name: &str) -> bool {
     function.strip_prefix(name).is_some_and(|suffix| suffix.is_empty() || is_version(suffix))
@@ -107,7 +100,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
 /// The function of this name for programs that know CUDA as of `version`: of several that differ by `_v2`, `_v3` and so on,
 /// the newest one.
 fn find(name: &str, version: i32) -> Option<&'static Entry> {
-    let is_it = |entry: &&Entry| entry.is_called(name) && entry.since <= version;
+    let is_it = |entry: &&Entry| is_called(entry.name, name) && entry.since <= version;
     all().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
 }
 
@@ -156,28 +149,22 @@ mod tests {
     fn no_function_follows_null() {
         type Function =
             extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize) -> u32;
-        let called = |entry: &Entry| {
+        let called_with = |entry: &Entry, argument| {
             // SAFETY: each function takes at most that many arguments, numbers and pointers, and leaves alone those that it
-            // does not have.
+            // does not have. The one that is not null is a handle, or a place for one.
             let function: Function = unsafe { std::mem::transmute(entry.address) };
-            function(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+            function(argument, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         };
+        let called = |entry| called_with(entry, 0);
         let named = |name| find(name, i32::MAX).expect("it is there");
         for entry in all().filter(|entry| entry.name != "cuInit") {
             assert_ne!(called(entry), 0, "{}", entry.name);
         }
         assert_eq!(called(named("cuInit")), 0);
         let mut context = 0_usize;
-        for (name, argument) in
-            [("cuDevicePrimaryCtxRetain", (&raw mut context).expose_provenance()), ("cuCtxSetCurrent", 0)]
-        {
-            // SAFETY: as above; the first one writes a handle to where there is room.
-            let function: Function = unsafe { std::mem::transmute(named(name).address) };
-            assert_eq!(
-                function(if argument == 0 { context } else { argument }, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-                0
-            );
-        }
+        let place = (&raw mut context).expose_provenance();
+        assert_eq!(called_with(named("cuDevicePrimaryCtxRetain"), place), 0);
+        assert_eq!(called_with(named("cuCtxSetCurrent"), context), 0);
         let codes: BTreeSet<_> = all().map(called).collect();
         assert!(codes.contains(&INVALID_VALUE) && codes.contains(&INVALID_HANDLE), "{codes:?}");
     }

@@ -1,6 +1,7 @@
 //! What is captured: streams that make a graph of what they are given, and what may not be done meanwhile.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::thread::{self, ThreadId};
 
 use super::graph::{Graph, Task};
@@ -129,15 +130,12 @@ impl State {
     }
 
     /// These nodes, and all that come before them.
-    fn before(&self, nodes: &[Handle]) -> Vec<Handle> {
-        let mut found = nodes.to_vec();
-        let mut next = 0;
-        while let Some(node) = found.get(next).copied() {
-            next += 1;
-            for before in self.nodes.get(node).map_or(&[][..], |node| &node.after) {
-                if !found.contains(before) {
-                    found.push(*before);
-                }
+    fn before(&self, nodes: &[Handle]) -> BTreeSet<Handle> {
+        let mut found = BTreeSet::new();
+        let mut next = nodes.to_vec();
+        while let Some(node) = next.pop() {
+            if found.insert(node) {
+                next.extend(self.nodes.get(node).map_or(&[][..], |node| &node.after));
             }
         }
         found

@@ -5,6 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use super::device::Device;
 use super::handles::Handle;
 use super::launch::Launch;
 use super::memory::{Block, Kind, Shared, View};
@@ -13,15 +14,11 @@ use crate::ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Module,
 
 /// An image's code with its variables, in one context.
 #[derive(Clone)]
-pub(super) struct Loaded {
-    module: Arc<Module>,
-    /// Where each of the variables is.
-    variables: Vec<usize>,
-}
+pub(super) struct Loaded(Arc<Module>);
 
 impl fmt::Debug for Loaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loaded").field("variables", &self.variables).finish_non_exhaustive()
+        f.write_str("Loaded")
     }
 }
 
@@ -33,58 +30,44 @@ impl Loaded {
         context: Handle,
         device: usize,
     ) -> Answer<Self> {
-        let mut variables = Vec::new();
+        let mut addresses = Vec::new();
         for variable in program.variables() {
             let bytes = variable.size().max(1) as usize;
             let block = Block { bytes, kind: Kind::Variable, context, device };
-            variables.push(memory.lock().allocate(block)?);
+            addresses.push(memory.lock().allocate(block)? as u64);
         }
-        let addresses = variables.iter().map(|address| *address as u64).collect();
-        let module = Arc::new(Module::new(program.clone(), addresses));
-        for (index, address) in variables.iter().enumerate() {
-            let initial = module.initial(index);
-            memory.lock().write(*address, &initial).map_err(|_| Code::OUT_OF_MEMORY)?;
+        let module = Module::new(program.clone(), addresses);
+        for (index, address) in module.addresses().iter().enumerate() {
+            let written = memory.lock().write(*address as usize, &module.initial(index));
+            written.map_err(|_| Code::OUT_OF_MEMORY)?;
         }
-        Ok(Loaded { module, variables })
+        Ok(Loaded(Arc::new(module)))
     }
 
     /// Address and size of a variable.
     pub(super) fn variable(&self, name: &str) -> Option<(usize, usize)> {
-        let variables = self.module.program().variables();
+        let variables = self.0.program().variables();
         let index = variables.iter().position(|variable| variable.name() == name)?;
-        Some((self.variables[index], variables[index].size() as usize))
+        Some((self.0.addresses()[index] as usize, variables[index].size() as usize))
     }
 
     /// Gives the room of the variables back.
     pub(super) fn unload(&self, memory: &Shared) {
-        self.variables.iter().for_each(|address| memory.lock().free(*address));
-    }
-
-    pub(super) fn start(&self, launch: &Launch, resident: u64, memory: &Shared) -> Result<Execution, String> {
-        let shape = launch.shape;
-        let barrier = if shape.cooperative { Some(GridBarrier::new(memory)?) } else { None };
-        let parameters = LaunchParameters {
-            grid: shape.grid,
-            block: shape.block,
-            cluster: shape.cluster,
-            dynamic_shared: shape.shared,
-            stack: launch.stack,
-            resident: if shape.cooperative { u32::MAX } else { resident.min(most_blocks(launch)) as u32 },
-            barrier: barrier.as_ref().map_or(0, |barrier| barrier.address as u64),
-            arguments: launch.arguments.to_vec(),
-        };
-        let grid =
-            Grid::new(&self.module, &launch.kernel().name, parameters).map_err(|error| error.to_string())?;
-        Ok(Execution { grid, budget: BUDGET, _barrier: barrier })
+        self.0.addresses().iter().for_each(|address| memory.lock().free(*address as usize));
     }
 }
 
-/// Blocks of a grid that run at once, where the device has room for more: each costs memory, and a turn of all of them time.
-fn most_blocks(launch: &Launch) -> u64 {
+/// Blocks of a grid that run at once: as many as the device has room for, but each costs memory, and a turn of all of them time.
+fn resident(launch: &Launch, device: &Device) -> u32 {
     const MOST: u64 = 256;
     const MOST_STACK: u64 = 64 << 20;
+    if launch.shape.cooperative {
+        return u32::MAX;
+    }
+    let by_threads = device.threads() / launch.threads_of_block().max(1);
     let stack = u64::from(launch.kernel().frame) * launch.threads_of_block();
-    MOST.min(MOST_STACK / stack.max(1)).max(1)
+    let most = MOST.min(MOST_STACK / stack.max(1)).min(by_threads).min(launch.blocks());
+    most.max(1) as u32
 }
 
 /// A kernel that runs.
@@ -101,8 +84,8 @@ struct GridBarrier {
 }
 
 impl GridBarrier {
-    fn new(memory: &Shared) -> Result<Self, String> {
-        let block = Block { bytes: 64, kind: Kind::Variable, context: 0, device: 0 };
+    fn new(memory: &Shared, device: usize) -> Result<Self, String> {
+        let block = Block { bytes: 64, kind: Kind::Variable, context: 0, device };
         let address = memory.lock().allocate(block);
         let address = address.map_err(|_| "no memory is left for the barrier of the grid")?;
         Ok(GridBarrier { memory: memory.clone(), address })
@@ -135,6 +118,28 @@ const BUDGET: u64 = 50_000;
 const SHORT_BUDGET: u64 = 300;
 
 impl Execution {
+    /// Lets a launch begin on a device, which is given with its number.
+    pub(super) fn new(
+        launch: &Launch,
+        (ordinal, device): (usize, &Device),
+        memory: &Shared,
+    ) -> Result<Self, String> {
+        let shape = launch.shape;
+        let barrier = if shape.cooperative { Some(GridBarrier::new(memory, ordinal)?) } else { None };
+        let parameters = LaunchParameters {
+            grid: shape.grid,
+            block: shape.block,
+            cluster: shape.cluster,
+            dynamic_shared: shape.shared,
+            stack: launch.stack,
+            resident: resident(launch, device),
+            barrier: barrier.as_ref().map_or(0, |barrier| barrier.address as u64),
+            arguments: launch.arguments.to_vec(),
+        };
+        let grid = Grid::new(&launch.code.0, &launch.kernel().name, parameters);
+        Ok(Execution { grid: grid.map_err(|error| error.to_string())?, budget: BUDGET, _barrier: barrier })
+    }
+
     pub(super) fn step(&mut self, view: &View<'_>) -> Step {
         // Should the interpreter be wrong somewhere, the program is to hear of that, and not to wait for ever.
         let stepped = panic::catch_unwind(AssertUnwindSafe(|| self.grid.step(self.budget, view)));

@@ -104,7 +104,7 @@ impl Fault {
     }
 
     pub(super) fn check(&self) -> Result<(), FaultError> {
-        match calls::all().any(|entry| entry.is_called(&self.call)) {
+        match calls::all().any(|entry| calls::is_called(entry.name, &self.call)) {
             true => Ok(()),
             false => Err(FaultError::NoSuchCall(self.call.clone())),
         }
@@ -177,7 +177,7 @@ impl fmt::Display for FaultError {
             }
             Self::Text(text) => write!(
                 f,
-                "`{text}` is no fault; write a call, which ones, and a result, a delay or both in turn: \
+                "`{text}` is no fault; write a call, which ones, and a result, a delay, or `later:` and a result: \
                  `cuModuleLoadData:3=CUDA_ERROR_OUT_OF_MEMORY`, `cuFuncLoad:2+=+5ms`, \
                  `cuLaunchKernel=later:CUDA_ERROR_ILLEGAL_ADDRESS`"
             ),

@@ -86,11 +86,11 @@ impl State {
     /// Whether a graph can have a node behind these.
     pub(super) fn may_add(&self, graph: Handle, after: &[Handle]) -> Answer {
         for before in after {
-            if self.nodes.get(*before).map_err(|_| Code::INVALID_VALUE)?.graph != graph {
+            if self.nodes.get(*before)?.graph != graph {
                 return Err(Code::INVALID_VALUE);
             }
         }
-        self.graphs.get(graph).map(drop).map_err(|_| Code::INVALID_VALUE)
+        self.graphs.get(graph).map(drop)
     }
 
     pub(super) fn add_node(&mut self, graph: Handle, task: Task, after: &[Handle]) -> Answer<Handle> {
@@ -103,7 +103,7 @@ impl State {
 
     /// A graph with the same nodes.
     pub(super) fn clone_graph(&mut self, graph: Handle, is_child: bool) -> Answer<Handle> {
-        let nodes = self.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?.nodes.clone();
+        let nodes = self.graphs.get(graph)?.nodes.clone();
         let clone = self.graphs.insert(Graph { nodes: Vec::new(), is_child });
         let mut clones = BTreeMap::new();
         for node in &nodes {
@@ -128,7 +128,7 @@ impl State {
         let has_memory = |node: &Handle| {
             self.nodes.get(*node).is_ok_and(|node| matches!(node.task, Task::Work(Work::Appear(..), _)))
         };
-        let nodes = &self.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?.nodes;
+        let nodes = &self.graphs.get(graph)?.nodes;
         if nodes.iter().any(has_memory) { Err(Code::NOT_SUPPORTED) } else { Ok(()) }
     }
 
@@ -150,7 +150,7 @@ impl State {
     }
 
     fn add_steps(&self, graph: Handle, begin: &[usize], steps: &mut Vec<Step>) -> Answer {
-        let mut left = self.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?.nodes.clone();
+        let mut left = self.graphs.get(graph)?.nodes.clone();
         let mut places = BTreeMap::new();
         while !left.is_empty() {
             let before = left.len();
@@ -186,13 +186,24 @@ impl State {
     }
 
     /// Gives an executable graph to a stream.
+    pub(super) fn launch_graph(&mut self, executable: Handle, stream: Handle) -> Answer {
+        let found = self.executables.get_mut(executable)?;
+        let (flags, last) = (found.flags, found.last);
+        // Taken out meanwhile, because a copy of them all would cost more than the launch.
+        let steps = std::mem::take(&mut found.steps);
+        let launched =
+            self.may_allocate(&steps, flags).and_then(|()| self.launch_steps(&steps, last, stream));
+        let found = self.executables.get_mut(executable)?;
+        found.steps = steps;
+        found.last = Some((stream, launched?));
+        Ok(())
+    }
+
+    /// Gives steps to a stream, behind the end of an earlier launch. Says where they end.
     ///
     /// A chain of steps goes into one queue: the first into that of the stream, others into streams that nobody sees, which
     /// wait for each other as the steps do. The stream goes on when all is done.
-    pub(super) fn launch_graph(&mut self, executable: Handle, stream: Handle) -> Answer {
-        let found = self.executables.get(executable)?;
-        let (steps, last) = (found.steps.clone(), found.last);
-        self.may_allocate(&steps, found.flags)?;
+    fn launch_steps(&mut self, steps: &[Step], last: Option<(Handle, Seq)>, stream: Handle) -> Answer<Seq> {
         let begin = match last {
             Some((earlier, seq)) => Work::WaitFor { stream: earlier, seq },
             None => Work::Nothing,
@@ -234,8 +245,7 @@ impl State {
         for lane in &lanes[1..] {
             end = self.submit(stream, Work::WaitFor { stream: lane.stream, seq: lane.seq }, None)?;
         }
-        self.executables.get_mut(executable)?.last = Some((stream, end));
-        Ok(())
+        Ok(end)
     }
 
     /// Memory that an earlier launch has allocated must have been freed, unless the graph is to do that itself.

@@ -11,6 +11,8 @@ pub(super) type Handle = usize;
 /// Objects of one kind.
 #[derive(Debug)]
 pub(super) struct Handles<T> {
+    /// What another handle is answered with.
+    unknown: Code,
     next: Handle,
     objects: BTreeMap<Handle, T>,
 }
@@ -21,7 +23,12 @@ const STEP: usize = 64;
 impl<T> Handles<T> {
     /// Each kind has numbers of its own, so that one is not taken for another.
     pub(super) fn new(kind: usize) -> Self {
-        Handles { next: (kind << 40) | STEP, objects: BTreeMap::new() }
+        Handles { unknown: Code::INVALID_HANDLE, next: (kind << 40) | STEP, objects: BTreeMap::new() }
+    }
+
+    /// Of a kind whose handles the driver calls values.
+    pub(super) fn of_values(kind: usize) -> Self {
+        Handles { unknown: Code::INVALID_VALUE, ..Handles::new(kind) }
     }
 
     /// A handle that nothing had before.
@@ -57,15 +64,15 @@ impl<T> Handles<T> {
     }
 
     pub(super) fn get(&self, handle: Handle) -> Answer<&T> {
-        self.objects.get(&handle).ok_or(Code::INVALID_HANDLE)
+        self.objects.get(&handle).ok_or(self.unknown)
     }
 
     pub(super) fn get_mut(&mut self, handle: Handle) -> Answer<&mut T> {
-        self.objects.get_mut(&handle).ok_or(Code::INVALID_HANDLE)
+        self.objects.get_mut(&handle).ok_or(self.unknown)
     }
 
     pub(super) fn remove(&mut self, handle: Handle) -> Answer<T> {
-        self.objects.remove(&handle).ok_or(Code::INVALID_HANDLE)
+        self.objects.remove(&handle).ok_or(self.unknown)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {

@@ -151,8 +151,16 @@ mod tests {
     }
 
     #[test]
-    fn a_cubin_alone_says_what_to_embed() {
+    fn what_is_no_image_is_taken_for_text() {
         let refused = Image::read(b"no image", 90, 13_000).unwrap_err();
         assert_eq!(refused.code, Code::INVALID_PTX);
+    }
+
+    #[test]
+    fn a_cubin_alone_says_what_to_embed() {
+        let cubin = include_bytes!("../../../kernel-registry-image/tests/images/blas1.sm_90.cubin");
+        let refused = Image::read(cubin, 90, 13_000).unwrap_err();
+        assert_eq!(refused.code, Code::NO_BINARY_FOR_GPU);
+        assert!(refused.log.contains("embed PTX"), "{}", refused.log);
     }
 }

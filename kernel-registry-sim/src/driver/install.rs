@@ -6,13 +6,14 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::process;
 use std::sync::Mutex;
 
 use super::config::Config;
 use super::faults::{Fault, FaultError};
 use super::process::Simulator;
+use super::ranges::memory_file;
 use super::{calls, elf};
 
 /// What tells this library from NVIDIA's.
@@ -75,16 +76,8 @@ fn file(name: &CStr, version: i32) -> Result<File, InstallError> {
     symbols.push((MARKER.to_str().unwrap_or_default(), 1));
     let object = elf::shared_object(&name.to_string_lossy(), &symbols);
 
-    // SAFETY: the name ends with a zero, and the descriptor is nobody else's.
-    let mut file = unsafe {
-        let descriptor = libc::memfd_create(name.as_ptr(), 0);
-        if descriptor < 0 {
-            return Err(InstallError::File(io::Error::last_os_error()));
-        }
-        File::from_raw_fd(descriptor)
-    };
-    file.write_all(&object).map_err(InstallError::File)?;
-    Ok(file)
+    let written = memory_file(name).and_then(|mut file| file.write_all(&object).map(|()| file));
+    written.map_err(InstallError::File)
 }
 
 fn open(file: &File) -> Result<(), InstallError> {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::device::Device;
-use super::execute::{Execution, Loaded};
+use super::execute::Loaded;
 use super::handles::Handle;
 use super::image::{Image, Kernel};
-use super::memory::Shared;
+use super::load::attributes;
 use super::process::{Locked, Simulator};
 use super::result::{Answer, Code};
 use super::state::State;
@@ -44,12 +44,6 @@ fn product(sizes: [u32; 3]) -> u64 {
 }
 
 impl Launch {
-    /// Lets it begin, with as many blocks at once as the device has room for.
-    pub(super) fn start(&self, device: &Device, memory: &Shared) -> Result<Execution, String> {
-        let by_threads = device.threads() / self.threads_of_block().max(1);
-        self.code.start(self, by_threads.clamp(1, self.blocks()), memory)
-    }
-
     pub(super) fn kernel(&self) -> &Kernel {
         &self.image.kernels[self.kernel]
     }
@@ -111,9 +105,6 @@ impl Launch {
 /// Launches that a stream takes before its next one waits for room.
 const QUEUE: usize = 1024;
 
-/// `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`.
-const CARVEOUT: u32 = 9;
-
 /// Gives a launch to a stream. The function may also be a library's kernel.
 pub(super) fn launch(
     mut state: Locked,
@@ -166,7 +157,7 @@ impl State {
             shape,
             stack: u64::from(kernel.frame).max(self.contexts.get(context)?.stack),
             arguments: Arc::new(arguments(kernel)?),
-            prefers_shared: function.attributes.get(&CARVEOUT) == Some(&100),
+            prefers_shared: function.attributes.get(&attributes::CARVEOUT) == Some(&100),
         };
         launch.check(function.max_shared, &self.devices[function.device].kind)?;
         Ok(launch)
@@ -174,45 +165,43 @@ impl State {
 
     /// What a launch has to wait for beside its stream, and what it sets up for those after it.
     fn launch_behind(&mut self, function: Handle, stream: Handle) -> Answer<Option<Behind>> {
-        let found = self.functions.get(function)?;
-        let (loaded, device, context) = (found.loaded, found.device, found.context);
+        let last = self.last;
+        let found = self.functions.get_mut(function)?;
+        let (device, context) = (found.device, found.context);
         let kernel = &found.image.kernels[found.kernel];
         let (needs, frame) = (kernel.needs, u64::from(kernel.frame));
-        let mut all = vec![self.behind(device, loaded, Because::Load)];
-        let last = self.last;
-        self.functions.get_mut(function)?.loaded.get_or_insert(last);
+        let mut all = vec![(found.loaded, Because::Load)];
+        found.loaded.get_or_insert(last);
         let limit = self.sound(context)?.stack;
-        if frame > limit {
-            let more = (frame - limit) * self.devices[device].kind.threads();
-            if frame > MOST_LOCAL || more > self.free_memory(device) {
-                return Err(Code::OUT_OF_MEMORY);
-            }
-            all.push(self.behind(device, None, Because::Stack { frame, limit }));
-            let context = self.context(context)?;
-            (context.stack, context.stack_ready) = (frame, last);
-        } else if self.context(context)?.lowered {
-            all.push(self.behind(device, None, Because::StackLowered));
-        } else if frame > 1024 {
-            let ready = self.context(context)?.stack_ready;
-            all.push(self.behind(device, Some(ready), Because::Stack { frame, limit }));
+        let more = frame.saturating_sub(limit) * self.devices[device].kind.threads();
+        if more > 0 && (frame > MOST_LOCAL || more > self.free_memory(device)) {
+            return Err(Code::OUT_OF_MEMORY);
         }
-        self.context(context)?.lowered = false;
-
+        let context = self.context(context)?;
+        if frame > limit {
+            all.push((None, Because::Stack { frame, limit }));
+            (context.stack, context.stack_ready) = (frame, last);
+        } else if context.lowered {
+            all.push((None, Because::StackLowered));
+        } else if frame > 1024 {
+            all.push((Some(context.stack_ready), Because::Stack { frame, limit }));
+        }
+        context.lowered = false;
         if needs.printf || needs.assert {
-            let ready = self.context(context)?.printed;
-            all.push(self.behind(device, ready, Because::Printf));
-            self.context(context)?.printed.get_or_insert(last);
+            all.push((context.printed, Because::Printf));
+            context.printed.get_or_insert(last);
         }
         if needs.heap {
-            let ready = self.context(context)?.allocated;
-            all.push(self.behind(device, ready, Because::Malloc));
-            self.context(context)?.allocated.get_or_insert(last);
+            all.push((context.allocated, Because::Malloc));
+            context.allocated.get_or_insert(last);
         }
-        if self.context(context)?.launched.is_none() && self.waits_for_word(device, stream) {
-            all.push(self.behind(device, None, Because::FirstLaunch));
+        let is_first = context.launched.is_none();
+        context.launched.get_or_insert(last);
+        if is_first && self.waits_for_word(device, stream) {
+            all.push((None, Because::FirstLaunch));
         }
-        self.context(context)?.launched.get_or_insert(last);
-        Ok(all.into_iter().flatten().max_by_key(|behind| behind.until))
+        let all = all.into_iter().filter_map(|(ready, because)| self.behind(device, ready, because));
+        Ok(all.max_by_key(|behind| behind.until))
     }
 
     /// Whether another stream of the device waits for a word in memory.

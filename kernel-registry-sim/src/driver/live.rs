@@ -34,12 +34,14 @@ pub struct Live {
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```
 pub fn live() -> Live {
-    let state = Simulator::get().lock();
+    // In a child of the process that has initialised the driver there is none.
+    let Ok(simulator) = Simulator::of_this_process() else { return Live::default() };
+    let state = simulator.lock();
     let contexts = state.contexts.iter().count();
     let (allocations, bytes) = state.memory.lock().count();
     Live {
         contexts,
-        streams: state.streams.iter().count() - 2 * contexts,
+        streams: state.streams.iter().filter(|(_, stream)| !stream.closed).count() - 2 * contexts,
         events: state.events.iter().count(),
         modules: state.modules.iter().count(),
         libraries: state.libraries.iter().count(),

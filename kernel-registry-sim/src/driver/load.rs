@@ -69,6 +69,24 @@ pub(super) struct Function {
     pub(super) attributes: BTreeMap<u32, i32>,
 }
 
+/// `CUfunction_attribute`.
+pub(super) mod attributes {
+    pub(in crate::driver) const MAX_THREADS: u32 = 0;
+    pub(in crate::driver) const SHARED: u32 = 1;
+    pub(in crate::driver) const CONSTANTS: u32 = 2;
+    pub(in crate::driver) const LOCAL: u32 = 3;
+    pub(in crate::driver) const REGISTERS: u32 = 4;
+    pub(in crate::driver) const PTX_VERSION: u32 = 5;
+    pub(in crate::driver) const BINARY_VERSION: u32 = 6;
+    pub(in crate::driver) const CACHE_MODE: u32 = 7;
+    pub(in crate::driver) const MAX_DYNAMIC_SHARED: u32 = 8;
+    pub(in crate::driver) const CARVEOUT: u32 = 9;
+    pub(in crate::driver) const CLUSTER_MUST_BE_SET: u32 = 10;
+    pub(in crate::driver) const CLUSTER: [u32; 3] = [11, 12, 13];
+    pub(in crate::driver) const NON_PORTABLE_CLUSTER: u32 = 14;
+    pub(in crate::driver) const CLUSTER_SCHEDULING: u32 = 15;
+}
+
 /// The dynamic shared memory that a kernel may have without being granted more, together with its own.
 const USUAL_SHARED: u32 = 48 << 10;
 
@@ -81,7 +99,8 @@ impl State {
     ) -> Answer<Handle> {
         let device = self.sound(context)?.device;
         let variables = image.program.variables().iter();
-        let bytes = variables.fold(0u64, |bytes, variable| bytes.saturating_add(variable.size()));
+        let code = image.bytes as u64;
+        let bytes = variables.fold(code, |bytes, variable| bytes.saturating_add(variable.size()));
         if bytes > self.free_memory(device) {
             return Err(Code::OUT_OF_MEMORY);
         }
@@ -148,9 +167,6 @@ impl State {
             return Ok(*module);
         }
         let image = found.image(self.devices[device].kind.arch)?.clone();
-        if image.bytes as u64 > self.free_memory(device) {
-            return Err(Code::OUT_OF_MEMORY);
-        }
         let module = self.add_module(context, image, Some(library))?;
         self.libraries.get_mut(library)?.modules.insert(id, module);
         Ok(module)

@@ -50,6 +50,11 @@ impl Kind {
         matches!(self, Kind::Registered | Kind::RegisteredToRead)
     }
 
+    /// Whether it is the host's memory, and no device's.
+    pub(super) fn is_host(self) -> bool {
+        self == Kind::Host || self.is_registered()
+    }
+
     /// Whether the driver gives it back. What is not its own may be gone at any time.
     fn is_ours(self) -> bool {
         !self.is_registered()
@@ -82,20 +87,24 @@ impl Shared {
     }
 }
 
+/// Pages of zeros, or of nothing: somewhere, or in the place of what is there.
+pub(super) fn pages(at: Option<usize>, bytes: usize, access: libc::c_int) -> Answer<usize> {
+    let fixed = if at.is_some() { libc::MAP_FIXED } else { 0 };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+    let place = std::ptr::with_exposed_provenance_mut(at.unwrap_or(0));
+    // SAFETY: a mapping at a new address touches nothing that exists. Whoever names an address has a mapping there, which no
+    // kernel is in the middle of using, and nobody else may use.
+    let address = unsafe { libc::mmap(place, bytes, access, flags, -1, 0) };
+    if address == libc::MAP_FAILED { Err(Code::OUT_OF_MEMORY) } else { Ok(address.expose_provenance()) }
+}
+
 impl Memory {
     /// New memory, filled with zeros.
     pub(super) fn allocate(&mut self, block: Block) -> Answer<usize> {
         if block.bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a mapping at a new address touches nothing that exists.
-        let address = unsafe { libc::mmap(std::ptr::null_mut(), block.bytes, access, flags, -1, 0) };
-        if address == libc::MAP_FAILED {
-            return Err(Code::OUT_OF_MEMORY);
-        }
-        let address = address.expose_provenance();
+        let address = pages(None, block.bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         self.blocks.insert(address, block);
         Ok(address)
     }
@@ -136,15 +145,11 @@ impl Memory {
     /// the memory of somebody else, until much more was given back.
     pub(super) fn give_back(&mut self) {
         const MOST_KEPT: usize = 1 << 40;
-        let (access, flags) =
-            (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         self.clear_unmapped();
         self.forget_graphs();
         for (address, bytes) in self.freed.drain(..) {
-            let pages = std::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: this is a mapping of `allocate`; no kernel is in the middle of using it, and nobody else may use what
-            // is free.
-            unsafe { libc::mmap(pages, bytes, access, flags | libc::MAP_FIXED, -1, 0) };
+            // What cannot be given back is found by nobody.
+            let _ = pages(Some(address), bytes, libc::PROT_NONE);
             self.kept.push_back((address, bytes));
             self.kept_bytes += bytes;
         }
@@ -156,7 +161,9 @@ impl Memory {
         }
     }
 
+    /// Frees what a context has, and forgets what it may use: the next context may have its handle.
     pub(super) fn free_all_of(&mut self, context: Handle) {
+        self.peers.retain(|(one, other)| *one != context && *other != context);
         let addresses: Vec<_> =
             self.blocks.iter().filter(|(_, block)| block.context == context).map(|(at, _)| *at).collect();
         for address in addresses {
@@ -165,20 +172,23 @@ impl Memory {
         }
     }
 
-    /// Whether all of these bytes are there: ranges that were reserved may have several blocks, one behind the other.
+    /// Whether all of these bytes are there.
     pub(super) fn has(&self, address: usize, bytes: usize) -> bool {
-        let Some(end) = address.checked_add(bytes) else { return false };
-        let mut at = address;
-        loop {
-            let Some((start, block)) = self.find(at, 1) else { return false };
-            at = start + block.bytes;
-            if at >= end {
-                return true;
-            }
-            if !matches!(block.kind, Kind::Mapped { .. }) {
-                return false;
-            }
+        self.first_of(address, bytes).is_some()
+    }
+
+    /// The block with the first of these bytes, if all are there: ranges that were reserved may have several blocks, one behind
+    /// the other.
+    fn first_of(&self, address: usize, bytes: usize) -> Option<Block> {
+        let end = address.checked_add(bytes)?;
+        let is_mapped = |block: &Block| matches!(block.kind, Kind::Mapped { .. });
+        let (start, first) = self.find(address, 1)?;
+        let mut behind = start + first.bytes;
+        while behind < end {
+            let (_, next) = self.find(behind, 1).filter(|(_, next)| is_mapped(&first) && is_mapped(next))?;
+            behind += next.bytes;
         }
+        Some(first)
     }
 
     /// The block that has these bytes.
@@ -195,15 +205,8 @@ impl Memory {
     /// Bytes of a device that are taken.
     pub(super) fn used(&self, device: usize) -> u64 {
         let blocks = self.blocks.values();
-        let is_taken = |kind| {
-            !matches!(
-                kind,
-                Kind::Host
-                    | Kind::Registered
-                    | Kind::RegisteredToRead
-                    | Kind::Mapped { .. }
-                    | Kind::Graph { is_there: false }
-            )
+        let is_taken = |kind: Kind| {
+            !kind.is_host() && !matches!(kind, Kind::Mapped { .. } | Kind::Graph { is_there: false })
         };
         let of_device = blocks.filter(|block| block.device == device && is_taken(block.kind));
         let blocks: u64 = of_device.map(|block| (block.bytes as u64).next_multiple_of(512)).sum();
@@ -212,8 +215,7 @@ impl Memory {
 
     /// Where the driver's own memory is, of so many bytes.
     fn ours(&self, address: usize, bytes: usize) -> Option<*mut u8> {
-        let (_, block) = self.find(address, 1)?;
-        let is_ours = block.kind.is_ours() && self.has(address, bytes);
+        let is_ours = self.first_of(address, bytes)?.kind.is_ours();
         is_ours.then(|| std::ptr::with_exposed_provenance_mut(address))
     }
 
@@ -418,6 +420,24 @@ mod tests {
         assert_eq!(memory.copy(address, here, 2), Err(Gone(address)));
         assert_eq!(memory.copy(here, address, 2), Err(Gone(address)));
         assert_eq!(memory.fill(address, 0, 1, 1), Err(Gone(address)));
+    }
+
+    #[test]
+    fn the_next_context_of_a_handle_may_not_use_what_the_last_one_could() {
+        let mut memory = Memory { peers: [(1, 2), (2, 3), (3, 1)].into(), ..Memory::default() };
+        memory.free_all_of(1);
+        assert_eq!(memory.peers, [(2, 3)].into());
+    }
+
+    #[test]
+    fn only_what_is_mapped_goes_on_in_the_next_block() {
+        let kinds = [Kind::Device, Kind::Mapped { readers: 0, writers: 0 }];
+        for (kind, next) in kinds.into_iter().flat_map(|kind| kinds.map(|next| (kind, next))) {
+            let blocks = [(1000, Block { kind, ..BLOCK }), (1100, Block { kind: next, ..BLOCK })];
+            let memory = Memory { blocks: blocks.into(), ..Memory::default() };
+            assert!(memory.has(1000, 100) && memory.has(1050, 50) && !memory.has(1000, 201));
+            assert_eq!(memory.has(1050, 51), kind == kinds[1] && next == kinds[1], "{kind:?}, {next:?}");
+        }
     }
 
     #[test]

@@ -12,15 +12,15 @@ use super::process::Simulator;
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```
 pub fn leave_memory(device: usize, bytes: u64) -> Neighbour {
-    let mut state = Simulator::get().lock();
-    let taken = match state.devices.len() {
-        count if device < count => state.free_memory(device).saturating_sub(bytes),
-        _ => 0,
-    };
-    if taken > 0 {
-        state.devices[device].taken += taken;
+    let mut neighbour = Neighbour { device, taken: 0 };
+    let Ok(simulator) = Simulator::of_this_process() else { return neighbour };
+    let mut state = simulator.lock();
+    if device < state.devices.len() {
+        neighbour.taken = state.free_memory(device).saturating_sub(bytes);
+        state.devices[device].taken += neighbour.taken;
     }
-    Neighbour { device, taken }
+    drop(state);
+    neighbour
 }
 
 /// Somebody who has memory of a device.
@@ -33,8 +33,10 @@ pub struct Neighbour {
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        if let Some(device) = Simulator::get().lock().devices.get_mut(self.device) {
-            device.taken -= self.taken;
+        // In a child of the process that made it nothing is taken; and there may be nobody who could give the lock back.
+        let Ok(simulator) = Simulator::of_this_process() else { return };
+        if let Some(device) = simulator.lock().devices.get_mut(self.device) {
+            device.taken = device.taken.saturating_sub(self.taken);
         }
     }
 }

@@ -3,11 +3,13 @@
 //! Memory is a file without a name, so that it can be at several addresses.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
 use super::handles::{Handle, Handles};
-use super::memory::{Block, Kind, Memory};
+use super::memory::{Block, Kind, Memory, pages};
 use super::result::{Answer, Code};
 
 /// What sizes and addresses are multiples of.
@@ -44,7 +46,7 @@ impl Default for Ranges {
     fn default() -> Self {
         Ranges {
             reserved: BTreeMap::new(),
-            physical: Handles::new(11),
+            physical: Handles::of_values(11),
             mappings: BTreeMap::new(),
             unmapped: Vec::new(),
         }
@@ -59,27 +61,20 @@ impl Ranges {
 
     /// New memory, at no address.
     pub(super) fn create(&mut self, bytes: usize, device: usize) -> Answer<Handle> {
-        // SAFETY: the name ends with a zero, and the descriptor is nobody else's.
-        let file = unsafe {
-            let descriptor = libc::memfd_create(c"device memory".as_ptr(), libc::MFD_CLOEXEC);
-            if descriptor < 0 {
-                return Err(Code::OUT_OF_MEMORY);
-            }
-            File::from_raw_fd(descriptor)
-        };
-        file.set_len(bytes as u64).map_err(|_| Code::OUT_OF_MEMORY)?;
+        let file = memory_file(c"device memory").and_then(|file| file.set_len(bytes as u64).map(|()| file));
+        let file = file.map_err(|_| Code::OUT_OF_MEMORY)?;
         Ok(self.physical.insert(Physical { file, bytes, device, references: 1 }))
     }
 
     /// The size of memory, and its device.
     pub(super) fn properties(&self, physical: Handle) -> Answer<(usize, usize)> {
-        let physical = self.physical.get(physical).map_err(|_| Code::INVALID_VALUE)?;
+        let physical = self.physical.get(physical)?;
         Ok((physical.bytes, physical.device))
     }
 
     /// The caller gives memory back.
     pub(super) fn release(&mut self, handle: Handle) -> Answer {
-        let physical = self.physical.get_mut(handle).map_err(|_| Code::INVALID_VALUE)?;
+        let physical = self.physical.get_mut(handle)?;
         physical.references = physical.references.checked_sub(1).ok_or(Code::INVALID_VALUE)?;
         self.forget_unused(handle);
         Ok(())
@@ -104,10 +99,10 @@ impl Ranges {
         Ok(mapping.physical)
     }
 
-    /// The reservation that has these addresses.
+    /// Whether one reservation has all of these addresses.
     fn is_reserved(&self, address: usize, bytes: usize) -> bool {
-        let range = self.reserved.range(..=address).next_back();
-        range.is_some_and(|(start, size)| address - start <= *size && bytes <= size - (address - start))
+        let range = self.reservation(address);
+        range.is_some_and(|(start, size)| bytes <= size - (address - start))
     }
 
     /// The start and size of the reservation that has this address.
@@ -141,6 +136,15 @@ impl Ranges {
     }
 }
 
+/// A file in memory; the name is for who looks at what this process has.
+pub(super) fn memory_file(name: &CStr) -> io::Result<File> {
+    // SAFETY: the name ends with a zero, and the descriptor is nobody else's.
+    unsafe {
+        let descriptor = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+        if descriptor < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from_raw_fd(descriptor)) }
+    }
+}
+
 /// The bit of a device among those that may use something.
 pub(super) fn bit(device: usize) -> u64 {
     1_u64.wrapping_shl(device as u32)
@@ -148,17 +152,6 @@ pub(super) fn bit(device: usize) -> u64 {
 
 fn is_whole(bytes: usize) -> bool {
     bytes != 0 && bytes.is_multiple_of(GRANULARITY)
-}
-
-/// Addresses where there is nothing, somewhere or in the place of what is there.
-fn nothing_at(address: Option<usize>, bytes: usize) -> Answer<usize> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let fixed = if address.is_some() { libc::MAP_FIXED } else { 0 };
-    let place = std::ptr::with_exposed_provenance_mut(address.unwrap_or(0));
-    // SAFETY: a mapping at a new address touches nothing that exists; whoever names an address has reserved it, and nobody
-    // uses what is mapped there.
-    let address = unsafe { libc::mmap(place, bytes, libc::PROT_NONE, flags | fixed, -1, 0) };
-    if address == libc::MAP_FAILED { Err(Code::OUT_OF_MEMORY) } else { Ok(address.expose_provenance()) }
 }
 
 impl Memory {
@@ -169,7 +162,7 @@ impl Memory {
             return Err(Code::INVALID_VALUE);
         }
         let more = bytes.checked_add(alignment).ok_or(Code::OUT_OF_MEMORY)?;
-        let found = nothing_at(None, more)?;
+        let found = pages(None, more, libc::PROT_NONE)?;
         let address = found.next_multiple_of(alignment);
         let before = address - found;
         self.freed.extend(
@@ -193,7 +186,7 @@ impl Memory {
 
     /// Maps memory to reserved addresses, for no device yet.
     pub(super) fn map(&mut self, address: usize, bytes: usize, physical: Handle) -> Answer {
-        let found = self.ranges.physical.get(physical).map_err(|_| Code::INVALID_VALUE)?;
+        let found = self.ranges.physical.get(physical)?;
         let in_the_way = self.ranges.mappings.range(..address.saturating_add(bytes)).next_back();
         let is_taken = in_the_way.is_some_and(|(start, mapping)| start + mapping.bytes > address);
         if bytes > found.bytes {
@@ -233,7 +226,7 @@ impl Memory {
             let after = self.ranges.mappings.range(..address + bytes).next_back();
             if after.is_none_or(|(start, mapping)| start + mapping.bytes <= address) {
                 // What cannot be cleared is found by nobody, and replaced by what is mapped there next.
-                let _ = nothing_at(Some(address), bytes);
+                let _ = pages(Some(address), bytes, libc::PROT_NONE);
             }
         }
     }

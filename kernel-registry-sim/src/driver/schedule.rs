@@ -65,6 +65,8 @@ pub(super) fn run() {
 
 /// Waits until no kernel can still be using memory that it found before it was freed: the host may do with it what it likes.
 pub(super) fn after_turn(mut state: Locked) {
+    // Its pages are given back even if nothing else is to be done.
+    Simulator::get().changed.notify_all();
     let turn = state.turns;
     while state.in_turn && state.turns == turn {
         state = Simulator::get().wait(state);
@@ -91,30 +93,22 @@ struct Turn {
     execution: Box<Execution>,
 }
 
-/// What can be done at once with the head of a stream.
-enum Now {
-    Nothing,
-    Launch,
-    Simple(Work),
-}
-
 impl State {
     /// Does what is at the head of a stream, if it can be done now. Says whether there may be more.
     fn advance(&mut self, handle: Handle) -> bool {
         let Ok(stream) = self.streams.get(handle) else { return false };
         let Some(item) = stream.queue.front() else { return false };
-        let now = match item.state {
-            Doing::Waiting if self.can_begin(stream, item) => match &item.work {
-                Work::Launch(_) => Now::Launch,
-                work => Now::Simple(work.clone()),
-            },
-            _ => Now::Nothing,
-        };
-        match now {
-            Now::Nothing => false,
-            Now::Launch => self.start(handle),
-            Now::Simple(work) => self.perform(handle, work),
+        if !matches!(item.state, Doing::Waiting) || !self.can_begin(stream, item) {
+            return false;
         }
+        if matches!(item.work, Work::Launch(_)) {
+            self.start(handle);
+            return false;
+        }
+        let head = self.streams.get_mut(handle).ok().and_then(|stream| stream.queue.front_mut());
+        // It may be a copy of many bytes.
+        let work = head.map(|item| std::mem::replace(&mut item.work, Work::Nothing));
+        work.is_some_and(|work| self.perform(handle, work))
     }
 
     fn can_begin(&self, stream: &Stream, item: &Item) -> bool {
@@ -159,7 +153,7 @@ impl State {
 
     fn holds(&self, item: &Item) -> bool {
         match item.work {
-            Work::WaitFor { stream, seq } => self.streams.get(stream).is_err() || self.has_done(stream, seq),
+            Work::WaitFor { stream, seq } => self.has_done(stream, seq),
             // Where there is no word any more there is nothing to wait for.
             Work::WaitValue { address, wide, value, until } => {
                 let word = self.memory.lock().load_word(address, wide);
@@ -169,25 +163,23 @@ impl State {
         }
     }
 
+    /// Whether a stream has done all that was submitted until then. One that is gone has nothing left to do.
     pub(super) fn has_done(&self, stream: Handle, seq: Seq) -> bool {
-        self.streams.get(stream).is_ok_and(|stream| stream.has_done(seq))
+        self.streams.get(stream).map_or(true, |stream| stream.has_done(seq))
     }
 
     /// Lets the kernel at the head of a stream begin.
-    fn start(&mut self, handle: Handle) -> bool {
-        let Ok(stream) = self.streams.get_mut(handle) else { return false };
-        let (context, kind) = (stream.context, &self.devices[stream.device].kind);
-        let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else {
-            return false;
-        };
-        match launch.start(kind, &self.memory) {
+    fn start(&mut self, handle: Handle) {
+        let Ok(stream) = self.streams.get_mut(handle) else { return };
+        let (context, device) = (stream.context, (stream.device, &self.devices[stream.device].kind));
+        let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else { return };
+        match Execution::new(launch, device, &self.memory) {
             Ok(execution) => {
                 *state = Doing::Running(Box::new(execution));
                 stream.still_since = Instant::now();
             }
             Err(words) => self.broke(context, Code::LAUNCH_FAILED, &words),
         }
-        false
     }
 
     fn perform(&mut self, handle: Handle, work: Work) -> bool {
@@ -245,7 +237,7 @@ impl State {
             function.call(data);
             let simulator = Simulator::get();
             let mut state = simulator.lock();
-            if state.streams.get(handle).is_ok_and(|stream| !stream.has_done(seq)) {
+            if !state.has_done(handle, seq) {
                 state.pop(handle);
             }
             simulator.changed.notify_all();
@@ -315,6 +307,8 @@ impl State {
         for (_, stream) in self.streams.iter_mut().filter(|(_, stream)| !contained || stream.context == handle) {
             stream.queue.clear();
         }
+        // What was destroyed stayed for its work alone.
+        self.streams.retain(|stream| stream.context != handle || !stream.closed);
         Simulator::get().changed.notify_all();
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::calls::current;
 use super::capture::{Capture, Part};
 use super::config::Config;
 use super::deadlock::Waiting;
@@ -20,6 +21,13 @@ use super::stream::{Because, Behind, Item, Order, Seq, Stream, Work};
 pub(super) fn begin() -> Answer<Locked> {
     let state = Simulator::of_this_process()?.lock();
     if state.initialised { Ok(state) } else { Err(Code::NOT_INITIALIZED) }
+}
+
+/// The same for what is about a stream, as the caller means it.
+pub(super) fn begin_with(stream: Handle) -> Answer<(Locked, Handle)> {
+    let mut state = begin()?;
+    let stream = state.stream(stream)?;
+    Ok((state, stream))
 }
 
 #[derive(Debug)]
@@ -130,11 +138,11 @@ impl State {
             libraries: Handles::new(5),
             kernels: Handles::new(6),
             functions: Handles::new(7),
-            graphs: Handles::new(8),
-            nodes: Handles::new(12),
-            executables: Handles::new(9),
+            graphs: Handles::of_values(8),
+            nodes: Handles::of_values(12),
+            executables: Handles::of_values(9),
             captures: BTreeMap::new(),
-            pools: Handles::new(10),
+            pools: Handles::of_values(10),
             links: Handles::new(13),
             memory: Shared::default(),
             last: 0,
@@ -217,11 +225,7 @@ impl State {
     }
 
     /// The stream that a caller means in the current context.
-    pub(super) fn stream(
-        &mut self,
-        handle: Handle,
-        current: impl FnOnce() -> Answer<Handle>,
-    ) -> Answer<Handle> {
+    pub(super) fn stream(&mut self, handle: Handle) -> Answer<Handle> {
         let stream = match handle {
             0 | 1 => self.sound(current()?)?.legacy,
             2 => self.sound(current()?)?.per_thread,

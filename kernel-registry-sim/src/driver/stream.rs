@@ -56,7 +56,7 @@ pub(super) enum Doing {
     Waiting,
     /// A kernel, which takes its turns.
     Running(Box<Execution>),
-    /// A kernel, whose turn it is now.
+    /// A kernel whose turn it is now, or a function of the host that is being called.
     Stepping,
 }
 

@@ -199,6 +199,11 @@ impl Module {
         &self.program
     }
 
+    /// Where the variables are.
+    pub(crate) fn addresses(&self) -> &[u64] {
+        &self.addresses
+    }
+
     /// What a variable begins with when the module was loaded, which whoever loads it writes to its address; zeros follow.
     pub fn initial(&self, variable: usize) -> Vec<u8> {
         let variable = &self.program.variables[variable];

@@ -1,11 +1,10 @@
 //! Capturing streams, and how far that has come.
 
-use super::context::current;
 use crate::driver::abi::{In, Out};
 use crate::driver::capture::Mode;
 use crate::driver::handles::Handle;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::begin;
+use crate::driver::state::{begin, begin_with};
 
 const NONE: u32 = 0;
 const ACTIVE: u32 = 1;
@@ -14,12 +13,9 @@ const INVALIDATED: u32 = 2;
 fn begin_capture(stream: Handle, mode: u32, given: Option<(Handle, Vec<Handle>)>) -> Answer {
     let mut state = begin()?;
     let mode = Mode::from_number(mode)?;
-    let stream = state.stream(stream, current)?;
+    let stream = state.stream(stream)?;
     if let Some((graph, after)) = &given {
-        state.graphs.get(*graph).map_err(|_| Code::INVALID_VALUE)?;
-        if after.iter().any(|node| state.nodes.get(*node).map_or(true, |node| node.graph != *graph)) {
-            return Err(Code::INVALID_VALUE);
-        }
+        state.may_add(*graph, after)?;
     }
     state.begin_capture(stream, mode, given)
 }
@@ -36,8 +32,7 @@ struct Information {
 
 impl Information {
     fn get(self, stream: Handle) -> Answer {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         // It looks, and does not disturb.
         if state.blocking_capture(stream)?.is_some() {
             return Err(Code::STREAM_CAPTURE_IMPLICIT);
@@ -59,8 +54,7 @@ impl Information {
 
 fn update_dependencies(stream: Handle, nodes: &In<Handle>, count: usize, flags: u32) -> Answer {
     const SET: u32 = 1;
-    let mut state = begin()?;
-    let stream = state.stream(stream, current)?;
+    let (mut state, stream) = begin_with(stream)?;
     let nodes = nodes.all(count)?;
     if flags > SET {
         return Err(Code::INVALID_VALUE);
@@ -70,9 +64,7 @@ fn update_dependencies(stream: Handle, nodes: &In<Handle>, count: usize, flags: 
     }
     let part = state.streams.get(stream)?.capture.clone().ok_or(Code::ILLEGAL_STATE)?;
     let graph = state.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?.graph;
-    if nodes.iter().any(|node| state.nodes.get(*node).map_or(true, |node| node.graph != graph)) {
-        return Err(Code::INVALID_VALUE);
-    }
+    state.may_add(graph, &nodes)?;
     if let Some(part) = &mut state.streams.get_mut(stream)?.capture {
         if flags == SET {
             part.after.clear();
@@ -98,8 +90,7 @@ calls! {
     }
 
     10000 fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         graph.ready()?;
         graph.set(0)?;
         graph.set(state.end_capture(stream)?)

@@ -1,6 +1,6 @@
 //! Contexts, which of them is current, and their limits.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use super::device::device;
 use crate::driver::abi::{In, Out};
@@ -13,23 +13,31 @@ use crate::driver::state::{State, begin};
 use crate::driver::stream::Because;
 
 thread_local! {
-    /// The contexts of this thread; the last one is current.
-    static STACK: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+    /// The context that is current in this thread, or 0. Nothing of it is dropped when the thread ends, because other things that
+    /// are may call the driver afterwards.
+    static CURRENT: Cell<Handle> = const { Cell::new(0) };
+    /// Those that were current before, the last one of which is next.
+    static BELOW: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The context that is current in this thread.
 pub(in crate::driver) fn current() -> Answer<Handle> {
-    let current = STACK.with_borrow(|stack| stack.last().copied());
-    current.filter(|context| *context != 0).ok_or(Code::INVALID_CONTEXT)
+    Some(CURRENT.get()).filter(|context| *context != 0).ok_or(Code::INVALID_CONTEXT)
 }
 
-fn set_current(context: Handle) {
-    STACK.with_borrow_mut(|stack| {
-        stack.pop();
-        if context != 0 {
-            stack.push(context);
-        }
-    });
+fn push(context: Handle) {
+    let before = CURRENT.replace(context);
+    if before != 0 {
+        // When the thread has ended nothing becomes current again.
+        let _ = BELOW.try_with(|below| below.borrow_mut().push(before));
+    }
+}
+
+fn pop() -> Answer<Handle> {
+    let popped = current()?;
+    let below = BELOW.try_with(|below| below.borrow_mut().pop());
+    CURRENT.set(below.ok().flatten().unwrap_or(0));
+    Ok(popped)
 }
 
 /// A context, or the current one.
@@ -44,7 +52,7 @@ fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
     context.ready()?;
     let handle = state.free_context_handle();
     state.create_context(handle, device, flags)?;
-    STACK.with_borrow_mut(|stack| stack.push(handle));
+    push(handle);
     context.set(handle)
 }
 
@@ -144,7 +152,9 @@ calls! {
             return Err(Code::INVALID_CONTEXT);
         }
         let id = state.context(context)?.id;
-        STACK.with_borrow_mut(|stack| if stack.last() == Some(&context) { stack.pop(); });
+        if CURRENT.get() == context {
+            pop()?;
+        }
         // What has gone wrong in it is no reason to keep it.
         state = match synchronize(state, context) {
             Ok(state) => state,
@@ -169,20 +179,23 @@ calls! {
         if context != 0 {
             state.context(context)?;
         }
-        set_current(context);
+        if context != 0 {
+            CURRENT.set(context);
+        } else if current().is_ok() {
+            pop()?;
+        }
         Ok(())
     }
 
     4000 fn cuCtxPushCurrent_v2(context: Handle) {
         begin()?.context(context)?;
-        STACK.with_borrow_mut(|stack| stack.push(context));
+        push(context);
         Ok(())
     }
 
     4000 fn cuCtxPopCurrent_v2(context: Out<Handle>) {
         drop(begin()?);
-        let popped = STACK.with_borrow_mut(Vec::pop).ok_or(Code::INVALID_CONTEXT)?;
-        context.set_if_wanted(popped)
+        context.set_if_wanted(pop()?)
     }
 
     2000 fn cuCtxGetDevice(ordinal: Out<i32>) {

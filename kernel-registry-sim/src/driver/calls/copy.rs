@@ -1,6 +1,5 @@
 //! Copies: of bytes, of rows of them, and of layers of rows.
 
-use super::context::current;
 use super::lacking::say_once;
 use super::stream::wait;
 use crate::driver::abi::In;
@@ -10,7 +9,7 @@ use crate::driver::handles::Handle;
 use crate::driver::memory::{Block, Kind};
 use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::{State, begin, begin_with};
 use crate::driver::stream::{Source, Work};
 
 /// Where the bytes of a copy are.
@@ -31,8 +30,7 @@ impl Copy {
     /// Gives a copy to a stream. Memory of the host that is not pinned is read at once, and written before the call returns,
     /// as is everything if the caller wants to wait.
     fn submit(self, stream: Handle, waits: bool) -> Answer {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         let is_captured = state.is_captured(stream)?;
         if self.bytes == 0 {
             return Ok(());
@@ -41,19 +39,20 @@ impl Copy {
         if [to, from].iter().any(|(address, _)| *address == 0) {
             return Err(Code::INVALID_VALUE);
         }
-        let is_known = |address| state.memory.lock().has(address, bytes);
-        let begins = |address| state.memory.lock().find(address, 1).is_some();
-        let is_wrong = |(address, place)| (place == Place::Device || begins(address)) && !is_known(address);
-        if [to, from].into_iter().any(is_wrong) {
-            return Err(Code::INVALID_VALUE);
-        }
-        let pageable = |(address, place)| place == Place::Host && !is_known(address) && !is_captured;
-        let from = if pageable(from) {
-            Source::Bytes(caller::read(from.0, bytes)?)
-        } else {
-            Source::Address(from.0)
+        // Whether the driver knows the memory; of the host's it need not.
+        let is_known = |(address, place)| {
+            let memory = state.memory.lock();
+            let is_known = memory.has(address, bytes);
+            let must_be = place == Place::Device || memory.find(address, 1).is_some();
+            if must_be && !is_known { Err(Code::INVALID_VALUE) } else { Ok(is_known) }
         };
-        if !pageable(to) {
+        let (to_known, from_known) = (is_known(to)?, is_known(from)?);
+        let from = if from_known || is_captured {
+            Source::Address(from.0)
+        } else {
+            Source::Bytes(caller::read(from.0, bytes)?)
+        };
+        if to_known || is_captured {
             return finish(state, stream, Work::Copy { to: to.0, from, bytes }, waits);
         }
         // By way of memory that is there for sure, so that an address of the caller's which is none concerns nobody else.
@@ -240,8 +239,7 @@ impl Copy3 {
     }
 
     fn submit(self, stream: Handle, waits: bool) -> Answer {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         let is_captured = state.is_captured(stream)?;
         if self.extent().is_empty() {
             return Ok(());

@@ -2,18 +2,17 @@
 
 use crate::driver::abi::{Name, Out, write_text};
 use crate::driver::device::{Device, Room};
-use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::begin;
+use crate::driver::state::{State, begin};
 
 /// A device that there is.
-pub(super) fn device(state: &Locked, ordinal: i32) -> Answer<usize> {
+pub(super) fn device(state: &State, ordinal: i32) -> Answer<usize> {
     let device = usize::try_from(ordinal).ok().filter(|device| *device < state.devices.len());
     device.ok_or(Code::INVALID_DEVICE)
 }
 
 /// What it is.
-fn kind(state: &Locked, ordinal: i32) -> Answer<&Device> {
+fn kind(state: &State, ordinal: i32) -> Answer<&Device> {
     Ok(&state.devices[device(state, ordinal)?].kind)
 }
 
@@ -23,7 +22,7 @@ calls! {
     }
 
     2000 fn cuDeviceGet(found: Out<i32>, ordinal: i32) {
-        found.set(device(&begin()?, ordinal)? as i32)
+        found.set(device(&*begin()?, ordinal)? as i32)
     }
 
     2000 fn cuDeviceGetName(name: Out<u8>, room: i32, ordinal: i32) {
@@ -38,11 +37,11 @@ calls! {
     }
 
     9020 fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, ordinal: i32) {
-        uuid.set(uuid_of(device(&begin()?, ordinal)?))
+        uuid.set(uuid_of(device(&*begin()?, ordinal)?))
     }
 
     11040 fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, ordinal: i32) {
-        uuid.set(uuid_of(device(&begin()?, ordinal)?))
+        uuid.set(uuid_of(device(&*begin()?, ordinal)?))
     }
 
     2000 fn cuDeviceGetAttribute(value: Out<i32>, which: u32, ordinal: i32) {
@@ -59,7 +58,7 @@ calls! {
     }
 
     4010 fn cuDeviceGetPCIBusId(name: Out<u8>, room: i32, ordinal: i32) {
-        let device = device(&begin()?, ordinal)?;
+        let device = device(&*begin()?, ordinal)?;
         write_text(name, usize::try_from(room).map_err(|_| Code::INVALID_VALUE)?, &format!("0000:{device:02X}:00.0"))
     }
 

@@ -6,14 +6,13 @@ use crate::driver::abi::Out;
 use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Event, State, begin};
+use crate::driver::state::{Event, State, begin, begin_with};
 use crate::driver::stream::Seq;
 
 const DISABLE_TIMING: u32 = 2;
 
 fn record(event: Handle, stream: Handle, flags: u32) -> Answer {
-    let mut state = begin()?;
-    let stream = state.stream(stream, current)?;
+    let (mut state, stream) = begin_with(stream)?;
     let context = state.streams.get(stream)?.context;
     if state.events.get(event)?.context != context {
         return Err(Code::INVALID_HANDLE);
@@ -78,7 +77,7 @@ calls! {
     2000 fn cuEventQuery(event: Handle) {
         let mut state = begin()?;
         let recorded = recorded(&mut state, event)?;
-        let is_done = |(stream, seq)| state.streams.get(stream).map_or(true, |stream| stream.has_done(seq));
+        let is_done = |(stream, seq)| state.has_done(stream, seq);
         if recorded.is_none_or(is_done) { Ok(()) } else { Err(Code::NOT_READY) }
     }
 

@@ -1,11 +1,10 @@
 //! Filling memory.
 
-use super::context::current;
 use super::copy::finish;
 use crate::driver::area::{Area, Extent};
 use crate::driver::handles::Handle;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::{State, begin_with};
 use crate::driver::stream::Work;
 
 /// `CUDA_MEMSET_NODE_PARAMS`.
@@ -66,8 +65,7 @@ impl Fill {
     }
 
     fn submit(self, stream: Handle, waits: bool) -> Answer {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         if self.is_empty() {
             return Ok(());
         }

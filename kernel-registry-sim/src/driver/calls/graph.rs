@@ -1,21 +1,22 @@
 //! Graphs, their arrows, and launching them.
 
-use super::context::current;
 use super::lacking::say_once;
 use crate::driver::abi::{In, Out, write_text};
 use crate::driver::graph::{Executable, Graph};
 use crate::driver::handles::Handle;
-use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::{State, begin, begin_with};
 
-/// A graph that is the caller's.
-fn graph(state: &State, graph: Handle) -> Answer<&Graph> {
-    state.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)
-}
+/// Where data of arrows goes, of which there is none here: all zeros.
+type Data = Out<[u8; 8]>;
 
 /// Writes as many as there is room for, zeros behind them, and how many there are; without a place for them only that.
-fn list<const N: usize>(found: &[[Handle; N]], places: [&Out<Handle>; N], count: &Out<usize>) -> Answer {
+fn list<const N: usize>(
+    found: &[[Handle; N]],
+    places: [&Out<Handle>; N],
+    data: &Data,
+    count: &Out<usize>,
+) -> Answer {
     if places.iter().all(|place| place.is_null()) {
         return count.set(found.len());
     }
@@ -27,39 +28,44 @@ fn list<const N: usize>(found: &[[Handle; N]], places: [&Out<Handle>; N], count:
         let values = found.iter().map(|values| values[which]).chain(std::iter::repeat(0));
         place.set_all(values, room)?;
     }
-    count.set(found.len().min(room))
+    let written = found.len().min(room);
+    count.set(written)?;
+    if data.is_null() { Ok(()) } else { data.set_all(std::iter::repeat_n([0; 8], written), written) }
 }
 
-fn nodes(nodes: &Out<Handle>, count: &Out<usize>, found: impl Iterator<Item = Handle>) -> Answer {
-    list(&found.map(|node| [node]).collect::<Vec<_>>(), [nodes], count)
+fn nodes(
+    nodes: &Out<Handle>,
+    data: &Data,
+    count: &Out<usize>,
+    found: impl Iterator<Item = Handle>,
+) -> Answer {
+    list(&found.map(|node| [node]).collect::<Vec<_>>(), [nodes], data, count)
 }
 
 /// All arrows of a graph: which node comes before which.
 fn edges(state: &State, of: Handle) -> Answer<Vec<[Handle; 2]>> {
     let mut found = Vec::new();
-    for node in &graph(state, of)?.nodes {
+    for node in &state.graphs.get(of)?.nodes {
         found.extend(state.nodes.get(*node)?.after.iter().map(|before| [*before, *node]));
     }
     Ok(found)
 }
 
-fn after(node: Handle, found: &Out<Handle>, count: &Out<usize>) -> Answer {
+fn after(node: Handle, found: &Out<Handle>, data: &Data, count: &Out<usize>) -> Answer {
     let state = begin()?;
-    let node = state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?;
-    nodes(found, count, node.after.iter().copied())
+    nodes(found, data, count, state.nodes.get(node)?.after.iter().copied())
 }
 
-fn dependents(node: Handle, found: &Out<Handle>, count: &Out<usize>) -> Answer {
+fn dependents(node: Handle, found: &Out<Handle>, data: &Data, count: &Out<usize>) -> Answer {
     let state = begin()?;
-    let graph = state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.graph;
-    let edges = edges(&state, graph)?;
-    nodes(found, count, edges.into_iter().filter(|[from, _]| *from == node).map(|[_, to]| to))
+    let edges = edges(&state, state.nodes.get(node)?.graph)?;
+    nodes(found, data, count, edges.into_iter().filter(|[from, _]| *from == node).map(|[_, to]| to))
 }
 
 /// Adds arrows to a graph, or removes them: all or none.
 fn change(of: Handle, from: &In<Handle>, to: &In<Handle>, count: usize, adds: bool) -> Answer {
     let mut state = begin()?;
-    graph(&state, of)?;
+    state.graphs.get(of)?;
     if !adds {
         state.has_no_memory(of)?;
     }
@@ -148,7 +154,7 @@ impl Executable {
 
 fn update(executable: Handle, of: Handle) -> Answer<Updated> {
     let mut state = begin()?;
-    state.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?;
+    state.executables.get(executable)?;
     let new = state.executable(of, 0)?;
     Ok(state.executables.get_mut(executable)?.update(new))
 }
@@ -157,9 +163,9 @@ fn updated(Updated { result, .. }: Updated) -> Answer {
     if result == update::SUCCESS { Ok(()) } else { Err(Code::GRAPH_EXEC_UPDATE_FAILURE) }
 }
 
-/// A step of an executable graph, by the node that it was made of.
-fn is_enabled(state: &mut Locked, executable: Handle, node: Handle) -> Answer<&mut bool> {
-    let executable = state.executables.get_mut(executable).map_err(|_| Code::INVALID_VALUE)?;
+/// Whether a step of an executable graph is done, by the node that it was made of.
+fn is_enabled(state: &mut State, executable: Handle, node: Handle) -> Answer<&mut bool> {
+    let executable = state.executables.get_mut(executable)?;
     let step = executable.steps.iter_mut().find(|step| step.node == node).ok_or(Code::INVALID_VALUE)?;
     // Kernels, copies and memsets.
     if step.task.kind() > 2 { Err(Code::INVALID_VALUE) } else { Ok(&mut step.enabled) }
@@ -178,7 +184,7 @@ calls! {
     10000 fn cuGraphDestroy(of: Handle) {
         let mut state = begin()?;
         // Those of nodes go with their nodes.
-        if graph(&state, of)?.is_child {
+        if state.graphs.get(of)?.is_child {
             return Err(Code::INVALID_VALUE);
         }
         state.remove_graph(of)
@@ -194,52 +200,49 @@ calls! {
     10000 fn cuGraphNodeFindInClone(found: Out<Handle>, original: Handle, clone: Handle) {
         let state = begin()?;
         let is_it = |node: &&Handle| state.nodes.get(**node).is_ok_and(|node| node.original == Some(original));
-        let node = graph(&state, clone)?.nodes.iter().find(is_it).copied();
+        let node = state.graphs.get(clone)?.nodes.iter().find(is_it).copied();
         found.set(node.ok_or(Code::INVALID_VALUE)?)
     }
 
     10000 fn cuGraphGetNodes(of: Handle, found: Out<Handle>, count: Out<usize>) {
         let state = begin()?;
-        nodes(&found, &count, graph(&state, of)?.nodes.iter().copied())
+        nodes(&found, &Out::null(), &count, state.graphs.get(of)?.nodes.iter().copied())
     }
 
     10000 fn cuGraphGetRootNodes(of: Handle, found: Out<Handle>, count: Out<usize>) {
         let state = begin()?;
         let is_root = |node: &Handle| state.nodes.get(*node).is_ok_and(|node| node.after.is_empty());
-        nodes(&found, &count, graph(&state, of)?.nodes.iter().copied().filter(is_root))
+        nodes(&found, &Out::null(), &count, state.graphs.get(of)?.nodes.iter().copied().filter(is_root))
     }
 
     10000 fn cuGraphGetEdges(of: Handle, from: Out<Handle>, to: Out<Handle>, count: Out<usize>) {
-        list(&edges(&*begin()?, of)?, [&from, &to], &count)
+        list(&edges(&*begin()?, of)?, [&from, &to], &Out::null(), &count)
     }
 
     12030 fn cuGraphGetEdges_v2(
-        of: Handle, from: Out<Handle>, to: Out<Handle>, data: Out<[u8; 8]>, count: Out<usize>,
+        of: Handle, from: Out<Handle>, to: Out<Handle>, data: Data, count: Out<usize>,
     ) {
-        list(&edges(&*begin()?, of)?, [&from, &to], &count)?;
-        no_data(&data, &from, &count)
+        list(&edges(&*begin()?, of)?, [&from, &to], &data, &count)
     }
 
     10000 fn cuGraphNodeGetDependencies(node: Handle, found: Out<Handle>, count: Out<usize>) {
-        after(node, &found, &count)
+        after(node, &found, &Out::null(), &count)
     }
 
     12030 fn cuGraphNodeGetDependencies_v2(
-        node: Handle, found: Out<Handle>, data: Out<[u8; 8]>, count: Out<usize>,
+        node: Handle, found: Out<Handle>, data: Data, count: Out<usize>,
     ) {
-        after(node, &found, &count)?;
-        no_data(&data, &found, &count)
+        after(node, &found, &data, &count)
     }
 
     10000 fn cuGraphNodeGetDependentNodes(node: Handle, found: Out<Handle>, count: Out<usize>) {
-        dependents(node, &found, &count)
+        dependents(node, &found, &Out::null(), &count)
     }
 
     12030 fn cuGraphNodeGetDependentNodes_v2(
-        node: Handle, found: Out<Handle>, data: Out<[u8; 8]>, count: Out<usize>,
+        node: Handle, found: Out<Handle>, data: Data, count: Out<usize>,
     ) {
-        dependents(node, &found, &count)?;
-        no_data(&data, &found, &count)
+        dependents(node, &found, &data, &count)
     }
 
     10000 fn cuGraphAddDependencies(of: Handle, from: In<Handle>, to: In<Handle>, count: usize) {
@@ -289,7 +292,7 @@ calls! {
     }
 
     12000 fn cuGraphExecGetFlags(executable: Handle, flags: Out<u64>) {
-        flags.set(begin()?.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?.flags)
+        flags.set(begin()?.executables.get(executable)?.flags)
     }
 
     10020 fn cuGraphExecUpdate(executable: Handle, of: Handle, wrong_node: Out<Handle>, result: Out<u32>) {
@@ -306,17 +309,15 @@ calls! {
     }
 
     10000 fn cuGraphLaunch(executable: Handle, stream: Handle) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
-        state.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?;
+        let (mut state, stream) = begin_with(stream)?;
+        state.executables.get(executable)?;
         state.not_captured(stream)?;
         state.launch_graph(executable, stream)
     }
 
     11010 fn cuGraphUpload(executable: Handle, stream: Handle) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
-        state.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?;
+        let (mut state, stream) = begin_with(stream)?;
+        state.executables.get(executable)?;
         state.not_captured(stream)
     }
 
@@ -332,17 +333,8 @@ calls! {
     }
 
     10000 fn cuGraphExecDestroy(executable: Handle) {
-        begin()?.executables.remove(executable).map(drop).map_err(|_| Code::INVALID_VALUE)
+        begin()?.executables.remove(executable).map(drop)
     }
-}
-
-/// Arrows have no data here: all zeros.
-fn no_data(data: &Out<[u8; 8]>, found: &Out<Handle>, count: &Out<usize>) -> Answer {
-    if data.is_null() || found.is_null() {
-        return Ok(());
-    }
-    let count = count.get()?;
-    data.set_all(std::iter::repeat_n([0; 8], count), count)
 }
 
 fn instantiate_with_log(executable: &Out<Handle>, of: Handle, log: Out<u8>, room: usize) -> Answer {

@@ -2,6 +2,7 @@
 
 use super::context::current;
 use super::device::device;
+use super::node::add;
 use super::pool::{Properties, allocate_in_graph, free_in_graph};
 use crate::driver::abi::{In, Out};
 use crate::driver::graph::Task;
@@ -24,7 +25,7 @@ struct Parameters {
 
 /// The address of what a node allocates, or frees, and its size.
 fn memory_of(node: Handle, allocates: bool) -> Answer<(usize, usize)> {
-    match &begin()?.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task {
+    match &begin()?.nodes.get(node)?.task {
         Task::Work(Work::Appear(allocation, is_there), _) if *is_there == allocates => {
             Ok((allocation.address(), allocation.bytes))
         }
@@ -36,26 +37,21 @@ calls! {
     11040 fn cuGraphAddMemAllocNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: Out<Parameters>,
     ) {
-        let mut state = begin()?;
-        let given = parameters.get()?;
+        let mut given = parameters.get()?;
         parameters.ready()?;
-        let (after, device) = (after.all(count)?, given.properties.device(&state)?);
-        state.graphs.get(graph).map_err(|_| Code::INVALID_VALUE)?;
-        node.ready()?;
-        let mut address = 0;
-        let task = allocate_in_graph(&mut state, given.bytes, current()?, device, &Out::from(&raw mut address))?;
-        node.set(state.add_node(graph, task, &after)?)?;
-        parameters.set(Parameters { address, ..given })
+        add(&node, graph, &after, count, |state| {
+            let device = given.properties.origin.device(state)?;
+            let (task, address) = allocate_in_graph(state, given.bytes, current()?, device)?;
+            given.address = address;
+            Ok(task)
+        })?;
+        parameters.set(given)
     }
 
     11040 fn cuGraphAddMemFreeNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, address: usize,
     ) {
-        let mut state = begin()?;
-        let after = after.all(count)?;
-        node.ready()?;
-        let task = free_in_graph(&state, address, current()?)?;
-        node.set(state.add_node(graph, task, &after)?)
+        add(&node, graph, &after, count, |state| free_in_graph(state, address, current()?))
     }
 
     11040 fn cuGraphMemAllocNodeGetParams(node: Handle, parameters: Out<Parameters>) {
@@ -72,6 +68,6 @@ calls! {
 
     11040 fn cuDeviceGraphMemTrim(ordinal: i32) {
         // Nothing is kept that no graph has.
-        device(&begin()?, ordinal).map(drop)
+        device(&*begin()?, ordinal).map(drop)
     }
 }

@@ -1,11 +1,10 @@
 //! Launches.
 
-use super::context::current;
 use crate::driver::abi::{Arguments, In, Packed};
 use crate::driver::handles::Handle;
 use crate::driver::launch::{Shape, launch};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::begin;
+use crate::driver::state::begin_with;
 
 /// `CUlaunchConfig`.
 #[derive(Clone, Copy)]
@@ -73,8 +72,7 @@ impl Shape {
 }
 
 fn submit(function: Handle, stream: Handle, shape: Shape, arguments: &Arguments, packed: &Packed) -> Answer {
-    let mut state = begin()?;
-    let stream = state.stream(stream, current)?;
+    let (state, stream) = begin_with(stream)?;
     launch(state, function, stream, shape, |kernel| arguments.get(&kernel.parameters, packed)).map(drop)
 }
 

@@ -23,10 +23,11 @@ fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'stati
     let images = compile_for_all(bytes, options)?;
     let mut state = begin()?;
     // Eagerly it goes to the devices now, and lazily nothing does.
-    let mut devices: Vec<_> = state.contexts.iter().map(|(_, context)| context.device).collect();
-    devices.dedup();
-    for device in devices.into_iter().filter(|_| state.config.eager).collect::<Vec<_>>() {
-        state = wait_for_device(state, device, call, Because::Load)?;
+    if state.config.eager {
+        let devices: BTreeSet<_> = state.contexts.iter().map(|(_, context)| context.device).collect();
+        for device in devices {
+            state = wait_for_device(state, device, call, Because::Load)?;
+        }
     }
     library.set(state.add_library(images))
 }

@@ -13,6 +13,7 @@ use crate::driver::state::begin;
 
 /// `CUjitInputType`: machine code, PTX, a fatbin, and what else there is.
 const KINDS: u32 = 6;
+const PTX: u32 = 1;
 
 fn add(link: Handle, kind: u32, mut bytes: Vec<u8>, options: &JitOptions) -> Answer {
     let (arch, compiler) = {
@@ -24,7 +25,8 @@ fn add(link: Handle, kind: u32, mut bytes: Vec<u8>, options: &JitOptions) -> Ans
     if kind >= KINDS || bytes.is_empty() {
         return Err(Code::INVALID_VALUE);
     }
-    while bytes.last() == Some(&0) {
+    // A text may have its end, and a file has all its bytes.
+    while kind == PTX && bytes.last() == Some(&0) {
         bytes.pop();
     }
     compiler.compile(&bytes, arch).map_err(|refused| tell(&refused, options))?;

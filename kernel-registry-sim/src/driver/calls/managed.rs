@@ -1,27 +1,25 @@
 //! Memory that host and devices share: where it had better be. It is in one place here, so advice changes nothing.
 
-use super::context::current;
 use super::device::device;
 use super::ranges::Location;
 use crate::driver::abi::Out;
 use crate::driver::handles::Handle;
 use crate::driver::memory::Kind;
-use crate::driver::process::Locked;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::begin;
+use crate::driver::state::{State, begin, begin_with};
 use crate::driver::stream::Work;
 
 /// `CU_DEVICE_CPU`.
 const HOST: i32 = -1;
 
 /// Memory that can be advised about.
-fn managed(state: &Locked, address: usize, bytes: usize) -> Answer {
+fn managed(state: &State, address: usize, bytes: usize) -> Answer {
     let found = state.memory.lock().find(address, bytes);
     let is_managed = found.is_some_and(|(_, block)| block.kind == Kind::Managed);
     if is_managed && bytes != 0 { Ok(()) } else { Err(Code::INVALID_VALUE) }
 }
 
-fn advise(address: usize, bytes: usize, advice: u32, place: impl FnOnce(&Locked) -> Answer) -> Answer {
+fn advise(address: usize, bytes: usize, advice: u32, place: impl FnOnce(&State) -> Answer) -> Answer {
     let state = begin()?;
     managed(&state, address, bytes)?;
     if !(1..=6).contains(&advice) {
@@ -31,15 +29,15 @@ fn advise(address: usize, bytes: usize, advice: u32, place: impl FnOnce(&Locked)
     if advice <= 2 { Ok(()) } else { place(&state) }
 }
 
-fn prefetch(address: usize, bytes: usize, stream: Handle, place: impl FnOnce(&Locked) -> Answer) -> Answer {
+fn prefetch(address: usize, bytes: usize, stream: Handle, place: impl FnOnce(&State) -> Answer) -> Answer {
     let mut state = begin()?;
     managed(&state, address, bytes)?;
     place(&state)?;
-    let stream = state.stream(stream, current)?;
+    let stream = state.stream(stream)?;
     state.submit(stream, Work::Nothing, None).map(drop)
 }
 
-fn is_place(state: &Locked, ordinal: i32) -> Answer {
+fn is_place(state: &State, ordinal: i32) -> Answer {
     if ordinal == HOST { Ok(()) } else { device(state, ordinal).map(drop) }
 }
 
@@ -61,8 +59,7 @@ calls! {
     }
 
     6000 fn cuStreamAttachMemAsync(stream: Handle, address: usize, bytes: usize, flags: u32) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         managed(&state, address, bytes.max(1))?;
         if !matches!(flags, 1 | 2 | 4) {
             return Err(Code::INVALID_VALUE);
@@ -76,6 +73,6 @@ calls! {
     2030 fn cuMemHostGetFlags(flags: Out<u32>, pointer: usize) {
         let (_, block) = begin()?.memory.lock().find(pointer, 1).ok_or(Code::INVALID_VALUE)?;
         // Portable and mapped is what all of it is.
-        if matches!(block.kind, Kind::Host | Kind::Registered) { flags.set(3) } else { Err(Code::INVALID_VALUE) }
+        if block.kind.is_host() { flags.set(3) } else { Err(Code::INVALID_VALUE) }
     }
 }

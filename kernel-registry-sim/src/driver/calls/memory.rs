@@ -9,22 +9,23 @@ use crate::driver::schedule::after_turn;
 use crate::driver::state::{State, begin};
 use crate::driver::stream::Because;
 
-/// New memory of the current context.
-pub(super) fn allocate(state: &mut State, bytes: usize, kind: Kind) -> Answer<usize> {
-    let context = current()?;
-    let device = state.sound(context)?.device;
-    let is_limited = matches!(kind, Kind::Device | Kind::Pooled(_));
-    if is_limited && bytes as u64 > state.free_memory(device) {
+/// New memory, if its device has room for that.
+pub(super) fn allocate(state: &State, block: Block) -> Answer<usize> {
+    let is_limited = matches!(block.kind, Kind::Device | Kind::Pooled(_));
+    if is_limited && block.bytes as u64 > state.free_memory(block.device) {
         return Err(Code::OUT_OF_MEMORY);
     }
-    state.memory.lock().allocate(Block { bytes, kind, context, device })
+    state.memory.lock().allocate(block)
 }
 
+/// New memory of the current context.
 fn allocate_to(pointer: &Out<usize>, bytes: usize, kind: Kind) -> Answer {
     let mut state = begin()?;
     pointer.ready()?;
     state.may_disturb()?;
-    pointer.set(allocate(&mut state, bytes, kind)?)
+    let context = current()?;
+    let device = state.sound(context)?.device;
+    pointer.set(allocate(&state, Block { bytes, kind, context, device })?)
 }
 
 /// Frees memory of a kind, which waits for the device. Null is no memory, and no error.
@@ -128,10 +129,8 @@ calls! {
     3020 fn cuMemHostGetDevicePointer_v2(device: Out<usize>, pointer: usize, _flags: u32) {
         let state = begin()?;
         let found = state.memory.lock().find(pointer, 1).ok_or(Code::INVALID_VALUE)?;
-        if !matches!(found.1.kind, Kind::Host | Kind::Registered | Kind::RegisteredToRead | Kind::Managed) {
-            return Err(Code::INVALID_VALUE);
-        }
-        device.set(pointer)
+        let is_known = found.1.kind.is_host() || found.1.kind == Kind::Managed;
+        if is_known { device.set(pointer) } else { Err(Code::INVALID_VALUE) }
     }
 
     3020 fn cuMemGetAddressRange_v2(start: Out<usize>, bytes: Out<usize>, pointer: usize) {

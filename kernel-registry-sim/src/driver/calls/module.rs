@@ -9,8 +9,7 @@ use crate::driver::deadlock::wait_for_device;
 use crate::driver::device::Device;
 use crate::driver::handles::Handle;
 use crate::driver::image;
-use crate::driver::load::{Function, load_now};
-use crate::driver::process::Locked;
+use crate::driver::load::{Function, attributes, load_now};
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin};
 use crate::driver::stream::Because;
@@ -25,10 +24,6 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
     module.ready()?;
     let image = compiler.compile(bytes, arch).map_err(|refused| tell(&refused, options))?;
     let mut state = wait_for_device(begin()?, device, call, Because::Load)?;
-    state.sound(context)?;
-    if image.bytes as u64 > state.free_memory(device) {
-        return Err(Code::OUT_OF_MEMORY);
-    }
     module.set(state.add_module(context, image, None)?)
 }
 
@@ -38,24 +33,6 @@ pub(super) fn function_of(state: &mut State, function: Handle) -> Answer<Handle>
         Ok(_) => state.function_of(function, current()?),
         Err(_) => state.functions.get(function).map(|_| function),
     }
-}
-
-/// `CUfunction_attribute`.
-mod attributes {
-    pub(super) const MAX_THREADS: u32 = 0;
-    pub(super) const SHARED: u32 = 1;
-    pub(super) const CONSTANTS: u32 = 2;
-    pub(super) const LOCAL: u32 = 3;
-    pub(super) const REGISTERS: u32 = 4;
-    pub(super) const PTX_VERSION: u32 = 5;
-    pub(super) const BINARY_VERSION: u32 = 6;
-    pub(super) const CACHE_MODE: u32 = 7;
-    pub(super) const MAX_DYNAMIC_SHARED: u32 = 8;
-    pub(super) const CARVEOUT: u32 = 9;
-    pub(super) const CLUSTER_MUST_BE_SET: u32 = 10;
-    pub(super) const CLUSTER: [u32; 3] = [11, 12, 13];
-    pub(super) const NON_PORTABLE_CLUSTER: u32 = 14;
-    pub(super) const CLUSTER_SCHEDULING: u32 = 15;
 }
 
 /// An attribute of a kernel, of which registers are a guess: no machine code is made.
@@ -114,7 +91,7 @@ pub(super) fn set_attribute(state: &mut State, function: Handle, which: u32, val
 }
 
 /// A function that is loaded, or is being loaded: attributes of others cannot be read.
-fn taken(state: &Locked, function: Handle) -> Answer {
+fn taken(state: &State, function: Handle) -> Answer {
     match state.functions.get(function)?.loaded {
         Some(_) => Ok(()),
         None => Err(Code::FUNCTION_NOT_LOADED),

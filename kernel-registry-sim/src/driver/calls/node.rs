@@ -10,7 +10,7 @@ use crate::driver::result::{Answer, Code};
 use crate::driver::state::{State, begin};
 
 /// Adds a node that does what `task` answers.
-fn add(
+pub(super) fn add(
     node: &Out<Handle>,
     graph: Handle,
     after: &In<Handle>,
@@ -49,36 +49,31 @@ calls! {
     10000 fn cuGraphAddKernelNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<OldKernel>,
     ) {
-        let parameters = Kernel::from(parameters.get()?);
-        add(&node, graph, &after, count, |state| parameters.task(state))
+        add(&node, graph, &after, count, |state| Kernel::from(parameters.get()?).task(state))
     }
 
     12000 fn cuGraphAddKernelNode_v2(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<Kernel>,
     ) {
-        let parameters = parameters.get()?;
-        add(&node, graph, &after, count, |state| parameters.task(state))
+        add(&node, graph, &after, count, |state| parameters.get()?.task(state))
     }
 
     10000 fn cuGraphAddMemcpyNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, copy: In<Copy3>, context: Handle,
     ) {
-        let copy = copy.get()?;
-        add(&node, graph, &after, count, |state| copy.task(state, context))
+        add(&node, graph, &after, count, |state| copy.get()?.task(state, context))
     }
 
     10000 fn cuGraphAddMemsetNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, fill: In<Fill>, context: Handle,
     ) {
-        let fill = fill.get()?;
-        add(&node, graph, &after, count, |state| fill.task(state, context))
+        add(&node, graph, &after, count, |state| fill.get()?.task(state, context))
     }
 
     10000 fn cuGraphAddHostNode(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, host: In<Host>,
     ) {
-        let host = host.get()?;
-        add(&node, graph, &after, count, |_| host.task())
+        add(&node, graph, &after, count, |_| host.get()?.task())
     }
 
     10000 fn cuGraphAddChildGraphNode(
@@ -125,14 +120,14 @@ calls! {
 
     10000 fn cuGraphNodeGetType(node: Handle, kind: Out<u32>) {
         let state = begin()?;
-        kind.set(state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task.kind())
+        kind.set(state.nodes.get(node)?.task.kind())
     }
 
     10000 fn cuGraphDestroyNode(node: Handle) {
         let mut state = begin()?;
-        let graph = state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.graph;
+        let graph = state.nodes.get(node)?.graph;
         state.has_no_memory(graph)?;
-        let removed = state.nodes.remove(node).map_err(|_| Code::INVALID_VALUE)?;
+        let removed = state.nodes.remove(node)?;
         let graph = state.graphs.get_mut(removed.graph)?;
         graph.nodes.retain(|other| *other != node);
         for other in graph.nodes.clone() {
@@ -145,7 +140,7 @@ calls! {
     }
 
     10000 fn cuGraphChildGraphNodeGetGraph(node: Handle, graph: Out<Handle>) {
-        match begin()?.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task {
+        match begin()?.nodes.get(node)?.task {
             Task::Child(child) => graph.set(child),
             _ => Err(Code::INVALID_VALUE),
         }

@@ -64,7 +64,7 @@ impl Kernel {
 
     /// What a node launches. Its arguments are where they were copied to, until the node is changed or gone.
     fn of(state: &mut State, node: Handle) -> Answer<Self> {
-        let found = state.nodes.get_mut(node).map_err(|_| Code::INVALID_VALUE)?;
+        let found = state.nodes.get_mut(node)?;
         let Task::Work(Work::Launch(launch), context) = &found.task else { return Err(Code::INVALID_VALUE) };
         let start = launch.arguments.as_ptr().expose_provenance();
         let parameters = launch.kernel().parameters.iter();
@@ -186,7 +186,7 @@ fn event(state: &State, event: Handle) -> Answer<Handle> {
 /// Changes what a node does, which remains of its kind. Graphs that were instantiated before are not changed by it.
 fn set(node: Handle, task: impl FnOnce(&mut State) -> Answer<Task>) -> Answer {
     let mut state = begin()?;
-    let kind = state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task.kind();
+    let kind = state.nodes.get(node)?.task.kind();
     let task = task(&mut state)?;
     if task.kind() != kind {
         return Err(Code::INVALID_VALUE);
@@ -198,7 +198,7 @@ fn set(node: Handle, task: impl FnOnce(&mut State) -> Answer<Task>) -> Answer {
 /// The same for a graph that was instantiated, where a node has left its step.
 fn set_step(executable: Handle, node: Handle, task: impl FnOnce(&mut State) -> Answer<Task>) -> Answer {
     let mut state = begin()?;
-    state.executables.get(executable).map_err(|_| Code::INVALID_VALUE)?;
+    state.executables.get(executable)?;
     let task = task(&mut state)?;
     let steps = &mut state.executables.get_mut(executable)?.steps;
     let step = steps.iter_mut().find(|step| step.node == node).ok_or(Code::INVALID_VALUE)?;
@@ -211,7 +211,7 @@ fn set_step(executable: Handle, node: Handle, task: impl FnOnce(&mut State) -> A
 
 /// What a node does to memory, or which function it calls.
 fn work(state: &State, node: Handle) -> Answer<&Work> {
-    match &state.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task {
+    match &state.nodes.get(node)?.task {
         Task::Work(work, _) => Ok(work),
         _ => Err(Code::INVALID_VALUE),
     }
@@ -227,23 +227,19 @@ calls! {
     }
 
     10000 fn cuGraphKernelNodeSetParams(node: Handle, parameters: In<OldKernel>) {
-        let parameters = Kernel::from(parameters.get()?);
-        set(node, |state| parameters.task(state))
+        set(node, |state| Kernel::from(parameters.get()?).task(state))
     }
 
     12000 fn cuGraphKernelNodeSetParams_v2(node: Handle, parameters: In<Kernel>) {
-        let parameters = parameters.get()?;
-        set(node, |state| parameters.task(state))
+        set(node, |state| parameters.get()?.task(state))
     }
 
     10010 fn cuGraphExecKernelNodeSetParams(executable: Handle, node: Handle, parameters: In<OldKernel>) {
-        let parameters = Kernel::from(parameters.get()?);
-        set_step(executable, node, |state| parameters.task(state))
+        set_step(executable, node, |state| Kernel::from(parameters.get()?).task(state))
     }
 
     12000 fn cuGraphExecKernelNodeSetParams_v2(executable: Handle, node: Handle, parameters: In<Kernel>) {
-        let parameters = parameters.get()?;
-        set_step(executable, node, |state| parameters.task(state))
+        set_step(executable, node, |state| parameters.get()?.task(state))
     }
 
     10000 fn cuGraphMemcpyNodeGetParams(node: Handle, copy: Out<Copy3>) {
@@ -252,13 +248,11 @@ calls! {
     }
 
     10000 fn cuGraphMemcpyNodeSetParams(node: Handle, copy: In<Copy3>) {
-        let copy = copy.get()?;
-        set(node, |state| copy.task(state, 0))
+        set(node, |state| copy.get()?.task(state, 0))
     }
 
     10020 fn cuGraphExecMemcpyNodeSetParams(executable: Handle, node: Handle, copy: In<Copy3>, context: Handle) {
-        let copy = copy.get()?;
-        set_step(executable, node, |state| copy.task(state, context))
+        set_step(executable, node, |state| copy.get()?.task(state, context))
     }
 
     10000 fn cuGraphMemsetNodeGetParams(node: Handle, fill: Out<Fill>) {
@@ -266,13 +260,11 @@ calls! {
     }
 
     10000 fn cuGraphMemsetNodeSetParams(node: Handle, fill: In<Fill>) {
-        let fill = fill.get()?;
-        set(node, |state| fill.task(state, 0))
+        set(node, |state| fill.get()?.task(state, 0))
     }
 
     10020 fn cuGraphExecMemsetNodeSetParams(executable: Handle, node: Handle, fill: In<Fill>, context: Handle) {
-        let fill = fill.get()?;
-        set_step(executable, node, |state| fill.task(state, context))
+        set_step(executable, node, |state| fill.get()?.task(state, context))
     }
 
     10000 fn cuGraphHostNodeGetParams(node: Handle, host: Out<Host>) {
@@ -280,17 +272,15 @@ calls! {
     }
 
     10000 fn cuGraphHostNodeSetParams(node: Handle, host: In<Host>) {
-        let host = host.get()?;
-        set(node, |_| host.task())
+        set(node, |_| host.get()?.task())
     }
 
     10020 fn cuGraphExecHostNodeSetParams(executable: Handle, node: Handle, host: In<Host>) {
-        let host = host.get()?;
-        set_step(executable, node, |_| host.task())
+        set_step(executable, node, |_| host.get()?.task())
     }
 
     11010 fn cuGraphEventRecordNodeGetEvent(node: Handle, recorded: Out<Handle>) {
-        match begin()?.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task {
+        match begin()?.nodes.get(node)?.task {
             Task::Record(event) => recorded.set(event),
             _ => Err(Code::INVALID_VALUE),
         }
@@ -305,7 +295,7 @@ calls! {
     }
 
     11010 fn cuGraphEventWaitNodeGetEvent(node: Handle, awaited: Out<Handle>) {
-        match begin()?.nodes.get(node).map_err(|_| Code::INVALID_VALUE)?.task {
+        match begin()?.nodes.get(node)?.task {
             Task::Wait(event) => awaited.set(event),
             _ => Err(Code::INVALID_VALUE),
         }
@@ -320,17 +310,14 @@ calls! {
     }
 
     12020 fn cuGraphNodeSetParams(node: Handle, parameters: In<Parameters>) {
-        let parameters = parameters.get()?;
-        set(node, |state| parameters.task(state))
+        set(node, |state| parameters.get()?.task(state))
     }
 
     13040 fn cuGraphNodeSetParams_v2(node: Handle, parameters: In<Parameters>) {
-        let parameters = parameters.get()?;
-        set(node, |state| parameters.task(state))
+        set(node, |state| parameters.get()?.task(state))
     }
 
     12020 fn cuGraphExecNodeSetParams(executable: Handle, node: Handle, parameters: In<Parameters>) {
-        let parameters = parameters.get()?;
-        set_step(executable, node, |state| parameters.task(state))
+        set_step(executable, node, |state| parameters.get()?.task(state))
     }
 }

@@ -5,9 +5,9 @@ use super::module::function_of;
 use crate::driver::abi::{In, Out, SharedMemory};
 use crate::driver::device::Room;
 use crate::driver::handles::Handle;
-use crate::driver::process::Locked;
+use crate::driver::load::attributes;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::begin;
+use crate::driver::state::{State, begin};
 
 /// What a kernel takes.
 struct Needs {
@@ -23,8 +23,7 @@ struct Needs {
 }
 
 impl Needs {
-    fn of(state: &mut Locked, function: Handle) -> Answer<Self> {
-        const NON_PORTABLE_CLUSTER: u32 = 14;
+    fn of(state: &mut State, function: Handle) -> Answer<Self> {
         let function = function_of(state, function)?;
         // It loads the kernel, and does not wait for that.
         state.load_behind(function)?;
@@ -39,7 +38,7 @@ impl Needs {
             max_dynamic: function.max_shared as usize,
             large_clusters: function
                 .attributes
-                .get(&NON_PORTABLE_CLUSTER)
+                .get(&attributes::NON_PORTABLE_CLUSTER)
                 .is_some_and(|allowed| *allowed != 0),
         })
     }
@@ -75,7 +74,7 @@ fn best(
     shared: usize,
     limit: i32,
 ) -> Answer {
-    let needs = Needs::of(&mut begin()?, function)?;
+    let needs = Needs::of(&mut *begin()?, function)?;
     if !shared_of.is_sound() {
         return Err(Code::INVALID_VALUE);
     }

@@ -43,7 +43,7 @@ const HOST: u32 = 1;
 const ON_DEVICE: u32 = 2;
 
 fn attribute(which: u32, address: usize, (start, block): (usize, Block), state: &State) -> Answer<Value> {
-    let is_host = matches!(block.kind, Kind::Host | Kind::Registered);
+    let is_host = block.kind.is_host();
     let is_both = is_host || block.kind == Kind::Managed;
     Ok(match which {
         CONTEXT => Value::Long(block.context as u64),

@@ -1,117 +1,78 @@
 //! Pools, which streams allocate from. What is given back to one is free at once: nothing stays in it.
 
-use super::context::current;
 use super::device::device;
-use super::lacking::say_once;
 use super::memory::allocate;
-use super::ranges::{Access, Location};
+use super::ranges::{Access, Location, Origin};
 use crate::driver::abi::{In, Out};
 use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
-use crate::driver::memory::Kind;
+use crate::driver::memory::{Block, Kind};
 use crate::driver::pool::{Attribute, Pool};
-use crate::driver::process::Locked;
 use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
-use crate::driver::stream::Work;
+use crate::driver::state::{State, begin, begin_with};
+use crate::driver::stream::{Stream, Work};
 
 /// `CUmemPoolProps`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Properties {
-    kind: u32,
-    exported_as: u32,
-    location: Location,
-    security: usize,
+    pub(super) origin: Origin,
     most_bytes: usize,
     usage: u16,
     reserved: [u8; 54],
 }
 
 impl Properties {
-    const PINNED: u32 = 1;
-
     /// Of a pool without a limit of its own.
     pub(super) fn of_device(device: usize) -> Self {
-        Properties {
-            kind: Self::PINNED,
-            exported_as: 0,
-            location: Location::of_device(device),
-            security: 0,
-            most_bytes: 0,
-            usage: 0,
-            reserved: [0; 54],
-        }
+        Properties { origin: Origin::of_device(device), most_bytes: 0, usage: 0, reserved: [0; 54] }
     }
-
-    /// The device whose pool it is.
-    pub(super) fn device(&self, state: &Locked) -> Answer<usize> {
-        if self.kind != Self::PINNED {
-            return Err(Code::INVALID_VALUE);
-        }
-        if self.exported_as != 0 {
-            say_once("a pool that other processes can use");
-            return Err(Code::NOT_SUPPORTED);
-        }
-        self.location.device(state)
-    }
-}
-
-/// A number of 32 or 64 bits, as the attribute has it.
-fn number(value: &Out<u32>, wide: &Out<u64>, attribute: Attribute) -> Answer<u64> {
-    if attribute.is_wide() { wide.get() } else { value.get().map(u64::from) }
 }
 
 fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, stream: Handle) -> Answer {
-    let mut state = begin()?;
-    let stream = state.stream(stream, current)?;
-    let device = state.streams.get(stream)?.device;
+    let (mut state, stream) = begin_with(stream)?;
+    let Stream { context, device, .. } = *state.streams.get(stream)?;
     pointer.ready()?;
     if state.is_captured(stream)? {
-        let context = state.streams.get(stream)?.context;
-        let task = allocate_in_graph(&mut state, bytes, context, device, pointer)?;
+        let (task, address) = allocate_in_graph(&state, bytes, context, device)?;
+        pointer.set(address)?;
         return state.capture(stream, task);
     }
     let pool = match pool {
         Some(pool) => pool,
         None => state.pool_of(device),
     };
-    let most = state.pools.get(pool).map_err(|_| Code::INVALID_VALUE)?.most_bytes;
+    let Pool { device, most_bytes: most, .. } = *state.pools.get(pool)?;
     let used = state.memory.lock().used_of_pool(pool);
     if most != 0 && used.saturating_add(bytes as u64) > most {
         return Err(Code::OUT_OF_MEMORY);
     }
-    let address = allocate(&mut state, bytes, Kind::Pooled(pool))?;
+    let address = allocate(&state, Block { bytes, kind: Kind::Pooled(pool), context, device })?;
     let pool = state.pools.get_mut(pool)?;
     pool.most_used = pool.most_used.max(used + bytes as u64);
     pointer.set(address)
 }
 
-/// A task that allocates memory, whose address is known at once.
+/// A task that allocates memory, and the address of that, which is known at once.
 pub(super) fn allocate_in_graph(
-    state: &mut State,
+    state: &State,
     bytes: usize,
     context: Handle,
     device: usize,
-    pointer: &Out<usize>,
-) -> Answer<Task> {
+) -> Answer<(Task, usize)> {
     if bytes as u64 > state.free_memory(device) {
         return Err(Code::OUT_OF_MEMORY);
     }
     let allocation = state.memory.lock().allocate_for_graph(bytes, context, device)?;
-    pointer.set(allocation.address())?;
-    Ok(Task::Work(Work::Appear(allocation, true), context))
+    let address = allocation.address();
+    Ok((Task::Work(Work::Appear(allocation, true), context), address))
 }
 
 /// A task that frees memory which a graph has allocated.
 pub(super) fn free_in_graph(state: &State, pointer: usize, context: Handle) -> Answer<Task> {
     let allocation = state.memory.lock().of_graph(pointer)?;
     Ok(Task::Work(Work::Appear(allocation, false), context))
-}
-
-fn known(state: &Locked, pool: Handle) -> Answer {
-    state.pools.get(pool).map(drop).map_err(|_| Code::INVALID_VALUE)
 }
 
 calls! {
@@ -124,8 +85,7 @@ calls! {
     }
 
     11020 fn cuMemFreeAsync(pointer: usize, stream: Handle) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         if pointer == 0 {
             return Ok(());
         }
@@ -158,7 +118,7 @@ calls! {
     11020 fn cuDeviceSetMemPool(ordinal: i32, pool: Handle) {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
-        if state.pools.get(pool).map_err(|_| Code::INVALID_VALUE)?.device != device {
+        if state.pools.get(pool)?.device != device {
             return Err(Code::INVALID_VALUE);
         }
         state.devices[device].pool = Some(pool);
@@ -168,7 +128,7 @@ calls! {
     11020 fn cuMemPoolCreate(pool: Out<Handle>, properties: In<Properties>) {
         let mut state = begin()?;
         let properties = properties.get()?;
-        let device = properties.device(&state)?;
+        let device = properties.origin.device(&state)?;
         pool.ready()?;
         // Its memory comes in whole pages.
         let most_bytes = properties.most_bytes.checked_next_multiple_of(GRANULARITY).ok_or(Code::INVALID_VALUE)?;
@@ -177,7 +137,7 @@ calls! {
 
     11020 fn cuMemPoolDestroy(pool: Handle) {
         let mut state = begin()?;
-        let device = state.pools.get(pool).map_err(|_| Code::INVALID_VALUE)?.device;
+        let device = state.pools.get(pool)?.device;
         if state.default_pool(device) == pool {
             return Err(Code::INVALID_VALUE);
         }
@@ -189,35 +149,34 @@ calls! {
     }
 
     11020 fn cuMemPoolTrimTo(pool: Handle, _bytes: usize) {
-        known(&begin()?, pool)
+        begin()?.pools.get(pool).map(drop)
     }
 
-    11020 fn cuMemPoolSetAttribute(pool: Handle, which: u32, value: Out<u32>, ) {
+    11020 fn cuMemPoolSetAttribute(pool: Handle, which: u32, value: Out<u32>) {
         let mut state = begin()?;
         let attribute = Attribute::from_number(which)?;
-        let wide = value.cast();
-        let number = number(&value, &wide, attribute)?;
-        state.pools.get_mut(pool).map_err(|_| Code::INVALID_VALUE)?.set(attribute, number)
+        let number = if attribute.is_wide() { value.cast().get()? } else { value.get()?.into() };
+        state.pools.get_mut(pool)?.set(attribute, number)
     }
 
     11020 fn cuMemPoolGetAttribute(pool: Handle, which: u32, value: Out<u32>) {
         let state = begin()?;
         let attribute = Attribute::from_number(which)?;
         let used = state.memory.lock().used_of_pool(pool);
-        let number = state.pools.get(pool).map_err(|_| Code::INVALID_VALUE)?.get(attribute, used);
+        let number = state.pools.get(pool)?.get(attribute, used);
         if attribute.is_wide() { value.cast().set(number) } else { value.set(number as u32) }
     }
 
     11020 fn cuMemPoolSetAccess(pool: Handle, accesses: In<Access>, count: usize) {
         let state = begin()?;
-        known(&state, pool)?;
+        state.pools.get(pool)?;
         // Every device can use every pool here; only what is no device is refused.
         accesses.all(count)?.into_iter().try_for_each(|access| access.read(&state).map(drop))
     }
 
     11020 fn cuMemPoolGetAccess(flags: Out<u32>, pool: Handle, location: In<Location>) {
         let state = begin()?;
-        known(&state, pool)?;
+        state.pools.get(pool)?;
         location.get()?.device(&state)?;
         const READ_WRITE: u32 = 3;
         flags.set(READ_WRITE)

@@ -4,10 +4,9 @@ use super::device::device;
 use super::lacking::say_once;
 use crate::driver::abi::{In, Out};
 use crate::driver::handles::Handle;
-use crate::driver::process::Locked;
 use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::begin;
+use crate::driver::state::{State, begin};
 
 /// `CUmemLocation`: a kind of place, and which one.
 #[derive(Clone, Copy)]
@@ -20,17 +19,17 @@ pub(super) struct Location {
 impl Location {
     const DEVICE: u32 = 1;
 
-    pub(super) fn of_device(device: usize) -> Self {
+    fn of_device(device: usize) -> Self {
         Location { kind: Self::DEVICE, id: device as i32 }
     }
 
     /// Whether there is such a place: a device, or the host, or one of its nodes.
-    pub(super) fn check(self, state: &Locked) -> Answer {
+    pub(super) fn check(self, state: &State) -> Answer {
         if matches!(self.kind, 2..=4) { Ok(()) } else { self.device(state).map(drop) }
     }
 
     /// A device, which is all that memory can be on here.
-    pub(super) fn device(self, state: &Locked) -> Answer<usize> {
+    pub(super) fn device(self, state: &State) -> Answer<usize> {
         match self.kind {
             Self::DEVICE => device(state, self.id),
             2..=4 => {
@@ -42,21 +41,25 @@ impl Location {
     }
 }
 
-/// `CUmemAllocationProp`.
+/// What `CUmemAllocationProp` and `CUmemPoolProps` begin with.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Properties {
+pub(super) struct Origin {
     kind: u32,
     exported_as: u32,
     location: Location,
     security: usize,
-    flags: u64,
 }
 
-impl Properties {
+impl Origin {
     const PINNED: u32 = 1;
 
-    fn device(self, state: &Locked) -> Answer<usize> {
+    pub(super) fn of_device(device: usize) -> Self {
+        Origin { kind: Self::PINNED, exported_as: 0, location: Location::of_device(device), security: 0 }
+    }
+
+    /// The device whose memory it is.
+    pub(super) fn device(self, state: &State) -> Answer<usize> {
         if self.kind != Self::PINNED {
             return Err(Code::INVALID_VALUE);
         }
@@ -66,6 +69,14 @@ impl Properties {
         }
         self.location.device(state)
     }
+}
+
+/// `CUmemAllocationProp`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Properties {
+    origin: Origin,
+    flags: u64,
 }
 
 /// `CUmemAccessDesc`.
@@ -81,7 +92,7 @@ const READ_WRITE: u32 = 3;
 
 impl Access {
     /// The device, and whether it may read and write.
-    pub(super) fn read(self, state: &Locked) -> Answer<(usize, bool, bool)> {
+    pub(super) fn read(self, state: &State) -> Answer<(usize, bool, bool)> {
         let device = self.location.device(state)?;
         match self.flags {
             0 | READ | READ_WRITE => Ok((device, self.flags != 0, self.flags == READ_WRITE)),
@@ -93,7 +104,7 @@ impl Access {
 calls! {
     10020 fn cuMemGetAllocationGranularity(bytes: Out<usize>, properties: In<Properties>, which: u32) {
         let state = begin()?;
-        properties.get()?.device(&state)?;
+        properties.get()?.origin.device(&state)?;
         if which > 1 {
             return Err(Code::INVALID_VALUE);
         }
@@ -115,7 +126,7 @@ calls! {
 
     10020 fn cuMemCreate(memory: Out<Handle>, bytes: usize, properties: In<Properties>, flags: u64) {
         let state = begin()?;
-        let device = properties.get()?.device(&state)?;
+        let device = properties.get()?.origin.device(&state)?;
         memory.ready()?;
         if flags != 0 || bytes == 0 || !bytes.is_multiple_of(GRANULARITY) {
             return Err(Code::INVALID_VALUE);
@@ -176,7 +187,6 @@ calls! {
 
     10020 fn cuMemGetAllocationPropertiesFromHandle(properties: Out<Properties>, memory: Handle) {
         let device = begin()?.memory.lock().ranges.properties(memory)?.1;
-        let location = Location::of_device(device);
-        properties.set(Properties { kind: Properties::PINNED, exported_as: 0, location, security: 0, flags: 0 })
+        properties.set(Properties { origin: Origin::of_device(device), flags: 0 })
     }
 }

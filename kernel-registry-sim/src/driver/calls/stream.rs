@@ -7,7 +7,7 @@ use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::process::{Locked, Simulator};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Context, begin};
+use crate::driver::state::{Context, begin, begin_with};
 use crate::driver::stream::{Because, Function, Order, Seq, Stream, Until, Work};
 
 /// Streams that can be alive at once before the driver has to make room for more: with 34 it had not, and with 36 it had.
@@ -47,27 +47,11 @@ pub(super) const EXTERNAL: u32 = 1;
 /// Waits until a stream has done what was submitted until then.
 pub(super) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked> {
     let context = state.streams.get(stream)?.context;
-    while state.streams.get(stream).is_ok_and(|stream| !stream.has_done(seq)) {
+    while !state.has_done(stream, seq) {
         state = Simulator::get().wait(state);
     }
     state.sound(context)?;
     Ok(state)
-}
-
-fn submit_word(stream: Handle, address: usize, wide: bool, work: Answer<Work>) -> Answer {
-    let mut state = begin()?;
-    let stream = state.stream(stream, current)?;
-    let bytes = if wide { 8 } else { 4 };
-    if !address.is_multiple_of(bytes) || state.memory.lock().find(address, bytes).is_none() {
-        return Err(Code::INVALID_VALUE);
-    }
-    state.submit(stream, work?, None)?;
-    Ok(())
-}
-
-fn wait_value(stream: Handle, address: usize, value: u64, flags: u32, wide: bool) -> Answer {
-    let until = Until::from_flags(flags).ok_or(Code::INVALID_VALUE);
-    submit_word(stream, address, wide, until.map(|until| Work::WaitValue { address, wide, value, until }))
 }
 
 /// `CUstreamBatchMemOpParams`: what to do, and with which word.
@@ -81,32 +65,35 @@ struct Operation {
     rest: [u64; 2],
 }
 
+/// `CUstreamBatchMemOpType`.
+const WAIT_32: u32 = 1;
+const WRITE_32: u32 = 2;
+const FLUSH: u32 = 3;
+const WAIT_64: u32 = 4;
+const WRITE_64: u32 = 5;
+const BARRIER: u32 = 6;
+
 impl Operation {
     fn work(self) -> Answer<Work> {
         let Operation { what, address, value, flags, .. } = self;
-        let wide = matches!(what, 4 | 5);
+        let wide = matches!(what, WAIT_64 | WRITE_64);
         match what {
-            1 | 4 => {
+            WAIT_32 | WAIT_64 => {
                 let until = Until::from_flags(flags).ok_or(Code::INVALID_VALUE)?;
                 Ok(Work::WaitValue { address, wide, value, until })
             }
-            2 | 5 => Ok(Work::WriteValue { address, wide, value }),
+            WRITE_32 | WRITE_64 => Ok(Work::WriteValue { address, wide, value }),
             // Flushes and barriers: what was written before is seen already.
-            3 | 6 => Ok(Work::Nothing),
+            FLUSH | BARRIER => Ok(Work::Nothing),
             _ => Err(Code::INVALID_VALUE),
         }
     }
 }
 
-/// All of them, or none.
-fn batch(stream: Handle, count: u32, operations: &In<Operation>, flags: u32) -> Answer {
-    let mut state = begin()?;
-    let stream = state.stream(stream, current)?;
-    let works =
-        operations.all(count as usize)?.into_iter().map(Operation::work).collect::<Answer<Vec<_>>>()?;
-    if flags != 0 || works.is_empty() {
-        return Err(Code::INVALID_VALUE);
-    }
+/// Gives a stream all of these operations, or none.
+fn give(stream: Handle, operations: impl FnOnce() -> Answer<Vec<Operation>>) -> Answer {
+    let (mut state, stream) = begin_with(stream)?;
+    let works = operations()?.into_iter().map(Operation::work).collect::<Answer<Vec<_>>>()?;
     for work in &works {
         if let Work::WaitValue { address, wide, .. } | Work::WriteValue { address, wide, .. } = work {
             let bytes = if *wide { 8 } else { 4 };
@@ -116,6 +103,17 @@ fn batch(stream: Handle, count: u32, operations: &In<Operation>, flags: u32) -> 
         }
     }
     works.into_iter().try_for_each(|work| state.submit(stream, work, None).map(drop))
+}
+
+fn word(stream: Handle, what: u32, address: usize, value: u64, flags: u32) -> Answer {
+    give(stream, || Ok(vec![Operation { what, address, value, flags, rest: [0; 2] }]))
+}
+
+fn batch(stream: Handle, count: u32, operations: &In<Operation>, flags: u32) -> Answer {
+    give(stream, || match operations.all(count as usize)? {
+        operations if flags == 0 && !operations.is_empty() => Ok(operations),
+        _ => Err(Code::INVALID_VALUE),
+    })
 }
 
 calls! {
@@ -149,9 +147,8 @@ calls! {
     }
 
     5000 fn cuStreamAddCallback(stream: Handle, function: StreamFunction, data: usize, flags: u32) {
-        let mut state = begin()?;
         let given = stream;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         if !function.is_there() || flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -161,8 +158,7 @@ calls! {
     }
 
     2000 fn cuStreamSynchronize(stream: Handle) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         state.not_captured(stream)?;
         let last = state.last;
         // The default stream is done when blocking streams are, and they when it is.
@@ -170,39 +166,33 @@ calls! {
     }
 
     2000 fn cuStreamQuery(stream: Handle) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         state.not_captured(stream)?;
         if state.streams.get(stream)?.queue.is_empty() { Ok(()) } else { Err(Code::NOT_READY) }
     }
 
     5050 fn cuStreamGetFlags(stream: Handle, flags: Out<u32>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         flags.set(state.streams.get(stream)?.flags)
     }
 
     5050 fn cuStreamGetPriority(stream: Handle, priority: Out<i32>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         priority.set(state.streams.get(stream)?.priority)
     }
 
     9020 fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         context.set(state.streams.get(stream)?.context)
     }
 
     12080 fn cuStreamGetDevice(stream: Handle, ordinal: Out<i32>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         ordinal.set(state.streams.get(stream)?.device as i32)
     }
 
     11000 fn cuStreamSetAttribute(stream: Handle, which: u32, value: In<[u64; 8]>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         let value = value.get()?;
         let found = state.streams.get_mut(stream)?;
         match which {
@@ -214,8 +204,7 @@ calls! {
     }
 
     11000 fn cuStreamGetAttribute(stream: Handle, which: u32, value: Out<[u64; 8]>) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (state, stream) = begin_with(stream)?;
         let found = state.streams.get(stream)?;
         value.set(match which {
             PRIORITY => [found.priority.cast_unsigned().into(), 0, 0, 0, 0, 0, 0, 0],
@@ -228,7 +217,7 @@ calls! {
 
     11000 fn cuStreamCopyAttributes(to: Handle, from: Handle) {
         let mut state = begin()?;
-        let (to, from) = (state.stream(to, current)?, state.stream(from, current)?);
+        let (to, from) = (state.stream(to)?, state.stream(from)?);
         let found = state.streams.get(from)?;
         let (priority, attributes) = (found.priority, found.attributes.clone());
         let to = state.streams.get_mut(to)?;
@@ -237,12 +226,11 @@ calls! {
     }
 
     12000 fn cuStreamGetId(stream: Handle, id: Out<u64>) {
-        id.set(begin()?.stream(stream, current)? as u64)
+        id.set(begin()?.stream(stream)? as u64)
     }
 
     3020 fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         let found = state.events.get(event)?;
         let (recorded, captured) = (found.recorded, found.captured.clone());
         let is_captured = state.is_captured(stream)?;
@@ -256,42 +244,42 @@ calls! {
         if is_captured {
             return state.isolated(stream);
         }
-        if !state.streams.get(recorded).is_ok_and(|stream| stream.has_done(seq)) {
+        if !state.has_done(recorded, seq) {
             state.submit(stream, Work::WaitFor { stream: recorded, seq }, None)?;
         }
         Ok(())
     }
 
     8000 fn cuStreamWaitValue32(stream: Handle, address: usize, value: u32, flags: u32) {
-        wait_value(stream, address, value.into(), flags, false)
+        word(stream, WAIT_32, address, value.into(), flags)
     }
 
     11070 fn cuStreamWaitValue32_v2(stream: Handle, address: usize, value: u32, flags: u32) {
-        wait_value(stream, address, value.into(), flags, false)
+        word(stream, WAIT_32, address, value.into(), flags)
     }
 
     9000 fn cuStreamWaitValue64(stream: Handle, address: usize, value: u64, flags: u32) {
-        wait_value(stream, address, value, flags, true)
+        word(stream, WAIT_64, address, value, flags)
     }
 
     11070 fn cuStreamWaitValue64_v2(stream: Handle, address: usize, value: u64, flags: u32) {
-        wait_value(stream, address, value, flags, true)
+        word(stream, WAIT_64, address, value, flags)
     }
 
     8000 fn cuStreamWriteValue32(stream: Handle, address: usize, value: u32, _flags: u32) {
-        submit_word(stream, address, false, Ok(Work::WriteValue { address, wide: false, value: value.into() }))
+        word(stream, WRITE_32, address, value.into(), 0)
     }
 
     11070 fn cuStreamWriteValue32_v2(stream: Handle, address: usize, value: u32, _flags: u32) {
-        submit_word(stream, address, false, Ok(Work::WriteValue { address, wide: false, value: value.into() }))
+        word(stream, WRITE_32, address, value.into(), 0)
     }
 
     9000 fn cuStreamWriteValue64(stream: Handle, address: usize, value: u64, _flags: u32) {
-        submit_word(stream, address, true, Ok(Work::WriteValue { address, wide: true, value }))
+        word(stream, WRITE_64, address, value, 0)
     }
 
     11070 fn cuStreamWriteValue64_v2(stream: Handle, address: usize, value: u64, _flags: u32) {
-        submit_word(stream, address, true, Ok(Work::WriteValue { address, wide: true, value }))
+        word(stream, WRITE_64, address, value, 0)
     }
 
     8000 fn cuStreamBatchMemOp(stream: Handle, count: u32, operations: In<Operation>, flags: u32) {
@@ -303,8 +291,7 @@ calls! {
     }
 
     10000 fn cuLaunchHostFunc(stream: Handle, function: HostFunction, data: usize) {
-        let mut state = begin()?;
-        let stream = state.stream(stream, current)?;
+        let (mut state, stream) = begin_with(stream)?;
         if !function.is_there() {
             return Err(Code::INVALID_VALUE);
         }
