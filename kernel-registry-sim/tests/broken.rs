@@ -4,8 +4,7 @@
 mod device;
 
 use device::{
-    ILLEGAL_ADDRESS, call, context, differs, event, image, kernel, launch, memory, ok, place,
-    stream,
+    ILLEGAL_ADDRESS, call, context, differs, event, image, kernel, launch, memory, ok, place, stream,
 };
 
 /// What a context has.

@@ -199,6 +199,8 @@ impl State {
 
 /// Loads a function, which waits for the device if it is not loaded yet.
 pub(super) fn load_now(mut state: Locked, handle: Handle, call: &'static str) -> Answer<Locked> {
+    let context = state.functions.get(handle)?.context;
+    state.sound(context)?;
     if !state.is_loaded(handle)? {
         let device = state.functions.get(handle)?.device;
         state = wait_for_device(state, device, call, Because::Load)?;

@@ -304,7 +304,9 @@ impl State {
         for (_, context) in self.contexts.iter_mut().filter(|(context, _)| !contained || *context == handle) {
             context.error.get_or_insert(code);
         }
-        for (_, stream) in self.streams.iter_mut().filter(|(_, stream)| !contained || stream.context == handle) {
+        for (_, stream) in
+            self.streams.iter_mut().filter(|(_, stream)| !contained || stream.context == handle)
+        {
             stream.queue.clear();
         }
         // What was destroyed stayed for its work alone.

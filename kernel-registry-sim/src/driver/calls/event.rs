@@ -30,6 +30,8 @@ fn record(event: Handle, stream: Handle, flags: u32) -> Answer {
 
 /// When an event was recorded, if it was; one of what was captured never is.
 fn recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq)>> {
+    let context = state.events.get(event)?.context;
+    state.sound(context)?;
     let found = state.events.get(event)?;
     let recorded = found.recorded;
     if let Some(part) = &found.captured {
@@ -90,7 +92,10 @@ calls! {
     }
 
     4000 fn cuEventDestroy_v2(event: Handle) {
-        begin()?.events.remove(event).map(drop)
+        let mut state = begin()?;
+        let context = state.events.get(event)?.context;
+        state.sound(context)?;
+        state.events.remove(event).map(drop)
     }
 
     2000 fn cuEventElapsedTime(time: Out<f32>, start: Handle, end: Handle) {

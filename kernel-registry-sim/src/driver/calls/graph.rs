@@ -1,5 +1,6 @@
 //! Graphs, their arrows, and launching them.
 
+use super::current;
 use super::lacking::say_once;
 use crate::driver::abi::{In, Out, write_text};
 use crate::driver::graph::{Executable, Graph};
@@ -95,6 +96,9 @@ fn instantiate(state: &mut State, executable: &Out<Handle>, of: Handle, flags: u
     if flags & DEVICE_LAUNCH != 0 {
         say_once("launching a graph from a kernel");
         return Err(Code::NOT_SUPPORTED);
+    }
+    if let Ok(context) = current() {
+        state.sound(context)?;
     }
     let is_of = |executable: &Executable| executable.graph == of;
     if state.executables.iter().any(|(_, executable)| is_of(executable)) {

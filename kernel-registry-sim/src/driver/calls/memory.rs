@@ -34,7 +34,8 @@ fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer
     if address == 0 {
         return Ok(());
     }
-    let device = state.memory.lock().starting_at(address, is_kind)?.device;
+    let Block { context, device, .. } = state.memory.lock().starting_at(address, is_kind)?;
+    state.sound(context)?;
     state.may_disturb()?;
     state.memory.lock().may_free(address)?;
     state = wait_for_device(state, device, call, Because::Free)?;

@@ -31,7 +31,10 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
 pub(super) fn function_of(state: &mut State, function: Handle) -> Answer<Handle> {
     match state.kernels.get(function) {
         Ok(_) => state.function_of(function, current()?),
-        Err(_) => state.functions.get(function).map(|_| function),
+        Err(_) => {
+            let context = state.functions.get(function)?.context;
+            state.sound(context).map(|_| function)
+        }
     }
 }
 
@@ -123,7 +126,7 @@ calls! {
         if state.modules.get(module)?.library.is_some() {
             return Err(Code::INVALID_HANDLE);
         }
-        let device = state.context(context)?.device;
+        let device = state.sound(context)?.device;
         state = wait_for_device(state, device, "cuModuleUnload", Because::Unload)?;
         state.remove_module(module)
     }
@@ -132,6 +135,8 @@ calls! {
         let mut state = begin()?;
         let name = name.get()?;
         function.ready()?;
+        let context = state.modules.get(module)?.context;
+        state.sound(context)?;
         let kernel = state.modules.get(module)?.image.find(&name).ok_or(Code::NOT_FOUND)?;
         let found = state.function(module, kernel)?;
         // This loads it; but beside a kernel that runs the call returns, and the first launch is what waits.
@@ -162,7 +167,10 @@ calls! {
     }
 
     12040 fn cuFuncIsLoaded(loaded: Out<u32>, function: Handle) {
-        loaded.set(begin()?.is_loaded(function)?.into())
+        let mut state = begin()?;
+        let context = state.functions.get(function)?.context;
+        state.sound(context)?;
+        loaded.set(state.is_loaded(function)?.into())
     }
 
     11000 fn cuFuncGetModule(module: Out<Handle>, function: Handle) {

@@ -131,7 +131,7 @@ calls! {
             return Err(Code::INVALID_HANDLE);
         }
         let context = state.streams.get(stream)?.context;
-        let Context { legacy, per_thread, .. } = state.context(context)?;
+        let Context { legacy, per_thread, .. } = state.sound(context)?;
         let is_its_own = [*legacy, *per_thread].contains(&stream);
         let found = state.streams.get_mut(stream)?;
         if found.closed || is_its_own {
