@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
 use kernel_registry::cudarc::driver::sys::{self, CUresult};
 use kernel_registry_sim::Config;
@@ -403,8 +403,12 @@ fn a_context_is_reset_while_a_thread_waits_in_it() {
         let word = pinned();
         assert_eq!(sys::cuStreamWaitValue32_v2(stream, word as u64, 1, 1), CUDA_SUCCESS);
         let stream = stream.expose_provenance();
-        let waits =
-            std::thread::spawn(move || sys::cuStreamSynchronize(ptr::with_exposed_provenance_mut(stream)));
+        let (about_to_wait, begun) = mpsc::channel();
+        let waits = std::thread::spawn(move || {
+            about_to_wait.send(()).unwrap();
+            sys::cuStreamSynchronize(ptr::with_exposed_provenance_mut(stream))
+        });
+        begun.recv().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert_eq!(sys::cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
         assert_eq!(waits.join().unwrap(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
