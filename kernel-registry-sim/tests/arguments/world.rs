@@ -255,21 +255,18 @@ impl World {
             Kind::Handle => match name {
                 "context" if call == "cuCtxDestroy_v2" => self.other,
                 "context" | "to_context" | "from_context" => self.context,
-                "event" | "start" | "end" => self.event,
+                "event" | "start" | "end" | "recorded" | "awaited" => self.event,
                 "module" => self.module,
                 "function" => self.function,
                 "library" => self.library,
                 "kernel" => self.kernel,
-                "graph" => self.graph,
+                "graph" | "of" | "clone" => self.graph,
                 "executable" => self.executable,
                 "node" | "original" => {
                     let is_it = |(what, _): &&(&str, usize)| call.contains(what);
                     // Otherwise one with nodes before and behind it.
                     self.nodes.iter().find(is_it).or(self.nodes.get(3)).map_or(0, |(_, node)| *node)
                 }
-                "recorded" | "awaited" => self.event,
-                "of" => self.graph,
-                "clone" => self.graph,
                 "link" => self.link,
                 "pool" => self.pool,
                 _ => self.stream,
