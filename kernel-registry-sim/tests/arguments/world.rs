@@ -40,8 +40,6 @@ pub struct World {
     /// Arguments of a launch: pointers to these two values.
     values: [usize; 2],
     pointers: [usize; 2],
-    /// A `CUlaunchConfig`.
-    config: Vec<u32>,
     /// What was destroyed.
     pub stale: Vec<usize>,
 }
@@ -81,7 +79,6 @@ impl World {
             registered: vec![0; ROOM / 8],
             values: [0; 2],
             pointers: [0; 2],
-            config: vec![0; 14],
             stale: Vec::new(),
         });
         world.make(driver);
@@ -111,10 +108,6 @@ impl World {
         assert_eq!(driver.call_quietly("cuStreamSynchronize", &[self.stream]), 0);
         self.values = [self.device_memory, 7];
         self.pointers = [0, 1].map(|value| (&raw const self.values[value]).expose_provenance());
-        // Grid and block, shared memory, the stream, and no attributes.
-        self.config[..6].fill(1);
-        let stream = self.stream as u64;
-        self.config[8..10].copy_from_slice(&[stream as u32, (stream >> 32) as u32]);
         self.make_graph(driver);
     }
 
@@ -181,6 +174,10 @@ impl World {
                 [&[1, 1][..], &[0; 11], &[64]].concat()
             }
             "cuMemCreate" => vec![1, 1],
+            // Grid and block, shared memory, a stream, and no attributes.
+            "cuLaunchKernelEx" | "cuOccupancyMaxActiveClusters" | "cuOccupancyMaxPotentialClusterSize" => {
+                vec![one, one, one, 0, self.stream as u64, 0, 0]
+            }
             // An empty node, a device, or nothing.
             "cuGraphAddNode" | "cuGraphAddNode_v2" | "cuGraphAddNode_v3" => vec![5],
             "cuMemGetAccess" | "cuMemSetAccess" => vec![1, 3],
@@ -271,7 +268,6 @@ impl World {
                 "pool" => self.pool,
                 _ => self.stream,
             },
-            Kind::In if call == "cuLaunchKernelEx" => self.config.as_ptr().expose_provenance(),
             Kind::Out | Kind::In => buffer,
             Kind::Name => {
                 let name = match call {
