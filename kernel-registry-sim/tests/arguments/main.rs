@@ -65,10 +65,13 @@ fn is_followed(function: &Function, argument: &Argument) -> bool {
     }
 }
 
-/// Destroys contexts that a call made: nobody else does.
-fn forget(driver: &Driver, function: &Function, words: &[usize]) {
-    if function.name.starts_with("cuCtxCreate") {
+/// Undoes what a call did. One that failed did nothing, unless that was to end the context or a capture.
+fn undo(driver: &Driver, world: &mut World, function: &Function, words: &[usize], code: u32) {
+    if code == 0 && function.name.starts_with("cuCtxCreate") {
         assert_eq!(driver.call_quietly("cuCtxDestroy_v2", &[World::handle_at(words[0])]), 0);
+    }
+    if code == 0 || !world.is_whole(driver) {
+        world.renew(driver);
     }
 }
 
@@ -82,13 +85,13 @@ fn every_argument_of_every_function() {
     let (mut calls, mut succeeded) = (0, BTreeSet::new());
     for function in signatures::simulated() {
         let words = world.valid(&function);
-        if driver.call(&function.name, &words) == 0 {
+        let code = driver.call(&function.name, &words);
+        if code == 0 {
             succeeded.insert(function.name.clone());
-            forget(&driver, &function, &words);
         }
+        undo(&driver, &mut world, &function, &words, code);
         for (place, argument) in function.arguments.iter().enumerate() {
             for bad in bad::values(&argument.kind, &nowhere, &world) {
-                world.renew(&driver);
                 let mut words = world.valid(&function);
                 words[place] = bad;
                 let code = driver.call(&function.name, &words);
@@ -97,13 +100,10 @@ fn every_argument_of_every_function() {
                 if is_followed(&function, argument) && nowhere.all().contains(&bad) {
                     assert_ne!(code, 0, "{name} with {bad:#x} for its `{}`", argument.name);
                 }
-                if code == 0 {
-                    forget(&driver, &function, &words);
-                }
+                undo(&driver, &mut world, &function, &words, code);
                 calls += 1;
             }
         }
-        world.renew(&driver);
     }
     for name in signatures::lacking() {
         for bad in nowhere.all().into_iter().chain([0, usize::MAX]) {
@@ -131,15 +131,12 @@ fn every_word_of_every_structure() {
             let words = world.structure(&function.name).len();
             let mut refused = 0;
             for word in 0..words.max(8) {
-                world.renew(&driver);
                 for bad in nowhere.all().into_iter().chain([0, 1 << 40]) {
                     let words = world.valid(&function);
                     world.spoil(place, word, bad);
                     let code = driver.call(&function.name, &words);
                     assert!(driver.knows(code), "{} returned {code}", function.name);
-                    if code == 0 {
-                        forget(&driver, &function, &words);
-                    }
+                    undo(&driver, &mut world, &function, &words, code);
                     refused += usize::from(code != 0);
                 }
             }
@@ -147,7 +144,6 @@ fn every_word_of_every_structure() {
             let is_read = words > 0 && argument.kind == Kind::In && argument.name != "after";
             assert!(refused > 0 || !is_read, "{} takes anything", function.name);
         }
-        world.renew(&driver);
     }
 }
 

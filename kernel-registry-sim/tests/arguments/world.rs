@@ -200,6 +200,11 @@ impl World {
         [&loaded[..], &libraries, &nodes, &[self.pool, self.device_memory, self.pinned]].concat()
     }
 
+    /// Whether the context is as good as new, and nothing is captured.
+    pub fn is_whole(&self, driver: &Driver) -> bool {
+        driver.call_quietly("cuStreamQuery", &[self.stream]) == 0
+    }
+
     /// Destroys everything, and makes it anew.
     pub fn renew(&mut self, driver: &Driver) {
         self.stale = self.handles();
