@@ -1,9 +1,7 @@
 //! Processes that are forked: before `cuInit` the child has a driver of its own, and after it none, as with NVIDIA's. Nothing waits for
 //! a lock that another thread had.
 
-#[path = "arguments/driver.rs"]
-#[expect(dead_code, reason = "nothing is made here")]
-mod driver;
+mod device;
 #[path = "arguments/signatures.rs"]
 #[expect(dead_code, reason = "arguments are not looked at here")]
 mod signatures;
@@ -17,7 +15,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fs::File, thread};
 
-use driver::Driver;
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice};
 use kernel_registry::{LaunchError, NoDriver, Stale, Warm, WarmError, warm_all};
 use kernels::blas1::saxpy;
@@ -83,18 +80,17 @@ fn is_told(context: &Arc<CudaContext>, warm: &Warm, x: &CudaSlice<f32>, y: &mut 
     expect(launched.err(), Some(LaunchError::NoDriver { kernel, error: NoDriver::Forked }))
 }
 
-const INVALID_VALUE: u32 = 1;
 const NOT_INITIALIZED: u32 = 3;
 
 /// Null is found out before or after.
-fn every_function_refuses(driver: &Driver) -> Outcome {
+fn every_function_refuses() -> Outcome {
     let mut refused = 0;
     let simulated = signatures::simulated().into_iter().map(|function| function.name);
     for name in simulated.chain(signatures::lacking()) {
-        let code = driver.call_quietly(&name, &[]);
+        let code = device::call(&name, &[]);
         if code == NOT_INITIALIZED {
             refused += 1;
-        } else if code != INVALID_VALUE {
+        } else if code != device::INVALID_VALUE {
             return Err(format!("{name} returned {code}").into());
         }
     }
@@ -116,7 +112,7 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
     }
 
     let context = kernel_registry::context(0)?;
-    let (warm, driver) = (warm_all(&context)?, Driver::install());
+    let warm = warm_all(&context)?;
     let stream = context.default_stream();
     let (x, mut y) = (stream.alloc_zeros(1)?, stream.alloc_zeros(1)?);
     let ends = AtomicBool::new(false);
@@ -134,7 +130,7 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
             thread::sleep(Duration::from_millis(1));
             in_child(|| {
                 is_told(&context, &warm, &x, &mut y)?;
-                every_function_refuses(&driver)
+                every_function_refuses()
             })
         });
         let wrong = children.find(|words| !words.is_empty());

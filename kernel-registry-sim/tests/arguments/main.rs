@@ -4,6 +4,8 @@
 //! The calls are made in child processes. Each says what it is about to call, so whatever ends one is known by name.
 
 mod bad;
+#[path = "../device/mod.rs"]
+mod device;
 mod driver;
 mod random;
 mod signatures;
@@ -15,7 +17,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use driver::Driver;
+use device::ok;
 use signatures::{Argument, Function, Kind};
 use world::World;
 
@@ -66,12 +68,12 @@ fn is_followed(function: &Function, argument: &Argument) -> bool {
 }
 
 /// Undoes what a call did. One that failed did nothing, unless that was to end the context or a capture.
-fn undo(driver: &Driver, world: &mut World, function: &Function, words: &[usize], code: u32) {
+fn undo(world: &mut World, function: &Function, words: &[usize], code: u32) {
     if code == 0 && function.name.starts_with("cuCtxCreate") {
-        assert_eq!(driver.call_quietly("cuCtxDestroy_v2", &[World::handle_at(words[0])]), 0);
+        ok("cuCtxDestroy_v2", &[World::handle_at(words[0])]);
     }
-    if code == 0 || !world.is_whole(driver) {
-        world.renew(driver);
+    if code == 0 || !world.is_whole() {
+        world.renew();
     }
 }
 
@@ -80,34 +82,35 @@ fn every_argument_of_every_function() {
     if !is_child("every_argument_of_every_function") {
         return;
     }
-    let (driver, nowhere) = (Driver::install(), bad::Addresses::new());
-    let mut world = World::new(&driver);
+    driver::install();
+    let nowhere = bad::Addresses::new();
+    let mut world = World::new();
     let (mut calls, mut succeeded) = (0, BTreeSet::new());
     for function in signatures::simulated() {
         let words = world.valid(&function);
-        let code = driver.call(&function.name, &words);
+        let code = driver::call(&function.name, &words);
         if code == 0 {
             succeeded.insert(function.name.clone());
         }
-        undo(&driver, &mut world, &function, &words, code);
+        undo(&mut world, &function, &words, code);
         for (place, argument) in function.arguments.iter().enumerate() {
             for bad in bad::values(&argument.kind, &nowhere, &world) {
                 let mut words = world.valid(&function);
                 words[place] = bad;
-                let code = driver.call(&function.name, &words);
+                let code = driver::call(&function.name, &words);
                 let name = &function.name;
-                assert!(driver.knows(code), "{name} returned {code}");
+                assert!(driver::knows(code), "{name} returned {code}");
                 if is_followed(&function, argument) && nowhere.all().contains(&bad) {
                     assert_ne!(code, 0, "{name} with {bad:#x} for its `{}`", argument.name);
                 }
-                undo(&driver, &mut world, &function, &words, code);
+                undo(&mut world, &function, &words, code);
                 calls += 1;
             }
         }
     }
     for name in signatures::lacking() {
         for bad in nowhere.all().into_iter().chain([0, usize::MAX]) {
-            assert_eq!(driver.call(&name, &[bad; 11]), driver::NOT_SUPPORTED, "{name}");
+            assert_eq!(driver::call(&name, &[bad; 11]), device::NOT_SUPPORTED, "{name}");
         }
     }
     // Otherwise the arguments that are not the bad one are bad too.
@@ -120,8 +123,9 @@ fn every_word_of_every_structure() {
     if !is_child("every_word_of_every_structure") {
         return;
     }
-    let (driver, nowhere) = (Driver::install(), bad::Addresses::new());
-    let mut world = World::new(&driver);
+    driver::install();
+    let nowhere = bad::Addresses::new();
+    let mut world = World::new();
     for function in signatures::simulated() {
         let structures = function.arguments.iter().enumerate();
         let structures = structures.filter(|(_, argument)| {
@@ -134,9 +138,9 @@ fn every_word_of_every_structure() {
                 for bad in nowhere.all().into_iter().chain([0, 1 << 40]) {
                     let words = world.valid(&function);
                     world.spoil(place, word, bad);
-                    let code = driver.call(&function.name, &words);
-                    assert!(driver.knows(code), "{} returned {code}", function.name);
-                    undo(&driver, &mut world, &function, &words, code);
+                    let code = driver::call(&function.name, &words);
+                    assert!(driver::knows(code), "{} returned {code}", function.name);
+                    undo(&mut world, &function, &words, code);
                     refused += usize::from(code != 0);
                 }
             }

@@ -1,9 +1,9 @@
 //! Functions in any order, with what was made, what was destroyed, what is of another kind, and what is nothing at all.
 
 use super::bad::Addresses;
-use super::driver::Driver;
 use super::signatures::{self, Argument, Kind};
 use super::world::World;
+use super::{device, driver};
 
 /// Xorshift: the same numbers for the same seed.
 struct Random(u64);
@@ -33,8 +33,9 @@ fn number(random: &mut Random, argument: &Argument) -> usize {
 }
 
 pub fn run(seed: u64, calls: usize) {
-    let (driver, nowhere, mut random) = (Driver::install(), Addresses::new(), Random(seed));
-    let mut world = World::new(&driver);
+    driver::install();
+    let (nowhere, mut random) = (Addresses::new(), Random(seed));
+    let mut world = World::new();
     let mut functions = signatures::simulated();
     // Waiting for a word that nobody writes is waiting for ever.
     functions.retain(|function| !function.name.starts_with("cuStreamWaitValue"));
@@ -44,9 +45,9 @@ pub fn run(seed: u64, calls: usize) {
         if call % 200 == 0 {
             // Each has memory of the device.
             for context in contexts.drain(..) {
-                driver.call_quietly("cuCtxDestroy_v2", &[context]);
+                device::call("cuCtxDestroy_v2", &[context]);
             }
-            world.renew(&driver);
+            world.renew();
             made.truncate(100);
             made.extend(world.handles());
         }
@@ -63,8 +64,8 @@ pub fn run(seed: u64, calls: usize) {
                 _ => {}
             }
         }
-        let code = driver.call(&function.name, &words);
-        assert!(driver.knows(code), "{} returned {code}", function.name);
+        let code = driver::call(&function.name, &words);
+        assert!(driver::knows(code), "{} returned {code}", function.name);
         succeeded += usize::from(code == 0);
         let makes = function.arguments.first().is_some_and(|first| {
             const MADE: [&str; 15] = [

@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_void};
 
-use super::driver::Driver;
+use super::device::{self, get, last, ok};
 use super::signatures::{Argument, Function, Kind};
 
 const TEXT: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .u32 v = 5;\n\
@@ -54,7 +54,7 @@ fn address(buffer: &[u64]) -> usize {
 }
 
 impl World {
-    pub fn new(driver: &Driver) -> Box<Self> {
+    pub fn new() -> Box<Self> {
         let path = std::env::temp_dir().join(format!("arguments-{}.ptx", std::process::id()));
         std::fs::write(&path, TEXT).unwrap();
         let mut world = Box::new(World {
@@ -81,38 +81,35 @@ impl World {
             pointers: [0; 2],
             stale: Vec::new(),
         });
-        world.make(driver);
-        world.renew(driver);
+        world.make();
+        world.renew();
         world
     }
 
-    fn make(&mut self, driver: &Driver) {
-        let made = |name, words: &[usize]| driver.made(name, words);
-        self.context = made("cuDevicePrimaryCtxRetain", &[0]);
-        self.other = made("cuCtxCreate_v2", &[0, 0]);
-        assert_eq!(driver.call_quietly("cuCtxSetCurrent", &[self.context]), 0);
-        self.stream = made("cuStreamCreate", &[1]);
-        self.event = made("cuEventCreate", &[0]);
-        self.module = made("cuModuleLoadData", &[self.text()]);
-        self.function = made("cuModuleGetFunction", &[self.module, c"k".as_ptr().expose_provenance()]);
-        self.library = made("cuLibraryLoadData", &[self.text(), 0, 0, 0, 0, 0, 0]);
-        self.kernel = made("cuLibraryGetKernel", &[self.library, c"k".as_ptr().expose_provenance()]);
-        self.device_memory = made("cuMemAlloc_v2", &[ROOM]);
-        self.pinned = made("cuMemAllocHost_v2", &[ROOM]);
-        self.pool = made("cuDeviceGetDefaultMemPool", &[0]);
-        assert_eq!(driver.call_quietly("cuMemHostRegister_v2", &[address(&self.registered), ROOM, 0]), 0);
-        self.link = 0;
-        let link = (&raw mut self.link).expose_provenance();
-        assert_eq!(driver.call_quietly("cuLinkCreate_v2", &[0, 0, 0, link]), 0);
-        assert_eq!(driver.call_quietly("cuEventRecord", &[self.event, self.stream]), 0);
-        assert_eq!(driver.call_quietly("cuStreamSynchronize", &[self.stream]), 0);
+    fn make(&mut self) {
+        self.context = get("cuDevicePrimaryCtxRetain", &[0]);
+        self.other = get("cuCtxCreate_v2", &[0, 0]);
+        ok("cuCtxSetCurrent", &[self.context]);
+        self.stream = get("cuStreamCreate", &[1]);
+        self.event = get("cuEventCreate", &[0]);
+        self.module = get("cuModuleLoadData", &[self.text()]);
+        self.function = get("cuModuleGetFunction", &[self.module, c"k".as_ptr().expose_provenance()]);
+        self.library = get("cuLibraryLoadData", &[self.text(), 0, 0, 0, 0, 0, 0]);
+        self.kernel = get("cuLibraryGetKernel", &[self.library, c"k".as_ptr().expose_provenance()]);
+        self.device_memory = get("cuMemAlloc_v2", &[ROOM]);
+        self.pinned = get("cuMemAllocHost_v2", &[ROOM]);
+        self.pool = get("cuDeviceGetDefaultMemPool", &[0]);
+        ok("cuMemHostRegister_v2", &[address(&self.registered), ROOM, 0]);
+        self.link = last("cuLinkCreate_v2", &[0, 0, 0]);
+        ok("cuEventRecord", &[self.event, self.stream]);
+        ok("cuStreamSynchronize", &[self.stream]);
         self.values = [self.device_memory, 7];
         self.pointers = [0, 1].map(|value| (&raw const self.values[value]).expose_provenance());
-        self.make_graph(driver);
+        self.make_graph();
     }
 
-    fn make_graph(&mut self, driver: &Driver) {
-        let graph = driver.made("cuGraphCreate", &[0]);
+    fn make_graph(&mut self) {
+        let graph = get("cuGraphCreate", &[0]);
         self.graph = graph;
         self.nodes.clear();
         for (what, call) in [
@@ -128,9 +125,9 @@ impl World {
             let behind = self.nodes.last().map_or(0, |(_, node)| *node);
             let (after, count) = ((&raw const behind).expose_provenance(), usize::from(behind != 0));
             let given = if what.starts_with("Event") { self.event } else { address(&structure) };
-            self.nodes.push((what, driver.made(call, &[graph, after, count, given, 0])));
+            self.nodes.push((what, get(call, &[graph, after, count, given, 0])));
         }
-        self.executable = driver.made("cuGraphInstantiateWithFlags", &[graph, 0]);
+        self.executable = get("cuGraphInstantiateWithFlags", &[graph, 0]);
     }
 
     /// What a function reads that takes a structure.
@@ -201,16 +198,16 @@ impl World {
     }
 
     /// Whether the context is as good as new, and nothing is captured.
-    pub fn is_whole(&self, driver: &Driver) -> bool {
-        driver.call_quietly("cuStreamQuery", &[self.stream]) == 0
+    pub fn is_whole(&self) -> bool {
+        device::call("cuStreamQuery", &[self.stream]) == 0
     }
 
     /// Destroys everything, and makes it anew.
-    pub fn renew(&mut self, driver: &Driver) {
+    pub fn renew(&mut self) {
         self.stale = self.handles();
         self.stale.retain(|handle| ![self.context, self.other, self.pool].contains(handle));
         // This one waits for nothing.
-        assert_eq!(driver.call_quietly("cuDevicePrimaryCtxReset_v2", &[0]), 0);
+        ok("cuDevicePrimaryCtxReset_v2", &[0]);
         // Whatever happened to these.
         for (name, handle) in [
             ("cuCtxDestroy_v2", self.other),
@@ -219,9 +216,9 @@ impl World {
             ("cuLibraryUnload", self.library),
             ("cuLinkDestroy", self.link),
         ] {
-            driver.call_quietly(name, &[handle]);
+            device::call(name, &[handle]);
         }
-        self.make(driver);
+        self.make();
     }
 
     /// Arguments of a function that has what it needs here. What earlier ones have written is gone.

@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::io::Write;
 use std::panic::Location;
 use std::ptr;
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
 use kernel_registry_sim::Config;
 
@@ -36,13 +36,16 @@ pub const UPDATE_FAILURE: u32 = 910;
 pub fn call(name: &str, arguments: &[usize]) -> u32 {
     type Function =
         extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize) -> u32;
-    let symbol = CString::new(name).unwrap();
-    // SAFETY: the names end with zeros; the library was loaded by `install`, or is NVIDIA's.
-    let address = unsafe {
-        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+    static LIBRARY: OnceLock<usize> = OnceLock::new();
+    let library = *LIBRARY.get_or_init(|| {
+        // SAFETY: the name ends with a zero; the library was loaded by `install`, or is NVIDIA's.
+        let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
         assert!(!library.is_null(), "the driver is not installed");
-        libc::dlsym(library, symbol.as_ptr())
-    };
+        library.expose_provenance()
+    });
+    let symbol = CString::new(name).unwrap();
+    // SAFETY: the library is never closed, and the name ends with a zero.
+    let address = unsafe { libc::dlsym(ptr::with_exposed_provenance_mut(library), symbol.as_ptr()) };
     assert!(!address.is_null(), "there is no {name}");
     // SAFETY: each function takes at most that many arguments, numbers and pointers, and leaves alone those that it does not
     // have; what tests pass as pointers are places that are large enough.
