@@ -1,25 +1,14 @@
 //! Functions in any order, with what was made, what was destroyed, what is of another kind, and what is nothing at all.
 
+#[path = "../differential/random.rs"]
+mod numbers;
+
+use numbers::Random;
+
 use super::bad::Addresses;
 use super::signatures::{self, Argument, Kind};
 use super::world::World;
 use super::{device, driver};
-
-/// Xorshift: the same numbers for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % end
-    }
-
-    fn of(&mut self, values: &[usize]) -> usize {
-        values[self.below(values.len())]
-    }
-}
 
 /// Numbers that make nothing last long, such as a grid of a million blocks, and copy no more than there is room for.
 fn number(random: &mut Random, argument: &Argument) -> usize {
@@ -34,7 +23,7 @@ fn number(random: &mut Random, argument: &Argument) -> usize {
 
 pub fn run(seed: u64, calls: usize) {
     driver::install();
-    let (nowhere, mut random) = (Addresses::new(), Random(seed));
+    let (nowhere, mut random) = (Addresses::new(), Random::new(seed));
     let mut world = World::new();
     let mut functions = signatures::simulated();
     // Waiting for a word that nobody writes is waiting for ever.
@@ -51,7 +40,7 @@ pub fn run(seed: u64, calls: usize) {
             made.truncate(100);
             made.extend(world.handles());
         }
-        let function = &functions[random.below(functions.len())];
+        let function = &functions[random.below(functions.len() as u64) as usize];
         let mut words = world.valid(function);
         for (word, argument) in words.iter_mut().zip(&function.arguments) {
             let address = || [nowhere.all(), vec![0]].concat();
