@@ -62,13 +62,7 @@ fn fail_once(fault: &str) -> Result<(), Box<dyn Error>> {
     let call = ONCE.into_iter().find(|once| *once == call).ok_or("no such call")?;
     let case = Case { call, number: number.parse()?, result: result.parse()?, name: name.to_owned().leak() };
     Config::default().install()?;
-    let fault = case.fault().inject()?;
-    let failed = program::run();
-    if fault.hits() == 0 {
-        return Err("it was not called".into());
-    }
-    drop(fault);
-    match failed {
+    match case.during(program::run)? {
         Err(error) if case.is_named_in(&error.to_string()) => {}
         Err(error) => return Err(format!("the error is {error}").into()),
         Ok(()) if case.is_tolerated() => {}
