@@ -1,8 +1,8 @@
 //! Streams that are captured: what becomes a graph, and what ends that.
 
 mod device;
+mod turn;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use device::*;
@@ -15,13 +15,12 @@ const RELAXED: usize = 2;
 /// test is run at a time.
 struct Alone {
     context: usize,
-    _guard: MutexGuard<'static, ()>,
+    _turn: turn::Turn,
 }
 
 fn alone() -> Alone {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Alone { context: context(0), _guard }
+    let _turn = turn::take();
+    Alone { context: context(0), _turn }
 }
 
 impl Drop for Alone {

@@ -1,8 +1,10 @@
 //! Unlike devices in one machine, and devices with little memory.
 
+mod turn;
+
 use std::error::Error;
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{Cause, LaunchError, WarmError, Warmup, warm_all};
@@ -10,17 +12,16 @@ use kernel_registry_sim::{Config, Device, leave_memory};
 use kernels::blas1::saxpy;
 use kernels::memory::{histogram, pair_sum, shuffle};
 use sys::{CUdevice_attribute_enum as Attribute, CUresult};
+use turn::Turn;
 
 kernel_registry::link_kernels!(kernels);
 
 type Contexts = Vec<Arc<CudaContext>>;
-type Turn = MutexGuard<'static, ()>;
 
 /// An H200, a T4, and a small part of an H100. Tests take turns, because one takes the memory that another
 /// needs; the turn is dropped last.
 fn devices() -> Result<(Turn, Contexts), Box<dyn Error>> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = turn::take();
     Config::of([Device::h200(), Device::t4(), Device::h100_1g()]).install()?;
     Ok((turn, kernel_registry::contexts()?))
 }

@@ -1,8 +1,10 @@
 //! What is gone when somebody still uses it: memory below a stream that has work to do, and what belonged to a context.
 
+mod turn;
+
 use std::ffi::{CStr, c_void};
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc;
 
 use kernel_registry::cudarc::driver::sys::{self, CUresult};
 use kernel_registry_sim::Config;
@@ -22,13 +24,8 @@ fn made<T: Copy>(call: impl FnOnce(*mut T) -> CUresult, nothing: T) -> T {
     made
 }
 
-/// A test at a time: the address of a context that is destroyed is that of the next one.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A context of its own for each test, current in this thread, with a kernel.
+/// A context of its own for each test, current in this thread, with a kernel. Tests take turns: the address of a context that is
+/// destroyed is that of the next one.
 struct Own {
     context: sys::CUcontext,
     stream: sys::CUstream,
@@ -106,7 +103,7 @@ fn forbid(pages: *mut u8) {
 
 #[test]
 fn copies_from_and_to_nowhere_are_refused() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     let (pages, nowhere) = (pages(), pages().wrapping_add(PAGE));
     // SAFETY: the driver looks at addresses.
@@ -131,7 +128,7 @@ fn copies_from_and_to_nowhere_are_refused() {
 /// Whatever the stream does once it goes on finds nothing any more, which is an error of its context.
 #[test]
 fn memory_that_is_freed_while_a_stream_waits() {
-    let _alone = alone();
+    let _turn = turn::take();
     type Use = fn(&Own, u64) -> CUresult;
     // SAFETY: the driver looks at addresses, when it is asked and when it does what it was asked for.
     let uses: [(&str, Use); 6] = unsafe {
@@ -169,7 +166,7 @@ fn memory_that_is_freed_while_a_stream_waits() {
 
 #[test]
 fn memory_that_is_registered_and_then_unmapped() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     let memory = pages();
     // SAFETY: the driver looks whether memory is there.
@@ -196,7 +193,7 @@ fn memory_that_is_registered_and_then_unmapped() {
 
 #[test]
 fn arguments_that_end_too_soon() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     let memory = pinned();
     let mut values = [memory as u64, 7];
@@ -222,7 +219,7 @@ fn arguments_that_end_too_soon() {
 /// `CU_LAUNCH_PARAM_BUFFER_POINTER` and so on.
 #[test]
 fn arguments_in_one_buffer() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     let word = pinned();
     let mut buffer = [0_u8; 12];
@@ -256,7 +253,7 @@ fn arguments_in_one_buffer() {
 
 #[test]
 fn images_that_end_too_soon() {
-    let _alone = alone();
+    let _turn = turn::take();
     let _own = Own::new();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/prebuilt");
     let end = pages().wrapping_add(PAGE);
@@ -292,7 +289,7 @@ fn images_that_end_too_soon() {
 
 #[test]
 fn a_log_that_has_no_place() {
-    let _alone = alone();
+    let _turn = turn::take();
     let _own = Own::new();
     let nowhere = pages().addr() + PAGE;
     let mut module = ptr::null_mut();
@@ -315,7 +312,7 @@ fn a_log_that_has_no_place() {
 
 #[test]
 fn what_belonged_to_a_context_that_is_destroyed() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     // SAFETY: the driver looks at handles.
     unsafe {
@@ -375,7 +372,7 @@ fn what_belonged_to_a_context_that_is_destroyed() {
 
 #[test]
 fn a_stack_of_contexts_that_is_empty() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     // SAFETY: the driver looks at handles and addresses.
     unsafe {
@@ -393,7 +390,7 @@ fn a_stack_of_contexts_that_is_empty() {
 /// Whoever waits in another thread is told, and does not wait for ever.
 #[test]
 fn a_context_is_reset_while_a_thread_waits_in_it() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     // SAFETY: the driver looks at handles and addresses; the flags are those of the function.
     unsafe {

@@ -1,19 +1,21 @@
 //! Warming and launching on the simulated driver, and what it refuses.
 
+mod turn;
+
 use std::error::Error;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{find, warm_all};
 use kernels::blas1::saxpy;
 use kernels::diagnose::check_finite;
+use turn::Turn;
 
 kernel_registry::link_kernels!(kernels);
 
 /// Tests take turns, because one measures the memory that another takes; the turn is dropped last.
-fn device() -> Result<(MutexGuard<'static, ()>, Arc<CudaContext>), Box<dyn Error>> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+fn device() -> Result<(Turn, Arc<CudaContext>), Box<dyn Error>> {
+    let turn = turn::take();
     kernel_registry_sim::install()?;
     Ok((turn, kernel_registry::context(0)?))
 }
