@@ -16,12 +16,13 @@ use turn::Turn;
 kernel_registry::link_kernels!(kernels);
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+type Contexts = (Turn, Vec<Arc<CudaContext>>);
 
 const THREADS: usize = 64;
 const DEVICES: usize = 3;
 
 /// Tests take turns: while one warms, another's receipt cannot be checked, and contexts of one are missing in another's count.
-fn contexts() -> Result<(Turn, Vec<Arc<CudaContext>>), Box<dyn Error + Send + Sync>> {
+fn contexts() -> Result<Contexts, Box<dyn Error + Send + Sync>> {
     let turn = turn::take();
     Config::default().devices(DEVICES).install()?;
     Ok((turn, kernel_registry::contexts()?))
