@@ -1,5 +1,6 @@
 //! Unlike devices in one machine, and devices with little memory.
 
+mod computes;
 mod turn;
 
 use std::error::Error;
@@ -67,12 +68,7 @@ fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
         assert!(
             report.verified && report.kernels.iter().all(|kernel| kernel.binary_version == binary_version)
         );
-        let stream = context.new_stream()?;
-        let x = stream.clone_htod(&[1.0_f32; 100])?;
-        let mut y = stream.clone_htod(&[2.0_f32; 100])?;
-        // SAFETY: both vectors have 100 elements.
-        unsafe { saxpy::launch(&stream, saxpy::over(100), 100, 3.0, &x, &mut y)? };
-        assert!(stream.clone_dtoh(&y)?.iter().all(|y| *y == 5.0));
+        computes::saxpy(context, 100)?;
     }
     let stream = contexts[1].new_stream()?;
     let (x, mut out) = (stream.alloc_zeros::<f32>(16)?, stream.alloc_zeros::<f32>(16)?);

@@ -1,6 +1,7 @@
 //! Processes that are forked: before `cuInit` the child has a driver of its own, and after it none, as with NVIDIA's. Nothing waits for
 //! a lock that another thread had.
 
+mod computes;
 mod device;
 #[path = "arguments/signatures.rs"]
 #[expect(dead_code, reason = "arguments are not looked at here")]
@@ -53,17 +54,6 @@ fn in_child(body: impl FnOnce() -> Outcome) -> String {
     }
 }
 
-fn launch(context: &Arc<CudaContext>) -> Outcome {
-    const N: u32 = 100;
-    let stream = context.new_stream()?;
-    let x = stream.clone_htod(&[1.0_f32; N as usize])?;
-    let mut y = stream.clone_htod(&[2.0_f32; N as usize])?;
-    // SAFETY: both vectors have `N` elements.
-    unsafe { saxpy::launch(&stream, saxpy::over(N), N, 3.0, &x, &mut y)? };
-    let found = stream.clone_dtoh(&y)?;
-    if found.iter().all(|y| *y == 5.0) { Ok(()) } else { Err(format!("{found:?}").into()) }
-}
-
 fn expect<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Outcome {
     if found == expected { Ok(()) } else { Err(format!("{found:?}, not {expected:?}").into()) }
 }
@@ -105,7 +95,7 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
         kernel_registry_sim::install()?;
         let context = kernel_registry::context(0)?;
         warm_all(&context)?.recheck()?;
-        launch(&context)
+        computes::saxpy(&context, 100)
     };
     for _ in 0..3 {
         assert_eq!(in_child(child), "");
@@ -122,7 +112,7 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
             scope.spawn(|| {
                 context.bind_to_thread().unwrap();
                 while !ends.load(Ordering::Relaxed) {
-                    launch(&context).unwrap();
+                    computes::saxpy(&context, 100).unwrap();
                 }
             });
         }
@@ -139,5 +129,5 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
         assert_eq!(wrong, None);
     });
     warm.recheck()?;
-    launch(&context)
+    computes::saxpy(&context, 100)
 }

@@ -1,5 +1,6 @@
 //! Warming and launching on the simulated driver, and what it refuses.
 
+mod computes;
 mod turn;
 
 use std::error::Error;
@@ -7,7 +8,6 @@ use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{find, warm_all};
-use kernels::blas1::saxpy;
 use kernels::diagnose::check_finite;
 use turn::Turn;
 
@@ -31,15 +31,7 @@ fn every_kernel_of_the_sample_crate_is_warm_and_launches() -> Result<(), Box<dyn
     // A frame of 2 KiB: 264 MiB more on such a device, as was measured.
     assert!(report.stack >= 2048);
     assert!(before - context.mem_get_info()?.0 >= 264 << 20);
-
-    const N: u32 = 10_000;
-    let stream = context.new_stream()?;
-    let x = stream.clone_htod(&vec![1.0_f32; N as usize])?;
-    let mut y = stream.clone_htod(&vec![2.0_f32; N as usize])?;
-    // SAFETY: both vectors have `N` elements.
-    unsafe { saxpy::launch(&stream, saxpy::over(N), N, 3.0, &x, &mut y)? };
-    assert!(stream.clone_dtoh(&y)?.iter().all(|y| *y == 5.0));
-    Ok(())
+    computes::saxpy(&context, 10_000)
 }
 
 /// The handle of what is gone is refused, and not followed.
