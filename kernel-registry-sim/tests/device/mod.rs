@@ -149,6 +149,31 @@ pub fn event() -> usize {
     get("cuEventCreate", &[0])
 }
 
+pub fn instantiate(graph: usize) -> usize {
+    get("cuGraphInstantiateWithFlags", &[graph, 0])
+}
+
+pub fn run(graph: usize) {
+    let (executable, stream) = (instantiate(graph), stream());
+    ok("cuGraphLaunch", &[executable, stream]);
+    ok("cuStreamSynchronize", &[stream]);
+    ok("cuGraphExecDestroy", &[executable]);
+}
+
+/// What a function lists: it is asked how many there are, and then for them.
+pub fn list(name: &str, of: usize) -> Vec<usize> {
+    let count = last(name, &[of, 0]);
+    let (mut found, mut room) = (vec![0; count + 1], count + 1);
+    ok(name, &[of, place(&mut *found), place(&mut room)]);
+    expect_eq!((room, found.pop()), (count, Some(0)));
+    found
+}
+
+/// Of what kind each node of a graph is.
+pub fn kinds(graph: usize) -> Vec<usize> {
+    list("cuGraphGetNodes", graph).into_iter().map(|node| last("cuGraphNodeGetType", &[node])).collect()
+}
+
 /// Kernels: `push` notes a number behind those that were noted before, of which the first word is the count; `await` waits
 /// until a word is not 0; `store` writes a word, and `load` copies one.
 const KERNELS: &str = "\
