@@ -206,8 +206,9 @@ impl World {
     pub fn renew(&mut self) {
         self.stale = self.handles();
         self.stale.retain(|handle| ![self.context, self.other, self.pool].contains(handle));
-        // This one waits for nothing.
+        // This one waits for nothing. Calls can have made the other device's context current, and allocated there.
         ok("cuDevicePrimaryCtxReset_v2", &[0]);
+        ok("cuDevicePrimaryCtxReset_v2", &[1]);
         // Whatever happened to these.
         for (name, handle) in [
             ("cuCtxDestroy_v2", self.other),
