@@ -14,6 +14,9 @@ mod instructions;
 mod operands;
 #[path = "../tests/differential/random.rs"]
 mod random;
+#[path = "../tests/differential/recording.rs"]
+#[allow(dead_code)] // So is reading.
+mod recording;
 #[path = "../tests/differential/samples.rs"]
 mod samples;
 #[path = "../tests/differential/table.rs"]
@@ -27,6 +30,7 @@ use std::sync::Arc;
 use case::{Argument, Case};
 use cudarc::driver::{CudaContext, CudaStream, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
+use recording::Recording;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("name the folder to write to: tests/differential")?;
@@ -45,9 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             // A kernel that is refused or that fails is left out, and the test says that it is missing.
             match run(&context, &stream, case) {
                 Ok(result) => {
-                    recording.extend(case.key().to_le_bytes());
-                    recording.extend((result.len() as u32).to_le_bytes());
-                    recording.extend(result);
+                    Recording::add(&mut recording, case, &result);
                     count += 1;
                 }
                 Err(error) => {

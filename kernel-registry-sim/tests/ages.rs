@@ -1,6 +1,7 @@
 //! Drivers of four ages, and some between: what is not there yet, and what kernel-registry makes of that.
 
 mod child;
+mod computes;
 
 use std::error::Error;
 use std::ffi::{CStr, c_void};
@@ -9,7 +10,6 @@ use std::ptr;
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{WarmError, warm_all};
 use kernel_registry_sim::Config;
-use kernels::blas1::saxpy;
 use sys::CUresult;
 
 kernel_registry::link_kernels!(kernels);
@@ -73,13 +73,7 @@ fn warm_and_launch() -> Result<(), Box<dyn Error>> {
     let context = kernel_registry::context(0)?;
     let warm = warm_all(&context)?;
     println!("{}", warm.report());
-    const N: u32 = 1000;
-    let stream = context.new_stream()?;
-    let x = stream.clone_htod(&[1.0_f32; N as usize])?;
-    let mut y = stream.clone_htod(&[2.0_f32; N as usize])?;
-    // SAFETY: both vectors have `N` elements.
-    unsafe { saxpy::launch(&stream, saxpy::over(N), N, 3.0, &x, &mut y)? };
-    assert!(stream.clone_dtoh(&y)?.iter().all(|y| *y == 5.0));
+    computes::saxpy(&context, 1000)?;
     println!("it computes");
     warm.recheck()?;
     Ok(())

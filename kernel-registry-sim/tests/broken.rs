@@ -4,8 +4,11 @@
 mod device;
 
 use device::{
-    ILLEGAL_ADDRESS, call, context, differs, event, image, kernel, launch, memory, ok, place, stream,
+    ILLEGAL_ADDRESS, call, context, differs, event, image, kernel, launch, memory, ok, on_a_gpu, place,
+    stream,
 };
+
+use kernel_registry_sim::Config;
 
 /// What a context has.
 struct World {
@@ -136,6 +139,9 @@ impl World {
 
 #[test]
 fn a_kernel_that_goes_wrong_ends_all_contexts_of_the_process() {
+    if !on_a_gpu() {
+        Config::default().devices(2).install().unwrap();
+    }
     let worlds = [World::new(0), World::new(0), World::new(1)];
     ok("cuCtxSetCurrent", &[worlds[0].context]);
     // Nothing is mapped there.

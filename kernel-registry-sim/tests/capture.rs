@@ -1,8 +1,8 @@
 //! Streams that are captured: what becomes a graph, and what ends that.
 
 mod device;
+mod turn;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use device::*;
@@ -15,13 +15,12 @@ const RELAXED: usize = 2;
 /// test is run at a time.
 struct Alone {
     context: usize,
-    _guard: MutexGuard<'static, ()>,
+    _turn: turn::Turn,
 }
 
 fn alone() -> Alone {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Alone { context: context(0), _guard }
+    let _turn = turn::take();
+    Alone { context: context(0), _turn }
 }
 
 impl Drop for Alone {
@@ -52,22 +51,12 @@ fn status(stream: usize) -> usize {
     last("cuStreamIsCapturing", &[stream])
 }
 
-fn count(name: &str, graph: usize) -> usize {
-    last(name, &[graph, 0])
-}
-
 fn record(event: usize, stream: usize) {
     ok("cuEventRecord", &[event, stream]);
 }
 
 fn wait(stream: usize, event: usize) {
     ok("cuStreamWaitEvent", &[stream, event, 0]);
-}
-
-fn run(graph: usize) {
-    let (executable, stream) = (get("cuGraphInstantiateWithFlags", &[graph, 0]), stream());
-    ok("cuGraphLaunch", &[executable, stream]);
-    ok("cuStreamSynchronize", &[stream]);
 }
 
 #[test]
@@ -93,9 +82,9 @@ fn streams_fork_and_join() {
     expect_eq!((status(origin), status(other)), (0, 0));
     // Nothing was done meanwhile.
     assert!(noted(log).is_empty());
-    expect_eq!(count("cuGraphGetNodes", graph), 6);
+    expect_eq!(list("cuGraphGetNodes", graph).len(), 6);
     expect_eq!(last("cuGraphGetEdges", &[graph, 0, 0]), 6);
-    expect_eq!(count("cuGraphGetRootNodes", graph), 1);
+    expect_eq!(list("cuGraphGetRootNodes", graph).len(), 1);
     run(graph);
     expect_eq!(noted(log), [1, 2, 3, 4]);
 }
@@ -125,11 +114,7 @@ fn everything_that_a_stream_is_given_is_captured() {
     ok("cuEventRecordWithFlags", &[outside, stream, 1]);
     ok("cuStreamWaitEvent", &[stream, outside, 1]);
     let graph = graph_of(stream);
-    let mut nodes = vec![0_usize; 9];
-    let mut room = 9_usize;
-    ok("cuGraphGetNodes", &[graph, place(&mut *nodes), place(&mut room)]);
-    let kinds: Vec<_> = nodes.into_iter().map(|node| last("cuGraphNodeGetType", &[node])).collect();
-    expect_eq!(kinds, [2, 1, 1, 3, 1, 12, 12, 7, 6]);
+    expect_eq!(kinds(graph), [2, 1, 1, 3, 1, 12, 12, 7, 6]);
     run(graph);
     expect_eq!(*host, [21, 21, 21, 42]);
     expect_eq!(words(a, 4), *host);
@@ -248,7 +233,7 @@ fn what_waits_cannot_be_captured() {
     let stream = stream();
     let graph = get("cuGraphCreate", &[0]);
     get("cuGraphAddEmptyNode", &[graph, 0, 0]);
-    let executable = get("cuGraphInstantiateWithFlags", &[graph, 0]);
+    let executable = instantiate(graph);
     extern "C" fn nothing(_: usize, _: u32, _: usize) {}
     for (name, arguments) in [
         ("cuStreamSynchronize", &[stream][..]),

@@ -12,8 +12,8 @@ use kernels::waiting::{set_flag, spin_until_flag};
 fn a_call_that_waits_for_a_kernel_that_spins_returns() -> Result<(), Box<dyn Error>> {
     Config::default().deadlock(Deadlock::Fail).install()?;
     let context = kernel_registry::context(0)?;
-    let spins = Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).warm(&context)?;
-    let (stays, stream) = (context.new_stream()?, context.new_stream()?);
+    let _warm = Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).warm(&context)?;
+    let stays = context.new_stream()?;
     let mut words = std::ptr::null_mut();
     // SAFETY: a context is current; the memory is zeroed, and stays for the rest of the test.
     unsafe { sys::cuMemHostAlloc(&mut words, 8, 2).result()? };
@@ -35,6 +35,5 @@ fn a_call_that_waits_for_a_kernel_that_spins_returns() -> Result<(), Box<dyn Err
     // SAFETY: the word is there, and the device only reads it.
     unsafe { flag.write_volatile(1) };
     stays.synchronize()?;
-    drop((spins, stream));
     Ok(())
 }

@@ -1,8 +1,11 @@
 //! Unlike devices in one machine, and devices with little memory.
 
+mod computes;
+mod turn;
+
 use std::error::Error;
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{Cause, LaunchError, WarmError, Warmup, warm_all};
@@ -10,17 +13,16 @@ use kernel_registry_sim::{Config, Device, leave_memory};
 use kernels::blas1::saxpy;
 use kernels::memory::{histogram, pair_sum, shuffle};
 use sys::{CUdevice_attribute_enum as Attribute, CUresult};
+use turn::Turn;
 
 kernel_registry::link_kernels!(kernels);
 
 type Contexts = Vec<Arc<CudaContext>>;
-type Turn = MutexGuard<'static, ()>;
 
 /// An H200, a T4, and a small part of an H100. Tests take turns, because one takes the memory that another
 /// needs; the turn is dropped last.
 fn devices() -> Result<(Turn, Contexts), Box<dyn Error>> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = turn::take();
     Config::of([Device::h200(), Device::t4(), Device::h100_1g()]).install()?;
     Ok((turn, kernel_registry::contexts()?))
 }
@@ -66,12 +68,7 @@ fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
         assert!(
             report.verified && report.kernels.iter().all(|kernel| kernel.binary_version == binary_version)
         );
-        let stream = context.new_stream()?;
-        let x = stream.clone_htod(&[1.0_f32; 100])?;
-        let mut y = stream.clone_htod(&[2.0_f32; 100])?;
-        // SAFETY: both vectors have 100 elements.
-        unsafe { saxpy::launch(&stream, saxpy::over(100), 100, 3.0, &x, &mut y)? };
-        assert!(stream.clone_dtoh(&y)?.iter().all(|y| *y == 5.0));
+        computes::saxpy(context, 100)?;
     }
     let stream = contexts[1].new_stream()?;
     let (x, mut out) = (stream.alloc_zeros::<f32>(16)?, stream.alloc_zeros::<f32>(16)?);

@@ -1,9 +1,8 @@
 //! Processes that are forked: before `cuInit` the child has a driver of its own, and after it none, as with NVIDIA's. Nothing waits for
 //! a lock that another thread had.
 
-#[path = "arguments/driver.rs"]
-#[expect(dead_code, reason = "nothing is made here")]
-mod driver;
+mod computes;
+mod device;
 #[path = "arguments/signatures.rs"]
 #[expect(dead_code, reason = "arguments are not looked at here")]
 mod signatures;
@@ -17,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fs::File, thread};
 
-use driver::Driver;
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice};
 use kernel_registry::{LaunchError, NoDriver, Stale, Warm, WarmError, warm_all};
 use kernel_registry_sim::{Live, leave_memory, live};
@@ -57,17 +55,6 @@ fn in_child(body: impl FnOnce() -> Outcome) -> String {
     }
 }
 
-fn launch(context: &Arc<CudaContext>) -> Outcome {
-    const N: u32 = 100;
-    let stream = context.new_stream()?;
-    let x = stream.clone_htod(&[1.0_f32; N as usize])?;
-    let mut y = stream.clone_htod(&[2.0_f32; N as usize])?;
-    // SAFETY: both vectors have `N` elements.
-    unsafe { saxpy::launch(&stream, saxpy::over(N), N, 3.0, &x, &mut y)? };
-    let found = stream.clone_dtoh(&y)?;
-    if found.iter().all(|y| *y == 5.0) { Ok(()) } else { Err(format!("{found:?}").into()) }
-}
-
 fn expect<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Outcome {
     if found == expected { Ok(()) } else { Err(format!("{found:?}, not {expected:?}").into()) }
 }
@@ -84,18 +71,17 @@ fn is_told(context: &Arc<CudaContext>, warm: &Warm, x: &CudaSlice<f32>, y: &mut 
     expect(launched.err(), Some(LaunchError::NoDriver { kernel, error: NoDriver::Forked }))
 }
 
-const INVALID_VALUE: u32 = 1;
 const NOT_INITIALIZED: u32 = 3;
 
 /// Null is found out before or after.
-fn every_function_refuses(driver: &Driver) -> Outcome {
+fn every_function_refuses() -> Outcome {
     let mut refused = 0;
     let simulated = signatures::simulated().into_iter().map(|function| function.name);
     for name in simulated.chain(signatures::lacking()) {
-        let code = driver.call_quietly(&name, &[]);
+        let code = device::call(&name, &[]);
         if code == NOT_INITIALIZED {
             refused += 1;
-        } else if code != INVALID_VALUE {
+        } else if code != device::INVALID_VALUE {
             return Err(format!("{name} returned {code}").into());
         }
     }
@@ -110,7 +96,7 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
         kernel_registry_sim::install()?;
         let context = kernel_registry::context(0)?;
         warm_all(&context)?.recheck()?;
-        launch(&context)
+        computes::saxpy(&context, 100)
     };
     for _ in 0..3 {
         assert_eq!(in_child(child), "");
@@ -123,7 +109,7 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
     assert_eq!(in_child(leaves), "");
 
     let context = kernel_registry::context(0)?;
-    let (warm, driver) = (warm_all(&context)?, Driver::install());
+    let warm = warm_all(&context)?;
     let stream = context.default_stream();
     let (x, mut y) = (stream.alloc_zeros(1)?, stream.alloc_zeros(1)?);
     let ends = AtomicBool::new(false);
@@ -133,7 +119,7 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
             scope.spawn(|| {
                 context.bind_to_thread().unwrap();
                 while !ends.load(Ordering::Relaxed) {
-                    launch(&context).unwrap();
+                    computes::saxpy(&context, 100).unwrap();
                 }
             });
         }
@@ -143,7 +129,7 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
                 is_told(&context, &warm, &x, &mut y)?;
                 drop(leave_memory(0, 1 << 30));
                 expect(live(), Live::default())?;
-                every_function_refuses(&driver)
+                every_function_refuses()
             })
         });
         let wrong = children.find(|words| !words.is_empty());
@@ -152,5 +138,5 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
         assert_eq!(wrong, None);
     });
     warm.recheck()?;
-    launch(&context)
+    computes::saxpy(&context, 100)
 }

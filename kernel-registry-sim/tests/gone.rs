@@ -1,9 +1,11 @@
 //! What is gone when somebody still uses it: memory below a stream that has work to do, and what belonged to a context.
 
+mod turn;
+
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::sys::{self, CUresult};
@@ -24,13 +26,8 @@ fn made<T: Copy>(call: impl FnOnce(*mut T) -> CUresult, nothing: T) -> T {
     made
 }
 
-/// A test at a time: the address of a context that is destroyed is that of the next one.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A context of its own for each test, current in this thread, with a kernel.
+/// A context of its own for each test, current in this thread, with a kernel. Tests take turns: the address of a context that is
+/// destroyed is that of the next one.
 struct Own {
     context: sys::CUcontext,
     stream: sys::CUstream,
@@ -40,7 +37,7 @@ struct Own {
 
 impl Own {
     fn new() -> Self {
-        Config::default().memory(64 << 30).install().unwrap();
+        Config::default().memory(64 << 30).contained(true).install().unwrap();
         // SAFETY: whatever is null here may be, and the text ends with a zero.
         unsafe {
             assert_eq!(sys::cuInit(0), CUDA_SUCCESS);
@@ -108,7 +105,7 @@ fn forbid(pages: *mut u8) {
 
 #[test]
 fn copies_from_and_to_nowhere_are_refused() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     let (pages, nowhere) = (pages(), pages().wrapping_add(PAGE));
     // SAFETY: the driver looks at addresses.
@@ -133,7 +130,7 @@ fn copies_from_and_to_nowhere_are_refused() {
 /// Whatever the stream does once it goes on finds nothing any more, which is an error of its context.
 #[test]
 fn memory_that_is_freed_while_a_stream_waits() {
-    let _alone = alone();
+    let _turn = turn::take();
     type Use = fn(&Own, u64) -> CUresult;
     // SAFETY: the driver looks at addresses, when it is asked and when it does what it was asked for.
     let uses: [(&str, Use); 6] = unsafe {
@@ -171,7 +168,7 @@ fn memory_that_is_freed_while_a_stream_waits() {
 
 #[test]
 fn a_stream_that_is_destroyed_with_work_left() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     let word = pinned();
     own.hold(word as u64);
@@ -189,7 +186,7 @@ fn a_stream_that_is_destroyed_with_work_left() {
 /// Nobody has to do anything else for that.
 #[test]
 fn pages_that_are_freed_are_given_back() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     // SAFETY: the memory is freed once, and the system looks whether it is there.
     unsafe {
@@ -215,7 +212,7 @@ fn pages_that_are_freed_are_given_back() {
 
 #[test]
 fn memory_that_is_registered_and_then_unmapped() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     let memory = pages();
     // SAFETY: the driver looks whether memory is there.
@@ -242,7 +239,7 @@ fn memory_that_is_registered_and_then_unmapped() {
 
 #[test]
 fn arguments_that_end_too_soon() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     let memory = pinned();
     let mut values = [memory as u64, 7];
@@ -268,7 +265,7 @@ fn arguments_that_end_too_soon() {
 /// `CU_LAUNCH_PARAM_BUFFER_POINTER` and so on.
 #[test]
 fn arguments_in_one_buffer() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     let word = pinned();
     let mut buffer = [0_u8; 12];
@@ -302,7 +299,7 @@ fn arguments_in_one_buffer() {
 
 #[test]
 fn images_that_end_too_soon() {
-    let _alone = alone();
+    let _turn = turn::take();
     let _own = Own::new();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/prebuilt");
     let end = pages().wrapping_add(PAGE);
@@ -338,7 +335,7 @@ fn images_that_end_too_soon() {
 
 #[test]
 fn a_log_that_has_no_place() {
-    let _alone = alone();
+    let _turn = turn::take();
     let _own = Own::new();
     let nowhere = pages().addr() + PAGE;
     let mut module = ptr::null_mut();
@@ -361,7 +358,7 @@ fn a_log_that_has_no_place() {
 
 #[test]
 fn what_belonged_to_a_context_that_is_destroyed() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     // SAFETY: the driver looks at handles.
     unsafe {
@@ -421,7 +418,7 @@ fn what_belonged_to_a_context_that_is_destroyed() {
 
 #[test]
 fn a_stack_of_contexts_that_is_empty() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     // SAFETY: the driver looks at handles and addresses.
     unsafe {
@@ -451,7 +448,7 @@ fn the_driver_is_called_when_a_thread_has_ended() {
     thread_local! {
         static LAST: Last = const { Last(Cell::new(0)) };
     }
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     let context = own.context.expose_provenance();
     let ended = std::thread::spawn(move || {
@@ -466,7 +463,7 @@ fn the_driver_is_called_when_a_thread_has_ended() {
 /// Whoever waits in another thread is told, and does not wait for ever.
 #[test]
 fn a_context_is_reset_while_a_thread_waits_in_it() {
-    let _alone = alone();
+    let _turn = turn::take();
     let own = Own::new();
     // SAFETY: the driver looks at handles and addresses; the flags are those of the function.
     unsafe {
@@ -476,8 +473,12 @@ fn a_context_is_reset_while_a_thread_waits_in_it() {
         let word = pinned();
         assert_eq!(sys::cuStreamWaitValue32_v2(stream, word as u64, 1, 1), CUDA_SUCCESS);
         let stream = stream.expose_provenance();
-        let waits =
-            std::thread::spawn(move || sys::cuStreamSynchronize(ptr::with_exposed_provenance_mut(stream)));
+        let (about_to_wait, begun) = mpsc::channel();
+        let waits = std::thread::spawn(move || {
+            about_to_wait.send(()).unwrap();
+            sys::cuStreamSynchronize(ptr::with_exposed_provenance_mut(stream))
+        });
+        begun.recv().unwrap();
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(sys::cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
         assert_eq!(waits.join().unwrap(), CUDA_ERROR_CONTEXT_IS_DESTROYED);

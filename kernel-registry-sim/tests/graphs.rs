@@ -29,26 +29,6 @@ fn graph() -> usize {
     get("cuGraphCreate", &[0])
 }
 
-fn instantiate(graph: usize) -> usize {
-    get("cuGraphInstantiateWithFlags", &[graph, 0])
-}
-
-fn run(graph: usize) {
-    let (executable, stream) = (instantiate(graph), stream());
-    ok("cuGraphLaunch", &[executable, stream]);
-    ok("cuStreamSynchronize", &[stream]);
-    ok("cuGraphExecDestroy", &[executable]);
-}
-
-/// What a function lists: it is asked how many there are, and then for them.
-fn list(name: &str, of: usize) -> Vec<usize> {
-    let count = last(name, &[of, 0]);
-    let (mut found, mut room) = (vec![0; count + 1], count + 1);
-    ok(name, &[of, place(&mut *found), place(&mut room)]);
-    expect_eq!((room, found.pop()), (count, Some(0)));
-    found
-}
-
 #[test]
 fn nodes_wait_for_what_comes_before_them_and_for_nothing_else() {
     context(0);
@@ -124,8 +104,7 @@ fn nodes_of_every_kind() {
     let child = add(graph, "cuGraphAddChildGraphNode", &[empty], &[inner]);
     // The node has a clone of the graph as it was.
     ok("cuGraphDestroyNode", &[store]);
-    let kinds = list("cuGraphGetNodes", graph).into_iter().map(|node| last("cuGraphNodeGetType", &[node]));
-    expect_eq!(kinds.collect::<Vec<_>>(), [2, 1, 3, 7, 6, 5, 4]);
+    expect_eq!(kinds(graph), [2, 1, 3, 7, 6, 5, 4]);
     run(graph);
     ok("cuEventSynchronize", &[recorded]);
     expect_eq!(CALLED.load(Ordering::SeqCst), 5);
@@ -318,8 +297,7 @@ fn memory_that_a_graph_allocates() {
     context(1);
     let (target, stream) = (memory(4), stream());
     let (graph, inside) = allocates(target, true);
-    let kinds = list("cuGraphGetNodes", graph).into_iter().map(|node| last("cuGraphNodeGetType", &[node]));
-    expect_eq!(kinds.collect::<Vec<_>>(), [10, 0, 1, 11]);
+    expect_eq!(kinds(graph), [10, 0, 1, 11]);
     run(graph);
     run(graph);
     expect_eq!(words(target, 1), [11]);

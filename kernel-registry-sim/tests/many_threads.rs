@@ -1,31 +1,31 @@
 //! Many threads of the host at once: warming, launching, loading and unloading, while contexts come and go.
 
+mod turn;
+
 use std::error::Error;
 use std::ptr;
-use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
 use kernel_registry::{Warmup, warm_all};
 use kernel_registry_sim::Config;
 use kernels::blas1::saxpy;
+use turn::Turn;
 
 kernel_registry::link_kernels!(kernels);
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+type Contexts = (Turn, Vec<Arc<CudaContext>>);
 
 const THREADS: usize = 64;
 const DEVICES: usize = 3;
 
-/// A test at a time: while one warms, another's receipt cannot be checked, and contexts of one are missing in another's count.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn contexts() -> Result<Vec<Arc<CudaContext>>, Box<dyn Error + Send + Sync>> {
+/// Tests take turns: while one warms, another's receipt cannot be checked, and contexts of one are missing in another's count.
+fn contexts() -> Result<Contexts, Box<dyn Error + Send + Sync>> {
+    let turn = turn::take();
     Config::default().devices(DEVICES).install()?;
-    Ok(kernel_registry::contexts()?)
+    Ok((turn, kernel_registry::contexts()?))
 }
 
 /// The same in so many threads, which begin at the same moment.
@@ -63,8 +63,7 @@ fn launches(stream: &Arc<CudaStream>, thread: usize, times: usize) -> Outcome {
 
 #[test]
 fn warming_in_all_threads_on_one_device_and_on_several() -> Outcome {
-    let _alone = alone();
-    let contexts = contexts()?;
+    let (_turn, contexts) = contexts()?;
     in_threads(|_| {
         assert!(warm_all(&contexts[0])?.report().verified);
         Ok(())
@@ -82,8 +81,7 @@ fn warming_in_all_threads_on_one_device_and_on_several() -> Outcome {
 
 #[test]
 fn launches_on_streams_of_their_own_and_on_shared_ones() -> Outcome {
-    let _alone = alone();
-    let contexts = contexts()?;
+    let (_turn, contexts) = contexts()?;
     Warmup::new().warm_each(&contexts)?;
     let shared: Vec<_> = contexts.iter().map(|context| context.new_stream()).collect::<Result<_, _>>()?;
     in_threads(|thread| {
@@ -98,8 +96,7 @@ fn launches_on_streams_of_their_own_and_on_shared_ones() -> Outcome {
 /// What a thread does to contexts of its own is nothing to the others.
 #[test]
 fn contexts_and_modules_come_and_go_meanwhile() -> Outcome {
-    let _alone = alone();
-    let contexts = contexts()?;
+    let (_turn, contexts) = contexts()?;
     Warmup::new().warm_each(&contexts)?;
     let free: Vec<_> = contexts.iter().map(|context| context.mem_get_info()).collect::<Result<_, _>>()?;
     let image = saxpy::INFO.image().ok_or("no image")?;

@@ -1,10 +1,10 @@
 //! What a driver is told: by its configuration, by variables, and while a program runs.
 
 mod child;
+mod turn;
 
 use std::error::Error;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,15 @@ use kernel_registry::warm_all;
 use kernel_registry_sim::{Config, Fault, InstallError, live, record_calls};
 use kernels::blas1::saxpy;
 use sys::CUresult;
+use turn::Turn;
 
 kernel_registry::link_kernels!(kernels);
 
 /// Faults and records are of the whole process.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    kernel_registry_sim::install().expect("the simulated driver can be installed");
+fn alone() -> Turn {
+    let turn = turn::take();
+    let config = Config::from_environment().contained(true);
+    config.install().expect("the simulated driver can be installed");
     turn
 }
 

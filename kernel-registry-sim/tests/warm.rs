@@ -1,20 +1,23 @@
 //! Warming and launching on the simulated driver, and what it refuses.
 
+mod computes;
+mod turn;
+
 use std::error::Error;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{find, warm_all};
-use kernels::blas1::saxpy;
+use kernel_registry_sim::Config;
 use kernels::diagnose::check_finite;
+use turn::Turn;
 
 kernel_registry::link_kernels!(kernels);
 
 /// Tests take turns, because one measures the memory that another takes; the turn is dropped last.
-fn device() -> Result<(MutexGuard<'static, ()>, Arc<CudaContext>), Box<dyn Error>> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    kernel_registry_sim::install()?;
+fn device() -> Result<(Turn, Arc<CudaContext>), Box<dyn Error>> {
+    let turn = turn::take();
+    Config::default().contained(true).install()?;
     Ok((turn, kernel_registry::context(0)?))
 }
 
@@ -29,15 +32,7 @@ fn every_kernel_of_the_sample_crate_is_warm_and_launches() -> Result<(), Box<dyn
     // A frame of 2 KiB: 264 MiB more on such a device, as was measured.
     assert!(report.stack >= 2048);
     assert!(before - context.mem_get_info()?.0 >= 264 << 20);
-
-    const N: u32 = 10_000;
-    let stream = context.new_stream()?;
-    let x = stream.clone_htod(&vec![1.0_f32; N as usize])?;
-    let mut y = stream.clone_htod(&vec![2.0_f32; N as usize])?;
-    // SAFETY: both vectors have `N` elements.
-    unsafe { saxpy::launch(&stream, saxpy::over(N), N, 3.0, &x, &mut y)? };
-    assert!(stream.clone_dtoh(&y)?.iter().all(|y| *y == 5.0));
-    Ok(())
+    computes::saxpy(&context, 10_000)
 }
 
 /// The handle of what is gone is refused, and not followed.
@@ -63,7 +58,7 @@ fn what_was_destroyed_is_no_handle() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An access beyond the end ends its context, and leaves the others alone.
+/// An access beyond the end ends its context, and leaves the others alone if that is contained.
 #[test]
 fn a_fault_is_an_error_of_its_context() -> Result<(), Box<dyn Error>> {
     let (_turn, context) = device()?;

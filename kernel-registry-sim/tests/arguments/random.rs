@@ -1,25 +1,14 @@
 //! Functions in any order, with what was made, what was destroyed, what is of another kind, and what is nothing at all.
 
+#[path = "../differential/random.rs"]
+mod numbers;
+
+use numbers::Random;
+
 use super::bad::Addresses;
-use super::driver::Driver;
 use super::signatures::{self, Argument, Kind};
 use super::world::World;
-
-/// Xorshift: the same numbers for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % end
-    }
-
-    fn of(&mut self, values: &[usize]) -> usize {
-        values[self.below(values.len())]
-    }
-}
+use super::{device, driver};
 
 /// Numbers that make nothing last long, such as a grid of a million blocks, and copy no more than there is room for.
 fn number(random: &mut Random, argument: &Argument) -> usize {
@@ -33,8 +22,9 @@ fn number(random: &mut Random, argument: &Argument) -> usize {
 }
 
 pub fn run(seed: u64, calls: usize) {
-    let (driver, nowhere, mut random) = (Driver::install(), Addresses::new(), Random(seed));
-    let mut world = World::new(&driver);
+    driver::install();
+    let (nowhere, mut random) = (Addresses::new(), Random::new(seed));
+    let mut world = World::new();
     let mut functions = signatures::simulated();
     // Waiting for a word that nobody writes is waiting for ever.
     functions.retain(|function| !function.name.starts_with("cuStreamWaitValue"));
@@ -44,13 +34,13 @@ pub fn run(seed: u64, calls: usize) {
         if call % 200 == 0 {
             // Each has memory of the device.
             for context in contexts.drain(..) {
-                driver.call_quietly("cuCtxDestroy_v2", &[context]);
+                device::call("cuCtxDestroy_v2", &[context]);
             }
-            world.renew(&driver);
+            world.renew();
             made.truncate(100);
             made.extend(world.handles());
         }
-        let function = &functions[random.below(functions.len())];
+        let function = &functions[random.below(functions.len() as u64) as usize];
         let mut words = world.valid(function);
         for (word, argument) in words.iter_mut().zip(&function.arguments) {
             let address = || [nowhere.all(), vec![0]].concat();
@@ -63,8 +53,8 @@ pub fn run(seed: u64, calls: usize) {
                 _ => {}
             }
         }
-        let code = driver.call(&function.name, &words);
-        assert!(driver.knows(code), "{} returned {code}", function.name);
+        let code = driver::call(&function.name, &words);
+        assert!(driver::knows(code), "{} returned {code}", function.name);
         succeeded += usize::from(code == 0);
         let makes = function.arguments.first().is_some_and(|first| {
             const MADE: [&str; 15] = [

@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_void};
 
-use super::driver::Driver;
+use super::device::{self, get, last, ok};
 use super::signatures::{Argument, Function, Kind};
 
 const TEXT: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .u32 v = 5;\n\
@@ -40,8 +40,6 @@ pub struct World {
     /// Arguments of a launch: pointers to these two values.
     values: [usize; 2],
     pointers: [usize; 2],
-    /// A `CUlaunchConfig`.
-    config: Vec<u32>,
     /// What was destroyed.
     pub stale: Vec<usize>,
 }
@@ -56,7 +54,7 @@ fn address(buffer: &[u64]) -> usize {
 }
 
 impl World {
-    pub fn new(driver: &Driver) -> Box<Self> {
+    pub fn new() -> Box<Self> {
         let path = std::env::temp_dir().join(format!("arguments-{}.ptx", std::process::id()));
         std::fs::write(&path, TEXT).unwrap();
         let mut world = Box::new(World {
@@ -81,45 +79,37 @@ impl World {
             registered: vec![0; ROOM / 8],
             values: [0; 2],
             pointers: [0; 2],
-            config: vec![0; 14],
             stale: Vec::new(),
         });
-        world.make(driver);
-        world.renew(driver);
+        world.make();
+        world.renew();
         world
     }
 
-    fn make(&mut self, driver: &Driver) {
-        let made = |name, words: &[usize]| driver.made(name, words);
-        self.context = made("cuDevicePrimaryCtxRetain", &[0]);
-        self.other = made("cuCtxCreate_v2", &[0, 0]);
-        assert_eq!(driver.call_quietly("cuCtxSetCurrent", &[self.context]), 0);
-        self.stream = made("cuStreamCreate", &[1]);
-        self.event = made("cuEventCreate", &[0]);
-        self.module = made("cuModuleLoadData", &[self.text()]);
-        self.function = made("cuModuleGetFunction", &[self.module, c"k".as_ptr().expose_provenance()]);
-        self.library = made("cuLibraryLoadData", &[self.text(), 0, 0, 0, 0, 0, 0]);
-        self.kernel = made("cuLibraryGetKernel", &[self.library, c"k".as_ptr().expose_provenance()]);
-        self.device_memory = made("cuMemAlloc_v2", &[ROOM]);
-        self.pinned = made("cuMemAllocHost_v2", &[ROOM]);
-        self.pool = made("cuDeviceGetDefaultMemPool", &[0]);
-        assert_eq!(driver.call_quietly("cuMemHostRegister_v2", &[address(&self.registered), ROOM, 0]), 0);
-        self.link = 0;
-        let link = (&raw mut self.link).expose_provenance();
-        assert_eq!(driver.call_quietly("cuLinkCreate_v2", &[0, 0, 0, link]), 0);
-        assert_eq!(driver.call_quietly("cuEventRecord", &[self.event, self.stream]), 0);
-        assert_eq!(driver.call_quietly("cuStreamSynchronize", &[self.stream]), 0);
+    fn make(&mut self) {
+        self.context = get("cuDevicePrimaryCtxRetain", &[0]);
+        self.other = get("cuCtxCreate_v2", &[0, 0]);
+        ok("cuCtxSetCurrent", &[self.context]);
+        self.stream = get("cuStreamCreate", &[1]);
+        self.event = get("cuEventCreate", &[0]);
+        self.module = get("cuModuleLoadData", &[self.text()]);
+        self.function = get("cuModuleGetFunction", &[self.module, c"k".as_ptr().expose_provenance()]);
+        self.library = get("cuLibraryLoadData", &[self.text(), 0, 0, 0, 0, 0, 0]);
+        self.kernel = get("cuLibraryGetKernel", &[self.library, c"k".as_ptr().expose_provenance()]);
+        self.device_memory = get("cuMemAlloc_v2", &[ROOM]);
+        self.pinned = get("cuMemAllocHost_v2", &[ROOM]);
+        self.pool = get("cuDeviceGetDefaultMemPool", &[0]);
+        ok("cuMemHostRegister_v2", &[address(&self.registered), ROOM, 0]);
+        self.link = last("cuLinkCreate_v2", &[0, 0, 0]);
+        ok("cuEventRecord", &[self.event, self.stream]);
+        ok("cuStreamSynchronize", &[self.stream]);
         self.values = [self.device_memory, 7];
         self.pointers = [0, 1].map(|value| (&raw const self.values[value]).expose_provenance());
-        // Grid and block, shared memory, the stream, and no attributes.
-        self.config[..6].fill(1);
-        let stream = self.stream as u64;
-        self.config[8..10].copy_from_slice(&[stream as u32, (stream >> 32) as u32]);
-        self.make_graph(driver);
+        self.make_graph();
     }
 
-    fn make_graph(&mut self, driver: &Driver) {
-        let graph = driver.made("cuGraphCreate", &[0]);
+    fn make_graph(&mut self) {
+        let graph = get("cuGraphCreate", &[0]);
         self.graph = graph;
         self.nodes.clear();
         for (what, call) in [
@@ -135,9 +125,9 @@ impl World {
             let behind = self.nodes.last().map_or(0, |(_, node)| *node);
             let (after, count) = ((&raw const behind).expose_provenance(), usize::from(behind != 0));
             let given = if what.starts_with("Event") { self.event } else { address(&structure) };
-            self.nodes.push((what, driver.made(call, &[graph, after, count, given, 0])));
+            self.nodes.push((what, get(call, &[graph, after, count, given, 0])));
         }
-        self.executable = driver.made("cuGraphInstantiateWithFlags", &[graph, 0]);
+        self.executable = get("cuGraphInstantiateWithFlags", &[graph, 0]);
     }
 
     /// What a function reads that takes a structure.
@@ -181,6 +171,10 @@ impl World {
                 [&[1, 1][..], &[0; 11], &[64]].concat()
             }
             "cuMemCreate" => vec![1, 1],
+            // Grid and block, shared memory, a stream, and no attributes.
+            "cuLaunchKernelEx" | "cuOccupancyMaxActiveClusters" | "cuOccupancyMaxPotentialClusterSize" => {
+                vec![one, one, one, 0, self.stream as u64, 0, 0]
+            }
             // An empty node, a device, or nothing.
             "cuGraphAddNode" | "cuGraphAddNode_v2" | "cuGraphAddNode_v3" => vec![5],
             "cuMemGetAccess" | "cuMemSetAccess" => vec![1, 3],
@@ -203,12 +197,18 @@ impl World {
         [&loaded[..], &libraries, &nodes, &[self.pool, self.device_memory, self.pinned]].concat()
     }
 
+    /// Whether the context is as good as new, and nothing is captured.
+    pub fn is_whole(&self) -> bool {
+        device::call("cuStreamQuery", &[self.stream]) == 0
+    }
+
     /// Destroys everything, and makes it anew.
-    pub fn renew(&mut self, driver: &Driver) {
+    pub fn renew(&mut self) {
         self.stale = self.handles();
         self.stale.retain(|handle| ![self.context, self.other, self.pool].contains(handle));
-        // This one waits for nothing.
-        assert_eq!(driver.call_quietly("cuDevicePrimaryCtxReset_v2", &[0]), 0);
+        // This one waits for nothing. Calls can have made the other device's context current, and allocated there.
+        ok("cuDevicePrimaryCtxReset_v2", &[0]);
+        ok("cuDevicePrimaryCtxReset_v2", &[1]);
         // Whatever happened to these.
         for (name, handle) in [
             ("cuCtxDestroy_v2", self.other),
@@ -217,9 +217,9 @@ impl World {
             ("cuLibraryUnload", self.library),
             ("cuLinkDestroy", self.link),
         ] {
-            driver.call_quietly(name, &[handle]);
+            device::call(name, &[handle]);
         }
-        self.make(driver);
+        self.make();
     }
 
     /// Arguments of a function that has what it needs here. What earlier ones have written is gone.
@@ -255,26 +255,22 @@ impl World {
             Kind::Handle => match name {
                 "context" if call == "cuCtxDestroy_v2" => self.other,
                 "context" | "to_context" | "from_context" => self.context,
-                "event" | "start" | "end" => self.event,
+                "event" | "start" | "end" | "recorded" | "awaited" => self.event,
                 "module" => self.module,
                 "function" => self.function,
                 "library" => self.library,
                 "kernel" => self.kernel,
-                "graph" => self.graph,
+                "graph" | "of" | "clone" => self.graph,
                 "executable" => self.executable,
                 "node" | "original" => {
                     let is_it = |(what, _): &&(&str, usize)| call.contains(what);
                     // Otherwise one with nodes before and behind it.
                     self.nodes.iter().find(is_it).or(self.nodes.get(3)).map_or(0, |(_, node)| *node)
                 }
-                "recorded" | "awaited" => self.event,
-                "of" => self.graph,
-                "clone" => self.graph,
                 "link" => self.link,
                 "pool" => self.pool,
                 _ => self.stream,
             },
-            Kind::In if call == "cuLaunchKernelEx" => self.config.as_ptr().expose_provenance(),
             Kind::Out | Kind::In => buffer,
             Kind::Name => {
                 let name = match call {

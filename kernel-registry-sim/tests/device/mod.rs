@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::io::Write;
 use std::panic::Location;
 use std::ptr;
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
 use kernel_registry_sim::Config;
 
@@ -36,13 +36,16 @@ pub const UPDATE_FAILURE: u32 = 910;
 pub fn call(name: &str, arguments: &[usize]) -> u32 {
     type Function =
         extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize) -> u32;
-    let symbol = CString::new(name).unwrap();
-    // SAFETY: the names end with zeros; the library was loaded by `install`, or is NVIDIA's.
-    let address = unsafe {
-        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+    static LIBRARY: OnceLock<usize> = OnceLock::new();
+    let library = *LIBRARY.get_or_init(|| {
+        // SAFETY: the name ends with a zero; the library was loaded by `install`, or is NVIDIA's.
+        let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
         assert!(!library.is_null(), "the driver is not installed");
-        libc::dlsym(library, symbol.as_ptr())
-    };
+        library.expose_provenance()
+    });
+    let symbol = CString::new(name).unwrap();
+    // SAFETY: the library is never closed, and the name ends with a zero.
+    let address = unsafe { libc::dlsym(ptr::with_exposed_provenance_mut(library), symbol.as_ptr()) };
     assert!(!address.is_null(), "there is no {name}");
     // SAFETY: each function takes at most that many arguments, numbers and pointers, and leaves alone those that it does not
     // have; what tests pass as pointers are places that are large enough.
@@ -123,10 +126,10 @@ macro_rules! expect_eq {
 }
 pub(crate) use expect_eq;
 
-/// Installs the driver, with three devices, so that a test can have one alone.
+/// Installs the driver, with three devices, so that a test can have one alone, and is alone with what goes wrong.
 pub fn install() {
     if !on_a_gpu() {
-        Config::default().devices(3).install().unwrap();
+        Config::default().devices(3).contained(true).install().unwrap();
     }
     ok("cuInit", &[0]);
 }
@@ -144,6 +147,31 @@ pub fn stream() -> usize {
 
 pub fn event() -> usize {
     get("cuEventCreate", &[0])
+}
+
+pub fn instantiate(graph: usize) -> usize {
+    get("cuGraphInstantiateWithFlags", &[graph, 0])
+}
+
+pub fn run(graph: usize) {
+    let (executable, stream) = (instantiate(graph), stream());
+    ok("cuGraphLaunch", &[executable, stream]);
+    ok("cuStreamSynchronize", &[stream]);
+    ok("cuGraphExecDestroy", &[executable]);
+}
+
+/// What a function lists: it is asked how many there are, and then for them.
+pub fn list(name: &str, of: usize) -> Vec<usize> {
+    let count = last(name, &[of, 0]);
+    let (mut found, mut room) = (vec![0; count + 1], count + 1);
+    ok(name, &[of, place(&mut *found), place(&mut room)]);
+    expect_eq!((room, found.pop()), (count, Some(0)));
+    found
+}
+
+/// Of what kind each node of a graph is.
+pub fn kinds(graph: usize) -> Vec<usize> {
+    list("cuGraphGetNodes", graph).into_iter().map(|node| last("cuGraphNodeGetType", &[node])).collect()
 }
 
 /// Kernels: `push` notes a number behind those that were noted before, of which the first word is the count; `await` waits

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use super::case::Case;
 
 /// Results by the key of their case. As a file: key, length and bytes of one result after the other.
-#[derive(Default)]
 pub struct Recording {
     results: HashMap<u64, Vec<u8>>,
 }
@@ -22,6 +21,13 @@ impl Recording {
             bytes = rest;
         }
         Some(Self { results })
+    }
+
+    /// Puts a result behind those that a file has.
+    pub fn add(file: &mut Vec<u8>, case: &Case, result: &[u8]) {
+        file.extend(case.key().to_le_bytes());
+        file.extend((result.len() as u32).to_le_bytes());
+        file.extend(result);
     }
 
     /// How many results there are.

@@ -1,5 +1,7 @@
 //! What is expected of an error, and which failures are none.
 
+use std::error::Error;
+
 use kernel_registry_sim::Fault;
 
 /// `CUresult`s: of what is scarce, of what is wrong, of a kernel that ended the context, of what is not there, and of what is not
@@ -42,9 +44,12 @@ impl Case {
         cases
     }
 
-    pub fn fault(&self) -> Fault {
+    /// Does something during which the call fails: an error, if it was not called.
+    pub fn during<T>(&self, work: impl FnOnce() -> T) -> Result<T, Box<dyn Error>> {
         let fault = Fault::fails(self.call, self.result);
-        if self.number == 0 { fault } else { fault.nth(self.number) }
+        let fault = if self.number == 0 { fault } else { fault.nth(self.number) }.inject()?;
+        let done = work();
+        if fault.hits() == 0 { Err("it was not called".into()) } else { Ok(done) }
     }
 
     /// Whether a text names the result and the call, as cuda.h calls it, or else what cudarc puts around several. Where the

@@ -8,20 +8,23 @@ mod fresh;
 mod matrix;
 mod program;
 mod sudden;
+#[path = "../turn/mod.rs"]
+mod turn;
 
 use std::panic;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use kernel_registry_sim::Config;
 
 kernel_registry::link_kernels!(kernels);
 
 /// Faults are there for the whole process: tests that have some take turns.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    kernel_registry_sim::install().expect("the simulated driver can be installed");
+fn alone() -> turn::Turn {
+    let turn = turn::take();
+    let config = Config::from_environment().contained(true);
+    config.install().expect("the simulated driver can be installed");
     turn
 }
 

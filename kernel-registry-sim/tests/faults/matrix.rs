@@ -43,12 +43,16 @@ fn settled() -> Result<Live, Box<dyn Error>> {
     Ok(live)
 }
 
-fn each(cases: &[Case], what: impl Fn(Case) -> Result<bool, String> + Copy + Send + 'static) -> usize {
+fn each(
+    cases: &[Case],
+    what: impl Fn(Case) -> Result<bool, Box<dyn Error>> + Copy + Send + 'static,
+) -> usize {
     let mut wrong = Vec::new();
     let mut errors = 0;
     for case in cases {
         let case = *case;
-        match within(Duration::from_secs(20), format!("{case:?}"), move || what(case)) {
+        let what = move || what(case).map_err(|error| error.to_string());
+        match within(Duration::from_secs(20), format!("{case:?}"), what) {
             Ok(is_error) => errors += usize::from(is_error),
             Err(words) => wrong.push(format!("{case:?}: {words}")),
         }
@@ -58,11 +62,18 @@ fn each(cases: &[Case], what: impl Fn(Case) -> Result<bool, String> + Copy + Sen
 }
 
 /// That nothing is left of a program but what there was after one that succeeded.
-fn nothing_is_left(than: Live) -> Result<(), String> {
+fn nothing_is_left(than: Live) -> Result<(), Box<dyn Error>> {
     match live() {
         live if live == than => Ok(()),
-        live => Err(format!("{live:?} is left, and not {than:?}")),
+        live => Err(format!("{live:?} is left, and not {than:?}").into()),
     }
+}
+
+/// That nothing is left, and that a program goes well now, and leaves nothing either.
+fn all_is_well(before: Live) -> Result<(), Box<dyn Error>> {
+    nothing_is_left(before)?;
+    program::run().map_err(|error| format!("in a new context: {error}"))?;
+    nothing_is_left(before)
 }
 
 #[test]
@@ -72,16 +83,11 @@ fn getting_a_context_fails() -> Result<(), Box<dyn Error>> {
     let [calls, ..] = record()?;
     let cases = Case::all(&calls);
     let errors = each(&cases, move |case| {
-        let fault = case.fault().inject().map_err(|error| error.to_string())?;
-        let found = kernel_registry::context(0);
-        if fault.hits() == 0 {
-            return Err("it was not called".to_owned());
-        }
-        drop(fault);
-        let Err(error) = found else { return Err("it is no error".to_owned()) };
+        let found = case.during(|| kernel_registry::context(0))?;
+        let Err(error) = found else { return Err("it is no error".into()) };
         let words = error.to_string();
         if !case.is_named_in(&words) {
-            return Err(words);
+            return Err(words.into());
         }
         if case.call == "cuDeviceGetAttribute" {
             // cudarc keeps the reference that it has taken just before.
@@ -123,11 +129,11 @@ fn warming_fails_with(is_meant: impl Fn(&Case) -> bool) -> Result<(), Box<dyn Er
     let mut cases = Case::all(&calls);
     cases.retain(is_meant);
     let errors = each(&cases, move |case| {
-        let is_error = warming_fails_once(case).map_err(|error| error.to_string())?;
-        nothing_is_left(before)?;
+        let is_error = warming_fails_once(case)?;
         if ends_context(case.result) {
-            program::run().map_err(|error| format!("in a new context: {error}"))?;
-            nothing_is_left(before)?;
+            all_is_well(before)?
+        } else {
+            nothing_is_left(before)?
         }
         Ok(is_error)
     });
@@ -137,12 +143,7 @@ fn warming_fails_with(is_meant: impl Fn(&Case) -> bool) -> Result<(), Box<dyn Er
 
 fn warming_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
     let context = kernel_registry::context(0)?;
-    let fault = case.fault().inject()?;
-    let warmed = program::warm(&context);
-    if fault.hits() == 0 {
-        return Err("it was not called".into());
-    }
-    drop(fault);
+    let warmed = case.during(|| program::warm(&context))?;
     let is_error = match warmed {
         Ok(_) if case.is_tolerated() => false,
         Ok(_) => return Err("it is no error".into()),
@@ -183,10 +184,8 @@ fn launching_fails() -> Result<(), Box<dyn Error>> {
     let [_, _, calls, ..] = record()?;
     let cases = Case::all(&calls);
     let errors = each(&cases, move |case| {
-        let is_error = launching_fails_once(case).map_err(|error| error.to_string())?;
-        nothing_is_left(before)?;
-        program::run().map_err(|error| format!("in a new context: {error}"))?;
-        nothing_is_left(before)?;
+        let is_error = launching_fails_once(case)?;
+        all_is_well(before)?;
         Ok(is_error)
     });
     assert!(errors > 0);
@@ -197,12 +196,7 @@ fn launching_fails_once(case: Case) -> Result<bool, Box<dyn Error>> {
     let context = kernel_registry::context(0)?;
     let warm = program::warm(&context)?;
     let mut vectors = Vectors::new(&context)?;
-    let fault = case.fault().inject()?;
-    let launched = vectors.launch();
-    if fault.hits() == 0 {
-        return Err("it was not called".into());
-    }
-    drop(fault);
+    let launched = case.during(|| vectors.launch())?;
     let mut launches = 1;
     let is_error = match &launched {
         Err(error) => {
@@ -241,7 +235,7 @@ fn asking_fails() -> Result<(), Box<dyn Error>> {
     let [_, _, _, calls, _] = record()?;
     let cases = Case::all(&calls);
     each(&cases, move |case| {
-        asking_fails_once(case).map_err(|error| error.to_string())?;
+        asking_fails_once(case)?;
         nothing_is_left(before)?;
         Ok(true)
     });
@@ -251,12 +245,7 @@ fn asking_fails() -> Result<(), Box<dyn Error>> {
 fn asking_fails_once(case: Case) -> Result<(), Box<dyn Error>> {
     let context = kernel_registry::context(0)?;
     let warm = program::warm(&context)?;
-    let fault = case.fault().inject()?;
-    let asked = warm.recheck();
-    if fault.hits() == 0 {
-        return Err("it was not called".into());
-    }
-    drop(fault);
+    let asked = case.during(|| warm.recheck())?;
     match asked {
         Err(stale) if case.is_named_in(&stale.to_string()) => {}
         Ok(()) if case.is_tolerated() => {}
@@ -273,10 +262,8 @@ fn dropping_fails() -> Result<(), Box<dyn Error>> {
     let [.., calls] = record()?;
     let cases = Case::all(&calls);
     each(&cases, move |case| {
-        dropping_fails_once(case).map_err(|error| error.to_string())?;
-        nothing_is_left(before)?;
-        program::run().map_err(|error| format!("in a new context: {error}"))?;
-        nothing_is_left(before)?;
+        dropping_fails_once(case)?;
+        all_is_well(before)?;
         Ok(true)
     });
     Ok(())
@@ -288,12 +275,7 @@ fn dropping_fails_once(case: Case) -> Result<(), Box<dyn Error>> {
     let mut vectors = Vectors::new(&context)?;
     vectors.launch()?;
     vectors.check(1)?;
-    let fault = case.fault().inject()?;
-    drop((warm, vectors, context));
-    if fault.hits() == 0 {
-        return Err("it was not called".into());
-    }
-    drop(fault);
+    case.during(|| drop((warm, vectors, context)))?;
     if case.call == "cuDevicePrimaryCtxRelease_v2" {
         // SAFETY: nobody else has the reference that was not given back.
         unsafe { sys::cuDevicePrimaryCtxRelease_v2(0).result()? };

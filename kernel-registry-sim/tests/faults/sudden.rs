@@ -12,113 +12,111 @@ use super::program::{self, Vectors};
 const ILLEGAL_ADDRESS: u32 = 700;
 const LAUNCH_FAILED: u32 = 719;
 
-/// The launch succeeds. Whoever asks next is told, and after that everybody.
-#[test]
-fn a_kernel_that_goes_wrong_ends_its_context() -> Result<(), Box<dyn Error>> {
+/// Does something, after which programs go on, and nothing is left of it.
+fn leaves_nothing(work: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
     let _turn = alone();
     program::run()?;
     let before = live();
-    let context = kernel_registry::context(0)?;
-    let warm = program::warm(&context)?;
-    let mut vectors = Vectors::new(&context)?;
-    let fault = Fault::breaks("cuLaunchKernelEx", ILLEGAL_ADDRESS).nth(1).inject()?;
-    vectors.launch()?;
-    assert_eq!(fault.hits(), 1);
-    drop(fault);
-
-    assert_eq!(vectors.stream.synchronize().map_err(|error| error.0 as u32), Err(ILLEGAL_ADDRESS));
-    let stale = warm.recheck().expect_err("nothing works there any more");
-    assert!(matches!(stale, Stale::Driver(error) if error.code == ILLEGAL_ADDRESS), "{stale}");
-    let words = vectors.launch().expect_err("nothing is launched any more").to_string();
-    assert!(
-        words.contains("kernels::blas1::saxpy") && words.contains("CUDA_ERROR_ILLEGAL_ADDRESS"),
-        "{words}"
-    );
-    let words = program::warm(&context).expect_err("and nothing is warmed").to_string();
-    assert!(words.contains("CUDA_ERROR_ILLEGAL_ADDRESS") && words.contains("get a new one"), "{words}");
-
-    drop((warm, vectors, context));
+    work()?;
     program::run()?;
     assert_eq!(live(), before);
     Ok(())
+}
+
+/// The launch succeeds. Whoever asks next is told, and after that everybody.
+#[test]
+fn a_kernel_that_goes_wrong_ends_its_context() -> Result<(), Box<dyn Error>> {
+    leaves_nothing(|| {
+        let context = kernel_registry::context(0)?;
+        let warm = program::warm(&context)?;
+        let mut vectors = Vectors::new(&context)?;
+        let fault = Fault::breaks("cuLaunchKernelEx", ILLEGAL_ADDRESS).nth(1).inject()?;
+        vectors.launch()?;
+        assert_eq!(fault.hits(), 1);
+        drop(fault);
+
+        assert_eq!(vectors.stream.synchronize().map_err(|error| error.0 as u32), Err(ILLEGAL_ADDRESS));
+        let stale = warm.recheck().expect_err("nothing works there any more");
+        assert!(matches!(stale, Stale::Driver(error) if error.code == ILLEGAL_ADDRESS), "{stale}");
+        let words = vectors.launch().expect_err("nothing is launched any more").to_string();
+        assert!(
+            words.contains("kernels::blas1::saxpy") && words.contains("CUDA_ERROR_ILLEGAL_ADDRESS"),
+            "{words}"
+        );
+        let words = program::warm(&context).expect_err("and nothing is warmed").to_string();
+        assert!(
+            words.contains("CUDA_ERROR_ILLEGAL_ADDRESS") && words.contains("start the process anew"),
+            "{words}"
+        );
+        Ok(())
+    })
 }
 
 /// Kernels of this library go wrong as all others.
 #[test]
 fn a_kernel_that_goes_wrong_while_others_are_warmed_is_an_error() -> Result<(), Box<dyn Error>> {
-    let _turn = alone();
-    program::run()?;
-    let before = live();
-    let context = kernel_registry::context(0)?;
-    let fault = Fault::breaks("cuLaunchKernel", LAUNCH_FAILED).nth(1).inject()?;
-    let words = program::warm(&context).expect_err("it waits for them").to_string();
-    assert_eq!(fault.hits(), 1);
-    drop(fault);
-    assert!(
-        words.contains("kernel-registry's own kernels") && words.contains("CUDA_ERROR_LAUNCH_FAILED"),
-        "{words}"
-    );
-    drop(context);
-    program::run()?;
-    assert_eq!(live(), before);
-    Ok(())
+    leaves_nothing(|| {
+        let context = kernel_registry::context(0)?;
+        let fault = Fault::breaks("cuLaunchKernel", LAUNCH_FAILED).nth(1).inject()?;
+        let words = program::warm(&context).expect_err("it waits for them").to_string();
+        assert_eq!(fault.hits(), 1);
+        drop(fault);
+        assert!(
+            words.contains("kernel-registry's own kernels") && words.contains("CUDA_ERROR_LAUNCH_FAILED"),
+            "{words}"
+        );
+        Ok(())
+    })
 }
 
 /// Who waits too long is told for what, and the next one waits for the one before.
 #[test]
 fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
-    let _turn = alone();
-    program::run()?;
-    let before = live();
-    const LONG: Duration = Duration::from_millis(1500);
-    for (call, named, about) in [
-        ("cuModuleLoadDataEx", "`cuModuleLoadDataEx`", "first.fatbin"),
-        ("cuStreamCreate", "`cuStreamCreate`", "kernel-registry's own kernels"),
-        ("cuKernelGetFunction", "`cuKernelGetFunction`", "kernels::"),
-    ] {
-        let context = kernel_registry::context(0)?;
-        let fault = Fault::delays(call, LONG).nth(1).inject()?;
-        let begun = Instant::now();
-        let gave_up = Warmup::new().patience(Duration::from_millis(300)).warm(&context);
-        let error = gave_up.expect_err("it was not to wait so long");
-        assert!(begun.elapsed() < LONG);
-        let words = error.to_string();
-        assert!(
-            matches!(error, WarmError::GaveUp { .. }) && words.contains(named) && words.contains(about),
-            "{words}"
-        );
-        assert_eq!(fault.hits(), 1);
-        // The thread that was left behind ends when its call does; meanwhile everybody else waits.
-        program::run_in(&context)?;
-        drop((fault, context));
-    }
-    program::run()?;
-    assert_eq!(live(), before);
-    Ok(())
+    leaves_nothing(|| {
+        const LONG: Duration = Duration::from_millis(1500);
+        for (call, named, about) in [
+            ("cuModuleLoadDataEx", "`cuModuleLoadDataEx`", "first.fatbin"),
+            ("cuStreamCreate", "`cuStreamCreate`", "kernel-registry's own kernels"),
+            ("cuKernelGetFunction", "`cuKernelGetFunction`", "kernels::"),
+        ] {
+            let context = kernel_registry::context(0)?;
+            let fault = Fault::delays(call, LONG).nth(1).inject()?;
+            let begun = Instant::now();
+            let gave_up = Warmup::new().patience(Duration::from_millis(300)).warm(&context);
+            let error = gave_up.expect_err("it was not to wait so long");
+            assert!(begun.elapsed() < LONG);
+            let words = error.to_string();
+            assert!(
+                matches!(error, WarmError::GaveUp { .. }) && words.contains(named) && words.contains(about),
+                "{words}"
+            );
+            assert_eq!(fault.hits(), 1);
+            // The thread that was left behind ends when its call does; meanwhile everybody else waits.
+            program::run_in(&context)?;
+            drop((fault, context));
+        }
+        Ok(())
+    })
 }
 
 /// A kernel that is warmed when it is launched fails like one that is warmed in time, and the next launch is as good as new.
 #[test]
 fn a_kernel_that_is_late_fails_in_words() -> Result<(), Box<dyn Error>> {
-    let _turn = alone();
-    program::run()?;
-    let before = live();
-    let context = kernel_registry::context(0)?;
-    let nothing = Warmup::new().only(|_| false).late(Late::Allow).warm(&context)?;
-    let mut vectors = Vectors::new(&context)?;
-    let fault = Fault::fails("cuFuncLoad", 2).nth(1).inject()?;
-    let error = vectors.launch().expect_err("it cannot be loaded");
-    assert_eq!(fault.hits(), 1);
-    drop(fault);
-    let words = error.to_string();
-    assert!(matches!(error, LaunchError::Late { .. }), "{words}");
-    assert!(
-        words.contains("kernel `kernels::blas1::saxpy`") && words.contains("cuFuncLoad returned"),
-        "{words}"
-    );
-    vectors.launch()?;
-    vectors.check(1)?;
-    drop((nothing, vectors, context));
-    assert_eq!(live(), before);
-    Ok(())
+    leaves_nothing(|| {
+        let context = kernel_registry::context(0)?;
+        let _warm = Warmup::new().only(|_| false).late(Late::Allow).warm(&context)?;
+        let mut vectors = Vectors::new(&context)?;
+        let fault = Fault::fails("cuFuncLoad", 2).nth(1).inject()?;
+        let error = vectors.launch().expect_err("it cannot be loaded");
+        assert_eq!(fault.hits(), 1);
+        drop(fault);
+        let words = error.to_string();
+        assert!(matches!(error, LaunchError::Late { .. }), "{words}");
+        assert!(
+            words.contains("kernel `kernels::blas1::saxpy`") && words.contains("cuFuncLoad returned"),
+            "{words}"
+        );
+        vectors.launch()?;
+        vectors.check(1)
+    })
 }
