@@ -83,18 +83,17 @@ fn what_is_known_of_an_address() {
     expect_eq!(call("cuMemAdvise", &[managed, 8, 3, 7]), INVALID_DEVICE);
     expect_eq!(call("cuMemAdvise", &[managed, 8, 77, 0]), INVALID_VALUE);
     expect_eq!(call("cuMemHostGetFlags", &[value, memory]), INVALID_VALUE);
-    ok("cuMemHostGetFlags", &[value, pinned]);
+    const MAPPED: usize = 2;
+    expect_eq!(get("cuMemHostGetFlags", &[pinned]), MAPPED);
 
     // What kernels may only read is the host's all the same. Not every device has that.
     const READ_ONLY: usize = 8;
     let mut registered = [0_u64; 4];
     let registered = place(&mut registered);
-    if !on_a_gpu() {
-        ok("cuMemHostRegister_v2", &[registered, 32, READ_ONLY]);
-        expect_eq!((attribute(kind, registered), attribute(host_address, registered)), (1, registered));
-        ok("cuMemHostGetFlags", &[value, registered]);
-        ok("cuMemHostUnregister", &[registered]);
-    }
+    ok("cuMemHostRegister_v2", &[registered, 32, READ_ONLY]);
+    expect_eq!((attribute(kind, registered), attribute(host_address, registered)), (1, registered));
+    expect_eq!(get("cuMemHostGetFlags", &[registered]), MAPPED);
+    ok("cuMemHostUnregister", &[registered]);
 }
 
 #[test]
@@ -338,4 +337,45 @@ fn streams_call_back_and_have_attributes() {
         call("cuStreamBatchMemOp_v2", &[two, 1, place(&mut [[9_u64, 0, 0, 0, 0, 0]]), 0]),
         INVALID_VALUE
     );
+}
+
+#[test]
+fn flags_of_a_primary_context_wait_for_it_and_go_with_it() {
+    const BLOCKING_SYNC: usize = 4;
+    const MAPS_HOST: usize = 8;
+    install();
+    let device = device(2);
+    let state = || {
+        let (mut flags, mut active) = (0_u32, 0_u32);
+        ok("cuDevicePrimaryCtxGetState", &[device, place(&mut flags), place(&mut active)]);
+        (flags as usize, active)
+    };
+    ok("cuDevicePrimaryCtxSetFlags_v2", &[device, BLOCKING_SYNC]);
+    expect_eq!(state(), (BLOCKING_SYNC, 0));
+    let context = get("cuDevicePrimaryCtxRetain", &[device]);
+    ok("cuCtxSetCurrent", &[context]);
+    expect_eq!(state(), (BLOCKING_SYNC, 1));
+    expect_eq!(get("cuCtxGetFlags", &[]), BLOCKING_SYNC | MAPS_HOST);
+    ok("cuDevicePrimaryCtxRelease_v2", &[device]);
+    expect_eq!(state(), (0, 0));
+    ok("cuDevicePrimaryCtxSetFlags_v2", &[device, BLOCKING_SYNC]);
+    ok("cuDevicePrimaryCtxReset_v2", &[device]);
+    expect_eq!(state(), (0, 0));
+}
+
+#[test]
+fn a_kernel_of_a_library_keeps_what_was_set() {
+    context(0);
+    const SHARED: usize = 8;
+    let library = get("cuLibraryLoadData", &[place(&mut *image())]);
+    let kernel = get("cuLibraryGetKernel", &[library, place(&mut *b"store\0".to_vec())]);
+    let of_kernel = || get("cuKernelGetAttribute", &[SHARED, kernel, 0]);
+    expect_eq!(of_kernel(), 49_152);
+    ok("cuKernelSetAttribute", &[SHARED, 100_000, kernel, 0]);
+    expect_eq!(of_kernel(), 100_000);
+    let function = get("cuKernelGetFunction", &[kernel]);
+    expect_eq!(get("cuFuncGetAttribute", &[SHARED, function]), 100_000);
+    ok("cuFuncSetAttribute", &[function, SHARED, 60_000]);
+    expect_eq!(of_kernel(), 100_000);
+    expect_eq!(get("cuFuncGetAttribute", &[SHARED, function]), 60_000);
 }

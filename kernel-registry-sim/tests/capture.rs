@@ -362,3 +362,21 @@ fn a_capture_ends_in_its_thread() {
     // It went with its stream: nothing is disturbed.
     memory(4);
 }
+
+#[test]
+fn words_of_a_batch_are_one_node() {
+    let _turn = alone();
+    let (stream, word) = (stream(), memory(8));
+    const WRITE_32: u64 = 2;
+    let write = |place: usize, value: u64| [WRITE_32, place as u64, value, 0, 0, 0];
+    begin(stream, GLOBAL);
+    ok("cuStreamBatchMemOp_v2", &[stream, 2, place(&mut [write(word, 5), write(word + 4, 6)]), 0]);
+    ok("cuStreamWriteValue32_v2", &[stream, word, 3, 0]);
+    let graph = graph_of(stream);
+    const WORDS: usize = 12;
+    let kinds: Vec<_> =
+        list("cuGraphGetNodes", graph).into_iter().map(|node| last("cuGraphNodeGetType", &[node])).collect();
+    expect_eq!(kinds, [WORDS; 2]);
+    run(graph);
+    expect_eq!(words(word, 2), [3, 6]);
+}

@@ -175,7 +175,6 @@ impl State {
     pub(super) fn capture_work(&mut self, stream: Handle, work: Work) -> Answer {
         let context = self.streams.get(stream)?.context;
         let task = match work {
-            Work::WaitValue { .. } | Work::WriteValue { .. } => Task::Words(vec![work], context),
             Work::Nothing => Task::Nothing,
             work => Task::Work(work, context),
         };

@@ -52,6 +52,8 @@ impl Library {
 pub(super) struct Kernel {
     pub(super) library: Handle,
     pub(super) name: String,
+    /// Attributes that were set for a device, by its number.
+    pub(super) set: BTreeMap<(usize, u32), i32>,
 }
 
 /// A kernel in one context.
@@ -154,7 +156,7 @@ impl State {
         if let Some(handle) = found.kernels.get(name) {
             return Ok(*handle);
         }
-        let handle = self.kernels.insert(Kernel { library, name: name.to_owned() });
+        let handle = self.kernels.insert(Kernel { library, name: name.to_owned(), set: BTreeMap::new() });
         self.libraries.get_mut(library)?.kernels.insert(name.to_owned(), handle);
         Ok(handle)
     }
@@ -174,7 +176,7 @@ impl State {
 
     /// The function of a library's kernel in a context, as it is.
     pub(super) fn function_of(&mut self, kernel: Handle, context: Handle) -> Answer<Handle> {
-        let Kernel { library, name } = self.kernels.get(kernel)?.clone();
+        let Kernel { library, name, .. } = self.kernels.get(kernel)?.clone();
         let module = self.module_of(library, context)?;
         let kernel = self.modules.get(module)?.image.find(&name).ok_or(Code::NOT_FOUND)?;
         self.function(module, kernel)

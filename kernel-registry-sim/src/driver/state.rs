@@ -68,6 +68,8 @@ pub(super) struct Device {
     /// Its primary context, which comes and goes, but always with this handle.
     pub(super) primary: Handle,
     pub(super) references: u32,
+    /// Those of the next primary context.
+    pub(super) flags: u32,
     /// Bytes of its memory that somebody else has.
     pub(super) taken: u64,
     pub(super) default_pool: Option<Handle>,
@@ -122,6 +124,7 @@ impl State {
             kind: kind.clone(),
             primary: contexts.reserve(),
             references: 0,
+            flags: 0,
             taken: 0,
             default_pool: None,
             pool: None,

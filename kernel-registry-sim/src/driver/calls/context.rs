@@ -69,6 +69,17 @@ pub(super) fn synchronize(mut state: Locked, context: Handle) -> Answer<Locked> 
     Ok(state)
 }
 
+/// The primary context goes, if it is there, and the next one has no flags.
+fn end_primary(mut state: Locked, device: usize) -> Answer {
+    state.devices[device].flags = 0;
+    let handle = state.devices[device].primary;
+    if state.contexts.get(handle).is_ok() {
+        state.destroy_context(handle)?;
+        after_turn(state);
+    }
+    Ok(())
+}
+
 /// Which of the limits, `CUlimit`, is the stack.
 const STACK_SIZE: u32 = 0;
 
@@ -79,7 +90,8 @@ calls! {
         let handle = state.devices[device].primary;
         context.set(handle)?;
         if state.contexts.get(handle).is_err() {
-            state.create_context(handle, device, 0)?;
+            let flags = state.devices[device].flags;
+            state.create_context(handle, device, flags)?;
         }
         state.devices[device].references += 1;
         Ok(())
@@ -90,30 +102,23 @@ calls! {
         let device = device(&state, ordinal)?;
         let left = state.devices[device].references.checked_sub(1).ok_or(Code::INVALID_CONTEXT)?;
         state.devices[device].references = left;
-        let handle = state.devices[device].primary;
-        if left == 0 && state.contexts.get(handle).is_ok() {
-            state.destroy_context(handle)?;
-            after_turn(state);
+        if left == 0 {
+            end_primary(state, device)?;
         }
         Ok(())
     }
 
     11000 fn cuDevicePrimaryCtxReset_v2(ordinal: i32) {
-        let mut state = begin()?;
+        let state = begin()?;
         let device = device(&state, ordinal)?;
-        let handle = state.devices[device].primary;
-        if state.contexts.get(handle).is_ok() {
-            state.destroy_context(handle)?;
-            after_turn(state);
-        }
-        Ok(())
+        end_primary(state, device)
     }
 
     7000 fn cuDevicePrimaryCtxGetState(ordinal: i32, flags: Out<u32>, active: Out<i32>) {
         let state = begin()?;
         let device = device(&state, ordinal)?;
         let context = state.contexts.get(state.devices[device].primary);
-        flags.set(context.map_or(0, |context| context.flags))?;
+        flags.set(context.map_or(state.devices[device].flags, |context| context.flags))?;
         active.set(context.is_ok().into())
     }
 
@@ -121,8 +126,9 @@ calls! {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
         let handle = state.devices[device].primary;
-        if let Ok(context) = state.contexts.get_mut(handle) {
-            context.flags = flags;
+        match state.contexts.get_mut(handle) {
+            Ok(context) => context.flags = flags,
+            Err(_) => state.devices[device].flags = flags,
         }
         Ok(())
     }
@@ -212,7 +218,9 @@ calls! {
     }
 
     7000 fn cuCtxGetFlags(flags: Out<u32>) {
-        flags.set(begin()?.context(current()?)?.flags)
+        // Which was a choice once.
+        const MAPS_HOST: u32 = 8;
+        flags.set(begin()?.context(current()?)?.flags | MAPS_HOST)
     }
 
     12010 fn cuCtxSetFlags(flags: u32) {

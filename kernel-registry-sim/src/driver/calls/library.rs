@@ -52,7 +52,7 @@ fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
 
 /// A kernel's image, for devices of an architecture or for any, and its place there.
 fn known(state: &State, kernel: Handle, arch: Option<u32>) -> Answer<(&Arc<driver::image::Image>, usize)> {
-    let Kernel { library, name } = state.kernels.get(kernel)?;
+    let Kernel { library, name, .. } = state.kernels.get(kernel)?;
     let library = state.libraries.get(*library)?;
     let image = arch.map_or_else(|| library.any_image(), |arch| library.image(arch))?;
     Ok((image, image.find(name).ok_or(Code::NOT_FOUND)?))
@@ -145,18 +145,24 @@ calls! {
 
     12000 fn cuKernelGetAttribute(value: Out<i32>, which: u32, kernel: Handle, ordinal: i32) {
         let state = begin()?;
-        let arch = state.devices[device(&state, ordinal)?].kind.arch;
+        let device = device(&state, ordinal)?;
+        if let Some(set) = state.kernels.get(kernel)?.set.get(&(device, which)) {
+            return value.set(*set);
+        }
+        let arch = state.devices[device].kind.arch;
         let (image, kernel) = known(&state, kernel, Some(arch))?;
         value.set(attribute(&image.kernels[kernel], image.ptx_version, arch, which)?)
     }
 
     12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) {
         let mut state = begin()?;
-        device(&state, ordinal)?;
+        let device = device(&state, ordinal)?;
         let function = state.function_of(kernel, current()?)?;
         // Other than the query this loads the kernel.
         state = load_now(state, function, "cuKernelSetAttribute")?;
-        set_attribute(&mut state, function, which, value)
+        set_attribute(&mut state, function, which, value)?;
+        state.kernels.get_mut(kernel)?.set.insert((device, which), value);
+        Ok(())
     }
 
     12040 fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {

@@ -72,7 +72,8 @@ calls! {
 
     2030 fn cuMemHostGetFlags(flags: Out<u32>, pointer: usize) {
         let (_, block) = begin()?.memory.lock().find(pointer, 1).ok_or(Code::INVALID_VALUE)?;
-        // Portable and mapped is what all of it is.
-        if block.kind.is_host() { flags.set(3) } else { Err(Code::INVALID_VALUE) }
+        // All of it is mapped, whether that was asked for or not.
+        const MAPPED: u32 = 2;
+        if block.kind.is_host() { flags.set(MAPPED) } else { Err(Code::INVALID_VALUE) }
     }
 }

@@ -102,6 +102,10 @@ fn give(stream: Handle, operations: impl FnOnce() -> Answer<Vec<Operation>>) -> 
             }
         }
     }
+    if state.is_captured(stream)? {
+        let context = state.streams.get(stream)?.context;
+        return state.capture(stream, Task::Words(works, context));
+    }
     works.into_iter().try_for_each(|work| state.submit(stream, work, None).map(drop))
 }
 
