@@ -8,8 +8,8 @@ use std::ptr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel_registry::cudarc::driver::{CudaContext, sys};
-use kernel_registry::warm_all;
+use kernel_registry::cudarc::driver::{CudaContext, CudaSlice, sys};
+use kernel_registry::{LaunchConfig, warm_all};
 use kernel_registry_sim::{Config, Fault, InstallError, live, record_calls};
 use kernels::blas1::saxpy;
 use sys::CUresult;
@@ -80,6 +80,27 @@ fn a_delay_is_no_failure() -> Result<(), Box<dyn Error>> {
     assert_eq!(allocate(), Ok(()));
     assert!(begun.elapsed() >= Duration::from_millis(30));
     assert_eq!(fault.hits(), 1);
+    Ok(())
+}
+
+/// Slices that another stream has used make a launch wait, but not one that is refused.
+#[test]
+fn a_launch_that_is_refused_asks_nothing_of_the_driver() -> Result<(), Box<dyn Error>> {
+    let _turn = alone();
+    let context = kernel_registry::context(0)?;
+    let _warm = warm_all(&context)?;
+    let (stream, other) = (context.new_stream()?, context.new_stream()?);
+    let (x, mut y) = (other.clone_htod(&[1.0_f32; 8])?, other.clone_htod(&[2.0_f32; 8])?);
+    let called = |config: LaunchConfig, y: &mut CudaSlice<f32>| {
+        let recording = record_calls();
+        // SAFETY: both vectors have 8 elements.
+        let launched = unsafe { saxpy::launch(&stream, config, 8, 3.0, &x, y) };
+        let calls: Vec<_> = recording.calls().iter().map(|call| call.name).collect();
+        (launched.is_ok(), calls)
+    };
+    let (launched, calls) = called(saxpy::over(8), &mut y);
+    assert!(launched && calls.contains(&"cuStreamWaitEvent"), "{calls:?}");
+    assert_eq!(called(saxpy::over(8).block(4096), &mut y), (false, vec![]));
     Ok(())
 }
 

@@ -46,7 +46,10 @@ fn attribute(which: u32, address: usize, (start, block): (usize, Block), state: 
     let is_host = block.kind.is_host();
     let is_both = is_host || block.kind == Kind::Managed;
     Ok(match which {
-        CONTEXT => Value::Long(block.context as u64),
+        CONTEXT => Value::Long(match block.kind {
+            Kind::Pooled(_) => 0,
+            _ => block.context as u64,
+        }),
         MEMORY_TYPE => Value::Word(if is_host { HOST } else { ON_DEVICE }),
         DEVICE_POINTER => Value::Long(address as u64),
         HOST_POINTER if is_both => Value::Long(address as u64),
