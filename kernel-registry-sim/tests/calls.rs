@@ -77,6 +77,8 @@ fn what_is_known_of_an_address() {
     ok("cuPointerGetAttributes", &[2, place(&mut [1_u32, 9]), place(&mut places), memory]);
     expect_eq!((found as usize, ordinal), (context, 0));
 
+    const TOO_MUCH: usize = 1 << 45;
+    expect_eq!(call("cuMemAllocHost_v2", &[value, TOO_MUCH]), OUT_OF_MEMORY);
     ok("cuMemAdvise", &[managed, 8, 3, 0]);
     ok("cuMemPrefetchAsync", &[managed, 8, 0, 0]);
     expect_eq!(call("cuMemAdvise", &[memory, 8, 3, 0]), INVALID_VALUE, "it is not managed");

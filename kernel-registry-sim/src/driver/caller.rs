@@ -222,6 +222,16 @@ unsafe fn ask(way: Way, ours: &[libc::iovec], theirs: &[libc::iovec]) -> Asked {
     }
 }
 
+/// Bytes of memory that this machine has.
+pub(super) fn memory() -> u64 {
+    // SAFETY: the system answers with numbers, negative ones if it does not know.
+    let (pages, bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    match (u64::try_from(pages), u64::try_from(bytes)) {
+        (Ok(pages), Ok(bytes)) => pages.saturating_mul(bytes),
+        _ => u64::MAX,
+    }
+}
+
 /// Whether that is on the stack of this thread, as far as it is in use.
 fn is_on_stack(address: usize, bytes: usize) -> bool {
     thread_local! {

@@ -213,6 +213,12 @@ impl Memory {
         blocks + self.ranges.used(device)
     }
 
+    /// Bytes of this machine that are taken, or may be.
+    pub(super) fn used_of_host(&self) -> u64 {
+        let of_host = self.blocks.values().filter(|block| matches!(block.kind, Kind::Host | Kind::Managed));
+        of_host.map(|block| block.bytes as u64).sum()
+    }
+
     /// Where the driver's own memory is, of so many bytes.
     fn ours(&self, address: usize, bytes: usize) -> Option<*mut u8> {
         let is_ours = self.first_of(address, bytes)?.kind.is_ours();

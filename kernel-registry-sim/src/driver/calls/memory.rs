@@ -2,6 +2,7 @@
 
 use super::context::current;
 use crate::driver::abi::Out;
+use crate::driver::caller;
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::memory::{Block, Kind};
 use crate::driver::result::{Answer, Code};
@@ -9,10 +10,14 @@ use crate::driver::schedule::after_turn;
 use crate::driver::state::{State, begin};
 use crate::driver::stream::Because;
 
-/// New memory, if its device has room for that.
+/// New memory, if there is room for that: on its device, or in this machine for what is the host's or can be.
 pub(super) fn allocate(state: &State, block: Block) -> Answer<usize> {
-    let is_limited = matches!(block.kind, Kind::Device | Kind::Pooled(_));
-    if is_limited && block.bytes as u64 > state.free_memory(block.device) {
+    let room = match block.kind {
+        Kind::Device | Kind::Pooled(_) => state.free_memory(block.device),
+        Kind::Host | Kind::Managed => caller::memory().saturating_sub(state.memory.lock().used_of_host()),
+        _ => u64::MAX,
+    };
+    if block.bytes as u64 > room {
         return Err(Code::OUT_OF_MEMORY);
     }
     state.memory.lock().allocate(block)
