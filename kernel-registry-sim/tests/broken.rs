@@ -25,6 +25,15 @@ struct World {
     executable: usize,
 }
 
+/// What the driver reads, and where it writes to.
+struct Places {
+    room: [usize; 8],
+    name: [u8; 6],
+    image: Vec<u8>,
+    values: [usize; 2],
+    arguments: [usize; 2],
+}
+
 impl World {
     fn new(ordinal: usize) -> Self {
         let context = context(ordinal);
@@ -47,7 +56,7 @@ impl World {
     }
 
     /// Each call, and whether it answers as if nothing had happened.
-    fn calls(&self) -> Vec<(&'static str, Vec<usize>, bool)> {
+    fn calls(&self, places: &mut Places) -> Vec<(&'static str, Vec<usize>, bool)> {
         let World {
             context,
             stream,
@@ -61,65 +70,64 @@ impl World {
             graph,
             executable,
         } = *self;
-        let room = || place(Box::leak(Box::new([0_usize; 8])));
-        let name = || place(&mut **Box::leak(Box::new(b"store\0".to_vec())));
-        let mut arguments = [memory, 7];
-        let arguments = arguments.each_mut().map(place);
-        let arguments = place(Box::leak(Box::new(arguments)));
-        let text = place(&mut **Box::leak(Box::new(image())));
+        let (room, name, text) =
+            (place(&mut places.room), place(&mut places.name), place(&mut *places.image));
+        places.values = [memory, 7];
+        places.arguments = places.values.each_mut().map(place);
+        let arguments = place(&mut places.arguments);
         vec![
             ("cuInit", vec![0], true),
-            ("cuDeviceGetCount", vec![room()], true),
-            ("cuDeviceTotalMem_v2", vec![room(), 0], true),
-            ("cuDeviceGetAttribute", vec![room(), 16, 0], true),
-            ("cuDevicePrimaryCtxGetState", vec![0, room(), room()], true),
-            ("cuDeviceGetDefaultMemPool", vec![room(), 0], true),
+            ("cuDeviceGetCount", vec![room], true),
+            ("cuDeviceTotalMem_v2", vec![room, 0], true),
+            ("cuDeviceGetAttribute", vec![room, 16, 0], true),
+            ("cuDevicePrimaryCtxGetState", vec![0, room, room], true),
+            ("cuDeviceGetDefaultMemPool", vec![room, 0], true),
             ("cuCtxSetCurrent", vec![context], true),
-            ("cuCtxGetCurrent", vec![room()], true),
-            ("cuCtxGetDevice", vec![room()], true),
-            ("cuCtxGetFlags", vec![room()], true),
-            ("cuCtxGetApiVersion", vec![context, room()], true),
-            ("cuCtxGetLimit", vec![room(), 0], false),
+            ("cuCtxGetCurrent", vec![room], true),
+            ("cuCtxGetDevice", vec![room], true),
+            ("cuCtxGetFlags", vec![room], true),
+            ("cuCtxGetApiVersion", vec![context, room], true),
+            ("cuCtxGetLimit", vec![room, 0], false),
             ("cuCtxSetLimit", vec![0, 2048], false),
-            ("cuCtxGetId", vec![context, room()], true),
+            ("cuCtxGetId", vec![context, room], true),
             ("cuCtxPushCurrent_v2", vec![context], true),
-            ("cuCtxPopCurrent_v2", vec![room()], true),
+            ("cuCtxPopCurrent_v2", vec![room], true),
             ("cuCtxSynchronize", vec![], false),
-            ("cuMemGetInfo_v2", vec![room(), room()], false),
-            ("cuMemAlloc_v2", vec![room(), 64], false),
-            ("cuMemHostAlloc", vec![room(), 64, 0], false),
+            ("cuMemGetInfo_v2", vec![room, room], false),
+            ("cuMemAlloc_v2", vec![room, 64], false),
+            ("cuMemHostAlloc", vec![room, 64, 0], false),
             ("cuMemsetD8_v2", vec![memory, 0, 4], false),
-            ("cuMemcpyDtoH_v2", vec![room(), memory, 4], false),
+            ("cuMemcpyDtoH_v2", vec![room, memory, 4], false),
             ("cuMemcpyHtoDAsync_v2", vec![memory, pinned, 4, stream], false),
-            ("cuPointerGetAttribute", vec![room(), 2, memory], true),
-            ("cuMemAllocAsync", vec![room(), 64, stream], false),
-            ("cuStreamCreate", vec![room(), 1], false),
+            ("cuPointerGetAttribute", vec![room, 2, memory], true),
+            ("cuMemAllocAsync", vec![room, 64, stream], false),
+            ("cuStreamCreate", vec![room, 1], false),
             ("cuStreamQuery", vec![stream], false),
             ("cuStreamSynchronize", vec![stream], false),
-            ("cuStreamGetCtx", vec![stream, room()], false),
-            ("cuStreamGetPriority", vec![stream, room()], false),
+            ("cuStreamGetCtx", vec![stream, room], false),
+            ("cuStreamGetPriority", vec![stream, room], false),
             ("cuStreamWaitEvent", vec![stream, event, 0], false),
-            ("cuEventCreate", vec![room(), 0], false),
+            ("cuEventCreate", vec![room, 0], false),
             ("cuEventQuery", vec![event], false),
             ("cuEventRecord", vec![event, stream], false),
             ("cuEventSynchronize", vec![event], false),
-            ("cuModuleLoadData", vec![room(), text], false),
-            ("cuModuleGetFunction", vec![room(), module, name()], false),
-            ("cuFuncGetAttribute", vec![room(), 4, kernel], false),
+            ("cuModuleLoadData", vec![room, text], false),
+            ("cuModuleGetFunction", vec![room, module, name], false),
+            ("cuFuncGetAttribute", vec![room, 4, kernel], false),
             ("cuFuncSetAttribute", vec![kernel, 8, 1024], false),
-            ("cuFuncIsLoaded", vec![room(), kernel], false),
+            ("cuFuncIsLoaded", vec![room, kernel], false),
             ("cuFuncLoad", vec![kernel], false),
-            ("cuOccupancyMaxActiveBlocksPerMultiprocessor", vec![room(), kernel, 32, 0], false),
+            ("cuOccupancyMaxActiveBlocksPerMultiprocessor", vec![room, kernel, 32, 0], false),
             ("cuLaunchKernel", vec![kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, 0], false),
-            ("cuLibraryLoadData", vec![room(), text], true),
-            ("cuKernelGetFunction", vec![room(), of_library], false),
-            ("cuKernelGetAttribute", vec![room(), 4, of_library, 0], true),
-            ("cuGraphCreate", vec![room(), 0], true),
-            ("cuGraphInstantiateWithFlags", vec![room(), graph, 0], false),
+            ("cuLibraryLoadData", vec![room, text], true),
+            ("cuKernelGetFunction", vec![room, of_library], false),
+            ("cuKernelGetAttribute", vec![room, 4, of_library, 0], true),
+            ("cuGraphCreate", vec![room, 0], true),
+            ("cuGraphInstantiateWithFlags", vec![room, graph, 0], false),
             ("cuGraphLaunch", vec![executable, stream], false),
             ("cuStreamBeginCapture_v2", vec![stream, 0], false),
-            ("cuStreamIsCapturing", vec![stream, room()], false),
-            ("cuStreamEndCapture", vec![stream, room()], false),
+            ("cuStreamIsCapturing", vec![stream, room], false),
+            ("cuStreamEndCapture", vec![stream, room], false),
             ("cuGraphExecDestroy", vec![executable], true),
             ("cuGraphDestroy", vec![graph], true),
             ("cuLibraryUnload", vec![library], true),
@@ -129,8 +137,8 @@ impl World {
             ("cuMemFreeHost", vec![pinned], false),
             ("cuMemFree_v2", vec![memory], false),
             ("cuCtxDestroy_v2", vec![context], true),
-            ("cuCtxCreate_v2", vec![room(), 0, 0], false),
-            ("cuDevicePrimaryCtxRetain", vec![room(), 0], false),
+            ("cuCtxCreate_v2", vec![room, 0, 0], false),
+            ("cuDevicePrimaryCtxRetain", vec![room, 0], false),
             ("cuDevicePrimaryCtxReset_v2", vec![0], true),
             ("cuDevicePrimaryCtxSetFlags_v2", vec![0, 0], true),
         ]
@@ -147,9 +155,11 @@ fn a_kernel_that_goes_wrong_ends_all_contexts_of_the_process() {
     // Nothing is mapped there.
     launch(kernel("store"), worlds[0].stream, &[64, 7]);
     assert_eq!(call("cuCtxSynchronize", &[]), ILLEGAL_ADDRESS);
+    let mut places =
+        Places { room: [0; 8], name: *b"store\0", image: image(), values: [0; 2], arguments: [0; 2] };
     let mut wrong = String::new();
     for (number, world) in worlds.iter().enumerate() {
-        for (name, arguments, goes_on) in world.calls() {
+        for (name, arguments, goes_on) in world.calls(&mut places) {
             let (found, expected) = (call(name, &arguments), if goes_on { 0 } else { ILLEGAL_ADDRESS });
             if found != expected {
                 wrong += &format!("\n{name} in context {number}: {found}, and {expected} is expected");

@@ -310,7 +310,7 @@ impl State {
             stream.queue.clear();
         }
         // What was destroyed stayed for its work alone.
-        self.streams.retain(|stream| stream.context != handle || !stream.closed);
+        self.streams.retain(|stream| !stream.closed || contained && stream.context != handle);
         Simulator::get().changed.notify_all();
     }
 }
