@@ -215,7 +215,8 @@ fn a_real_driver_that_is_open_cannot_be_replaced() {
     assert!(rustc.arg("-o").arg(&library).arg(source).status().expect("rustc is there").success());
     let output = Command::new(env!("CARGO_BIN_EXE_installs")).env("LD_PRELOAD", &library).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-    assert_eq!(text(&output.stderr), "Error: AlreadyOpen");
+    // Which is what `main` prints of an error.
+    assert_eq!(text(&output.stderr), format!("Error: {}", kernel_registry_sim::InstallError::AlreadyOpen));
 }
 
 #[test]
