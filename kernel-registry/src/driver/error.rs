@@ -51,17 +51,6 @@ impl DriverError {
         .any(|result| self.is(result))
     }
 
-    /// What can be done about it: that, unless a kernel went wrong. NVIDIA's driver refuses all contexts then, of all devices, and
-    /// makes no new one.
-    pub(crate) fn remedy<'a>(&self, otherwise: &'a str) -> &'a str {
-        if self.is_of_a_kernel() {
-            "; a kernel of this process went wrong, and the driver refuses all that comes after it, in every context: start the \
-             process anew"
-        } else {
-            otherwise
-        }
-    }
-
     pub(crate) fn is(&self, result: sys::CUresult) -> bool {
         self.code == result as u32
     }
@@ -84,7 +73,15 @@ fn words(
 
 impl fmt::Display for DriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} returned {}: {}", self.call, self.name, self.description)
+        write!(f, "{} returned {}: {}", self.call, self.name, self.description)?;
+        if self.is_of_a_kernel() {
+            // NVIDIA's driver makes no new context either, of whatever device.
+            f.write_str(
+                "; a kernel of this process went wrong, and the driver refuses all that comes after it, in every context: \
+                 start the process anew",
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -137,10 +134,12 @@ impl fmt::Display for NoDriver {
                 "{error}; `nvidia-smi` shows whether another process has the device's memory: end it, or choose another \
                  device"
             ),
+            NoDriver::Failed(error) if error.is_of_a_kernel() => write!(f, "{error}"),
             NoDriver::Failed(error) => {
-                const OTHERWISE: &str =
-                    "; does `nvidia-smi` show a device, and does `CUDA_VISIBLE_DEVICES` hide it?";
-                write!(f, "{error}{}", error.remedy(OTHERWISE))
+                write!(
+                    f,
+                    "{error}; does `nvidia-smi` show a device, and does `CUDA_VISIBLE_DEVICES` hide it?"
+                )
             }
         }
     }

@@ -157,7 +157,7 @@ impl fmt::Display for LaunchError {
                 write!(f, "it was not warm, and could not be warmed late: {error}")
             }
             LaunchError::NoDriver { error, .. } => write!(f, "{error}"),
-            LaunchError::Driver { error, .. } => write!(f, "{error}{}", error.remedy("")),
+            LaunchError::Driver { error, .. } => write!(f, "{error}"),
         }
     }
 }

@@ -190,7 +190,7 @@ impl fmt::Display for Cause {
                 "the driver says that it is not loaded, after it was asked to load it; \
                  please report this with the versions of driver and device",
             ),
-            Cause::Driver { error } => write!(f, "{error}{}", error.remedy("")),
+            Cause::Driver { error } => write!(f, "{error}"),
         }
     }
 }
@@ -209,8 +209,10 @@ impl fmt::Display for WarmError {
                     f.write_str(
                         "; there is no device memory left for the driver itself: warm kernels before anything takes it",
                     )
+                } else if error.is_of_a_kernel() {
+                    Ok(())
                 } else if log.is_empty() {
-                    f.write_str(error.remedy("; no kernel was warmed, and it can be tried again"))
+                    f.write_str("; no kernel was warmed, and it can be tried again")
                 } else {
                     write!(f, "; the driver's compiler says:\n{log}")
                 }

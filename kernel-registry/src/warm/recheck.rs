@@ -85,7 +85,7 @@ impl fmt::Display for Stale {
                 write!(f, "kernel `{kernel}` is not loaded any more; call `warm_all` again")
             }
             Stale::Warming => f.write_str("a warm-up of this context is not finished; wait for it, and ask again"),
-            Stale::Driver(error) => write!(f, "{error}{}", error.remedy("")),
+            Stale::Driver(error) => write!(f, "{error}"),
         }
     }
 }
