@@ -374,9 +374,7 @@ fn words_of_a_batch_are_one_node() {
     ok("cuStreamWriteValue32_v2", &[stream, word, 3, 0]);
     let graph = graph_of(stream);
     const WORDS: usize = 12;
-    let kinds: Vec<_> =
-        list("cuGraphGetNodes", graph).into_iter().map(|node| last("cuGraphNodeGetType", &[node])).collect();
-    expect_eq!(kinds, [WORDS; 2]);
+    expect_eq!(kinds(graph), [WORDS; 2]);
     run(graph);
     expect_eq!(words(word, 2), [3, 6]);
 }

@@ -184,8 +184,6 @@ calls! {
         let mut state = begin()?;
         if context != 0 {
             state.context(context)?;
-        }
-        if context != 0 {
             CURRENT.set(context);
         } else if current().is_ok() {
             pop()?;
