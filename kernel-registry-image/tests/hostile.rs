@@ -58,7 +58,7 @@ fn damaged_images() {
 
 /// All of them: `cargo test --release -p kernel-registry-image -- --ignored`
 #[test]
-#[ignore = "takes minutes, and an hour without optimisations"]
+#[ignore = "takes minutes; `.ci/run` has it, with optimisations"]
 fn images_damaged_at_every_byte() {
     damage_all(usize::MAX);
 }
