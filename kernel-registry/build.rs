@@ -1,11 +1,30 @@
 //! Refuses a compiler that would lose kernels, and records the one that is used.
 
+use std::env;
+use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 use std::process::ExitCode;
 
 use rustc_version::{Version, VersionMeta, version_meta};
 
 /// Before this one, `#[used]` did not stop the linker from dropping the records of kernels.
 const OLDEST: Version = Version::new(1, 89, 0);
+
+/// A number that differs between copies of this package in one program. Cargo's name of the output folder ends in such a
+/// number: a hash of the package's version and source, which does not depend on the machine. Another build system
+/// gets a hash of the version.
+fn copy() -> u64 {
+    let out = env::var("OUT_DIR").unwrap_or_default();
+    let folder = Path::new(&out).parent().and_then(Path::file_name).and_then(OsStr::to_str);
+    let hash = folder.and_then(|folder| folder.rsplit_once('-')).map(|(_, hash)| hash);
+    let hash = hash.filter(|hash| hash.len() == 16).and_then(|hash| u64::from_str_radix(hash, 16).ok());
+    hash.unwrap_or_else(|| {
+        let mut hasher = DefaultHasher::new();
+        env::var("CARGO_PKG_VERSION").unwrap_or_default().hash(&mut hasher);
+        hasher.finish()
+    })
+}
 
 fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=build.rs");
@@ -20,6 +39,7 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
             println!("cargo:rustc-env=KERNEL_REGISTRY_RUSTC=rustc {semver}");
+            println!("cargo:rustc-env=KERNEL_REGISTRY_COPY={:016x}", copy());
             ExitCode::SUCCESS
         }
         Err(error) => {

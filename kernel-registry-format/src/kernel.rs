@@ -31,10 +31,34 @@ pub struct Kernel<'a> {
     pub block: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory, if the declaration fixes them.
     pub shared: Option<u32>,
+    /// Bytes of stack that a thread of it needs, if the declaration says so.
+    pub stack: Option<u32>,
+    /// What its image tells of its stack beyond what the driver does.
+    pub frames: StackFrames,
     /// What it needs of the driver beside being loaded, as far as its image tells.
     pub needs: Needs,
     /// The file that holds its code.
     pub image: Option<Image<'a>>,
+    /// The copy of kernel-registry that registered it: [`Library::copy`].
+    pub copy: u64,
+}
+
+/// Stack frames of which the driver's `LOCAL_SIZE_BYTES` says nothing.
+///
+/// The driver counts the frames of a kernel and of all that it calls, with two exceptions: nobody can bound the stack of
+/// recursive calls, and a kernel that launches others needs a stack for any kernel of its image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StackFrames {
+    /// The kernel's calls are recursive, so that its stack has no known bound. This is the least that it needs in bytes:
+    /// the frames of one pass through its calls.
+    pub recursive: Option<u32>,
+    /// The kernel launches kernels: the largest frame in its image in bytes.
+    pub launched: Option<u32>,
+}
+
+impl StackFrames {
+    /// Of a kernel whose stack the driver knows.
+    pub const KNOWN: StackFrames = StackFrames { recursive: None, launched: None };
 }
 
 /// The file that holds a kernel's code.
@@ -69,11 +93,14 @@ pub struct Needs {
     pub heap: bool,
     /// It launches kernels itself (dynamic parallelism).
     pub device_launch: bool,
+    /// Part of its image could not be read, so that it may need anything.
+    pub unknown: bool,
 }
 
 impl Needs {
     /// Of a kernel that needs nothing.
-    pub const NONE: Needs = Needs { printf: false, assert: false, heap: false, device_launch: false };
+    pub const NONE: Needs =
+        Needs { printf: false, assert: false, heap: false, device_launch: false, unknown: false };
 
     /// What this needs, and what the other does.
     #[must_use]
@@ -83,13 +110,20 @@ impl Needs {
             assert: self.assert || other.assert,
             heap: self.heap || other.heap,
             device_launch: self.device_launch || other.device_launch,
+            unknown: self.unknown || other.unknown,
         }
     }
 
     /// Each need in a word or two.
     pub fn words(self) -> impl Iterator<Item = &'static str> {
-        let Needs { printf, assert, heap, device_launch } = self;
-        let all = [(printf, "printf"), (assert, "assert"), (heap, "heap"), (device_launch, "device launch")];
+        let Needs { printf, assert, heap, device_launch, unknown } = self;
+        let all = [
+            (printf, "printf"),
+            (assert, "assert"),
+            (heap, "heap"),
+            (device_launch, "device launch"),
+            (unknown, "unknown"),
+        ];
         all.into_iter().filter(|(needed, _)| *needed).map(|(_, word)| word)
     }
 
@@ -98,15 +132,17 @@ impl Needs {
             | (self.assert as u8) << 1
             | (self.heap as u8) << 2
             | (self.device_launch as u8) << 3
+            | (self.unknown as u8) << 4
     }
 
-    /// Bits that are not known are needs that this version knows nothing of.
     pub(crate) const fn of_bits(bits: u8) -> Self {
         Needs {
             printf: bits & 1 != 0,
             assert: bits & 2 != 0,
             heap: bits & 4 != 0,
             device_launch: bits & 8 != 0,
+            // A bit that this version does not know is a need that it does not know.
+            unknown: bits >= 16,
         }
     }
 }
@@ -118,6 +154,9 @@ pub struct Library<'a> {
     pub version: &'a str,
     /// The compiler that built it, such as `rustc 1.95.0`.
     pub compiler: &'a str,
+    /// What tells this copy from every other in the same program, where cargo builds two: of two versions, or of one
+    /// version from two sources.
+    pub copy: u64,
 }
 
 impl<'a> Kernel<'a> {
@@ -135,8 +174,11 @@ impl<'a> Kernel<'a> {
         min_arch: None,
         block: None,
         shared: None,
+        stack: None,
+        frames: StackFrames::KNOWN,
         needs: Needs::NONE,
         image: None,
+        copy: 0,
     };
 
     /// The last part of the path: the name that the kernel was declared under, for an instance of a generic

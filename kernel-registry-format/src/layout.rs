@@ -54,8 +54,14 @@ pub(crate) mod kernel {
     /// For each parameter size and alignment of its value or element.
     pub(crate) const LAYOUTS: u8 = 13;
     pub(crate) const IMAGE_VARIANTS: u8 = 14;
-    /// One byte: printf 1, assert 2, heap 4, device launch 8.
+    /// One byte: printf 1, assert 2, heap 4, device launch 8, unknown 16.
     pub(crate) const NEEDS: u8 = 15;
+    /// Declared bytes of stack, `NONE` if the declaration does not say.
+    pub(crate) const STACK: u8 = 16;
+    /// The frames of `StackFrames`, each `NONE` if it does not apply.
+    pub(crate) const FRAMES: u8 = 17;
+    /// The copy of the library: eight bytes.
+    pub(crate) const COPY: u8 = 18;
 }
 
 /// Fields of a parameter.
@@ -69,4 +75,6 @@ pub(crate) mod param {
 pub(crate) mod library {
     pub(crate) const VERSION: u8 = 1;
     pub(crate) const COMPILER: u8 = 2;
+    /// Eight bytes.
+    pub(crate) const COPY: u8 = 3;
 }

@@ -44,7 +44,7 @@ mod read;
 pub mod section;
 mod write;
 
-pub use kernel::{Image, Kernel, Library, Needs, Signature};
+pub use kernel::{Image, Kernel, Library, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, VERSION};
 pub use param::{Direction, Param, Params, ParamsIter, Pass};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NONE, VERSION, kind};
 use crate::param::Repr;
-use crate::{Image, Kernel, Library, Needs, Param, Params, Pass};
+use crate::{Image, Kernel, Library, Needs, Param, Params, Pass, StackFrames};
 
 /// One record of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +182,9 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
     let mut image_len = None;
     let mut image_variants = None;
     let mut needs = None;
+    let mut stack = None;
+    let mut frames = None;
+    let mut copy = None;
     for field in Fields(payload) {
         let (tag, bytes) = field?;
         match tag {
@@ -203,15 +206,15 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
                 once(&mut layouts, sizes)?;
             }
             layout::kernel::IMAGE_FILE => once(&mut image_file, text(bytes)?)?,
-            layout::kernel::IMAGE_LEN => {
-                let bytes = bytes.try_into().map_err(|_| Problem::FieldSize)?;
-                once(&mut image_len, u64::from_le_bytes(bytes))?;
-            }
+            layout::kernel::IMAGE_LEN => once(&mut image_len, number64(bytes)?)?,
             layout::kernel::IMAGE_VARIANTS => once(&mut image_variants, text(bytes)?)?,
             layout::kernel::NEEDS => {
                 let &[bits] = bytes else { return Err(Problem::FieldSize) };
                 once(&mut needs, Needs::of_bits(bits))?;
             }
+            layout::kernel::STACK => once(&mut stack, numbers::<1>(bytes)?[0])?,
+            layout::kernel::FRAMES => once(&mut frames, numbers::<2>(bytes)?)?,
+            layout::kernel::COPY => once(&mut copy, number64(bytes)?)?,
             _ => {}
         }
     }
@@ -222,6 +225,10 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
     }
     let given = |number: u32| (number != NONE).then_some(number);
     let [x, y, z, shared] = launch.ok_or(Problem::FieldMissing)?;
+    let frames = frames.map_or(StackFrames::KNOWN, |[recursive, launched]| StackFrames {
+        recursive: given(recursive),
+        launched: given(launched),
+    });
     let image = match (image_file, image_len) {
         (Some(file), Some(len)) => Some(Image { file, len, variants: image_variants.unwrap_or("") }),
         (None, None) => None,
@@ -240,8 +247,11 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
         min_arch,
         block: given(x).map(|x| [x, y, z]),
         shared: given(shared),
+        stack: stack.and_then(given),
+        frames,
         needs: needs.unwrap_or_default(),
         image,
+        copy: copy.unwrap_or_default(),
     })
 }
 
@@ -280,17 +290,20 @@ pub(crate) fn next_param<'a>(fields: &mut &'a [u8]) -> Option<Param<'a>> {
 fn library(payload: &[u8]) -> Result<Library<'_>, Problem> {
     let mut version = None;
     let mut compiler = None;
+    let mut copy = None;
     for field in Fields(payload) {
         let (tag, bytes) = field?;
         match tag {
             layout::library::VERSION => once(&mut version, text(bytes)?)?,
             layout::library::COMPILER => once(&mut compiler, text(bytes)?)?,
+            layout::library::COPY => once(&mut copy, number64(bytes)?)?,
             _ => {}
         }
     }
     Ok(Library {
         version: version.ok_or(Problem::FieldMissing)?,
         compiler: compiler.ok_or(Problem::FieldMissing)?,
+        copy: copy.unwrap_or_default(),
     })
 }
 
@@ -326,6 +339,10 @@ fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Problem> {
 
 fn text(bytes: &[u8]) -> Result<&str, Problem> {
     core::str::from_utf8(bytes).map_err(|_| Problem::Text)
+}
+
+fn number64(bytes: &[u8]) -> Result<u64, Problem> {
+    bytes.try_into().map(u64::from_le_bytes).map_err(|_| Problem::FieldSize)
 }
 
 fn numbers<const N: usize>(bytes: &[u8]) -> Result<[u32; N], Problem> {

@@ -6,9 +6,9 @@
 //! a single step; so the record is a struct of arrays, and no byte of it is copied by itself.
 
 use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NONE, VERSION, kind};
-use crate::{Kernel, Library, Needs, Param};
+use crate::{Kernel, Library, Needs, Param, StackFrames};
 
-/// Writes the fields that a declaration decides by itself: all but path, launch and layouts.
+/// Writes the fields that declaration and image decide: all but path, launch, stack, copy and layouts.
 pub fn fixed_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
     text(layout::kernel::SYMBOL, kernel.symbol, out);
     text(layout::kernel::PACKAGE, kernel.package, out);
@@ -31,6 +31,11 @@ pub fn fixed_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
     if kernel.needs != Needs::NONE {
         bytes(layout::kernel::NEEDS, &[kernel.needs.bits()], out);
     }
+    if kernel.frames != StackFrames::KNOWN {
+        let StackFrames { recursive, launched } = kernel.frames;
+        let frames = [recursive.unwrap_or(NONE), launched.unwrap_or(NONE)];
+        numbers(layout::kernel::FRAMES, &frames, out);
+    }
     if let Some(image) = kernel.image {
         text(layout::kernel::IMAGE_FILE, image.file, out);
         bytes(layout::kernel::IMAGE_LEN, &image.len.to_le_bytes(), out);
@@ -49,6 +54,10 @@ pub struct Encoded<const FIXED: usize, const PATH: usize, const PARAMS: usize> {
     path: [u8; PATH],
     launch_header: [u8; FIELD_HEADER_LEN],
     launch: [[u8; 4]; 4],
+    stack_header: [u8; FIELD_HEADER_LEN],
+    stack: [u8; 4],
+    copy_header: [u8; FIELD_HEADER_LEN],
+    copy: [u8; 8],
     layouts_header: [u8; FIELD_HEADER_LEN],
     layouts: [[[u8; 4]; 2]; PARAMS],
 }
@@ -62,13 +71,17 @@ impl<const FIXED: usize, const PATH: usize, const PARAMS: usize> Encoded<FIXED, 
     /// The record byte by byte, as it lies in memory.
     pub fn bytes(&self) -> impl Iterator<Item = u8> {
         let (launch, layouts) = (self.launch.as_flattened(), self.layouts.as_flattened().as_flattened());
-        let parts: [&[u8]; 8] = [
+        let parts: [&[u8]; 12] = [
             &self.header,
             &self.fixed,
             &self.path_header,
             &self.path,
             &self.launch_header,
             launch,
+            &self.stack_header,
+            &self.stack,
+            &self.copy_header,
+            &self.copy,
             &self.layouts_header,
             layouts,
         ];
@@ -76,13 +89,15 @@ impl<const FIXED: usize, const PATH: usize, const PARAMS: usize> Encoded<FIXED, 
     }
 }
 
-/// A record from its fixed fields, the path of the kernel, the block and dynamic shared memory that the
-/// declaration fixes, and for each parameter size and alignment of its value or element.
+/// A record from its fixed fields, the path of the kernel, the block, dynamic shared memory and stack that the
+/// declaration fixes, the copy of the library, and for each parameter size and alignment of its value or element.
 pub const fn encode<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     fixed: &[u8; FIXED],
     path: &str,
     block: Option<[u32; 3]>,
     shared: Option<u32>,
+    stack: Option<u32>,
+    copy: u64,
     layouts: [[u32; 2]; PARAMS],
 ) -> Encoded<FIXED, PATH, PARAMS> {
     let Some(path) = path.as_bytes().first_chunk() else { panic!("`PATH` is the length of the path") };
@@ -92,6 +107,10 @@ pub const fn encode<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     };
     let shared = match shared {
         Some(shared) => shared,
+        None => NONE,
+    };
+    let stack = match stack {
+        Some(stack) => stack,
         None => NONE,
     };
     let mut layout_bytes = [[[0; 4]; 2]; PARAMS];
@@ -109,6 +128,10 @@ pub const fn encode<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
         path: *path,
         launch_header: field_header(layout::kernel::LAUNCH, 16),
         launch: [x.to_le_bytes(), y.to_le_bytes(), z.to_le_bytes(), shared.to_le_bytes()],
+        stack_header: field_header(layout::kernel::STACK, 4),
+        stack: stack.to_le_bytes(),
+        copy_header: field_header(layout::kernel::COPY, 8),
+        copy: copy.to_le_bytes(),
         layouts_header: field_header(layout::kernel::LAYOUTS, 8 * PARAMS),
         layouts: layout_bytes,
     }
@@ -133,6 +156,8 @@ fn kernel_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
     text(layout::kernel::PATH, kernel.path, out);
     let [x, y, z] = kernel.block.unwrap_or([NONE; 3]);
     numbers(layout::kernel::LAUNCH, &[x, y, z, kernel.shared.unwrap_or(NONE)], out);
+    numbers(layout::kernel::STACK, &[kernel.stack.unwrap_or(NONE)], out);
+    bytes(layout::kernel::COPY, &kernel.copy.to_le_bytes(), out);
     out.extend(field_header(layout::kernel::LAYOUTS, 8 * kernel.params.len()));
     for param in kernel.params {
         out.extend(param.element_size.to_le_bytes());
@@ -142,7 +167,7 @@ fn kernel_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
 
 /// The length of a library's record.
 pub const fn encoded_library_len(library: &Library<'_>) -> usize {
-    HEADER_LEN + 2 * FIELD_HEADER_LEN + library.version.len() + library.compiler.len()
+    HEADER_LEN + 3 * FIELD_HEADER_LEN + library.version.len() + library.compiler.len() + 8
 }
 
 /// A library's record. `N` must be [`encoded_library_len`].
@@ -153,6 +178,8 @@ pub const fn encode_library<const N: usize>(library: &Library<'_>) -> [u8; N] {
     at = put(&mut record, at, library.version.as_bytes());
     at = put(&mut record, at, &field_header(layout::library::COMPILER, library.compiler.len()));
     at = put(&mut record, at, library.compiler.as_bytes());
+    at = put(&mut record, at, &field_header(layout::library::COPY, 8));
+    at = put(&mut record, at, &library.copy.to_le_bytes());
     assert!(at == N, "a record takes exactly `encoded_library_len` bytes");
     record
 }

@@ -2,7 +2,7 @@
 
 use kernel_registry_format::{
     Encoded, HEADER_LEN, Image, Kernel, Library, Needs, Param, Params, Pass, Problem, Record, Records,
-    encode, encode_library, encoded_library_len, fixed_fields, write_kernel,
+    StackFrames, encode, encode_library, encoded_library_len, fixed_fields, write_kernel,
 };
 
 const FULL: Kernel<'static> = Kernel {
@@ -24,11 +24,14 @@ const FULL: Kernel<'static> = Kernel {
     min_arch: Some(80),
     block: Some([256, 1, 1]),
     shared: Some(49152),
+    stack: Some(16_384),
+    frames: StackFrames { recursive: Some(0), launched: Some(12_288) },
     needs: Needs { printf: true, heap: true, ..Needs::NONE },
     image: Some(Image { file: "images/blas1.ptx", len: 12345, variants: "sm_80,compute_75" }),
+    copy: 0xfedc_ba98_7654_3210,
 };
 const BARE: Kernel<'static> = Kernel { path: "a::b", symbol: "b", ..Kernel::EMPTY };
-const LIBRARY: Library<'static> = Library { version: "0.1.0", compiler: "rustc 1.95.0" };
+const LIBRARY: Library<'static> = Library { version: "0.1.0", compiler: "rustc 1.95.0", copy: 7 };
 
 static LIBRARY_RECORD: [u8; encoded_library_len(&LIBRARY)] = encode_library(&LIBRARY);
 
@@ -75,14 +78,15 @@ fn a_kernel_that_was_read_can_be_written_again() {
 #[test]
 fn what_was_written_at_compile_time_is_read() {
     /// How long the fixed fields are; asked of the macro in real life.
-    const FIXED: usize = 317;
+    const FIXED: usize = 330;
     const PATH: &str = FULL.path;
     let mut fixed = Vec::new();
     fixed_fields(&FULL, &mut fixed);
     assert_eq!(fixed.len(), FIXED);
     let fixed: &[u8; FIXED] = fixed.as_slice().try_into().unwrap();
     let layouts = [[4, 4], [4, 4], [8, 8], [1, 1], [6, 2]];
-    let encoded: Encoded<FIXED, { PATH.len() }, 5> = encode(fixed, PATH, FULL.block, FULL.shared, layouts);
+    let encoded: Encoded<FIXED, { PATH.len() }, 5> =
+        encode(fixed, PATH, FULL.block, FULL.shared, FULL.stack, FULL.copy, layouts);
     let bytes: Vec<u8> = encoded.bytes().collect();
     assert_eq!(bytes.len(), size_of_val(&encoded));
     assert_eq!(only(&bytes), Ok(Record::Kernel(FULL)));

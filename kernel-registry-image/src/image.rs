@@ -1,7 +1,7 @@
 //! An image as a whole: which kind it is, and its variants.
 
 use crate::find::Index;
-use crate::{Entry, Error, Target, cubin, elf, fatbin, ptx};
+use crate::{Entry, Error, StackFrames, Target, cubin, elf, fatbin, ptx};
 
 /// One compiled file with kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,25 @@ impl Variant {
     /// The kernel of this symbol.
     pub fn entry(&self, symbol: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.symbol == symbol)
+    }
+}
+
+impl Image {
+    /// What the stack of a kernel needs beyond what the driver's attribute says, in whichever variant needs most.
+    pub fn stack_frames(&self, symbol: &str) -> StackFrames {
+        let mut frames = StackFrames::KNOWN;
+        for variant in &self.variants {
+            let Some(entry) = variant.entry(symbol) else { continue };
+            if let Some(resources) = entry.resources.filter(|resources| resources.stack.is_none()) {
+                frames.recursive = frames.recursive.max(Some(resources.local_frame));
+            }
+            if entry.needs.device_launch {
+                let resources = variant.entries.iter().filter_map(|entry| entry.resources);
+                let largest = resources.map(|of| of.stack.unwrap_or(0).max(of.local_frame)).max();
+                frames.launched = frames.launched.max(largest);
+            }
+        }
+        frames
     }
 }
 

@@ -67,5 +67,6 @@ pub(crate) fn of_function(name: &str) -> Needs {
         assert: name == "__assertfail",
         heap: matches!(name, "malloc" | "free" | "__nv_aligned_device_malloc"),
         device_launch: launches.iter().any(|prefix| name.starts_with(prefix)),
+        unknown: false,
     }
 }

@@ -10,8 +10,8 @@ use crate::instances::Instances;
 use crate::report::Report;
 
 /// The keys that the attribute knows, in the order in which its documentation has them.
-pub(crate) const KEYS: [&str; 9] =
-    ["file", "image", "name", "instances", "arch", "block", "shared", "type", "crate"];
+pub(crate) const KEYS: [&str; 10] =
+    ["file", "image", "name", "instances", "arch", "block", "shared", "stack", "type", "crate"];
 
 /// Keys that say something of one kernel, and so cannot be said of a whole module.
 pub(crate) const KERNEL_KEYS: [&str; 2] = ["name", "type"];

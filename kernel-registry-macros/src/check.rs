@@ -14,9 +14,10 @@ use syn::{Attribute, Expr, ExprLit, FnArg, Lit, LitStr, Meta, ReturnType, Safety
 use crate::args::Args;
 use crate::block::Block;
 use crate::declaration::Declaration;
-use crate::model::{self, Content, Generic, Image, Kernel, Needs, Param, Position};
+use crate::model::{self, Content, Generic, Image, Kernel, Needs, Param, Position, StackFrames};
 use crate::report::Report;
 use crate::shared::Shared;
+use crate::stack::Stack;
 use crate::{entry, image, instances, param};
 
 /// What is left of a declaration after the check.
@@ -184,9 +185,10 @@ impl Common<'_> {
         };
         let mut block = value("block").and_then(|value| Block::parse(&value, report));
         let mut shared = value("shared").map(|value| Shared::parse(&value, report));
+        let stack = value("stack").map(|value| Stack::parse(&value, report));
 
         let image = self.image?;
-        let mut needs = Needs::NONE;
+        let (mut needs, mut frames) = (Needs::NONE, StackFrames::KNOWN);
         let symbol = match &image.content {
             // Without an image nothing is known of the kernel but what is declared.
             None => format!("{}{}", self.wanted.name, instance.spelled),
@@ -207,11 +209,12 @@ impl Common<'_> {
                     shared.compare(entry, facts, &image.file, self.min_arch, report);
                 }
                 needs = image::needs(facts, &entry.symbol);
+                frames = facts.stack_frames(&entry.symbol);
                 entry.symbol.clone()
             }
         };
         let (args, spelled) = (instance.args.clone(), instance.spelled.clone());
-        Some(model::Instance { args, spelled, symbol, params, block, shared, needs })
+        Some(model::Instance { args, spelled, symbol, params, block, shared, stack, frames, needs })
     }
 
     /// The kernel in the image.

@@ -175,6 +175,7 @@ fn register(kernel: &Kernel, instance: &Instance, has_info: TokenStream) -> Toke
     let param_count = Literal::usize_unsuffixed(instance.params.len());
     let block = instance.block.as_ref().map(|block| block.expand(krate));
     let shared = instance.shared.as_ref().map(|shared| shared.expand(krate));
+    let stack = instance.stack.as_ref().map(|stack| stack.expand(krate));
     let image = match &kernel.image.content {
         Some(content) => {
             let path = &content.path;
@@ -186,7 +187,7 @@ fn register(kernel: &Kernel, instance: &Instance, has_info: TokenStream) -> Toke
         #krate::__register! {
             #has_info, #ident #args,
             path: #path fixed: #fixed #fixed_len params: [#(#params,)*] #param_count
-            block: (#block) shared: (#shared) image: #image
+            block: (#block) shared: (#shared) stack: (#stack) image: #image
         }
     }
 }

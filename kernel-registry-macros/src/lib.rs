@@ -24,6 +24,7 @@ mod param;
 mod record;
 mod report;
 mod shared;
+mod stack;
 mod warmup;
 
 use proc_macro::TokenStream;

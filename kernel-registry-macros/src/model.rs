@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
-pub(crate) use kernel_registry_format::{Needs, Pass};
+pub(crate) use kernel_registry_format::{Needs, Pass, StackFrames};
 pub(crate) use kernel_registry_image::Scalar;
 use proc_macro2::{Ident, TokenStream};
 use syn::{Attribute, Type, Visibility};
 
 use crate::block::Block;
 use crate::shared::Shared;
+use crate::stack::Stack;
 
 pub(crate) struct Kernel {
     /// How the expansion reaches the library: `::kernel_registry` or what `crate = ..` says.
@@ -53,6 +54,8 @@ pub(crate) struct Instance {
     pub(crate) params: Vec<Param>,
     pub(crate) block: Option<Block>,
     pub(crate) shared: Option<Shared>,
+    pub(crate) stack: Option<Stack>,
+    pub(crate) frames: StackFrames,
     pub(crate) needs: Needs,
 }
 

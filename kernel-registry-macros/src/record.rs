@@ -28,6 +28,7 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance) -> Vec<u8> {
             summary: &kernel.summary,
             params: format::Params::new(&params),
             min_arch: kernel.min_arch,
+            frames: instance.frames,
             needs: instance.needs,
             image: Some(format::Image {
                 file: &kernel.image.file,

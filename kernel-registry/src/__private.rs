@@ -15,6 +15,7 @@ pub use crate::Place;
 pub use crate::arguments::{PointerTo, PointerToMut};
 pub use crate::hook::{Hook, Outcome};
 use crate::records;
+pub use crate::records::COPY;
 pub use crate::table::Table;
 use crate::{Warm, WarmError, Warmup};
 
@@ -81,6 +82,12 @@ impl Block {
 /// Bytes of dynamic shared memory, of which there can be so many.
 pub const fn shared(bytes: u32, most: u32, message: &'static str) -> u32 {
     assert!(bytes <= most, "{}", message);
+    bytes
+}
+
+/// Bytes of stack, of which a thread can have so many.
+pub const fn stack(bytes: u32, most: u32) -> u32 {
+    assert!(bytes <= most, "a thread can have a stack of 524288 bytes at most");
     bytes
 }
 
@@ -238,6 +245,7 @@ macro_rules! __register {
         params: [$($layout:expr,)*] $param_count:literal
         block: $block:tt
         shared: $shared:tt
+        stack: $stack:tt
         image: $image:expr
     ) => {
         #[allow(deprecated)]
@@ -259,6 +267,8 @@ macro_rules! __register {
                 ::core::concat!(::core::module_path!(), $path),
                 $crate::__option!($block),
                 $crate::__option!($shared),
+                $crate::__option!($stack),
+                $crate::__private::COPY,
                 [$($layout),*],
             );
 

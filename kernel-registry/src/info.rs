@@ -126,6 +126,11 @@ impl KernelInfo {
         (shared != u32::MAX).then_some(shared)
     }
 
+    /// Bytes of stack that a thread needs, if the declaration says so.
+    pub fn stack(&self) -> Option<u32> {
+        self.kernel().stack
+    }
+
     /// What the kernel needs of the driver beside being loaded, as far as its image tells.
     pub fn needs(&self) -> Needs {
         self.kernel().needs

@@ -3,7 +3,13 @@
 use kernel_registry_format::{Encoded, Library, encode_library, encoded_library_len, section};
 
 const LIBRARY: Library<'static> =
-    Library { version: env!("CARGO_PKG_VERSION"), compiler: env!("KERNEL_REGISTRY_RUSTC") };
+    Library { version: env!("CARGO_PKG_VERSION"), compiler: env!("KERNEL_REGISTRY_RUSTC"), copy: COPY };
+
+/// What tells this copy of the library from others in the program: build.rs has it from cargo.
+pub const COPY: u64 = match u64::from_str_radix(env!("KERNEL_REGISTRY_COPY"), 16) {
+    Ok(copy) => copy,
+    Err(_) => panic!("build.rs writes sixteen digits"),
+};
 
 /// The record of this library itself. With it the section exists in every program, also where there
 /// are no kernels, so that its bounds can be named, and a reader of the file knows what it has before it.

@@ -31,7 +31,11 @@ pub(super) struct Needs {
 
 /// What a kernel needs, as far as its image told when the program was compiled.
 pub(super) fn needs(planned: &Planned) -> Needs {
-    let kernel_registry_format::Needs { printf, assert, heap, device_launch: _ } = planned.kernel.needs;
+    let kernel_registry_format::Needs { printf, assert, heap, unknown, device_launch: _ } =
+        planned.kernel.needs;
+    if unknown {
+        return Needs::EVERYTHING;
+    }
     Needs { launch: true, printf, assert, malloc: heap }
 }
 
