@@ -235,9 +235,10 @@ impl Work<'_> {
         let selected = &self.job.selected;
         for planned in selected {
             let Some(warmed) = self.loaded.kernels.get(planned.place) else { continue };
-            match self.current.is_loaded(warmed.function) {
-                Ok(Some(true)) => {}
-                Ok(None) => verified = false,
+            let is_loaded = self.current.is_loaded(warmed.function);
+            verified &= matches!(is_loaded, Ok(Some(true)));
+            match is_loaded {
+                Ok(Some(true) | None) => {}
                 Ok(Some(false)) => self.lost(planned, Cause::NotLoaded),
                 // The module was unloaded, and the handle with it.
                 Err(error) if error.is(CUresult::CUDA_ERROR_INVALID_HANDLE) => {
