@@ -31,24 +31,24 @@ pub(crate) fn context_id(context: &CudaContext) -> Result<u64, DriverError> {
 }
 
 /// The id of a device's primary context, if there is one.
-pub(crate) fn primary_context_id(device: sys::CUdevice) -> Option<u64> {
+pub(crate) fn primary_context_id(device: sys::CUdevice) -> Result<Option<u64>, DriverError> {
     let (mut flags, mut active) = (0, 0);
     // SAFETY: it asks for the state of a device.
     let state = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };
-    call("cuDevicePrimaryCtxGetState", state).ok()?;
+    call("cuDevicePrimaryCtxGetState", state)?;
     if active == 0 {
-        return None;
+        return Ok(None);
     }
     let (mut context, mut id) = (ptr::null_mut(), 0);
     // SAFETY: while it is retained another thread cannot destroy it, but for a reset, which keeps its address.
     let asked = unsafe {
-        call("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&mut context, device)).ok()?;
+        call("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&mut context, device))?;
         let asked = sys::cuCtxGetId(context, &mut id);
         // After a reset there may be nothing left to release.
         let _ = sys::cuDevicePrimaryCtxRelease_v2(device);
         asked
     };
-    call("cuCtxGetId", asked).ok().map(|()| id)
+    call("cuCtxGetId", asked).map(|()| Some(id))
 }
 
 /// Makes a context the current one of this thread, as cudarc does, and leaves it so. The error can be that of an

@@ -127,7 +127,7 @@ impl State {
     /// That of a context, which is new if nothing was warmed there. Contexts that are gone are forgotten.
     pub(super) fn of(context: &Arc<CudaContext>, id: u64) -> Arc<State> {
         let mut contexts = lock(&CONTEXTS);
-        contexts.retain(|state| state.id == id || state.is_alive() || !state.forget());
+        contexts.retain(|state| state.id == id || !state.is_gone(context) || !state.forget());
         if let Some(state) = contexts.iter().find(|state| state.id == id) {
             return state.clone();
         }
@@ -187,11 +187,15 @@ impl State {
         drop(former);
     }
 
-    /// Whether the driver still has this context. A context that is not primary goes with its `CudaContext`.
-    fn is_alive(&self) -> bool {
+    /// Whether the driver has this context no more, given another one that it has.
+    fn is_gone(&self, other: &CudaContext) -> bool {
         match self.primary_of {
-            Some(device) => driver::primary_context_id(device) == Some(self.id),
-            None => lock(&self.home).strong_count() > 0,
+            // A device has one primary context at a time.
+            Some(device) if other.is_primary() && other.cu_device() == device => true,
+            // Without an answer it is not known to be gone.
+            Some(device) => driver::primary_context_id(device).is_ok_and(|id| id != Some(self.id)),
+            // Any other context goes with its `CudaContext`.
+            None => lock(&self.home).strong_count() == 0,
         }
     }
 
