@@ -9,6 +9,7 @@ use crate::{Image, Kernel, Library, Needs, Param, Params, Pass, StackFrames};
 /// One record of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "nearly all records are kernels, and there is no allocator")]
 pub enum Record<'a> {
     /// A registered kernel.
     Kernel(Kernel<'a>),
