@@ -140,6 +140,27 @@ fn a_build_that_fails_says_what_it_needs() {
     assert_eq!(text(&output.stdout), "");
 }
 
+/// The loader would look for the driver in two other folders, and find NVIDIA's or none.
+#[test]
+fn a_folder_that_the_library_path_cannot_hold_is_refused() {
+    for separator in [':', ';'] {
+        let target = scratch_folder().join(format!("of{separator}two"));
+        let mut command = command(&[], &["echo", "it ran"]);
+        // A build that is tried all the same fails in other words.
+        let output = command.env("CARGO_TARGET_DIR", &target).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.starts_with("error: the simulated driver cannot be in `")
+                && said.contains(&format!("`{separator}` ends")),
+            "{said}"
+        );
+        assert!(said.ends_with("set `CARGO_TARGET_DIR` to a folder without it"), "{said}");
+        assert_eq!(text(&output.stdout), "");
+        assert!(!target.exists());
+    }
+}
+
 #[test]
 fn options_are_not_guessed() {
     for options in [&["--device", "2"][..], &["--driver", "12"], &["--deadlock", "no"], &["--set", "ARCH"]] {
