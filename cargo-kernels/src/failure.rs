@@ -29,6 +29,7 @@ pub(crate) enum Failure {
     Cargo { error: String },
     NoDriver { version: &'static str },
     NotLoaded { path: PathBuf, why: String },
+    Separator { path: PathBuf, separator: char },
     NotRun { program: OsString, error: io::Error },
     Output { error: io::Error },
 }
@@ -56,6 +57,7 @@ impl Failure {
             | Failure::NothingBuilt
             | Failure::Cargo { .. }
             | Failure::NotLoaded { .. }
+            | Failure::Separator { .. }
             | Failure::Output { .. } => 1,
         }
     }
@@ -137,6 +139,12 @@ impl fmt::Display for Failure {
             Failure::NotLoaded { path, why } => write!(
                 f,
                 "the simulated driver `{}` is of no use: {why}; remove it, so that it is built again",
+                path.display()
+            ),
+            Failure::Separator { path, separator } => write!(
+                f,
+                "the simulated driver cannot be in `{}`: `{separator}` ends the name of a folder in `LD_LIBRARY_PATH`; \
+                 set `CARGO_TARGET_DIR` to a folder without it",
                 path.display()
             ),
             Failure::NotRun { program, error } => write!(f, "`{}` cannot be run: {error}", program.display()),

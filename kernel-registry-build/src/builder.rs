@@ -111,7 +111,8 @@ impl Build {
         self
     }
 
-    /// Adds a folder to those that are searched for headers.
+    /// Adds a folder to those that are searched for headers. If it is part of the repository, name it by a path relative to the
+    /// package: headers of absolute folders are [compared less strictly](crate#committed-images) with those of a committed image.
     pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
         self.options.includes.push(folder.as_ref().to_owned());
         self

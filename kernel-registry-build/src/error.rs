@@ -311,6 +311,23 @@ impl fmt::Display for Missing<'_> {
     }
 }
 
+/// That an image is used which may be stale, and what to do.
+pub(crate) struct Doubtful<'a> {
+    pub(crate) source: &'a str,
+    pub(crate) why: &'a str,
+}
+
+impl fmt::Display for Doubtful<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Doubtful { source, why } = self;
+        write!(
+            f,
+            "{source}: its prebuilt image is used and may be stale: {why}; compare it by \
+             `kernel_registry_build::check_prebuilt`, or install a compiler"
+        )
+    }
+}
+
 /// That kernels of a source are declared nowhere, and what to do.
 pub(crate) struct Undeclared<'a> {
     pub(crate) source: &'a str,

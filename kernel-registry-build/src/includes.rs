@@ -1,82 +1,346 @@
 //! Which headers a source includes, read from its text: NVRTC does not tell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use crate::builder::Options;
+use crate::directives::{Directives, Header, Include};
 use crate::source::tidy;
 
 /// What a source and its headers include, whatever conditions they put around that.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Includes {
     /// The source and the headers that were found, in the order of their discovery.
-    pub(crate) files: Vec<PathBuf>,
+    pub(crate) files: Vec<File>,
     /// `<names>` that were not found.
     pub(crate) foreign: BTreeSet<String>,
+    /// Each directive that cannot be followed, and the name of its file.
+    pub(crate) unfollowed: BTreeSet<(String, String)>,
+}
+
+/// The source, or a header of it.
+#[derive(Clone, Debug)]
+pub(crate) struct File {
+    pub(crate) path: PathBuf,
+    /// The same on every machine: relative to the package, with `..` if it is outside; or `<lib/x.h>`, relative to a folder of
+    /// headers that was named by an absolute path.
+    pub(crate) name: String,
+    /// That folder.
+    root: Option<PathBuf>,
+}
+
+/// Where headers are looked for.
+struct Folder {
+    path: PathBuf,
+    root: Option<PathBuf>,
 }
 
 impl Includes {
-    /// Follows the source's includes, through its own folder and these.
-    pub(crate) fn of(source: &Path, folders: &[PathBuf]) -> Self {
-        let mut includes = Includes { files: vec![tidy(source)], foreign: BTreeSet::new() };
+    /// Follows the includes of a source as NVRTC does, from the package's folder on.
+    pub(crate) fn of(package: &Path, source: &str, options: &Options) -> Self {
+        let package = &tidy(package);
+        let folders = folders(package, options);
+        let mut includes = Includes::default();
+        includes.files.push(File { path: tidy(&package.join(source)), name: source.to_owned(), root: None });
+        // The compiler looks for those that options include as if a file beside Cargo.toml did.
+        let by = File { path: package.join("Cargo.toml"), name: String::new(), root: None };
+        for name in values(&options.flags, "--pre-include", "-include", false) {
+            includes.add(package, &by, &Header::Quoted(name.to_owned()), false, &folders);
+        }
+        let mut macros = defined(options);
+        let mut by_macro: Vec<(File, Include, String)> = Vec::new();
         let mut next = 0;
-        while let Some(file) = includes.files.get(next).cloned() {
-            next += 1;
-            // What cannot be read cannot be included, and the compiler will say so.
-            let text = fs::read(&file).unwrap_or_default();
-            for (name, quoted) in names(&String::from_utf8_lossy(&text)) {
-                includes.add(&file, name, quoted, folders);
+        while next < includes.files.len() {
+            while let Some(file) = includes.files.get(next).cloned() {
+                next += 1;
+                // What cannot be read cannot be included, and the compiler will say so.
+                let text = fs::read(&file.path).unwrap_or_default();
+                let Directives { includes: found, macros: more } =
+                    Directives::of(&String::from_utf8_lossy(&text));
+                for (name, header) in more {
+                    macros.entry(name).or_default().push(header);
+                }
+                for include in found {
+                    match &include.header {
+                        Header::Macro(name) => by_macro.push((file.clone(), include.clone(), name.clone())),
+                        header if includes.add(package, &file, header, include.next, &folders) => {}
+                        _ => drop(includes.unfollowed.insert((file.name.clone(), include.text))),
+                    }
+                }
+            }
+            // A macro may be defined by a file that is found later.
+            for (file, include, name) in &by_macro {
+                for header in expanded(name, &macros) {
+                    includes.add(package, file, &header, include.next, &folders);
+                }
+            }
+        }
+        for (file, include, name) in by_macro {
+            for header in expanded(&name, &macros) {
+                if !includes.add(package, &file, &header, include.next, &folders) {
+                    includes.unfollowed.insert((file.name.clone(), include.text.clone()));
+                }
             }
         }
         includes
     }
 
-    fn add(&mut self, by: &Path, name: &str, quoted: bool, folders: &[PathBuf]) {
-        let beside = by.parent().filter(|_| quoted);
-        let candidates = beside.into_iter().chain(folders.iter().map(PathBuf::as_path));
-        match candidates.map(|folder| tidy(&folder.join(name))).find(|path| path.is_file()) {
-            Some(path) if !self.files.contains(&path) => self.files.push(path),
-            Some(_) => {}
-            None if quoted => {}
-            None => drop(self.foreign.insert(name.to_owned())),
+    pub(crate) fn paths(self) -> impl Iterator<Item = PathBuf> {
+        self.files.into_iter().map(|file| file.path)
+    }
+
+    /// The warning that changes of a header go unnoticed when the source is compiled here.
+    pub(crate) fn unnoticed(&self, source: &str) -> Option<String> {
+        let (file, directive) = self.unfollowed.first()?;
+        Some(format!(
+            "{source}: changes of the header in `{directive}` ({file}) are not noticed, because its name is computed: \
+             write the name itself"
+        ))
+    }
+
+    /// Adds the files that the directive can mean; whether they could be looked for.
+    fn add(&mut self, package: &Path, by: &File, header: &Header, next: bool, folders: &[Folder]) -> bool {
+        let (name, quoted) = match header {
+            Header::Quoted(name) => (name, true),
+            Header::Angled(name) => (name, false),
+            Header::Macro(_) | Header::Other => return false,
+        };
+        // What was not UTF-8 in the text is not the name of a file any more.
+        if name.contains(char::REPLACEMENT_CHARACTER) {
+            return false;
         }
+        let beside = by.path.parent().filter(|_| quoted);
+        let beside = beside.map(|path| Folder { path: path.to_owned(), root: by.root.clone() });
+        let mut found = false;
+        for folder in beside.iter().chain(folders) {
+            if !folder.path.join(name).is_file() {
+                continue;
+            }
+            found = true;
+            let file = folder.file(package, name);
+            if !self.files.iter().any(|there| there.path == file.path) {
+                self.files.push(file);
+            }
+            if !next {
+                break;
+            }
+        }
+        if !found && !quoted {
+            self.foreign.insert(name.clone());
+        }
+        true
     }
 }
 
-/// The names in `#include "name"` and `#include <name>`, and whether they are quoted.
-fn names(text: &str) -> impl Iterator<Item = (&str, bool)> {
-    text.lines().filter_map(|line| {
-        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
-        let (end, quoted) = match rest.chars().next()? {
-            '"' => ('"', true),
-            '<' => ('>', false),
-            _ => return None,
+impl Folder {
+    fn file(&self, package: &Path, name: &str) -> File {
+        let given = self.path.join(name);
+        let path = tidy(&given);
+        let name = match &self.root {
+            Some(root) => format!("<{}>", relative(root, &path)),
+            None => relative(package, &path),
         };
-        rest[1..].split_once(end).map(|(name, _)| (name, quoted))
-    })
+        let real = fs::canonicalize(&given);
+        // Behind a link to a folder, `..` leads elsewhere.
+        let path = match (real, fs::canonicalize(&path)) {
+            (Ok(real), Ok(named)) if real == named => path,
+            (Ok(real), _) => real,
+            _ => path,
+        };
+        File { path, name, root: self.root.clone() }
+    }
+}
+
+/// The folders that are searched, in NVRTC's order.
+fn folders(package: &Path, options: &Options) -> Vec<Folder> {
+    let flags = values(&options.flags, "--include-path", "-I", true).into_iter().map(Path::new);
+    let folders = flags.chain(options.includes.iter().map(PathBuf::as_path));
+    let inside = |folder: &Path| {
+        let real = || Some((fs::canonicalize(folder).ok()?, fs::canonicalize(package).ok()?));
+        folder.starts_with(package) || real().is_some_and(|(folder, package)| folder.starts_with(package))
+    };
+    folders
+        .map(|folder| Folder {
+            path: package.join(folder),
+            root: (folder.is_absolute() && !inside(folder)).then(|| tidy(folder)),
+        })
+        .collect()
+}
+
+/// The macros that options define.
+fn defined(options: &Options) -> BTreeMap<String, Vec<Header>> {
+    let flags = values(&options.flags, "--define-macro", "-D", true);
+    let mut macros: BTreeMap<String, Vec<Header>> = BTreeMap::new();
+    for define in options.defines.iter().map(String::as_str).chain(flags) {
+        let (name, value) = define.split_once('=').unwrap_or((define, ""));
+        macros.entry(name.to_owned()).or_default().push(Header::of(value));
+    }
+    macros
+}
+
+/// The headers that a macro can name, with [`Header::Other`] among them if that is not all.
+fn expanded(name: &str, macros: &BTreeMap<String, Vec<Header>>) -> Vec<Header> {
+    let mut names = vec![name];
+    let mut headers = Vec::new();
+    let mut next = 0;
+    while let Some(name) = names.get(next).copied() {
+        next += 1;
+        match macros.get(name) {
+            None => headers.push(Header::Other),
+            Some(definitions) => {
+                for header in definitions {
+                    match header {
+                        Header::Macro(name) if names.contains(&name.as_str()) => {}
+                        Header::Macro(name) => names.push(name),
+                        header => headers.push(header.clone()),
+                    }
+                }
+            }
+        }
+    }
+    headers
+}
+
+/// The values of an option among flags: `--long=x`, `--long x`, `-s=x`, `-s x`, and `-sx` where that is allowed.
+fn values<'a>(flags: &'a [String], long: &str, short: &str, joined: bool) -> Vec<&'a str> {
+    let mut values = Vec::new();
+    let mut flags = flags.iter().map(String::as_str);
+    while let Some(flag) = flags.next() {
+        if flag == long || flag == short {
+            values.extend(flags.next());
+        } else if let Some(value) =
+            [long, short].iter().find_map(|name| flag.strip_prefix(name)?.strip_prefix('='))
+        {
+            values.push(value);
+        } else if let Some(value) = flag.strip_prefix(short).filter(|_| joined) {
+            values.push(value);
+        }
+    }
+    values
+}
+
+/// The way from a folder to a file, with slashes.
+fn relative(folder: &Path, file: &Path) -> String {
+    let (mut folder, mut file) = (folder.components().peekable(), file.components().peekable());
+    while folder.peek().is_some() && folder.peek() == file.peek() {
+        folder.next();
+        file.next();
+    }
+    let up = folder.map(|_| Component::ParentDir);
+    let parts: Vec<_> = up.chain(file).map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+    parts.join("/")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What is found from `pkg/cuda/a.cu` on, in a folder with these files: names, and what cannot be followed.
+    fn found(files: &[(&str, &str)], options: Options) -> (Vec<String>, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text.replace("ROOT", folder.path().to_str().unwrap())).unwrap();
+        }
+        let there = |text: &str| text.replace("ROOT", folder.path().to_str().unwrap());
+        let options = Options {
+            includes: options.includes.iter().map(|path| there(path.to_str().unwrap()).into()).collect(),
+            ..options
+        };
+        let includes = Includes::of(&folder.path().join("pkg"), "cuda/a.cu", &options);
+        let files = includes.files.iter().map(|file| {
+            assert!(file.path.is_file(), "{file:?}");
+            file.name.clone()
+        });
+        let files = files.collect();
+        (files, includes.unfollowed.into_iter().map(|(file, text)| format!("{file}: {text}")).collect())
+    }
+
     #[test]
     fn includes_are_followed() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        let write = |name: &str, text: &str| {
-            fs::create_dir_all(at(name).parent().unwrap()).unwrap();
-            fs::write(at(name), text).unwrap();
-        };
-        write(
+        let files = [
+            (
+                "pkg/cuda/a.cu",
+                "#include \"b.cuh\"\r\n  # include <lib.h>\n#include <cassert>\n#include \"gone.h\"\n",
+            ),
+            ("pkg/cuda/b.cuh", "#include \"../shared/c.cuh\"\n#include \"b.cuh\"\n// #include <commented>\n"),
+            ("pkg/cuda/lib.h", "not found by <lib.h>"),
+            ("pkg/shared/c.cuh", ""),
+            ("pkg/include/lib.h", ""),
+            ("pkg/later/lib.h", ""),
+        ];
+        let options = Options { includes: vec!["include".into(), "later".into()], ..Options::default() };
+        let (names, unfollowed) = found(&files, options);
+        assert_eq!(names, ["cuda/a.cu", "cuda/b.cuh", "include/lib.h", "shared/c.cuh"]);
+        assert_eq!(unfollowed, [""; 0]);
+    }
+
+    #[test]
+    fn headers_outside_have_the_same_names_everywhere() {
+        let files = [
+            ("pkg/cuda/a.cu", "#include \"../../common/x.h\"\n#include <lib/y.h>\n#include <near.h>\n"),
+            ("common/x.h", "#include \"in.h\"\n"),
+            ("common/in.h", ""),
+            ("elsewhere/lib/y.h", "#include \"deep/z.h\"\n"),
+            ("elsewhere/lib/deep/z.h", ""),
+            ("vendor/near.h", ""),
+        ];
+        let options =
+            Options { includes: vec!["ROOT/elsewhere".into(), "../vendor".into()], ..Options::default() };
+        let (names, _) = found(&files, options);
+        let expected = [
             "cuda/a.cu",
-            "#include \"b.cuh\"\r\n  # include <lib.h>\n#include <cassert>\n#include \"gone.h\"\n",
+            "../common/x.h",
+            "<lib/y.h>",
+            "../vendor/near.h",
+            "../common/in.h",
+            "<lib/deep/z.h>",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn macros_are_followed_to_their_definitions() {
+        let files = [
+            ("pkg/cuda/a.cu", "#include HEADER\n#include CHAIN\n#include \"config.h\"\n#include OF_OPTION\n"),
+            (
+                "pkg/cuda/config.h",
+                "#ifdef X\n#define HEADER \"x.h\"\n#else\n#define HEADER <y.h>\n#endif\n#define CHAIN LINK\n#define LINK \"z.h\"\n",
+            ),
+            ("pkg/cuda/x.h", ""),
+            ("pkg/cuda/z.h", "#include STR(w.h)\n#include UNDEFINED\n"),
+            ("pkg/include/y.h", ""),
+            ("pkg/cuda/option.h", ""),
+        ];
+        let options = Options {
+            includes: vec!["include".into()],
+            defines: vec!["OF_OPTION=\"option.h\"".to_owned()],
+            ..Options::default()
+        };
+        let (mut names, unfollowed) = found(&files, options);
+        names[1..].sort();
+        assert_eq!(
+            names,
+            ["cuda/a.cu", "cuda/config.h", "cuda/option.h", "cuda/x.h", "cuda/z.h", "include/y.h"]
         );
-        write("cuda/b.cuh", "#include \"../shared/c.cuh\"\n#include \"b.cuh\"\n// #include <commented>\n");
-        write("shared/c.cuh", "#include MACRO\n#include\n#include <\n");
-        write("include/lib.h", "");
-        let includes = Includes::of(&at("cuda/a.cu"), &[at("include")]);
-        assert_eq!(includes.files, ["cuda/a.cu", "cuda/b.cuh", "include/lib.h", "shared/c.cuh"].map(at));
-        assert_eq!(includes.foreign, BTreeSet::from(["cassert".to_owned()]));
+        assert_eq!(unfollowed, ["cuda/z.h: #include STR(w.h)", "cuda/z.h: #include UNDEFINED"]);
+    }
+
+    #[test]
+    fn folders_and_headers_of_flags_count() {
+        let files = [
+            ("pkg/cuda/a.cu", "#include <one.h>\n#include <two.h>\n#include <three.h>\n"),
+            ("pkg/i/one.h", "#include_next <one.h>\n"),
+            ("pkg/j/one.h", ""),
+            ("pkg/j/two.h", ""),
+            ("pkg/k/three.h", ""),
+            ("pkg/before.h", ""),
+        ];
+        let flags = ["-Ii", "-I", "j", "--include-path=k", "-include", "before.h", "-lineinfo"];
+        let options = Options { flags: flags.map(str::to_owned).to_vec(), ..Options::default() };
+        let (names, _) = found(&files, options);
+        assert_eq!(names, ["cuda/a.cu", "before.h", "i/one.h", "j/two.h", "k/three.h", "j/one.h"]);
     }
 }

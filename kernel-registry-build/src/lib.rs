@@ -18,7 +18,7 @@
 //!    The image is a fat binary: machine code for each architecture that was asked for, and PTX.
 //! 2. **NVRTC**, a library, in the same places or where the system's loader finds it. It needs nothing of the
 //!    host, and has none of the host's headers. The image is PTX for the lowest architecture that was asked for.
-//! 3. **Committed images**, made by [`write_prebuilt`], while they are of the sources as they are.
+//! 3. **[Committed images](#committed-images)**, made by [`write_prebuilt`], while they are of the sources as they are.
 //!
 //! `KERNEL_REGISTRY_COMPILER` chooses: `nvcc`, `nvrtc`, `prebuilt`, or `none` for a build without images.
 //! Where there is nothing for a source, a release build fails, while others go on with one warning, so that
@@ -50,6 +50,21 @@
 //! The names of images are to be read there and not guessed. A file beside each image says what it was made of:
 //! while source, included headers, options and compiler stay the same, it is not made again.
 //!
+//! # Committed images
+//!
+//! A committed image is taken while its bytes and everything that it was made of are as recorded in `prebuilt/index`. The headers are
+//! those that source and headers include, whatever conditions are around that.
+//!
+//! | changed | what happens |
+//! |---|---|
+//! | source, options, a header in the package, the image | the image is stale and not taken |
+//! | a header outside of the package, found by a relative path (`../shared/x.h`) | the same; if it is missing, the image is taken with a warning |
+//! | a header in a folder that was given by an absolute path | the image is taken with a warning |
+//! | a header of the compiler's own toolkit, like `cuda_fp16.h` | nothing: it came with the compiler that made the image |
+//! | a header whose name is computed, like `#include STR(x)` | cannot be seen: each build warns of it. A macro that stands for a name is followed. |
+//!
+//! So name folders of headers by paths relative to the package where they are part of the same repository.
+//!
 //! # Kernels that nobody declares
 //!
 //! A kernel of these images that the package does not declare is warned of, and refused after
@@ -74,6 +89,7 @@ mod builder;
 mod choice;
 mod declared;
 mod diagnostics;
+mod directives;
 mod environment;
 mod error;
 mod find;

@@ -78,18 +78,20 @@ impl Nvcc {
             return Err(self.failure(job, plain, status, text));
         }
         let mut files = entered.map_err(Error::file("read", &kept))?;
+        let mut warnings = diagnostics::warnings(&text);
         // Flags or variables of the user may have put it elsewhere.
         if files.is_empty() {
-            let folders: Vec<PathBuf> =
-                job.options.includes.iter().map(|one| job.package.join(one)).collect();
-            files.extend(Includes::of(&job.package.join(&job.source.path), &folders).files);
+            let includes = Includes::of(job.package, &job.source.path, job.options);
+            warnings.extend(includes.unnoticed(&job.source.path));
+            files.extend(includes.paths().map(|path| (path, false)));
         }
         let own = self.program.parent().and_then(Path::parent);
-        let files = files.into_iter().map(|file| tidy(&job.package.join(file)));
-        // The headers of the toolkit change with the compiler, which is in the key.
-        let files = files
-            .filter(|file| file.starts_with(job.package) || !own.is_some_and(|own| file.starts_with(own)));
-        Ok(Compiled { warnings: diagnostics::warnings(&text), files: files.collect() })
+        let files = files.into_iter().map(|(file, system)| (tidy(&job.package.join(file)), system));
+        // The headers of the toolkit change with the compiler, which is in the key; the system's are not the user's.
+        let files = files.filter(|(file, system)| {
+            file.starts_with(job.package) || !(*system || own.is_some_and(|own| file.starts_with(own)))
+        });
+        Ok(Compiled { warnings, files: files.map(|(file, _)| file).collect() })
     }
 
     fn failure(&self, job: &Job<'_>, command: String, status: ExitStatus, text: String) -> Error {
@@ -130,9 +132,9 @@ fn version(text: &str) -> Option<String> {
     full.split_whitespace().next().map(str::to_owned)
 }
 
-/// The files that the preprocessor read besides the source and the system's, by what it left in this folder. There are
-/// always some of the toolkit's, so that there are none only where it left nothing.
-fn entered(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
+/// The files that the preprocessor read besides the source, by what it left in this folder, and whether it takes them for the
+/// system's, as those behind `-isystem`. There are always some, so that there are none only where it left nothing.
+fn entered(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
     let mut files = BTreeSet::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -145,11 +147,11 @@ fn entered(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
 
 /// The files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters one, with a 3 behind if it is the
 /// system's. What a `#line` of the source names has no such flag.
-fn markers(text: &str) -> impl Iterator<Item = PathBuf> {
+fn markers(text: &str) -> impl Iterator<Item = (PathBuf, bool)> {
     text.split("\n# 1 \"").skip(1).filter_map(|rest| {
         let (name, flags) = rest.split('\n').next()?.rsplit_once('"')?;
-        let entered = flags.contains(" 1") && !flags.contains(" 3") && !name.starts_with('<');
-        entered.then(|| PathBuf::from(unescape(name)))
+        let entered = flags.contains(" 1") && !name.starts_with('<');
+        entered.then(|| (PathBuf::from(unescape(name)), flags.contains(" 3")))
     })
 }
 
@@ -203,8 +205,9 @@ mod tests {
         let text = "# 0 \"cuda/a b.cu\"\n# 0 \"<command-line>\"\n# 1 \"cuda/a b.cu\"\n# 1 \"<built-in>\" 1\n\
                     # 1 \"/opt/x/../y.h\" 1\n# 1 \"/usr/include/c++/12/cassert\" 1 3\nint x;\n\
                     # 1 \"C:\\\\cuda\\\\q\\\"$z#.h\" 1\n# 2 \"cuda/a b.cu\" 2\n# 1 \"nowhere.cu\"\n# 40 \"nowhere.cu\"\n";
-        let expected = ["/opt/x/../y.h", "C:\\cuda\\q\"$z#.h"].map(PathBuf::from);
-        assert_eq!(markers(text).collect::<Vec<_>>(), expected);
+        let expected =
+            [("/opt/x/../y.h", false), ("/usr/include/c++/12/cassert", true), ("C:\\cuda\\q\"$z#.h", false)];
+        assert_eq!(markers(text).collect::<Vec<_>>(), expected.map(|(path, system)| (path.into(), system)));
         assert_eq!(markers("").count(), 0);
     }
 

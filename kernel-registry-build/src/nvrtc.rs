@@ -94,7 +94,7 @@ impl Nvrtc {
         let path = job.package.join(&job.source.path);
         let bytes = fs::read(&path).map_err(Error::file("read", &path))?;
         let folders: Vec<PathBuf> = job.options.includes.iter().map(|one| job.package.join(one)).collect();
-        let includes = Includes::of(&path, &folders);
+        let includes = Includes::of(job.package, &job.source.path, job.options);
 
         let mut words = arguments(job);
         // The compiler looks for headers from our current folder on, which cargo makes the package's.
@@ -113,8 +113,9 @@ impl Nvrtc {
         let words: std::result::Result<Vec<CString>, _> = words.into_iter().map(CString::new).collect();
         match self.library()?.compile(&text, &program, &words.map_err(unusable)?) {
             Answer::Ptx { ptx, log } => {
-                let warnings = diagnostics::warnings(&log);
-                Ok((without_target_constants(ptx), Compiled { warnings, files: includes.files }))
+                let mut warnings = diagnostics::warnings(&log);
+                warnings.extend(includes.unnoticed(&job.source.path));
+                Ok((without_target_constants(ptx), Compiled { warnings, files: includes.paths().collect() }))
             }
             Answer::Rejected { log } => Err(rejected(job, name, log, &includes)),
             Answer::Failed { code, why, log } => Err(Error::Crashed {

@@ -10,7 +10,7 @@ use crate::builder::Options;
 use crate::includes::Includes;
 use crate::make::Job;
 use crate::nvrtc::{self, Nvrtc};
-use crate::source::{Source, slashes};
+use crate::source::Source;
 use crate::{Build, Error, Result, fingerprint, index, parallel, run};
 
 /// The folder of a package with its prebuilt images, and an index of them.
@@ -30,6 +30,9 @@ const HEADING: &str = "# what the images of this folder were made of: kernel_reg
 ///
 /// A source whose kernels are all instances of templates must not use variables of an anonymous namespace: the
 /// compiler puts the number of its process into their names, and [`check_prebuilt`] would never find the same image.
+///
+/// `prebuilt/index` has the hashes of source, headers, options and image. [What is compared](crate#committed-images) with them
+/// tells where headers should be.
 ///
 /// The current folder of the process is the package's while this runs, because the names of files that
 /// `assert` puts into an image must not depend on where the package is.
@@ -89,7 +92,7 @@ pub fn check_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<()>
     let mut sources = Vec::new();
     for (source, now) in parse(&String::from_utf8_lossy(&wanted[index::INDEX])) {
         let stale = match then.get(&source) {
-            Some(then) => difference(&source, then, &now),
+            Some(then) => difference(&source, &then.hashes, &now.hashes),
             None => Some("there is no prebuilt image".to_owned()),
         };
         // A changed source explains its changed image.
@@ -125,55 +128,129 @@ pub fn check_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<()>
 pub(crate) struct Found {
     pub(crate) image: std::result::Result<Vec<u8>, String>,
     pub(crate) watched: Vec<PathBuf>,
+    /// Why the image may be stale though it is taken.
+    pub(crate) doubts: Vec<String>,
 }
 
 /// The committed image of a source, if it was made of what the source is now.
 pub(crate) fn find(package: &Path, source: &Source, options: &Options) -> Result<Found> {
     let folder = package.join(PREBUILT);
     let path = folder.join(index::image_name(&source.path, EXTENSION));
-    let state = State::of(package, source, options)?;
-    let mut watched = state.paths;
-    // The folder too, for images that are not there yet.
-    watched.extend([folder.clone()]);
+    let mut state = State::of(package, source, options)?;
     let recorded = fs::read_to_string(folder.join(index::INDEX)).unwrap_or_default();
+    let mut doubts = Vec::new();
     let image = match parse(&recorded).remove(&source.path) {
         None => Err("there is no prebuilt image".to_owned()),
-        Some(then) => match difference(&source.path, &then, &state.hashes) {
-            Some(difference) => Err(format!("its prebuilt image is stale: {difference}")),
-            None => fs::read(&path).map_err(|error| {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                format!("`{PREBUILT}/{name}` cannot be read: {error}")
-            }),
-        },
+        Some(then) => {
+            state.reach(package, &then.hashes);
+            let compared = compared(&source.path, &then.hashes, &state.hashes);
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            compared.map_err(|stale| format!("its prebuilt image is stale: {stale}")).and_then(|doubt| {
+                doubts.extend(doubt);
+                let bytes = fs::read(&path)
+                    .map_err(|error| format!("`{PREBUILT}/{name}` cannot be read: {error}"))?;
+                if then.image != seal(&then.hashes, &bytes) {
+                    return Err(format!(
+                        "`{PREBUILT}/{name}` is not the image of `{PREBUILT}/{}`",
+                        index::INDEX
+                    ));
+                }
+                Ok(bytes)
+            })
+        }
     };
-    Ok(Found { image, watched })
+    doubts.extend(state.unfollowed);
+    // The folder too, for images that are not there yet.
+    state.paths.push(folder);
+    Ok(Found { image, watched: state.paths, doubts })
 }
 
 /// The name under which the hash of options is recorded.
 const OPTIONS: &str = "options";
+/// The name under which the index says to which image the other lines of a source belong.
+const IMAGE: &str = "image";
 
+/// Hashes by name: of options, and of files by the names of [`File`](crate::includes::File).
 type Hashes = BTreeMap<String, String>;
+
+/// What the index says of a source.
+#[derive(Default)]
+struct Recorded {
+    hashes: Hashes,
+    image: String,
+}
 
 /// What decides on an image.
 struct State {
-    /// Of options and files, the latter relative to the package.
     hashes: Hashes,
     paths: Vec<PathBuf>,
+    /// A directive whose header cannot be found, in words.
+    unfollowed: Option<String>,
 }
 
 impl State {
     fn of(package: &Path, source: &Source, options: &Options) -> Result<Self> {
-        let folders: Vec<PathBuf> = options.includes.iter().map(|folder| package.join(folder)).collect();
-        let includes = Includes::of(&package.join(&source.path), &folders);
+        let includes = Includes::of(package, &source.path, options);
         let mut hashes = Hashes::from([(OPTIONS.to_owned(), hash_of(source, options))]);
-        for path in &includes.files {
-            // What lies elsewhere is not the same on each machine, and not ours to watch over.
-            let Some(name) = path.strip_prefix(package).ok().and_then(slashes) else { continue };
-            let bytes = fs::read(path).map_err(Error::file("read", path))?;
-            hashes.insert(name, fingerprint::hash(&normalised(&bytes)));
+        for file in &includes.files {
+            let bytes = fs::read(&file.path).map_err(Error::file("read", &file.path))?;
+            let hash = fingerprint::hash(&normalised(&bytes));
+            // Two headers can have one name, in two folders outside of the package.
+            let both = |there: &mut String| *there = fingerprint::hash_all([&*there, &hash]);
+            hashes.entry(file.name.clone()).and_modify(both).or_insert_with(|| hash.clone());
         }
-        Ok(State { hashes, paths: includes.files })
+        let unfollowed = includes.unfollowed.first().map(|(file, directive)| {
+            format!("the header in `{directive}` ({file}) is not compared, because its name is computed")
+        });
+        Ok(State { hashes, paths: includes.paths().collect(), unfollowed })
     }
+
+    /// Adds the package's own headers that only a header includes which this machine does not have.
+    fn reach(&mut self, package: &Path, then: &Hashes) {
+        if then.keys().all(|name| !is_outside(name) || self.hashes.contains_key(name)) {
+            return;
+        }
+        for name in then.keys().filter(|name| !is_outside(name) && *name != OPTIONS) {
+            let path = package.join(name);
+            if let (false, Ok(bytes)) = (self.hashes.contains_key(name), fs::read(&path)) {
+                self.hashes.insert(name.clone(), fingerprint::hash(&normalised(&bytes)));
+                self.paths.push(path);
+            }
+        }
+    }
+}
+
+/// Whether a file is not the package's.
+fn is_outside(name: &str) -> bool {
+    name.starts_with("../") || is_foreign(name)
+}
+
+/// Whether a header is in a folder of the machine's, like those of a toolkit.
+fn is_foreign(name: &str) -> bool {
+    name.starts_with('<')
+}
+
+/// Why an image is stale, else why it may be. A machine without a compiler need not have what lies outside of the package, nor the
+/// same of what it has installed.
+fn compared(source: &str, then: &Hashes, now: &Hashes) -> std::result::Result<Option<String>, String> {
+    let own = |hashes: &Hashes| -> Hashes {
+        let counts = |name: &String| !is_foreign(name) && (!is_outside(name) || now.contains_key(name));
+        hashes
+            .iter()
+            .filter(|(name, _)| counts(name))
+            .map(|(name, hash)| (name.clone(), hash.clone()))
+            .collect()
+    };
+    match difference(source, &own(then), &own(now)) {
+        Some(stale) => Err(stale),
+        None => Ok(difference(source, then, now)),
+    }
+}
+
+/// What binds an image to what it was made of, so that neither can be exchanged alone.
+fn seal(hashes: &Hashes, image: &[u8]) -> String {
+    let made_of = hashes.iter().flat_map(|(name, hash)| [name.as_bytes(), hash.as_bytes()]);
+    fingerprint::hash_all(made_of.chain([&*normalised(image)]))
 }
 
 /// The options that reach a prebuilt image.
@@ -194,6 +271,7 @@ fn difference(source: &str, then: &Hashes, now: &Hashes) -> Option<String> {
     match name {
         Some(name) if name == OPTIONS => Some("other options are asked for now".to_owned()),
         Some(name) if now.contains_key(name) => Some(format!("`{name}` changed since it was made")),
+        Some(name) if is_outside(name) => Some(format!("it was made with `{name}`, which is not found here")),
         Some(name) => Some(format!("`{name}` is not included any more")),
         None => {
             let new = now.keys().find(|name| !then.contains_key(*name))?;
@@ -202,11 +280,15 @@ fn difference(source: &str, then: &Hashes, now: &Hashes) -> Option<String> {
     }
 }
 
-fn parse(text: &str) -> BTreeMap<String, Hashes> {
-    let mut sources: BTreeMap<String, Hashes> = BTreeMap::new();
+fn parse(text: &str) -> BTreeMap<String, Recorded> {
+    let mut sources: BTreeMap<String, Recorded> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         if let [source, name, hash] = line.split('\t').collect::<Vec<_>>()[..] {
-            sources.entry(source.to_owned()).or_default().insert(name.to_owned(), hash.to_owned());
+            let recorded = sources.entry(source.to_owned()).or_default();
+            match name {
+                IMAGE => recorded.image = hash.to_owned(),
+                name => drop(recorded.hashes.insert(name.to_owned(), hash.to_owned())),
+            }
         }
     }
     sources
@@ -234,7 +316,9 @@ fn wanted(package: &Path, build: &Build, nvrtc: &Path) -> Result<BTreeMap<String
     for (source, image) in sources.iter().zip(images) {
         match image {
             Ok(ptx) => {
-                for (name, hash) in State::of(package, source, options)?.hashes {
+                let hashes = State::of(package, source, options)?.hashes;
+                let image = seal(&hashes, &ptx);
+                for (name, hash) in hashes.iter().chain([(&IMAGE.to_owned(), &image)]) {
                     index.push_str(&format!("{}\t{name}\t{hash}\n", source.path));
                 }
                 wanted.insert(index::image_name(&source.path, EXTENSION), ptx);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::arch::Targets;
 use crate::choice::{self, Chosen};
 use crate::environment::WATCHED;
-use crate::error::{Missing, REMEDY, Undeclared};
+use crate::error::{Doubtful, Missing, REMEDY, Undeclared};
 use crate::index::{self, Entry};
 use crate::make::{Job, Made};
 use crate::source::{self, Source};
@@ -184,6 +184,8 @@ fn committed(
     match found.image {
         Ok(bytes) => {
             let image = index::image_name(&source.path, prebuilt::EXTENSION);
+            let doubts = found.doubts.iter();
+            notes.warnings.extend(doubts.map(|why| Doubtful { source: &source.path, why }.to_string()));
             index::replace(&folder.join(&image), &bytes)?;
             let origin = prebuilt::ORIGIN.to_owned();
             Ok(Outcome::Made(Made { image, origin, warnings: vec![], files: vec![], compiled: false }))

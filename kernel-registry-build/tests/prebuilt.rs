@@ -3,10 +3,12 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 use common::{Package, refusal};
-use kernel_registry_build::Error;
+use kernel_registry_build::{Build, Error};
 use sha2::{Digest, Sha256};
 
 const SOURCE: &str = "#include \"h.cuh\"\n#include <cassert>\n__global__ void k() {}\n";
@@ -73,17 +75,44 @@ fn a_stale_image_says_what_changed_since() {
 /// The same, where the image is of the sources as they are.
 fn current_package() -> Package {
     let package = package();
-    // As others can check it: SHA-256 of the text, without carriage returns.
-    let hashes = [SOURCE, "// h\n"].map(sha256);
-    let options = options_hash(&["compute_75", "", "0", "0"]);
-    package.write(
-        "prebuilt/index",
-        &format!(
-            "cuda/a.cu\tcuda/a.cu\t{}\ncuda/a.cu\tcuda/h.cuh\t{}\ncuda/a.cu\toptions\t{options}\n",
-            hashes[0], hashes[1]
-        ),
-    );
+    record(&package, &["cuda/a.cu", "cuda/h.cuh"]);
     package
+}
+
+/// The hash of the options of `Package::bare`.
+fn no_options() -> String {
+    hash_all(["compute_75", "", "0", "0"])
+}
+
+/// Writes the index of `cuda/a.cu` as `write_prebuilt` does, so that the image is of these files: relative to the package, or as
+/// `<x.h>` in the folder `elsewhere` beside it.
+fn record(package: &Package, names: &[&str]) {
+    let pairs: Vec<(&str, PathBuf)> = names.iter().map(|name| (*name, file(package, name))).collect();
+    record_as(package, &pairs, &no_options());
+}
+
+/// The same of files under other names, and of options.
+fn record_as(package: &Package, files: &[(&str, PathBuf)], options: &str) {
+    let of = |(name, path): &(&str, PathBuf)| (name.to_string(), sha256(fs::read(path).unwrap()));
+    let mut hashes: BTreeMap<String, String> = files.iter().map(of).collect();
+    hashes.insert("options".to_owned(), options.to_owned());
+    let image = fs::read(package.folder().join("prebuilt/cuda__a.cu.ptx")).unwrap();
+    let made_of = hashes.iter().flat_map(|(name, hash)| [name.as_bytes(), hash.as_bytes()]);
+    let seal = hash_all(made_of.chain([&*image]));
+    hashes.insert("image".to_owned(), seal);
+    let lines: String = hashes.iter().map(|(name, hash)| format!("cuda/a.cu\t{name}\t{hash}\n")).collect();
+    package.write("prebuilt/index", &lines);
+}
+
+fn file(package: &Package, name: &str) -> PathBuf {
+    match name.strip_prefix('<') {
+        Some(name) => elsewhere(package).join(name.trim_end_matches('>')),
+        None => package.folder().join(name),
+    }
+}
+
+fn elsewhere(package: &Package) -> PathBuf {
+    package.folder().with_file_name("elsewhere")
 }
 
 #[test]
@@ -93,6 +122,7 @@ fn kernels_of_committed_images_are_to_be_declared_too() {
         "prebuilt/cuda__a.cu.ptx",
         ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry _Z1kv() { ret; }\n",
     );
+    record(&package, &["cuda/a.cu", "cuda/h.cuh"]);
     package.write("src/lib.rs", "// fn k()\n");
     let warnings = package.bare().try_compile().unwrap().warnings;
     assert!(warnings.len() == 1 && warnings[0].starts_with("cuda/a.cu: no declaration names `k`: "));
@@ -124,12 +154,174 @@ fn an_image_is_taken_while_it_is_of_the_sources() {
     assert!(refusal(&release).contains("`prebuilt/cuda__a.cu.ptx` cannot be read: "));
 }
 
+/// A package with this source and these files, whose image is of all of them. The source is the first.
+fn recorded(files: &[(&str, &str)]) -> Package {
+    let package = Package::new(&[("prebuilt/cuda__a.cu.ptx", ".version 8.0\n")]);
+    for (name, text) in files {
+        let path = file(&package, name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    record(&package, &files.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    package
+}
+
+/// Taken without a word; then after this change refused with these words.
+fn is_stale_after(build: &Build, change: impl FnOnce(), why: &str) {
+    let release = build.clone().env("PROFILE", "release");
+    assert_eq!(release.try_compile().unwrap().warnings, [""; 0]);
+    change();
+    let said = refusal(&release);
+    assert!(said.contains(&format!("its prebuilt image is stale: {why}")), "{said}");
+}
+
+/// Taken, with this doubt.
+fn doubt(build: &Build) -> String {
+    let report = build.clone().env("PROFILE", "release").try_compile().unwrap();
+    assert_eq!(report.images[0].origin, "prebuilt");
+    let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
+    let (_, doubt) = warning.split_once("cuda/a.cu: its prebuilt image is used and may be stale: ").unwrap();
+    let (doubt, remedy) = doubt.split_once("; ").unwrap();
+    assert_eq!(remedy, "compare it by `kernel_registry_build::check_prebuilt`, or install a compiler");
+    doubt.to_owned()
+}
+
+#[test]
+fn a_header_beside_the_package_is_compared_where_it_is() {
+    let package = recorded(&[
+        ("cuda/a.cu", "#include \"../../shared/s.cuh\"\n"),
+        ("../shared/s.cuh", "#include \"../package/own.h\"\n"),
+        ("own.h", ""),
+    ]);
+    is_stale_after(
+        &package.bare(),
+        || package.write("../shared/s.cuh", "#include \"../package/own.h\"\nint x;\n"),
+        "`../shared/s.cuh` changed",
+    );
+    // As in the package from a registry.
+    fs::remove_dir_all(package.folder().join("../shared")).unwrap();
+    assert_eq!(doubt(&package.bare()), "it was made with `../shared/s.cuh`, which is not found here");
+    package.write("own.h", "// other");
+    assert!(refusal(&package.bare().env("PROFILE", "release")).contains("stale: `own.h` changed"));
+}
+
+#[test]
+fn a_header_that_is_installed_may_differ_but_not_in_silence() {
+    let package = recorded(&[
+        ("cuda/a.cu", "#include <lib.h>\n"),
+        ("<lib.h>", "#include \"more.h\"\n"),
+        ("<more.h>", ""),
+    ]);
+    let build = package.bare().include(elsewhere(&package));
+    assert_eq!(build.try_compile().unwrap().warnings, [""; 0]);
+    fs::write(elsewhere(&package).join("more.h"), "// other").unwrap();
+    assert_eq!(doubt(&build), "`<more.h>` changed since it was made");
+    fs::remove_dir_all(elsewhere(&package)).unwrap();
+    assert_eq!(doubt(&build), "it was made with `<lib.h>`, which is not found here");
+}
+
+#[test]
+fn a_header_that_a_macro_names_is_compared() {
+    let source = "#define HEADER \"h.cuh\"\n#include HEADER\n";
+    let package = recorded(&[("cuda/a.cu", source), ("cuda/h.cuh", "")]);
+    is_stale_after(&package.bare(), || package.write("cuda/h.cuh", "int x;\n"), "`cuda/h.cuh` changed");
+}
+
+#[test]
+fn a_header_whose_name_is_computed_is_a_doubt() {
+    let package = recorded(&[("cuda/a.cu", "#define STR(x) #x\n#include STR(h.cuh)\n")]);
+    let why = "the header in `#include STR(h.cuh)` (cuda/a.cu) is not compared, because its name is computed";
+    assert_eq!(doubt(&package.bare()), why);
+}
+
+#[test]
+fn headers_of_flags_are_compared() {
+    let package = recorded(&[("cuda/a.cu", "#include <h.h>\n"), ("flags/h.h", ""), ("before.h", "")]);
+    let with = |flags: &[&str]| flags.iter().fold(package.bare(), |build, flag| build.flag(*flag));
+    let flags = ["-Iflags", "--pre-include=before.h"];
+    for (changed, why) in [("flags/h.h", "`flags/h.h` changed"), ("before.h", "`before.h` changed")] {
+        let files = ["cuda/a.cu", "flags/h.h", "before.h"].map(|name| (name, file(&package, name)));
+        record_as(&package, &files, &hash_all(["compute_75", "", "0", "2", flags[0], flags[1]]));
+        is_stale_after(&with(&flags), || package.write(changed, "int x;\n"), why);
+    }
+}
+
+#[test]
+fn directives_count_however_they_are_written() {
+    let source = "#if __has_include(\"new.h\")\n#endif\n/* */ # /* */ inc\\\nlude \"h.cuh\"\n";
+    let package = recorded(&[("cuda/a.cu", source), ("cuda/h.cuh", "")]);
+    is_stale_after(&package.bare(), || package.write("cuda/new.h", ""), "`cuda/new.h` is included now");
+    fs::remove_file(package.folder().join("cuda/new.h")).unwrap();
+    is_stale_after(&package.bare(), || package.write("cuda/h.cuh", "int x;\n"), "`cuda/h.cuh` changed");
+}
+
+#[test]
+fn links_are_followed_as_the_system_does() {
+    // The folder `cuda` is a link, so `..` of its files is not the package.
+    let package = recorded(&[("real/deep/a.cu", "")]);
+    let folder = package.folder();
+    std::os::unix::fs::symlink("real/deep", folder.join("cuda")).unwrap();
+    package.write("cuda/a.cu", "#include \"../h.cuh\"\n#include \"link.cuh\"\n");
+    package.write("h.cuh", "not this one");
+    package.write("real/h.cuh", "");
+    package.write("target.cuh", "");
+    std::os::unix::fs::symlink("../../target.cuh", folder.join("cuda/link.cuh")).unwrap();
+    let record = || {
+        let files = [("cuda/a.cu", "cuda/a.cu"), ("h.cuh", "real/h.cuh"), ("cuda/link.cuh", "target.cuh")];
+        record_as(&package, &files.map(|(name, path)| (name, folder.join(path))), &no_options());
+    };
+    record();
+    is_stale_after(&package.bare(), || package.write("real/h.cuh", "int x;\n"), "`h.cuh` changed");
+    record();
+    is_stale_after(&package.bare(), || package.write("target.cuh", "int x;\n"), "`cuda/link.cuh` changed");
+}
+
+#[test]
+fn an_image_and_an_index_of_different_states_are_not_taken() {
+    let package = current_package();
+    let index = fs::read_to_string(package.folder().join("prebuilt/index")).unwrap();
+    let release = package.bare().env("PROFILE", "release");
+    // The sources and the index were committed, and the image was not.
+    package.write("prebuilt/cuda__a.cu.ptx", ".version 8.0\n// of the sources as they were\n");
+    let said = refusal(&release);
+    assert!(said.contains("`prebuilt/cuda__a.cu.ptx` is not the image of `prebuilt/index`"), "{said}");
+    package.write("prebuilt/cuda__a.cu.ptx", ".version 8.0\r\n");
+    release.try_compile().unwrap();
+    // Lines of two branches: the header of one, the image of the other.
+    package.write("cuda/h.cuh", "// theirs\n");
+    let merged = index.replace(&sha256("// h\n"), &sha256("// theirs\n"));
+    package.write("prebuilt/index", &merged);
+    let said = refusal(&release);
+    assert!(said.contains("`prebuilt/cuda__a.cu.ptx` is not the image of `prebuilt/index`"), "{said}");
+}
+
+#[test]
+fn a_file_under_another_name_or_case_has_no_image() {
+    let package = current_package();
+    fs::rename(package.folder().join("cuda/a.cu"), package.folder().join("cuda/A.cu")).unwrap();
+    assert!(refusal(&package.bare().env("PROFILE", "release")).contains("there is no prebuilt image"));
+    fs::rename(package.folder().join("cuda/A.cu"), package.folder().join("cuda/a.cu")).unwrap();
+    fs::rename(package.folder().join("cuda/h.cuh"), package.folder().join("cuda/H.cuh")).unwrap();
+    let said = refusal(&package.bare().env("PROFILE", "release"));
+    assert!(said.contains("stale: `cuda/h.cuh` is not included any more"), "{said}");
+}
+
+#[test]
+fn another_header_of_the_same_name_is_another_header() {
+    let package = recorded(&[("cuda/a.cu", "#include <h.h>\n"), ("one/h.h", "")]);
+    package.write("two/h.h", "");
+    let build = |first: &str, second: &str| package.bare().include(first).include(second);
+    assert_eq!(build("one", "two").try_compile().unwrap().warnings, [""; 0]);
+    let said = refusal(&build("two", "one").env("PROFILE", "release"));
+    assert!(said.contains("stale: `one/h.h` is not included any more"), "{said}");
+}
+
 fn sha256(text: impl AsRef<[u8]>) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Target, standard, and the lists of definitions and flags, each text behind its length.
-fn options_hash(texts: &[&str]) -> String {
-    let parts = texts.iter().map(|text| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat());
-    sha256(parts.collect::<Vec<_>>().concat())
+/// The hash of texts, each behind its length. Of options it is target, standard, and the lists of definitions and flags.
+fn hash_all<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> String {
+    let part = |text: T| [&(text.as_ref().len() as u64).to_le_bytes()[..], text.as_ref()].concat();
+    sha256(texts.into_iter().map(part).collect::<Vec<_>>().concat())
 }

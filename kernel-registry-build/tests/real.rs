@@ -119,13 +119,13 @@ fn nvrtc_of_cuda_12_0_compiles_every_sample_whose_headers_it_has() {
 #[test]
 fn nvcc_tells_which_headers_it_read() {
     let Some(cuda) = place("CUDA_HOME") else { return };
-    let headers = ["cuda/ä h.cuh", "cuda/a\\b.cuh", "cuda/only90.cuh", "include/lib.h"];
-    let source = "#include \"ä h.cuh\"\n#include \"a\\b.cuh\"\n#include <lib.h>\n#include <cassert>\n\
+    let headers = ["cuda/ä h.cuh", "cuda/a\\b.cuh", "cuda/only90.cuh", "include/lib.h", "system/s.h"];
+    let source = "#include \"ä h.cuh\"\n#include \"a\\b.cuh\"\n#include <lib.h>\n#include <s.h>\n#include <cassert>\n\
                   #if __CUDA_ARCH__ >= 900\n#include \"only90.cuh\"\n#endif\n\
                   #ifdef ABSENT\n#include \"absent.cuh\"\n#endif\n#line 40 \"nowhere.cu\"\n__global__ void k() {}\n";
     let package = Package::new(&[("cuda/a b.cu", source), ("cuda/absent.cuh", "")]);
     headers.iter().for_each(|header| package.write(header, ""));
-    let build = build(&package, &cuda, "nvcc").include("include");
+    let build = build(&package, &cuda, "nvcc").include("include").flag("-isystem").flag("system");
     let mut watched = build.try_compile().unwrap().watched;
     // Without the folder, and nvcc itself.
     watched.retain(|path| path.is_file() && path.starts_with(package.folder()));
@@ -284,13 +284,51 @@ fn drift_says_what_drifted() {
         "prebuilt/cuda__b.cu.ptx (it is not what its source compiles to)"
     );
     let a_alone: String =
-        text(&package, "prebuilt/index").lines().take(4).map(|line| line.to_owned() + "\n").collect();
+        text(&package, "prebuilt/index").lines().take(5).map(|line| line.to_owned() + "\n").collect();
     assert_eq!(said("prebuilt/index", &a_alone), "cuda/b.cu (there is no prebuilt image)");
     let more = text(&package, "prebuilt/index") + "cuda/gone.cu\tcuda/gone.cu\t00\n";
     assert_eq!(said("prebuilt/index", &more), "prebuilt/index (it differs)");
     let other = check(&build.clone().define("N", "2")).unwrap_err().to_string();
     assert_eq!(other.matches("(other options are asked for now)").count(), 1, "{other}");
     assert!(other.contains(": cuda/a.cu, cuda/b.cu ("), "{other}");
+}
+
+#[test]
+fn images_of_headers_outside_have_the_same_index_everywhere() {
+    let (Some(cuda), Some(nvrtc)) = (place("CUDA_HOME"), place("NVRTC_12_0")) else { return };
+    let source = "#include \"../../shared/s.cuh\"\n#include <lib.h>\n#include NEAR\n#include <cuda_fp16.h>\n#include <two.h>\n\
+                  __global__ void k(int* x) { *x = SHARED + LIB + NEAR_ONE + ONE_OF_TWO; }\n";
+    let made = || {
+        let package = Package::new(&[
+            ("cuda/a.cu", source),
+            ("../shared/s.cuh", "#define SHARED 1\n#define NEAR \"near.h\"\n"),
+            ("../installed/lib.h", "#include \"more.h\"\n"),
+            ("../installed/more.h", "#define LIB 1\n"),
+            ("cuda/near.h", "#define NEAR_ONE 1\n"),
+            ("cuda/two.h", "#error not this one\n"),
+            ("flags/two.h", "#define ONE_OF_TWO 1\n"),
+        ]);
+        let installed = package.folder().with_file_name("installed");
+        let with = |build: Build| build.include(&installed).flag("-Iflags");
+        write_prebuilt(&package.folder(), &with(build(&package, &cuda, "nvcc")), &nvrtc).unwrap();
+        let report = with(package.bare()).env("PROFILE", "release").try_compile().unwrap();
+        assert_eq!((report.warnings.len(), &*report.images[0].origin), (0, "prebuilt"));
+        package
+    };
+    let index = text(&made(), "prebuilt/index");
+    let names: Vec<&str> = index.lines().skip(1).map(|line| line.split('\t').nth(1).unwrap()).collect();
+    let expected = [
+        "../shared/s.cuh",
+        "<lib.h>",
+        "<more.h>",
+        "cuda/a.cu",
+        "cuda/near.h",
+        "flags/two.h",
+        "options",
+        "image",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(text(&made(), "prebuilt/index"), index);
 }
 
 #[test]

@@ -72,6 +72,7 @@ fn targets_and_toolkits() {
 
 #[test]
 fn parameters() {
+    let mut compared = 0;
     each("", |name, variant, entry, expected| {
         let Some(params) = expected["params"].as_array() else {
             // cuobjdump 13 does not show those of CUDA 12's cubins.
@@ -81,9 +82,11 @@ fn parameters() {
         let read: Vec<_> = entry.params.iter().map(|param| vec![param.offset, param.size]).collect();
         let expected: Vec<_> = params.iter().map(|param| numbers(param).unwrap()).collect();
         assert_eq!(read, expected, "{name}: {}", entry.symbol);
+        compared += read.len();
         let is_ptx = variant.kind != VariantKind::Cubin;
         assert!(entry.params.iter().all(|p| p.align.is_some() == is_ptx && p.ptx_type.is_some() == is_ptx));
     });
+    assert!(compared >= 200, "{compared}");
 }
 
 /// What `ptxas -v` of CUDA 13.0 says of these, which the golden data do not have.
@@ -181,7 +184,7 @@ fn needs() {
 
 #[test]
 fn signatures() {
-    let mut dependent = 0;
+    let (mut dependent, mut sized) = (0, 0);
     each("", |name, _, entry, expected| {
         let demangled = expected["demangled"].as_str().unwrap();
         let Some(signature) = &entry.signature else {
@@ -202,9 +205,12 @@ fn signatures() {
         assert_eq!(signature.params.len(), entry.params.len(), "{name}: {signature}");
         for (ty, param) in signature.params.iter().zip(&entry.params) {
             assert!(ty.size().is_none_or(|size| size == param.size), "{name}: {ty} has {param:?}");
+            sized += usize::from(ty.size().is_some());
         }
     });
     assert!(dependent > 0);
+    // All but structs, enumerations and types that depend on others.
+    assert!(sized >= 200, "{sized}");
 }
 
 /// `const float*` as `float const*`.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,6 +21,12 @@ pub fn simulate_if_told() {
 /// Whether the environment says so.
 pub fn is_simulated() -> bool {
     std::env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "1")
+}
+
+/// Says that a test is left out, past the harness, which would hide it. It is an error where this variable is set.
+pub fn left_out(why: &str, required: &str) {
+    assert!(std::env::var_os(required).is_none(), "{why}, and `{required}` is set");
+    let _ = std::io::stderr().write_all(format!("LEFT OUT: {why}\n").as_bytes());
 }
 
 /// The triple that fixtures are built for. Naming it keeps flags for the linker away from

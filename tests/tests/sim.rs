@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use object::{Object, ObjectSymbol};
-use tests::{Build, cargo_kernels_command, scratch_folder};
+use tests::{Build, cargo_kernels_command, left_out, scratch_folder};
 
 /// `cargo kernels sim` with these options, which runs this program.
 fn sim(options: &[&str], program: &[&str]) -> Output {
@@ -74,12 +74,7 @@ fn what_is_checked_on_gpus_holds() {
 #[test]
 fn python_finds_the_driver() {
     if Command::new("python3").arg("--version").output().is_err() {
-        assert!(
-            std::env::var_os("REQUIRE_PYTHON").is_none(),
-            "REQUIRE_PYTHON is set, and there is no python3"
-        );
-        eprintln!("not tested: python3 is not installed");
-        return;
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
     }
     const PROGRAM: &str = "\
 import ctypes
@@ -138,6 +133,27 @@ fn a_build_that_fails_says_what_it_needs() {
     assert_eq!(output.status.code(), Some(9));
     assert!(text(&output.stderr).contains("error: the simulated driver did not build"));
     assert_eq!(text(&output.stdout), "");
+}
+
+/// The loader would look for the driver in two other folders, and find NVIDIA's or none.
+#[test]
+fn a_folder_that_the_library_path_cannot_hold_is_refused() {
+    for separator in [':', ';'] {
+        let target = scratch_folder().join(format!("of{separator}two"));
+        let mut command = command(&[], &["echo", "it ran"]);
+        // A build that is tried all the same fails in other words.
+        let output = command.env("CARGO_TARGET_DIR", &target).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.starts_with("error: the simulated driver cannot be in `")
+                && said.contains(&format!("`{separator}` ends")),
+            "{said}"
+        );
+        assert!(said.ends_with("set `CARGO_TARGET_DIR` to a folder without it"), "{said}");
+        assert_eq!(text(&output.stdout), "");
+        assert!(!target.exists());
+    }
 }
 
 #[test]

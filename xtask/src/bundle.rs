@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::driver_tests;
 use crate::run::{Outcome, cargo, run, target, workspace};
 
 #[derive(clap::Args)]
@@ -34,6 +35,9 @@ fn runs(program: &str) -> Runs {
     }
 }
 
+/// The programs: they are large, and alike.
+const ARCHIVE: &str = "programs.tar.gz";
+
 /// GPU machines are sometimes far away.
 const MOST_BYTES: u64 = 60 << 20;
 
@@ -54,6 +58,9 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
         build.args(["--bin", program]);
     });
     run(&mut build)?;
+    let release = std::path::absolute(target())?.join("release");
+    let tests = driver_tests::build()?;
+    let files = programs.iter().map(|name| (name.clone(), release.join(name))).chain(tests.clone());
 
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -61,26 +68,30 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
         }
         _ => {}
     }
-    fs::create_dir_all(&folder)?;
-    let release = std::path::absolute(target())?.join("release");
+    let plain = folder.join("programs");
+    fs::create_dir_all(&plain)?;
     let mut sizes = Vec::new();
-    for name in &programs {
-        let stripped = folder.join(name);
-        run(Command::new("strip").arg("-s").arg("-o").arg(&stripped).arg(release.join(name)))?;
+    for (name, path) in files {
+        let stripped = plain.join(&name);
+        run(Command::new("strip").arg("-s").arg("-o").arg(&stripped).arg(path))?;
         sizes.push((fs::metadata(&stripped)?.len(), name));
     }
+    let archive = folder.join(ARCHIVE);
+    run(Command::new("tar").arg("-C").arg(&plain).arg("-czf").arg(&archive).arg("."))?;
+    fs::remove_dir_all(&plain)?;
     let script = folder.join("run.sh");
-    fs::write(&script, run_sh(&programs))?;
+    let tests: Vec<String> = tests.into_iter().map(|(name, _)| name).collect();
+    fs::write(&script, run_sh(&programs, &tests))?;
     run(Command::new("chmod").arg("+x").arg(&script))?;
 
-    let all: u64 = sizes.iter().map(|(size, _)| size).sum();
-    if all > MOST_BYTES {
+    let packed = fs::metadata(&archive)?.len();
+    if packed > MOST_BYTES {
         sizes.sort_by(|a, b| b.cmp(a));
         let sizes: String =
             sizes.iter().map(|(size, name)| format!("\n{:>7} KiB  {name}", size >> 10)).collect();
-        return Err(format!("the bundle has {} MiB, and may have 60: {sizes}", all >> 20).into());
+        return Err(format!("the bundle has {} MiB, and may have 60; unpacked: {sizes}", packed >> 20).into());
     }
-    println!("{} programs, {} MiB: {}", programs.len(), all >> 20, script.display());
+    println!("{} programs, {} MiB: {}", sizes.len(), packed >> 20, script.display());
     Ok(())
 }
 
@@ -100,13 +111,14 @@ fn programs() -> Outcome<Vec<String>> {
     Ok(programs)
 }
 
-/// The script that runs them.
-fn run_sh(programs: &[String]) -> String {
+/// The script that runs programs, and each test of others.
+fn run_sh(programs: &[String], tests: &[String]) -> String {
     let mut script = format!(
         r#"#!/usr/bin/env bash
 # Runs every program of this folder, on a machine with a GPU: a line each, with its exit code. What they print goes to
 # files in `logs`, or in the folder that is named as argument. Fails if any of them does not end as it should.
 cd "$(dirname "${{BASH_SOURCE[0]}}")" || exit 1
+tar -xzf {ARCHIVE} || exit 1
 logs="${{1:-logs}}"
 mkdir -p "$logs" || exit 1
 failed=0
@@ -135,6 +147,10 @@ expect() {{
             script.push('\n');
         }
     }
+    script += driver_tests::EACH_TEST;
+    for name in tests {
+        script += &format!("each_test {name}\n");
+    }
     script + "exit $failed\n"
 }
 
@@ -142,8 +158,8 @@ expect() {{
 mod tests {
     use super::*;
 
-    /// Runs the script with two programs of these texts, one of them a story.
-    fn ends(story: &str, other: &str) -> (bool, String) {
+    /// Runs the script with two programs of these texts, one of them a story, and with a test program.
+    fn ends(story: &str, other: &str, tests: &str) -> (bool, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let write = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -152,9 +168,20 @@ mod tests {
             assert!(done.success());
         };
         let programs = ["persistent".to_owned(), "other".to_owned()];
-        write("run.sh", &run_sh(&programs));
+        write("run.sh", &run_sh(&programs, &["driver".to_owned()]));
+        write("driver", tests);
         write("persistent", story);
         write("other", other);
+        let mut tar = Command::new("tar");
+        tar.current_dir(folder.path()).args([
+            "-czf",
+            ARCHIVE,
+            "persistent",
+            "other",
+            "driver",
+            "--remove-files",
+        ]);
+        assert!(tar.status().expect("tar").success());
         let output = Command::new(folder.path().join("run.sh")).output().expect("bash");
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -162,24 +189,38 @@ mod tests {
     const STORY: &str = "#!/bin/sh\n[ \"$1\" = --cold ] && exit 3\nexit 0\n";
     const DEADLOCKS: &str = "#!/bin/sh\nexit 3\n";
     const SUCCEEDS: &str = "#!/bin/sh\nexit 0\n";
+    const TESTS: &str = "#!/bin/sh\n\
+        case \"$ON_A_GPU $*\" in\n\
+            ' --list --format terse') printf 'one: test\\na::two: test\\n\\n2 tests, 0 benchmarks\\n' ;;\n\
+            '1 --exact one' | '1 --exact a::two') ;;\n\
+            *) exit 1 ;;\n\
+        esac\n";
 
     #[test]
     fn a_story_ends_in_two_ways() {
-        let (success, lines) = ends(STORY, SUCCEEDS);
+        let (success, lines) = ends(STORY, SUCCEEDS, TESTS);
         assert!(success, "{lines}");
-        assert_eq!(lines.matches("ok ").count(), 3, "{lines}");
+        assert_eq!(lines.matches("ok ").count(), 5, "{lines}");
     }
 
     #[test]
     fn what_ends_otherwise_is_named() {
-        let (success, lines) = ends(DEADLOCKS, SUCCEEDS);
+        let (success, lines) = ends(DEADLOCKS, SUCCEEDS, TESTS);
         assert!(!success && lines.contains("exit code 3 and not 0: see logs/persistent"), "{lines}");
-        let (success, lines) = ends(SUCCEEDS, SUCCEEDS);
+        let (success, lines) = ends(SUCCEEDS, SUCCEEDS, TESTS);
         assert!(
             !success && lines.contains("exit code 0 and not 3: see logs/persistent_--cold.log"),
             "{lines}"
         );
-        let (success, lines) = ends(STORY, DEADLOCKS);
+        let (success, lines) = ends(STORY, DEADLOCKS, TESTS);
         assert!(!success && lines.contains("FAIL  other"), "{lines}");
+    }
+
+    #[test]
+    fn each_test_has_a_process_and_a_gpu() {
+        let (success, lines) = ends(STORY, SUCCEEDS, &TESTS.replace("1 --exact one", "0 --exact one"));
+        assert!(!success && lines.contains("FAIL  driver --exact one"), "{lines}");
+        let (success, lines) = ends(STORY, SUCCEEDS, SUCCEEDS);
+        assert!(!success && lines.contains("FAIL  driver"), "{lines}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod corpus;
+mod driver_tests;
 mod fuzz;
 mod memory;
 mod prebuilt;

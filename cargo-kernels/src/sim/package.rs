@@ -26,6 +26,9 @@ const TARGET: &str =
 /// driver in the process; and it stays, because it has a thread.
 const LINKING: [&str; 3] = ["-soname,libcuda.so.1", "-Bsymbolic", "-z,nodelete"];
 
+/// What the loader takes for the end of a folder's name in `LD_LIBRARY_PATH`.
+const SEPARATORS: [char; 2] = [':', ';'];
+
 /// What is built.
 pub(super) struct Built {
     /// Where, which is for this version of it alone.
@@ -40,6 +43,9 @@ pub(super) fn built(offline: bool) -> Result<Built, Failure> {
     let mut hasher = DefaultHasher::new();
     manifest.hash(&mut hasher);
     let folder = parent()?.join(format!("{VERSION}-{:016x}", hasher.finish()));
+    if let Some(separator) = folder.to_string_lossy().chars().find(|c| SEPARATORS.contains(c)) {
+        return Err(Failure::Separator { path: folder, separator });
+    }
     let library = folder.join("target").join(TARGET).join("release/libcuda.so");
     let is_there = library.is_file();
     // What comes from a registry never changes.

@@ -1,0 +1,72 @@
+//! Tests of the simulated driver that ask NVIDIA's with `ON_A_GPU=1`, as programs for machines without Rust.
+
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use cargo_metadata::Message;
+
+use crate::run::{Outcome, cargo, workspace};
+
+const PACKAGE: &str = "kernel-registry-sim";
+/// Test programs of that package.
+const TESTS: [&str; 5] = ["broken", "calls", "capture", "graphs", "virtual_memory"];
+
+/// Builds them: what they are called in the bundle, and where they are.
+pub(crate) fn build() -> Outcome<Vec<(String, PathBuf)>> {
+    let mut command = cargo();
+    command.args(["test", "--no-run", "--release", "--locked", "--package", PACKAGE]);
+    command.args(TESTS.iter().flat_map(|test| ["--test", test]));
+    command.arg("--message-format=json-render-diagnostics").current_dir(workspace());
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let output = child.stdout.take().map(BufReader::new);
+    let mut built = Vec::new();
+    for message in output.into_iter().flat_map(Message::parse_stream) {
+        if let Message::CompilerArtifact(artifact) = message?
+            && let (true, Some(program)) = (artifact.target.is_test(), artifact.executable)
+        {
+            built.push((format!("driver_{}", artifact.target.name), program.into()));
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() || built.len() != TESTS.len() {
+        return Err(format!("{command:?} built {} programs: {status}", built.len()).into());
+    }
+    built.sort();
+    Ok(built)
+}
+
+/// A function for the script that runs them: each test in a process of its own, because nothing works in a process after a fault.
+pub(crate) const EACH_TEST: &str = r#"# Each test of a program, asked of NVIDIA's driver in a process of its own: after a fault nothing works in a process.
+each_test() {
+    local names name
+    names="$("./$1" --list --format terse | sed -n 's/: test$//p')"
+    if [[ -z "$names" ]]; then
+        printf 'FAIL  %-28s lists no tests\n' "$1"
+        failed=1
+    fi
+    for name in $names; do
+        ON_A_GPU=1 expect 0 "$1" --exact "$name"
+    done
+}
+
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn all_that_can_ask_a_gpu_are_listed() {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(workspace().join(PACKAGE).join("tests")).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_file() && fs::read_to_string(&path).expect("a text").contains("on_a_gpu()") {
+                found.push(path.file_stem().expect("a name").to_string_lossy().into_owned());
+            }
+        }
+        found.sort();
+        assert_eq!(found, TESTS);
+    }
+}
