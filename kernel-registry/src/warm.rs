@@ -6,6 +6,7 @@
 #[cfg(feature = "indicatif")]
 mod bar;
 mod code;
+mod cold;
 mod device;
 mod failure;
 mod hooks;
@@ -303,7 +304,7 @@ pub(crate) fn late(
 ) -> Result<crate::table::Ready, LaunchError> {
     let state = State::find(id).filter(|state| state.late() != Late::Deny);
     let Some((state, owner)) = state.and_then(|state| state.context().map(|owner| (state, owner))) else {
-        return Err(LaunchError::NotWarm { kernel });
+        return Err(cold::not_warm(kernel));
     };
     if state.late() == Late::Warn {
         warn(kernel);

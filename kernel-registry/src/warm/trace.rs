@@ -61,6 +61,9 @@ pub(super) fn report(report: &Report) {
         for failure in &report.failures {
             tracing::warn!(kernel = failure.kernel, "not warm: {failure}");
         }
+        for copy in report.other_copies {
+            tracing::warn!(version = copy.version, "not warm: {copy}");
+        }
         let (kernels, images) = (report.kernels.len(), report.images_loaded);
         tracing::info!(kernels, images, memory = report.device_memory, "kernels are warm");
     }
