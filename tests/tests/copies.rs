@@ -134,8 +134,8 @@ fn each_knows_its_own_kernels_and_names_those_of_the_other() {
     // This is the other copy speaking.
     assert!(
         printed.contains(
-            "cold: kernel `twin_b::saxpy`: it is registered with kernel-registry 0.2.0, and the program also contains \
-             version 0.1.0, whose `warm_all` does not warm it; let all packages depend on one version"
+            "cold: kernel `twin_b::saxpy`: it is registered with kernel-registry 0.2.0, and the program also contains another \
+             copy (version 0.1.0), whose `warm_all` does not warm it; let all packages depend on one version"
         ),
         "{printed}"
     );

@@ -110,13 +110,13 @@ impl fmt::Display for LaunchError {
             LaunchError::OtherCopy { others, .. } => {
                 write!(
                     f,
-                    "it is registered with kernel-registry {VERSION}, and the program also contains version "
+                    "it is registered with kernel-registry {VERSION}, and the program also contains another copy (version "
                 )?;
                 for (index, other) in others.iter().enumerate() {
                     let and = if index == 0 { "" } else { " and " };
                     write!(f, "{and}{}", other.version)?;
                 }
-                write!(f, ", whose `warm_all` does not warm it; {REMEDY}")
+                write!(f, "), whose `warm_all` does not warm it; {REMEDY}")
             }
             LaunchError::Unavailable { needs, arch, .. } => {
                 write!(
