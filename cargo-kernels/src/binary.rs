@@ -6,6 +6,7 @@ use kernel_registry_format::{Kernel, Library, Record, Records, section};
 use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection};
 
+use crate::copies::{self, Copy};
 use crate::failure::Failure;
 
 /// What a binary tells of its kernels.
@@ -17,14 +18,22 @@ pub(crate) struct Contents<'data> {
     pub(crate) kernels: Vec<Kernel<'data>>,
     /// The copies of kernel-registry in it, of which there is one as a rule.
     pub(crate) libraries: Vec<Library<'data>>,
+    /// If there are several: which kernels are registered with which copy.
+    pub(crate) copies: Vec<Copy<'data>>,
     /// The newest version of records that this tool is too old for, if there are any.
     pub(crate) newer: Option<u16>,
 }
 
 impl<'data> Contents<'data> {
     pub(crate) fn read(path: &Path, data: &'data [u8]) -> Result<Self, Failure> {
-        let mut contents =
-            Contents { path: path.to_owned(), data, kernels: Vec::new(), libraries: Vec::new(), newer: None };
+        let mut contents = Contents {
+            path: path.to_owned(),
+            data,
+            kernels: Vec::new(),
+            libraries: Vec::new(),
+            copies: Vec::new(),
+            newer: None,
+        };
         match kind(data) {
             Some(FileKind::Archive) => contents.add_archive(data)?,
             Some(_) => contents.add_object(data)?,
@@ -36,8 +45,9 @@ impl<'data> Contents<'data> {
         contents
             .kernels
             .sort_by_key(|kernel| (kernel.path, kernel.version, kernel.file, kernel.line, kernel.column));
-        contents.libraries.sort_by_key(|library| (library.version, library.compiler));
+        contents.libraries.sort_by_key(|library| (library.version, library.compiler, library.copy));
         contents.libraries.dedup();
+        contents.copies = copies::several(&contents.kernels, &contents.libraries);
         Ok(contents)
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_format::{Kernel, Param};
+use kernel_registry_format::{Kernel, Library, Param};
 use serde::Serialize;
 
 use crate::binary::Contents;
@@ -27,6 +27,7 @@ struct BinaryEntry<'a> {
 struct LibraryEntry<'a> {
     version: &'a str,
     compiler: &'a str,
+    copy: String,
 }
 
 #[derive(Serialize)]
@@ -48,6 +49,7 @@ pub(crate) struct KernelEntry<'a> {
     shared: Option<u32>,
     needs: Vec<&'static str>,
     image: Option<ImageEntry<'a>>,
+    copy: String,
 }
 
 #[derive(Serialize)]
@@ -83,13 +85,22 @@ pub(crate) fn write(binaries: &[Contents<'_>], out: &mut impl Write) -> io::Resu
     writeln!(out)
 }
 
+/// A number that not every reader of JSON could hold.
+fn hex(copy: u64) -> String {
+    format!("{copy:016x}")
+}
+
 impl<'a> BinaryEntry<'a> {
     fn of(binary: &Contents<'a>) -> Self {
         let libraries = binary.libraries.iter();
         BinaryEntry {
             path: binary.path.display().to_string(),
             libraries: libraries
-                .map(|library| LibraryEntry { version: library.version, compiler: library.compiler })
+                .map(|&Library { version, compiler, copy }| LibraryEntry {
+                    version,
+                    compiler,
+                    copy: hex(copy),
+                })
                 .collect(),
         }
     }
@@ -118,6 +129,7 @@ impl<'a> KernelEntry<'a> {
                 bytes: image.len,
                 variants: image.variants.split(',').filter(|variant| !variant.is_empty()).collect(),
             }),
+            copy: hex(kernel.copy),
         }
     }
 }

@@ -10,6 +10,7 @@ mod binary;
 mod check;
 mod cli;
 mod compare;
+mod copies;
 mod doctor;
 mod embedded;
 mod failure;

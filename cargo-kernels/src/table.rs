@@ -6,6 +6,7 @@ use kernel_registry_format::{Image, Kernel};
 use unicode_width::UnicodeWidthStr;
 
 use crate::binary::Contents;
+use crate::copies;
 
 /// Parameters come last, because they are the longest and need no padding there.
 const HEADINGS: [&str; 5] = ["KERNEL", "DECLARED AT", "LAUNCH", "IMAGE", "PARAMETERS"];
@@ -19,6 +20,9 @@ pub(crate) fn write(binaries: &[Contents<'_>], out: &mut impl Write) -> io::Resu
         let plural = if count == 1 { "" } else { "s" };
         let libraries = libraries(binary);
         writeln!(out, "{}: {count} kernel{plural}, {libraries}", binary.path.display())?;
+        if !binary.copies.is_empty() {
+            copies::write(&binary.copies, out)?;
+        }
         if count > 0 {
             writeln!(out)?;
             write_rows(binary, out)?;

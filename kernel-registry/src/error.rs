@@ -4,6 +4,9 @@ use std::fmt;
 
 use kernel_registry_format::{Kernel, Malformed};
 
+use crate::OtherCopy;
+use crate::copies::{REMEDY, VERSION};
+
 /// Why a question to the registry has no answer.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -33,6 +36,8 @@ pub enum Error {
         path: String,
         /// Paths that are close to it.
         near: Vec<&'static str>,
+        /// The copy of kernel-registry that a kernel with this path is registered with, if there is another in the program.
+        other_copy: Option<&'static OtherCopy>,
     },
     /// Several kernels have this path.
     Ambiguous {
@@ -95,7 +100,12 @@ impl fmt::Display for Error {
                  is something else placed there?",
                 kernel_registry_format::section::ELF
             ),
-            Error::NotFound { path, near } => {
+            Error::NotFound { path, other_copy: Some(OtherCopy { version, .. }), .. } => write!(
+                f,
+                "no kernel `{path}` in this copy of kernel-registry (version {VERSION}): it is registered with another copy \
+                 in this program (version {version}); {REMEDY}"
+            ),
+            Error::NotFound { path, near, .. } => {
                 write!(f, "no kernel `{path}`")?;
                 match near.as_slice() {
                     [] => f.write_str(

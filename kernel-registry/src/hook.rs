@@ -183,8 +183,8 @@ mod tests {
     #[derive(Debug)]
     struct Outer(std::num::ParseIntError);
 
-    impl std::fmt::Display for Outer {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    impl fmt::Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("no handle")
         }
     }

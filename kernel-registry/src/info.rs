@@ -234,24 +234,21 @@ pub(crate) mod tests {
 
     /// `scale(n: u32, a: f32, x: *const f32)`, which is not registered.
     pub(crate) fn scale() -> &'static KernelInfo {
-        static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
-        static TABLE: Table = Table::COLD;
-        static SCALE: OnceLock<KernelInfo> = OnceLock::new();
-        SCALE.get_or_init(|| {
-            let params = [
-                Param::new("n", "u32", Pass::Value, 4, 4),
-                Param::new("a", "f32", Pass::Value, 4, 4),
-                Param::new("x", "*const f32", Pass::Pointer, 4, 4),
-            ];
-            let params = Params::new(&params);
-            let kernel =
-                format::Kernel { path: "demo::scale", symbol: "scale", params, ..format::Kernel::EMPTY };
-            let record = RECORD.get_or_init(|| {
-                let mut record = Vec::new();
-                write_kernel(&kernel, &mut record);
-                record
-            });
-            KernelInfo::new(record, &[[0xff; 4]; 4], || &[], &TABLE)
-        })
+        static SCALE: OnceLock<&'static KernelInfo> = OnceLock::new();
+        SCALE.get_or_init(|| kernel("demo::scale", || &[]))
+    }
+
+    /// The same under another path, with an image. A new one at each call.
+    pub(crate) fn kernel(path: &'static str, image: fn() -> &'static [u8]) -> &'static KernelInfo {
+        let params = [
+            Param::new("n", "u32", Pass::Value, 4, 4),
+            Param::new("a", "f32", Pass::Value, 4, 4),
+            Param::new("x", "*const f32", Pass::Pointer, 4, 4),
+        ];
+        let params = Params::new(&params);
+        let mut record = Vec::new();
+        write_kernel(&format::Kernel { path, symbol: "scale", params, ..format::Kernel::EMPTY }, &mut record);
+        let table = Box::leak(Box::new(Table::COLD));
+        Box::leak(Box::new(KernelInfo::new(record.leak(), &[[0xff; 4]; 4], image, table)))
     }
 }

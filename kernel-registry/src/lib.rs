@@ -65,6 +65,7 @@ pub mod __private;
 pub mod arguments;
 #[macro_use]
 mod readable;
+mod copies;
 mod driver;
 mod error;
 mod hook;
@@ -76,6 +77,7 @@ mod registry;
 mod table;
 mod warm;
 
+pub use copies::OtherCopy;
 /// The cudarc that contexts, streams and slices are of.
 pub use cudarc;
 pub use driver::{DriverError, NoDriver, Version, context, contexts};

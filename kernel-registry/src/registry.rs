@@ -1,18 +1,24 @@
 //! The kernels of the running program.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{PoisonError, RwLock};
 
 use kernel_registry_format::{Frames, Kernel, Record, Records};
 
 use crate::__private::Registration;
-use crate::{Error, KernelInfo, Place, records};
+use crate::records::{self, COPY};
+use crate::{Error, KernelInfo, OtherCopy, Place};
 
 /// Every registered kernel, ordered by path; equal paths by package version and place.
 ///
 /// The first call compares what registered itself at start with what the binary holds; a difference
 /// is an error here, instead of a kernel that is missing later.
+///
+/// A Rust shared library (`crate-type = ["dylib"]`) that shares this library with the program registers its kernels
+/// when it is loaded. The next call returns a new slice with these; earlier slices stay as they are.
+///
+/// Kernels of [another copy](OtherCopy) of kernel-registry are not among them.
 pub fn kernels() -> Result<&'static [&'static KernelInfo], Error> {
     registry().map(|registry| registry.infos.as_slice())
 }
@@ -22,7 +28,11 @@ pub fn find(path: &str) -> Result<&'static KernelInfo, Error> {
     let registry = registry()?;
     match registry.called(path) {
         [kernel] => Ok(kernel),
-        [] => Err(Error::NotFound { path: path.to_owned(), near: registry.near(path) }),
+        [] => Err(Error::NotFound {
+            path: path.to_owned(),
+            near: registry.near(path),
+            other_copy: registry.other_copies.iter().find(|copy| copy.has(path)),
+        }),
         several => Err(Error::Ambiguous {
             path: path.to_owned(),
             places: several.iter().map(|kernel| kernel.location()).collect(),
@@ -44,27 +54,57 @@ pub fn duplicates() -> Result<Vec<Duplicate>, Error> {
 pub(crate) struct Registry {
     pub(crate) infos: Vec<&'static KernelInfo>,
     pub(crate) kernels: Vec<Kernel<'static>>,
+    pub(crate) other_copies: Vec<OtherCopy>,
 }
 
+/// The registry of the kernels that are registered now.
+///
+/// It is made anew when a library with kernels has been loaded. Earlier ones are never freed, because callers
+/// have references to them.
 pub(crate) fn registry() -> Result<&'static Registry, Error> {
-    static REGISTRY: OnceLock<Result<Registry, Error>> = OnceLock::new();
-    REGISTRY.get_or_init(Registry::new).as_ref().map_err(Clone::clone)
+    static LATEST: RwLock<Option<Made>> = RwLock::new(None);
+    let registered = inventory::iter::<Registration>().count();
+    let known = |latest: &Option<Made>| {
+        let made = latest.as_ref().filter(|made| made.registrations >= registered)?;
+        Some(made.registry.clone())
+    };
+    if let Some(registry) = known(&LATEST.read().unwrap_or_else(PoisonError::into_inner)) {
+        return registry;
+    }
+    let mut latest = LATEST.write().unwrap_or_else(PoisonError::into_inner);
+    // Another thread may have made it meanwhile.
+    known(&latest).unwrap_or_else(|| latest.insert(Made::new()).registry.clone())
+}
+
+/// A registry, or why there is none.
+struct Made {
+    /// How many kernels had registered themselves.
+    registrations: usize,
+    registry: Result<&'static Registry, Error>,
+}
+
+impl Made {
+    fn new() -> Self {
+        let infos = inventory::iter::<Registration>().map(|registration| registration.0);
+        let both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
+        let registry = Registry::new(&both).map(|registry| &*Box::leak(Box::new(registry)));
+        Made { registrations: both.len(), registry }
+    }
 }
 
 impl Registry {
-    fn new() -> Result<Self, Error> {
-        let infos = inventory::iter::<Registration>().map(|registration| registration.0);
-        let both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
-        if let Some(section) = records::section() {
-            compare(section, &both)?;
-        }
+    fn new(both: &[(Kernel<'static>, &'static KernelInfo)]) -> Result<Self, Error> {
+        let other_copies = match records::section() {
+            Some(section) => compare(section, both)?,
+            None => Vec::new(),
+        };
         // What a record says is large, and sorting moves things often: so it moves references.
         let mut sorted: Vec<_> = both.iter().collect();
         sorted.sort_by_key(|(kernel, _)| {
             (kernel.path, kernel.version, kernel.file, kernel.line, kernel.column)
         });
         let (kernels, infos) = sorted.into_iter().copied().unzip();
-        Ok(Registry { infos, kernels })
+        Ok(Registry { infos, kernels, other_copies })
     }
 
     /// The kernels with this path.
@@ -114,31 +154,52 @@ impl fmt::Display for Duplicate {
     }
 }
 
-/// Compares the kernels that registered themselves with the records in the section.
+/// Compares the kernels that registered themselves with the records in the section, and returns the other copies of
+/// this library that have records there.
 ///
 /// Kernels whose record lies elsewhere belong to another shared library, which has a section of its own.
-fn compare(section: &'static [u8], kernels: &[(Kernel<'static>, &KernelInfo)]) -> Result<(), Error> {
+fn compare(
+    section: &'static [u8],
+    kernels: &[(Kernel<'static>, &KernelInfo)],
+) -> Result<Vec<OtherCopy>, Error> {
     let bounds = section.as_ptr_range();
-    let ours = kernels.iter().filter(|(_, info)| bounds.contains(&info.record().as_ptr()));
-    let registrations = ours.clone().count();
+    let registered = kernels.iter().filter(|(_, info)| bounds.contains(&info.record().as_ptr()));
+    let registrations = registered.clone().count();
 
-    let mut records = 0;
+    let (mut of_kernels, mut of_libraries) = (0, 0);
     for frame in Frames::new(section) {
-        records += usize::from(frame.map_err(Error::SectionDamaged)?.is_kernel());
+        match frame.map_err(Error::SectionDamaged)?.is_kernel() {
+            true => of_kernels += 1,
+            false => of_libraries += 1,
+        }
+    }
+    if of_kernels == registrations && of_libraries == 1 {
+        return Ok(Vec::new());
     }
 
+    // Rare, so only now every record is decoded. One without a copy was written by an older version than this.
+    let (mut recorded, mut others) = (Vec::new(), BTreeMap::<u64, OtherCopy>::new());
+    for record in Records::new(section) {
+        match record.map_err(Error::SectionDamaged)? {
+            Record::Kernel(kernel) if kernel.copy == COPY => recorded.push(Place::of(&kernel)),
+            Record::Kernel(kernel) => others.entry(kernel.copy).or_default().kernels.push(Place::of(&kernel)),
+            Record::Library(library) if library.copy != COPY => {
+                others.entry(library.copy).or_default().version = library.version;
+            }
+            _ => {}
+        }
+    }
+    let records = recorded.len();
     if records > registrations {
         let identity = |place: Place| (place.path, place.version, place.file, place.line);
-        let known: HashSet<_> = ours.map(|(kernel, _)| identity(Place::of(kernel))).collect();
-        let recorded = Records::new(section).filter_map(|record| match record {
-            Ok(Record::Kernel(kernel)) => Some(Place::of(&kernel)),
-            _ => None,
-        });
-        let missing = recorded.filter(|place| !known.contains(&identity(*place))).collect();
+        let known: HashSet<_> = registered.map(|(kernel, _)| identity(Place::of(kernel))).collect();
+        let missing = recorded.into_iter().filter(|place| !known.contains(&identity(*place))).collect();
         return Err(Error::RegistrationsLost { records, registrations, missing });
     }
     if records < registrations {
         return Err(Error::RecordsLost { records, registrations });
     }
-    Ok(())
+    let mut others: Vec<_> = others.into_values().collect();
+    others.iter_mut().for_each(|copy| copy.kernels.sort_by_key(|place| (place.path, place.line)));
+    Ok(others)
 }

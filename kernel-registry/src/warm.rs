@@ -6,6 +6,7 @@
 #[cfg(feature = "indicatif")]
 mod bar;
 mod code;
+mod cold;
 mod device;
 mod failure;
 mod hooks;
@@ -405,7 +406,7 @@ pub(crate) fn late(
 ) -> Result<crate::table::Ready, LaunchError> {
     let policy = State::find(id).map(|state| state::lock(&state.policy).clone());
     let Some(policy) = policy.filter(|policy| policy.late != Some(Late::Deny)) else {
-        return Err(LaunchError::NotWarm { kernel });
+        return Err(cold::not_warm(kernel));
     };
     policy.tell(&LateLoad { kernel, device: context.ordinal() });
     let only = Warmup { policy, hooks: false, ..Warmup::new().only(|other| other == kernel) };

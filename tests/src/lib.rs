@@ -31,7 +31,7 @@ pub fn left_out(why: &str, required: &str) {
 
 /// The triple that fixtures are built for. Naming it keeps flags for the linker away from
 /// the procedural macro, which then need not be built again for every flag.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// One way to build a fixture.
 #[derive(Clone, Debug, Default)]

@@ -93,8 +93,10 @@ fn programs_get_json_as_documented() {
                 "bytes": fs::metadata("images/saxpy.ptx").unwrap().len(),
                 "variants": ["compute_60"],
             },
+            "copy": list["binaries"][0]["libraries"][0]["copy"],
         })
     );
+    assert_eq!(kernel["copy"].as_str().unwrap().len(), 16);
     // Every field is in the documentation of the schema.
     let parts = [
         &list,

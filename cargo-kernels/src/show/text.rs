@@ -45,6 +45,11 @@ fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
     }
     facts.push(("launch", table::launch(kernel)));
     facts.push(("image", image(shown)));
+    if !shown.binary.copies.is_empty() {
+        let copy = shown.binary.libraries.iter().find(|library| library.copy == kernel.copy);
+        let version = copy.map_or("of unknown version", |library| library.version);
+        facts.push(("warmed by", format!("kernel-registry {version}, one of several copies in the binary")));
+    }
     facts
 }
 

@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::copies::{REMEDY, VERSION};
 use crate::driver::{DriverError, NoDriver};
-use crate::{KernelInfo, Param, WarmError};
+use crate::{KernelInfo, OtherCopy, Param, WarmError};
 
 /// Why a kernel was not launched.
 #[derive(Clone, PartialEq, Eq)]
@@ -13,6 +14,10 @@ use crate::{KernelInfo, Param, WarmError};
 pub enum LaunchError {
     /// It is not warm in the stream's context.
     NotWarm { kernel: &'static KernelInfo },
+    /// It is not warm, because it was registered after the last warm-up.
+    RegisteredLater { kernel: &'static KernelInfo },
+    /// Nothing was warmed with the copy of kernel-registry that it is registered with, and the program has others.
+    OtherCopy { kernel: &'static KernelInfo, others: &'static [OtherCopy] },
     /// The device's architecture is below the one that the kernel's declaration asks for.
     Unavailable { kernel: &'static KernelInfo, needs: u32, arch: u32 },
     /// The context was reset after the kernel was warmed in it.
@@ -58,6 +63,8 @@ impl LaunchError {
     pub fn kernel(&self) -> &'static KernelInfo {
         match self {
             LaunchError::NotWarm { kernel }
+            | LaunchError::RegisteredLater { kernel }
+            | LaunchError::OtherCopy { kernel, .. }
             | LaunchError::Unavailable { kernel, .. }
             | LaunchError::Reset { kernel }
             | LaunchError::BlockAxes { kernel, .. }
@@ -96,6 +103,21 @@ impl fmt::Display for LaunchError {
                 "it is not warm in the context of this stream; \
                  call `warm_all` with that context, and look whether it skips this kernel",
             ),
+            LaunchError::RegisteredLater { .. } => f.write_str(
+                "it was registered after the last `warm_all`, because its library was loaded later; \
+                 call `warm_all` again with the context of this stream",
+            ),
+            LaunchError::OtherCopy { others, .. } => {
+                write!(
+                    f,
+                    "it is registered with kernel-registry {VERSION}, and the program also contains another copy (version "
+                )?;
+                for (index, other) in others.iter().enumerate() {
+                    let and = if index == 0 { "" } else { " and " };
+                    write!(f, "{and}{}", other.version)?;
+                }
+                write!(f, "), whose `warm_all` does not warm it; {REMEDY}")
+            }
             LaunchError::Unavailable { needs, arch, .. } => {
                 write!(
                     f,

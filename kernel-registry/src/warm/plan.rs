@@ -1,22 +1,27 @@
 //! Before CUDA is touched: which kernels there are, and which images they need.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::Mutex;
 
 use kernel_registry_format::{self as format, Kernel};
 
-use crate::registry::registry;
+use super::state::lock;
+use crate::registry::{Registry, registry};
 use crate::{Error, KernelInfo};
 
-/// Every registered kernel, grouped by image.
+/// Every registered kernel, and the images that they are in.
 pub(super) struct Plan {
+    pub(super) registry: &'static Registry,
+    /// In the registry's order.
     pub(super) kernels: Vec<Planned>,
+    /// By their places.
     pub(super) images: Vec<PlannedImage>,
 }
 
 /// A kernel, with its record read: that takes longer than anything else when everything is warm already.
 pub(super) struct Planned {
-    /// Its own place in the plan.
+    /// What it is known by in every later plan too: how many kernels were planned before it.
     pub(super) place: usize,
     pub(super) info: &'static KernelInfo,
     pub(super) kernel: &'static Kernel<'static>,
@@ -25,33 +30,62 @@ pub(super) struct Planned {
 }
 
 /// An image that kernels share. The program contains it once.
+#[derive(Clone, Copy)]
 pub(super) struct PlannedImage {
     pub(super) file: &'static str,
     pub(super) bytes: &'static [u8],
 }
 
+/// The plan of the latest warm-up. Earlier ones are never freed either: their kernels are on their way in other threads.
+static LATEST: Mutex<Option<&'static Plan>> = Mutex::new(None);
+
 impl Plan {
-    /// The plan of this program, which does not change.
+    /// The plan of the kernels that are registered now. It has all that earlier plans have, in the same places.
     pub(super) fn get() -> Result<&'static Plan, Error> {
-        static PLAN: OnceLock<Plan> = OnceLock::new();
+        let mut latest = lock(&LATEST);
         let registry = registry()?;
-        Ok(PLAN.get_or_init(|| Plan::new(registry.infos.iter().copied().zip(&registry.kernels))))
+        match *latest {
+            Some(plan) if ptr::eq(plan.registry, registry) => Ok(plan),
+            earlier => Ok(latest.insert(Box::leak(Box::new(Plan::new(registry, earlier))))),
+        }
     }
 
-    fn new(kernels: impl Iterator<Item = (&'static KernelInfo, &'static Kernel<'static>)>) -> Plan {
-        let mut images = Vec::new();
-        let mut known = BTreeMap::new();
-        let kernels = kernels.enumerate().map(|(place, (info, kernel))| {
+    /// The plan of the latest warm-up, if there was one.
+    pub(super) fn latest() -> Option<&'static Plan> {
+        *lock(&LATEST)
+    }
+
+    pub(super) fn has(&self, kernel: &KernelInfo) -> bool {
+        self.kernels.iter().any(|planned| planned.info == kernel)
+    }
+
+    fn new(registry: &'static Registry, earlier: Option<&Plan>) -> Plan {
+        let planned = earlier.map_or(&[][..], |plan| &plan.kernels);
+        let places: HashMap<_, _> =
+            planned.iter().map(|planned| (planned.info.record().as_ptr(), planned.place)).collect();
+        let mut next = planned.len();
+
+        let mut images = earlier.map_or_else(Vec::new, |plan| plan.images.clone());
+        let key = |bytes: &'static [u8]| (bytes.as_ptr(), bytes.len());
+        let mut image_places: HashMap<_, _> =
+            images.iter().enumerate().map(|(place, image)| (key(image.bytes), place)).collect();
+
+        let kernels = registry.infos.iter().copied().zip(&registry.kernels).map(|(info, kernel)| {
+            let place = places.get(&info.record().as_ptr()).copied().unwrap_or_else(|| {
+                next += 1;
+                next - 1
+            });
             let image = kernel.image.filter(format::Image::is_there).map(|image| {
                 let bytes = info.image_bytes();
-                *known.entry((bytes.as_ptr(), bytes.len())).or_insert_with(|| {
+                *image_places.entry(key(bytes)).or_insert_with(|| {
                     images.push(PlannedImage { file: image.file, bytes });
                     images.len() - 1
                 })
             });
             Planned { place, info, kernel, image }
         });
-        Plan { kernels: kernels.collect(), images }
+        let kernels = kernels.collect();
+        Plan { registry, kernels, images }
     }
 }
 
@@ -60,16 +94,47 @@ mod tests {
     use kernel_registry_format::Image;
 
     use super::*;
-    use crate::info::tests::scale;
+    use crate::info::tests::{kernel, scale};
+
+    fn registry(kernels: &[(&'static KernelInfo, Kernel<'static>)]) -> &'static Registry {
+        let (infos, kernels) = kernels.iter().copied().unzip();
+        Box::leak(Box::new(Registry { infos, kernels, other_copies: Vec::new() }))
+    }
 
     #[test]
     fn kernels_share_images_and_may_have_none() {
-        static WITH: Kernel<'static> =
-            Kernel { image: Some(Image { file: "a.ptx", len: 1, variants: "" }), ..Kernel::EMPTY };
-        static WITHOUT: Kernel<'static> = Kernel::EMPTY;
-        let plan = Plan::new([&WITH, &WITHOUT, &WITH].into_iter().map(|kernel| (scale(), kernel)));
+        let with = Kernel { image: Some(Image { file: "a.ptx", len: 1, variants: "" }), ..Kernel::EMPTY };
+        let kernels = [with, Kernel::EMPTY, with].map(|kernel| (scale(), kernel));
+        let plan = Plan::new(registry(&kernels), None);
         let images: Vec<_> = plan.kernels.iter().map(|planned| planned.image).collect();
         assert_eq!(images, [Some(0), None, Some(0)]);
         assert_eq!(plan.images.len(), 1);
+    }
+
+    #[test]
+    fn kernels_and_images_keep_their_places() {
+        const A: &[u8] = b"a";
+        const B: &[u8] = b"b";
+        let file = |file| Kernel { image: Some(Image { file, len: 1, variants: "" }), ..Kernel::EMPTY };
+        let [b, d, a, c] = ["b", "d", "a", "c"].map(|path| {
+            let (file, bytes): (_, fn() -> &'static [u8]) =
+                if path < "c" { (file("a.ptx"), || A) } else { (file("b.ptx"), || B) };
+            (kernel(path, bytes), Kernel { path, ..file })
+        });
+        let places = |plan: &Plan| {
+            plan.kernels
+                .iter()
+                .map(|planned| (planned.kernel.path, planned.place, planned.image))
+                .collect::<Vec<_>>()
+        };
+        let first = Plan::new(registry(&[b]), None);
+        assert_eq!(places(&first), [("b", 0, Some(0))]);
+        let second = Plan::new(registry(&[b, d]), Some(&first));
+        assert_eq!(places(&second), [("b", 0, Some(0)), ("d", 1, Some(1))]);
+        // The order is the registry's, and those that came later are behind in their places.
+        let third = Plan::new(registry(&[a, b, c, d]), Some(&second));
+        let expected = [("a", 2, Some(0)), ("b", 0, Some(0)), ("c", 3, Some(1)), ("d", 1, Some(1))];
+        assert_eq!(places(&third), expected);
+        assert_eq!(third.images.len(), 2);
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Failure;
+use crate::OtherCopy;
+use crate::copies::REMEDY;
 use crate::driver::Version;
 
 /// What [`warm_all`](super::warm_all) found and did.
@@ -25,6 +27,8 @@ pub struct Report {
     pub unavailable: Vec<Unavailable>,
     /// The kernels that could not be warmed.
     pub failures: Vec<Failure>,
+    /// Other copies of kernel-registry in the program, whose kernels are not warm. None, as a rule.
+    pub other_copies: &'static [OtherCopy],
     /// The functions with `#[warmup]` that ran, now, in their order.
     pub hooks: Vec<HookReport>,
     /// How many images were loaded, now: those of a repeated warm-up are there already.
@@ -207,6 +211,9 @@ impl fmt::Display for Report {
         for failure in failures {
             writeln!(f, "NOT WARM: {failure}")?;
         }
+        for copy in self.other_copies {
+            writeln!(f, "NOT WARM: {copy}\n  {REMEDY}")?;
+        }
         writeln!(
             f,
             "stack {} a thread, {} of device memory, {} loaded, {}",
@@ -296,6 +303,7 @@ mod tests {
             kernels: vec![kernel],
             unavailable: vec![Unavailable { path: "kernels::newer", needs: 100 }],
             failures: Vec::new(),
+            other_copies: &[],
             hooks: vec![HookReport { path: "app::cublas", took: Duration::from_micros(1500) }],
             images_loaded: 1,
             stack: 2048,

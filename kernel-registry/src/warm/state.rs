@@ -53,7 +53,7 @@ pub(super) struct Loaded {
     pub(super) preloaded_frame: u64,
 }
 
-/// What is known of images or kernels, by their places in the plan, which never change.
+/// What is known of images or kernels, by their places, which are the same in every plan.
 pub(super) struct Places<T>(Vec<Option<T>>);
 
 impl<T> Places<T> {

@@ -64,6 +64,9 @@ pub(super) fn report(report: &Report) {
         for kernel in report.unknown_stacks() {
             tracing::warn!(kernel = kernel.path, "the stack is not known: a launch may wait for the device");
         }
+        for copy in report.other_copies {
+            tracing::warn!(version = copy.version, "not warm: {copy}");
+        }
         let (kernels, images) = (report.kernels.len(), report.images_loaded);
         tracing::info!(kernels, images, memory = report.device_memory, "kernels are warm");
     }

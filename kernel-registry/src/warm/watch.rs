@@ -314,7 +314,9 @@ mod tests {
     fn compiling_is_overdue_only_if_the_device_is_busy() {
         let (keep, never) = mpsc::channel::<()>();
         let never = Mutex::new(never);
-        let busy = Activity::new(move || drop(lock(&never).recv()));
+        let busy = Activity::new(move || {
+            let _ = lock(&never).recv();
+        });
         busy.set("cuLibraryLoadData", "", Kind::Compiling);
         assert_eq!(overdue_after(&busy, 30), None, "the probe starts");
         assert_eq!(overdue_after(&busy, 59), None, "the probe has its own time");

@@ -164,6 +164,7 @@ impl Work<'_> {
             kernels: self.warm().map(|warmed| warmed.report).collect(),
             unavailable: self.unavailable().collect(),
             failures: self.failures,
+            other_copies: &self.job.plan.registry.other_copies,
             images_loaded,
             stack,
             device_memory,

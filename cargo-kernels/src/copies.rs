@@ -1,0 +1,51 @@
+//! The copies of kernel-registry in a binary, where there are several: cargo builds two where packages ask for two versions,
+//! or for one version from two sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use kernel_registry_format::{Kernel, Library};
+
+/// A copy, which finds and warms only the kernels that are registered with it.
+#[derive(Default)]
+pub(crate) struct Copy<'data> {
+    /// Unknown if only kernels of it are in the file.
+    version: Option<&'data str>,
+    kernels: usize,
+    /// The packages that declare these, with their versions.
+    packages: BTreeSet<(&'data str, &'data str)>,
+}
+
+/// The copies that these are of, by version; none if all are of one.
+pub(crate) fn several<'data>(kernels: &[Kernel<'data>], libraries: &[Library<'data>]) -> Vec<Copy<'data>> {
+    let mut copies = BTreeMap::<u64, Copy<'data>>::new();
+    for library in libraries {
+        copies.entry(library.copy).or_default().version = Some(library.version);
+    }
+    for kernel in kernels {
+        let copy = copies.entry(kernel.copy).or_default();
+        copy.kernels += 1;
+        copy.packages.insert((kernel.package, kernel.version));
+    }
+    let mut copies: Vec<_> = if copies.len() > 1 { copies.into_values().collect() } else { Vec::new() };
+    copies.sort_by(|a, b| (a.version, &a.packages).cmp(&(b.version, &b.packages)));
+    copies
+}
+
+pub(crate) fn write(copies: &[Copy<'_>], out: &mut impl Write) -> io::Result<()> {
+    let count = copies.len();
+    writeln!(
+        out,
+        "note: {count} copies of kernel-registry, each of which finds and warms only its own kernels"
+    )?;
+    for Copy { version, kernels, packages } in copies {
+        let packages: Vec<_> = packages.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let (s, of) = (if *kernels == 1 { "" } else { "s" }, if packages.is_empty() { "" } else { " of " });
+        let version = version.unwrap_or("of unknown version");
+        writeln!(out, "    {version}: {kernels} kernel{s}{of}{}", packages.join(", "))?;
+    }
+    writeln!(
+        out,
+        "    let all packages depend on one version of it from one source; `cargo tree -d` shows which do not"
+    )
+}

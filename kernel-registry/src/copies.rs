@@ -1,0 +1,78 @@
+//! Other copies of kernel-registry in the program.
+//!
+//! Cargo builds two copies where packages ask for two versions, or for one version from two sources. The linker puts the
+//! records of all copies into one section, but the registrations of each are a list of its own.
+
+use std::fmt;
+
+use crate::Place;
+
+/// Another copy of kernel-registry in this program. This copy can neither find its kernels nor warm them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct OtherCopy {
+    /// The version of that copy.
+    pub version: &'static str,
+    /// The kernels that are registered with it, ordered by path.
+    pub kernels: Vec<Place>,
+}
+
+impl OtherCopy {
+    /// Whether a kernel with this path is registered with it.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.kernels.iter().any(|kernel| kernel.path == path)
+    }
+}
+
+/// The version of this copy.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How to have one copy.
+pub(crate) const REMEDY: &str = "let all packages depend on one version of kernel-registry from one source; `cargo tree -d` shows which do not";
+
+/// More kernels than these are counted, and not named.
+const NAMED: usize = 8;
+
+/// `2 kernels are registered with another copy of kernel-registry (version 0.2.0):`, then a line for each.
+impl fmt::Display for OtherCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OtherCopy { version, kernels } = self;
+        let count = kernels.len();
+        if count == 0 {
+            return write!(
+                f,
+                "no kernels are registered with another copy of kernel-registry (version {version})"
+            );
+        }
+        let are = if count == 1 { " is" } else { "s are" };
+        write!(
+            f,
+            "{count} kernel{are} registered with another copy of kernel-registry (version {version}):"
+        )?;
+        kernels.iter().take(NAMED).try_for_each(|place| write!(f, "\n  `{}` at {place}", place.path))?;
+        match count.saturating_sub(NAMED) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_kernels_are_counted_and_not_named() {
+        let place = |line| Place { path: "a::b", package: "a", version: "1.2.3", file: "src/lib.rs", line };
+        let copy = |kernels| OtherCopy { version: "0.2.0", kernels: (1..=kernels).map(place).collect() };
+        assert_eq!(
+            copy(1).to_string(),
+            "1 kernel is registered with another copy of kernel-registry (version 0.2.0):\n  \
+             `a::b` at src/lib.rs:1 (a 1.2.3)"
+        );
+        let many = copy(10).to_string();
+        assert!(many.starts_with("10 kernels are registered with another copy"), "{many}");
+        assert!(many.ends_with("`a::b` at src/lib.rs:8 (a 1.2.3)\n  and 2 more"), "{many}");
+    }
+}

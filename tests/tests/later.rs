@@ -1,0 +1,54 @@
+//! Kernels of a shared library that is loaded while the program runs, where both share one kernel-registry.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use tests::{Build, lines};
+
+/// What the program prints that loads the library, and is told this.
+fn printed(what: &str) -> Vec<String> {
+    static BUILT: OnceLock<[PathBuf; 4]> = OnceLock::new();
+    let [host, later, shared, standard] = BUILT.get_or_init(|| {
+        let library = |package| Build::default().file(package, "so");
+        let standard = lines(Command::new("rustc").args(["--print", "target-libdir"])).concat();
+        let host = Build::default().executable("dylib-host");
+        [host, library("dylib-later"), library("dylib-shared"), standard.into()]
+    });
+    let folders = std::env::join_paths([shared.parent().unwrap(), standard]).unwrap();
+    lines(Command::new(host).arg(later).arg(what).env("LD_LIBRARY_PATH", folders))
+}
+
+const BEFORE: [&str; 5] =
+    ["1 images", "  twin_a::gamma::one", "  twin_a::gamma::two", "  twin_a::nested::beta", "  twin_a::saxpy"];
+
+/// In the order of the registry, whatever was there first.
+const AFTER: [&str; 7] = [
+    "  dylib_later::later",
+    "  twin_a::gamma::one",
+    "  twin_a::gamma::two",
+    "  twin_a::nested::beta",
+    "  twin_a::saxpy",
+    "  twin_b::nested::beta",
+    "  twin_b::saxpy",
+];
+
+#[test]
+fn kernels_of_a_library_that_is_loaded_later_are_warmed_next_time() {
+    let error = "kernel `dylib_later::later`: it was registered after the last `warm_all`, because its library was \
+                 loaded later; call `warm_all` again with the context of this stream";
+    let expected = [&BEFORE[..], &[error, "2 images"], &AFTER, &["launched"]].concat();
+    assert_eq!(printed("deny"), expected);
+}
+
+#[test]
+fn or_when_they_are_launched() {
+    // Its image is loaded at the launch, and that of the others with them.
+    let expected = [&BEFORE[..], &["launched", "1 images"], &AFTER, &["launched"]].concat();
+    assert_eq!(printed("allow"), expected);
+}
+
+#[test]
+fn threads_that_ask_while_a_library_is_loaded() {
+    assert_eq!(printed("threads"), ["4 7 7"]);
+}
