@@ -21,7 +21,8 @@ fn a_prepared_launch_does_not_survive_a_reset() -> Outcome {
         let mut out = stream.alloc_zeros::<u32>(1)?;
         let (address, _sync) = out.device_ptr_mut(&stream);
         // SAFETY: the kernel writes one word.
-        Ok(unsafe { touch::launch(&stream, prepared, address as *mut u32)? })
+        unsafe { touch::launch(&stream, prepared, address as *mut u32)? };
+        Ok(())
     };
     launch(&prepared)?;
     reset(&alone.context)?;
