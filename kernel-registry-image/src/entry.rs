@@ -5,7 +5,7 @@ use kernel_registry_format::Needs;
 use crate::Signature;
 
 /// One kernel of a variant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Entry {
     /// Its name as the driver knows it, mangled if it is a C++ function.
@@ -46,7 +46,7 @@ impl Entry {
 }
 
 /// Where a parameter lies among the arguments of a launch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ParamLayout {
     /// Bytes from the first parameter to this one.
@@ -62,7 +62,7 @@ pub struct ParamLayout {
 }
 
 /// What the launches of a kernel must keep to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// The most threads of a block: `.maxntid`, the product of its dimensions, or of `.reqntid`.
@@ -78,7 +78,7 @@ pub struct Limits {
 }
 
 /// What a kernel occupies on the device that it was compiled for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Resources {
     /// Registers of a thread.

@@ -29,6 +29,13 @@ pub enum Error {
         /// What is wrong there.
         problem: String,
     },
+    /// Two kernels of a variant have the same symbol, so that nothing tells which one a launch would get.
+    Duplicate {
+        /// Where the second one is: a line of PTX, or the symbol table.
+        place: String,
+        /// The symbol, or its beginning.
+        symbol: String,
+    },
     /// Unpacked, the image is larger than this crate accepts.
     TooLarge {
         /// Bytes that it would have, as far as known.
@@ -47,6 +54,10 @@ impl Error {
     pub(crate) fn malformed(place: impl Into<String>, problem: impl Into<String>) -> Self {
         Error::Malformed { place: place.into(), problem: problem.into() }
     }
+
+    pub(crate) fn duplicate(place: impl Into<String>, symbol: &str) -> Self {
+        Error::Duplicate { place: place.into(), symbol: symbol.chars().take(256).collect() }
+    }
 }
 
 impl fmt::Display for Error {
@@ -62,6 +73,11 @@ impl fmt::Display for Error {
                 "the image is cut off: {place} should have {needed} bytes, but {available} are there"
             ),
             Error::Malformed { place, problem } => write!(f, "malformed image: {place}: {problem}"),
+            Error::Duplicate { place, symbol } => write!(
+                f,
+                "malformed image: {place}: there are two kernels `{symbol}`, and only one could be launched; \
+                 rename one of them in its source"
+            ),
             Error::TooLarge { size, limit } => write!(
                 f,
                 "the image is too large: it unpacks to {size} bytes or more, and {limit} are accepted"

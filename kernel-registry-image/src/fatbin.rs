@@ -54,6 +54,15 @@ pub fn ptx_of_fatbin(image: &[u8]) -> Result<Vec<String>, Error> {
     Ok(texts)
 }
 
+/// The length of the container at the start, if there is one and it is whole.
+pub(crate) fn container_length(bytes: &[u8]) -> Option<usize> {
+    let header = is_fatbin(bytes).then_some(bytes)?;
+    let header_size = usize::from(bytes::u16_at(header, 6)?);
+    let payload = usize::try_from(bytes::u64_at(header, 8)?).ok()?;
+    let length = header_size.checked_add(payload)?;
+    (header_size >= HEADER && length <= bytes.len()).then_some(length)
+}
+
 /// The entries of all containers, between which there may be zeros.
 fn entries(image: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
     let (mut entries, mut rest) = (Vec::new(), image);

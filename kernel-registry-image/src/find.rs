@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;
 
 use crate::{Entry, Image, Variant, near};
@@ -170,6 +171,10 @@ impl PartialEq for Index {
 }
 
 impl Eq for Index {}
+
+impl Hash for Index {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
 
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

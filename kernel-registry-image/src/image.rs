@@ -4,7 +4,7 @@ use crate::find::Index;
 use crate::{Entry, Error, StackFrames, Target, cubin, elf, fatbin, ptx};
 
 /// One compiled file with kernels.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Image {
     /// What kind of file it is.
@@ -32,7 +32,7 @@ pub enum ImageKind {
 }
 
 /// The same kernels, compiled for one target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Variant {
     /// Whether it is PTX or machine code.

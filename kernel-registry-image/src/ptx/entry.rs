@@ -8,8 +8,8 @@ use crate::{Entry, Error, Limits, ParamLayout};
 const MAX_PARAMS: usize = 4096;
 
 impl<'a> Parser<'a> {
-    /// A kernel behind its `.entry`, with its body. `None` if it is only declared.
-    pub(super) fn entry(&mut self, functions: &mut Functions<'a>) -> Result<Option<Entry>, Error> {
+    /// A kernel behind its `.entry`, with its body, and its name. `None` if it is only declared.
+    pub(super) fn entry(&mut self, functions: &mut Functions<'a>) -> Result<Option<(&'a str, Entry)>, Error> {
         let name = self.word("the name of a kernel")?;
         let mut entry = Entry::new(name);
         if self.lexer.eat(b'(') {
@@ -25,7 +25,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.body(name, functions)?;
-        Ok(Some(entry))
+        Ok(Some((name, entry)))
     }
 
     fn limit(&mut self, directive: &str, limits: &mut Limits) -> Result<(), Error> {

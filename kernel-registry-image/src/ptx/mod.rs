@@ -3,7 +3,7 @@
 mod entry;
 mod lexer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::needs::{self, Calls};
 use crate::{Entry, Error, Target, Variant, VariantKind};
@@ -76,6 +76,7 @@ impl<'a> Parser<'a> {
         let start = self.lexer.offset();
         let mut functions = Functions::default();
         let (mut target, mut entries) = (None, Vec::<Entry>::new());
+        let mut symbols = HashSet::new();
         while let Some(token) = self.lexer.peek() {
             if token == Token::Word(".version") {
                 break;
@@ -83,7 +84,15 @@ impl<'a> Parser<'a> {
             self.lexer.next();
             match token {
                 Token::Word(".target") => target = Some(self.target()?),
-                Token::Word(".entry") => entries.extend(self.entry(&mut functions)?),
+                Token::Word(".entry") => {
+                    let start = self.lexer.clone();
+                    if let Some((symbol, entry)) = self.entry(&mut functions)? {
+                        if !symbols.insert(symbol) {
+                            return Err(Error::duplicate(start.place(), symbol));
+                        }
+                        entries.push(entry);
+                    }
+                }
                 Token::Word(".func") => self.function(&mut functions)?,
                 // A table of functions: `.global .u64 table[2] = {first, second};`
                 Token::Word(word) => {
@@ -107,6 +116,8 @@ impl<'a> Parser<'a> {
             let number = numbers.get(entry.symbol.as_str());
             entry.needs = number.and_then(|number| needs.get(number)).copied().unwrap_or_default();
         }
+        // A vector with one entry has room for four, and there can be a module for every few bytes.
+        entries.shrink_to_fit();
         Ok(Variant { kind: VariantKind::Ptx { version }, target, toolkit, entries })
     }
 
@@ -231,6 +242,6 @@ impl<'a> Parser<'a> {
     }
 
     fn malformed(&self, problem: impl Into<String>) -> Error {
-        Error::malformed(format!("line {}", self.lexer.line()), problem)
+        Error::malformed(self.lexer.place(), problem)
     }
 }
