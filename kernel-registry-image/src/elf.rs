@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use object::LittleEndian;
 use object::elf::{
     ELFCLASS64, EM_CUDA, FileHeader64, Machine, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB, STT_FUNC, SectionHeader64,
+    Sym64,
 };
+use object::read::SymbolIndex;
 use object::read::elf::{FileHeader, SectionHeader, Sym, SymbolTable};
 
 use crate::Error;
@@ -55,6 +57,14 @@ pub(crate) struct Elf<'a> {
     pub(crate) version: u32,
     pub(crate) sections: Vec<Section<'a>>,
     pub(crate) functions: Vec<Function<'a>>,
+    symbols: SymbolTable<'a, Header>,
+}
+
+/// Where code is: a section by its number, and an address in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) section: u16,
+    pub(crate) address: u64,
 }
 
 /// A section of a cubin.
@@ -76,6 +86,7 @@ pub(crate) struct Function<'a> {
     pub(crate) is_kernel: bool,
     /// Whether its code is in this file.
     pub(crate) is_defined: bool,
+    pub(crate) place: Place,
 }
 
 impl<'a> Elf<'a> {
@@ -120,12 +131,22 @@ impl<'a> Elf<'a> {
             version: header.e_version(LE),
             functions: functions(&symbols, Room::of(image), sections.len())?,
             sections,
+            symbols,
         })
+    }
+
+    /// Where the symbol of this number is.
+    pub(crate) fn place(&self, symbol: u32) -> Option<Place> {
+        self.symbols.symbol(SymbolIndex(symbol as usize)).ok().map(place)
     }
 
     pub(crate) fn section(&self, name: &str) -> Option<&Section<'a>> {
         self.sections.iter().find(|section| section.name == name)
     }
+}
+
+fn place(symbol: &Sym64<LittleEndian>) -> Place {
+    Place { section: symbol.st_shndx(LE).0, address: symbol.st_value(LE) }
 }
 
 /// The bytes of the file that are left for parts which do not overlap.
@@ -168,7 +189,8 @@ fn functions<'a>(
         if kernels.len() > sections {
             return Err(Error::malformed(PLACE, "there are more kernels than sections for their code"));
         }
-        functions.push(Function { index: index.0 as u32, name, is_kernel, is_defined });
+        let place = place(symbol);
+        functions.push(Function { index: index.0 as u32, name, is_kernel, is_defined, place });
     }
     Ok(functions)
 }

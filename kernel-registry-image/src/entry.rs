@@ -1,6 +1,6 @@
 //! What is known about one kernel.
 
-use kernel_registry_format::Needs;
+use kernel_registry_format::{Needs, StackFrames};
 
 use crate::Signature;
 
@@ -20,6 +20,9 @@ pub struct Entry {
     pub resources: Option<Resources>,
     /// What it needs of the driver.
     pub needs: Needs,
+    /// What its stack needs beyond what the driver says of it. For PTX, of which frames are yet to be made, an
+    /// estimate from its variables.
+    pub frames: StackFrames,
 }
 
 impl Entry {
@@ -31,6 +34,7 @@ impl Entry {
             limits: Limits::default(),
             resources: None,
             needs: Needs::default(),
+            frames: StackFrames::KNOWN,
         }
     }
 
@@ -94,7 +98,7 @@ pub struct Resources {
     /// Local memory of a thread for the frame of the kernel itself, and of functions that the
     /// compiler has copied into its code: spills and arrays.
     pub local_frame: u32,
-    /// Local memory of a thread for the frames of the kernel and of all that it calls, where the
-    /// tools know it. The compiler does not count recursion, and the linker says that it does not know.
+    /// Local memory of a thread for the frames of the kernel and of all that it calls. `None` if its calls can be
+    /// recursive, so that nothing bounds it: see [`StackFrames::recursive`].
     pub stack: Option<u32>,
 }

@@ -76,21 +76,12 @@ impl Variant {
 }
 
 impl Image {
-    /// What the stack of a kernel needs beyond what the driver's attribute says, in whichever variant needs most.
+    /// What the stack of a kernel needs beyond what the driver says of it, in whichever variant needs most.
     pub fn stack_frames(&self, symbol: &str) -> StackFrames {
-        let mut frames = StackFrames::KNOWN;
-        for variant in &self.variants {
-            let Some(entry) = variant.entry(symbol) else { continue };
-            if let Some(resources) = entry.resources.filter(|resources| resources.stack.is_none()) {
-                frames.recursive = frames.recursive.max(Some(resources.local_frame));
-            }
-            if entry.needs.device_launch {
-                let resources = variant.entries.iter().filter_map(|entry| entry.resources);
-                let largest = resources.map(|of| of.stack.unwrap_or(0).max(of.local_frame)).max();
-                frames.launched = frames.launched.max(largest);
-            }
-        }
-        frames
+        self.named(symbol).into_iter().fold(StackFrames::KNOWN, |most, entry| StackFrames {
+            recursive: most.recursive.max(entry.frames.recursive),
+            launched: most.launched.max(entry.frames.launched),
+        })
     }
 }
 

@@ -49,6 +49,7 @@ mod near;
 mod needs;
 mod ptx;
 mod signature;
+mod stack;
 mod target;
 mod unpack;
 

@@ -53,6 +53,8 @@ struct Parser<'a> {
 #[derive(Default)]
 struct Functions<'a> {
     numbers: BTreeMap<&'a str, u32>,
+    /// Bytes of the variables in local memory, for functions that have some.
+    locals: BTreeMap<u32, u32>,
     calls: Calls,
 }
 
@@ -68,6 +70,9 @@ impl<'a> Functions<'a> {
 /// This bounds the memory that a text takes. The shortest kernel that does anything is longer.
 const SMALL_KERNELS: usize = 1000;
 const KERNEL_TEXT: usize = 64;
+
+/// Bytes in which a function saves registers of its caller. How many it saves is decided when machine code is made of it.
+const SAVED: u32 = 64;
 
 impl<'a> Parser<'a> {
     /// Everything behind a `.version` up to the next one.
@@ -109,12 +114,18 @@ impl<'a> Parser<'a> {
         }
         let target = target.ok_or_else(|| self.malformed("the module has no `.target`"))?;
 
-        let numbers = functions.numbers;
+        let Functions { numbers, locals, calls } = functions;
+        let stacks =
+            calls.stacks(|function| locals.get(&function).map_or(SAVED, |bytes| bytes.saturating_add(SAVED)));
+        let largest = stacks.values().map(|stack| stack.bytes).chain(locals.values().copied()).max();
         let named = numbers.iter().map(|(name, number)| (*number, needs::of_function(name)));
-        let needs = functions.calls.needs(named);
+        let needs = calls.needs(named);
         for entry in &mut entries {
-            let number = numbers.get(entry.symbol.as_str());
-            entry.needs = number.and_then(|number| needs.get(number)).copied().unwrap_or_default();
+            let Some(number) = numbers.get(entry.symbol.as_str()) else { continue };
+            entry.needs = needs.get(number).copied().unwrap_or_default();
+            let stack = stacks.get(number).filter(|stack| stack.is_recursive);
+            entry.frames.recursive = stack.map(|stack| stack.bytes);
+            entry.frames.launched = largest.filter(|_| entry.needs.device_launch);
         }
         // A vector with one entry has room for four, and there can be a module for every few bytes.
         entries.shrink_to_fit();
@@ -164,15 +175,20 @@ impl<'a> Parser<'a> {
         let mut depth = 1u32;
         // Behind `call`, up to its target: how many brackets of the result are open.
         let mut call = None;
-        for token in self.lexer.by_ref() {
+        let mut locals = 0u32;
+        while let Some(token) = self.lexer.next() {
             match token {
                 Token::Punct(b'{') => depth += 1,
                 Token::Punct(b'}') => {
                     depth -= 1;
                     if depth == 0 {
+                        if locals > 0 {
+                            functions.locals.insert(caller, locals);
+                        }
                         return Ok(());
                     }
                 }
+                Token::Word(".local") => locals = locals.saturating_add(self.variable()),
                 Token::Punct(b';') => call = None,
                 Token::Punct(b'(') => call = call.map(|open: u32| open + 1),
                 Token::Punct(b')') => call = call.map(|open| open.saturating_sub(1)),
@@ -188,10 +204,10 @@ impl<'a> Parser<'a> {
                         }
                     }
                     if let Some(callee) = functions.numbers.get(word) {
-                        functions.calls.call(caller, *callee);
-                        // `mov.u64 %rd1, function;`
-                        if !is_target {
-                            functions.calls.take_address(*callee);
+                        match is_target {
+                            true => functions.calls.call(caller, *callee),
+                            // `mov.u64 %rd1, function;`
+                            false => functions.calls.refer(caller, *callee),
                         }
                     }
                 }
@@ -233,15 +249,18 @@ impl<'a> Parser<'a> {
 
     fn number(&mut self) -> Result<u32, Error> {
         let text = self.word("a number")?;
-        let digits = text.strip_suffix('U').unwrap_or(text);
-        let number = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-            Some(hex) => u32::from_str_radix(hex, 16).ok(),
-            None => digits.parse().ok(),
-        };
-        number.ok_or_else(|| self.malformed("expected a number"))
+        number(text).ok_or_else(|| self.malformed("expected a number"))
     }
 
     fn malformed(&self, problem: impl Into<String>) -> Error {
         Error::malformed(self.lexer.place(), problem)
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    let digits = text.strip_suffix('U').unwrap_or(text);
+    match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => digits.parse().ok(),
     }
 }
