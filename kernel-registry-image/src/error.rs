@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Why bytes could not be read as an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
     /// Neither PTX text nor a cubin nor a fatbin.
@@ -28,6 +28,15 @@ pub enum Error {
         place: String,
         /// What is wrong there.
         problem: String,
+    },
+    /// Part of the image is of a form that this crate does not know, as newer CUDA toolkits may write it.
+    UnknownFormat {
+        /// Where: a section or record.
+        place: String,
+        /// What has this form.
+        what: &'static str,
+        /// The number of the form.
+        number: u16,
     },
     /// Two kernels of a variant have the same symbol, so that nothing tells which one a launch would get.
     Duplicate {
@@ -73,6 +82,11 @@ impl fmt::Display for Error {
                 "the image is cut off: {place} should have {needed} bytes, but {available} are there"
             ),
             Error::Malformed { place, problem } => write!(f, "malformed image: {place}: {problem}"),
+            Error::UnknownFormat { place, what, number } => write!(
+                f,
+                "{place} has {what} {number}, which are not known here: a newer CUDA toolkit made the image; update \
+                 kernel-registry, or compile with CUDA 13.0 or before"
+            ),
             Error::Duplicate { place, symbol } => write!(
                 f,
                 "malformed image: {place}: there are two kernels `{symbol}`, and only one could be launched; \

@@ -58,7 +58,7 @@ pub use entry::{Entry, Limits, ParamLayout, Resources};
 pub use error::Error;
 pub use fatbin::{MAX_PLAIN_SIZE, ptx_of_fatbin};
 pub use find::FindError;
-pub use image::{Image, ImageKind, Variant, VariantKind, read};
+pub use image::{Image, ImageKind, Unread, Variant, VariantKind, read};
 pub use kernel_registry_format::{Needs, StackFrames};
 pub use near::near;
 pub use signature::Signature;

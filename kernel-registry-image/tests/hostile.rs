@@ -204,7 +204,9 @@ fn lengths_that_lie() {
         for (at, length) in [(8, 8), (16 + 4, 4), (16 + 8, 8), (16 + 16, 4)] {
             let mut lying = bytes.clone();
             lying[at..at + length].fill(0xff);
-            assert!(read(&lying).is_err(), "{name} at {at}");
+            // An entry that cannot be read is no reason to refuse the others.
+            let is_noticed = read(&lying).map_or(true, |image| image.unread.len() == 1);
+            assert!(is_noticed, "{name} at {at}");
         }
     }
 }

@@ -19,6 +19,9 @@ use info::{Attribute, Attributes};
 /// Shared memory that the system reserves in each block from sm_90 on.
 const RESERVED_SHARED: u32 = 1024;
 
+/// The version of the format since CUDA 13. A newer one may tell needs in another way.
+const NEWEST_ABI: u8 = 8;
+
 /// What the linker says of kernels with recursive functions.
 const UNKNOWN_STACK: u32 = u32::MAX;
 
@@ -61,6 +64,7 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
             stack: known.stack.or(Some(0)).filter(|_| recursive.is_none()),
         });
         entry.needs = needs.get(&kernel.index).copied().unwrap_or_default();
+        entry.needs.unknown |= elf.abi > NEWEST_ABI;
         entry.frames.recursive = recursive;
         entries.push(entry);
     }
