@@ -8,6 +8,10 @@ use crate::{Image, Kernel, Library, Needs, Param, Params, Pass, StackFrames};
 
 /// One record of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "records are looked at one by one, and this crate allocates nothing"
+)]
 #[non_exhaustive]
 pub enum Record<'a> {
     /// A registered kernel.

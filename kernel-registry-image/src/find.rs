@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;
 
-use crate::{Entry, Error, Image, Variant, near};
+use crate::{Entry, Image, Variant, near};
 
 /// Names that an error lists at most.
 const LISTED: usize = 8;
@@ -60,7 +60,7 @@ impl Image {
         let mut there: Vec<String> = all().map(|entry| entry.name().to_owned()).collect();
         there.sort();
         there.dedup();
-        let unread = self.unread.first().map(|unread| unread.error.clone());
+        let unread = self.unread.first().map(|unread| unread.error.to_string());
         FindError::Missing { name, file, near, there, unread }
     }
 }
@@ -92,8 +92,8 @@ pub enum FindError {
         near: Vec<String>,
         /// All names that there are.
         there: Vec<String>,
-        /// Why a variant, which may have it, cannot be read.
-        unread: Option<Error>,
+        /// Why a variant, which may have it, cannot be read: a sentence.
+        unread: Option<String>,
     },
     /// Several are.
     Ambiguous {

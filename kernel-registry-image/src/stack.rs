@@ -117,7 +117,7 @@ impl<F: Fn(u32) -> u32> Search<'_, F> {
             }
         }
         let stack = Stack { bytes: own.saturating_add(below.bytes), ..below };
-        group.into_iter().for_each(|function| drop(self.found.insert(function, State::Done(stack))));
+        self.found.extend(group.into_iter().map(|function| (function, State::Done(stack))));
     }
 }
 

@@ -45,7 +45,8 @@ fn no_other_image_is_recursive() {
     for (name, bytes) in common::images().iter().filter(|(name, _)| !name.starts_with("stack")) {
         for variant in read(bytes).unwrap().variants {
             for entry in variant.entries {
-                let is_recursive = entry.name().contains("circle");
+                // For sm_100 the compiler makes a loop of this recursion.
+                let is_recursive = entry.name().contains("circle") && !name.contains("sm_100");
                 assert_eq!(entry.frames.recursive.is_some(), is_recursive, "{name}: {}", entry.symbol);
             }
         }

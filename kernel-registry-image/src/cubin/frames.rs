@@ -10,28 +10,34 @@ use crate::elf::{Elf, Place};
 
 /// The frame of the code at a place, in bytes.
 pub(super) fn frames(elf: &Elf<'_>) -> BTreeMap<Place, u32> {
-    let data = |name: &str| elf.section(name).map_or(&[][..], |section| section.data);
-    let places = places(elf, data(".rela.debug_frame"));
-    let described = descriptions(data(".debug_frame"));
-    let placed = described.filter_map(|(offset, frame)| Some((*places.get(&offset)?, frame)));
+    let section = elf.section(".debug_frame").map_or(&[][..], |section| section.data);
+    let places = places(elf, section);
+    let placed = descriptions(section).filter_map(|(offset, frame)| Some((*places.get(&offset)?, frame)));
     placed.collect()
 }
 
-/// Where the code is that the description at an offset is of: a linker is to write it there.
-fn places(elf: &Elf<'_>, relocations: &[u8]) -> BTreeMap<u64, Place> {
+/// Where the code is that the description at an offset is of: relocations say so. Their addend is with them, or up to
+/// sm_89 in the description.
+fn places(elf: &Elf<'_>, section: &[u8]) -> BTreeMap<u64, Place> {
+    let relocations = |name: &str, size: usize| {
+        let data = elf.section(name).map_or(&[][..], |section| section.data);
+        data.chunks_exact(size)
+    };
     let place = |entry: &[u8]| {
         let (offset, symbol) = (bytes::u64_at(entry, 0)?, bytes::u32_at(entry, 12)?);
+        let in_place = || bytes::u64_at(section, usize::try_from(offset).ok()?);
+        let addend = bytes::u64_at(entry, 16).or_else(in_place)?;
         let place = elf.place(symbol)?;
-        let addend = bytes::u64_at(entry, 16)?;
         Some((offset, Place { address: place.address.wrapping_add(addend), ..place }))
     };
-    relocations.chunks_exact(24).filter_map(place).collect()
+    let all = relocations(".rela.debug_frame", 24).chain(relocations(".rel.debug_frame", 16));
+    all.filter_map(place).collect()
 }
 
 /// The descriptions of functions: the offset of the address that each is about, and the frame.
 fn descriptions(section: &[u8]) -> impl Iterator<Item = (u64, u32)> {
     let mut at = 0;
-    let mut next = move || {
+    let next = move || {
         let (start, length) = match bytes::u32_at(section, at)? {
             u32::MAX => (at + 12, bytes::u64_at(section, at + 4)?),
             length => (at + 4, u64::from(length)),
@@ -45,7 +51,7 @@ fn descriptions(section: &[u8]) -> impl Iterator<Item = (u64, u32)> {
         at = end;
         Some((!is_common).then(|| (address as u64, largest(instructions))))
     };
-    std::iter::from_fn(move || next()).flatten()
+    std::iter::from_fn(next).flatten()
 }
 
 /// The largest frame that these instructions of DWARF set up, as far as they are known.
