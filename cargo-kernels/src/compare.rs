@@ -29,13 +29,14 @@ pub(crate) fn cuda(kernel: &Kernel<'_>) -> String {
 
 fn find<'a>(symbol: &str, image: &'a Image, file: &str) -> Result<&'a Entry, FindError> {
     let found = image.find(symbol, file);
-    let (Err(FindError::Missing { .. }), Some(signature)) = (&found, Signature::of(symbol)) else {
+    let (Err(FindError::Missing { unread, .. }), Some(signature)) = (&found, Signature::of(symbol)) else {
         return found;
     };
+    let unread = unread.clone();
     image.find(&signature.name, file).map_err(|error| match error {
         // None of the overloads is the one that is declared.
         FindError::Ambiguous { file, names, .. } => {
-            FindError::Missing { name: signature.to_string(), file, near: Vec::new(), there: names }
+            FindError::Missing { name: signature.to_string(), file, near: Vec::new(), there: names, unread }
         }
         error => error,
     })

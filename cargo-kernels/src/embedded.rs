@@ -4,6 +4,7 @@
 //! files. The image lies somewhere in the same binary, and is known by its length and its kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use kernel_registry_format::{self as format, Kernel};
 use kernel_registry_image::Image;
@@ -24,7 +25,7 @@ pub(crate) struct Recorded<'a> {
 /// An image and the symbols of the kernels that are declared with it.
 pub(crate) struct Found<'a> {
     /// The image, unless it is not there.
-    pub(crate) image: Option<Image>,
+    pub(crate) image: Option<Rc<Image>>,
     /// Whether no other image in the binary could be meant.
     pub(crate) is_certain: bool,
     pub(crate) symbols: BTreeSet<&'a str>,
@@ -35,18 +36,22 @@ pub(crate) struct Embedded<'a>(BTreeMap<Recorded<'a>, Found<'a>>);
 
 impl<'a> Embedded<'a> {
     pub(crate) fn find(binary: &Contents<'a>) -> Self {
-        let mut declared: BTreeMap<Recorded<'a>, Vec<Kernel<'a>>> = BTreeMap::new();
+        let mut declared: BTreeMap<u64, BTreeMap<Recorded<'a>, Vec<Kernel<'a>>>> = BTreeMap::new();
         for kernel in &binary.kernels {
             if let Some(recorded) = Recorded::of(kernel) {
-                declared.entry(recorded).or_default().push(*kernel);
+                declared.entry(recorded.len).or_default().entry(recorded).or_default().push(*kernel);
             }
         }
         let starts = Starts::of(binary.data);
-        let find = |(recorded, kernels): (Recorded<'a>, Vec<Kernel<'a>>)| {
-            let length = usize::try_from(recorded.len).unwrap_or(usize::MAX);
-            (recorded, Found::among(starts.images(length), &kernels))
-        };
-        Embedded(declared.into_iter().map(find).collect())
+        let mut found = BTreeMap::new();
+        for (length, declared) in declared {
+            let images = starts.images(usize::try_from(length).unwrap_or(usize::MAX));
+            let images: Vec<Rc<Image>> = images.into_iter().map(Rc::new).collect();
+            found.extend(
+                declared.into_iter().map(|(recorded, kernels)| (recorded, Found::among(&images, &kernels))),
+            );
+        }
+        Embedded(found)
     }
 
     /// The image of a kernel that has been declared with one.
@@ -69,7 +74,7 @@ impl<'a> Recorded<'a> {
 
 impl<'a> Found<'a> {
     /// The image with most of these kernels. Among several, that which they are declared like.
-    fn among(candidates: Vec<Image>, kernels: &[Kernel<'a>]) -> Self {
+    fn among(candidates: &[Rc<Image>], kernels: &[Kernel<'a>]) -> Self {
         let there =
             |image: &Image| kernels.iter().filter(|kernel| !image.named(kernel.symbol).is_empty()).count();
         let alike = |image: &Image| {
@@ -80,9 +85,11 @@ impl<'a> Found<'a> {
                 })
                 .count()
         };
-        let most = candidates.iter().map(there).max().unwrap_or(0);
-        let mut candidates: Vec<Image> =
-            candidates.into_iter().filter(|image| most > 0 && there(image) == most).collect();
+        let counted: Vec<(usize, &Rc<Image>)> =
+            candidates.iter().map(|image| (there(image), image)).collect();
+        let most = counted.iter().map(|(there, _)| *there).max().unwrap_or(0);
+        let with_most = counted.into_iter().filter(|(there, _)| most > 0 && *there == most);
+        let mut candidates: Vec<Rc<Image>> = with_most.map(|(_, image)| image.clone()).collect();
         let is_certain = candidates.len() == 1;
         if !is_certain {
             candidates.sort_by_cached_key(|image| std::cmp::Reverse(alike(image)));

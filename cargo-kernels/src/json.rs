@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_format::{Kernel, Library, Param};
+use kernel_registry_format::{Kernel, Library, Param, StackFrames};
 use serde::Serialize;
 
 use crate::binary::Contents;
@@ -47,9 +47,17 @@ pub(crate) struct KernelEntry<'a> {
     min_arch: Option<u32>,
     block: Option<[u32; 3]>,
     shared: Option<u32>,
+    stack: Option<u32>,
+    frames: FramesEntry,
     needs: Vec<&'static str>,
     image: Option<ImageEntry<'a>>,
     copy: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct FramesEntry {
+    recursive: Option<u32>,
+    launched: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -123,6 +131,8 @@ impl<'a> KernelEntry<'a> {
             min_arch: kernel.min_arch,
             block: kernel.block,
             shared: kernel.shared,
+            stack: kernel.stack,
+            frames: FramesEntry::of(kernel.frames),
             needs: kernel.needs.words().collect(),
             image: kernel.image.map(|image| ImageEntry {
                 file: image.file,
@@ -131,6 +141,13 @@ impl<'a> KernelEntry<'a> {
             }),
             copy: hex(kernel.copy),
         }
+    }
+}
+
+impl FramesEntry {
+    pub(crate) fn of(frames: StackFrames) -> Self {
+        let StackFrames { recursive, launched } = frames;
+        FramesEntry { recursive, launched }
     }
 }
 

@@ -86,7 +86,7 @@ fn image(image: Image<'_>) -> String {
     if image.is_there() { image.file.to_owned() } else { format!("{} (not compiled)", image.file) }
 }
 
-/// What the declaration fixes of a launch: `sm_80+, block 32x8, shared 48 KiB`.
+/// What the declaration fixes of a launch: `sm_80+, block 32x8, shared 48 KiB`; and what is to know of the stack.
 pub(crate) fn launch(kernel: &Kernel<'_>) -> String {
     let mut parts = Vec::new();
     if let Some(arch) = kernel.min_arch {
@@ -98,10 +98,41 @@ pub(crate) fn launch(kernel: &Kernel<'_>) -> String {
         Some([x, y, z]) => parts.push(format!("block {x}x{y}x{z}")),
         None => {}
     }
-    match kernel.shared {
-        Some(bytes) if bytes > 0 && bytes % 1024 == 0 => parts.push(format!("shared {} KiB", bytes / 1024)),
-        Some(bytes) => parts.push(format!("shared {bytes} B")),
-        None => {}
+    parts.extend(kernel.shared.map(|bytes| format!("shared {}", size(bytes))));
+    match (kernel.stack, kernel.frames.recursive) {
+        (Some(bytes), _) => parts.push(format!("stack {}", size(bytes))),
+        (None, Some(least)) => {
+            parts.push(format!("stack not known (recursive, at least {})", size(least)));
+        }
+        (None, None) => {}
     }
+    parts
+        .extend(kernel.frames.launched.map(|bytes| format!("stack {} for kernels it launches", size(bytes))));
     if parts.is_empty() { "any".to_owned() } else { parts.join(", ") }
+}
+
+fn size(bytes: u32) -> String {
+    if bytes > 0 && bytes.is_multiple_of(1024) {
+        format!("{} KiB", bytes / 1024)
+    } else {
+        format!("{bytes} B")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel_registry_format::StackFrames;
+
+    use super::*;
+
+    #[test]
+    fn the_stack_is_told_where_the_driver_does_not_know_it() {
+        let stack = |stack, recursive, launched| {
+            launch(&Kernel { stack, frames: StackFrames { recursive, launched }, ..Kernel::EMPTY })
+        };
+        assert_eq!(stack(None, None, None), "any");
+        assert_eq!(stack(Some(16 * 1024), Some(8224), None), "stack 16 KiB");
+        assert_eq!(stack(None, Some(8224), None), "stack not known (recursive, at least 8224 B)");
+        assert_eq!(stack(None, None, Some(12_288)), "stack 12 KiB for kernels it launches");
+    }
 }

@@ -47,7 +47,7 @@ pub struct Kernel<'a> {
 ///
 /// The driver counts the frames of a kernel and of all that it calls, with two exceptions: nobody can bound the stack of
 /// recursive calls, and a kernel that launches others needs a stack for any kernel of its image.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StackFrames {
     /// The kernel's calls are recursive, so that its stack has no known bound. This is the least that it needs in bytes:
     /// the frames of one pass through its calls.
@@ -83,7 +83,7 @@ impl Image<'_> {
 ///
 /// Code counts that the kernel can reach through calls, whether or not a launch gets there. Where a
 /// kernel calls through pointers, every function whose address is taken in the image counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Needs {
     /// It calls `printf`: the driver keeps a buffer for that.
     pub printf: bool,

@@ -8,6 +8,10 @@ use crate::{Image, Kernel, Library, Needs, Param, Params, Pass, StackFrames};
 
 /// One record of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "records are looked at one by one, and this crate allocates nothing"
+)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "nearly all records are kernels, and there is no allocator")]
 pub enum Record<'a> {

@@ -359,12 +359,19 @@ fn layout_of(name: &str) -> Option<[u32; 2]> {
     Some([count * component, align])
 }
 
-/// The kernel as C++ declares it, or as much as its symbol tells.
+/// The kernel as C++ declares it, or as much as its symbol tells. Every parameter can have a message with it, so a long
+/// one is cut.
 fn whole(entry: &Entry) -> String {
-    match &entry.signature {
+    const LONGEST: usize = 1000;
+    let mut whole = match &entry.signature {
         Some(signature) => signature.to_string(),
         None => entry.symbol.clone(),
+    };
+    if let Some((cut, _)) = whole.char_indices().nth(LONGEST) {
+        whole.truncate(cut);
+        whole.push_str("..");
     }
+    whole
 }
 
 /// The parameter as CUDA has it.
@@ -381,6 +388,18 @@ fn there(cuda: Option<&CudaType>, layout: &ParamLayout) -> String {
 mod tests {
     use super::*;
     use crate::read;
+
+    #[test]
+    fn a_long_signature_is_cut_in_messages() {
+        let symbol = format!("_Z4long{}", "i".repeat(3000));
+        let text = format!(".version 8.0 .target sm_75 .entry {symbol}(.param .u32 n) {{ ret; }}");
+        let image = read(text.as_bytes()).unwrap();
+        let entry = image.find("long", "x.ptx").unwrap();
+        let message = compare_count(3, entry, "x.ptx").unwrap_err().message;
+        assert!(message.starts_with("`long(int, int, "));
+        assert!(message.ends_with("..` of `x.ptx` takes 1 parameter, and 3 are declared"));
+        assert!(message.len() < 1100);
+    }
 
     const PTX: &str = ".version 8.0 .target sm_75
         .entry _Z4takeiPKfPfPv4Pair(

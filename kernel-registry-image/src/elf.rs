@@ -1,7 +1,16 @@
 //! The ELF file that a cubin is: sections by name, and functions by symbol.
+//!
+//! Names and sections can share their bytes, and then a small file holds much. In a cubin they do not, so each must
+//! fit into the file beside all others.
+
+use std::collections::BTreeSet;
 
 use object::LittleEndian;
-use object::elf::{ELFCLASS64, EM_CUDA, FileHeader64, Machine, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB, STT_FUNC};
+use object::elf::{
+    ELFCLASS64, EM_CUDA, FileHeader64, Machine, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB, STT_FUNC, SectionHeader64,
+    Sym64,
+};
+use object::read::SymbolIndex;
 use object::read::elf::{FileHeader, SectionHeader, Sym, SymbolTable};
 
 use crate::Error;
@@ -22,19 +31,16 @@ pub(crate) fn is_cubin(image: &[u8]) -> bool {
     is_elf(image) && bytes::u16_at(image, 18).map(Machine) == Some(EM_CUDA)
 }
 
-/// Whether the file ends where these bytes do: with its last section or table.
-pub(crate) fn is_whole(image: &[u8]) -> bool {
-    end(image) == Some(image.len())
-}
-
-/// Where the last section or table ends.
-fn end(image: &[u8]) -> Option<usize> {
+/// Where the last section or table ends. Each section header that is looked at costs its size in `effort`.
+pub(crate) fn end(image: &[u8], effort: &mut usize) -> Option<usize> {
     let header = Header::parse(image).ok()?;
     let table = |offset: u64, size: u16, count: u64| offset.checked_add(u64::from(size) * count);
     let segments = table(header.e_phoff(LE), header.e_phentsize(LE), header.phnum(LE, image).ok()?.into())?;
     let sections = table(header.e_shoff(LE), header.e_shentsize(LE), header.shnum(LE, image).ok()?.into())?;
+    let headers = header.sections(LE, image).ok()?;
+    *effort = effort.checked_sub(headers.len() * size_of::<SectionHeader64<LittleEndian>>())?;
     let mut end = segments.max(sections);
-    for section in header.sections(LE, image).ok()?.iter() {
+    for section in headers.iter() {
         let (start, size) = section.file_range(LE).unwrap_or_default();
         end = end.max(start.checked_add(size)?);
     }
@@ -51,6 +57,14 @@ pub(crate) struct Elf<'a> {
     pub(crate) version: u32,
     pub(crate) sections: Vec<Section<'a>>,
     pub(crate) functions: Vec<Function<'a>>,
+    symbols: SymbolTable<'a, Header>,
+}
+
+/// Where code is: a section by its number, and an address in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) section: u16,
+    pub(crate) address: u64,
 }
 
 /// A section of a cubin.
@@ -72,6 +86,7 @@ pub(crate) struct Function<'a> {
     pub(crate) is_kernel: bool,
     /// Whether its code is in this file.
     pub(crate) is_defined: bool,
+    pub(crate) place: Place,
 }
 
 impl<'a> Elf<'a> {
@@ -97,12 +112,15 @@ impl<'a> Elf<'a> {
         let symbols = table.symbols(LE, image, SHT_SYMTAB).map_err(malformed("the symbol table"))?;
 
         let mut sections = Vec::new();
+        let (mut names, mut contents) = (Room::of(image), Room::of(image));
         for section in table.iter() {
             let name = table.section_name(LE, section).map_err(malformed("a section's name"))?;
+            names.take(name.len(), "the names of the sections")?;
             let data = match section.sh_type(LE) {
                 SHT_NOBITS => &[],
                 _ => section.data(LE, image).map_err(malformed("a section"))?,
             };
+            contents.take(data.len(), "the sections")?;
             // Names that are no text are of no section that is read here.
             let name = str::from_utf8(name).unwrap_or_default();
             sections.push(Section { name, data, size: section.sh_size(LE), info: section.sh_info(LE) });
@@ -111,9 +129,15 @@ impl<'a> Elf<'a> {
             abi: header.e_ident().abi_version,
             flags: header.e_flags(LE).0,
             version: header.e_version(LE),
+            functions: functions(&symbols, Room::of(image), sections.len())?,
             sections,
-            functions: functions(&symbols)?,
+            symbols,
         })
+    }
+
+    /// Where the symbol of this number is.
+    pub(crate) fn place(&self, symbol: u32) -> Option<Place> {
+        self.symbols.symbol(SymbolIndex(symbol as usize)).ok().map(place)
     }
 
     pub(crate) fn section(&self, name: &str) -> Option<&Section<'a>> {
@@ -121,23 +145,52 @@ impl<'a> Elf<'a> {
     }
 }
 
-fn functions<'a>(symbols: &SymbolTable<'a, Header>) -> Result<Vec<Function<'a>>, Error> {
+fn place(symbol: &Sym64<LittleEndian>) -> Place {
+    Place { section: symbol.st_shndx(LE).0, address: symbol.st_value(LE) }
+}
+
+/// The bytes of the file that are left for parts which do not overlap.
+struct Room(usize);
+
+impl Room {
+    fn of(image: &[u8]) -> Self {
+        Room(image.len())
+    }
+
+    fn take(&mut self, bytes: usize, parts: &str) -> Result<(), Error> {
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.ok_or_else(|| Error::malformed(parts, "they overlap"))?;
+        Ok(())
+    }
+}
+
+/// The functions. Each kernel has a name of its own, and a section for its code.
+fn functions<'a>(
+    symbols: &SymbolTable<'a, Header>,
+    mut room: Room,
+    sections: usize,
+) -> Result<Vec<Function<'a>>, Error> {
     const PLACE: &str = "the symbol table";
     let mut functions = Vec::new();
+    let mut kernels = BTreeSet::new();
     for (index, symbol) in symbols.enumerate() {
         if symbol.st_type() != STT_FUNC {
             continue;
         }
         let name = symbol.name(LE, symbols.strings());
         let name = name.map_err(|error| Error::malformed(PLACE, error.to_string()))?;
+        room.take(name.len(), "the names of the functions")?;
         let name = str::from_utf8(name).map_err(|_| Error::malformed(PLACE, "a name is no text"))?;
         let is_defined = symbol.st_shndx(LE) != SHN_UNDEF;
-        functions.push(Function {
-            index: index.0 as u32,
-            name,
-            is_kernel: is_defined && symbol.st_other().0 & STO_CUDA_ENTRY != 0,
-            is_defined,
-        });
+        let is_kernel = is_defined && symbol.st_other().0 & STO_CUDA_ENTRY != 0;
+        if is_kernel && !kernels.insert(name) {
+            return Err(Error::duplicate(PLACE, name));
+        }
+        if kernels.len() > sections {
+            return Err(Error::malformed(PLACE, "there are more kernels than sections for their code"));
+        }
+        let place = place(symbol);
+        functions.push(Function { index: index.0 as u32, name, is_kernel, is_defined, place });
     }
     Ok(functions)
 }

@@ -1,11 +1,11 @@
 //! What is known about one kernel.
 
-use kernel_registry_format::Needs;
+use kernel_registry_format::{Needs, StackFrames};
 
 use crate::Signature;
 
 /// One kernel of a variant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Entry {
     /// Its name as the driver knows it, mangled if it is a C++ function.
@@ -20,6 +20,9 @@ pub struct Entry {
     pub resources: Option<Resources>,
     /// What it needs of the driver.
     pub needs: Needs,
+    /// What its stack needs beyond what the driver says of it. For PTX, of which frames are yet to be made, an
+    /// estimate from its variables.
+    pub frames: StackFrames,
 }
 
 impl Entry {
@@ -31,6 +34,7 @@ impl Entry {
             limits: Limits::default(),
             resources: None,
             needs: Needs::default(),
+            frames: StackFrames::KNOWN,
         }
     }
 
@@ -46,7 +50,7 @@ impl Entry {
 }
 
 /// Where a parameter lies among the arguments of a launch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ParamLayout {
     /// Bytes from the first parameter to this one.
@@ -62,7 +66,7 @@ pub struct ParamLayout {
 }
 
 /// What the launches of a kernel must keep to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
     /// The most threads of a block: `.maxntid`, the product of its dimensions, or of `.reqntid`.
@@ -78,7 +82,7 @@ pub struct Limits {
 }
 
 /// What a kernel occupies on the device that it was compiled for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Resources {
     /// Registers of a thread.
@@ -94,7 +98,7 @@ pub struct Resources {
     /// Local memory of a thread for the frame of the kernel itself, and of functions that the
     /// compiler has copied into its code: spills and arrays.
     pub local_frame: u32,
-    /// Local memory of a thread for the frames of the kernel and of all that it calls, where the
-    /// tools know it. The compiler does not count recursion, and the linker says that it does not know.
+    /// Local memory of a thread for the frames of the kernel and of all that it calls. `None` if its calls can be
+    /// recursive, so that nothing bounds it: see [`StackFrames::recursive`].
     pub stack: Option<u32>,
 }

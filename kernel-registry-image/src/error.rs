@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Why bytes could not be read as an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
     /// Neither PTX text nor a cubin nor a fatbin.
@@ -29,6 +29,22 @@ pub enum Error {
         /// What is wrong there.
         problem: String,
     },
+    /// Part of the image is of a form that this crate does not know, as newer CUDA toolkits may write it.
+    UnknownFormat {
+        /// Where: a section or record.
+        place: String,
+        /// What has this form.
+        what: &'static str,
+        /// The number of the form.
+        number: u16,
+    },
+    /// Two kernels of a variant have the same symbol, so that nothing tells which one a launch would get.
+    Duplicate {
+        /// Where the second one is: a line of PTX, or the symbol table.
+        place: String,
+        /// The symbol, or its beginning.
+        symbol: String,
+    },
     /// Unpacked, the image is larger than this crate accepts.
     TooLarge {
         /// Bytes that it would have, as far as known.
@@ -47,6 +63,10 @@ impl Error {
     pub(crate) fn malformed(place: impl Into<String>, problem: impl Into<String>) -> Self {
         Error::Malformed { place: place.into(), problem: problem.into() }
     }
+
+    pub(crate) fn duplicate(place: impl Into<String>, symbol: &str) -> Self {
+        Error::Duplicate { place: place.into(), symbol: symbol.chars().take(256).collect() }
+    }
 }
 
 impl fmt::Display for Error {
@@ -62,6 +82,16 @@ impl fmt::Display for Error {
                 "the image is cut off: {place} should have {needed} bytes, but {available} are there"
             ),
             Error::Malformed { place, problem } => write!(f, "malformed image: {place}: {problem}"),
+            Error::UnknownFormat { place, what, number } => write!(
+                f,
+                "{place} has {what} {number}, which are not known here: a newer CUDA toolkit made the image; update \
+                 kernel-registry, or compile with CUDA 13.0 or before"
+            ),
+            Error::Duplicate { place, symbol } => write!(
+                f,
+                "malformed image: {place}: there are two kernels `{symbol}`, and only one could be launched; \
+                 rename one of them in its source"
+            ),
             Error::TooLarge { size, limit } => write!(
                 f,
                 "the image is too large: it unpacks to {size} bytes or more, and {limit} are accepted"

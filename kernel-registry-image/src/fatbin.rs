@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use crate::unpack::{Packing, unpack};
-use crate::{Error, Exactness, Variant, bytes, cubin, ptx};
+use crate::{Error, Exactness, Unread, Variant, bytes, cubin, ptx};
 
 /// Bytes to which all packed entries of an image may unpack together.
 pub const MAX_PLAIN_SIZE: u64 = 256 << 20;
@@ -15,9 +15,11 @@ const MAGIC: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
 const HEADER: usize = 16;
 const ENTRY_HEADER: usize = 64;
 
-/// Kinds of entries. There are others, such as code for link-time optimisation, which are no images.
+/// Kinds of entries.
 const KIND_PTX: u16 = 1;
 const KIND_CUBIN: u16 = 2;
+/// Code for link-time optimisation, of two ages. It is no image.
+const KINDS_LINK: [u16; 2] = [4, 8];
 
 const FLAG_LZ4: u64 = 0x2000;
 const FLAG_ZSTD: u64 = 0x8000;
@@ -30,13 +32,20 @@ pub(crate) fn is_fatbin(image: &[u8]) -> bool {
     image.starts_with(&MAGIC)
 }
 
-/// Reads all containers of a file.
-pub(crate) fn read(image: &[u8]) -> Result<Vec<Variant>, Error> {
-    let (mut variants, mut budget) = (Vec::new(), MAX_PLAIN_SIZE);
+/// Reads all containers of a file. Entries that cannot be read are no reason to refuse the others, unless there are
+/// none.
+pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
+    let (mut variants, mut unread, mut budget) = (Vec::new(), Vec::new(), MAX_PLAIN_SIZE);
     for entry in entries(image)? {
-        variants.extend(entry.variants(&mut budget)?);
+        match entry.variants(&mut budget) {
+            Ok(read) => variants.extend(read),
+            Err(error) => unread.push(Unread { sm: entry.sm, error }),
+        }
     }
-    Ok(variants)
+    match unread.first() {
+        Some(first) if variants.is_empty() => Err(first.error.clone()),
+        _ => Ok((variants, unread)),
+    }
 }
 
 /// The PTX texts in a fatbin, unpacked.
@@ -52,6 +61,15 @@ pub fn ptx_of_fatbin(image: &[u8]) -> Result<Vec<String>, Error> {
         texts.push(String::from_utf8_lossy(text).into_owned());
     }
     Ok(texts)
+}
+
+/// The length of the container at the start, if there is one and it is whole.
+pub(crate) fn container_length(bytes: &[u8]) -> Option<usize> {
+    let header = is_fatbin(bytes).then_some(bytes)?;
+    let header_size = usize::from(bytes::u16_at(header, 6)?);
+    let payload = usize::try_from(bytes::u64_at(header, 8)?).ok()?;
+    let length = header_size.checked_add(payload)?;
+    (header_size >= HEADER && length <= bytes.len()).then_some(length)
 }
 
 /// The entries of all containers, between which there may be zeros.
@@ -94,6 +112,7 @@ fn split<'a>(place: &'static str, bytes: &'a [u8], size: u64) -> Result<(&'a [u8
 /// What a container holds.
 struct Entry<'a> {
     kind: u16,
+    sm: u32,
     flags: u64,
     /// Size of the packed bytes, or 0 if they are not packed.
     packed_size: u64,
@@ -117,6 +136,7 @@ impl<'a> Entry<'a> {
         let (payload, rest) = split(PLACE, rest, u64_at(8))?;
         let entry = Entry {
             kind: bytes::u16_at(header, 0).unwrap_or(0),
+            sm: u32_at(28),
             flags: u64_at(40),
             packed_size: u32_at(16).into(),
             plain_size: u64_at(56),
@@ -129,7 +149,14 @@ impl<'a> Entry<'a> {
         let read = match self.kind {
             KIND_PTX => ptx::read,
             KIND_CUBIN => |bytes: &[u8]| Ok(vec![cubin::read(bytes)?]),
-            _ => return Ok(Vec::new()),
+            kind if KINDS_LINK.contains(&kind) => return Ok(Vec::new()),
+            kind => {
+                return Err(Error::UnknownFormat {
+                    place: "a fatbin".to_owned(),
+                    what: "entries of kind",
+                    number: kind,
+                });
+            }
         };
         let mut variants = read(&self.plain(budget)?)?;
         // What the image itself says comes first. A cubin for a family may not say it.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;
 
 use crate::{Entry, Image, Variant, near};
@@ -59,7 +60,8 @@ impl Image {
         let mut there: Vec<String> = all().map(|entry| entry.name().to_owned()).collect();
         there.sort();
         there.dedup();
-        FindError::Missing { name, file, near, there }
+        let unread = self.unread.first().map(|unread| unread.error.to_string());
+        FindError::Missing { name, file, near, there, unread }
     }
 }
 
@@ -90,6 +92,8 @@ pub enum FindError {
         near: Vec<String>,
         /// All names that there are.
         there: Vec<String>,
+        /// Why a variant, which may have it, cannot be read: a sentence.
+        unread: Option<String>,
     },
     /// Several are.
     Ambiguous {
@@ -122,16 +126,23 @@ impl fmt::Display for FindError {
             names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(between)
         };
         match self {
-            FindError::Missing { file, there, .. } if there.is_empty() => {
-                write!(f, "`{file}` holds no kernels")
-            }
-            FindError::Missing { name, file, near, there } if near.is_empty() => {
-                let more = if there.len() > LISTED { " and others" } else { "" };
-                let listed = quoted(&there[..there.len().min(LISTED)], ", ");
-                write!(f, "no kernel `{name}` in `{file}`: there are {listed}{more}")
-            }
-            FindError::Missing { name, file, near, .. } => {
-                write!(f, "no kernel `{name}` in `{file}`: did you mean {}?", quoted(near, " or "))
+            FindError::Missing { name, file, near, there, unread } => {
+                match (near.as_slice(), there.as_slice()) {
+                    (_, []) => write!(f, "`{file}` holds no kernels")?,
+                    ([], there) => {
+                        let more = if there.len() > LISTED { " and others" } else { "" };
+                        let listed = quoted(&there[..there.len().min(LISTED)], ", ");
+                        write!(f, "no kernel `{name}` in `{file}`: there are {listed}{more}")?;
+                    }
+                    (near, _) => {
+                        let near = quoted(near, " or ");
+                        write!(f, "no kernel `{name}` in `{file}`: did you mean {near}?")?;
+                    }
+                }
+                match unread {
+                    Some(error) => write!(f, " (a variant of it cannot be read: {error})"),
+                    None => Ok(()),
+                }
             }
             FindError::Ambiguous { name, file, names } => write!(
                 f,
@@ -170,6 +181,10 @@ impl PartialEq for Index {
 }
 
 impl Eq for Index {}
+
+impl Hash for Index {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
 
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,22 +1,34 @@
 //! An image as a whole: which kind it is, and its variants.
 
 use crate::find::Index;
-use crate::{Entry, Error, StackFrames, Target, cubin, elf, fatbin, ptx};
+use crate::{Entry, Error, Needs, StackFrames, Target, cubin, elf, fatbin, ptx};
 
 /// One compiled file with kernels.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Image {
     /// What kind of file it is.
     pub kind: ImageKind,
     /// What it holds, in the order of the file. A fatbin can be without any that this crate reads.
     pub variants: Vec<Variant>,
+    /// Variants of a fatbin that cannot be read, such as those of newer CUDA toolkits. There are others then.
+    pub unread: Vec<Unread>,
     pub(crate) index: Index,
+}
+
+/// A variant that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Unread {
+    /// The architecture that it is for: 90 for `sm_90`.
+    pub sm: u32,
+    /// Why it cannot be read.
+    pub error: Error,
 }
 
 impl Image {
     fn new(kind: ImageKind, variants: Vec<Variant>) -> Self {
-        Image { kind, variants, index: Index::default() }
+        Image { kind, variants, unread: Vec::new(), index: Index::default() }
     }
 }
 
@@ -32,7 +44,7 @@ pub enum ImageKind {
 }
 
 /// The same kernels, compiled for one target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Variant {
     /// Whether it is PTX or machine code.
@@ -76,21 +88,18 @@ impl Variant {
 }
 
 impl Image {
-    /// What the stack of a kernel needs beyond what the driver's attribute says, in whichever variant needs most.
+    /// What a kernel needs of the driver, in whichever variant.
+    pub fn needs(&self, symbol: &str) -> Needs {
+        let unread = Needs { unknown: !self.unread.is_empty(), ..Needs::NONE };
+        self.named(symbol).into_iter().fold(unread, |all, entry| all.and(entry.needs))
+    }
+
+    /// What the stack of a kernel needs beyond what the driver says of it, in whichever variant needs most.
     pub fn stack_frames(&self, symbol: &str) -> StackFrames {
-        let mut frames = StackFrames::KNOWN;
-        for variant in &self.variants {
-            let Some(entry) = variant.entry(symbol) else { continue };
-            if let Some(resources) = entry.resources.filter(|resources| resources.stack.is_none()) {
-                frames.recursive = frames.recursive.max(Some(resources.local_frame));
-            }
-            if entry.needs.device_launch {
-                let resources = variant.entries.iter().filter_map(|entry| entry.resources);
-                let largest = resources.map(|of| of.stack.unwrap_or(0).max(of.local_frame)).max();
-                frames.launched = frames.launched.max(largest);
-            }
-        }
-        frames
+        self.named(symbol).into_iter().fold(StackFrames::KNOWN, |most, entry| StackFrames {
+            recursive: most.recursive.max(entry.frames.recursive),
+            launched: most.launched.max(entry.frames.launched),
+        })
     }
 }
 
@@ -101,7 +110,8 @@ impl Image {
 /// If the bytes are no image, or a broken one: see [`Error`]. An image without kernels is none.
 pub fn read(bytes: &[u8]) -> Result<Image, Error> {
     if fatbin::is_fatbin(bytes) {
-        Ok(Image::new(ImageKind::Fatbin, fatbin::read(bytes)?))
+        let (variants, unread) = fatbin::read(bytes)?;
+        Ok(Image { unread, ..Image::new(ImageKind::Fatbin, variants) })
     } else if elf::is_elf(bytes) {
         Ok(Image::new(ImageKind::Cubin, vec![cubin::read(bytes)?]))
     } else if ptx::is_ptx(bytes) {

@@ -49,6 +49,7 @@ mod near;
 mod needs;
 mod ptx;
 mod signature;
+mod stack;
 mod target;
 mod unpack;
 
@@ -57,7 +58,7 @@ pub use entry::{Entry, Limits, ParamLayout, Resources};
 pub use error::Error;
 pub use fatbin::{MAX_PLAIN_SIZE, ptx_of_fatbin};
 pub use find::FindError;
-pub use image::{Image, ImageKind, Variant, VariantKind, read};
+pub use image::{Image, ImageKind, Unread, Variant, VariantKind, read};
 pub use kernel_registry_format::{Needs, StackFrames};
 pub use near::near;
 pub use signature::Signature;

@@ -8,20 +8,25 @@ use crate::Needs;
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     /// Callee and caller, each at least once. There can be one for every word of a hostile text.
-    edges: Vec<(u32, u32)>,
-    address_taken: BTreeSet<u32>,
+    pub(crate) edges: Vec<(u32, u32)>,
+    /// A function, and one that has its address: what the first needs the second may need.
+    references: Vec<(u32, u32)>,
+    pub(crate) address_taken: BTreeSet<u32>,
 }
 
 /// In place of a function, the one place through which all calls through pointers go.
-const POINTER: u32 = u32::MAX;
+pub(crate) const POINTER: u32 = u32::MAX;
 
 impl Calls {
-    /// `caller` calls `callee`, or has its address.
+    /// `caller` calls `callee`.
     pub(crate) fn call(&mut self, caller: u32, callee: u32) {
-        let edge = (callee, caller);
-        if self.edges.last() != Some(&edge) {
-            self.edges.push(edge);
-        }
+        add(&mut self.edges, (callee, caller));
+    }
+
+    /// `function` takes the address of `pointed`.
+    pub(crate) fn refer(&mut self, function: u32, pointed: u32) {
+        add(&mut self.references, (pointed, function));
+        self.take_address(pointed);
     }
 
     /// `caller` calls through a pointer.
@@ -38,6 +43,9 @@ impl Calls {
     ///
     /// Each need travels from callee to caller once, so this is linear in the number of calls.
     pub(crate) fn needs(mut self, named: impl Iterator<Item = (u32, Needs)>) -> BTreeMap<u32, Needs> {
+        self.references.sort_unstable();
+        self.references.dedup();
+        self.edges.append(&mut self.references);
         self.edges.sort_unstable();
         self.edges.dedup();
         let mut needs: BTreeMap<u32, Needs> = BTreeMap::new();
@@ -56,6 +64,12 @@ impl Calls {
             }
         }
         needs
+    }
+}
+
+fn add(edges: &mut Vec<(u32, u32)>, edge: (u32, u32)) {
+    if edges.last() != Some(&edge) {
+        edges.push(edge);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::CudaType;
 ///
 /// A mangled name holds the types of the parameters, but neither their names nor the top-level
 /// `const`, `__restrict__` and `__grid_constant__`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Signature {
     /// The name with namespaces and template arguments: `ns::reduce<float, 128u>`.

@@ -14,7 +14,7 @@ pub(crate) const KEYS: [&str; 10] =
     ["file", "image", "name", "instances", "arch", "block", "shared", "stack", "type", "crate"];
 
 /// Keys that say something of one kernel, and so cannot be said of a whole module.
-pub(crate) const KERNEL_KEYS: [&str; 2] = ["name", "type"];
+pub(crate) const KERNEL_KEYS: [&str; 3] = ["name", "stack", "type"];
 
 /// The one argument that is not `key = value`.
 const INSTANCES: &str = "instances";

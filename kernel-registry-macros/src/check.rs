@@ -208,7 +208,7 @@ impl Common<'_> {
                 if let Some(shared) = &mut shared {
                     shared.compare(entry, facts, &image.file, self.min_arch, report);
                 }
-                needs = image::needs(facts, &entry.symbol);
+                needs = facts.needs(&entry.symbol);
                 frames = facts.stack_frames(&entry.symbol);
                 entry.symbol.clone()
             }

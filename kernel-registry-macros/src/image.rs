@@ -9,7 +9,7 @@ use std::{env, fs, io};
 
 use kernel_registry_image::{Error, Variant, VariantKind};
 
-use crate::model::{Content, Image, Needs};
+use crate::model::{Content, Image};
 
 /// In front of a path: the folder in which the package's build script leaves its files.
 const OUT_DIR: &str = "$OUT_DIR/";
@@ -77,16 +77,15 @@ impl Version {
         let bytes = fs::read(&self.path).map_err(|error| unreadable(declared, &self.path, &error))?;
         let facts = kernel_registry_image::read(&bytes).map(Rc::new).map_err(|error| match error {
             Error::NotAnImage => format!("`{declared}` is neither PTX, nor a cubin, nor a fatbin"),
+            error @ (Error::Malformed { .. } | Error::Truncated { .. }) => format!(
+                "`{declared}` cannot be read: {error}; compile it again, and if its CUDA toolkit is newer than this \
+                 kernel-registry, update that"
+            ),
             error => format!("`{declared}` cannot be read: {error}"),
         })?;
         KNOWN.with_borrow_mut(|known| known.insert(self.clone(), facts.clone()));
         Ok(facts)
     }
-}
-
-/// What a kernel of this image needs of the driver, in any variant.
-pub(crate) fn needs(image: &kernel_registry_image::Image, symbol: &str) -> Needs {
-    image.named(symbol).into_iter().fold(Needs::NONE, |all, entry| all.and(entry.needs))
 }
 
 /// The variants of an image as nvcc calls them: `sm_90` for machine code, `compute_75` for PTX.

@@ -140,7 +140,7 @@ pub use kernel_registry_macros::KernelParam;
 /// | `arch = ">=80"` | the least compute capability that the kernel runs on |
 /// | `block = 256`, `block = (32, 8, 1)` | threads in a block |
 /// | `shared = 48 * 1024` | bytes of dynamic shared memory |
-/// | `stack = 16 * 1024` | bytes of stack that a thread needs, for a kernel with recursive calls: no compiler knows it |
+/// | `stack = 16 * 1024` | bytes of stack that a thread needs. Only a kernel with recursive calls wants it: nothing else knows how deep they go |
 /// | `type = Saxpy` | the name of the generated type |
 /// | `crate = path` | where kernel-registry is, if this crate knows it under another name |
 ///

@@ -87,6 +87,8 @@ fn programs_get_json_as_documented() {
             "min_arch": null,
             "block": null,
             "shared": null,
+            "stack": null,
+            "frames": {"recursive": null, "launched": null},
             "needs": [],
             "image": {
                 "file": "images/saxpy.ptx",

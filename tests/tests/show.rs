@@ -66,6 +66,49 @@ checked::reduce_floats in FILE
 }
 
 #[test]
+fn what_no_compiler_knows_of_the_stack_is_said() {
+    let file = Build::default().executable("deep");
+    let text = |name: &str| String::from_utf8(show(name, &file, &[]).stdout).unwrap();
+    let line = |name: &str, start: &str| {
+        let text = text(name);
+        let line = text.lines().map(str::trim).find(|line| line.starts_with(start));
+        line.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    assert_eq!(line("plain", "launch"), "launch    any");
+    assert_eq!(line("recurses", "launch"), "launch    stack not known (recursive, at least 8240 B)");
+    assert!(line("recurses", "sm_90").contains("  0 B    8240 B or more  "));
+    assert_eq!(line("recurses_little", "launch"), "launch    stack 256 B");
+    assert_eq!(line("recurses_and_more", "launch"), "launch    stack 16 KiB");
+    assert_eq!(line("parent", "launch"), "launch    stack 12 KiB for kernels it launches");
+
+    let [recurses] = &shown("recurses", &file)[..] else { panic!() };
+    assert_eq!(recurses["stack"], Value::Null);
+    assert_eq!(recurses["frames"], json!({"recursive": 8240, "launched": null}));
+    assert_eq!(recurses["variants"][0]["frames"], recurses["frames"]);
+    assert_eq!(shown("recurses_and_more", &file)[0]["stack"], 16384);
+    let stacks = |kernel: &Value| kernel["stack"].as_u64();
+    assert_eq!(shown("reduce", &file).iter().map(stacks).collect::<Vec<_>>(), [Some(8192), Some(16384)]);
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let file = Build::default().executable("deep");
+    let text = String::from_utf8(show("reduce", &file, &[]).stdout).unwrap();
+    assert_eq!(text.matches("needs     not known, because part of its image cannot be read\n").count(), 2);
+    assert!(
+        text.contains("    A variant for sm_90 cannot be read: a fatbin has entries of kind 127, "),
+        "{text}"
+    );
+    let [float, _] = &shown("reduce", &file)[..] else { panic!() };
+    assert_eq!(float["needs"], json!(["unknown"]));
+    assert_eq!(float["variants"].as_array().unwrap().len(), 2);
+    assert_eq!(float["unread"][0]["target"], "sm_90");
+    let list = include_str!("../../docs/list-json.md");
+    let documentation = [include_str!("../../docs/show-json.md"), list].concat();
+    are_documented(&[float, &float["unread"][0], &float["frames"]], &documentation);
+}
+
+#[test]
 fn programs_get_json_as_documented() {
     let kernels = shown("report_nan", &checked());
     let [kernel] = kernels.as_slice() else { panic!("{kernels:?}") };
@@ -93,6 +136,7 @@ fn programs_get_json_as_documented() {
                 "cluster": null, "max_cluster": null,
             },
             "needs": ["printf"],
+            "frames": {"recursive": null, "launched": null},
         }])
     );
     let list = include_str!("../../docs/list-json.md");

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_image::{Entry, ImageKind, Variant, VariantKind};
+use kernel_registry_image::{Entry, ImageKind, Unread, Variant, VariantKind};
 use serde::Serialize;
 
-use crate::json::KernelEntry;
+use crate::json::{FramesEntry, KernelEntry};
 use crate::show::Shown;
 
 /// Grows with every change that a reader could stumble over.
@@ -25,6 +25,7 @@ struct ShownEntry<'a> {
     image_kind: Option<&'static str>,
     certain: bool,
     variants: Vec<VariantEntry<'a>>,
+    unread: Vec<UnreadEntry>,
 }
 
 #[derive(Serialize)]
@@ -36,6 +37,13 @@ struct VariantEntry<'a> {
     resources: Option<ResourcesEntry>,
     limits: LimitsEntry,
     needs: Vec<&'static str>,
+    frames: FramesEntry,
+}
+
+#[derive(Serialize)]
+struct UnreadEntry {
+    target: String,
+    reason: String,
 }
 
 #[derive(Serialize)]
@@ -77,6 +85,7 @@ impl<'a> ShownEntry<'a> {
             }),
             certain: found.is_some_and(|found| found.is_certain),
             variants: shown.variants().into_iter().map(VariantEntry::of).collect(),
+            unread: shown.unread().iter().map(UnreadEntry::of).collect(),
         }
     }
 }
@@ -109,6 +118,13 @@ impl<'a> VariantEntry<'a> {
                 max_cluster: limits.max_cluster,
             },
             needs: entry.needs.words().collect(),
+            frames: FramesEntry::of(entry.frames),
         }
+    }
+}
+
+impl UnreadEntry {
+    fn of(unread: &Unread) -> Self {
+        UnreadEntry { target: format!("sm_{}", unread.sm), reason: unread.error.to_string() }
     }
 }

@@ -4,7 +4,7 @@ mod json;
 mod text;
 
 use kernel_registry_format::Kernel;
-use kernel_registry_image::{Entry, Signature, Variant};
+use kernel_registry_image::{Entry, Signature, Unread, Variant};
 
 use crate::binaries;
 use crate::binary::Contents;
@@ -32,6 +32,12 @@ impl<'a> Shown<'a> {
         let image = self.found().and_then(|found| found.image.as_ref());
         let variants = image.into_iter().flat_map(|image| &image.variants);
         variants.filter_map(|variant| Some((variant, variant.entry(self.kernel.symbol)?))).collect()
+    }
+
+    /// The variants of the image that cannot be read, which may have it too.
+    fn unread(&self) -> &'a [Unread] {
+        let image = self.found().and_then(|found| found.image.as_ref());
+        image.map_or(&[], |image| &image.unread)
     }
 
     /// The kernel as C++ declares it, if its symbol tells.

@@ -29,6 +29,9 @@ pub(super) fn write(kernels: &[Shown<'_>], out: &mut impl Write) -> io::Result<(
             rows.extend(variants.into_iter().map(|(variant, entry)| row(variant, entry)));
             table::columns(&rows, "    ", out)?;
         }
+        for unread in shown.unread() {
+            writeln!(out, "    A variant for sm_{} cannot be read: {}", unread.sm, unread.error)?;
+        }
     }
     Ok(())
 }
@@ -44,6 +47,9 @@ fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
         facts.push(("about", kernel.summary.to_owned()));
     }
     facts.push(("launch", table::launch(kernel)));
+    if kernel.needs.unknown {
+        facts.push(("needs", "not known, because part of its image cannot be read".to_owned()));
+    }
     facts.push(("image", image(shown)));
     if !shown.binary.copies.is_empty() {
         let copy = shown.binary.libraries.iter().find(|library| library.copy == kernel.copy);
@@ -92,10 +98,19 @@ fn row(variant: &Variant, entry: &Entry) -> [String; HEADINGS.len()] {
         bytes(resources.map(|resources| resources.static_shared)),
         bytes(resources.map(|resources| resources.constants)),
         bytes(resources.map(|resources| resources.local_frame)),
-        bytes(resources.and_then(|resources| resources.stack)),
+        stack(entry),
         words(limits(&entry.limits)),
         words(entry.needs.words().map(str::to_owned).collect()),
     ]
+}
+
+/// The stack of a thread, as far as it is known.
+fn stack(entry: &Entry) -> String {
+    match (entry.resources.and_then(|resources| resources.stack), entry.frames.recursive) {
+        (_, Some(least)) => format!("{least} B or more"),
+        (Some(stack), None) => format!("{stack} B"),
+        (None, None) => NOTHING.to_owned(),
+    }
 }
 
 /// What launches must keep to: `block of at most 256`.

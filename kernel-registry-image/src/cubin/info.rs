@@ -49,15 +49,23 @@ impl<'a> Attributes<'a> {
     }
 
     /// Format, kind and a 16-bit field, which is a value, or the length of what follows.
-    fn read(&self) -> Option<(Attribute<'a>, &'a [u8])> {
-        let [format, kind] = bytes::array(self.data, 0)?;
-        let length = match format {
-            1..=3 => return Some((Attribute { kind, value: self.data.get(2..4)? }, &self.data[4..])),
-            4 => usize::from(bytes::u16_at(self.data, 2)?),
-            _ => return None,
+    fn read(&self) -> Result<(Attribute<'a>, &'a [u8]), Error> {
+        let cut_off = || Error::malformed(self.section, "an attribute is cut off");
+        let [format, kind, low, high] = bytes::array(self.data, 0).ok_or_else(cut_off)?;
+        let value = match format {
+            1..=3 => 2..4,
+            4 => 4..4 + usize::from(u16::from_le_bytes([low, high])),
+            _ => {
+                let place = self.section.chars().take(256).collect();
+                return Err(Error::UnknownFormat {
+                    place,
+                    what: "attributes of format",
+                    number: format.into(),
+                });
+            }
         };
-        let value = self.data.get(4..4 + length)?;
-        Some((Attribute { kind, value }, &self.data[4 + length..]))
+        let behind = self.data.get(value.end..).ok_or_else(cut_off)?;
+        Ok((Attribute { kind, value: &self.data[value] }, behind))
     }
 }
 
@@ -68,16 +76,9 @@ impl<'a> Iterator for Attributes<'a> {
         if self.data.is_empty() {
             return None;
         }
-        match self.read() {
-            Some((attribute, rest)) => {
-                self.data = rest;
-                Some(Ok(attribute))
-            }
-            None => {
-                self.data = &[];
-                Some(Err(Error::malformed(self.section, "an attribute is cut off, or of an unknown format")))
-            }
-        }
+        let read = self.read();
+        self.data = read.as_ref().map_or(&[], |(_, behind)| behind);
+        Some(read.map(|(attribute, _)| attribute))
     }
 }
 

@@ -3,19 +3,24 @@
 //! NVIDIA does not document the format either. What is here was learned from cubins of CUDA 12.0
 //! and 13.0, from what `cuobjdump -elf` prints of them, and from `ptxas -v`.
 
+mod frames;
 mod info;
 mod target;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bytes;
-use crate::elf::{Elf, Section};
+use crate::elf::{Elf, Function, Section};
 use crate::needs::{self, Calls};
-use crate::{Entry, Error, Limits, Needs, ParamLayout, Resources, Variant, VariantKind};
+use crate::stack::Stack;
+use crate::{Entry, Error, Limits, ParamLayout, Resources, Variant, VariantKind};
 use info::{Attribute, Attributes};
 
 /// Shared memory that the system reserves in each block from sm_90 on.
 const RESERVED_SHARED: u32 = 1024;
+
+/// The version of the format since CUDA 13. A newer one may tell needs in another way.
+const NEWEST_ABI: u8 = 8;
 
 /// What the linker says of kernels with recursive functions.
 const UNKNOWN_STACK: u32 = u32::MAX;
@@ -27,7 +32,11 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
     let named: BTreeMap<&str, &Section<'_>> = elf.sections.iter().map(|s| (s.name, s)).collect();
 
     let functions = Functions::read(&elf)?;
-    let needs = functions.needs(&elf, &named)?;
+    let calls = calls(&elf, &named)?;
+    let stacks = calls.stacks(|function| functions.frame(function));
+    // A linked image holds the functions that launch kernels; those that print, say, are always the driver's.
+    let callees = elf.functions.iter().filter(|function| !function.is_kernel);
+    let needs = calls.needs(callees.map(|function| (function.index, needs::of_function(function.name))));
     let mut entries = Vec::new();
     for kernel in elf.functions.iter().filter(|function| function.is_kernel) {
         let mut entry = Entry::new(kernel.name);
@@ -42,19 +51,26 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
         let shared = size(".nv.shared");
         let reserved = if target.sm >= 90 { shared.min(RESERVED_SHARED) } else { 0 };
 
-        let known = functions.resources.get(&kernel.index).copied().unwrap_or_default();
+        let known = functions.known.get(&kernel.index).copied().unwrap_or_default();
         // Before CUDA 13 the top byte of `sh_info` was the number of registers, too.
         let registers = known.registers.or(code.filter(|_| elf.abi < 8).map(|code| code.info >> 24));
+        let recursive = functions.recursive(kernel, &stacks);
         entry.resources = Some(Resources {
             registers: registers.unwrap_or(0),
             static_shared: shared - reserved,
             reserved_shared: reserved,
             constants: size(".nv.constant0"),
             local_frame: known.frame,
-            stack: Some(known.stack).filter(|stack| *stack != UNKNOWN_STACK),
+            stack: known.stack.or(Some(0)).filter(|_| recursive.is_none()),
         });
         entry.needs = needs.get(&kernel.index).copied().unwrap_or_default();
+        entry.needs.unknown |= elf.abi > NEWEST_ABI;
+        entry.frames.recursive = recursive;
         entries.push(entry);
+    }
+    let largest = functions.largest().max(entries.iter().filter_map(|entry| entry.frames.recursive).max());
+    for entry in entries.iter_mut().filter(|entry| entry.needs.device_launch) {
+        entry.frames.launched = largest;
     }
     Ok(Variant { kind: VariantKind::Cubin, target, toolkit: target::toolkit(&elf), entries })
 }
@@ -106,70 +122,118 @@ fn limit(attribute: Attribute<'_>, limits: &mut Limits) -> Option<()> {
     Some(())
 }
 
-/// What `.nv.info` says about functions, by symbol index.
+/// What is known of functions, by symbol index.
+#[derive(Default)]
 struct Functions {
-    resources: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, Known>,
+    /// By section: the largest frame among functions that lie in it beside its kernel. They are copies for this kernel.
+    beside: BTreeMap<u16, u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     registers: Option<u32>,
+    /// As `.nv.info` says. For the functions beside a kernel this is about the kernel.
     frame: u32,
-    stack: u32,
+    stack: Option<u32>,
+    /// As `.debug_frame` says.
+    described: Option<u32>,
+}
+
+impl Known {
+    fn frame(&self) -> u32 {
+        self.described.unwrap_or(self.frame)
+    }
 }
 
 impl Functions {
     fn read(elf: &Elf<'_>) -> Result<Self, Error> {
-        let mut resources = BTreeMap::<u32, Known>::new();
-        let Some(section) = elf.section(".nv.info") else {
-            return Ok(Functions { resources });
-        };
-        for attribute in Attributes::new(section.name, section.data) {
+        let mut functions = Functions::default();
+        let section = elf.section(".nv.info");
+        for attribute in section.into_iter().flat_map(|section| Attributes::new(section.name, section.data)) {
             let attribute = attribute?;
             let (Some(function), Some(value)) = (attribute.word(0), attribute.word(1)) else {
                 continue;
             };
-            let known = |resources: &mut BTreeMap<u32, Known>, set: fn(&mut Known, u32)| {
-                set(resources.entry(function).or_default(), value);
+            let mut known = |set: fn(&mut Known, u32)| {
+                set(functions.known.entry(function).or_default(), value);
             };
             match attribute.kind {
-                info::REGCOUNT => known(&mut resources, |known, value| known.registers = Some(value)),
-                info::FRAME_SIZE => known(&mut resources, |known, value| known.frame = value),
-                info::MIN_STACK_SIZE => known(&mut resources, |known, value| known.stack = value),
+                info::REGCOUNT => known(|known, value| known.registers = Some(value)),
+                info::FRAME_SIZE => known(|known, value| known.frame = value),
+                info::MIN_STACK_SIZE => known(|known, value| known.stack = Some(value)),
                 _ => {}
             }
         }
-        Ok(Functions { resources })
-    }
-
-    /// What each function needs, by symbol index.
-    ///
-    /// A kernel's EXTERNS attribute names the undefined functions that its own code refers to. In
-    /// code that was compiled separately and linked, calls between functions are in `.nv.callgraph`.
-    fn needs(
-        &self,
-        elf: &Elf<'_>,
-        named: &BTreeMap<&str, &Section<'_>>,
-    ) -> Result<BTreeMap<u32, Needs>, Error> {
-        let mut calls = Calls::default();
+        let frames = frames::frames(elf);
+        let sections: BTreeSet<u16> =
+            elf.functions.iter().filter(|f| f.is_kernel).map(|f| f.place.section).collect();
         for function in elf.functions.iter().filter(|function| function.is_defined) {
-            let Some(section) = named.get(format!(".nv.info.{}", function.name).as_str()) else {
-                continue;
-            };
-            for attribute in Attributes::new(section.name, section.data) {
-                let attribute = attribute?;
-                if attribute.kind == info::EXTERNS {
-                    let callees = attribute.value.chunks_exact(4).filter_map(|c| bytes::u32_at(c, 0));
-                    callees.for_each(|callee| calls.call(function.index, callee));
-                }
+            let described = frames.get(&function.place).copied();
+            if described.is_some() {
+                functions.known.entry(function.index).or_default().described = described;
+            }
+            let section = function.place.section;
+            if !function.is_kernel && sections.contains(&section) {
+                let largest = functions.beside.entry(section).or_default();
+                *largest = functions.known.get(&function.index).map_or(0, Known::frame).max(*largest);
             }
         }
-        if let Some(section) = named.get(".nv.callgraph") {
-            callgraph(section.data, &mut calls);
-        }
-        let undefined = elf.functions.iter().filter(|function| !function.is_defined);
-        Ok(calls.needs(undefined.map(|function| (function.index, needs::of_function(function.name)))))
+        Ok(functions)
     }
+
+    fn frame(&self, function: u32) -> u32 {
+        self.known.get(&function).map_or(0, Known::frame)
+    }
+
+    /// The largest frame or stack of any.
+    fn largest(&self) -> Option<u32> {
+        let bounded = |known: &Known| known.stack.filter(|stack| *stack != UNKNOWN_STACK).unwrap_or(0);
+        self.known.values().map(|known| known.frame().max(known.frame).max(bounded(known))).max()
+    }
+
+    /// The least stack of a kernel that has no bound: the frames of one pass through its calls.
+    ///
+    /// CUDA 13 does not say that there is no bound, where it compiles a kernel with the functions that it calls: it
+    /// leaves their frames out of what it says of the kernel's.
+    fn recursive(&self, kernel: &Function<'_>, stacks: &BTreeMap<u32, Stack>) -> Option<u32> {
+        let known = self.known.get(&kernel.index)?;
+        let beside = self.beside.get(&kernel.place.section).copied().unwrap_or(0);
+        let is_said = known.stack == Some(UNKNOWN_STACK);
+        let counted = known.frame.max(known.stack.unwrap_or(0));
+        let is_left_out =
+            beside > 0 && known.described.is_some_and(|own| own.saturating_add(beside) > counted);
+        let through_calls = stacks.get(&kernel.index).map_or(0, |stack| stack.bytes);
+        let own = known.frame.max(known.frame());
+        (is_said || is_left_out).then(|| own.saturating_add(beside).max(through_calls))
+    }
+}
+
+/// Who calls whom.
+///
+/// A kernel's EXTERNS attribute names the undefined functions that its own code refers to. In code that was compiled
+/// separately and linked, calls between functions are in `.nv.callgraph`.
+fn calls(elf: &Elf<'_>, named: &BTreeMap<&str, &Section<'_>>) -> Result<Calls, Error> {
+    let mut calls = Calls::default();
+    let mut seen = BTreeSet::new();
+    // Functions of one name would read one section often.
+    for function in elf.functions.iter().filter(|function| function.is_defined && seen.insert(function.name))
+    {
+        let Some(section) = named.get(format!(".nv.info.{}", function.name).as_str()) else {
+            continue;
+        };
+        for attribute in Attributes::new(section.name, section.data) {
+            let attribute = attribute?;
+            if attribute.kind == info::EXTERNS {
+                let callees = attribute.value.chunks_exact(4).filter_map(|c| bytes::u32_at(c, 0));
+                callees.for_each(|callee| calls.call(function.index, callee));
+            }
+        }
+    }
+    if let Some(section) = named.get(".nv.callgraph") {
+        callgraph(section.data, &mut calls);
+    }
+    Ok(calls)
 }
 
 /// Pairs of symbol indices, in four tables. Each begins with the pair of 0 and its negated number.

@@ -1,15 +1,15 @@
 //! Kernels in PTX: name, parameters and launch limits.
 
 use super::lexer::Token;
-use super::{Functions, Parser};
+use super::{Functions, Parser, number};
 use crate::{Entry, Error, Limits, ParamLayout};
 
 /// More parameters than anybody's kernel has; their space is limited to 32,764 bytes.
 const MAX_PARAMS: usize = 4096;
 
 impl<'a> Parser<'a> {
-    /// A kernel behind its `.entry`, with its body. `None` if it is only declared.
-    pub(super) fn entry(&mut self, functions: &mut Functions<'a>) -> Result<Option<Entry>, Error> {
+    /// A kernel behind its `.entry`, with its body, and its name. `None` if it is only declared.
+    pub(super) fn entry(&mut self, functions: &mut Functions<'a>) -> Result<Option<(&'a str, Entry)>, Error> {
         let name = self.word("the name of a kernel")?;
         let mut entry = Entry::new(name);
         if self.lexer.eat(b'(') {
@@ -25,7 +25,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.body(name, functions)?;
-        Ok(Some(entry))
+        Ok(Some((name, entry)))
     }
 
     fn limit(&mut self, directive: &str, limits: &mut Limits) -> Result<(), Error> {
@@ -112,6 +112,23 @@ impl<'a> Parser<'a> {
         let size = count.checked_mul(size * lanes).ok_or_else(too_large)?;
         offset.checked_add(size).ok_or_else(too_large)?;
         Ok(ParamLayout { offset, size, align: Some(align), ptx_type, pointee_align })
+    }
+
+    /// The bytes of a variable behind its `.local`: `.align 16 .b8 __local_depot0[8192]`.
+    pub(super) fn variable(&mut self) -> u32 {
+        let (mut size, mut count, mut length) = (1, 1u32, None);
+        loop {
+            match self.lexer.peek() {
+                Some(Token::Word(word)) => {
+                    size = word.strip_prefix('.').and_then(type_size).unwrap_or(size);
+                    count = count.saturating_mul(length.take().and_then(|()| number(word)).unwrap_or(1));
+                }
+                Some(Token::Punct(b'[')) => length = Some(()),
+                Some(Token::Punct(b']')) => {}
+                _ => return count.saturating_mul(size),
+            }
+            self.lexer.next();
+        }
     }
 
     fn align(&mut self) -> Result<u32, Error> {

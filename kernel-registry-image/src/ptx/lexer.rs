@@ -26,9 +26,10 @@ impl<'a> Lexer<'a> {
         self.at
     }
 
-    /// The line of the token that comes next, counted from 1.
-    pub(super) fn line(&self) -> usize {
-        1 + self.text[..self.at].bytes().filter(|byte| *byte == b'\n').count()
+    /// The line of the token that comes next, counted from 1, for an error.
+    pub(super) fn place(&self) -> String {
+        let before = self.text[..self.at].bytes();
+        format!("line {}", 1 + before.filter(|byte| *byte == b'\n').count())
     }
 
     /// The token after this one, left where it is.

@@ -3,7 +3,7 @@
 mod entry;
 mod lexer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::needs::{self, Calls};
 use crate::{Entry, Error, Target, Variant, VariantKind};
@@ -53,6 +53,8 @@ struct Parser<'a> {
 #[derive(Default)]
 struct Functions<'a> {
     numbers: BTreeMap<&'a str, u32>,
+    /// Bytes of the variables in local memory, for functions that have some.
+    locals: BTreeMap<u32, u32>,
     calls: Calls,
 }
 
@@ -69,6 +71,9 @@ impl<'a> Functions<'a> {
 const SMALL_KERNELS: usize = 1000;
 const KERNEL_TEXT: usize = 64;
 
+/// Bytes in which a function saves registers of its caller. How many it saves is decided when machine code is made of it.
+const SAVED: u32 = 64;
+
 impl<'a> Parser<'a> {
     /// Everything behind a `.version` up to the next one.
     fn module(&mut self, toolkit: Option<String>) -> Result<Variant, Error> {
@@ -76,6 +81,7 @@ impl<'a> Parser<'a> {
         let start = self.lexer.offset();
         let mut functions = Functions::default();
         let (mut target, mut entries) = (None, Vec::<Entry>::new());
+        let mut symbols = HashSet::new();
         while let Some(token) = self.lexer.peek() {
             if token == Token::Word(".version") {
                 break;
@@ -83,7 +89,15 @@ impl<'a> Parser<'a> {
             self.lexer.next();
             match token {
                 Token::Word(".target") => target = Some(self.target()?),
-                Token::Word(".entry") => entries.extend(self.entry(&mut functions)?),
+                Token::Word(".entry") => {
+                    let start = self.lexer.clone();
+                    if let Some((symbol, entry)) = self.entry(&mut functions)? {
+                        if !symbols.insert(symbol) {
+                            return Err(Error::duplicate(start.place(), symbol));
+                        }
+                        entries.push(entry);
+                    }
+                }
                 Token::Word(".func") => self.function(&mut functions)?,
                 // A table of functions: `.global .u64 table[2] = {first, second};`
                 Token::Word(word) => {
@@ -100,13 +114,21 @@ impl<'a> Parser<'a> {
         }
         let target = target.ok_or_else(|| self.malformed("the module has no `.target`"))?;
 
-        let numbers = functions.numbers;
+        let Functions { numbers, locals, calls } = functions;
+        let stacks =
+            calls.stacks(|function| locals.get(&function).map_or(SAVED, |bytes| bytes.saturating_add(SAVED)));
+        let largest = stacks.values().map(|stack| stack.bytes).chain(locals.values().copied()).max();
         let named = numbers.iter().map(|(name, number)| (*number, needs::of_function(name)));
-        let needs = functions.calls.needs(named);
+        let needs = calls.needs(named);
         for entry in &mut entries {
-            let number = numbers.get(entry.symbol.as_str());
-            entry.needs = number.and_then(|number| needs.get(number)).copied().unwrap_or_default();
+            let Some(number) = numbers.get(entry.symbol.as_str()) else { continue };
+            entry.needs = needs.get(number).copied().unwrap_or_default();
+            let stack = stacks.get(number).filter(|stack| stack.is_recursive);
+            entry.frames.recursive = stack.map(|stack| stack.bytes);
+            entry.frames.launched = largest.filter(|_| entry.needs.device_launch);
         }
+        // A vector with one entry has room for four, and there can be a module for every few bytes.
+        entries.shrink_to_fit();
         Ok(Variant { kind: VariantKind::Ptx { version }, target, toolkit, entries })
     }
 
@@ -153,15 +175,20 @@ impl<'a> Parser<'a> {
         let mut depth = 1u32;
         // Behind `call`, up to its target: how many brackets of the result are open.
         let mut call = None;
-        for token in self.lexer.by_ref() {
+        let mut locals = 0u32;
+        while let Some(token) = self.lexer.next() {
             match token {
                 Token::Punct(b'{') => depth += 1,
                 Token::Punct(b'}') => {
                     depth -= 1;
                     if depth == 0 {
+                        if locals > 0 {
+                            functions.locals.insert(caller, locals);
+                        }
                         return Ok(());
                     }
                 }
+                Token::Word(".local") => locals = locals.saturating_add(self.variable()),
                 Token::Punct(b';') => call = None,
                 Token::Punct(b'(') => call = call.map(|open: u32| open + 1),
                 Token::Punct(b')') => call = call.map(|open| open.saturating_sub(1)),
@@ -177,10 +204,10 @@ impl<'a> Parser<'a> {
                         }
                     }
                     if let Some(callee) = functions.numbers.get(word) {
-                        functions.calls.call(caller, *callee);
-                        // `mov.u64 %rd1, function;`
-                        if !is_target {
-                            functions.calls.take_address(*callee);
+                        match is_target {
+                            true => functions.calls.call(caller, *callee),
+                            // `mov.u64 %rd1, function;`
+                            false => functions.calls.refer(caller, *callee),
                         }
                     }
                 }
@@ -222,15 +249,18 @@ impl<'a> Parser<'a> {
 
     fn number(&mut self) -> Result<u32, Error> {
         let text = self.word("a number")?;
-        let digits = text.strip_suffix('U').unwrap_or(text);
-        let number = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-            Some(hex) => u32::from_str_radix(hex, 16).ok(),
-            None => digits.parse().ok(),
-        };
-        number.ok_or_else(|| self.malformed("expected a number"))
+        number(text).ok_or_else(|| self.malformed("expected a number"))
     }
 
     fn malformed(&self, problem: impl Into<String>) -> Error {
-        Error::malformed(format!("line {}", self.lexer.line()), problem)
+        Error::malformed(self.lexer.place(), problem)
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    let digits = text.strip_suffix('U').unwrap_or(text);
+    match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => digits.parse().ok(),
     }
 }

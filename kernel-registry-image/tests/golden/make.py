@@ -138,6 +138,19 @@ def nvrtc12(cwd, source, out, options):
     open(os.path.join(IMAGES, out), "wb").write(ptx.raw)
 
 
+def stack():
+    """Images of which the tests know from their sources what the tools should say."""
+    image = lambda name: os.path.join(IMAGES, name)
+    run(tool("nvcc"), "-cubin", "-arch=sm_90", "-o", image("stack.sm_90.cubin"), "stack.cu", cwd=HERE)
+    run(tool("nvcc"), "-rdc=true", "-cubin", "-arch=sm_90", "-o", image("launches.sm_90.cubin"), "launches.cu", cwd=HERE)
+    nvrtc12(HERE, "stack.cu", "stack.nvrtc12.ptx", ["--gpu-architecture=compute_75"])
+    cubin12({}, "stack.nvrtc12.ptx", "sm_90")
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "stack.cubin")
+        run(tool("nvcc"), "-rdc=true", "-cubin", "-arch=sm_90", "-o", out, "stack.cu", cwd=HERE)
+        run(tool("nvlink"), "-arch=sm_90", "-o", image("stack.linked.cubin"), out)
+
+
 def main():
     os.makedirs(IMAGES, exist_ok=True)
     golden = {}
@@ -163,6 +176,8 @@ def main():
         name = f"{os.path.basename(source)[:-3]}.nvcc13.ptx"
         run(tool("nvcc"), "-ptx", "-std=c++17", f"-arch={arch}", "-diag-suppress", "177", *flags, "-o", os.path.join(IMAGES, name), source, cwd=cwd)
         assembled(golden, name, arch)
+
+    stack()
 
     # Separate compilation keeps functions apart, so that calls are in .nv.callgraph.
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,117 @@
+//! The frames of functions, as `.debug_frame` describes them for debuggers.
+//!
+//! For kernels with recursive calls, `.nv.info` tells the frame of the kernel alone: of the functions that were
+//! compiled with it this is the only place that does.
+
+use std::collections::BTreeMap;
+
+use crate::bytes;
+use crate::elf::{Elf, Place};
+
+/// The frame of the code at a place, in bytes.
+pub(super) fn frames(elf: &Elf<'_>) -> BTreeMap<Place, u32> {
+    let section = elf.section(".debug_frame").map_or(&[][..], |section| section.data);
+    let places = places(elf, section);
+    let placed = descriptions(section).filter_map(|(offset, frame)| Some((*places.get(&offset)?, frame)));
+    placed.collect()
+}
+
+/// Where the code is that the description at an offset is of: relocations say so. Their addend is with them, or up to
+/// sm_89 in the description.
+fn places(elf: &Elf<'_>, section: &[u8]) -> BTreeMap<u64, Place> {
+    let relocations = |name: &str, size: usize| {
+        let data = elf.section(name).map_or(&[][..], |section| section.data);
+        data.chunks_exact(size)
+    };
+    let place = |entry: &[u8]| {
+        let (offset, symbol) = (bytes::u64_at(entry, 0)?, bytes::u32_at(entry, 12)?);
+        let in_place = || bytes::u64_at(section, usize::try_from(offset).ok()?);
+        let addend = bytes::u64_at(entry, 16).or_else(in_place)?;
+        let place = elf.place(symbol)?;
+        Some((offset, Place { address: place.address.wrapping_add(addend), ..place }))
+    };
+    let all = relocations(".rela.debug_frame", 24).chain(relocations(".rel.debug_frame", 16));
+    all.filter_map(place).collect()
+}
+
+/// The descriptions of functions: the offset of the address that each is about, and the frame.
+fn descriptions(section: &[u8]) -> impl Iterator<Item = (u64, u32)> {
+    let mut at = 0;
+    let next = move || {
+        let (start, length) = match bytes::u32_at(section, at)? {
+            u32::MAX => (at + 12, bytes::u64_at(section, at + 4)?),
+            length => (at + 4, u64::from(length)),
+        };
+        let end = start.checked_add(usize::try_from(length).ok()?)?;
+        // A description names the common part that it builds upon, which has all bits set there.
+        let id_size = if start - at == 12 { 8 } else { 4 };
+        let is_common = section.get(start..start + id_size)?.iter().all(|byte| *byte == 0xff);
+        let address = start + id_size;
+        let instructions = section.get(address + 16..end.max(address + 16))?;
+        at = end;
+        Some((!is_common).then(|| (address as u64, largest(instructions))))
+    };
+    std::iter::from_fn(next).flatten()
+}
+
+/// The largest frame that these instructions of DWARF set up, as far as they are known.
+fn largest(instructions: &[u8]) -> u32 {
+    let (mut rest, mut largest) = (instructions, 0);
+    while let Some(frame) = step(&mut rest) {
+        largest = largest.max(frame);
+    }
+    largest
+}
+
+/// Takes an instruction off. It is the frame's size, or 0 if it is about something else.
+fn step(rest: &mut &[u8]) -> Option<u32> {
+    let [opcode] = bytes::array(take(rest, 1)?, 0)?;
+    match opcode {
+        // DW_CFA_nop, _remember_state, _restore_state, _advance_loc, _restore
+        0x00 | 0x0a | 0x0b | 0x40..=0x7f | 0xc0.. => {}
+        // DW_CFA_set_loc, _advance_loc1, _advance_loc2, _advance_loc4
+        0x01 => drop(take(rest, 8)?),
+        0x02 => drop(take(rest, 1)?),
+        0x03 => drop(take(rest, 2)?),
+        0x04 => drop(take(rest, 4)?),
+        // DW_CFA_offset_extended, _register
+        0x05 | 0x09 => drop((number(rest)?, number(rest)?)),
+        // DW_CFA_restore_extended, _undefined, _same_value, _def_cfa_register, _offset
+        0x06..=0x08 | 0x0d | 0x80..=0xbf => drop(number(rest)?),
+        // DW_CFA_def_cfa, _def_cfa_offset
+        0x0c => {
+            number(rest)?;
+            return number(rest);
+        }
+        0x0e => return number(rest),
+        // DW_CFA_def_cfa_expression, _expression
+        0x0f | 0x10 => {
+            if opcode == 0x10 {
+                number(rest)?;
+            }
+            let length = number(rest)?;
+            take(rest, length as usize)?;
+        }
+        _ => return None,
+    }
+    Some(0)
+}
+
+fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+    let (taken, behind) = rest.split_at_checked(count)?;
+    *rest = behind;
+    Some(taken)
+}
+
+/// A number in groups of seven bits, the lowest first. What is beyond 32 bits is no frame's size.
+fn number(rest: &mut &[u8]) -> Option<u32> {
+    let mut number = 0;
+    for shift in (0..).step_by(7) {
+        let [byte] = bytes::array(take(rest, 1)?, 0)?;
+        number |= u32::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}

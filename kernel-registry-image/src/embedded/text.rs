@@ -1,0 +1,165 @@
+//! Where PTX texts begin and end among other bytes.
+
+use std::collections::HashSet;
+
+use super::{End, Start};
+
+/// `.version`, with which the code of every PTX text begins.
+const VERSION: &[u8] = b".version";
+
+/// Bytes of comments in front of `.version` that are looked through.
+const MOST_COMMENTS: usize = 16 * 1024;
+
+/// Other `.version`s that these comments can name.
+const MOST_NAMED: usize = 4;
+
+/// Whether this is the word `.version`, and not the beginning of a longer one.
+pub(super) fn is_version(bytes: &[u8]) -> bool {
+    let behind = bytes.strip_prefix(VERSION).and_then(|rest| rest.first());
+    behind.is_some_and(u8::is_ascii_whitespace)
+}
+
+/// The texts of these `.version`s. Where they may end is added to `ends`.
+pub(super) fn starts(
+    bytes: &[u8],
+    versions: &[usize],
+    ends: &mut Vec<End>,
+    effort: &mut usize,
+) -> Vec<Start> {
+    let mut starts = Vec::new();
+    let mut followed = HashSet::new();
+    for (index, version) in versions.iter().enumerate() {
+        if followed.contains(version) {
+            continue;
+        }
+        // Modules follow each other, so that one walk finds the ends of many texts.
+        let first = starts.len();
+        let mut walk = Walk { bytes, at: *version, depth: 0, effort };
+        let mut next = index;
+        while let Some(module) = walk.module(ends) {
+            if !followed.insert(module) {
+                break;
+            }
+            next += versions[next..].partition_point(|version| *version < module);
+            let farthest = if next < MOST_NAMED { 0 } else { versions[next - MOST_NAMED] + VERSION.len() };
+            let nearest = module.saturating_sub(MOST_COMMENTS).max(farthest);
+            starts.push(Start { beginnings: beginnings(bytes, nearest, module), ends: ends.len()..0 });
+        }
+        starts[first..].iter_mut().for_each(|start| start.ends.end = ends.len());
+    }
+    starts
+}
+
+/// A walk through a text, in which braces, strings and comments matter.
+struct Walk<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// How many braces are open.
+    depth: usize,
+    /// Bytes that may be looked at.
+    effort: &'a mut usize,
+}
+
+impl Walk<'_> {
+    /// Walks up to the next module, and returns where its `.version` is. Ends before that are added.
+    ///
+    /// A text holds no zeros, but at its end.
+    fn module(&mut self, ends: &mut Vec<End>) -> Option<usize> {
+        // The end that was added last, as long as nothing but space and comments is behind it.
+        let mut open: Option<usize> = None;
+        while let Some(byte) = self.bytes.get(self.at).copied() {
+            let (from, rest) = (self.at, &self.bytes[self.at..]);
+            let is_filler = byte == 0 || byte.is_ascii_whitespace();
+            let is_comment = rest.starts_with(b"//") || rest.starts_with(b"/*");
+            self.at += match byte {
+                0 => rest.iter().take_while(|byte| **byte == 0 || byte.is_ascii_whitespace()).count(),
+                b'"' => string_length(rest),
+                b'/' if rest.starts_with(b"//") => length_past(rest, b"\n"),
+                b'/' if rest.starts_with(b"/*") => length_past(rest, b"*/"),
+                _ => 1,
+            };
+            *self.effort = self.effort.checked_sub(self.at - from)?;
+            match byte {
+                b'{' => self.depth += 1,
+                b'}' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+            if byte == b'}' && self.depth == 0 {
+                open = Some(ends.len());
+                ends.push(End::at(self.at));
+            } else if let Some(end) = open.map(|open| &mut ends[open]) {
+                if is_filler && end.with_filler == from {
+                    end.with_filler = self.at;
+                }
+                if is_filler || is_comment {
+                    end.with_comments = self.at;
+                } else {
+                    open = None;
+                }
+            }
+            if byte == 0 {
+                return None;
+            }
+            if byte == b'.' && self.depth == 0 && is_version(rest) {
+                return Some(from);
+            }
+        }
+        None
+    }
+}
+
+/// The length of a string literal, with its quotes.
+fn string_length(text: &[u8]) -> usize {
+    let mut is_escaped = true;
+    let end = text.iter().position(|byte| {
+        let ends = *byte == b'"' && !is_escaped || *byte == 0;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        ends
+    });
+    // A zero ends the text, too.
+    end.map_or(text.len(), |end| end + usize::from(text[end] != 0))
+}
+
+/// The length up to the first `mark` behind the first two bytes, and with it, or up to a zero.
+fn length_past(text: &[u8], mark: &[u8]) -> usize {
+    for (index, byte) in text.iter().enumerate().skip(2) {
+        if *byte == 0 {
+            return index;
+        }
+        if text[index..].starts_with(mark) {
+            return index + mark.len();
+        }
+    }
+    text.len()
+}
+
+/// Where a PTX text may begin whose `.version` is at `version`: there, or at space or comments before that, but not
+/// before `nearest`. The furthest comes first, because comments belong to the text rather than to what precedes it.
+fn beginnings(bytes: &[u8], nearest: usize, version: usize) -> Vec<usize> {
+    let mut beginnings = vec![version];
+    let mut at = version;
+    loop {
+        let space = bytes[nearest..at].iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count();
+        beginnings.extend((at - space..at).rev());
+        let before = &bytes[nearest..at - space];
+        if before.ends_with(b"*/") {
+            let Some(open) = before.windows(2).rposition(|window| window == b"/*") else { break };
+            at = nearest + open;
+            beginnings.push(at);
+        } else {
+            // On the line of a comment there may be something else before it, which is not of this text.
+            let line = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            let comments = (line..before.len()).rev().filter(|at| before[*at..].starts_with(b"//"));
+            let comments: Vec<usize> = comments.collect();
+            beginnings.extend(comments.iter().map(|at| nearest + at));
+            let Some(first) = comments.last() else { break };
+            let in_front = before[line..*first].trim_ascii();
+            if !in_front.is_empty() && !in_front.ends_with(b"*/") {
+                break;
+            }
+            at = nearest + first;
+        }
+    }
+    beginnings.reverse();
+    beginnings
+}
