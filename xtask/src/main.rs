@@ -2,6 +2,7 @@
 
 mod bundle;
 mod corpus;
+mod device_launch;
 mod fuzz;
 mod memory;
 mod prebuilt;
