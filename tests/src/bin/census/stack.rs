@@ -99,9 +99,9 @@ fn callees() -> Vec<Row> {
 /// Beside a stream that waits, because a resident kernel would be the next launch itself.
 fn up_and_down() -> Vec<Row> {
     vec![
-        next("stack/raised", &[33 * KIB]),
-        next("stack/lowered_and_raised_again", &[33 * KIB, KIB, 33 * KIB]),
-        next("stack/lowered_and_raised_halfway", &[33 * KIB, KIB, 16 * KIB]),
+        next("stack/raised", &[8 * KIB]),
+        next("stack/lowered_and_raised_again", &[8 * KIB, KIB, 8 * KIB]),
+        next("stack/lowered_and_raised_halfway", &[8 * KIB, KIB, 4 * KIB]),
         next("stack/set_to_what_it_is", &[KIB]),
     ]
 }
