@@ -23,6 +23,7 @@ mod launch;
 mod link;
 mod live;
 mod load;
+mod load_lock;
 mod memory;
 mod neighbour;
 mod pool;

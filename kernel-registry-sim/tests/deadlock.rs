@@ -1,7 +1,8 @@
 //! A deadlock is an error where the driver was told so, and no test hangs.
 
 use std::error::Error;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use kernel_registry::Warmup;
 use kernel_registry::cudarc::driver::sys::{self, CUresult};
@@ -22,6 +23,15 @@ fn a_call_that_waits_for_a_kernel_that_spins_returns() -> Result<(), Box<dyn Err
     // SAFETY: both are words of that memory.
     unsafe { spin_until_flag::launch(&stays, spin_until_flag::over(1), flag, status, LIMIT)? };
 
+    // Another thread's call waits for the load's lock, and goes on when the load has failed.
+    let theirs = context.clone();
+    let other = thread::spawn(move || {
+        theirs.bind_to_thread().expect("the context is there");
+        thread::sleep(Duration::from_millis(50));
+        let (mut address, begun) = (0, Instant::now());
+        // SAFETY: there is room for an address.
+        (unsafe { sys::cuMemAlloc_v2(&mut address, 4) }, begun.elapsed())
+    });
     let begun = Instant::now();
     let image = set_flag::INFO.image().ok_or("no image")?;
     let mut bytes = image.bytes().to_vec();
@@ -31,6 +41,10 @@ fn a_call_that_waits_for_a_kernel_that_spins_returns() -> Result<(), Box<dyn Err
     let loaded = unsafe { sys::cuModuleLoadData(&mut module, bytes.as_ptr().cast()) };
     assert_eq!(loaded, CUresult::CUDA_ERROR_LAUNCH_TIMEOUT);
     assert!(begun.elapsed().as_secs() < 10, "it waited for the kernel's limit");
+
+    let (allocated, time) = other.join().expect("it does not panic");
+    assert_eq!(allocated, CUresult::CUDA_SUCCESS);
+    assert!(time > Duration::from_millis(50), "it did not wait: {time:?}");
 
     // SAFETY: the word is there, and the device only reads it.
     unsafe { flag.write_volatile(1) };

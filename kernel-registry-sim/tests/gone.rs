@@ -150,7 +150,7 @@ fn memory_that_is_freed_while_a_stream_waits() {
         ]
     };
     for (what, used) in uses {
-        // Memory of another context, so that it is freed while the stream waits.
+        // By another context's stream, so that it is freed while the stream waits.
         let other = Own::new();
         // SAFETY: the words stay until the context is destroyed.
         let gone = unsafe { made(|to| sys::cuMemAlloc_v2(to, PAGE), 0) };
@@ -158,9 +158,12 @@ fn memory_that_is_freed_while_a_stream_waits() {
         let word = pinned();
         own.hold(word as u64);
         assert_eq!(used(&own, gone), CUDA_SUCCESS, "{what}");
-        drop(other);
-        // SAFETY: the word is there, and the driver reads it as an atomic.
-        unsafe { word.write_volatile(1) };
+        // SAFETY: the driver looks at the address; the word is there, and the driver reads it as an atomic.
+        unsafe {
+            assert_eq!(sys::cuMemFreeAsync(gone, other.stream), CUDA_SUCCESS);
+            assert_eq!(other.synchronize(), CUDA_SUCCESS);
+            word.write_volatile(1);
+        }
         assert_eq!(own.synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS, "{what}");
         assert_eq!(own.launch(word as u64), CUDA_ERROR_ILLEGAL_ADDRESS, "{what}");
     }

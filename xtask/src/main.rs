@@ -3,6 +3,7 @@
 mod bundle;
 mod corpus;
 mod driver_tests;
+mod device_launch;
 mod fuzz;
 mod memory;
 mod prebuilt;

@@ -8,6 +8,7 @@ use std::process::Command;
 use kernel_registry_build::{Build, PREBUILT, check_prebuilt, write_prebuilt};
 
 use crate::corpus;
+use crate::device_launch;
 use crate::run::{Outcome, workspace};
 use crate::toolkit;
 
@@ -52,6 +53,7 @@ pub(crate) fn prebuilt(options: &Options) -> Outcome {
         }
         println!("{name}: {} images, all of them for drivers of CUDA 12.0 and newer", images.len());
     }
+    device_launch::device_launch(&toolkit.home, options.check)?;
     corpus::corpus(&toolkit.home, options.check)
 }
 

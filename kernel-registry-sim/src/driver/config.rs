@@ -102,7 +102,7 @@ impl Config {
         }
         Config {
             version: variable("DRIVER", version).unwrap_or(config.version),
-            eager: env::var("CUDA_MODULE_LOADING").is_ok_and(|mode| mode == "EAGER"),
+            eager: env::var("CUDA_MODULE_LOADING").is_ok_and(|mode| is_eager(&mode)),
             deadlock: variable("DEADLOCK", deadlock).unwrap_or(config.deadlock),
             contained: variable("FAILURES", failures).unwrap_or(config.contained),
             jit: variable("JIT", super::timing::duration).unwrap_or(config.jit),
@@ -222,6 +222,11 @@ fn version(value: &str) -> Option<i32> {
     Some(major.parse::<i32>().ok()? * 1000 + minor.parse::<i32>().ok()? * 10)
 }
 
+/// The mode that `CUDA_MODULE_LOADING` names. As with the real driver, case does not matter, and an unknown mode is the usual one.
+fn is_eager(mode: &str) -> bool {
+    mode.eq_ignore_ascii_case("EAGER")
+}
+
 fn deadlock(value: &str) -> Option<Deadlock> {
     match value {
         "wait" => Some(Deadlock::Wait),
@@ -254,6 +259,11 @@ mod tests {
         assert_eq!(version("12.4"), Some(12_040));
         assert_eq!(version("13"), None);
         assert_eq!(Config::default().driver((11, 8)).version, 11_080);
+    }
+
+    #[test]
+    fn the_loading_mode_is_named_in_any_case() {
+        assert_eq!(["EAGER", "eager", "LAZY", "at once"].map(is_eager), [true, true, false, false]);
     }
 
     #[test]

@@ -4,8 +4,10 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
+use super::calls::current as current_context;
 use super::config::Deadlock;
 use super::handles::Handle;
+use super::hooks;
 use super::process::{Locked, Simulator};
 use super::result::{Answer, Code};
 use super::state::State;
@@ -16,12 +18,21 @@ use super::stream::{Because, Doing, Seq, Stream, Work};
 pub(super) struct Waiting {
     call: &'static str,
     thread: String,
-    device: usize,
-    until: Seq,
+    /// The one that is current in the thread.
+    context: Option<Handle>,
+    pub(super) device: usize,
+    pub(super) until: Seq,
     because: Because,
     reported: bool,
     /// It is not to wait any longer.
     gave_up: bool,
+}
+
+impl Waiting {
+    /// Whether it loads a kernel in that context.
+    pub(super) fn is_load_in(&self, context: Handle) -> bool {
+        self.because == Because::Load && self.context == Some(context) && !self.gave_up
+    }
 }
 
 /// Nothing is called a deadlock before it has lasted so long: another thread of the host may be about to end it.
@@ -29,24 +40,38 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Waits until everything is over that occupies a device, and was submitted before.
 pub(super) fn wait_for_device(
-    mut state: Locked,
+    state: Locked,
     device: usize,
     call: &'static str,
     because: Because,
 ) -> Answer<Locked> {
     let until = state.last;
+    wait_until(state, device, until, call, because)
+}
+
+/// The same for what was submitted until then.
+pub(super) fn wait_until(
+    mut state: Locked,
+    device: usize,
+    until: Seq,
+    call: &'static str,
+    because: Because,
+) -> Answer<Locked> {
     if !state.is_busy(device, until) {
         return Ok(state);
     }
     let id = state.id();
     let current = thread::current();
     let thread = current.name().map_or_else(|| format!("{:?}", current.id()), |name| format!("`{name}`"));
-    let waiting = Waiting { call, thread, device, until, because, reported: false, gave_up: false };
+    let context = current_context().ok();
+    let waiting = Waiting { call, thread, context, device, until, because, reported: false, gave_up: false };
     state.waiting.insert(id, waiting);
+    hooks::watch_waiting(true);
     while state.is_busy(device, until) && state.waiting.get(&id).is_some_and(|waiting| !waiting.gave_up) {
         state = Simulator::get().wait(state);
     }
     let waiting = state.waiting.remove(&id);
+    hooks::watch_waiting(!state.waiting.is_empty());
     if waiting.is_some_and(|waiting| waiting.gave_up) { Err(Code::LAUNCH_TIMEOUT) } else { Ok(state) }
 }
 

@@ -1,8 +1,8 @@
-//! What happens around each call of the driver: faults, delays and records. Where there are none of them a call pays for one
-//! look at a flag.
+//! What happens around each call of the driver: faults, delays and records, and the lock of a load. Where there are none of them a
+//! call pays for one look at a flag.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -10,13 +10,19 @@ use std::time::Duration;
 use super::calls;
 use super::config::Config;
 use super::faults::{Outcome, Rule};
+use super::load_lock;
 use super::process::Simulator;
 use super::result::{Answer, Code};
 use super::timing::Timing;
 use super::trace::Trace;
 
-/// Whether there is anything to look for. Of a library that was opened nobody has asked yet.
-static WATCHED: AtomicBool = AtomicBool::new(cfg!(feature = "export"));
+/// What there is to look for. Of a library that was opened nobody has asked yet.
+static WATCHED: AtomicU8 = AtomicU8::new(if cfg!(feature = "export") { HOOKS_THERE } else { 0 });
+
+/// Something is hooked.
+const HOOKS_THERE: u8 = 1;
+/// A call waits for a device.
+const WAITING: u8 = 2;
 
 static HOOKS: Mutex<Hooks> =
     Mutex::new(Hooks { rules: Vec::new(), traces: Vec::new(), timing: None, numbers: BTreeMap::new() });
@@ -32,7 +38,7 @@ struct Hooks {
 /// Makes a call, which every function of the driver does with its body.
 #[inline]
 pub(super) fn called(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
-    if WATCHED.load(Ordering::Relaxed) { watched(name, body) } else { body().into() }
+    if WATCHED.load(Ordering::Relaxed) != 0 { watched(name, body) } else { body().into() }
 }
 
 #[cold]
@@ -45,6 +51,7 @@ fn watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     if !plan.delay.is_zero() {
         thread::sleep(plan.delay);
     }
+    load_lock::pass(name);
     let code = plan.fails.unwrap_or_else(|| body().into());
     let broken = match plan.breaks {
         Some(broken) if code == Code(0) => Some(broken),
@@ -95,7 +102,20 @@ fn change(change: impl FnOnce(&mut Hooks)) {
     let mut hooks = lock();
     change(&mut hooks);
     let is_watched = !hooks.rules.is_empty() || !hooks.traces.is_empty() || hooks.timing.is_some();
-    WATCHED.store(is_watched, Ordering::Relaxed);
+    watch(HOOKS_THERE, is_watched);
+}
+
+fn watch(what: u8, is_there: bool) {
+    if is_there {
+        WATCHED.fetch_or(what, Ordering::Relaxed);
+    } else {
+        WATCHED.fetch_and(!what, Ordering::Relaxed);
+    }
+}
+
+/// Whether any call waits for a device. Whoever says so has the lock on what the driver knows.
+pub(super) fn watch_waiting(is_there: bool) {
+    watch(WAITING, is_there);
 }
 
 /// What was configured is there from the beginning, and stays.

@@ -34,8 +34,10 @@ pub(super) struct Kernel {
     /// The cluster that it must be launched with.
     pub(super) cluster: Option<[u32; 3]>,
     pub(super) needs: Needs,
-    /// Bytes of stack of a thread.
+    /// Bytes of stack that a thread needs when the kernel is launched.
     pub(super) frame: u32,
+    /// What the driver tells of that: nothing of recursive calls.
+    pub(super) local: u32,
     /// Bytes of shared memory of a block, without the dynamic one.
     pub(super) shared: u32,
 }
@@ -92,7 +94,13 @@ impl Image {
             return Err(Refused::new(Code::UNSUPPORTED_PTX_VERSION, words));
         }
         let program = Program::load(text).map_err(|error| Refused::new(Code::INVALID_PTX, error))?;
-        let kernels = variant.entries.iter().map(|entry| Kernel::new(entry, &program)).collect::<Vec<_>>();
+        let mut kernels =
+            variant.entries.iter().map(|entry| Kernel::new(entry, &program)).collect::<Vec<_>>();
+        // A kernel that launches others needs a stack for any kernel of its image.
+        let largest = kernels.iter().map(|kernel| kernel.frame).max().unwrap_or(0);
+        for kernel in kernels.iter_mut().filter(|kernel| kernel.needs.device_launch) {
+            kernel.frame = largest;
+        }
         let ptx_version = u32::from(major) * 10 + u32::from(minor);
         let has_code = image
             .variants
@@ -119,6 +127,7 @@ impl Kernel {
     fn new(entry: &Entry, program: &Program) -> Self {
         let parameter =
             |param: &kernel_registry_image::ParamLayout| (param.offset as usize, param.size as usize);
+        let frame = bounded(program.frame(&entry.symbol));
         Kernel {
             name: entry.symbol.clone(),
             source_name: entry.name().to_owned(),
@@ -127,7 +136,8 @@ impl Kernel {
             max_threads: entry.limits.max_threads.unwrap_or(1024).min(1024),
             cluster: entry.limits.cluster,
             needs: entry.needs,
-            frame: bounded(program.frame(&entry.symbol)),
+            frame,
+            local: if program.is_recursive(&entry.symbol) == Some(true) { 0 } else { frame },
             shared: bounded(program.shared(&entry.symbol)),
         }
     }

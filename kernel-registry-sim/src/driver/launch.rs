@@ -6,7 +6,7 @@ use super::device::Device;
 use super::execute::Loaded;
 use super::handles::Handle;
 use super::image::{Image, Kernel};
-use super::load::attributes;
+use super::load::{attributes, load_now};
 use super::process::{Locked, Simulator};
 use super::result::{Answer, Code};
 use super::state::State;
@@ -114,6 +114,7 @@ pub(super) fn launch(
     arguments: impl FnOnce(&Kernel) -> Answer<Vec<u8>>,
 ) -> Answer<Locked> {
     let context = state.streams.get(stream)?.context;
+    let is_new = state.is_of_new_library(function, context);
     let launch = state.prepare(function, context, shape, arguments)?;
     let function = launch.function;
     let work = Work::Launch(Box::new(launch));
@@ -122,6 +123,10 @@ pub(super) fn launch(
         state.load_behind(function)?;
         state.submit(stream, work, None)?;
         return Ok(state);
+    }
+    // Any other is loaded while its stream waits.
+    if is_new {
+        state = load_now(state, function, "cuLaunchKernel")?;
     }
     while state.streams.get(stream)?.queue.len() >= QUEUE {
         state = Simulator::get().wait(state);
@@ -167,17 +172,17 @@ impl State {
     fn launch_behind(&mut self, function: Handle, stream: Handle) -> Answer<Option<Behind>> {
         let last = self.last;
         let found = self.functions.get_mut(function)?;
-        let (device, context) = (found.device, found.context);
+        let (device, of) = (found.device, found.context);
         let kernel = &found.image.kernels[found.kernel];
         let (needs, frame) = (kernel.needs, u64::from(kernel.frame));
         let mut all = vec![(found.loaded, Because::Load)];
         found.loaded.get_or_insert(last);
-        let limit = self.sound(context)?.stack;
+        let limit = self.sound(of)?.stack;
         let more = frame.saturating_sub(limit) * self.devices[device].kind.threads();
         if more > 0 && (frame > MOST_LOCAL || more > self.free_memory(device)) {
             return Err(Code::OUT_OF_MEMORY);
         }
-        let context = self.context(context)?;
+        let context = self.context(of)?;
         if frame > limit {
             all.push((None, Because::Stack { frame, limit }));
             (context.stack, context.stack_ready) = (frame, last);
@@ -197,11 +202,18 @@ impl State {
         }
         let is_first = context.launched.is_none();
         context.launched.get_or_insert(last);
-        if is_first && self.waits_for_word(device, stream) {
+        if is_first && self.has_frame_above(limit, of) && self.waits_for_word(device, stream) {
             all.push((None, Because::FirstLaunch));
         }
         let all = all.into_iter().filter_map(|(ready, because)| self.behind(device, ready, because));
         Ok(all.max_by_key(|behind| behind.until))
+    }
+
+    /// Whether a kernel of a context needs more stack than that.
+    fn has_frame_above(&self, limit: u64, context: Handle) -> bool {
+        let mut modules =
+            self.modules.iter().map(|(_, module)| module).filter(|module| module.context == context);
+        modules.any(|module| module.image.kernels.iter().any(|kernel| u64::from(kernel.frame) > limit))
     }
 
     /// Whether another stream of the device waits for a word in memory.

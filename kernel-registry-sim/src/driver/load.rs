@@ -182,6 +182,13 @@ impl State {
         self.function(module, kernel)
     }
 
+    /// Whether it is a kernel of a library of which nothing is in that context yet.
+    pub(super) fn is_of_new_library(&self, kernel: Handle, context: Handle) -> bool {
+        let library = self.kernels.get(kernel).and_then(|kernel| self.libraries.get(kernel.library));
+        let id = self.contexts.get(context).map(|context| context.id);
+        matches!((library, id), (Ok(library), Ok(id)) if !library.modules.contains_key(&id))
+    }
+
     pub(super) fn is_loaded(&self, function: Handle) -> Answer<bool> {
         let function = self.functions.get(function)?;
         Ok(function.loaded.is_some_and(|seq| !self.is_busy(function.device, seq)))

@@ -72,10 +72,16 @@ pub(super) struct Behind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Because {
     Load,
+    /// Another thread of the context loads one.
+    LoadElsewhere,
     Unload,
     Free,
+    Destroy,
     SetStack,
-    Stack { frame: u64, limit: u64 },
+    Stack {
+        frame: u64,
+        limit: u64,
+    },
     StackLowered,
     Printf,
     Malloc,
@@ -87,8 +93,12 @@ impl fmt::Display for Because {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Because::Load => f.write_str("a kernel is loaded only when nothing runs on the device"),
+            Because::LoadElsewhere => f.write_str(
+                "another thread of the context loads a kernel, and has the driver's lock until nothing runs on the device",
+            ),
             Because::Unload => f.write_str("code is unloaded only when nothing runs on the device"),
             Because::Free => f.write_str("memory is freed only when nothing runs on the device"),
+            Because::Destroy => f.write_str("a context is destroyed only when nothing runs on the device"),
             Because::SetStack => {
                 f.write_str("the stack limit is changed only when nothing runs on the device")
             }
@@ -106,9 +116,9 @@ impl fmt::Display for Because {
             Because::Malloc => {
                 f.write_str("the first launch of a kernel with malloc waits until nothing runs on the device")
             }
-            Because::FirstLaunch => {
-                f.write_str("the first launch of a context waits for streams that wait for a word in memory")
-            }
+            Because::FirstLaunch => f.write_str(
+                "the first launch of a context with large frames waits for streams that wait for a word in memory",
+            ),
             Because::Streams => f.write_str(
                 "more than about 34 streams at once are made only when nothing runs on the device",
             ),

@@ -77,6 +77,8 @@ pub enum FaultKind {
         /// The address.
         address: u64,
     },
+    /// It launched a kernel, which is not simulated.
+    DeviceLaunch,
     /// It ran into a trap, or jumped through a table beyond its end.
     Trap,
     /// It named a barrier that does not exist.
@@ -120,6 +122,9 @@ impl fmt::Display for FaultKind {
                 f,
                 "calls {address:#x}, where there is no function of this module with such parameters; take the address \
                  in device code",
+            ),
+            Self::DeviceLaunch => f.write_str(
+                "launches a kernel, which is not simulated; launch it from the host, or test it on a GPU",
             ),
             Self::Trap => f.write_str("ran into a trap; look for the condition that leads there"),
             Self::Barrier { id } => write!(f, "waits at barrier {id}; there are 16, from 0"),

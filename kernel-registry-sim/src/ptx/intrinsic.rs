@@ -71,6 +71,7 @@ impl Warp {
                 let text = format!("{file}:{line}: {function}: assertion `{condition}` does not hold");
                 Err(FaultKind::Assertion { text })
             }
+            Intrinsic::ParameterBuffer | Intrinsic::LaunchDevice => Err(FaultKind::DeviceLaunch),
             Intrinsic::Malloc => Ok(context.memory.malloc(argument(self, context, 0, 8)?)),
             Intrinsic::Free => {
                 let address = argument(self, context, 0, 8)?;

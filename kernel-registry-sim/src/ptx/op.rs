@@ -293,6 +293,9 @@ pub(super) enum Intrinsic {
     AssertFail,
     Malloc,
     Free,
+    /// What a launch of a kernel by a kernel begins with: memory for its arguments.
+    ParameterBuffer,
+    LaunchDevice,
 }
 
 impl Intrinsic {
@@ -302,6 +305,8 @@ impl Intrinsic {
             "__assertfail" => Self::AssertFail,
             "malloc" => Self::Malloc,
             "free" => Self::Free,
+            "cudaGetParameterBufferV2" | "__cudaCDP2GetParameterBufferV2" => Self::ParameterBuffer,
+            "cudaLaunchDeviceV2" | "__cudaCDP2LaunchDeviceV2" => Self::LaunchDevice,
             _ => return None,
         })
     }
@@ -312,6 +317,8 @@ impl Intrinsic {
             Self::AssertFail => (&[8, 8, 4, 8, 8], &[]),
             Self::Malloc => (&[8], &[8]),
             Self::Free => (&[8], &[]),
+            Self::ParameterBuffer => (&[8, 12, 12, 4], &[8]),
+            Self::LaunchDevice => (&[8, 8], &[4]),
         };
         Sizes { parameters: parameters.to_vec(), returns: returns.to_vec() }
     }

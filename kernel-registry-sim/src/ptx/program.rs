@@ -140,6 +140,11 @@ impl Program {
         self.kernels.get(kernel).map(|kernel| kernel.reach.local)
     }
 
+    /// Whether calls of a kernel may be nested as deep as they like, so that no compiler knows how much stack it needs.
+    pub fn is_recursive(&self, kernel: &str) -> Option<bool> {
+        self.kernels.get(kernel).map(|kernel| kernel.reach.recursive)
+    }
+
     /// Bytes of static shared memory of a kernel.
     pub fn shared(&self, kernel: &str) -> Option<u64> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.shared)

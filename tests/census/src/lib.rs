@@ -1,7 +1,7 @@
 //! The kernels that the census launches: `tests/src/bin/census`. Those that are tried all have the same two
 //! parameters: a word in mapped host memory, which they set when they run, and the number 100.
 
-use kernel_registry::gpu_kernel;
+use kernel_registry::{KernelParam, gpu_kernel};
 
 /// The kernel that stays while an operation is tried.
 #[gpu_kernel(file = "cuda/resident.cu")]
@@ -40,6 +40,57 @@ pub mod special {
     /// Calls a function through a table.
     pub unsafe fn calls_pointer(done: *mut u32, n: u32);
 }
+
+/// Kernels that call a function which calls itself. A launch of each but the last takes one frame of it.
+#[gpu_kernel(file = "cuda/recursive.cu")]
+pub mod recursive {
+    /// A frame that fits the stack that a context begins with.
+    pub unsafe fn recurses_800(done: *mut u32, n: u32);
+    /// A frame that does not.
+    pub unsafe fn recurses_1600(done: *mut u32, n: u32);
+    /// A larger one.
+    pub unsafe fn recurses_8k(done: *mut u32, n: u32);
+}
+
+/// Takes five frames of 8 KiB, which only its declaration says: more than any other kernel here.
+#[gpu_kernel(file = "cuda/recursive.cu", stack = 48 * 1024)]
+pub unsafe fn recurses_deep(done: *mut u32, n: u32);
+
+/// What a kernel can be given beside the two parameters that all have.
+#[derive(Clone, Copy, Debug, KernelParam)]
+#[repr(C)]
+pub struct Words(pub [u32; 900]);
+
+/// Kernels whose stack is not in their own frame, and one with large parameters.
+#[gpu_kernel(file = "cuda/callee.cu")]
+pub mod callee {
+    /// Calls a function with a frame of 2 KiB.
+    pub unsafe fn frame_in_callee(done: *mut u32, n: u32);
+    /// The same through a table of functions.
+    pub unsafe fn frame_behind_pointer(done: *mut u32, n: u32);
+    /// 3.6 KB of parameters.
+    pub unsafe fn large_parameters(done: *mut u32, n: u32, rest: super::Words);
+}
+
+/// Needs nothing, and is alone in its image.
+#[gpu_kernel(file = "cuda/bare.cu")]
+pub unsafe fn bare(done: *mut u32, n: u32);
+
+/// The same with a frame that fits the stack that a context begins with.
+#[gpu_kernel(file = "cuda/bare_frame.cu")]
+pub unsafe fn bare_frame_800(done: *mut u32, n: u32);
+
+/// Contains the launch of a kernel, in an image without large frames. No launch of a kernel by a kernel ever happens here.
+#[gpu_kernel(image = "device-launch/small.fatbin", arch = ">=80")]
+pub unsafe fn launches_small(done: *mut u32, n: u32);
+
+/// Contains the launch of a kernel with a frame of 8 KiB.
+#[gpu_kernel(image = "device-launch/child_frame.fatbin", arch = ">=80")]
+pub unsafe fn launches_frame_8k(done: *mut u32, n: u32);
+
+/// Contains the launch of a kernel without a frame, in an image with one that has a frame of 12 KiB.
+#[gpu_kernel(image = "device-launch/other_frame.fatbin", arch = ">=80")]
+pub unsafe fn launches_beside_frame(done: *mut u32, n: u32);
 
 /// Writes to a managed variable.
 #[gpu_kernel(file = "cuda/managed.cu")]

@@ -80,8 +80,10 @@ fn end_primary(mut state: Locked, device: usize) -> Answer {
     Ok(())
 }
 
-/// Which of the limits, `CUlimit`, is the stack.
+/// `CUlimit`.
 const STACK_SIZE: u32 = 0;
+const PRINTF_FIFO_SIZE: u32 = 1;
+const MALLOC_HEAP_SIZE: u32 = 2;
 
 calls! {
     7000 fn cuDevicePrimaryCtxRetain(context: Out<Handle>, ordinal: i32) {
@@ -166,6 +168,8 @@ calls! {
             Ok(state) => state,
             Err(_) => begin()?,
         };
+        let device = state.context(context)?.device;
+        state = wait_for_device(state, device, "cuCtxDestroy", Because::Destroy)?;
         // Somebody else may have been faster, and the next context has this handle again.
         if state.context(context)?.id != id {
             return Err(Code::CONTEXT_IS_DESTROYED);
@@ -260,7 +264,17 @@ calls! {
         let current = current()?;
         let context = state.sound(current)?;
         if limit != STACK_SIZE {
-            *context.limits.get_mut(&limit).ok_or(Code::UNSUPPORTED_LIMIT)? = value;
+            let depends = match limit {
+                PRINTF_FIFO_SIZE => context.printed,
+                MALLOC_HEAP_SIZE => context.allocated,
+                _ => None,
+            };
+            let found = context.limits.get_mut(&limit).ok_or(Code::UNSUPPORTED_LIMIT)?;
+            // Once a kernel was launched that prints or allocates, its memory is there.
+            if depends.is_some() {
+                return Err(Code::INVALID_VALUE);
+            }
+            *found = value;
             return Ok(());
         }
         let device = context.device;
@@ -271,7 +285,8 @@ calls! {
         if value.saturating_sub(context.stack.max(1024)).saturating_mul(threads) > free {
             return Err(Code::OUT_OF_MEMORY);
         }
-        context.lowered |= value < context.stack;
+        // Raised again it is paid for here.
+        context.lowered = value < context.stack || context.lowered && value == context.stack;
         context.stack = value;
         Ok(())
     }

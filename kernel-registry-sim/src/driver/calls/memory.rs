@@ -33,17 +33,19 @@ fn allocate_to(pointer: &Out<usize>, bytes: usize, kind: Kind) -> Answer {
     pointer.set(allocate(&state, Block { bytes, kind, context, device })?)
 }
 
-/// Frees memory of a kind, which waits for the device. Null is no memory, and no error.
+/// Frees memory of a kind, which waits for the device, but for memory of pools. Null is no memory, and no error.
 fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer {
     let mut state = begin()?;
     if address == 0 {
         return Ok(());
     }
-    let Block { context, device, .. } = state.memory.lock().starting_at(address, is_kind)?;
+    let Block { context, device, kind, .. } = state.memory.lock().starting_at(address, is_kind)?;
     state.sound(context)?;
     state.may_disturb()?;
     state.memory.lock().may_free(address)?;
-    state = wait_for_device(state, device, call, Because::Free)?;
+    if !matches!(kind, Kind::Pooled(_)) {
+        state = wait_for_device(state, device, call, Because::Free)?;
+    }
     // Somebody else may have been faster.
     let mut memory = state.memory.lock();
     memory.starting_at(address, is_kind)?;

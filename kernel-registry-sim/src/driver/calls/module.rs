@@ -49,7 +49,7 @@ pub(super) fn attribute(kernel: &image::Kernel, ptx_version: u32, arch: u32, whi
         MAX_THREADS => kernel.max_threads as i32,
         SHARED => kernel.shared as i32,
         CONSTANTS => (SYSTEM_CONSTANTS + parameters) as i32,
-        LOCAL => kernel.frame as i32,
+        LOCAL => kernel.local as i32,
         REGISTERS => GUESSED_REGISTERS,
         PTX_VERSION => ptx_version as i32,
         BINARY_VERSION => arch as i32,

@@ -1,15 +1,18 @@
 //! What a row works with: a context, streams, and words that host and device both see.
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use census_kernels::Words;
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{KernelInfo, LaunchConfig, Warmup};
 use sys::CUdevice_attribute_enum as Attribute;
 
-use crate::cuda::{self, Done, Failed, FunctionAttribute};
+use crate::cuda::{self, Done, Failed, FunctionAttribute, Sent};
 
 /// One block of one warp, which is what is launched unless it matters.
 pub(crate) const ONE_WARP: LaunchConfig = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
@@ -26,7 +29,12 @@ pub(crate) struct Bench {
     pub(crate) stay: sys::CUfunction,
     memory: *mut c_void,
     address: sys::CUdeviceptr,
+    /// Threads that call the driver too.
+    others: RefCell<Vec<JoinHandle<Done>>>,
 }
+
+/// What another thread does.
+pub(crate) type Other = Box<dyn FnOnce() -> Done + Send>;
 
 /// A word in mapped memory, each in a cache line of its own.
 #[derive(Clone, Copy)]
@@ -53,7 +61,8 @@ impl Bench {
         let memory = cuda::alloc_host(WORDS * DISTANCE)?;
         let address = cuda::device_address(memory)?;
         let (residents, ours) = (cuda::stream(cuda::NON_BLOCKING)?, cuda::stream(cuda::NON_BLOCKING)?);
-        let bench = Bench { context, warmed, residents, ours, stay, memory, address };
+        let bench =
+            Bench { context, warmed, residents, ours, stay, memory, address, others: RefCell::default() };
         for word in [Word::Flag, Word::Status, Word::Done, Word::Spare] {
             bench.set(word, 0);
         }
@@ -132,10 +141,37 @@ impl Bench {
         self.with_args(|args| cuda::launch(function, stream, config, args))
     }
 
-    /// The arguments of the kernels that tell when they run.
+    /// The arguments of the kernels that tell when they run. The last one is for the only kernel that has more than two.
     pub(crate) fn with_args<T>(&self, then: impl FnOnce(&mut [*mut c_void]) -> T) -> T {
-        let (mut done, mut n) = (self.address_of(Word::Done), 100_u32);
-        then(&mut [(&raw mut done).cast(), (&raw mut n).cast()])
+        with_args(self.address_of(Word::Done), then)
+    }
+
+    /// The same launch for another thread, which tells by this word.
+    pub(crate) fn launch_elsewhere(
+        &self,
+        function: sys::CUfunction,
+        stream: sys::CUstream,
+        word: Word,
+    ) -> Other {
+        let (function, stream, done) = (Sent::new(function), Sent::new(stream), self.address_of(word));
+        Box::new(move || with_args(done, |args| cuda::launch(function.get(), stream.get(), &ONE_WARP, args)))
+    }
+
+    /// Starts another thread in this context.
+    pub(crate) fn start(&self, other: Other) -> Done {
+        let context = Sent::new(cuda::current_context()?);
+        let thread = thread::spawn(move || {
+            cuda::set_context(context.get())?;
+            other()
+        });
+        self.others.borrow_mut().push(thread);
+        Ok(())
+    }
+
+    /// Waits for the other threads.
+    pub(crate) fn join(&self) -> Done {
+        let panicked = |_| Failed("another thread panicked".into());
+        self.others.take().into_iter().try_for_each(|thread| thread.join().map_err(panicked)?)
     }
 
     /// Launches a kernel and waits for it.
@@ -176,6 +212,11 @@ impl Bench {
         cuda::set_function_attribute(function, which, bytes)?;
         Ok(ONE_WARP.shared(bytes))
     }
+}
+
+fn with_args<T>(mut done: sys::CUdeviceptr, then: impl FnOnce(&mut [*mut c_void]) -> T) -> T {
+    let (mut n, mut rest) = (100_u32, Words([0; 900]));
+    then(&mut [(&raw mut done).cast(), (&raw mut n).cast(), (&raw mut rest).cast()])
 }
 
 fn in_words(call: &'static str, error: impl ToString) -> Failed {

@@ -1,6 +1,7 @@
 //! Calls of the host beside a resident kernel. Each is tried for whether it returns.
 
 use census_kernels::PLAIN_PTX;
+use census_kernels::earlier::earlier_nothing;
 use census_kernels::plain::{shared_dynamic, small};
 use kernel_registry::cudarc::driver::sys::{CUevent_flags_enum as EventFlags, CUlimit_enum as Limit};
 
@@ -32,7 +33,13 @@ fn nothing() -> Vec<Row> {
         call("host/nothing", |_| Ok(())),
         call("host/cuModuleGetLoadingMode", |_| cuda::loads_lazily().map(drop)),
         call("host/cuMemGetInfo", |_| cuda::free_memory().map(drop)),
-        call("host/cuCtxCreate", |bench| cuda::new_context(bench.device())),
+        call("host/cuCtxCreate", |bench| cuda::new_context(bench.device()).map(drop)),
+        row("host/cuCtxDestroy_of_another", |bench| {
+            let context = cuda::new_context(bench.device())?;
+            attempt(move || cuda::destroy_context(context))
+        }),
+        call("host/cuCtxSynchronize", |_| cuda::synchronize()),
+        call("host/cuDevicePrimaryCtxRetain_and_release", |bench| cuda::retain_and_release(bench.device())),
         call("host/cuCtxSetLimit_stack", |_| cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, 16 * 1024)),
         call("host/cuCtxSetLimit_printf", |_| cuda::set_limit(Limit::CU_LIMIT_PRINTF_FIFO_SIZE, 4 * MIB)),
         call("host/cuCtxSetLimit_heap", |_| cuda::set_limit(Limit::CU_LIMIT_MALLOC_HEAP_SIZE, 64 * MIB)),
@@ -60,6 +67,23 @@ fn code() -> Vec<Row> {
             let function = function()?;
             attempt(move || cuda::load_function(function))
         }),
+        row("host/cuFuncSetCacheConfig", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            attempt(move || cuda::set_cache_config(function))
+        }),
+        row("host/cuFuncIsLoaded", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            attempt(move || cuda::is_loaded(function).map(drop))
+        }),
+        row("host/cuFuncIsLoaded_of_kernel", |_| {
+            let kernel = cuda::as_function(cuda::kernel(cuda::load_library(small::INFO)?, small::INFO)?);
+            attempt(move || cuda::is_loaded(kernel).map(drop))
+        })
+        .refused(),
+        row("host/cuModuleGetGlobal", |_| {
+            let module = cuda::load_module(earlier_nothing::INFO)?;
+            attempt(move || cuda::global(module, c"sink").map(drop))
+        }),
         row("host/cuFuncSetAttribute", |bench| {
             let function = bench.loaded(shared_dynamic::INFO)?;
             attempt(move || bench.grant_shared(function).map(drop))
@@ -74,6 +98,10 @@ fn code() -> Vec<Row> {
             attempt(move || cuda::unload_module(module))
         }),
         call("host/cuLibraryLoadData", |_| cuda::load_library(small::INFO).map(drop)),
+        row("host/cuLibraryLoadData_ptx", |_| {
+            let image = [PLAIN_PTX.as_bytes(), &[0]].concat();
+            attempt(move || cuda::load_library_data(&image).map(drop))
+        }),
         row("host/cuLibraryGetKernel", |_| {
             let library = cuda::load_library(small::INFO)?;
             attempt(move || cuda::kernel(library, small::INFO).map(drop))
@@ -101,6 +129,29 @@ fn memory() -> Vec<Row> {
         row("host/cuMemFree_1G", |_| {
             let memory = cuda::alloc(GIB)?;
             attempt(move || cuda::free(memory))
+        }),
+        row("host/cuMemFree_managed", |_| {
+            let memory = cuda::alloc_managed(MIB)?;
+            attempt(move || cuda::free(memory))
+        }),
+        row("host/cuMemFree_pooled", |bench| {
+            let memory = allocated(bench, MIB)?;
+            attempt(move || cuda::free(memory))
+        }),
+        row("host/cuMemFreeAsync_of_cuMemAlloc", |bench| {
+            let memory = cuda::alloc(MIB)?;
+            attempt(move || freed(bench, memory))
+        }),
+        row("host/cuMemAdvise", |bench| {
+            let memory = cuda::alloc_managed(MIB)?;
+            attempt(move || cuda::advise(memory, MIB, bench.device()))
+        }),
+        row("host/cuMemPrefetchAsync", |bench| {
+            let memory = cuda::alloc_managed(MIB)?;
+            attempt(move || {
+                cuda::prefetch(memory, MIB, bench.device(), bench.ours)?;
+                cuda::synchronize_stream(bench.ours)
+            })
         }),
         call("host/cuMemAllocManaged", |_| cuda::alloc_managed(MIB).map(drop)),
         call("host/cuMemHostAlloc", |_| cuda::alloc_host(MIB).map(drop)),
@@ -144,6 +195,12 @@ fn asynchronous() -> Vec<Row> {
             let memory = allocated(bench, GIB)?;
             attempt(move || freed(bench, memory))
         }),
+        call("host/cuMemPoolCreate", |bench| cuda::new_pool(bench.device()).map(drop)),
+        row("host/cuMemPoolDestroy", |bench| {
+            let pool = cuda::new_pool(bench.device())?;
+            attempt(move || cuda::destroy_pool(pool))
+        }),
+        call("host/cuDeviceGraphMemTrim", |bench| cuda::trim_graphs(bench.device())),
         row("host/cuMemPoolTrimTo", |bench| {
             freed(bench, allocated(bench, GIB / 4)?)?;
             attempt(move || cuda::trim_pool(bench.device()))
@@ -175,6 +232,21 @@ fn copies() -> Vec<Row> {
             let (to, from) = (cuda::alloc(MIB)?, cuda::alloc(MIB)?);
             attempt(move || {
                 cuda::copy_async(to, from, MIB, bench.ours)?;
+                cuda::synchronize_stream(bench.ours)
+            })
+        }),
+        row("host/cuMemsetD32", |_| {
+            let memory = cuda::alloc(MIB)?;
+            attempt(move || cuda::set(memory, MIB))
+        }),
+        row("host/cuMemcpyDtoD", |_| {
+            let (to, from) = (cuda::alloc(MIB)?, cuda::alloc(MIB)?);
+            attempt(move || cuda::copy(to, from, MIB))
+        }),
+        row("host/cuMemcpyPeerAsync", |bench| {
+            let (to, from) = (cuda::alloc(MIB)?, cuda::alloc(MIB)?);
+            attempt(move || {
+                cuda::copy_peer_async(to, from, MIB, bench.ours)?;
                 cuda::synchronize_stream(bench.ours)
             })
         }),
@@ -210,6 +282,10 @@ fn streams() -> Vec<Row> {
             let stream = cuda::stream(cuda::NON_BLOCKING)?;
             attempt(move || cuda::destroy_stream(stream))
         }),
+        call("host/cuStreamSynchronize", |bench| cuda::synchronize_stream(bench.ours)),
+        call("host/cuStreamSynchronize_legacy", |_| cuda::synchronize_stream(cuda::legacy_stream())),
+        call("host/cuStreamSynchronize_per_thread", |_| cuda::synchronize_stream(cuda::per_thread_stream())),
+        call("host/cuStreamQuery", |bench| cuda::is_idle(bench.residents).map(drop)),
         row("host/cuStreamCreate_40_times_again", |_| {
             cuda::streams(40)?.into_iter().try_for_each(cuda::destroy_stream)?;
             attempt(|| cuda::streams(40).map(drop))

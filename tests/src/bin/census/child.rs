@@ -42,6 +42,7 @@ fn attempt(row: &Row, mode: Mode, warmed: bool) -> Done<Outcome> {
         (true, Err(_)) => Verdict::Error,
     };
     resident.release(&bench)?;
+    bench.join()?;
     let error = attempted.err().map(|Failed(error)| error);
     Ok(Outcome { verdict, error, host_ms: Some(milliseconds(host)), done_ms: done.map(milliseconds) })
 }

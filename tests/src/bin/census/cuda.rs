@@ -24,6 +24,23 @@ pub(crate) struct Failed(pub(crate) String);
 
 pub(crate) type Done<T = ()> = Result<T, Failed>;
 
+/// A handle of the driver that goes to another thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Sent<T>(*mut T);
+
+// SAFETY: the driver takes its handles from every thread, and nobody follows them here.
+unsafe impl<T> Send for Sent<T> {}
+
+impl<T> Sent<T> {
+    pub(crate) fn new(handle: *mut T) -> Self {
+        Sent(handle)
+    }
+
+    pub(crate) fn get(self) -> *mut T {
+        self.0
+    }
+}
+
 /// A result as an error that names the call.
 fn call(name: &'static str, result: sys::CUresult) -> Done {
     match result {
@@ -69,16 +86,45 @@ unsafe fn lookup<F: Copy>(name: &'static CStr, cuda_version: i32) -> Option<F> {
 }
 
 /// Makes a context, and leaves the thread with the one that it had.
-pub(crate) fn new_context(device: sys::CUdevice) -> Done {
+pub(crate) fn new_context(device: sys::CUdevice) -> Done<sys::CUcontext> {
     type Create = unsafe extern "C" fn(*mut sys::CUcontext, c_uint, sys::CUdevice) -> sys::CUresult;
     // SAFETY: this is the type of the function that CUDA 4.0 to 12.4 have under this name, and later drivers too.
     let create = unsafe { lookup::<Create>(c"cuCtxCreate", 4_000) };
     let create = create.ok_or(Failed("CUDA_ERROR_NOT_FOUND of cuCtxCreate".into()))?;
-    // SAFETY: there is a current context, and the device is one of the driver's.
+    let current = current_context()?;
+    // SAFETY: the device is one of the driver's.
+    let new = get("cuCtxCreate", |context| unsafe { create(context, 0, device) })?;
+    set_context(current)?;
+    Ok(new)
+}
+
+pub(crate) fn destroy_context(context: sys::CUcontext) -> Done {
+    // SAFETY: nothing of the context is used afterwards.
+    call("cuCtxDestroy", unsafe { sys::cuCtxDestroy_v2(context) })
+}
+
+pub(crate) fn current_context() -> Done<sys::CUcontext> {
+    // SAFETY: it may be called at any time.
+    get("cuCtxGetCurrent", |context| unsafe { sys::cuCtxGetCurrent(context) })
+}
+
+pub(crate) fn set_context(context: sys::CUcontext) -> Done {
+    // SAFETY: the context is there.
+    call("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) })
+}
+
+pub(crate) fn context_id() -> Done<u64> {
+    // SAFETY: null stands for the current context.
+    get("cuCtxGetId", |id| unsafe { sys::cuCtxGetId(ptr::null_mut(), id) })
+}
+
+/// Counts one more user of the device's primary context, and one less again.
+pub(crate) fn retain_and_release(device: sys::CUdevice) -> Done {
+    // SAFETY: the device is one of the driver's, and what is released was retained.
     unsafe {
-        let current = get("cuCtxGetCurrent", |context| sys::cuCtxGetCurrent(context))?;
-        let _new = get("cuCtxCreate", |context| create(context, 0, device))?;
-        call("cuCtxSetCurrent", sys::cuCtxSetCurrent(current))
+        let _primary: sys::CUcontext =
+            get("cuDevicePrimaryCtxRetain", |context| sys::cuDevicePrimaryCtxRetain(context, device))?;
+        call("cuDevicePrimaryCtxRelease", sys::cuDevicePrimaryCtxRelease_v2(device))
     }
 }
 
@@ -91,6 +137,11 @@ pub(crate) fn synchronize() -> Done {
 pub(crate) fn set_limit(which: sys::CUlimit, bytes: usize) -> Done {
     // SAFETY: it concerns the current context.
     call("cuCtxSetLimit", unsafe { sys::cuCtxSetLimit(which, bytes) })
+}
+
+pub(crate) fn limit(which: sys::CUlimit) -> Done<usize> {
+    // SAFETY: it concerns the current context.
+    get("cuCtxGetLimit", |bytes| unsafe { sys::cuCtxGetLimit(bytes, which) })
 }
 
 /// Whether kernels are loaded when they are first asked for.

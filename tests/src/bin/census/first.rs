@@ -17,12 +17,12 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 /// The first launch of a kernel that is loaded.
-fn first(name: &str, kernel: &'static KernelInfo) -> Row {
+pub(crate) fn first(name: &str, kernel: &'static KernelInfo) -> Row {
     after(name, kernel, |_| Ok(()))
 }
 
 /// The same after something else, for which the kernel is loaded already.
-fn after(name: &str, kernel: &'static KernelInfo, earlier: fn(&Bench) -> Done) -> Row {
+pub(crate) fn after(name: &str, kernel: &'static KernelInfo, earlier: fn(&Bench) -> Done) -> Row {
     configured(name, kernel, ONE_WARP, earlier)
 }
 
@@ -40,7 +40,7 @@ fn configured(
 }
 
 /// A later launch of a kernel.
-fn again(name: &str, kernel: &'static KernelInfo) -> Row {
+pub(crate) fn again(name: &str, kernel: &'static KernelInfo) -> Row {
     Row::launch(Section::FirstLaunch, name, move |bench| {
         let function = bench.loaded(kernel)?;
         bench.launch_and_wait(function)?;

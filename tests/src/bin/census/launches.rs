@@ -5,7 +5,7 @@ use census_kernels::plain::{frame_32k, prints, shared_dynamic, shared_static, sm
 use kernel_registry::KernelInfo;
 use kernel_registry::cudarc::driver::sys;
 
-use crate::bench::{Bench, ONE_WARP};
+use crate::bench::{Bench, ONE_WARP, Word};
 use crate::cuda::{self, Done, MIB};
 use crate::resident::Beside;
 use crate::row::{Attempt, Row, Section, attempt};
@@ -105,6 +105,13 @@ fn streams() -> Vec<Row> {
         })
         .beside(Beside::ThreadOnBlocking)
         .remains(LEGACY),
+        row("stream/per_thread_in_new_thread", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            attempt(move || {
+                bench.start(bench.launch_elsewhere(function, cuda::per_thread_stream(), Word::Done))
+            })
+        }),
+        loaded("stream/per_thread", small::INFO, |_| Ok(cuda::per_thread_stream())),
         row("stream/created_beside", |bench| {
             let function = bench.loaded(small::INFO)?;
             attempt(move || bench.launch_on(function, cuda::stream(cuda::NON_BLOCKING)?))

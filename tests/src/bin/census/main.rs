@@ -9,7 +9,9 @@ mod child;
 mod cuda;
 mod first;
 mod launches;
+mod limits;
 mod loading;
+mod locked;
 mod machine;
 mod options;
 mod process;
@@ -17,6 +19,7 @@ mod recording;
 mod resident;
 mod row;
 mod several;
+mod stack;
 mod table;
 mod waiting;
 

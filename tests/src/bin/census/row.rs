@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use crate::cuda::Done;
 use crate::resident::Beside;
-use crate::{calls, first, launches, loading, waiting};
+use crate::{calls, first, launches, limits, loading, locked, stack, waiting};
 
 /// What is tried, ready to be tried.
 pub(crate) type Attempt<'b> = Box<dyn FnOnce() -> Done + 'b>;
@@ -16,6 +16,8 @@ pub(crate) struct Row {
     pub(crate) launches: bool,
     /// Why the operation can block although every kernel was warmed.
     pub(crate) remains: Option<&'static str>,
+    /// The driver refuses it: the error is what there is to find out.
+    pub(crate) refused: bool,
     prepare: Prepare,
 }
 
@@ -49,7 +51,15 @@ impl Row {
         prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static,
     ) -> Self {
         let prepare = Box::new(prepare);
-        Row { name: name.into(), section, beside: Beside::Thread, launches: false, remains: None, prepare }
+        Row {
+            name: name.into(),
+            section,
+            beside: Beside::Thread,
+            launches: false,
+            remains: None,
+            refused: false,
+            prepare,
+        }
     }
 
     pub(crate) fn beside(self, beside: Beside) -> Self {
@@ -59,6 +69,11 @@ impl Row {
     /// The same, where warming cannot help, and why.
     pub(crate) fn remains(self, why: &'static str) -> Self {
         Row { remains: Some(why), ..self }
+    }
+
+    /// The same, which the driver was seen to refuse.
+    pub(crate) fn refused(self) -> Self {
+        Row { refused: true, ..self }
     }
 
     /// Does what comes before the resident kernel.
@@ -74,10 +89,17 @@ pub(crate) fn attempt<'b>(operation: impl FnOnce() -> Done + 'b) -> Done<Attempt
 
 /// All rows, by section.
 pub(crate) fn all() -> Vec<Row> {
-    [loading::rows(), first::rows(), launches::rows(), waiting::rows(), calls::rows()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let groups = [
+        loading::rows(),
+        first::rows(),
+        stack::rows(),
+        launches::rows(),
+        waiting::rows(),
+        calls::rows(),
+        limits::rows(),
+        locked::rows(),
+    ];
+    groups.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

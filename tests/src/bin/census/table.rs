@@ -18,6 +18,7 @@ pub(crate) fn line(tried: &Tried, remains: Option<&str>) -> String {
 /// A row that was not tried, and what warming does for it.
 pub(crate) fn listed(row: &Row) -> String {
     let warming = match (row.section, row.remains) {
+        _ if row.refused => "a call of the host that the driver refuses".into(),
         (Section::HostCall, _) => "a call of the host, for which warming does nothing".into(),
         (_, None) => "must run after warming".into(),
         (_, Some(why)) => format!("warming cannot help: {why}"),

@@ -1,9 +1,13 @@
 //! First launches while no kernel is resident, but a stream waits for a word that nobody sets.
 
+use census_kernels::callee::frame_in_callee;
 use census_kernels::earlier::earlier_nothing;
 use census_kernels::plain::{frame_32k, small};
-use kernel_registry::LaunchConfig;
+use census_kernels::recursive::recurses_8k;
+use census_kernels::{bare, bare_frame_800};
 use kernel_registry::cudarc::driver::sys;
+use kernel_registry::cudarc::driver::sys::CUlimit_enum as Limit;
+use kernel_registry::{KernelInfo, LaunchConfig};
 
 use crate::bench::{Bench, Word};
 use crate::cuda::{self, Done, MIB};
@@ -25,6 +29,25 @@ pub(crate) fn rows() -> Vec<Row> {
         }),
         row("wait/loaded", |bench| {
             let function = bench.loaded(small::INFO)?;
+            attempt(move || bench.launch(function))
+        }),
+        alone("wait/no_frame_in_context", bare::INFO),
+        alone("wait/frame_800_in_context", bare_frame_800::INFO),
+        row("wait/frame_2k_in_context", |bench| {
+            cuda::load_module(frame_in_callee::INFO)?;
+            let function = bench.loaded(bare::INFO)?;
+            attempt(move || bench.launch(function))
+        }),
+        row("wait/frame_in_context_after_limit", |bench| {
+            let function = bench.loaded(small::INFO)?;
+            if !bench.warmed {
+                cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, 33 * 1024)?;
+            }
+            attempt(move || bench.launch(function))
+        }),
+        row("wait/recursion_in_context", |bench| {
+            cuda::load_module(recurses_8k::INFO)?;
+            let function = bench.loaded(bare::INFO)?;
             attempt(move || bench.launch(function))
         }),
         row("wait/frame_32k", |bench| {
@@ -86,6 +109,14 @@ pub(crate) fn rows() -> Vec<Row> {
 
 fn row(name: &str, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
     Row::launch(Section::FirstLaunch, name, prepare)
+}
+
+/// The first launch of a kernel that is alone in its image, which is alone in the context but for the resident kernel's.
+fn alone(name: &str, kernel: &'static KernelInfo) -> Row {
+    row(name, move |bench| {
+        let function = bench.loaded(kernel)?;
+        attempt(move || bench.launch(function))
+    })
 }
 
 /// The second launch, after one on each of these streams.

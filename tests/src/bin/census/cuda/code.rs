@@ -1,13 +1,13 @@
 //! Modules, libraries, functions and launches.
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::mem::zeroed;
 use std::ptr;
 
 use kernel_registry::cudarc::driver::sys;
 use kernel_registry::{KernelInfo, LaunchConfig};
 
-use super::{Done, call, get, lookup};
+use super::{Done, Failed, call, get, lookup};
 
 pub(crate) use sys::CUfunction_attribute_enum as FunctionAttribute;
 
@@ -56,6 +56,33 @@ pub(crate) fn load_function(function: sys::CUfunction) -> Done {
     }
 }
 
+/// Whether a function is loaded, where the driver tells: since 12.4.
+pub(crate) fn is_loaded(function: sys::CUfunction) -> Done<bool> {
+    type IsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUresult;
+    // SAFETY: this is the type of the function of this name since it exists.
+    let Some(is_loaded) = (unsafe { lookup::<IsLoaded>(c"cuFuncIsLoaded", 12_040) }) else {
+        return Err(Failed("CUDA_ERROR_NOT_FOUND of cuFuncIsLoaded".into()));
+    };
+    // SAFETY: a handle of the wrong kind is an error.
+    get("cuFuncIsLoaded", |loaded| unsafe { is_loaded(loaded, function) }).map(|loaded| loaded == 1)
+}
+
+pub(crate) fn set_cache_config(function: sys::CUfunction) -> Done {
+    // SAFETY: the function is one of the current context.
+    let set =
+        unsafe { sys::cuFuncSetCacheConfig(function, sys::CUfunc_cache_enum::CU_FUNC_CACHE_PREFER_SHARED) };
+    call("cuFuncSetCacheConfig", set)
+}
+
+/// The address of a variable.
+pub(crate) fn global(module: sys::CUmodule, name: &CStr) -> Done<sys::CUdeviceptr> {
+    let mut bytes = 0;
+    // SAFETY: the module is loaded, and the name ends with a zero.
+    get("cuModuleGetGlobal", |address| unsafe {
+        sys::cuModuleGetGlobal_v2(address, &mut bytes, module, name.as_ptr())
+    })
+}
+
 pub(crate) fn function_attribute(function: sys::CUfunction, which: FunctionAttribute) -> Done<i32> {
     // SAFETY: the function is one of the current context.
     get("cuFuncGetAttribute", |value| unsafe { sys::cuFuncGetAttribute(value, which, function) })
@@ -81,8 +108,12 @@ pub(crate) fn occupancy(function: sys::CUfunction) -> Done<i32> {
 
 /// The library with a kernel.
 pub(crate) fn load_library(kernel: &KernelInfo) -> Done<sys::CUlibrary> {
-    let image = image(kernel);
-    // SAFETY: the image is whole, and there are no options.
+    load_library_data(&image(kernel))
+}
+
+/// A library of an image that ends with a zero.
+pub(crate) fn load_library_data(image: &[u8]) -> Done<sys::CUlibrary> {
+    // SAFETY: the image is whole, and ends with a zero; there are no options.
     get("cuLibraryLoadData", |library| unsafe {
         let (none, nothing) = (ptr::null_mut(), ptr::null_mut());
         let code = image.as_ptr().cast();

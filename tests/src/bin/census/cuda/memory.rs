@@ -5,7 +5,7 @@ use std::mem::zeroed;
 
 use kernel_registry::cudarc::driver::sys;
 
-use super::{Done, call, get};
+use super::{Done, Failed, call, current_context, get, lookup};
 
 pub(crate) const MIB: usize = 1 << 20;
 
@@ -34,6 +34,33 @@ pub(crate) fn alloc_async(bytes: usize, stream: sys::CUstream) -> Done<sys::CUde
 pub(crate) fn free_async(memory: sys::CUdeviceptr, stream: sys::CUstream) -> Done {
     // SAFETY: the memory came from `alloc_async`, and is not used afterwards.
     call("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(memory, stream) })
+}
+
+/// Where a device's memory is, in the structures of the driver: a kind and a number, whose names in cudarc change with the
+/// version of CUDA.
+const fn location(device: sys::CUdevice) -> [i32; 2] {
+    [sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as i32, device]
+}
+
+pub(crate) fn new_pool(device: sys::CUdevice) -> Done<sys::CUmemoryPool> {
+    // SAFETY: these are plain data, for which zero is a value.
+    let mut properties: sys::CUmemPoolProps = unsafe { zeroed() };
+    properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    // SAFETY: a location is two numbers.
+    unsafe { (&raw mut properties.location).cast::<[i32; 2]>().write(location(device)) };
+    // SAFETY: the properties are whole.
+    get("cuMemPoolCreate", |pool| unsafe { sys::cuMemPoolCreate(pool, &properties) })
+}
+
+pub(crate) fn destroy_pool(pool: sys::CUmemoryPool) -> Done {
+    // SAFETY: nothing is allocated from the pool.
+    call("cuMemPoolDestroy", unsafe { sys::cuMemPoolDestroy(pool) })
+}
+
+/// Gives back memory that graphs have no use for.
+pub(crate) fn trim_graphs(device: sys::CUdevice) -> Done {
+    // SAFETY: the device is one of the driver's.
+    call("cuDeviceGraphMemTrim", unsafe { sys::cuDeviceGraphMemTrim(device) })
 }
 
 /// Gives back what the device's pool has to spare.
@@ -92,6 +119,48 @@ pub(crate) fn set_async(memory: sys::CUdeviceptr, bytes: usize, stream: sys::CUs
     call("cuMemsetD32Async", unsafe { sys::cuMemsetD32Async(memory, 1, bytes / 4, stream) })
 }
 
+/// The same without a stream.
+pub(crate) fn set(memory: sys::CUdeviceptr, bytes: usize) -> Done {
+    // SAFETY: the memory has that many bytes.
+    call("cuMemsetD32", unsafe { sys::cuMemsetD32_v2(memory, 1, bytes / 4) })
+}
+
+/// Says of managed memory that it is mostly read.
+pub(crate) fn advise(memory: sys::CUdeviceptr, bytes: usize, device: sys::CUdevice) -> Done {
+    type Advise = unsafe extern "C" fn(sys::CUdeviceptr, usize, u32, sys::CUdevice) -> sys::CUresult;
+    const READ_MOSTLY: u32 = 1;
+    // SAFETY: this is the type of the function that CUDA 8.0 to 12.9 have under this name, and later drivers too.
+    let advise = unsafe { lookup::<Advise>(c"cuMemAdvise", 8_000) };
+    let advise = advise.ok_or(Failed("CUDA_ERROR_NOT_FOUND of cuMemAdvise".into()))?;
+    // SAFETY: the memory is managed, and has that many bytes.
+    call("cuMemAdvise", unsafe { advise(memory, bytes, READ_MOSTLY, device) })
+}
+
+/// Takes managed memory to a device.
+pub(crate) fn prefetch(
+    memory: sys::CUdeviceptr,
+    bytes: usize,
+    device: sys::CUdevice,
+    stream: sys::CUstream,
+) -> Done {
+    type Prefetch =
+        unsafe extern "C" fn(sys::CUdeviceptr, usize, sys::CUdevice, sys::CUstream) -> sys::CUresult;
+    // SAFETY: this is the type of the function that CUDA 8.0 to 12.9 have under this name, and later drivers too.
+    let prefetch = unsafe { lookup::<Prefetch>(c"cuMemPrefetchAsync", 8_000) };
+    let prefetch = prefetch.ok_or(Failed("CUDA_ERROR_NOT_FOUND of cuMemPrefetchAsync".into()))?;
+    // SAFETY: the memory is managed, and has that many bytes.
+    call("cuMemPrefetchAsync", unsafe { prefetch(memory, bytes, device, stream) })
+}
+
+/// The context of an address.
+pub(crate) fn context_of(memory: sys::CUdeviceptr) -> Done<sys::CUcontext> {
+    const CONTEXT: sys::CUpointer_attribute = sys::CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_CONTEXT;
+    // SAFETY: this attribute is a context.
+    get("cuPointerGetAttribute", |context: *mut sys::CUcontext| unsafe {
+        sys::cuPointerGetAttribute(context.cast(), CONTEXT, memory)
+    })
+}
+
 pub(crate) fn copy_async(
     to: sys::CUdeviceptr,
     from: sys::CUdeviceptr,
@@ -100,6 +169,35 @@ pub(crate) fn copy_async(
 ) -> Done {
     // SAFETY: both have that many bytes.
     call("cuMemcpyDtoDAsync", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream) })
+}
+
+/// The same without a stream.
+pub(crate) fn copy(to: sys::CUdeviceptr, from: sys::CUdeviceptr, bytes: usize) -> Done {
+    // SAFETY: both have that many bytes.
+    call("cuMemcpyDtoD", unsafe { sys::cuMemcpyDtoD_v2(to, from, bytes) })
+}
+
+/// The same as between contexts, both of which are this one.
+pub(crate) fn copy_peer_async(
+    to: sys::CUdeviceptr,
+    from: sys::CUdeviceptr,
+    bytes: usize,
+    stream: sys::CUstream,
+) -> Done {
+    let context = current_context()?;
+    // SAFETY: both have that many bytes.
+    let copy = unsafe { sys::cuMemcpyPeerAsync(to, context, from, context, bytes, stream) };
+    call("cuMemcpyPeerAsync", copy)
+}
+
+pub(crate) fn download_async(
+    to: *mut c_void,
+    from: sys::CUdeviceptr,
+    bytes: usize,
+    stream: sys::CUstream,
+) -> Done {
+    // SAFETY: both have that many bytes, and stay for as long as the process.
+    call("cuMemcpyDtoHAsync", unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream) })
 }
 
 pub(crate) fn upload_async(
@@ -134,13 +232,12 @@ pub(crate) const MAPPED: usize = 2 * MIB;
 
 /// Reserves addresses, and puts memory there.
 pub(crate) fn map(device: sys::CUdevice) -> Done<sys::CUdeviceptr> {
-    const DEVICE: i32 = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as i32;
     // SAFETY: these are plain data, for which zero is a value.
     let (mut properties, mut access): (sys::CUmemAllocationProp, sys::CUmemAccessDesc) =
         unsafe { (zeroed(), zeroed()) };
     properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-    // SAFETY: a location is a kind and a number, whose names in cudarc change with the version of CUDA.
-    unsafe { (&raw mut properties.location).cast::<[i32; 2]>().write([DEVICE, device]) };
+    // SAFETY: a location is two numbers.
+    unsafe { (&raw mut properties.location).cast::<[i32; 2]>().write(location(device)) };
     access.location = properties.location;
     access.flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     // SAFETY: the size is a multiple of the device's granularity, and each call is about what the ones before made.

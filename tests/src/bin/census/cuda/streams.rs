@@ -15,6 +15,11 @@ pub(crate) fn legacy_stream() -> sys::CUstream {
     ptr::without_provenance_mut(1)
 }
 
+/// The default stream of the thread, which is a blocking one.
+pub(crate) fn per_thread_stream() -> sys::CUstream {
+    ptr::without_provenance_mut(2)
+}
+
 pub(crate) fn stream(flags: sys::CUstream_flags) -> Done<sys::CUstream> {
     // SAFETY: there is a current context.
     get("cuStreamCreate", |stream| unsafe { sys::cuStreamCreate(stream, flags as u32) })
@@ -69,11 +74,40 @@ pub(crate) fn event(flags: sys::CUevent_flags) -> Done<sys::CUevent> {
     get("cuEventCreate", |event| unsafe { sys::cuEventCreate(event, flags as u32) })
 }
 
+pub(crate) fn record(event: sys::CUevent, stream: sys::CUstream) -> Done {
+    // SAFETY: both are of the current context.
+    call("cuEventRecord", unsafe { sys::cuEventRecord(event, stream) })
+}
+
+/// Lets a stream wait for an event.
+pub(crate) fn wait_event(stream: sys::CUstream, event: sys::CUevent) -> Done {
+    // SAFETY: both are of the current context.
+    call("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream, event, 0) })
+}
+
+/// Whether a stream has come to an event.
+pub(crate) fn has_come(event: sys::CUevent) -> Done<bool> {
+    // SAFETY: the event is one of the current context.
+    is_ready("cuEventQuery", unsafe { sys::cuEventQuery(event) })
+}
+
+/// Whether a stream has nothing left to do.
+pub(crate) fn is_idle(stream: sys::CUstream) -> Done<bool> {
+    // SAFETY: the stream is one of the current context.
+    is_ready("cuStreamQuery", unsafe { sys::cuStreamQuery(stream) })
+}
+
+fn is_ready(name: &'static str, answer: sys::CUresult) -> Done<bool> {
+    match answer {
+        sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+        answer => call(name, answer).map(|()| true),
+    }
+}
+
 /// Waits until a stream has come to an event.
 pub(crate) fn record_and_wait(event: sys::CUevent, stream: sys::CUstream) -> Done {
+    record(event, stream)?;
     // SAFETY: both are of the current context.
-    call("cuEventRecord", unsafe { sys::cuEventRecord(event, stream) })?;
-    // SAFETY: as above.
     call("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event) })
 }
 

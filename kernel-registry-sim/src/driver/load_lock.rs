@@ -1,0 +1,75 @@
+//! The lock that the driver has while a kernel is loaded: calls of other threads in the same context that take it wait too, until
+//! nothing runs on the device.
+
+use super::calls::{current, is_called};
+use super::deadlock::{Waiting, wait_until};
+use super::handles::Handle;
+use super::process::Simulator;
+use super::state::State;
+use super::stream::Because;
+
+/// The functions that take it, each with all that begin with its name. One of each family was measured, beside a launch that
+/// loads its kernel.
+const TAKE_IT: [&str; 12] = [
+    "cuCtxGetLimit",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuGraphLaunch",
+    "cuLaunch",
+    "cuMemAlloc",
+    "cuMemHostAlloc",
+    "cuMemcpy",
+    "cuMemset",
+    "cuModuleGetFunction",
+    "cuOccupancy",
+    "cuStreamCreate",
+];
+
+/// Those among them that do not.
+const PASS: [&str; 2] = ["cuMemAllocAsync", "cuMemAllocFromPoolAsync"];
+
+fn takes_it(function: &str) -> bool {
+    TAKE_IT.iter().any(|family| function.starts_with(family))
+        && !PASS.iter().any(|name| is_called(function, name))
+}
+
+/// Waits until no other thread has the lock, if the function takes it. A load that was given up has it no more.
+pub(super) fn pass(function: &'static str) {
+    let (true, Ok(context)) = (takes_it(function), current()) else { return };
+    let mut state = Simulator::get().lock();
+    while let Some((device, until)) = state.load_that_waits(context) {
+        match wait_until(state, device, until, function, Because::LoadElsewhere) {
+            Ok(after) => state = after,
+            Err(_) => return,
+        }
+    }
+}
+
+impl State {
+    /// A load that waits in a context: for which device, and until what there is done.
+    fn load_that_waits(&self, context: Handle) -> Option<(usize, u64)> {
+        let is_it =
+            |waiting: &&Waiting| waiting.is_load_in(context) && self.is_busy(waiting.device, waiting.until);
+        self.waiting.values().find(is_it).map(|waiting| (waiting.device, waiting.until))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::calls;
+    use super::*;
+
+    #[test]
+    fn every_family_exists() {
+        let names: Vec<_> = calls::all().map(|entry| entry.name).collect();
+        for family in TAKE_IT {
+            assert!(names.iter().any(|name| name.starts_with(family)), "{family}");
+        }
+        for name in PASS {
+            assert!(names.iter().any(|function| is_called(function, name)), "{name}");
+        }
+        assert!(
+            takes_it("cuMemAlloc_v2") && takes_it("cuMemcpyHtoDAsync_v2") && !takes_it("cuMemAllocAsync")
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! What the first launch of a kernel does to the stack, and which limits are not to be had afterwards. `ON_A_GPU=1` asks NVIDIA's
+//! driver.
+
+mod device;
+mod resident;
+mod turn;
+
+use std::ffi::CString;
+
+use device::*;
+use resident::{waits, waits_for_word};
+use turn::Turn;
+
+const STACK: usize = 0;
+const PRINTF_FIFO: usize = 1;
+const HEAP: usize = 2;
+const LOCAL_SIZE: usize = 3;
+
+/// A context of its own, as it begins.
+fn alone() -> Turn {
+    let turn = turn::take();
+    context(0);
+    turn
+}
+
+/// A kernel of an image.
+fn kernel_of(image: &[u8], name: &str) -> usize {
+    let mut image = [image, &[0]].concat();
+    let mut name = CString::new(name).unwrap().into_bytes_with_nul();
+    let module = get("cuModuleLoadData", &[place(&mut *image)]);
+    let function = get("cuModuleGetFunction", &[module, place(&mut *name)]);
+    ok("cuFuncLoad", &[function]);
+    function
+}
+
+fn limit(which: usize) -> usize {
+    get("cuCtxGetLimit", &[which])
+}
+
+/// What the driver says that a thread needs.
+fn told(function: usize) -> usize {
+    get("cuFuncGetAttribute", &[LOCAL_SIZE, function])
+}
+
+/// Whether the first launch waits for a kernel that stays.
+fn first_launch_waits(expected: bool, function: usize, arguments: &[u64]) -> bool {
+    waits(expected, || {
+        let stream = stream();
+        launch(function, stream, arguments);
+        ok("cuStreamSynchronize", &[stream]);
+    })
+}
+
+/// A kernel that calls a function which calls itself, with a frame of that many bytes.
+fn recursive(frame: usize) -> String {
+    format!(
+        ".version 8.0 .target sm_80 .address_size 64
+.func (.param .b32 out) descend(.param .b32 depth) {{
+    .local .align 16 .b8 depot[{frame}];
+    .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %rd<3>;
+    ld.param.u32 %r1, [depth];
+    mov.u64 %rd1, depot; cvta.local.u64 %rd2, %rd1;
+    st.u32 [%rd2+{last}], %r1;
+    setp.eq.u32 %p, %r1, 0;
+    @%p bra END;
+    sub.u32 %r2, %r1, 1;
+    {{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r2; call.uni (b), descend, (a); ld.param.b32 %r3, [b]; }}
+END:
+    ld.u32 %r2, [%rd2+{last}];
+    st.param.b32 [out], %r2;
+    ret;
+}}
+.visible .entry recurses(.param .u32 depth) {{
+    .reg .b32 %r<2>;
+    ld.param.u32 %r1, [depth];
+    {{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call.uni (b), descend, (a); ld.param.b32 %r0, [b]; }}
+    ret;
+}}",
+        last = frame - 4
+    )
+}
+
+/// The stack of recursive calls is nothing that the driver tells; but it grows to one frame of them at the launch.
+#[test]
+fn recursive_calls_need_what_nobody_tells() {
+    let _turn = alone();
+    for (frame, waited, after) in [(800, false, 1024), (1600, true, 1600), (8192, true, 8192)] {
+        let function = kernel_of(recursive(frame).as_bytes(), "recurses");
+        expect_eq!(told(function), 0, "{frame}");
+        expect_eq!(first_launch_waits(waited, function, &[0]), waited, "{frame}");
+        expect_eq!(limit(STACK), after, "{frame}");
+        expect_eq!(first_launch_waits(false, function, &[0]), false, "{frame}, again");
+    }
+}
+
+/// A kernel that could launch others needs a stack for every kernel of its image.
+#[test]
+fn launching_kernels_need_the_largest_frame_of_the_image() {
+    let _turn = alone();
+    macro_rules! image {
+        ($name:literal) => {
+            include_bytes!(concat!("../../tests/census/device-launch/", $name, ".fatbin"))
+        };
+    }
+    let images: [(&[u8], _, _, _); 3] = [
+        (image!("small"), "_Z14launches_smallPVjj", false, 1024),
+        (image!("child_frame"), "_Z17launches_frame_8kPVjj", true, 8192),
+        (image!("other_frame"), "_Z21launches_beside_framePVjj", true, 12_288),
+    ];
+    let done = memory(4) as u64;
+    for (image, name, waited, after) in images {
+        let function = kernel_of(image, name);
+        assert!(told(function) < 800, "{name}: {}", told(function));
+        expect_eq!(first_launch_waits(waited, function, &[done, 100]), waited, "{name}");
+        expect_eq!(limit(STACK), after, "{name}");
+    }
+}
+
+/// No launch of a kernel by a kernel is simulated, and none is left out in silence.
+#[test]
+fn a_launch_by_a_kernel_is_an_error_in_the_simulator() {
+    if on_a_gpu() {
+        return;
+    }
+    let _turn = alone();
+    let image = include_bytes!("../../tests/census/device-launch/small.fatbin");
+    let (function, stream, done) = (kernel_of(image, "_Z14launches_smallPVjj"), stream(), memory(4));
+    launch(function, stream, &[done as u64, 2000]);
+    const LAUNCH_FAILED: u32 = 719;
+    assert_eq!(call("cuStreamSynchronize", &[stream]), LAUNCH_FAILED);
+}
+
+/// A kernel that only has a printf, an assertion or an allocation.
+fn with(function: &str, declaration: &str, arguments: &str) -> String {
+    format!(
+        ".version 8.0 .target sm_80 .address_size 64
+.extern .func {declaration};
+.visible .entry uses(.param .u32 really) {{
+    .reg .pred %p; .reg .b32 %r; .reg .b64 %rd;
+    ld.param.u32 %r, [really]; setp.eq.u32 %p, %r, 0; @%p ret; mov.u64 %rd, 0;
+    {{ {arguments}; call.uni {function}; }}
+    ret;
+}}"
+    )
+}
+
+fn prints() -> String {
+    with(
+        "(r), vprintf, (a, b)",
+        "(.param .b32 r) vprintf (.param .b64 a, .param .b64 b)",
+        ".param .b64 a; .param .b64 b; .param .b32 r; st.param.b64 [a], %rd; st.param.b64 [b], %rd",
+    )
+}
+
+fn allocates() -> String {
+    with(
+        "(r), malloc, (a)",
+        "(.param .b64 r) malloc (.param .b64 a)",
+        ".param .b64 a; .param .b64 r; st.param.b64 [a], %rd",
+    )
+}
+
+/// The buffer of printf and the heap are there from the first launch on that may use them.
+#[test]
+fn limits_are_frozen_by_the_first_launch_that_depends_on_them() {
+    let _turn = alone();
+    const MIB: usize = 1 << 20;
+    let set = |which, bytes| call("cuCtxSetLimit", &[which, bytes]);
+    let stream = stream();
+    launch(kernel("store"), stream, &[memory(4) as u64, 1]);
+    expect_eq!((set(PRINTF_FIFO, 2 * MIB), set(HEAP, 16 * MIB)), (0, 0), "before");
+    launch(kernel_of(prints().as_bytes(), "uses"), stream, &[0]);
+    expect_eq!((set(PRINTF_FIFO, 4 * MIB), set(HEAP, 32 * MIB)), (INVALID_VALUE, 0), "after printf");
+    launch(kernel_of(allocates().as_bytes(), "uses"), stream, &[0]);
+    expect_eq!(
+        (set(PRINTF_FIFO, 4 * MIB), set(HEAP, 64 * MIB)),
+        (INVALID_VALUE, INVALID_VALUE),
+        "after malloc"
+    );
+    expect_eq!((limit(PRINTF_FIFO), limit(HEAP)), (2 * MIB, 32 * MIB));
+}
+
+/// Whether the next launch of a kernel waits for another stream, which waits for a word.
+fn next_waits(expected: bool, function: usize) -> bool {
+    // Zeroing it would be a launch itself.
+    let (stream, to) = (stream(), get("cuMemAlloc_v2", &[4]) as u64);
+    waits_for_word(expected, || {
+        launch(function, stream, &[to, 1]);
+        ok("cuStreamSynchronize", &[stream]);
+    })
+}
+
+/// Who lowers the limit makes the next launch wait, and that one alone. It does not if the limit was raised again before.
+#[test]
+fn a_limit_that_was_lowered_and_raised_again() {
+    let _turn = alone();
+    const KIB: usize = 1024;
+    let function = kernel("store");
+    launch(function, stream(), &[memory(4) as u64, 1]);
+    for (limits, waited) in [
+        (&[8 * KIB][..], false),
+        (&[16 * KIB, 8 * KIB], true),
+        (&[8 * KIB], false),
+        (&[4 * KIB, 8 * KIB], false),
+        (&[4 * KIB, 4 * KIB], true),
+    ] {
+        limits.iter().for_each(|bytes| ok("cuCtxSetLimit", &[STACK, *bytes]));
+        expect_eq!(next_waits(waited, function), waited, "{limits:?}");
+    }
+}
+
+/// The first launch of a context is like others, unless it has a kernel with a large frame.
+#[test]
+fn the_first_launch_beside_a_stream_that_waits() {
+    let _turn = alone();
+    for (image, waited) in [(None, false), (Some(recursive(800)), false), (Some(recursive(8192)), true)] {
+        context(0);
+        let function = kernel("store");
+        if let Some(image) = image {
+            kernel_of(image.as_bytes(), "recurses");
+        }
+        expect_eq!(next_waits(waited, function), waited);
+    }
+}

@@ -1,0 +1,119 @@
+//! First launches of kernels that need more stack than the driver's attribute tells, or have it elsewhere than in their own frame,
+//! and launches after the limit of the stack has gone up and down.
+
+use census_kernels::callee::{frame_behind_pointer, frame_in_callee, large_parameters};
+use census_kernels::earlier::earlier_nothing;
+use census_kernels::plain::{frame_2k, small};
+use census_kernels::recursive::{recurses_8k, recurses_800, recurses_1600};
+use census_kernels::{launches_beside_frame, launches_frame_8k, launches_small, recurses_deep};
+use kernel_registry::KernelInfo;
+use kernel_registry::cudarc::driver::sys::CUlimit_enum as Limit;
+
+use crate::cuda::{self, Done, FunctionAttribute};
+use crate::first::{after, again, first};
+use crate::resident::Beside;
+use crate::row::{Row, Section, attempt};
+
+const KIB: usize = 1024;
+
+pub(crate) fn rows() -> Vec<Row> {
+    [recursion(), device_launch(), callees(), up_and_down()].into_iter().flatten().collect()
+}
+
+fn set_stack(bytes: usize) -> Done {
+    cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, bytes)
+}
+
+/// The first launch of a kernel after the limit was set, but for one that warming has raised: that is not lowered.
+fn limited(name: &str, kernel: &'static KernelInfo, bytes: usize) -> Row {
+    Row::launch(Section::FirstLaunch, name, move |bench| {
+        let function = bench.loaded(kernel)?;
+        if !bench.warmed {
+            set_stack(bytes)?;
+        }
+        attempt(move || bench.launch(function))
+    })
+}
+
+/// The same with the limit that the driver's attribute asks for.
+fn limited_as_told(name: &str, kernel: &'static KernelInfo) -> Row {
+    Row::launch(Section::FirstLaunch, name, move |bench| {
+        let function = bench.loaded(kernel)?;
+        let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
+        let told = cuda::function_attribute(function, which)?.unsigned_abs() as usize;
+        if !bench.warmed {
+            set_stack(told.max(KIB))?;
+        }
+        attempt(move || bench.launch(function))
+    })
+}
+
+/// Of these the driver says that they need no stack.
+fn recursion() -> Vec<Row> {
+    vec![
+        first("recursion/800", recurses_800::INFO),
+        first("recursion/1600", recurses_1600::INFO),
+        first("recursion/8k", recurses_8k::INFO),
+        again("recursion/8k_again", recurses_8k::INFO),
+        limited("recursion/1600_after_limit_4k", recurses_1600::INFO, 4 * KIB),
+        limited("recursion/8k_after_limit_4k", recurses_8k::INFO, 4 * KIB),
+        limited("recursion/8k_after_limit_12k", recurses_8k::INFO, 12 * KIB),
+        limited_as_told("recursion/8k_after_attribute", recurses_8k::INFO),
+        after("recursion/1600_after_8k", recurses_1600::INFO, |bench| {
+            bench.launch_and_wait(bench.loaded(recurses_8k::INFO)?)
+        }),
+        after("recursion/frame_after_8k", frame_2k::INFO, |bench| {
+            bench.launch_and_wait(bench.loaded(recurses_8k::INFO)?)
+        }),
+        // Without the limit the kernel would overflow its stack.
+        limited("recursion/declared", recurses_deep::INFO, 48 * KIB),
+    ]
+}
+
+/// Kernels that could launch others. They never do here.
+fn device_launch() -> Vec<Row> {
+    vec![
+        first("device_launch/small", launches_small::INFO),
+        first("device_launch/child_frame_8k", launches_frame_8k::INFO),
+        again("device_launch/child_frame_8k_again", launches_frame_8k::INFO),
+        limited("device_launch/child_frame_8k_after_limit_2k", launches_frame_8k::INFO, 2 * KIB),
+        limited("device_launch/child_frame_8k_after_limit_8k", launches_frame_8k::INFO, 8 * KIB),
+        limited_as_told("device_launch/child_frame_8k_after_attribute", launches_frame_8k::INFO),
+        first("device_launch/other_frame_12k", launches_beside_frame::INFO),
+        limited("device_launch/other_frame_12k_after_limit_8k", launches_beside_frame::INFO, 8 * KIB),
+        limited("device_launch/other_frame_12k_after_limit_12k", launches_beside_frame::INFO, 12 * KIB),
+    ]
+}
+
+/// Here the driver's attribute tells all.
+fn callees() -> Vec<Row> {
+    vec![
+        first("callee/frame_2k", frame_in_callee::INFO),
+        limited_as_told("callee/frame_2k_after_attribute", frame_in_callee::INFO),
+        first("callee/frame_2k_behind_pointer", frame_behind_pointer::INFO),
+        limited_as_told("callee/frame_2k_behind_pointer_after_attribute", frame_behind_pointer::INFO),
+        first("callee/large_parameters", large_parameters::INFO),
+    ]
+}
+
+/// Beside a stream that waits, because a resident kernel would be the next launch itself.
+fn up_and_down() -> Vec<Row> {
+    vec![
+        next("stack/raised", &[8 * KIB]),
+        next("stack/lowered_and_raised_again", &[8 * KIB, KIB, 8 * KIB]),
+        next("stack/lowered_and_raised_halfway", &[8 * KIB, KIB, 4 * KIB]),
+        next("stack/set_to_what_it_is", &[KIB]),
+    ]
+}
+
+/// The next launch after the limit was set to each of these. Warming may have raised it higher than any.
+fn next(name: &str, limits: &'static [usize]) -> Row {
+    let row = Row::launch(Section::FirstLaunch, name, move |bench| {
+        let function = bench.loaded(small::INFO)?;
+        bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+        let warm = if bench.warmed { cuda::limit(Limit::CU_LIMIT_STACK_SIZE)? } else { 0 };
+        limits.iter().try_for_each(|bytes| set_stack(warm + bytes))?;
+        attempt(move || bench.launch(function))
+    });
+    row.beside(Beside::PendingWait)
+}
