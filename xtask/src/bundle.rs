@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::run::{Outcome, cargo, run, target, workspace};
+use crate::toolkit;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -21,6 +22,12 @@ const PACKAGES: [&str; 3] = ["examples", "tests", "benches"];
 /// Programs that build others, and need Rust for it.
 const NEED_RUST: [&str; 3] = ["compile", "registration", "warm"];
 
+/// A program that builds another one, which goes along in its place and takes the same options.
+const GENERATOR: &str = "first_launches";
+
+/// What that one is built for.
+const GENERATED: &str = "--seed 1 --kernels 500";
+
 /// Arguments, and the exit code with which a program then says that all is as it should be.
 type Runs = &'static [(&'static str, u8)];
 
@@ -30,6 +37,8 @@ fn runs(program: &str) -> Runs {
         // Cold they deadlock, and warm they do not.
         "persistent" | "two_kernels" | "stream_fence" | "not_enough" => &[("--cold", 3), ("", 0)],
         "census" => &[("", 0), ("--warmed", 0)],
+        GENERATOR => &[(GENERATED, 0)],
+        "stress" => &[("--seconds 20", 0)],
         _ => &[("", 0)],
     }
 }
@@ -66,7 +75,9 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     let mut sizes = Vec::new();
     for name in &programs {
         let stripped = folder.join(name);
-        run(Command::new("strip").arg("-s").arg("-o").arg(&stripped).arg(release.join(name)))?;
+        let built = release.join(name);
+        let program = if name == GENERATOR { generated(&built)? } else { built };
+        run(Command::new("strip").arg("-s").arg("-o").arg(&stripped).arg(program))?;
         sizes.push((fs::metadata(&stripped)?.len(), name));
     }
     let script = folder.join("run.sh");
@@ -82,6 +93,18 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     }
     println!("{} programs, {} MiB: {}", programs.len(), all >> 20, script.display());
     Ok(())
+}
+
+/// Has the generator build its program, and says where that is.
+fn generated(generator: &Path) -> Outcome<PathBuf> {
+    let mut command = Command::new(generator);
+    command.args(GENERATED.split(' ')).arg("--build");
+    command.env("CUDA_HOME", toolkit::install()?.home).env("KERNEL_REGISTRY_COMPILER", "nvcc");
+    let output = command.stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err(format!("{command:?} failed: {}", output.status).into());
+    }
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()))
 }
 
 /// The names of the programs that there are.

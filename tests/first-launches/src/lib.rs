@@ -121,6 +121,7 @@ fn passes(bench: &Bench, program: &Program) -> Result<usize, Box<dyn std::error:
     let mut all = Pass::new("all in one context", bench);
     all.launch(bench.context(), &cases)?;
     let mut problems = all.finish();
+    problems += Pass::new("control", bench).control(&cases)?;
 
     random.shuffle(&mut cases);
     let mut few = Pass::new(format!("{FEW} in each context"), bench);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
 use kernel_registry::{KernelInfo, KernelReport, Late, Report, Warmup, launch_raw};
 
-use crate::bench::{Bench, Word};
+use crate::bench::{self, Bench, Word};
 use crate::resident::Resident;
 use crate::{Case, LAUNCH, N, RECUR, is_simulated};
 
@@ -104,6 +104,20 @@ impl<'a> Pass<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Launches a kernel that is not warm, which has to wait: otherwise none of the others could. Returns the number of
+    /// problems.
+    pub(crate) fn control(&mut self, cases: &[&Case]) -> Result<usize, Box<dyn Error>> {
+        let Some(case) = cases.iter().find(|case| !case.parent) else { return Ok(0) };
+        let context = bench::new_context()?;
+        let warm = Warmup::new().only(|kernel| kernel == self.bench.stay).late(Late::Allow).warm(&context)?;
+        let verdict = self.attempt(case, &context.new_stream()?, &context.new_stream()?)?;
+        let waits = warm.report().loads_lazily;
+        let is_right = (verdict == Verdict::Waited) == waits;
+        let words = if verdict == Verdict::Waited { "waited" } else { "ran" };
+        println!("{}: without warming {} {words}", self.name, case.kernel.path());
+        Ok(usize::from(!is_right))
     }
 
     fn warm(&mut self, context: &Arc<CudaContext>, cases: &[&Case]) -> Result<Report, Box<dyn Error>> {

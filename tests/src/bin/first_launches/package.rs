@@ -122,9 +122,11 @@ impl Source {
 
 fn declaration(kernel: &Kernel) -> String {
     let stack = kernel.declared_stack().map_or(String::new(), |bytes| format!(", stack = {bytes}"));
-    let Kernel { block, dynamic_shared, .. } = kernel;
+    let Kernel { block, static_shared, dynamic_shared, .. } = kernel;
+    // Devices before that have less shared memory.
+    let arch = if static_shared + dynamic_shared > 48 << 10 { ", arch = \">=90\"" } else { "" };
     format!(
-        "    /// {kernel}\n    #[gpu_kernel(block = {block}, shared = {dynamic_shared}{stack})]\n    \
+        "    /// {kernel}\n    #[gpu_kernel(block = {block}, shared = {dynamic_shared}{stack}{arch})]\n    \
          pub unsafe fn {}(done: *mut u32, n: u32, really: u32);\n",
         kernel.name()
     )
