@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kernel_registry::cudarc::driver::{CudaContext, result, sys};
 use kernel_registry::{Prepared, Warm};
@@ -56,21 +56,22 @@ impl Place {
         self.context.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the context when nobody works in it, and puts the next one there.
-    pub(crate) fn replace(&self) -> Result {
-        let mut place = self.context.write().unwrap_or_else(PoisonError::into_inner);
-        if self.is_primary {
-            let old = &place.context;
-            old.synchronize()?;
+    /// Waits until nobody works in the context.
+    pub(crate) fn enter_alone(&self) -> RwLockWriteGuard<'_, Context> {
+        self.context.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the context, and puts the next one in its place.
+    pub(crate) fn replace(&self, place: &mut Context) -> Result {
+        *place = if self.is_primary {
+            place.context.synchronize()?;
             // SAFETY: nobody works in the context, and nothing of it is left but `CudaContext` objects.
-            unsafe { sys::cuDevicePrimaryCtxReset_v2(old.cu_device()).result()? };
-            let stale = place.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
-            *place = Context::new(kernel_registry::context(self.ordinal)?, stale);
+            unsafe { sys::cuDevicePrimaryCtxReset_v2(place.context.cu_device()).result()? };
+            Context::new(kernel_registry::context(self.ordinal)?, place.kept())
         } else {
-            // The old one is destroyed when it is dropped: before there is a new one, which then often has its address, or after.
-            let next = new_context(self.ordinal)?;
-            *place = Context::new(next, None);
-        }
+            // The old context is destroyed when the last receipt of it is dropped.
+            Context::new(new_context(self.ordinal)?, None)
+        };
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 
 mod context;
 mod operations;
+mod storm;
 mod tally;
 
 use std::process::ExitCode;
@@ -52,21 +53,26 @@ fn main() -> ExitCode {
             return ExitCode::from(NOT_POSSIBLE);
         }
     };
-    let tally = Tally::new(options.threads);
+    let tally = Tally::new(options.threads + 1);
     let over = AtomicBool::new(false);
     let begun = Instant::now();
+    let is_over = || over.load(Ordering::Relaxed) || tally.has_failed();
     thread::scope(|scope| {
+        let (tally, places, is_over) = (&tally, &places, &is_over);
         for number in 0..options.threads {
-            let mut worker = Worker::new(number, options.seed, &places, &tally);
-            let (tally, over) = (&tally, &over);
+            let mut worker = Worker::new(number, options.seed, places, tally);
             scope.spawn(move || {
                 // A thread that panics has failed, too.
                 let _panics = tally.panics(number);
-                while !over.load(Ordering::Relaxed) && !tally.has_failed() {
+                while !is_over() {
                     worker.work();
                 }
             });
         }
+        scope.spawn(move || {
+            let _panics = tally.panics(options.threads);
+            storm::storms(options.threads, places, tally, is_over);
+        });
         while begun.elapsed() < Duration::from_secs(options.seconds) && !tally.has_failed() {
             thread::sleep(Duration::from_millis(50));
             tally.watch(LONGEST);

@@ -12,7 +12,7 @@ use kernels::waiting::touch;
 use crate::context::{Context, Kept, Place};
 use crate::tally::Tally;
 
-type Done = Result<&'static str, Box<dyn Error>>;
+pub(crate) type Done = Result<&'static str, Box<dyn Error>>;
 
 /// One of the threads.
 pub(crate) struct Worker<'a> {
@@ -41,7 +41,7 @@ impl<'a> Worker<'a> {
             0..4 => {
                 begin("end");
                 let ended = if place.is_primary() { "reset" } else { "drop" };
-                place.replace().map(|()| ended)
+                place.replace(&mut place.enter_alone()).map(|()| ended)
             }
             4..150 => {
                 begin("warm");
@@ -76,7 +76,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn warm(context: &Context) -> Done {
+pub(crate) fn warm(context: &Context) -> Done {
     let was_warm = context.is_warm();
     // Whatever is loaded late would be a lost entry of a table.
     let warm = Warmup::new().late(Late::Deny).warm(&context.context)?;
