@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 use std::error::Error;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::ptr;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaFunction, sys};
 
 use crate::Place;
-use crate::driver::{Current, DriverError, Function, FunctionAttribute};
+use crate::driver::{self, Current, DriverError, Function, FunctionAttribute};
 
 /// What a hook can end with.
 #[diagnostic::on_unimplemented(
@@ -103,8 +103,9 @@ impl<'a> WarmContext<'a> {
     ///
     /// # Errors
     ///
-    /// Those of the driver. That the stack would take too much memory is an error of the warm-up, in the hook's name.
-    pub fn preload_function(&self, function: &CudaFunction) -> Result<(), DriverError> {
+    /// The kernel belongs to another context, or the driver refuses. Exceeding the stack budget is reported as this
+    /// hook's failure.
+    pub fn preload_function(&self, function: &CudaFunction) -> Result<(), PreloadError> {
         self.preload(Function(function.cu_function()))
     }
 
@@ -116,15 +117,21 @@ impl<'a> WarmContext<'a> {
     ///
     /// # Errors
     ///
-    /// Those of the driver, among them that it is older than CUDA 12.4 and cannot list a module's kernels.
-    pub unsafe fn preload_module(&self, module: sys::CUmodule) -> Result<usize, DriverError> {
+    /// The module belongs to another context, or the driver refuses. One older than CUDA 12.4 cannot list a module's kernels.
+    pub unsafe fn preload_module(&self, module: sys::CUmodule) -> Result<usize, PreloadError> {
         // SAFETY: the caller's promise.
         let functions = unsafe { self.current.functions_of(module)? };
         functions.iter().try_for_each(|function| self.preload(*function))?;
         Ok(functions.len())
     }
 
-    fn preload(&self, function: Function) -> Result<(), DriverError> {
+    fn preload(&self, function: Function) -> Result<(), PreloadError> {
+        // The hook may have made another context current.
+        driver::bind(self.context)?;
+        // SAFETY: the function is one of a loaded module.
+        if !unsafe { self.current.owns(function)? } {
+            return Err(PreloadError::OtherContext);
+        }
         self.current.load_function(function)?;
         let frame =
             self.current.attribute(function, FunctionAttribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
@@ -138,6 +145,36 @@ impl<'a> WarmContext<'a> {
         self.is_used.get().then(|| self.frame.get())
     }
 }
+
+/// Why a kernel that is not registered was not preloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PreloadError {
+    /// It belongs to another context than the one that is being warmed.
+    OtherContext,
+    /// The driver refuses.
+    Driver(DriverError),
+}
+
+impl From<DriverError> for PreloadError {
+    fn from(error: DriverError) -> Self {
+        PreloadError::Driver(error)
+    }
+}
+
+impl fmt::Display for PreloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PreloadError::OtherContext => f.write_str(
+                "the kernel belongs to another context than the one that is being warmed; load its module through \
+                 `WarmContext::context`",
+            ),
+            PreloadError::Driver(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl Error for PreloadError {}
 
 #[cfg(test)]
 mod tests {

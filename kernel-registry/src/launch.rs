@@ -10,6 +10,7 @@ mod prepared;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
 
@@ -92,14 +93,14 @@ impl KernelInfo {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn cu_function(&'static self, context: &CudaContext) -> Result<sys::CUfunction, LaunchError> {
+    pub fn cu_function(&'static self, context: &Arc<CudaContext>) -> Result<sys::CUfunction, LaunchError> {
         ready(self, context).map(|ready| ready.function.0)
     }
 }
 
 /// The kernel in a context where it is warm.
 #[inline]
-fn ready(kernel: &'static KernelInfo, context: &CudaContext) -> Result<Ready, LaunchError> {
+fn ready(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready, LaunchError> {
     match kernel.table().get(context) {
         Some(ready) if ready.limits.unavailable_below == 0 => Ok(ready),
         _ => find(kernel, context),
@@ -109,7 +110,7 @@ fn ready(kernel: &'static KernelInfo, context: &CudaContext) -> Result<Ready, La
 /// The same for whatever is not usual: another context of the device, another `CudaContext` of the same
 /// context, a kernel that is not warm.
 #[cold]
-fn find(kernel: &'static KernelInfo, context: &CudaContext) -> Result<Ready, LaunchError> {
+fn find(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready, LaunchError> {
     let driver_error = |error| LaunchError::Driver { kernel, error };
     let id = driver::context_id(context).map_err(|error| failed(kernel, context, error))?;
     match kernel.table().find(context.ordinal(), id) {

@@ -80,15 +80,15 @@ mod warm;
 pub use cudarc;
 pub use driver::{DriverError, NoDriver, Version, context, contexts};
 pub use error::{Error, Place};
-pub use hook::WarmContext;
+pub use hook::{PreloadError, WarmContext};
 pub use info::{Image, Kernel, KernelInfo};
 pub use kernel_registry_format::{Direction, Needs, Param, Params, Pass};
 pub use launch::{Axes, Configure, DynArg, LaunchConfig, LaunchError, Prepared, launch_dyn, launch_raw};
 pub use param::{KernelParam, RustType};
 pub use registry::{Duplicate, duplicates, find, kernels};
 pub use warm::{
-    Cause, Failure, HookReport, KernelReport, Late, Progress, Report, Stage, Stale, Unavailable, Warm,
-    WarmError, Warmup, warm_all,
+    Cause, Failure, HookReport, KernelReport, Late, LateLoad, Progress, Report, SetLimit, Stage, Stale,
+    Unavailable, Warm, WarmError, Warmup, warm_all,
 };
 
 pub use kernel_registry_macros::KernelParam;
@@ -215,9 +215,10 @@ pub use kernel_registry_macros::gpu_kernel;
 /// ```
 ///
 /// It runs once in each context, by `warm_all` and by every [`Warmup`] that does not say `hooks(false)`, when all kernels are
-/// loaded and primed. `#[warmup(order = 10)]` runs it after those with a lower number; 0 is the default, and equal ones run in the order of
+/// warm: it may launch them. The printf buffer and the heap of kernels have their final sizes then, which
+/// [`Warmup::printf_fifo`] and [`Warmup::heap`] set. `#[warmup(order = 10)]` runs it after those with a lower number; 0 is the default, and equal ones run in the order of
 /// their paths. The report has its time. If it fails, that is in the error of the warm-up with its path, and it runs
-/// again the next time.
+/// again the next time. It cannot warm the context that it runs for, and has a time limit: [`Warmup::hook_timeout`].
 pub use kernel_registry_macros::warmup;
 
 /// Links a crate that is there for its kernels alone.

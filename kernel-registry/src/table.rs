@@ -1,26 +1,45 @@
 //! Where a launch finds its kernel: each kernel has a table of the contexts in which it is warm.
 
+mod entries;
+mod seqlock;
+
 use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::CudaContext;
 
 use crate::driver::Function;
+use entries::{DEVICES, Entries, Entry, Others, Slots};
+use seqlock::Seqlock;
 
-/// Devices whose first warm context a launch finds without a lock.
-const DEVICES: usize = 16;
-
-/// The contexts in which a kernel is warm: the first of each device. All zeros to begin with, so that it
-/// takes no room in the file.
-pub struct Table {
-    slots: [Slot; DEVICES],
+/// What `seqlock` and `entries` use, which loom has replacements for.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering, fence};
+    pub(super) use std::sync::{RwLock, RwLockWriteGuard};
 }
 
-/// Further contexts of these devices, and further devices, of all kernels: by the context's id and the address of
-/// the kernel's table.
-static OTHERS: RwLock<BTreeMap<(u64, usize), Ready>> = RwLock::new(BTreeMap::new());
+/// The contexts in which a kernel is warm. All zeros to begin with, so that it takes no room in the file.
+pub struct Table {
+    slots: Slots,
+}
+
+static OTHERS: Others = RwLock::new(BTreeMap::new());
+
+/// Counts contexts whose entries were removed.
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+
+/// A number that changes when a context is forgotten: an entry that was found before still holds while it is the same.
+#[inline]
+pub(crate) fn epoch() -> u64 {
+    EPOCH.load(Ordering::Acquire)
+}
+
+/// To be called before entries of a context are removed.
+pub(crate) fn next_epoch() {
+    EPOCH.fetch_add(1, Ordering::AcqRel);
+}
 
 /// A kernel that is warm in a context, or that will never be.
 #[derive(Clone, Copy)]
@@ -32,7 +51,7 @@ pub(crate) struct Ready {
 
 /// A context, and the `CudaContext` that it was warmed through.
 ///
-/// Whoever enters a context into a table keeps a `Weak` of the `CudaContext` until the context is forgotten:
+/// Whoever enters a context into a table keeps a `Weak` of the `CudaContext` until the entry is replaced or removed:
 /// so no other can come to have this address. (The address of the driver's context proves nothing: after a
 /// context is destroyed, the next one often has it.)
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,125 +81,69 @@ pub(crate) struct Limits {
     pub(crate) cluster_must_be_set: bool,
 }
 
-/// One `Ready` that many threads may read while one changes it.
-///
-/// What a reader finds is whole: a slot changes only after its context is gone, and nobody who still launches
-/// there could have had a stream of it. (After a reset of the device somebody can; the driver refuses that.)
-struct Slot {
-    address: AtomicPtr<CudaContext>,
-    /// The context's id, plus 1.
-    id: AtomicU64,
-    function: AtomicPtr<cudarc::driver::sys::CUfunc_st>,
-    unavailable_below: AtomicU32,
-    threads: AtomicU32,
-    shared: AtomicU32,
-    cluster: AtomicU32,
-}
-
 impl Table {
     /// A kernel that is warm nowhere. A constant, because copying one costs the compiler less than making one.
     #[expect(clippy::declare_interior_mutable_const, reason = "every kernel's table starts as a copy of it")]
-    pub const COLD: Table = Table { slots: [const { Slot::EMPTY }; DEVICES] };
+    pub const COLD: Table = Table { slots: [const { Seqlock::ZERO }; DEVICES] };
 
     /// The kernel in this context, if it was warmed through this very `CudaContext`, and that is the device's
-    /// first. One load and one comparison.
+    /// first. It takes no lock.
     #[inline]
     pub(crate) fn get(&self, context: &CudaContext) -> Option<Ready> {
-        let slot = self.slots.get(context.ordinal())?;
-        let address = slot.address.load(Ordering::Acquire);
-        ptr::eq(address, context).then(|| slot.read())
+        self.entries().get(context.ordinal(), ptr::from_ref(context).addr() as u64).map(Ready::of_words)
     }
 
     /// The kernel in the context with this id.
     pub(crate) fn find(&self, ordinal: usize, id: u64) -> Option<Ready> {
-        let slot = self.slots.get(ordinal);
-        let first = slot.filter(|slot| slot.id.load(Ordering::Acquire) == id.wrapping_add(1)).map(Slot::read);
-        first.or_else(|| {
-            let others = OTHERS.read().unwrap_or_else(PoisonError::into_inner);
-            others.get(&(id, self.key())).copied()
-        })
+        self.entries().find(ordinal, id).map(Ready::of_words)
     }
 
-    /// Enters the kernel for a context. One thread at a time.
+    /// Enters the kernel for a context, in place of an earlier entry for it.
     pub(crate) fn set(&self, ordinal: usize, ready: Ready) {
-        match self.slots.get(ordinal) {
-            Some(slot) if slot.is_for(&ready) => slot.write(&ready),
-            _ => {
-                let mut others = OTHERS.write().unwrap_or_else(PoisonError::into_inner);
-                others.insert((ready.context.id, self.key()), ready);
-            }
-        }
+        self.entries().set(ordinal, ready.context.id, ready.words());
     }
 
-    /// Removes a context that is gone. One thread at a time.
+    /// Removes the entry for a context.
     pub(crate) fn forget(&self, ordinal: usize, id: u64) {
-        match self.slots.get(ordinal) {
-            Some(slot) if slot.id.load(Ordering::Relaxed) == id.wrapping_add(1) => slot.clear(),
-            _ => {
-                OTHERS.write().unwrap_or_else(PoisonError::into_inner).remove(&(id, self.key()));
-            }
-        }
-    }
-
-    fn key(&self) -> usize {
-        ptr::from_ref(self).addr()
-    }
-}
-
-impl Slot {
-    #[expect(clippy::declare_interior_mutable_const, reason = "see `Table::COLD`")]
-    const EMPTY: Slot = Slot {
-        address: AtomicPtr::new(ptr::null_mut()),
-        id: AtomicU64::new(0),
-        function: AtomicPtr::new(ptr::null_mut()),
-        unavailable_below: AtomicU32::new(0),
-        threads: AtomicU32::new(0),
-        shared: AtomicU32::new(0),
-        cluster: AtomicU32::new(0),
-    };
-
-    /// Whether it is empty or has the same context.
-    fn is_for(&self, ready: &Ready) -> bool {
-        let id = self.id.load(Ordering::Relaxed);
-        id == 0 || id == ready.context.id.wrapping_add(1)
+        self.entries().forget(ordinal, id);
     }
 
     #[inline]
-    fn read(&self) -> Ready {
-        let [x, y, z, must_be_set] = self.cluster.load(Ordering::Relaxed).to_le_bytes();
+    fn entries(&self) -> Entries<'_> {
+        Entries { slots: &self.slots, others: &OTHERS, key: ptr::from_ref(self).addr() }
+    }
+}
+
+impl Ready {
+    fn words(self) -> Entry {
+        let Ready { function, context, limits } = self;
+        let [x, y, z] = limits.cluster;
+        let cluster = u32::from_le_bytes([x, y, z, limits.cluster_must_be_set.into()]);
+        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        [
+            context.address.addr() as u64,
+            context.id.wrapping_add(1),
+            function.0.expose_provenance() as u64,
+            pair(limits.unavailable_below, limits.threads),
+            pair(limits.shared, cluster),
+        ]
+    }
+
+    #[inline]
+    fn of_words([address, id, function, threads, shared]: Entry) -> Self {
+        let [x, y, z, must_be_set] = (shared as u32).to_le_bytes();
         Ready {
-            function: Function(self.function.load(Ordering::Relaxed)),
-            context: Owner {
-                address: self.address.load(Ordering::Relaxed),
-                id: self.id.load(Ordering::Relaxed).wrapping_sub(1),
-            },
+            // The handle goes to the driver only, as it came from there.
+            function: Function(ptr::with_exposed_provenance_mut(function as usize)),
+            context: Owner { address: ptr::without_provenance(address as usize), id: id.wrapping_sub(1) },
             limits: Limits {
-                unavailable_below: self.unavailable_below.load(Ordering::Relaxed),
-                threads: self.threads.load(Ordering::Relaxed),
-                shared: self.shared.load(Ordering::Relaxed),
+                unavailable_below: (threads >> 32) as u32,
+                threads: threads as u32,
+                shared: (shared >> 32) as u32,
                 cluster: [x, y, z],
                 cluster_must_be_set: must_be_set != 0,
             },
         }
-    }
-
-    /// The keys come last, so that who finds one of them finds everything.
-    fn write(&self, ready: &Ready) {
-        let Ready { function, context, limits } = *ready;
-        let [x, y, z] = limits.cluster;
-        let cluster = u32::from_le_bytes([x, y, z, limits.cluster_must_be_set.into()]);
-        self.function.store(function.0, Ordering::Relaxed);
-        self.unavailable_below.store(limits.unavailable_below, Ordering::Relaxed);
-        self.threads.store(limits.threads, Ordering::Relaxed);
-        self.shared.store(limits.shared, Ordering::Relaxed);
-        self.cluster.store(cluster, Ordering::Relaxed);
-        self.id.store(context.id.wrapping_add(1), Ordering::Release);
-        self.address.store(context.address.cast_mut(), Ordering::Release);
-    }
-
-    fn clear(&self) {
-        self.address.store(ptr::null_mut(), Ordering::Release);
-        self.id.store(0, Ordering::Release);
     }
 }
 
@@ -270,5 +233,45 @@ mod tests {
         table.set(0, ready(7, 12));
         assert_eq!(threads(&table, 0, 7), Some(12));
         assert_eq!(threads(&table, 0, 6), None);
+    }
+
+    #[test]
+    fn the_next_context_of_the_device_takes_a_free_slot() {
+        let table = Table::COLD;
+        for (ordinal, id) in [(1, 4), (0, 5), (0, 6), (0, 7)] {
+            table.set(ordinal, ready(id, id as u32));
+        }
+        table.forget(0, 5);
+        let first = table.slots[0].read().map(Ready::of_words).expect("nobody writes");
+        assert_eq!((first.context.id, first.limits.threads), (6, 6));
+        assert_eq!(
+            [4, 6, 7].map(|id| threads(&table, usize::from(id == 4), id)),
+            [Some(4), Some(6), Some(7)]
+        );
+        table.forget(0, 7);
+        assert_eq!(threads(&table, 0, 7), None);
+        assert_eq!(threads(&table, 0, 6), Some(6));
+    }
+
+    /// Each thread has a context of its own, of one device, and finds its entry after it has set it, whatever the
+    /// others do.
+    #[test]
+    fn contexts_of_one_device_do_not_lose_each_other() {
+        const ROUNDS: u64 = if cfg!(miri) { 20 } else { 20_000 };
+        let table = Table::COLD;
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let table = &table;
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let id = 4 * round + thread;
+                        table.set(0, ready(id, id as u32));
+                        assert_eq!(threads(table, 0, id), Some(id as u32));
+                        table.forget(0, id);
+                        assert_eq!(threads(table, 0, id), None);
+                    }
+                });
+            }
+        });
     }
 }

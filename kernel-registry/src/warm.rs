@@ -12,6 +12,7 @@ mod hooks;
 mod limits;
 mod load;
 mod plan;
+mod policy;
 mod prime;
 mod recheck;
 mod report;
@@ -28,13 +29,16 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
 
-use crate::driver::{self, Driver, DriverError};
+use crate::driver::{self, Code, Current, Driver, DriverError};
 use crate::{KernelInfo, LaunchError};
 use plan::Plan;
-use state::State;
-use work::Job;
+use policy::Policy;
+use state::{State, Turn};
+use watch::{Activity, NoResult, Overdue, Timeouts};
+use work::{Job, Sizes};
 
-pub use failure::{Cause, Failure, WarmError};
+pub use failure::{Cause, Failure, SetLimit, WarmError};
+pub use policy::{Late, LateLoad};
 pub use recheck::Stale;
 pub use report::{HookReport, KernelReport, Report, Stage, Unavailable};
 
@@ -43,6 +47,22 @@ pub use report::{HookReport, KernelReport, Report, Stage, Unavailable};
 ///
 /// It can be called from any thread, for several contexts at once, and again, which is cheap. Kernels that fail
 /// do not keep the others from being warmed; the error lists all of them.
+///
+/// # What is fixed from then on
+///
+/// The first launch of a kernel with `printf`, or with `malloc`, fixes the size of the printf buffer, or of the heap, and
+/// warming launches such kernels. A program that needs more than the driver's 8 MiB says so beforehand, with
+/// [`Warmup::printf_fifo`] and [`Warmup::heap`].
+///
+/// # What it cannot know
+///
+/// No tool knows the stack of a kernel with recursive calls. Its declaration says it: `#[gpu_kernel(stack = 16 * 1024)]`.
+/// Without that, the kernel gets the stack of one pass through its calls, and the report names it:
+/// [`Report::unknown_stacks`].
+///
+/// # Errors
+///
+/// See [`WarmError`]: there is no driver, kernels failed, or the device is busy and stays so.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -78,28 +98,22 @@ pub fn warm_all(context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
 pub struct Warmup<'a> {
     only: Option<Filter<'a>>,
     skip: Vec<&'static KernelInfo>,
-    threads: Option<usize>,
-    stack_budget: Option<u64>,
-    late: Option<Late>,
+    /// What is said here holds for late loads, too.
+    policy: Policy,
+    sizes: Sizes,
     progress: Option<Box<dyn FnMut(Progress) + 'a>>,
     allow_partial: bool,
     hooks: bool,
-    patience: Duration,
+    hook_timeout: Duration,
 }
+
+/// How long a call of the driver may wait for the device.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a function with `#[warmup]` may take: it may compile, or load a model.
+const HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 
 type Filter<'a> = Box<dyn Fn(&KernelInfo) -> bool + 'a>;
-
-/// What happens when a kernel is launched that is not warm, in a context in which others are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Late {
-    /// It is warmed then and there, and `tracing`, if that feature is on, or else the standard error output says so.
-    #[default]
-    Warn,
-    /// The launch is an error.
-    Deny,
-    /// It is warmed then and there.
-    Allow,
-}
 
 /// How far a warm-up is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,13 +133,12 @@ impl<'a> Warmup<'a> {
         Warmup {
             only: None,
             skip: Vec::new(),
-            threads: None,
-            stack_budget: None,
-            late: Some(Late::default()),
+            policy: Policy::default(),
+            sizes: Sizes::default(),
             progress: None,
             allow_partial: false,
             hooks: true,
-            patience: Duration::from_secs(30),
+            hook_timeout: HOOK_TIMEOUT,
         }
     }
 
@@ -141,18 +154,61 @@ impl<'a> Warmup<'a> {
     }
 
     /// How many threads compile PTX. All cores by default.
-    pub fn threads(self, threads: usize) -> Self {
-        Warmup { threads: Some(threads.max(1)), ..self }
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.policy.threads = Some(threads.max(1));
+        self
     }
 
     /// How much device memory larger stacks may take, in bytes. A sixteenth of what is free by default.
-    pub fn stack_budget(self, bytes: u64) -> Self {
-        Warmup { stack_budget: Some(bytes), ..self }
+    pub fn stack_budget(mut self, bytes: u64) -> Self {
+        self.policy.stack_budget = Some(bytes);
+        self
     }
 
-    /// What happens when a kernel is launched that is not warm. [`Late::Warn`] by default.
-    pub fn late(self, late: Late) -> Self {
-        Warmup { late: Some(late), ..self }
+    /// The least size of the printf buffer, in bytes. The driver fixes it at the first launch of a kernel with `printf`
+    /// or `assert`, which warming is; so it can only be said in a context's first warm-up, and later is
+    /// [`WarmError::LimitFrozen`].
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let context = kernel_registry::context(0)?;
+    /// let warm = kernel_registry::Warmup::new().printf_fifo(32 << 20).heap(256 << 20).warm(&context)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn printf_fifo(mut self, bytes: u64) -> Self {
+        self.sizes.printf_fifo = Some(bytes);
+        self
+    }
+
+    /// The least size of the heap of which kernels take memory with `malloc` and `new`, in bytes. As with
+    /// [`printf_fifo`](Self::printf_fifo), it can only be said in a context's first warm-up.
+    pub fn heap(mut self, bytes: u64) -> Self {
+        self.sizes.heap = Some(bytes);
+        self
+    }
+
+    /// What happens when a kernel is launched that is not warm. [`Late::Warn`] if no warm-up of the context has said
+    /// anything else.
+    pub fn late(mut self, late: Late) -> Self {
+        self.policy.late = Some(late);
+        self
+    }
+
+    /// Is told of late loads in the context, before each, with [`Late::Warn`]. Without it they are lines on the standard
+    /// error output. With the feature `tracing` they are events, too.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let context = kernel_registry::context(0)?;
+    /// let warmup = kernel_registry::Warmup::new().on_late(|load| eprintln!("late: {}", load.kernel.path()));
+    /// let warm = warmup.warm(&context)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_late(mut self, tell: impl Fn(&LateLoad) + Send + Sync + 'static) -> Self {
+        self.policy.on_late = Some(Arc::new(tell));
+        self
     }
 
     /// Is told how far it is, in the thread that waits.
@@ -171,8 +227,16 @@ impl<'a> Warmup<'a> {
     }
 
     /// How long one call of the driver may wait for the device, before [`WarmError::GaveUp`]. 30 seconds by default.
-    pub fn patience(self, patience: Duration) -> Self {
-        Warmup { patience, ..self }
+    /// Compiling does not count, nor do functions with `#[warmup]`.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.policy.patience = Some(patience);
+        self
+    }
+
+    /// How long one function with [`#[warmup]`](macro@crate::warmup) may take, before [`WarmError::HookTimedOut`]. Five
+    /// minutes by default.
+    pub fn hook_timeout(self, hook_timeout: Duration) -> Self {
+        Warmup { hook_timeout, ..self }
     }
 
     /// Makes kernels ready in a context.
@@ -192,18 +256,21 @@ impl<'a> Warmup<'a> {
         let plan = Plan::get()?;
         let selected = plan.kernels.iter().filter(|planned| self.selects(planned.info)).collect();
         let id = driver::context_id(context)?;
-        let state = State::of(context, id);
-        if let Some(late) = self.late {
-            state.set_late(late);
+        if let Some(hook) = hooks::running_for(id) {
+            return Err(WarmError::InHook { hook });
         }
+        let state = State::of(context, id);
+        state::lock(&state.policy).update(&self.policy);
+        let Policy { threads, stack_budget, patience, .. } = self.policy;
         let job = Job {
             driver,
             plan,
             selected,
             context: context.clone(),
             state,
-            threads: self.threads.or_else(cores).unwrap_or(1),
-            stack_budget: self.stack_budget,
+            threads: threads.or_else(cores).unwrap_or(1),
+            stack_budget,
+            sizes: self.sizes,
             hooks: self.hooks,
             planned_in: begun.elapsed(),
         };
@@ -217,10 +284,19 @@ impl<'a> Warmup<'a> {
                         told(progress);
                     }
                 };
-                let work = move |watch: &_| caller.in_scope(|| job.run(watch));
-                let patience = self.patience;
-                watch::watched(patience, progress, work)
-                    .map_err(|watch::Waiting { call, about }| WarmError::GaveUp { call, about, patience })??
+                let timeouts = Timeouts { device: patience.unwrap_or(PATIENCE), hook: self.hook_timeout };
+                let late = |overdue| gave_up(overdue, &timeouts);
+                let activity = Activity::new(probe(driver, context));
+                job.state.turns.take(&activity, &timeouts).map_err(late)?;
+                let turn = Turn(job.state.clone());
+                let work = move |watch: &_| {
+                    let _turn = turn;
+                    caller.in_scope(|| job.run(watch))
+                };
+                watch::watched(activity, &timeouts, progress, work).map_err(|error| match error {
+                    NoResult::Overdue(overdue) => late(overdue),
+                    NoResult::NoThread(error) => WarmError::NoThread { reason: error.to_string() },
+                })??
             }
         };
         trace::report(&report);
@@ -244,13 +320,19 @@ impl Default for Warmup<'_> {
 
 impl fmt::Debug for Warmup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Warmup { threads, stack_budget, late, allow_partial, patience, .. } = self;
+        let Warmup { policy, sizes, allow_partial, hooks, hook_timeout, .. } = self;
+        let Policy { late, on_late: _, threads, stack_budget, patience } = policy;
+        let Sizes { printf_fifo, heap } = sizes;
         f.debug_struct("Warmup")
             .field("threads", threads)
             .field("stack_budget", stack_budget)
             .field("late", late)
             .field("allow_partial", allow_partial)
             .field("patience", patience)
+            .field("printf_fifo", printf_fifo)
+            .field("heap", heap)
+            .field("hooks", hooks)
+            .field("hook_timeout", hook_timeout)
             .finish_non_exhaustive()
     }
 }
@@ -294,33 +376,41 @@ pub(crate) fn architecture(context: &CudaContext) -> Result<u32, DriverError> {
     Ok(major.unsigned_abs() * 10 + minor.unsigned_abs())
 }
 
-/// Warms a kernel that is launched although it is not warm, if that was allowed when others were warmed in
-/// its context.
-pub(crate) fn late(
-    kernel: &'static KernelInfo,
-    context: &CudaContext,
-    id: u64,
-) -> Result<crate::table::Ready, LaunchError> {
-    let state = State::find(id).filter(|state| state.late() != Late::Deny);
-    let Some((state, owner)) = state.and_then(|state| state.context().map(|owner| (state, owner))) else {
-        return Err(LaunchError::NotWarm { kernel });
-    };
-    if state.late() == Late::Warn {
-        warn(kernel);
-    }
-    let only = Warmup { late: None, hooks: false, ..Warmup::new().only(|other| other == kernel) };
-    match only.warm(&owner) {
-        Ok(_) => kernel.table().find(context.ordinal(), id).ok_or(LaunchError::NotWarm { kernel }),
-        Err(error) => Err(LaunchError::Late { kernel, error: Box::new(error) }),
+/// Why a warm-up did not wait any longer.
+fn gave_up(overdue: Overdue, timeouts: &Timeouts) -> WarmError {
+    match overdue {
+        Overdue::Device(call) => {
+            WarmError::GaveUp { call: call.name, about: call.about, patience: timeouts.device }
+        }
+        Overdue::Hook(hook) => WarmError::HookTimedOut { hook, limit: timeouts.hook },
     }
 }
 
-fn warn(kernel: &KernelInfo) {
-    let path = kernel.path();
-    #[cfg(feature = "tracing")]
-    tracing::warn!(kernel = path, "a kernel is loaded late, which waits for the whole device");
-    #[cfg(not(feature = "tracing"))]
-    eprintln!(
-        "kernel-registry: `{path}` is loaded late, which waits for the whole device; include it in `warm_all`"
-    );
+/// Loads a small image, which waits for the kernels that run in the context, and for nothing else.
+fn probe(driver: &'static Driver, context: &Arc<CudaContext>) -> impl Fn() + Send + Sync + 'static {
+    let context = context.clone();
+    move || {
+        if let Ok(current) = Current::new(&context, driver) {
+            // An error is an answer, too.
+            let _ = current.load_module(&Code::new(prime::PLAIN, false));
+        }
+    }
+}
+
+/// Warms a kernel that is launched although it is not warm, if the context's policy allows it.
+pub(crate) fn late(
+    kernel: &'static KernelInfo,
+    context: &Arc<CudaContext>,
+    id: u64,
+) -> Result<crate::table::Ready, LaunchError> {
+    let policy = State::find(id).map(|state| state::lock(&state.policy).clone());
+    let Some(policy) = policy.filter(|policy| policy.late != Some(Late::Deny)) else {
+        return Err(LaunchError::NotWarm { kernel });
+    };
+    policy.tell(&LateLoad { kernel, device: context.ordinal() });
+    let only = Warmup { policy, hooks: false, ..Warmup::new().only(|other| other == kernel) };
+    match only.warm(context) {
+        Ok(_) => kernel.table().find(context.ordinal(), id).ok_or(LaunchError::NotWarm { kernel }),
+        Err(error) => Err(LaunchError::Late { kernel, error: Box::new(error) }),
+    }
 }

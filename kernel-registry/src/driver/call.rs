@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, c_uint, c_void};
 use std::marker::PhantomData;
-use std::ptr;
+use std::{mem, ptr};
 
 use cudarc::driver::{CudaContext, sys};
 
@@ -10,6 +10,7 @@ use super::{Driver, DriverError};
 
 pub(crate) use sys::{
     CUdevice_attribute_enum as DeviceAttribute, CUfunction_attribute_enum as FunctionAttribute,
+    CUlimit_enum as Limit,
 };
 
 /// A result as an error that names the call.
@@ -27,6 +28,27 @@ pub(crate) fn context_id(context: &CudaContext) -> Result<u64, DriverError> {
     // SAFETY: the context lives as long as its `CudaContext`.
     call("cuCtxGetId", unsafe { sys::cuCtxGetId(context.cu_ctx(), &mut id) })?;
     Ok(id)
+}
+
+/// The id of a device's primary context, if there is one.
+pub(crate) fn primary_context_id(device: sys::CUdevice) -> Result<Option<u64>, DriverError> {
+    let (mut flags, mut active) = (0, 0);
+    // SAFETY: it asks for the state of a device.
+    let state = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };
+    call("cuDevicePrimaryCtxGetState", state)?;
+    if active == 0 {
+        return Ok(None);
+    }
+    let (mut context, mut id) = (ptr::null_mut(), 0);
+    // SAFETY: while it is retained another thread cannot destroy it, but for a reset, which keeps its address.
+    let asked = unsafe {
+        call("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&mut context, device))?;
+        let asked = sys::cuCtxGetId(context, &mut id);
+        // After a reset there may be nothing left to release.
+        let _ = sys::cuDevicePrimaryCtxRelease_v2(device);
+        asked
+    };
+    call("cuCtxGetId", asked).map(|()| Some(id))
 }
 
 /// Makes a context the current one of this thread, as cudarc does, and leaves it so. The error can be that of an
@@ -206,19 +228,45 @@ impl<'c> Current<'c> {
         value.map(i32::unsigned_abs).map_err(|error| DriverError::new("cuDeviceGetAttribute", error.0))
     }
 
-    /// Bytes of stack that each thread has.
-    pub(crate) fn stack_limit(&self) -> Result<u64, DriverError> {
+    /// Bytes that a limit of the context is at.
+    pub(crate) fn limit(&self, which: Limit) -> Result<u64, DriverError> {
         let mut bytes = 0;
         // SAFETY: it concerns the current context.
-        let got = unsafe { sys::cuCtxGetLimit(&mut bytes, sys::CUlimit::CU_LIMIT_STACK_SIZE) };
-        call("cuCtxGetLimit", got)?;
+        call("cuCtxGetLimit", unsafe { sys::cuCtxGetLimit(&mut bytes, which) })?;
         Ok(bytes as u64)
     }
 
-    pub(crate) fn raise_stack_limit(&self, bytes: u64) -> Result<(), DriverError> {
+    /// The driver rounds up.
+    pub(crate) fn set_limit(&self, which: Limit, bytes: u64) -> Result<(), DriverError> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         // SAFETY: it concerns the current context.
-        let set = unsafe { sys::cuCtxSetLimit(sys::CUlimit::CU_LIMIT_STACK_SIZE, bytes as usize) };
-        call("cuCtxSetLimit", set)
+        call("cuCtxSetLimit", unsafe { sys::cuCtxSetLimit(which, bytes) })
+    }
+
+    /// Bytes of stack that each thread has.
+    pub(crate) fn stack_limit(&self) -> Result<u64, DriverError> {
+        self.limit(Limit::CU_LIMIT_STACK_SIZE)
+    }
+
+    pub(crate) fn raise_stack_limit(&self, bytes: u64) -> Result<(), DriverError> {
+        self.set_limit(Limit::CU_LIMIT_STACK_SIZE, bytes)
+    }
+
+    /// Whether a function belongs to this context, of which no call but a launch asks: one without blocks, which is
+    /// refused for that reason only if it is not refused for the other.
+    ///
+    /// # Safety
+    ///
+    /// The function is loaded in some context.
+    pub(crate) unsafe fn owns(&self, function: Function) -> Result<bool, DriverError> {
+        let (stream, none) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: a grid of no blocks runs nothing and reads no arguments; the rest is the caller's promise.
+        let launched = unsafe { sys::cuLaunchKernel(function.0, 0, 1, 1, 1, 1, 1, 0, stream, none, none) };
+        match launched {
+            sys::CUresult::CUDA_ERROR_INVALID_VALUE => Ok(true),
+            sys::CUresult::CUDA_ERROR_INVALID_HANDLE | sys::CUresult::CUDA_ERROR_INVALID_CONTEXT => Ok(false),
+            other => call("cuLaunchKernel", other).map(|()| true),
+        }
     }
 
     /// Bytes of device memory that nobody has.
@@ -286,8 +334,12 @@ fn load_with_log(
     let Err(error) = call(name, load(&mut Jit::new(0))) else { return Ok(()) };
     let mut jit = Jit::new(8 * 1024);
     match call(name, load(&mut jit)) {
-        // What failed for want of memory, say, can succeed the second time.
-        Ok(()) => Ok(()),
+        // What failed for want of memory, say, can succeed the second time. The driver may use the log again when it
+        // compiles a library for another device, so it stays.
+        Ok(()) => {
+            mem::forget(jit);
+            Ok(())
+        }
         Err(_) => {
             let text = jit.log.split(|byte| *byte == 0).next().unwrap_or_default();
             Err(LoadError { error, log: String::from_utf8_lossy(text).trim().to_owned() })

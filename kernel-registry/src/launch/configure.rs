@@ -80,6 +80,7 @@ impl Prepared {
         if !ptr::eq(theirs, &*self.context) && theirs.cu_ctx() != self.context.cu_ctx() {
             return Err(LaunchError::OtherContext { kernel });
         }
+        self.still_holds()?;
         Ok(Launch { kernel, function, stream, config })
     }
 }

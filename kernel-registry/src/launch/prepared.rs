@@ -3,12 +3,14 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaContext, CudaStream};
 
 use super::{LaunchConfig, LaunchError, check, ready};
 use crate::KernelInfo;
 use crate::driver::Function;
+use crate::table;
 
 /// A launch that was found to be possible in a context, on any stream of it.
 ///
@@ -36,12 +38,15 @@ use crate::driver::Function;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
 pub struct Prepared {
     pub(super) kernel: &'static KernelInfo,
     pub(super) function: Function,
     pub(super) context: Arc<CudaContext>,
+    /// The context's id: its handles end with it.
+    id: u64,
     pub(super) config: LaunchConfig,
+    /// When the function was last known to be that of the context: `table::epoch`.
+    epoch: AtomicU64,
 }
 
 impl Prepared {
@@ -52,9 +57,31 @@ impl Prepared {
         config: impl Into<LaunchConfig>,
     ) -> Result<Self, LaunchError> {
         let config = config.into();
+        // Whatever is forgotten from here on is looked for by the first launch.
+        let epoch = AtomicU64::new(table::epoch());
         let ready = ready(kernel, context)?;
         check::check(kernel, &config, &ready.limits)?;
-        Ok(Prepared { kernel, function: ready.function, context: context.clone(), config })
+        let (function, id) = (ready.function, ready.context.id);
+        Ok(Prepared { kernel, function, context: context.clone(), id, config, epoch })
+    }
+
+    /// Whether the function is still that of the kernel in its context, which may have been reset.
+    #[inline]
+    pub(super) fn still_holds(&self) -> Result<(), LaunchError> {
+        let epoch = table::epoch();
+        if self.epoch.load(Ordering::Relaxed) == epoch { Ok(()) } else { self.look_again(epoch) }
+    }
+
+    #[cold]
+    fn look_again(&self, epoch: u64) -> Result<(), LaunchError> {
+        let Prepared { kernel, context, id, .. } = self;
+        match kernel.table().find(context.ordinal(), *id) {
+            Some(ready) if ready.function == self.function => {
+                self.epoch.store(epoch, Ordering::Relaxed);
+                Ok(())
+            }
+            _ => Err(LaunchError::Reset { kernel }),
+        }
     }
 
     /// What it launches.
@@ -78,6 +105,14 @@ impl Prepared {
         let launch = self.on(stream)?;
         // SAFETY: the caller's promise.
         unsafe { launch.submit(args) }
+    }
+}
+
+impl Clone for Prepared {
+    fn clone(&self) -> Self {
+        let Prepared { kernel, function, ref context, id, config, ref epoch } = *self;
+        let epoch = AtomicU64::new(epoch.load(Ordering::Relaxed));
+        Prepared { kernel, function, context: context.clone(), id, config, epoch }
     }
 }
 

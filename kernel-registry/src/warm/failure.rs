@@ -26,6 +26,32 @@ pub enum WarmError {
         /// What its compiler wrote, if that was at work.
         log: String,
     },
+    /// A function with `#[warmup]` warms the context that is being warmed.
+    InHook {
+        /// Its path.
+        hook: &'static str,
+    },
+    /// A function with `#[warmup]` has not returned. A thread of its own still runs it.
+    HookTimedOut {
+        /// Its path.
+        hook: &'static str,
+        /// How long it has run.
+        limit: Duration,
+    },
+    /// The printf buffer or the heap is to be larger, and the driver has set it up already.
+    LimitFrozen {
+        /// Which of them.
+        limit: SetLimit,
+        /// The bytes that were asked for.
+        asked: u64,
+        /// The bytes that it has.
+        size: u64,
+    },
+    /// The system does not start a thread.
+    NoThread {
+        /// What it said.
+        reason: String,
+    },
     /// A call waits for the device, which something keeps busy.
     GaveUp {
         /// The call. A thread of its own still waits for it.
@@ -40,6 +66,16 @@ pub enum WarmError {
         /// What was done, with every failure in it.
         report: Box<Report>,
     },
+}
+
+/// What the driver keeps for kernels in a context, and sets up at the first launch of one that uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SetLimit {
+    /// The buffer of `printf`.
+    PrintfFifo,
+    /// The heap of `malloc` and `new`.
+    Heap,
 }
 
 /// A kernel that could not be warmed, or a function with `#[warmup]` that failed.
@@ -92,10 +128,10 @@ pub enum Cause {
         /// How much is free.
         free: u64,
     },
-    /// Its frame would take more memory than it may, because every thread of the device gets a stack as large.
+    /// Its stack would take more memory than it may, because every thread of the device gets one as large.
     StackBudget {
-        /// Its frame.
-        frame: u64,
+        /// The stack that a thread of it needs.
+        stack: u64,
         /// What raising the limit for it would take.
         needed: u64,
         /// What it may take.
@@ -114,6 +150,8 @@ pub enum Cause {
     },
     /// The driver says that it is not loaded, after everything was done to load it.
     NotLoaded,
+    /// It was warm, and its module was unloaded since.
+    Unloaded,
     /// It is no kernel, but a function with `#[warmup]` that failed.
     Hook {
         /// Its error.
@@ -171,10 +209,10 @@ impl fmt::Display for Cause {
                 "{error}; {} are free: warm kernels before anything takes the device's memory for itself",
                 Bytes(*free)
             ),
-            Cause::StackBudget { frame, needed, budget, free } => write!(
+            Cause::StackBudget { stack, needed, budget, free } => write!(
                 f,
-                "its frame of {frame} bytes takes {} of device memory, because every thread of the device gets such a \
-                 stack; the budget is {}, and {} are free: raise it with `Warmup::stack_budget`, make the frame \
+                "its stack of {stack} bytes takes {} of device memory, because every thread of the device gets such a \
+                 stack; the budget is {}, and {} are free: raise it with `Warmup::stack_budget`, make frames \
                  smaller, or `skip` the kernel",
                 Bytes(*needed),
                 Bytes(*budget),
@@ -186,6 +224,10 @@ impl fmt::Display for Cause {
                  declare less `shared`, or `arch = \">=..\"`, if it is meant for larger devices"
             ),
             Cause::Hook { error } => f.write_str(error),
+            Cause::Unloaded => f.write_str(
+                "it was warm, and its module was unloaded since, which ends its handle; call `warm_all` again, \
+                 and unload no module that this library has loaded",
+            ),
             Cause::NotLoaded => f.write_str(
                 "the driver says that it is not loaded, after it was asked to load it; \
                  please report this with the versions of driver and device",
@@ -216,6 +258,35 @@ impl fmt::Display for WarmError {
                 } else {
                     write!(f, "; the driver's compiler says:\n{log}")
                 }
+            }
+            WarmError::InHook { hook } => write!(
+                f,
+                "the function `{hook}` with `#[warmup]` warms the context that is being warmed, which would wait for \
+                 itself; kernels that the warm-up selects are warm when the function runs: select those that it \
+                 launches, too"
+            ),
+            WarmError::HookTimedOut { hook, limit } => write!(
+                f,
+                "the function `{hook}` with `#[warmup]` has not returned within {:.1} s; if it needs longer, say so with \
+                 `Warmup::hook_timeout`",
+                limit.as_secs_f64()
+            ),
+            WarmError::LimitFrozen { limit, asked, size } => {
+                let (what, user, method) = match limit {
+                    SetLimit::PrintfFifo => ("printf buffer", "printf", "printf_fifo"),
+                    SetLimit::Heap => ("heap of kernels", "malloc", "heap"),
+                };
+                write!(
+                    f,
+                    "the {what} has {}, and `Warmup::{method}` asks for {}: the driver fixes its size when a kernel with \
+                     {user} is launched, which the first warm-up of a context does; ask in that one, before anything \
+                     is launched",
+                    Bytes(*size),
+                    Bytes(*asked)
+                )
+            }
+            WarmError::NoThread { reason } => {
+                write!(f, "no thread could be started to call the driver in: {reason}; no kernel was warmed")
             }
             WarmError::GaveUp { call, about, patience } => {
                 write!(f, "`{call}` ")?;

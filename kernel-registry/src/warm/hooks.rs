@@ -1,5 +1,6 @@
 //! The stage that runs the functions with `#[warmup]`, each once in a context.
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use super::failure::{Cause, Failure};
@@ -9,7 +10,8 @@ use super::{limits, prime};
 use crate::driver;
 use crate::hook::{Hook, WarmContext};
 
-/// Runs those that have not run in this context, or that failed there.
+/// Runs those that have not run in this context, or that failed there. They may launch kernels, which launches can find
+/// already.
 pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
     let mut reports = Vec::new();
     if !work.job.hooks {
@@ -36,15 +38,17 @@ pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
 }
 
 fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), Cause> {
-    // Whoever looks after this thread names the function if it never comes back.
-    work.watch.call("#[warmup]", hook.place().path);
+    let path = hook.place().path;
+    // If it never returns, the caller names it.
+    work.watch.hook(path);
     let driver_error = |error| Cause::Driver { error };
     driver::bind(&work.job.context).map_err(driver_error)?;
     let context = WarmContext::new(&work.job.context, &work.current);
-    let outcome = hook.run(&context);
+    let outcome = inside(work.job.state.id, path, || hook.run(&context));
     let preloaded = context.preloaded();
-    // It may have made another context current.
+    // It may have made another context current, or lowered the stack limit.
     driver::bind(&work.job.context).map_err(driver_error)?;
+    limits::raise_stack_for(work, work.loaded.largest_stack())?;
     outcome.map_err(|error| Cause::Hook { error })?;
     let Some(frame) = preloaded else { return Ok(()) };
     limits::raise_stack_for(work, frame)?;
@@ -55,6 +59,29 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), Cause> {
         .map_err(|refused| driver_error(refused.error))?;
     work.loaded.primed = work.loaded.primed.or(needs);
     Ok(())
+}
+
+thread_local! {
+    /// The hook that this thread runs, and the context that is being warmed.
+    static INSIDE: Cell<Option<(u64, &'static str)>> = const { Cell::new(None) };
+}
+
+/// Runs a hook, and remembers that meanwhile.
+fn inside<T>(context: u64, path: &'static str, run: impl FnOnce() -> T) -> T {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            INSIDE.set(None);
+        }
+    }
+    INSIDE.set(Some((context, path)));
+    let _leave = Leave;
+    run()
+}
+
+/// The hook that this thread runs for this context: to wait for the end of that warm-up would be to wait for ever.
+pub(super) fn running_for(context: u64) -> Option<&'static str> {
+    INSIDE.get().filter(|(id, _)| *id == context).map(|(_, path)| path)
 }
 
 /// Whether there is nothing left to run.

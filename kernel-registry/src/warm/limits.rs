@@ -1,15 +1,50 @@
 //! The stage that gives kernels the memory they need beside their own: a stack for each thread, and shared memory.
 
+use cudarc::driver::sys::CUresult;
+
 use super::failure::Cause;
 use super::load::cause;
-use super::work::{Candidate, Work};
-use crate::driver::DriverError;
+use super::work::{Candidate, Sizes, Work};
+use super::{SetLimit, WarmError};
+use crate::driver::{Current, DriverError, Limit};
 
 /// Gives the kernels what they need, and hands on those that could get it.
-pub(super) fn apply(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, DriverError> {
+pub(super) fn apply(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, WarmError> {
+    set_sizes(&work.current, work.job.sizes)?;
     let shared: Vec<_> =
         candidates.into_iter().filter_map(|candidate| grant_shared(work, candidate)).collect();
-    raise_stack(work, shared)
+    Ok(raise_stack(work, shared)?)
+}
+
+impl Sizes {
+    fn each(self) -> impl Iterator<Item = (SetLimit, Limit, u64)> {
+        let Sizes { printf_fifo, heap } = self;
+        let printf = printf_fifo.map(|bytes| (SetLimit::PrintfFifo, Limit::CU_LIMIT_PRINTF_FIFO_SIZE, bytes));
+        let heap = heap.map(|bytes| (SetLimit::Heap, Limit::CU_LIMIT_MALLOC_HEAP_SIZE, bytes));
+        printf.into_iter().chain(heap)
+    }
+}
+
+/// Whether the driver keeps as much as is asked for.
+pub(super) fn are_set(current: &Current<'_>, sizes: Sizes) -> bool {
+    sizes.each().all(|(_, limit, bytes)| current.limit(limit).is_ok_and(|size| size >= bytes))
+}
+
+/// Enlarges the printf buffer and the heap, which the driver allows until the first launch of a kernel that uses them.
+fn set_sizes(current: &Current<'_>, sizes: Sizes) -> Result<(), WarmError> {
+    for (what, limit, asked) in sizes.each() {
+        let size = current.limit(limit)?;
+        if size >= asked {
+            continue;
+        }
+        current.set_limit(limit, asked).map_err(|error| {
+            match error.is(CUresult::CUDA_ERROR_INVALID_VALUE) {
+                true => WarmError::LimitFrozen { limit: what, asked, size },
+                false => error.into(),
+            }
+        })?;
+    }
+    Ok(())
 }
 
 /// Lets a kernel have the dynamic shared memory that it declares. Without being asked the driver grants 48 KiB.
@@ -32,7 +67,7 @@ fn grant_shared(work: &mut Work<'_>, mut candidate: Candidate) -> Option<Candida
     Some(candidate)
 }
 
-/// Raises the stack limit to the largest frame, in this context for good: lowering it would make the next launch wait.
+/// Raises the stack limit to the largest stack that a kernel needs, in this context for good: lowering it would make the next launch wait.
 fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, DriverError> {
     let limit = work.current.stack_limit()?;
     let budget = work.job.stack_budget.unwrap_or(work.free / 16);
@@ -40,14 +75,14 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
 
     let (fitting, others) = split(candidates, most);
     for Candidate { planned, report, .. } in others {
-        let frame = report.local.into();
-        let needed = stack_memory(limit, frame, work.device.threads);
-        work.failed(planned, Cause::StackBudget { frame, needed, budget, free: work.free });
+        let stack = report.stack.into();
+        let needed = stack_memory(limit, stack, work.device.threads);
+        work.failed(planned, Cause::StackBudget { stack, needed, budget, free: work.free });
     }
 
     // Somebody else may have lowered the limit below what was warm already.
-    let frames = fitting.iter().map(|candidate| u64::from(candidate.report.local));
-    let largest = frames.max().unwrap_or(0).max(work.loaded.largest_frame());
+    let stacks = fitting.iter().map(|candidate| u64::from(candidate.report.stack));
+    let largest = stacks.max().unwrap_or(0).max(work.loaded.largest_stack());
     if largest <= limit {
         return Ok(fitting);
     }
@@ -63,25 +98,26 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
     Ok(fitting)
 }
 
-/// Raises the stack limit to the largest frame of what a hook has preloaded.
-pub(super) fn raise_stack_for(work: &Work<'_>, frame: u64) -> Result<(), Cause> {
+/// Raises the stack limit, if it is lower: for what a hook has preloaded, or after a hook has lowered it.
+pub(super) fn raise_stack_for(work: &Work<'_>, stack: u64) -> Result<(), Cause> {
     let driver = |error| Cause::Driver { error };
     let limit = work.current.stack_limit().map_err(driver)?;
-    if frame <= limit {
+    if stack <= limit {
         return Ok(());
     }
     let budget = work.job.stack_budget.unwrap_or(work.free / 16);
-    if frame > highest_limit(limit, budget, work.device.threads) {
-        let needed = stack_memory(limit, frame, work.device.threads);
-        return Err(Cause::StackBudget { frame, needed, budget, free: work.free });
+    // What the kernels that are warm need was within a budget before.
+    if stack > highest_limit(limit, budget, work.device.threads) && stack > work.loaded.largest_stack() {
+        let needed = stack_memory(limit, stack, work.device.threads);
+        return Err(Cause::StackBudget { stack, needed, budget, free: work.free });
     }
     work.watch.call("cuCtxSetLimit", "the stack of each thread");
-    work.current.raise_stack_limit(frame).map_err(|error| cause(error.into(), work.free))
+    work.current.raise_stack_limit(stack).map_err(|error| cause(error.into(), work.free))
 }
 
-/// Those whose frames fit the limit, and the others.
+/// Those whose stacks fit the limit, and the others.
 fn split(candidates: Vec<Candidate>, limit: u64) -> (Vec<Candidate>, Vec<Candidate>) {
-    candidates.into_iter().partition(|candidate| u64::from(candidate.report.local) <= limit)
+    candidates.into_iter().partition(|candidate| u64::from(candidate.report.stack) <= limit)
 }
 
 /// Device memory that raising the limit takes.

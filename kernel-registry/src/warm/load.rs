@@ -88,8 +88,10 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     }
 
     let (job, watch) = (work.job, work.watch);
+    let arch = work.device.arch;
     let compiled = thread::scope(|scope| {
-        let compiling = (!sources.is_empty()).then(|| scope.spawn(|| compile_all(job, watch, &sources)));
+        let compile = || compile_all(job, arch, watch, &sources);
+        let compiling = (!sources.is_empty()).then(|| thread::Builder::new().spawn_scoped(scope, compile));
         for index in modules {
             let PlannedImage { file, bytes } = job.plan.images[index];
             watch.call("cuModuleLoadDataEx", file);
@@ -100,15 +102,15 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
             let result = module.map(Handle::Module).map_err(|refused| cause(refused, work.free));
             images.insert(index, Loading { result, is_new: true });
         }
-        // In lazy mode a library is only compiled, and resolving its kernels is what waits for the device.
-        if work.device.loads_lazily {
-            watch.busy("cuLibraryLoadData");
-        } else {
-            watch.call("cuLibraryLoadData", "an image that the driver compiles");
+        // In lazy mode resolving a library's kernels is what waits for the device, but for images with managed variables;
+        // in eager mode this does, when the image is compiled.
+        watch.compiles("cuLibraryLoadData");
+        match compiling {
+            None => BTreeMap::new(),
+            Some(Ok(compiling)) => compiling.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked)),
+            // There is no thread to be had but this one.
+            Some(Err(_)) => compile(),
         }
-        compiling.map_or_else(BTreeMap::new, |compiling| {
-            compiling.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))
-        })
     });
     for index in libraries {
         if let Some((result, is_new)) = compiled.get(&key(job.plan.images[index].bytes)) {
@@ -127,7 +129,12 @@ const FEW: usize = 8;
 const SLOW: Duration = Duration::from_millis(4);
 
 /// Has the driver compile images, on as many threads as help. By their keys.
-fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeMap<usize, Compiled> {
+fn compile_all(
+    job: &Job,
+    arch: u32,
+    watch: &Watch<Progress>,
+    sources: &[Source],
+) -> BTreeMap<usize, Compiled> {
     let (next, compiled) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = |helps: bool| {
         let current = Current::new(&job.context, job.driver);
@@ -137,7 +144,7 @@ fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeM
         }
         while let Some((bytes, text)) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = match &current {
-                Ok(current) => compile(current, bytes, *text),
+                Ok(current) => compile(current, arch, bytes, *text),
                 Err(error) => (Err(LoadError::from(*error)), false),
             };
             let mut compiled = lock(&compiled);
@@ -147,21 +154,31 @@ fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeM
     };
     let all = job.threads.min(sources.len());
     let few = all.min(FEW);
+    let work = &work;
     thread::scope(|scope| {
-        (0..few).for_each(|thread| drop(scope.spawn(move || work(thread > 0))));
+        // This thread is one of them. Others that the system does not start are not needed.
+        let start = |count: usize| {
+            (0..count).all(|_| thread::Builder::new().spawn_scoped(scope, || work(true)).is_ok());
+        };
+        start(few.saturating_sub(1));
         if all > few {
-            thread::sleep(SLOW);
-            if lock(&compiled).len() < few {
-                (few..all).for_each(|_| drop(scope.spawn(|| work(true))));
-            }
+            let compiled = &compiled;
+            let more = move || {
+                thread::sleep(SLOW);
+                if lock(compiled).len() < few {
+                    start(all - few);
+                }
+            };
+            let _ = thread::Builder::new().spawn_scoped(scope, more);
         }
+        work(false);
     });
     compiled.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn compile(current: &Current<'_>, bytes: &'static [u8], text: bool) -> Compiled {
+fn compile(current: &Current<'_>, arch: u32, bytes: &'static [u8], text: bool) -> Compiled {
     let mut is_new = false;
-    let library = state::library(bytes, || {
+    let library = state::library(bytes, arch, || {
         is_new = true;
         current.load_library(&Code::new(bytes, text))
     });

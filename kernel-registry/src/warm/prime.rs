@@ -14,7 +14,7 @@ use super::watch::Watch;
 use crate::driver::{Code, Current, DriverError, Function, LoadError, call};
 
 static SPECIAL: &[u8] = include_bytes!("../../cuda/prime.fatbin");
-static PLAIN: &[u8] = include_bytes!("../../cuda/first.fatbin");
+pub(super) static PLAIN: &[u8] = include_bytes!("../../cuda/first.fatbin");
 
 /// What our own kernels are called where a call is about them.
 pub(super) const OURS: &str = "kernel-registry's own kernels";
@@ -98,7 +98,7 @@ pub(super) fn prime<E>(
         }
         Route::Library { .. } => {
             watch.call("cuLibraryLoadData", OURS);
-            Handle::Library(state::library(image, || current.load_library(&code))?)
+            Handle::Library(state::library(image, arch, || current.load_library(&code))?)
         }
     };
     watch.call("cuStreamCreate", OURS);

@@ -19,11 +19,11 @@ pub enum Stale {
     NoDriver(NoDriver),
     /// The device's context was reset.
     Reset,
-    /// Somebody lowered the limit of the stack: the next kernel with a larger frame waits for the device.
+    /// Somebody lowered the limit of the stack: the next launch waits for the device.
     StackLowered {
         /// What the limit is, in bytes.
         limit: u64,
-        /// What the largest frame needs.
+        /// What the warm kernels need, in bytes.
         needed: u64,
     },
     /// A kernel is not loaded any more.
@@ -49,7 +49,7 @@ pub(super) fn recheck(warm: &super::Warm) -> Result<(), Stale> {
     let current = Current::new(&warm.context, driver)?;
 
     let limit = current.stack_limit()?;
-    let needed = loaded.largest_frame();
+    let needed = loaded.largest_stack();
     if limit < needed {
         return Err(Stale::StackLowered { limit, needed });
     }
@@ -78,7 +78,7 @@ impl fmt::Display for Stale {
             }
             Stale::StackLowered { limit, needed } => write!(
                 f,
-                "somebody lowered the stack of each thread to {limit} bytes, and the largest frame has {needed}; \
+                "somebody lowered the stack of each thread to {limit} bytes, and kernels need {needed}; \
                  call `warm_all` again, and leave `CU_LIMIT_STACK_SIZE` alone"
             ),
             Stale::NotLoaded { kernel } => {

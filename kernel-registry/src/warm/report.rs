@@ -53,8 +53,15 @@ pub struct KernelReport {
     pub compiled: bool,
     /// Registers of a thread.
     pub registers: u32,
-    /// Local memory of a thread: its frame, which lies on the stack.
+    /// Local memory of a thread, as the driver's attribute has it: the frames of the kernel and of all that it calls. 0 if
+    /// calls are recursive.
     pub local: u32,
+    /// Stack of a thread that was made sure of: `local`, what the declaration says, or what the image tells of recursive calls
+    /// and of kernels that this one launches.
+    pub stack: u32,
+    /// Whether the kernel cannot need more than that. If it is not, its calls are recursive and its declaration has no
+    /// `stack = ..`; then a launch that needs more waits for the device.
+    pub stack_known: bool,
     /// Shared memory of a block that is known at compile time.
     pub static_shared: u32,
     /// Dynamic shared memory that a block may have.
@@ -112,13 +119,19 @@ pub enum Stage {
     Limits,
     /// Launching what makes the driver set up printf, assert and malloc.
     Prime,
+    /// Asking the driver whether everything is loaded, after which launches find the kernels.
+    Verify,
     /// Running the functions with `#[warmup]`.
     Hooks,
-    /// Asking the driver whether everything is loaded.
-    Verify,
 }
 
 impl Report {
+    /// The warm kernels whose launches may still wait, because nothing bounds their stack: their calls are recursive, and their
+    /// declarations have no `stack = ..`.
+    pub fn unknown_stacks(&self) -> impl Iterator<Item = &KernelReport> {
+        self.kernels.iter().filter(|kernel| !kernel.stack_known)
+    }
+
     /// How long all stages took together.
     pub fn total(&self) -> Duration {
         self.stages.iter().map(|(_, time)| time).sum()
@@ -177,6 +190,13 @@ impl fmt::Display for Report {
         writeln!(f, "{warm} warm on {device} (sm_{arch}), driver for CUDA {driver}, {mode} loading")?;
         if !kernels.is_empty() {
             self.table(f)?;
+        }
+        for KernelReport { path, stack, .. } in self.unknown_stacks() {
+            writeln!(
+                f,
+                "STACK NOT KNOWN, at least {stack} bytes: {path} (its calls are recursive: `stack = ..` in its declaration \
+                 says what it needs, or a launch may wait)"
+            )?;
         }
         for Unavailable { path, needs } in unavailable {
             writeln!(f, "unavailable here, needs sm_{needs}: {path}")?;
@@ -264,6 +284,7 @@ mod tests {
             registers: 12,
             dynamic_shared: 49_152,
             threads: 1024,
+            stack_known: true,
             resolved_in: Duration::from_micros(250),
             ..KernelReport::default()
         };

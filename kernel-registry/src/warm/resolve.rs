@@ -5,6 +5,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUresult;
+use kernel_registry_format::{Kernel, StackFrames};
 
 use super::failure::Cause;
 use super::load::{Handle, Images, cause, compile_error};
@@ -95,14 +96,28 @@ pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Resolved>) -> Vec<Candidat
     candidates
 }
 
+/// Bytes of stack that a thread of a kernel needs, and whether that is all it can need.
+///
+/// The attribute says 0 of a kernel with recursive calls, and nothing of what kernels need that it launches: the driver
+/// enlarges the stack when such a kernel is launched first, which waits for the device.
+fn stack(kernel: &Kernel<'_>, local: u32) -> (u32, bool) {
+    let StackFrames { recursive, launched } = kernel.frames;
+    let own = kernel.stack.or(recursive).unwrap_or(0);
+    (local.max(own).max(launched.unwrap_or(0)), recursive.is_none() || kernel.stack.is_some())
+}
+
 fn read_one(work: &Work<'_>, resolved: Resolved) -> Result<Candidate, DriverError> {
     use FunctionAttribute::*;
     let Resolved { planned, function, report } = resolved;
     let read = |attribute| work.current.attribute(function, attribute);
 
+    let local = read(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
+    let (stack, stack_known) = stack(planned.kernel, local);
     let report = KernelReport {
         registers: read(CU_FUNC_ATTRIBUTE_NUM_REGS)?,
-        local: read(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+        local,
+        stack,
+        stack_known,
         static_shared: read(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
         dynamic_shared: read(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)?,
         constants: read(CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES)?,

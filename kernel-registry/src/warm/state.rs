@@ -1,21 +1,21 @@
 //! What this process has loaded: images, which stay, and the contexts in which kernels are warm.
 
 use std::collections::{HashMap, HashSet};
-use std::ptr;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{mem, ptr, thread};
 
 use cudarc::driver::{CudaContext, sys};
 
 use super::device::Device;
 use super::plan::Planned;
+use super::policy::Policy;
 use super::prime::Needs;
 use super::report::KernelReport;
+use super::watch::Turns;
 use crate::KernelInfo;
 use crate::driver::{self, Function, Library, Module};
-use crate::table::Owner;
+use crate::table::{self, Owner, Ready};
 
 /// Locks what is whole at any time: a thread that panicked has not left half a change.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -26,27 +26,18 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct State {
     pub(super) id: u64,
     pub(super) ordinal: usize,
-    /// The first `CudaContext` that it was warmed through. Kept for its address too: see `Owner`.
-    first: Weak<CudaContext>,
-    handle: Handle,
+    /// The `CudaContext` that the kernels' tables know it by. Kept for its address too: see `Owner`.
+    home: Mutex<Weak<CudaContext>>,
+    /// The device of a primary context.
+    primary_of: Option<sys::CUdevice>,
     pub(super) device: OnceLock<Device>,
-    /// What to do when a kernel that is not warm is launched: a `Late`.
-    pub(super) late: AtomicU8,
+    /// What was said of launches of kernels that are not warm, and for them.
+    pub(super) policy: Mutex<Policy>,
+    /// One warm-up works at a time.
+    pub(super) turns: Turns,
     /// Held while something is being warmed.
     pub(super) loaded: Mutex<Loaded>,
 }
-
-/// The driver's context, to be compared and asked for its id while it is there.
-struct Handle {
-    context: sys::CUcontext,
-    device: sys::CUdevice,
-    is_primary: bool,
-}
-
-// SAFETY: the driver's handles may be used from any thread.
-unsafe impl Send for Handle {}
-// SAFETY: as above.
-unsafe impl Sync for Handle {}
 
 /// What there is in a context.
 #[derive(Default)]
@@ -70,6 +61,12 @@ impl<T> Places<T> {
         self.0.get(place)?.as_ref()
     }
 
+    pub(super) fn remove(&mut self, place: usize) {
+        if let Some(value) = self.0.get_mut(place) {
+            *value = None;
+        }
+    }
+
     pub(super) fn insert(&mut self, place: usize, value: T) {
         if self.0.len() <= place {
             self.0.resize_with(place + 1, || None);
@@ -89,15 +86,30 @@ impl<T> Default for Places<T> {
 }
 
 impl Loaded {
+    /// The kernels with an entry in their table.
+    fn infos(&self) -> impl Iterator<Item = &'static KernelInfo> {
+        let warm = self.kernels.values().map(|warmed| warmed.info);
+        warm.chain(self.unavailable.values().copied())
+    }
+
     /// Whether a kernel is warm, or never will be.
     pub(super) fn knows(&self, planned: &Planned) -> bool {
         self.kernels.get(planned.place).is_some() || self.unavailable.get(planned.place).is_some()
     }
 
     /// Bytes of stack that the kernels which are warm need, and those that hooks preloaded.
-    pub(super) fn largest_frame(&self) -> u64 {
-        let registered = self.kernels.values().map(|warmed| u64::from(warmed.report.local)).max();
+    pub(super) fn largest_stack(&self) -> u64 {
+        let registered = self.kernels.values().map(|warmed| u64::from(warmed.report.stack)).max();
         registered.unwrap_or(0).max(self.preloaded_frame)
+    }
+}
+
+/// The right to warm in a context, until it is dropped.
+pub(super) struct Turn(pub(super) Arc<State>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.turns.end();
     }
 }
 
@@ -115,22 +127,18 @@ impl State {
     /// That of a context, which is new if nothing was warmed there. Contexts that are gone are forgotten.
     pub(super) fn of(context: &Arc<CudaContext>, id: u64) -> Arc<State> {
         let mut contexts = lock(&CONTEXTS);
-        contexts.retain(|state| state.is_alive() || !state.forget());
+        contexts.retain(|state| state.id == id || !state.is_gone(context) || !state.forget());
         if let Some(state) = contexts.iter().find(|state| state.id == id) {
             return state.clone();
         }
-        let handle = Handle {
-            context: context.cu_ctx(),
-            device: context.cu_device(),
-            is_primary: context.is_primary(),
-        };
         let state = State {
             id,
             ordinal: context.ordinal(),
-            first: Arc::downgrade(context),
-            handle,
+            home: Mutex::new(Arc::downgrade(context)),
+            primary_of: context.is_primary().then(|| context.cu_device()),
             device: OnceLock::new(),
-            late: AtomicU8::new(0),
+            policy: Mutex::default(),
+            turns: Turns::new(),
             loaded: Mutex::default(),
         };
         contexts.push(Arc::new(state));
@@ -157,63 +165,61 @@ impl State {
 
     /// The `CudaContext` that the kernels' tables know it by.
     pub(super) fn owner(&self) -> Owner {
-        Owner { address: self.first.as_ptr(), id: self.id }
+        Owner { address: lock(&self.home).as_ptr(), id: self.id }
     }
 
-    pub(super) fn context(&self) -> Option<Arc<CudaContext>> {
-        self.first.upgrade()
-    }
-
-    pub(super) fn set_late(&self, late: super::Late) {
-        self.late.store(late as u8, Ordering::Relaxed);
-    }
-
-    pub(super) fn late(&self) -> super::Late {
-        match self.late.load(Ordering::Relaxed) {
-            code if code == super::Late::Deny as u8 => super::Late::Deny,
-            code if code == super::Late::Allow as u8 => super::Late::Allow,
-            _ => super::Late::Warn,
+    /// Lets the tables know the context by another `CudaContext` if the former one is gone, so that launches through
+    /// the new one are fast.
+    pub(super) fn rehome(&self, context: &Arc<CudaContext>, loaded: &Loaded) {
+        let mut home = lock(&self.home);
+        if home.strong_count() > 0 {
+            return;
         }
-    }
-
-    /// Whether the driver still has this context.
-    fn is_alive(&self) -> bool {
-        let Handle { context, device, is_primary } = self.handle;
-        if is_primary {
-            let (mut flags, mut active) = (0, 0);
-            // SAFETY: it asks for the state of a device.
-            let asked = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };
-            if driver::call("cuDevicePrimaryCtxGetState", asked).is_err() || active == 0 {
-                return false;
+        // The address of the former one stays taken until no table has it.
+        let former = mem::replace(&mut *home, Arc::downgrade(context));
+        drop(home);
+        let owner = self.owner();
+        for table in loaded.infos().map(KernelInfo::table) {
+            if let Some(ready) = table.find(self.ordinal, self.id) {
+                table.set(self.ordinal, Ready { context: owner, ..ready });
             }
-        } else if self.first.strong_count() == 0 {
-            return false;
         }
-        let mut id = 0;
-        // SAFETY: a device's primary context has one address, and there is one at the moment; another context is
-        // there as long as its `CudaContext`.
-        let asked = unsafe { sys::cuCtxGetId(context, &mut id) };
-        driver::call("cuCtxGetId", asked).is_ok() && id == self.id
+        drop(former);
+    }
+
+    /// Whether the driver has this context no more, given another one that it has.
+    fn is_gone(&self, other: &CudaContext) -> bool {
+        match self.primary_of {
+            // A device has one primary context at a time.
+            Some(device) if other.is_primary() && other.cu_device() == device => true,
+            // Without an answer it is not known to be gone.
+            Some(device) => driver::primary_context_id(device).is_ok_and(|id| id != Some(self.id)),
+            // Any other context goes with its `CudaContext`.
+            None => lock(&self.home).strong_count() == 0,
+        }
     }
 
     /// Removes the context from the kernels' tables, unless a thread is stuck in it.
     fn forget(&self) -> bool {
         let Ok(loaded) = self.loaded.try_lock() else { return false };
-        let warmed = loaded.kernels.values().map(|warmed| warmed.info);
-        let all = warmed.chain(loaded.unavailable.values().copied());
-        all.for_each(|info| info.table().forget(self.ordinal, self.id));
+        table::next_epoch();
+        loaded.infos().for_each(|info| info.table().forget(self.ordinal, self.id));
         true
     }
 }
 
-/// A library, in whichever context: `load` is called once an image, and again if that failed.
+/// A library, in whichever context: `load` is called once for an image and architecture, and again if that failed.
+///
+/// One library would serve all devices, but for one that is unlike the first the driver compiles it when a kernel is taken,
+/// one after the other. A library for each architecture is compiled when it is loaded, on all cores.
 pub(super) fn library<E>(
     image: &'static [u8],
+    arch: u32,
     load: impl FnOnce() -> Result<Library, E>,
 ) -> Result<Library, E> {
     type Cell = Arc<Mutex<Option<Library>>>;
-    static LIBRARIES: Mutex<Option<HashMap<usize, Cell>>> = Mutex::new(None);
-    let cell = lock(&LIBRARIES).get_or_insert_default().entry(key(image)).or_default().clone();
+    static LIBRARIES: Mutex<Option<HashMap<(usize, u32), Cell>>> = Mutex::new(None);
+    let cell = lock(&LIBRARIES).get_or_insert_default().entry((key(image), arch)).or_default().clone();
     let mut library = lock(&cell);
     match *library {
         Some(library) => Ok(library),

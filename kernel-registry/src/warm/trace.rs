@@ -61,6 +61,9 @@ pub(super) fn report(report: &Report) {
         for failure in &report.failures {
             tracing::warn!(kernel = failure.kernel, "not warm: {failure}");
         }
+        for kernel in report.unknown_stacks() {
+            tracing::warn!(kernel = kernel.path, "the stack is not known: a launch may wait for the device");
+        }
         let (kernels, images) = (report.kernels.len(), report.images_loaded);
         tracing::info!(kernels, images, memory = report.device_memory, "kernels are warm");
     }

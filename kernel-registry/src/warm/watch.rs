@@ -1,40 +1,136 @@
 //! Waiting for the driver, but not for ever.
 //!
-//! Loading waits for whatever runs on the device. If that never ends, no call can be cancelled; so a thread of its own
-//! makes the calls, says which one it makes, and is left behind if one of them takes too long.
+//! Loading waits for the kernels that run in the context. If they never end, no call can be cancelled; so a thread of
+//! its own makes the calls, says which one it makes, and is left behind if one of them takes too long.
 
 use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the thread is doing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Doing {
-    /// Which one it is: two calls can look alike.
-    count: u64,
-    waiting: Waiting,
-    /// Whether the device can make it wait.
-    can_wait: bool,
+use super::state::lock;
+
+/// How long each kind of call may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timeouts {
+    /// A call that waits for the device.
+    pub(super) device: Duration,
+    /// A function with `#[warmup]`.
+    pub(super) hook: Duration,
 }
 
-impl Doing {
-    const NOTHING: Doing = Doing { count: 0, waiting: Waiting { call: "", about: "" }, can_wait: false };
-}
-
-/// A call of the driver, and what it is about.
+/// What a thread that warms is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Waiting {
-    pub(super) call: &'static str,
+pub(super) struct Call {
+    pub(super) name: &'static str,
     /// A kernel's path, an image's file, or nothing.
     pub(super) about: &'static str,
+    kind: Kind,
 }
 
-/// Through which the thread tells the one that waits what it does. Clones tell the same.
+/// What can make a call slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Work of this library.
+    Computing,
+    /// It may have to wait for the device.
+    Waiting,
+    /// The driver's compiler, after which it may have to wait for the device.
+    Compiling,
+    /// A function with `#[warmup]`.
+    Hook,
+}
+
+/// A call that took too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overdue {
+    /// The device is busy.
+    Device(Call),
+    /// The function with `#[warmup]` of this path has not returned.
+    Hook(&'static str),
+}
+
+/// The call that a warm-up is in, for its own caller and for those that wait for their turn.
+pub(super) struct Activity {
+    now: Mutex<Now>,
+    probe: Arc<dyn Fn() + Send + Sync>,
+}
+
+struct Now {
+    call: Call,
+    since: Instant,
+    probe: Option<Probe>,
+}
+
+/// A call that waits for the device and does nothing else, in a thread of its own.
+struct Probe {
+    since: Instant,
+    returned: Arc<AtomicBool>,
+}
+
+impl Activity {
+    /// `probe` makes a call that returns at once unless it has to wait for the device.
+    pub(super) fn new(probe: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let call = Call { name: "", about: "", kind: Kind::Computing };
+        let now = Mutex::new(Now { call, since: Instant::now(), probe: None });
+        Arc::new(Activity { now, probe: Arc::new(probe) })
+    }
+
+    fn set(&self, name: &'static str, about: &'static str, kind: Kind) {
+        let call = Call { name, about, kind };
+        *lock(&self.now) = Now { call, since: Instant::now(), probe: None };
+    }
+
+    /// Whether the call has taken too long.
+    ///
+    /// Nothing tells how much of a slow compilation is waiting for the device. So when its time is over, a probe is
+    /// started: if that returns, the device is free and the time begins anew; if it does not either, the device is busy.
+    fn overdue(&self, timeouts: &Timeouts, at: Instant) -> Option<Overdue> {
+        let mut now = lock(&self.now);
+        let Now { call, since, .. } = *now;
+        let elapsed = at.saturating_duration_since(since);
+        match call.kind {
+            Kind::Waiting if elapsed >= timeouts.device => Some(Overdue::Device(call)),
+            Kind::Hook if elapsed >= timeouts.hook => Some(Overdue::Hook(call.about)),
+            Kind::Compiling if elapsed >= timeouts.device => match &now.probe {
+                None => {
+                    now.probe = Some(Probe::start(self.probe.clone(), at));
+                    None
+                }
+                Some(probe) if probe.returned.load(Ordering::Acquire) => {
+                    (now.since, now.probe) = (at, None);
+                    None
+                }
+                Some(probe) if at.saturating_duration_since(probe.since) >= timeouts.device => {
+                    Some(Overdue::Device(call))
+                }
+                Some(_) => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl Probe {
+    fn start(probe: Arc<dyn Fn() + Send + Sync>, at: Instant) -> Self {
+        let returned = Arc::new(AtomicBool::new(false));
+        let tell = returned.clone();
+        let thread = thread::Builder::new().name("kernel-registry probe".to_owned());
+        // Without a thread the answer is that the device is busy.
+        let _ = thread.spawn(move || {
+            probe();
+            tell.store(true, Ordering::Release);
+        });
+        Probe { since: at, returned }
+    }
+}
+
+/// The worker's progress handle; clones share its state.
 #[derive(Clone)]
 pub(super) struct Watch<E> {
-    doing: Arc<Mutex<Doing>>,
+    activity: Arc<Activity>,
     events: Sender<Message<E>>,
 }
 
@@ -46,61 +142,64 @@ enum Message<E> {
 impl<E> Watch<E> {
     /// For work that cannot have to wait. Nobody listens.
     pub(super) fn unwatched() -> Self {
-        Watch { doing: Arc::new(Mutex::new(Doing::NOTHING)), events: mpsc::channel().0 }
+        Watch { activity: Activity::new(|| {}), events: mpsc::channel().0 }
     }
 
     /// The thread is about to make a call that may have to wait for the device.
     pub(super) fn call(&self, call: &'static str, about: &'static str) {
-        self.set(Waiting { call, about }, true);
+        self.activity.set(call, about, Kind::Waiting);
     }
 
-    /// The thread is busy by itself, however long that takes.
-    pub(super) fn busy(&self, call: &'static str) {
-        self.set(Waiting { call, about: "" }, false);
+    /// The thread waits for the driver's compiler.
+    pub(super) fn compiles(&self, call: &'static str) {
+        self.activity.set(call, "", Kind::Compiling);
     }
 
-    /// Tells whoever waits.
+    /// The thread runs a function with `#[warmup]`.
+    pub(super) fn hook(&self, path: &'static str) {
+        self.activity.set("#[warmup]", path, Kind::Hook);
+    }
+
+    /// Tells the caller.
     pub(super) fn event(&self, event: E) {
         // Nobody listens after giving up.
         let _ = self.events.send(Message::Event(event));
     }
-
-    fn set(&self, waiting: Waiting, can_wait: bool) {
-        let mut doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner);
-        *doing = Doing { count: doing.count + 1, waiting, can_wait };
-    }
 }
 
-/// Does something in a thread of its own and waits for it, unless one call takes longer than `patience`: then the
-/// thread is left to itself, and the call is the error.
+/// Why work in a thread of its own has no result.
+#[derive(Debug)]
+pub(super) enum NoResult {
+    Overdue(Overdue),
+    /// The system starts no thread.
+    NoThread(std::io::Error),
+}
+
+/// Works in a thread of its own and waits for it, unless one call takes too long: then the thread is left to itself, and
+/// the call is the error.
 pub(super) fn watched<E: Send + 'static, T: Send + 'static>(
-    patience: Duration,
+    activity: Arc<Activity>,
+    timeouts: &Timeouts,
     mut on_event: impl FnMut(E),
     work: impl FnOnce(&Watch<E>) -> T + Send + 'static,
-) -> Result<T, Waiting> {
-    let doing = Arc::new(Mutex::new(Doing::NOTHING));
+) -> Result<T, NoResult> {
     let (events, received) = mpsc::channel();
-    let watch = Watch { doing: doing.clone(), events: events.clone() };
+    let watch = Watch { activity: activity.clone(), events: events.clone() };
     let thread = thread::Builder::new().name("kernel-registry".to_owned());
     let thread = thread.spawn(move || {
         let result = work(&watch);
         let _ = events.send(Message::Done);
         result
     });
-    let thread = thread.expect("a process that cannot start a thread cannot load kernels either");
+    let thread = thread.map_err(NoResult::NoThread)?;
 
-    let tick = (patience / 8).clamp(Duration::from_millis(1), Duration::from_millis(200));
-    let (mut last, mut since) = (Doing::NOTHING, Instant::now());
     loop {
-        match received.recv_timeout(tick) {
+        match received.recv_timeout(timeouts.tick()) {
             Ok(Message::Event(event)) => on_event(event),
             Ok(Message::Done) | Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
-                let now = *doing.lock().unwrap_or_else(PoisonError::into_inner);
-                if now != last {
-                    (last, since) = (now, Instant::now());
-                } else if now.can_wait && since.elapsed() >= patience {
-                    return Err(now.waiting);
+                if let Some(overdue) = activity.overdue(timeouts, Instant::now()) {
+                    return Err(NoResult::Overdue(overdue));
                 }
             }
         }
@@ -108,73 +207,153 @@ pub(super) fn watched<E: Send + 'static, T: Send + 'static>(
     thread.join().map_or_else(|panicked| panic::resume_unwind(panicked), Ok)
 }
 
+impl Timeouts {
+    /// How often the clock is looked at.
+    fn tick(&self) -> Duration {
+        (self.device.min(self.hook) / 8).clamp(Duration::from_millis(1), Duration::from_millis(200))
+    }
+}
+
+/// Lets one warm-up of a context work at a time.
+pub(super) struct Turns {
+    holder: Mutex<Option<Arc<Activity>>>,
+    free: Condvar,
+}
+
+impl Turns {
+    pub(super) const fn new() -> Self {
+        Turns { holder: Mutex::new(None), free: Condvar::new() }
+    }
+
+    /// Waits until no other warm-up is at work, unless that one has been in a call for too long.
+    pub(super) fn take(&self, activity: &Arc<Activity>, timeouts: &Timeouts) -> Result<(), Overdue> {
+        let mut holder = lock(&self.holder);
+        while let Some(other) = &*holder {
+            if let Some(overdue) = other.overdue(timeouts, Instant::now()) {
+                return Err(overdue);
+            }
+            let waited = self.free.wait_timeout(holder, timeouts.tick());
+            holder = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        *holder = Some(activity.clone());
+        Ok(())
+    }
+
+    /// Ends the turn.
+    pub(super) fn end(&self) {
+        *lock(&self.holder) = None;
+        self.free.notify_all();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SHORT: Duration = Duration::from_millis(40);
+    const TIMEOUTS: Timeouts = Timeouts { device: Duration::from_secs(30), hook: Duration::from_secs(60) };
+
+    fn overdue_after(activity: &Activity, seconds: u64) -> Option<Overdue> {
+        let since = lock(&activity.now).since;
+        activity.overdue(&TIMEOUTS, since + Duration::from_secs(seconds))
+    }
+
+    fn watched_at_once<T: Send + 'static>(work: impl FnOnce(&Watch<u32>) -> T + Send + 'static) -> T {
+        watched(Activity::new(|| {}), &TIMEOUTS, |_| {}, work).expect("it ends")
+    }
 
     #[test]
     fn results_and_events_arrive() {
         let mut events = Vec::new();
-        let result = watched(
-            SHORT,
-            |event| events.push(event),
-            |watch| {
-                watch.event(1);
-                watch.event(2);
-                "done"
-            },
-        );
-        assert_eq!((result, events), (Ok("done"), vec![1, 2]));
+        let work = |watch: &Watch<u32>| {
+            watch.event(1);
+            watch.event(2);
+            "done"
+        };
+        let result = watched(Activity::new(|| {}), &TIMEOUTS, |event| events.push(event), work);
+        assert_eq!((result.expect("it ends"), events), ("done", vec![1, 2]));
     }
 
     #[test]
     fn a_call_that_never_ends_is_named() {
         let (keep, never) = mpsc::channel::<()>();
-        let waiting = watched(
-            SHORT,
-            |()| {},
-            move |watch| {
-                watch.call("cuModuleLoadData", "a.cubin");
-                never.recv()
-            },
-        );
-        assert_eq!(waiting.err(), Some(Waiting { call: "cuModuleLoadData", about: "a.cubin" }));
+        let short = Timeouts { device: Duration::from_millis(10), ..TIMEOUTS };
+        let work = move |watch: &Watch<()>| {
+            watch.call("cuModuleLoadData", "a.cubin");
+            never.recv()
+        };
+        match watched(Activity::new(|| {}), &short, |()| {}, work) {
+            Err(NoResult::Overdue(Overdue::Device(Call { name, about, .. }))) => {
+                assert_eq!((name, about), ("cuModuleLoadData", "a.cubin"));
+            }
+            other => panic!("{other:?}"),
+        }
         drop(keep);
     }
 
     #[test]
-    fn many_calls_that_each_end_are_waited_for() {
-        let result = watched(
-            SHORT,
-            |()| {},
-            |watch| {
-                for _ in 0..10 {
-                    watch.call("cuModuleLoadData", "a.cubin");
-                    thread::sleep(SHORT / 4);
-                }
-            },
-        );
-        assert_eq!(result, Ok(()));
+    fn each_call_has_its_own_time() {
+        let activity = Activity::new(|| {});
+        activity.set("cuModuleLoadData", "a.cubin", Kind::Waiting);
+        assert_eq!(overdue_after(&activity, 29), None);
+        let Some(Overdue::Device(call)) = overdue_after(&activity, 30) else { panic!("it is overdue") };
+        assert_eq!(call.about, "a.cubin");
+        activity.set("cuModuleLoadData", "b.cubin", Kind::Waiting);
+        assert_eq!(overdue_after(&activity, 29), None);
     }
 
     #[test]
-    fn compiling_may_take_its_time() {
-        let result = watched(
-            SHORT,
-            |()| {},
-            |watch| {
-                watch.busy("cuLibraryLoadData");
-                thread::sleep(SHORT * 3);
-            },
-        );
-        assert_eq!(result, Ok(()));
+    fn computing_is_never_overdue_and_a_hook_has_another_time() {
+        let activity = Activity::new(|| {});
+        assert_eq!(overdue_after(&activity, 1_000_000), None);
+        activity.set("#[warmup]", "app::hook", Kind::Hook);
+        assert_eq!(overdue_after(&activity, 59), None);
+        assert_eq!(overdue_after(&activity, 60), Some(Overdue::Hook("app::hook")));
+    }
+
+    #[test]
+    fn compiling_is_overdue_only_if_the_device_is_busy() {
+        let (keep, never) = mpsc::channel::<()>();
+        let never = Mutex::new(never);
+        let busy = Activity::new(move || drop(lock(&never).recv()));
+        busy.set("cuLibraryLoadData", "", Kind::Compiling);
+        assert_eq!(overdue_after(&busy, 30), None, "the probe starts");
+        assert_eq!(overdue_after(&busy, 59), None, "the probe has its own time");
+        assert!(overdue_after(&busy, 60).is_some());
+        drop(keep);
+
+        let (asked, answers) = mpsc::channel();
+        let asked = Mutex::new(asked);
+        let free = Activity::new(move || lock(&asked).send(()).expect("the test listens"));
+        free.set("cuLibraryLoadData", "", Kind::Compiling);
+        let begun = lock(&free.now).since;
+        assert_eq!(overdue_after(&free, 30), None);
+        answers.recv().expect("the probe was asked");
+        while lock(&free.now).since == begun {
+            let later = begun + Duration::from_secs(31);
+            assert_eq!(free.overdue(&TIMEOUTS, later), None);
+        }
+        assert_eq!(overdue_after(&free, 29), None, "the time has begun anew");
+    }
+
+    #[test]
+    fn a_turn_is_waited_for_unless_the_other_is_overdue() {
+        let turns = Turns::new();
+        let (first, second) = (Activity::new(|| {}), Activity::new(|| {}));
+        turns.take(&first, &TIMEOUTS).expect("nobody has it");
+        first.set("cuModuleLoadData", "a.cubin", Kind::Waiting);
+        lock(&first.now).since -= Duration::from_secs(31);
+        assert!(matches!(turns.take(&second, &TIMEOUTS), Err(Overdue::Device(_))));
+        first.set("cuModuleLoadData", "b.cubin", Kind::Waiting);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| turns.take(&second, &TIMEOUTS));
+            turns.end();
+            assert_eq!(waiting.join().expect("no panic"), Ok(()));
+        });
     }
 
     #[test]
     #[should_panic(expected = "as expected")]
     fn panics_pass_through() {
-        let _ = watched(SHORT, |()| {}, |_| panic!("as expected"));
+        watched_at_once(|_| panic!("as expected"));
     }
 }

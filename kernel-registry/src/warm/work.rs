@@ -4,6 +4,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
+use cudarc::driver::sys::CUresult;
 
 use super::device::Device;
 use super::failure::{Cause, Failure};
@@ -14,7 +15,7 @@ use super::state::{Loaded, State, Warmed, lock};
 use super::watch::Watch;
 use super::{Progress, WarmError, hooks, limits, load, prime, resolve, trace};
 use crate::driver::{Current, Driver, DriverError, Function, LoadError};
-use crate::table::{Limits, Ready};
+use crate::table::{self, Limits, Ready};
 
 /// What is to be done.
 pub(super) struct Job {
@@ -25,9 +26,17 @@ pub(super) struct Job {
     pub(super) state: Arc<State>,
     pub(super) threads: usize,
     pub(super) stack_budget: Option<u64>,
+    pub(super) sizes: Sizes,
     /// Whether functions with `#[warmup]` run.
     pub(super) hooks: bool,
     pub(super) planned_in: Duration,
+}
+
+/// Bytes that the driver is to keep for kernels, at least. It fixes both when it sets them up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sizes {
+    pub(super) printf_fifo: Option<u64>,
+    pub(super) heap: Option<u64>,
 }
 
 /// What all stages need.
@@ -62,9 +71,8 @@ pub(super) struct Candidate {
 }
 
 impl Job {
-    /// Goes through the stages, each call of which the device may keep waiting.
+    /// Goes through the stages, each call of which the device may keep waiting. The caller has the context's turn.
     pub(super) fn run(&self, watch: &Watch<Progress>) -> Result<Report, WarmError> {
-        watch.call("another warm-up of this context", "");
         self.begin(lock(&self.state.loaded), watch)?.run()
     }
 
@@ -79,7 +87,8 @@ impl Job {
         let watch = Watch::unwatched();
         let work = self.begin(loaded, &watch).ok()?;
         let limit = work.current.stack_limit().ok()?;
-        (limit >= work.loaded.largest_frame()).then(|| work.run())
+        let is_enough = limit >= work.loaded.largest_stack() && limits::are_set(&work.current, self.sizes);
+        is_enough.then(|| work.run())
     }
 
     fn begin<'w>(
@@ -88,6 +97,7 @@ impl Job {
         watch: &'w Watch<Progress>,
     ) -> Result<Work<'w>, DriverError> {
         let current = Current::new(&self.context, self.driver)?;
+        self.state.rehome(&self.context, &loaded);
         let device = Device::of(&self.state, &current)?;
         let free = current.free_memory()?;
         let stages = vec![(Stage::Plan, self.planned_in)];
@@ -110,10 +120,14 @@ impl Work<'_> {
         let read = self.stage(Stage::Read, |work| resolve::read(work, resolved));
         let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
         self.stage(Stage::Prime, |work| work.prime(pending))?;
+        // Once launches can find the kernels, what fails is the failure of a kernel or hook, and no error of them all.
+        let (mut free, mut stack) = (self.current.free_memory()?, self.current.stack_limit()?);
+        let verified = self.stage(Stage::Verify, |work| work.verify(fitting));
         let hooks = self.stage(Stage::Hooks, hooks::run);
-        // Nothing that can fail comes after launches can find the kernels.
-        let (free, stack) = (self.current.free_memory()?, self.current.stack_limit()?);
-        let verified = self.stage(Stage::Verify, |work| work.verify(fitting))?;
+        if !hooks.is_empty() {
+            free = self.current.free_memory().unwrap_or(free);
+            stack = self.current.stack_limit().unwrap_or(stack);
+        }
         Ok(Done {
             hooks,
             images_loaded: images.values().filter(|image| image.is_new).count(),
@@ -216,14 +230,22 @@ impl Work<'_> {
     }
 
     /// Asks the driver for every kernel, also those that were warm before, and lets launches find the new ones.
-    fn verify(&mut self, candidates: Vec<Candidate>) -> Result<bool, WarmError> {
+    fn verify(&mut self, candidates: Vec<Candidate>) -> bool {
         let mut verified = true;
-        for Warmed { function, report, .. } in self.warm() {
-            let is_loaded = self.current.is_loaded(*function).map_err(|error| {
-                let about = report.path;
-                WarmError::Driver { error, about, log: String::new() }
-            })?;
-            verified &= is_loaded == Some(true);
+        let selected = &self.job.selected;
+        for planned in selected {
+            let Some(warmed) = self.loaded.kernels.get(planned.place) else { continue };
+            let is_loaded = self.current.is_loaded(warmed.function);
+            verified &= matches!(is_loaded, Ok(Some(true)));
+            match is_loaded {
+                Ok(Some(true) | None) => {}
+                Ok(Some(false)) => self.lost(planned, Cause::NotLoaded),
+                // The module was unloaded, and the handle with it.
+                Err(error) if error.is(CUresult::CUDA_ERROR_INVALID_HANDLE) => {
+                    self.lost(planned, Cause::Unloaded);
+                }
+                Err(error) => self.failed(planned, Cause::Driver { error }),
+            }
         }
         for Candidate { planned, function, report, limits } in candidates {
             match self.current.is_loaded(function) {
@@ -237,7 +259,17 @@ impl Work<'_> {
                 }
             }
         }
-        Ok(verified)
+        verified
+    }
+
+    /// A kernel that was warm is not loaded any more: launches do not find it, and the next warm-up loads it anew.
+    fn lost(&mut self, planned: &Planned, cause: Cause) {
+        let state = &self.job.state;
+        table::next_epoch();
+        planned.info.table().forget(state.ordinal, state.id);
+        self.loaded.kernels.remove(planned.place);
+        planned.image.into_iter().for_each(|image| self.loaded.modules.remove(image));
+        self.failed(planned, cause);
     }
 
     fn enter(&self, planned: &Planned, function: Function, limits: Limits) {

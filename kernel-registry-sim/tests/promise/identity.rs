@@ -1,0 +1,119 @@
+//! Contexts that are reset, destroyed and made again, and modules that are unloaded: nothing of before is used.
+
+use std::thread;
+
+use kernel_registry::cudarc::driver::DevicePtrMut;
+use kernel_registry::cudarc::driver::sys;
+use kernel_registry::{Cause, LaunchError, Prepared, WarmError, Warmup, warm_all};
+use kernels::blas1::saxpy;
+use kernels::waiting::touch;
+
+use super::{Outcome, alone, another, launch_saxpy, reset};
+
+/// The handle of before can be that of another kernel after.
+#[test]
+fn a_prepared_launch_does_not_survive_a_reset() -> Outcome {
+    let alone = alone()?;
+    warm_all(&alone.context)?;
+    let prepared = Prepared::new(touch::INFO, &alone.context, touch::over(1))?;
+    let launch = |prepared: &Prepared| -> Result<(), Box<dyn std::error::Error>> {
+        let stream = alone.context.new_stream()?;
+        let mut out = stream.alloc_zeros::<u32>(1)?;
+        let (address, _sync) = out.device_ptr_mut(&stream);
+        // SAFETY: the kernel writes one word.
+        Ok(unsafe { touch::launch(&stream, prepared, address as *mut u32)? })
+    };
+    launch(&prepared)?;
+    reset(&alone.context)?;
+    warm_all(&alone.context)?;
+    let recording = kernel_registry_sim::record_calls();
+    let error = launch(&prepared).expect_err("its context was reset");
+    assert!(matches!(error.downcast_ref(), Some(LaunchError::Reset { .. })), "{error}");
+    assert!(recording.calls().iter().all(|call| !call.name.starts_with("cuLaunch")), "it was submitted");
+    launch(&Prepared::new(touch::INFO, &alone.context, touch::over(1))?)?;
+    Ok(())
+}
+
+/// It looks again when some context is forgotten, and finds that its own is still there.
+#[test]
+fn a_prepared_launch_survives_the_end_of_other_contexts() -> Outcome {
+    let alone = alone()?;
+    warm_all(&alone.context)?;
+    let stream = alone.context.new_stream()?;
+    let (x, mut y) = (stream.clone_htod(&[1.0_f32; 8])?, stream.clone_htod(&[2.0_f32; 8])?);
+    let prepared = Prepared::new(saxpy::INFO, &alone.context, saxpy::over(8))?;
+    for _ in 0..3 {
+        let other = another()?;
+        warm_all(&other)?;
+        drop(other);
+        alone.context.bind_to_thread()?;
+        // SAFETY: both vectors have 8 elements.
+        unsafe { saxpy::launch(&stream, &prepared, 8, 3.0, &x, &mut y)? };
+    }
+    assert_eq!(stream.clone_dtoh(&y)?, [11.0; 8]);
+    Ok(())
+}
+
+#[test]
+fn contexts_of_one_device_that_are_warmed_at_once_have_all_kernels() -> Outcome {
+    let _alone = alone()?;
+    for _ in 0..20 {
+        let contexts: Vec<_> = (0..4).map(|_| another()).collect::<Result<_, _>>()?;
+        thread::scope(|scope| {
+            for context in &contexts {
+                scope.spawn(|| {
+                    warm_all(context).expect("they are warmed");
+                    for kernel in kernel_registry::kernels().expect("a registry") {
+                        kernel.cu_function(context).expect("it is warm, and was not lost");
+                    }
+                });
+            }
+        });
+    }
+    Ok(())
+}
+
+/// While one thread asks whether a context is still there, another ends it.
+#[test]
+fn a_context_may_end_while_it_is_asked_for() -> Outcome {
+    let alone = alone()?;
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..15 {
+                    let context = another().expect("there is room");
+                    Warmup::new().only(|kernel| kernel == touch::INFO).warm(&context).expect("it is warmed");
+                }
+            });
+        }
+    });
+    warm_all(&alone.context)?;
+    launch_saxpy(&alone.context)
+}
+
+#[test]
+fn a_module_that_was_unloaded_is_found_out_and_loaded_again() -> Outcome {
+    let alone = alone()?;
+    // Compiled images are libraries, whose modules nobody can unload.
+    let machine_code = || Warmup::new().only(|kernel| kernel == first::INFO);
+    machine_code().warm(&alone.context)?;
+    let function = first::INFO.cu_function(&alone.context)?;
+    let mut module = std::ptr::null_mut();
+    // SAFETY: the module is loaded, and nothing of it runs.
+    unsafe {
+        sys::cuFuncGetModule(&mut module, function).result()?;
+        sys::cuModuleUnload(module).result()?;
+    }
+    let Err(WarmError::Kernels { report }) = machine_code().warm(&alone.context) else {
+        panic!("a kernel is gone");
+    };
+    assert!(matches!(report.failures[0].cause, Cause::Unloaded), "{report}");
+    assert!(report.kernels.is_empty() && !report.to_string().contains("every kernel verified"), "{report}");
+    assert!(matches!(first::INFO.cu_function(&alone.context), Ok(new) if new != function));
+    machine_code().warm(&alone.context)?;
+    Ok(())
+}
+
+/// Machine code, which is loaded as a module.
+#[kernel_registry::gpu_kernel(image = "../kernel-registry/cuda/first.fatbin")]
+pub unsafe fn first(zero: i32);

@@ -1,0 +1,120 @@
+//! Launches of kernels that are not warm: whose word counts, and that none leaves threads behind.
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use kernel_registry::cudarc::driver::CudaContext;
+use kernel_registry::{Late, LaunchError, Warmup, warm_all};
+use kernels::blas1::saxpy;
+use kernels::memory::shuffle;
+use kernels::waiting::touch;
+
+use super::resident::Resident;
+use super::{Outcome, alone, launch_saxpy, only_touch, reset};
+
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").map_or(0, |tasks| tasks.count())
+}
+
+#[test]
+fn what_an_application_denies_nobody_else_allows() -> Outcome {
+    let alone = alone()?;
+    only_touch().late(Late::Deny).warm(&alone.context)?;
+    // A library warms its own kernels, and says nothing of late loads.
+    only_touch().warm(&alone.context)?;
+    Warmup::new().only(|_| false).hooks(false).warm(&alone.context)?;
+    let error = launch_saxpy(&alone.context).expect_err("late loads are denied");
+    assert!(matches!(error.downcast_ref(), Some(LaunchError::NotWarm { .. })), "{error}");
+    // Only who says so does.
+    only_touch().late(Late::Allow).warm(&alone.context)?;
+    launch_saxpy(&alone.context)
+}
+
+#[test]
+fn the_application_is_told_before_a_kernel_is_loaded() -> Outcome {
+    let alone = alone()?;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = told.clone();
+    let on_late = move |load: &kernel_registry::LateLoad| {
+        tell.lock().expect("no panic").push((load.kernel.path(), load.device));
+    };
+    only_touch().on_late(on_late).warm(&alone.context)?;
+    launch_saxpy(&alone.context)?;
+    launch_saxpy(&alone.context)?;
+    assert_eq!(*told.lock().expect("no panic"), [(saxpy::INFO.path(), 0)]);
+    Ok(())
+}
+
+/// Stack budget and patience are those of the application's warm-up.
+#[test]
+fn a_late_load_obeys_the_limits_of_the_application() -> Outcome {
+    let alone = alone()?;
+    let budget = only_touch().late(Late::Allow).stack_budget(1000).patience(Duration::from_millis(200));
+    budget.warm(&alone.context)?;
+    let stream = alone.context.new_stream()?;
+    let seeds = stream.clone_htod(&[1_u32; 32])?;
+    let mut firsts = stream.alloc_zeros::<u32>(32)?;
+    // SAFETY: both vectors have 32 elements.
+    let launched = unsafe { shuffle::launch(&stream, shuffle::over(32), 32, &seeds, &mut firsts) };
+    let words = launched.expect_err("its frame exceeds the budget").to_string();
+    assert!(words.contains("Warmup::stack_budget"), "{words}");
+
+    let resident = Resident::start(&alone.context)?;
+    let begun = Instant::now();
+    let error = launch_saxpy(&alone.context).expect_err("a kernel stays");
+    assert!(begun.elapsed() < Duration::from_secs(20), "it waited as long as it does by default");
+    assert!(error.to_string().contains("0.2 s"), "{error}");
+    resident.stop()
+}
+
+#[test]
+fn a_late_load_beside_one_that_is_stuck_fails_at_once() -> Outcome {
+    let alone = alone()?;
+    let patience = Duration::from_millis(200);
+    only_touch().late(Late::Allow).patience(patience).warm(&alone.context)?;
+    let resident = Resident::start(&alone.context)?;
+    launch_saxpy(&alone.context).expect_err("a kernel stays");
+    let before = threads();
+    for _ in 0..20 {
+        let begun = Instant::now();
+        let error = launch_saxpy(&alone.context).expect_err("it still does");
+        assert!(begun.elapsed() < patience, "it waited once more");
+        assert!(matches!(error.downcast_ref(), Some(LaunchError::Late { .. })), "{error}");
+    }
+    assert!(threads() <= before, "{} threads were left behind", threads() - before);
+    resident.stop()?;
+    // What was stuck goes on, and ends.
+    launch_saxpy(&alone.context)
+}
+
+#[test]
+fn the_first_object_of_the_context_may_be_gone() -> Outcome {
+    let alone = alone()?;
+    // The other object keeps the context.
+    let first = CudaContext::new(0)?;
+    only_touch().late(Late::Allow).warm(&first)?;
+    drop(first);
+    launch_saxpy(&alone.context)?;
+    let stream = alone.context.new_stream()?;
+    let mut out = stream.alloc_zeros::<u32>(1)?;
+    // SAFETY: the kernel writes one word.
+    unsafe {
+        use kernel_registry::cudarc::driver::DevicePtrMut;
+        let (address, _sync) = out.device_ptr_mut(&stream);
+        touch::launch(&stream, touch::over(1), address as *mut u32)?;
+    }
+    Ok(())
+}
+
+/// A context that was reset has no policy of before.
+#[test]
+fn a_reset_ends_what_was_said() -> Outcome {
+    let alone = alone()?;
+    only_touch().late(Late::Deny).warm(&alone.context)?;
+    reset(&alone.context)?;
+    let error = launch_saxpy(&alone.context).expect_err("nothing was warmed there");
+    assert!(matches!(error.downcast_ref(), Some(LaunchError::NotWarm { .. })), "{error}");
+    warm_all(&alone.context)?;
+    launch_saxpy(&alone.context)
+}

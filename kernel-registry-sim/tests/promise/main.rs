@@ -1,0 +1,79 @@
+//! What `warm_all` promises, where something gets in the way: hooks, late launches, other warm-ups, resets, modules
+//! that were unloaded.
+
+#[path = "../child/mod.rs"]
+mod child;
+mod hooks;
+mod identity;
+mod late;
+mod resident;
+mod sizes;
+mod turns;
+
+use std::error::Error;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kernel_registry::Warmup;
+use kernel_registry::cudarc::driver::CudaContext;
+use kernel_registry_sim::Config;
+use kernels::blas1::saxpy;
+use kernels::waiting::touch;
+
+kernel_registry::link_kernels!(kernels);
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Tests take turns: hooks, faults and the driver are those of the process.
+struct Alone {
+    context: Arc<CudaContext>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// The primary context, as if it had never been there.
+fn alone() -> Result<Alone, Box<dyn Error>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    Config::default().contained(true).install()?;
+    hooks::choose(None);
+    let context = kernel_registry::context(0)?;
+    reset(&context)?;
+    Ok(Alone { context, _turn: turn })
+}
+
+/// Resets the device of a context, and makes the context anew at its old address, so that its object can be used.
+fn reset(context: &CudaContext) -> Outcome {
+    use kernel_registry::cudarc::driver::sys;
+    // SAFETY: no other thread uses the context.
+    unsafe { sys::cuDevicePrimaryCtxReset_v2(context.cu_device()).result()? };
+    // It stays for the rest of the program, or until the next reset.
+    std::mem::forget(CudaContext::new(0)?);
+    context.bind_to_thread()?;
+    Ok(())
+}
+
+/// A further context of the device.
+fn another() -> Result<Arc<CudaContext>, Box<dyn Error>> {
+    use kernel_registry::cudarc::driver::{result, sys};
+    let device = result::device::get(0)?;
+    // SAFETY: the context is new, and from here on that of the `CudaContext`.
+    unsafe {
+        let mut context = std::ptr::null_mut();
+        sys::cuCtxCreate_v4(&mut context, std::ptr::null_mut(), 0, device).result()?;
+        Ok(CudaContext::from_raw_context(0, device, context)?)
+    }
+}
+
+/// Warms one kernel alone.
+fn only_touch<'a>() -> Warmup<'a> {
+    Warmup::new().only(|kernel| kernel == touch::INFO)
+}
+
+/// Launches a kernel and checks what it has computed.
+fn launch_saxpy(context: &Arc<CudaContext>) -> Outcome {
+    let stream = context.new_stream()?;
+    let (x, mut y) = (stream.clone_htod(&[1.0_f32; 8])?, stream.clone_htod(&[2.0_f32; 8])?);
+    // SAFETY: both vectors have 8 elements.
+    unsafe { saxpy::launch(&stream, saxpy::over(8), 8, 3.0, &x, &mut y)? };
+    assert_eq!(stream.clone_dtoh(&y)?, [5.0; 8]);
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! The printf buffer and the heap of kernels, which the driver fixes when it sets them up.
+
+use kernel_registry::cudarc::driver::sys::{self, CUlimit};
+use kernel_registry::{SetLimit, WarmError, Warmup, warm_all};
+
+use super::{Outcome, alone};
+
+const MIB: u64 = 1 << 20;
+
+fn limit(which: CUlimit) -> u64 {
+    let mut bytes = 0;
+    // SAFETY: a context is current.
+    unsafe { sys::cuCtxGetLimit(&mut bytes, which).result().expect("it is a limit") };
+    bytes as u64
+}
+
+#[test]
+fn they_are_enlarged_before_they_are_fixed() -> Outcome {
+    let alone = alone()?;
+    Warmup::new().printf_fifo(32 * MIB).heap(64 * MIB).warm(&alone.context)?;
+    assert!(limit(CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE) >= 32 * MIB);
+    assert!(limit(CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE) >= 64 * MIB);
+    // As much or less is no reason to set it again.
+    Warmup::new().printf_fifo(MIB).heap(64 * MIB).warm(&alone.context)?;
+    Ok(())
+}
+
+#[test]
+fn to_ask_too_late_is_an_error_that_says_why() -> Outcome {
+    let alone = alone()?;
+    // SAFETY: it concerns the current context, in which nothing was launched.
+    unsafe { sys::cuCtxSetLimit(CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE, MIB as usize).result()? };
+    let warm = warm_all(&alone.context)?;
+    let error = Warmup::new().printf_fifo(2 * MIB).warm(&alone.context).expect_err("it is fixed");
+    let words = error.to_string();
+    assert!(
+        matches!(error, WarmError::LimitFrozen { limit: SetLimit::PrintfFifo, asked, size } if (asked, size) == (2 * MIB, MIB)),
+        "{words}"
+    );
+    assert!(words.contains("1 MiB") || words.contains("1024 KiB"), "{words}");
+    assert!(words.contains("Warmup::printf_fifo") && words.contains("first warm-up"), "{words}");
+    warm.recheck()?;
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! Several warm-ups of one context, and calls that take long for other reasons than the device.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kernel_registry::{WarmError, Warmup, warm_all};
+use kernel_registry_sim::{Config, Fault};
+
+use super::resident::Resident;
+use super::{Outcome, alone, child, hooks};
+
+const SHORT: Duration = Duration::from_millis(150);
+
+/// The other warm-up works all the time, so the second one waits for longer than its patience.
+#[test]
+fn waiting_for_a_warm_up_that_works_is_not_waiting_for_the_device() -> Outcome {
+    let alone = alone()?;
+    hooks::choose(Some(|_| {
+        thread::sleep(Duration::from_millis(900));
+        Ok(())
+    }));
+    thread::scope(|scope| {
+        let first = scope.spawn(|| warm_all(&alone.context).map(drop));
+        thread::sleep(Duration::from_millis(200));
+        let second = Warmup::new().patience(SHORT).warm(&alone.context);
+        assert!(second.is_ok(), "{second:?}");
+        assert!(first.join().expect("no panic").is_ok());
+    });
+    Ok(())
+}
+
+/// The call that the other one waits in is named, and no thread is started to wait as well.
+#[test]
+fn waiting_for_a_warm_up_that_is_stuck_ends_at_once() -> Outcome {
+    let alone = alone()?;
+    let resident = Resident::start(&alone.context)?;
+    let error = Warmup::new().patience(SHORT).warm(&alone.context).expect_err("a kernel stays");
+    let WarmError::GaveUp { call, about, .. } = error else { panic!("{error}") };
+    let begun = Instant::now();
+    let error = Warmup::new().patience(SHORT).warm(&alone.context).expect_err("it still does");
+    assert!(begun.elapsed() < SHORT, "{error}");
+    assert!(
+        matches!(error, WarmError::GaveUp { call: c, about: a, .. } if (c, a) == (call, about)),
+        "{error}"
+    );
+    resident.stop()?;
+    warm_all(&alone.context)?;
+    Ok(())
+}
+
+/// What was compiled once is not compiled again, so this needs a process of its own.
+#[test]
+fn a_long_compilation_does_not_keep_the_device_busy() {
+    child::run("turns::slow_compilation", &[]);
+}
+
+#[test]
+#[ignore = "run by the test above, in a process that has compiled nothing"]
+fn slow_compilation() -> Outcome {
+    let alone = alone()?;
+    let slow = Fault::delays("cuLibraryLoadData", Duration::from_millis(1200)).inject()?;
+    Warmup::new().patience(SHORT).warm(&alone.context)?;
+    assert!(slow.hits() > 0);
+    Ok(())
+}
+
+/// In eager mode compiling ends with loading, which waits; patience holds for that.
+#[test]
+fn a_compilation_that_waits_for_the_device_is_given_up() {
+    child::run("turns::eager", &[]);
+}
+
+#[test]
+#[ignore = "run by the test above, in a process whose driver loads eagerly"]
+fn eager() -> Outcome {
+    Config::default().eager(true).install()?;
+    let context = kernel_registry::context(0)?;
+    let resident = Resident::start(&context)?;
+    let error = Warmup::new().patience(SHORT).warm(&context).expect_err("a kernel stays");
+    assert!(matches!(error, WarmError::GaveUp { .. }), "{error}");
+    resident.stop()?;
+    warm_all(&context)?;
+    Ok(())
+}
+
+/// Each new thread needs memory for its stack.
+#[test]
+fn a_thread_that_cannot_be_started_is_an_error() {
+    child::run("turns::no_threads", &[]);
+}
+
+#[test]
+#[ignore = "run by the test above, in a process that may not start threads"]
+fn no_threads() -> Outcome {
+    let context = {
+        Config::default().install()?;
+        kernel_registry::context(0)?
+    };
+    // The driver has started its own threads, and this one is there.
+    let (tell, told) = mpsc::channel::<()>();
+    let limited = thread::spawn(move || {
+        let _ = told.recv();
+        warm_all(&context).map(drop)
+    });
+    let set = |soft: libc::rlim_t| {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: both calls get a limit to read or to write.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &mut limit), 0);
+            limit.rlim_cur = soft.min(limit.rlim_max);
+            assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
+        }
+    };
+    set(1 << 20);
+    drop(tell);
+    let result = limited.join().map_err(|_| "it panicked");
+    set(libc::RLIM_INFINITY);
+    let error = result?.expect_err("no thread could be started");
+    assert!(matches!(error, WarmError::NoThread { .. }), "{error}");
+    Ok(())
+}

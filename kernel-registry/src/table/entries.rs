@@ -1,0 +1,90 @@
+//! The entries of one kernel: a slot for the first context of each device, which is read without a lock, and a map for
+//! all other contexts. tests/loom runs this file under loom.
+
+use std::collections::BTreeMap;
+
+use super::seqlock::Seqlock;
+use super::sync::{RwLock, RwLockWriteGuard};
+
+/// Devices that have a slot.
+pub(super) const DEVICES: usize = 16;
+
+/// An entry as words. The first is the address of the `CudaContext`, the second the context's id plus one: both are
+/// zero in an empty slot.
+pub(super) type Entry = [u64; WORDS];
+pub(super) const WORDS: usize = 5;
+const ADDRESS: usize = 0;
+const ID: usize = 1;
+
+/// Slots for the first contexts of devices.
+pub(super) type Slots = [Seqlock<WORDS>; DEVICES];
+
+/// Entries without a slot, of all kernels: by kernel, device and context. Every change of any entry holds its lock.
+pub(super) type Others = RwLock<BTreeMap<(usize, usize, u64), Entry>>;
+
+/// The entries of the kernel that `key` stands for.
+pub(super) struct Entries<'t> {
+    pub(super) slots: &'t Slots,
+    pub(super) others: &'t Others,
+    pub(super) key: usize,
+}
+
+impl Entries<'_> {
+    /// The entry that was made through the `CudaContext` of this address, if it has the device's slot.
+    #[inline]
+    pub(super) fn get(&self, device: usize, address: u64) -> Option<Entry> {
+        let slot = self.slots.get(device)?;
+        // Most lookups that fail fail here, before all words are read.
+        if slot.peek(ADDRESS) != address {
+            return None;
+        }
+        slot.read().filter(|entry| entry[ADDRESS] == address)
+    }
+
+    /// The entry of the context with this id.
+    pub(super) fn find(&self, device: usize, id: u64) -> Option<Entry> {
+        let is_its = |entry: &Entry| entry[ID] == id.wrapping_add(1);
+        let slot = self.slots.get(device);
+        slot.and_then(Seqlock::read).filter(is_its).or_else(|| {
+            let others = self.others.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            // Under the lock nobody writes, so a slot that changed a moment ago can be read now.
+            let slot = slot.and_then(Seqlock::read).filter(is_its);
+            slot.or_else(|| others.get(&(self.key, device, id)).copied())
+        })
+    }
+
+    /// Adds the entry of a context, or replaces it.
+    pub(super) fn set(&self, device: usize, id: u64, mut entry: Entry) {
+        entry[ID] = id.wrapping_add(1);
+        let mut others = self.lock();
+        match self.slots.get(device) {
+            Some(slot) if [0, entry[ID]].contains(&slot.peek(ID)) => slot.write(entry),
+            _ => {
+                others.insert((self.key, device, id), entry);
+            }
+        }
+    }
+
+    /// Removes the entry of a context. Another context of the device moves into the slot that becomes free.
+    pub(super) fn forget(&self, device: usize, id: u64) {
+        let mut others = self.lock();
+        match self.slots.get(device) {
+            Some(slot) if slot.peek(ID) == id.wrapping_add(1) => {
+                let next = others.range((self.key, device, 0)..=(self.key, device, u64::MAX)).next();
+                let next = next.map(|(key, entry)| (*key, *entry));
+                slot.write(next.map_or([0; WORDS], |(_, entry)| entry));
+                if let Some((key, _)) = next {
+                    others.remove(&key);
+                }
+            }
+            _ => {
+                others.remove(&(self.key, device, id));
+            }
+        }
+    }
+
+    fn lock(&self) -> RwLockWriteGuard<'_, BTreeMap<(usize, usize, u64), Entry>> {
+        // Every change is one call, so a thread that panicked has left nothing half done.
+        self.others.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
