@@ -84,18 +84,21 @@ impl<'a> Pass<'a> {
             }
             self.after += usize::from(one_waited);
             let verdict = self.attempt(case, &residents, &ours).map_err(|error| in_words(case, error))?;
-            let needs_known = stack_is_known(case, kernel);
+            let KernelReport { local, stack, stack_known, .. } = kernel;
             match verdict {
                 Verdict::Ran => self.ran += 1,
-                Verdict::Waited | Verdict::ChildWaited if needs_known => {
+                Verdict::Waited | Verdict::ChildWaited if *stack_known => {
                     self.waited += 1;
                     let what = if verdict == Verdict::Waited { "it" } else { "the kernel that it launched" };
-                    println!("WAITED {}: {}: {what} waited; {kernel:?}", case.kernel.path(), case.traits);
+                    println!(
+                        "WAITED {path}: {}: {what} waited; reported were {local} bytes of local memory and {stack} of stack",
+                        case.traits
+                    );
                 }
                 Verdict::Waited | Verdict::ChildWaited => self.unknown += 1,
             }
             one_waited |= verdict != Verdict::Ran;
-            if !needs_known && case.is_bounded() {
+            if !stack_known && case.is_bounded() {
                 self.failed += 1;
                 println!(
                     "FAIL {path}: {}: the report does not know its stack, which can be known",
@@ -186,11 +189,6 @@ impl<'a> Pass<'a> {
         );
         waited + failed
     }
-}
-
-/// Whether the report says how much stack a kernel needs.
-fn stack_is_known(case: &Case, _report: &KernelReport) -> bool {
-    case.is_bounded()
 }
 
 /// Bytes of stack that each thread has.

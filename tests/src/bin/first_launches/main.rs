@@ -1,5 +1,5 @@
 //! Generates kernels with random traits, and launches each for the first time beside a kernel that stays: none may wait
-//! for it, unless the report of warming says that its need is unknown. docs/programs.md tells more.
+//! for it, unless the report of warming says that its need is unknown. docs/testing.md tells more.
 //!
 //! The kernels are a package of their own, below cargo's target directory, whose program does the launching: the crate
 //! `first-launches`. Machines with a GPU and without Rust get that program.

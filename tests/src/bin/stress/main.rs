@@ -1,5 +1,5 @@
 //! Many threads that warm, launch, recheck, reset and drop contexts at once. Every result is compared, every error must be
-//! one that what happened explains, and a kernel that was warmed stays warm until its context ends. docs/programs.md
+//! one that what happened explains, and a kernel that was warmed stays warm until its context ends. docs/testing.md
 //! tells more.
 
 mod context;
