@@ -13,7 +13,6 @@ use crate::{Image, Kernel, Library, Needs, Param, Params, Pass, StackFrames};
     reason = "records are looked at one by one, and this crate allocates nothing"
 )]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "nearly all records are kernels, and there is no allocator")]
 pub enum Record<'a> {
     /// A registered kernel.
     Kernel(Kernel<'a>),

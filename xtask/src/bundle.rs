@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::driver_tests;
 use crate::run::{Outcome, cargo, run, target, workspace};
+use crate::toolkit;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -22,6 +23,12 @@ const PACKAGES: [&str; 3] = ["examples", "tests", "benches"];
 /// Programs that build others, and need Rust for it.
 const NEED_RUST: [&str; 3] = ["compile", "registration", "warm"];
 
+/// A program that builds another one, which goes along in its place and takes the same options.
+const GENERATOR: &str = "first_launches";
+
+/// What that one is built for.
+const GENERATED: &str = "--seed 1 --kernels 500";
+
 /// Arguments, and the exit code with which a program then says that all is as it should be.
 type Runs = &'static [(&'static str, u8)];
 
@@ -31,6 +38,8 @@ fn runs(program: &str) -> Runs {
         // Cold they deadlock, and warm they do not.
         "persistent" | "two_kernels" | "stream_fence" | "not_enough" => &[("--cold", 3), ("", 0)],
         "census" => &[("", 0), ("--warmed", 0)],
+        GENERATOR => &[(GENERATED, 0)],
+        "stress" => &[("--seconds 20", 0)],
         _ => &[("", 0)],
     }
 }
@@ -73,6 +82,7 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     let mut sizes = Vec::new();
     for (name, path) in files {
         let stripped = plain.join(&name);
+        let path = if name == GENERATOR { generated(&path)? } else { path };
         run(Command::new("strip").arg("-s").arg("-o").arg(&stripped).arg(path))?;
         sizes.push((fs::metadata(&stripped)?.len(), name));
     }
@@ -93,6 +103,18 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     }
     println!("{} programs, {} MiB: {}", sizes.len(), packed >> 20, script.display());
     Ok(())
+}
+
+/// Has the generator build its program, and says where that is.
+fn generated(generator: &Path) -> Outcome<PathBuf> {
+    let mut command = Command::new(generator);
+    command.args(GENERATED.split(' ')).arg("--build");
+    command.env("CUDA_HOME", toolkit::install()?.home).env("KERNEL_REGISTRY_COMPILER", "nvcc");
+    let output = command.stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err(format!("{command:?} failed: {}", output.status).into());
+    }
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()))
 }
 
 /// The names of the programs that there are.

@@ -2,8 +2,8 @@
 
 mod bundle;
 mod corpus;
-mod driver_tests;
 mod device_launch;
+mod driver_tests;
 mod fuzz;
 mod memory;
 mod prebuilt;
@@ -25,7 +25,7 @@ enum Chore {
     Miri,
     /// Make the prebuilt images that are committed, or compare them with the sources
     Prebuilt(prebuilt::Options),
-    /// Run the same, a whole program's registry and the simulated driver under the sanitizers for addresses and leaks
+    /// Run the same, a whole program's registry, the simulated driver and the stress test under the sanitizers for addresses and leaks
     Sanitize,
     /// Install the CUDA compilers that tests and prebuilt images need, from Python wheels into target/toolkit
     Toolkit(toolkit::Options),

@@ -1,5 +1,5 @@
-//! The const encoder, the decoder, the walk over the section and the simulated driver, under tools that see what they should not
-//! touch, and what they forget to give back.
+//! The const encoder, the decoder, the walk over the section, the simulated driver, and warming and launching in many
+//! threads, under tools that see accesses to wrong memory, and memory that is never freed.
 
 use std::process::Command;
 
@@ -20,15 +20,15 @@ pub(crate) fn miri() -> Outcome {
 }
 
 pub(crate) fn sanitize() -> Outcome {
-    let test = |args: &[&str]| {
-        let mut cargo = unstable_cargo("sanitize", &["-Zsanitizer=address"]);
-        run(cargo.args(["test", "--target", HOST]).args(args))
-    };
+    let cargo = || unstable_cargo("sanitize", &["-Zsanitizer=address"]);
+    let test = |args: &[&str]| run(cargo().args(["test", "--target", HOST]).args(args));
     test(&[&CRATES[..], &["--lib", "--tests"]].concat())?;
     test(&["--package", "tests", "--test", "legal"])?;
     let simulated = tests_of_the_simulator()?;
     let targets = simulated.iter().flat_map(|test| ["--test", test]);
-    test(&["--package", "kernel-registry-sim", "--lib"].into_iter().chain(targets).collect::<Vec<_>>())
+    test(&["--package", "kernel-registry-sim", "--lib"].into_iter().chain(targets).collect::<Vec<_>>())?;
+    let stress = ["--package", "tests", "--bin", "stress", "--", "--seconds", "60"];
+    run(cargo().args(["run", "--target", HOST]).args(stress).env("KERNEL_REGISTRY_SIM", "1"))
 }
 
 /// Files and folders are tests, but for folders of modules.

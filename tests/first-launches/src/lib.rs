@@ -1,0 +1,157 @@
+//! Launches generated kernels for the first time beside a kernel that stays, and says which of them waited for it.
+//!
+//! `tests/src/bin/first_launches` generates a program: kernels, their declarations, and a `main` that calls [`run`].
+
+mod bench;
+mod pass;
+mod resident;
+
+use std::process::ExitCode;
+use std::{env, fmt};
+
+use clap::Parser;
+use kernel_registry::{KernelInfo, LaunchConfig};
+
+use bench::Bench;
+use pass::Pass;
+
+/// A generated program.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// The kernels to launch.
+    pub cases: &'static [Case],
+    /// The kernel that stays, which takes a flag, a status and the nanoseconds after which it gives up.
+    pub stay: &'static KernelInfo,
+    /// What it was generated from.
+    pub options: Options,
+}
+
+/// A kernel to launch. It takes a pointer to the word that it sets, and two numbers: [`N`], and what it does of
+/// [`LAUNCH`] and [`RECUR`].
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The kernel.
+    pub kernel: &'static KernelInfo,
+    /// Blocks of the grid.
+    pub grid: u32,
+    /// Threads of a block.
+    pub block: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// Blocks of a cluster, if the launch says it.
+    pub cluster: Option<u32>,
+    /// Whether it can launch a kernel, which sets the word after its own.
+    pub parent: bool,
+    /// It is recursive.
+    pub recursive: bool,
+    /// What is special about it, for people.
+    pub traits: &'static str,
+}
+
+/// What a program is generated from: equal options give equal kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+pub struct Options {
+    /// Where random numbers begin
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How many kernels to generate
+    #[arg(long, default_value_t = 500)]
+    pub kernels: usize,
+}
+
+/// The number that every kernel is given.
+pub const N: u32 = 20;
+
+/// Launches the kernel that it can launch.
+pub const LAUNCH: u32 = 1;
+
+/// Calls its recursive function.
+pub const RECUR: u32 = 2;
+
+/// Exit code where nothing could be tried.
+pub const NOT_POSSIBLE: u8 = 2;
+
+/// Kernels that are warmed together in the second pass. Among few, a kernel seldom profits from what another needs, such
+/// as a larger stack.
+const FEW: usize = 8;
+
+#[derive(Parser)]
+#[command(about = "Launches generated kernels for the first time beside a kernel that stays")]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Launches all kernels of a program: first after `warm_all` in one context, then a few at a time in further contexts.
+pub fn run(program: &Program) -> ExitCode {
+    let Program { options, .. } = program;
+    let asked = Cli::parse().options;
+    if asked != *options {
+        eprintln!("error: this program was built for `{options}`; build another one for `{asked}`");
+        return ExitCode::from(NOT_POSSIBLE);
+    }
+    if is_simulated() {
+        kernel_registry_sim::install().expect("nothing has used CUDA yet");
+    }
+    let bench = match Bench::new(program.stay) {
+        Ok(bench) => bench,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(NOT_POSSIBLE);
+        }
+    };
+    match passes(&bench, program) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(problems) => {
+            println!("{problems} problems");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            println!("FAIL {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Both passes. Returns the number of problems.
+fn passes(bench: &Bench, program: &Program) -> Result<usize, Box<dyn std::error::Error>> {
+    let mut random = fastrand::Rng::with_seed(program.options.seed);
+    let mut cases: Vec<&Case> = program.cases.iter().collect();
+    random.shuffle(&mut cases);
+    let mut all = Pass::new("all in one context", bench);
+    all.launch(bench.context(), &cases)?;
+    let mut problems = all.finish();
+    problems += Pass::new("control", bench).control(&cases)?;
+
+    random.shuffle(&mut cases);
+    let mut few = Pass::new(format!("{FEW} in each context"), bench);
+    for cases in cases.chunks(FEW) {
+        few.launch(&bench::new_context()?, cases)?;
+    }
+    problems += few.finish();
+    Ok(problems)
+}
+
+/// Whether the environment asks for the simulated driver.
+fn is_simulated() -> bool {
+    env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "1")
+}
+
+impl Case {
+    /// How to launch it.
+    fn config(&self) -> LaunchConfig {
+        let config = LaunchConfig::new([self.grid, 1, 1], [self.block, 1, 1]).shared(self.shared);
+        self.cluster.map_or(config, |blocks| config.cluster(blocks))
+    }
+
+    /// Whether its stack can be known.
+    fn is_bounded(&self) -> bool {
+        !self.recursive || self.kernel.stack().is_some()
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--seed {} --kernels {}", self.seed, self.kernels)
+    }
+}

@@ -1,0 +1,59 @@
+//! Generates kernels with random traits, and launches each for the first time beside a kernel that stays: none may wait
+//! for it, unless the report of warming says that its need is unknown. docs/testing.md tells more.
+//!
+//! The kernels are a package of their own, below cargo's target directory, whose program does the launching: the crate
+//! `first-launches`. Machines with a GPU and without Rust get that program.
+
+mod cuda;
+mod kernels;
+mod link;
+mod package;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use first_launches::{NOT_POSSIBLE, Options};
+
+use package::{Outcome, Package};
+
+/// Launches generated kernels for the first time beside a kernel that stays.
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+    /// Only build the program, and print where it is
+    #[arg(long)]
+    build: bool,
+}
+
+fn main() -> ExitCode {
+    let Cli { options, build: only_build } = Cli::parse();
+    let nvcc = match link::nvcc() {
+        Ok(nvcc) => nvcc,
+        Err(why) => {
+            eprintln!("error: the kernels have to be compiled by nvcc: {why}");
+            return ExitCode::from(NOT_POSSIBLE);
+        }
+    };
+    let done = build(&nvcc, options).and_then(|program| {
+        if only_build {
+            println!("{}", program.display());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let (seed, kernels) = (options.seed.to_string(), options.kernels.to_string());
+        let status = Command::new(program).args(["--seed", &seed, "--kernels", &kernels]).status()?;
+        let code = status.code().and_then(|code| u8::try_from(code).ok());
+        Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+    });
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn build(nvcc: &std::path::Path, options: Options) -> Outcome<PathBuf> {
+    let package = Package::write(options)?;
+    link::link(nvcc, &package)?;
+    package.build()
+}

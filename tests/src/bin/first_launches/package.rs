@@ -1,0 +1,223 @@
+//! The generated package: sources, declarations, and a program that launches the kernels.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+use fastrand::Rng;
+use first_launches::Options;
+
+use crate::cuda;
+use crate::kernels::Kernel;
+
+pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// A package in a folder of its own below cargo's target directory.
+pub(crate) struct Package {
+    name: String,
+    pub(crate) folder: PathBuf,
+    target: PathBuf,
+    /// The sources with kernels that launch kernels.
+    pub(crate) linked: Vec<Source>,
+}
+
+/// A CUDA source of the package.
+pub(crate) struct Source {
+    /// Without extension, as in `plain_00`.
+    name: String,
+    kind: Kind,
+    kernels: Vec<Kernel>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Plain,
+    /// Blocks form clusters, which needs sm_90.
+    Cluster,
+    /// Kernels launch kernels, which needs the device's linker.
+    Linked,
+}
+
+/// Kernels of one source: enough that starting compilers takes little of the time, and few enough that the
+/// largest frame of a source is often a small one.
+const TOGETHER: usize = 12;
+
+impl Package {
+    /// Writes the package. Files that are the same already are left alone, so that cargo builds nothing again.
+    pub(crate) fn write(options: Options) -> Outcome<Self> {
+        let program = env::current_exe()?;
+        let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+        let target =
+            target.ok_or("this program is not in a target directory of cargo: start it with `cargo run`")?;
+        let which = format!("{}-{}", options.seed, options.kernels);
+        let folder = target.join("first-launches").join(&which);
+        let mut random = Rng::with_seed(options.seed);
+        let kernels: Vec<_> =
+            (0..options.kernels).map(|number| Kernel::random(number, &mut random)).collect();
+        let (plain, linked) = sources(kernels);
+
+        let write = |path: &str, text: String| write(&folder.join(path), text.as_bytes());
+        let name = format!("first-launches-{which}");
+        write("Cargo.toml", manifest(&name))?;
+        write("build.rs", BUILD.to_owned())?;
+        write("src/main.rs", main(options, plain.iter().chain(&linked)))?;
+        write("cuda/resident.cu", cuda::RESIDENT.to_owned())?;
+        for source in plain.iter().chain(&linked) {
+            write(&source.path(), source.text())?;
+        }
+        // The versions of our own workspace, which are on this machine already.
+        if !folder.join("Cargo.lock").exists() {
+            fs::copy(workspace().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+        }
+        Ok(Package { name, folder, target: target.to_owned(), linked })
+    }
+
+    /// Builds the program, as this one was built, and returns where it is.
+    pub(crate) fn build(&self) -> Outcome<PathBuf> {
+        let release = !cfg!(debug_assertions);
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+        cargo.current_dir(&self.folder).args(["build", "--quiet"]).args(release.then_some("--release"));
+        cargo.arg("--target-dir").arg(&self.target).env("KERNEL_REGISTRY_COMPILER", "nvcc");
+        if !cargo.status()?.success() {
+            return Err(format!("cargo could not build `{}`", self.folder.display()).into());
+        }
+        let profile = if release { "release" } else { "debug" };
+        Ok(self.target.join(profile).join(format!("{}{}", self.name, env::consts::EXE_SUFFIX)))
+    }
+}
+
+impl Source {
+    /// Relative to the package.
+    pub(crate) fn path(&self) -> String {
+        // What is in `cuda` is compiled by the build script, and what is elsewhere by this program.
+        let folder = if self.kind == Kind::Linked { "linked" } else { "cuda" };
+        format!("{folder}/{}.cu", self.name)
+    }
+
+    /// Where its image is, if this program compiles it.
+    pub(crate) fn image(&self) -> String {
+        format!("linked/{}.fatbin", self.name)
+    }
+
+    fn text(&self) -> String {
+        let directive = match self.kind {
+            Kind::Cluster => "// kernel-registry: arch=sm_90 ptx=compute_90\n",
+            Kind::Plain | Kind::Linked => "",
+        };
+        cuda::source(directive, &self.kernels.iter().collect::<Vec<_>>())
+    }
+
+    /// The module that declares its kernels.
+    fn module(&self) -> String {
+        let image = match self.kind {
+            Kind::Linked => format!("image = \"{}\"", self.image()),
+            Kind::Plain | Kind::Cluster => format!("file = \"{}\"", self.path()),
+        };
+        let arch = if self.kind == Kind::Plain { "" } else { ", arch = \">=90\"" };
+        let declarations: String = self.kernels.iter().map(declaration).collect();
+        format!("\n#[gpu_kernel({image}{arch})]\nmod {} {{\n{declarations}}}\n", self.name)
+    }
+}
+
+fn declaration(kernel: &Kernel) -> String {
+    let stack = kernel.declared_stack().map_or(String::new(), |bytes| format!(", stack = {bytes}"));
+    let Kernel { block, static_shared, dynamic_shared, .. } = kernel;
+    // Devices before that have less shared memory.
+    let arch = if static_shared + dynamic_shared > 48 << 10 { ", arch = \">=90\"" } else { "" };
+    format!(
+        "    /// {kernel}\n    #[gpu_kernel(block = {block}, shared = {dynamic_shared}{stack}{arch})]\n    \
+         pub unsafe fn {}(done: *mut u32, n: u32, really: u32);\n",
+        kernel.name()
+    )
+}
+
+/// The element of the list of cases.
+fn case(module: &str, kernel: &Kernel) -> String {
+    let path = format!("{module}::{}::INFO", kernel.name());
+    let Kernel { block, dynamic_shared, grid, cluster, .. } = kernel;
+    let grid = cluster.map_or(*grid, |cluster| grid * cluster.blocks);
+    let cluster = cluster.filter(|cluster| cluster.at_launch).map(|cluster| cluster.blocks);
+    let (parent, recursive) = (kernel.child_frame.is_some(), kernel.recursion.is_some());
+    format!(
+        "    Case {{ kernel: {path}, grid: {grid}, block: {block}, shared: {dynamic_shared}, cluster: {cluster:?}, \
+         parent: {parent}, recursive: {recursive}, traits: \"{kernel}\" }},\n"
+    )
+}
+
+fn main<'a>(options: Options, sources: impl Iterator<Item = &'a Source> + Clone) -> String {
+    let modules: String = sources.clone().map(Source::module).collect();
+    let cases = sources.flat_map(|source| source.kernels.iter().map(|kernel| case(&source.name, kernel)));
+    let cases: String = cases.collect();
+    let Options { seed, kernels } = options;
+    format!(
+        "//! Generated for `{options}`.\n\n\
+         use first_launches::{{Case, Options, Program}};\n\
+         use kernel_registry::gpu_kernel;\n\n\
+         /// Stays until the flag is set.\n\
+         #[gpu_kernel(file = \"cuda/resident.cu\")]\n\
+         pub unsafe fn stay(flag: *const u32, status: *mut u32, limit_ns: u64);\n\
+         {modules}\n\
+         static CASES: &[Case] = &[\n{cases}];\n\n\
+         fn main() -> std::process::ExitCode {{\n    \
+             let options = Options {{ seed: {seed}, kernels: {kernels} }};\n    \
+             first_launches::run(&Program {{ cases: CASES, stay: stay::INFO, options }})\n\
+         }}\n"
+    )
+}
+
+const BUILD: &str = r#"fn main() {
+    kernel_registry_build::Build::new().arch("sm_90").ptx("compute_75").compile();
+}
+"#;
+
+fn manifest(name: &str) -> String {
+    let workspace = workspace();
+    let crates = |name: &str, folder: &str| {
+        // In single quotes, because to TOML a backslash in double ones is an escape.
+        format!("{name} = {{ path = '{}' }}\n", workspace.join(folder).display())
+    };
+    format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+         [dependencies]\n{}{}\n[build-dependencies]\n{}\n\
+         [profile.dev.package.kernel-registry-sim]\nopt-level = 3\n\n[profile.release]\nstrip = false\n",
+        crates("first-launches", "tests/first-launches"),
+        crates("kernel-registry", "kernel-registry"),
+        crates("kernel-registry-build", "kernel-registry-build"),
+    )
+}
+
+/// The kernels in sources of one kind each: those of the build script, and those that need the device's linker.
+fn sources(kernels: Vec<Kernel>) -> (Vec<Source>, Vec<Source>) {
+    let (linked, others): (Vec<_>, Vec<_>) =
+        kernels.into_iter().partition(|kernel| kernel.child_frame.is_some());
+    let (clusters, plain): (Vec<_>, Vec<_>) = others.into_iter().partition(|kernel| kernel.cluster.is_some());
+    let of_kind = |kind, name: &str, kernels: &[Kernel]| {
+        let sources = kernels.chunks(TOGETHER).enumerate().map(|(number, kernels)| Source {
+            name: format!("{name}_{number:02}"),
+            kind,
+            kernels: kernels.to_vec(),
+        });
+        sources.collect::<Vec<_>>()
+    };
+    let mut compiled = of_kind(Kind::Plain, "plain", &plain);
+    compiled.extend(of_kind(Kind::Cluster, "cluster", &clusters));
+    (compiled, of_kind(Kind::Linked, "linked", &linked))
+}
+
+/// Writes a file, unless it holds the same already.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Outcome {
+    let about = |error: io::Error| format!("{}: {error}", path.display());
+    if fs::read(path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder).map_err(about)?;
+    Ok(fs::write(path, bytes).map_err(about)?)
+}
+
+/// The root of the workspace that this program belongs to.
+fn workspace() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().unwrap_or(tests).to_owned()
+}

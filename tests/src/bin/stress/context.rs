@@ -1,0 +1,109 @@
+//! Contexts that are replaced again and again.
+
+use std::error::Error;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use kernel_registry::cudarc::driver::{CudaContext, result, sys};
+use kernel_registry::{Prepared, Warm};
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+/// Where there is a context at any time.
+pub(crate) struct Place {
+    ordinal: usize,
+    is_primary: bool,
+    /// Threads that work in the context read; the one that ends it writes.
+    context: RwLock<Context>,
+}
+
+/// A context that threads work in.
+pub(crate) struct Context {
+    pub(crate) context: Arc<CudaContext>,
+    is_warm: AtomicBool,
+    /// Of the first warm-up.
+    kept: Mutex<Option<Kept>>,
+    /// Of the context that was here before.
+    pub(crate) stale: Option<Kept>,
+}
+
+/// What outlives a context that is reset.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    pub(crate) warm: Warm,
+    pub(crate) touch: Prepared,
+}
+
+impl Place {
+    /// The primary context of the first device.
+    pub(crate) fn primary() -> Result<Self> {
+        let context = kernel_registry::context(0)?;
+        Ok(Place { ordinal: 0, is_primary: true, context: RwLock::new(Context::new(context, None)) })
+    }
+
+    /// Another context of a device.
+    pub(crate) fn other(ordinal: usize) -> Result<Self> {
+        let context = RwLock::new(Context::new(new_context(ordinal)?, None));
+        Ok(Place { ordinal, is_primary: false, context })
+    }
+
+    pub(crate) fn is_primary(&self) -> bool {
+        self.is_primary
+    }
+
+    pub(crate) fn enter(&self) -> RwLockReadGuard<'_, Context> {
+        self.context.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody works in the context.
+    pub(crate) fn enter_alone(&self) -> RwLockWriteGuard<'_, Context> {
+        self.context.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the context, and puts the next one in its place.
+    pub(crate) fn replace(&self, place: &mut Context) -> Result {
+        *place = if self.is_primary {
+            place.context.synchronize()?;
+            // SAFETY: nobody works in the context, and nothing of it is left but `CudaContext` objects.
+            unsafe { sys::cuDevicePrimaryCtxReset_v2(place.context.cu_device()).result()? };
+            Context::new(kernel_registry::context(self.ordinal)?, place.kept())
+        } else {
+            // The old context is destroyed when the last receipt of it is dropped.
+            Context::new(new_context(self.ordinal)?, None)
+        };
+        Ok(())
+    }
+}
+
+impl Context {
+    fn new(context: Arc<CudaContext>, stale: Option<Kept>) -> Self {
+        Context { context, is_warm: AtomicBool::new(false), kept: Mutex::new(None), stale }
+    }
+
+    /// Whether a warm-up of it has succeeded.
+    pub(crate) fn is_warm(&self) -> bool {
+        self.is_warm.load(Ordering::Acquire)
+    }
+
+    /// Its kernels are warm from here on.
+    pub(crate) fn warmed(&self, kept: Kept) {
+        self.is_warm.store(true, Ordering::Release);
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(kept);
+    }
+
+    /// What the first warm-up came to.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn new_context(ordinal: usize) -> Result<Arc<CudaContext>> {
+    let device = result::device::get(i32::try_from(ordinal)?)?;
+    // SAFETY: the context is new, and belongs to the `CudaContext` from here on.
+    unsafe {
+        let mut context = ptr::null_mut();
+        sys::cuCtxCreate_v4(&mut context, ptr::null_mut(), 0, device).result()?;
+        Ok(CudaContext::from_raw_context(ordinal, device, context)?)
+    }
+}

@@ -1,0 +1,96 @@
+//! Many threads that warm, launch, recheck, reset and drop contexts at once. Every result is compared, every error must be
+//! one that what happened explains, and a kernel that was warmed stays warm until its context ends. docs/testing.md
+//! tells more.
+
+mod context;
+mod operations;
+mod storm;
+mod tally;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use kernel_registry::cudarc::driver::CudaContext;
+
+use context::Place;
+use operations::Worker;
+use tally::Tally;
+
+kernel_registry::link_kernels!(kernels);
+
+/// Warms, launches, rechecks, resets and drops contexts in many threads.
+#[derive(Parser)]
+struct Options {
+    /// How long
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Threads
+    #[arg(long, default_value_t = 64)]
+    threads: usize,
+    /// Contexts, the first of which is the device's primary one
+    #[arg(long, default_value_t = 8)]
+    contexts: usize,
+    /// Where random numbers begin
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+const NOT_POSSIBLE: u8 = 2;
+
+/// An operation that takes longer is taken for one that never ends.
+const LONGEST: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    tests::simulate_if_told();
+    let options = Options::parse();
+    let places = match places(options.contexts.max(1)) {
+        Ok(places) => places,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(NOT_POSSIBLE);
+        }
+    };
+    let tally = Tally::new(options.threads + 1);
+    let over = AtomicBool::new(false);
+    let begun = Instant::now();
+    let is_over = || over.load(Ordering::Relaxed) || tally.has_failed();
+    thread::scope(|scope| {
+        let (tally, places, is_over) = (&tally, &places, &is_over);
+        for number in 0..options.threads {
+            let mut worker = Worker::new(number, options.seed, places, tally);
+            scope.spawn(move || {
+                // A thread that panics has failed, too.
+                let _panics = tally.panics(number);
+                while !is_over() {
+                    worker.work();
+                }
+            });
+        }
+        scope.spawn(move || {
+            let _panics = tally.panics(options.threads);
+            storm::storms(options.threads, places, tally, is_over);
+        });
+        while begun.elapsed() < Duration::from_secs(options.seconds) && !tally.has_failed() {
+            thread::sleep(Duration::from_millis(50));
+            tally.watch(LONGEST);
+        }
+        over.store(true, Ordering::Relaxed);
+        while tally.is_at_work() {
+            thread::sleep(Duration::from_millis(50));
+            tally.watch(LONGEST);
+        }
+    });
+    println!("{}", tally.summary(begun.elapsed()));
+    if tally.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// The primary context, and further ones on all devices in turn.
+fn places(count: usize) -> Result<Vec<Place>, Box<dyn std::error::Error>> {
+    let primary = Place::primary()?;
+    let devices = CudaContext::device_count()?.unsigned_abs() as usize;
+    let others = (1..count).map(|number| Place::other(number % devices));
+    [Ok(primary)].into_iter().chain(others).collect()
+}
