@@ -41,10 +41,21 @@ pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
     Ok(())
 }
 
-/// What becomes of a source, in a folder of its own.
-fn image(home: &Path, source: &Path) -> Outcome<Vec<u8>> {
-    let scratch = tempfile::tempdir()?;
-    let at = |name: &str| scratch.path().join(name);
+/// Where sources are compiled: nvcc hashes paths into names of its code.
+const SCRATCH: &str = "/tmp/kernel-registry-device-launch";
+
+/// The header that they include, from beside their folder.
+const HEADER: &str = "cuda/done.cuh";
+
+/// What becomes of a source, the same on every machine.
+fn image(home: &Path, original: &Path) -> Outcome<Vec<u8>> {
+    let (scratch, folder) = (Path::new(SCRATCH), workspace().join(FOLDER));
+    let at = |name: &str| scratch.join("device-launch").join(name);
+    fs::create_dir_all(at(""))?;
+    fs::create_dir_all(scratch.join("cuda"))?;
+    fs::copy(folder.join("..").join(HEADER), scratch.join(HEADER))?;
+    let source = at("source.cu");
+    fs::copy(original, &source)?;
     let nvcc = |arguments: &[&str]| {
         let mut nvcc = Command::new(home.join("bin/nvcc"));
         nvcc.args(["-O3", "--relocatable-device-code=true"]).args(arguments);
@@ -55,7 +66,7 @@ fn image(home: &Path, source: &Path) -> Outcome<Vec<u8>> {
     for arch in ARCHS {
         let (object, code) = (at("object.o"), at(&format!("{arch}.cubin")));
         let gpu = format!("--gpu-architecture=sm_{arch}");
-        run(nvcc(&[&gpu, "--device-c", "--output-file"]).arg(&object).arg(source))?;
+        run(nvcc(&[&gpu, "--device-c", "--output-file"]).arg(&object).arg(&source))?;
         run(nvcc(&[&gpu, "--device-link", "--cubin", "--output-file"])
             .arg(&code)
             .arg(&object)
@@ -65,7 +76,7 @@ fn image(home: &Path, source: &Path) -> Outcome<Vec<u8>> {
     let (text, oldest) = (at("text.ptx"), ARCHS[0]);
     run(nvcc(&[&format!("--gpu-architecture=compute_{oldest}"), "--ptx", "--output-file"])
         .arg(&text)
-        .arg(source))?;
+        .arg(&source))?;
     fatbinary.arg(format!("--image3=kind=ptx,sm={oldest},file={}", text.display()));
     run(&mut fatbinary)?;
     Ok(fs::read(at("image"))?)
