@@ -346,7 +346,7 @@ pub(crate) fn stack_budget(_: &Warm, _: Duration) -> Checked {
     let WarmError::Kernels { report } = &error else { return Err(error.into()) };
     let [failure] = report.failures.as_slice() else { return Err("more than one kernel failed".into()) };
     ensure(failure.kernel == shuffle::INFO.path(), failure.kernel)?;
-    ensure(matches!(failure.cause, Cause::StackBudget { frame, .. } if frame >= 2048), "another cause")?;
+    ensure(matches!(failure.cause, Cause::StackBudget { stack, .. } if stack >= 2048), "another cause")?;
     saxpy_on(&context.new_stream()?)?;
     let partial = Warmup::new().stack_budget(1000).allow_partial().late(Late::Deny).warm(&context)?;
     // SAFETY: it is refused.
