@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 
 /// Shared by all threads.
 pub(crate) struct Tally {
-    /// What each thread is doing, and since when. None once it has ended.
-    at_work: Vec<Mutex<Option<(&'static str, usize, Instant)>>>,
+    /// What each thread is doing. None once it has ended.
+    at_work: Vec<Mutex<Option<Doing>>>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
     failures: Mutex<Vec<String>>,
 }
+
+/// An operation, the number of the context, and when it began.
+type Doing = (&'static str, usize, Instant);
 
 /// Reports the panic of a thread, and that it has ended.
 pub(crate) struct Panics<'a> {
