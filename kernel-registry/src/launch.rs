@@ -49,6 +49,8 @@ pub unsafe fn launch_raw(
 pub struct Launch<'a> {
     kernel: &'static KernelInfo,
     function: Function,
+    /// The id of the context that the function is of.
+    id: u64,
     stream: &'a CudaStream,
     config: LaunchConfig,
 }
@@ -63,7 +65,7 @@ impl<'a> Launch<'a> {
     ) -> Result<Self, LaunchError> {
         let ready = ready(kernel, stream.context())?;
         check::check(kernel, config, &ready.limits)?;
-        Ok(Launch { kernel, function: ready.function, stream, config: *config })
+        Ok(Launch { kernel, function: ready.function, id: ready.context.id, stream, config: *config })
     }
 
     /// Hands the kernel to the driver.
@@ -73,12 +75,12 @@ impl<'a> Launch<'a> {
     /// As for [`launch_raw`].
     #[inline]
     pub unsafe fn submit(self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
-        let Launch { kernel, function, stream, config } = self;
+        let Launch { kernel, function, id, stream, config } = self;
+        let failed = |error| failed(kernel, stream.context(), Some(id), error);
         // The default stream is that of whatever context is current.
-        driver::bind(stream.context()).map_err(|error| failed(kernel, stream.context(), error))?;
+        driver::bind(stream.context()).map_err(failed)?;
         // SAFETY: the caller's promise.
-        unsafe { submit(function, stream, &config, args) }
-            .map_err(|error| failed(kernel, stream.context(), error))
+        unsafe { submit(function, stream, &config, args) }.map_err(failed)
     }
 }
 
@@ -112,7 +114,10 @@ fn ready(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Read
 #[cold]
 fn find(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready, LaunchError> {
     let driver_error = |error| LaunchError::Driver { kernel, error };
-    let id = driver::context_id(context).map_err(|error| failed(kernel, context, error))?;
+    let id = driver::context_id(context).map_err(|error| {
+        let warmed = kernel.table().get(context).map(|ready| ready.context.id);
+        failed(kernel, context, warmed, error)
+    })?;
     match kernel.table().find(context.ordinal(), id) {
         Some(Ready { limits, .. }) if limits.unavailable_below != 0 => {
             let arch = crate::warm::architecture(context).map_err(driver_error)?;
@@ -124,13 +129,17 @@ fn find(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready
 }
 
 /// Says what an error of the driver means where this library knows better: after a reset the handles are void, and after a
-/// fork the driver is.
+/// fork the driver is. `warmed` is the id of the context in which the kernel was warm.
 #[cold]
-fn failed(kernel: &'static KernelInfo, context: &CudaContext, error: DriverError) -> LaunchError {
+fn failed(
+    kernel: &'static KernelInfo,
+    context: &CudaContext,
+    warmed: Option<u64>,
+    error: DriverError,
+) -> LaunchError {
     if let Err(error) = Driver::get() {
         return LaunchError::NoDriver { kernel, error };
     }
-    let warmed = kernel.table().get(context).map(|ready| ready.context.id);
     if warmed.is_some() && warmed != driver::context_id(context).ok() {
         LaunchError::Reset { kernel }
     } else {

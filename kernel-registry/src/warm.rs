@@ -260,8 +260,7 @@ impl<'a> Warmup<'a> {
         if let Some(hook) = hooks::running_for(id) {
             return Err(WarmError::InHook { hook });
         }
-        let state = State::of(context, id);
-        state::lock(&state.policy).update(&self.policy);
+        let state = State::of(context, id, &self.policy);
         let Policy { threads, stack_budget, patience, .. } = self.policy;
         let job = Job {
             driver,

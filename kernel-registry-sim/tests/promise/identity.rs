@@ -26,6 +26,8 @@ fn a_prepared_launch_does_not_survive_a_reset() -> Outcome {
     };
     launch(&prepared)?;
     reset(&alone.context)?;
+    let error = launch(&prepared).expect_err("nothing is warm, and the old handle is void");
+    assert!(matches!(error.downcast_ref(), Some(LaunchError::Reset { .. })), "{error}");
     warm_all(&alone.context)?;
     let recording = kernel_registry_sim::record_calls();
     let error = launch(&prepared).expect_err("its context was reset");

@@ -74,13 +74,13 @@ impl Prepared {
     /// The launch on this stream, if that is one of the context for which it was prepared.
     #[inline]
     pub(super) fn on<'a>(&self, stream: &'a CudaStream) -> Result<Launch<'a>, LaunchError> {
-        let Prepared { kernel, function, config, .. } = *self;
+        let Prepared { kernel, function, id, config, .. } = *self;
         let theirs: &CudaContext = stream.context();
         // Both are alive, so the driver's own addresses tell whether they are one context.
         if !ptr::eq(theirs, &*self.context) && theirs.cu_ctx() != self.context.cu_ctx() {
             return Err(LaunchError::OtherContext { kernel });
         }
         self.still_holds()?;
-        Ok(Launch { kernel, function, stream, config })
+        Ok(Launch { kernel, function, id, stream, config })
     }
 }

@@ -43,7 +43,7 @@ pub struct Prepared {
     pub(super) function: Function,
     pub(super) context: Arc<CudaContext>,
     /// The context's id: its handles end with it.
-    id: u64,
+    pub(super) id: u64,
     pub(super) config: LaunchConfig,
     /// When the function was last known to be that of the context: `table::epoch`.
     epoch: AtomicU64,

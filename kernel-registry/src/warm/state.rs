@@ -124,11 +124,12 @@ pub(super) struct Warmed {
 static CONTEXTS: Mutex<Vec<Arc<State>>> = Mutex::new(Vec::new());
 
 impl State {
-    /// That of a context, which is new if nothing was warmed there. Contexts that are gone are forgotten.
-    pub(super) fn of(context: &Arc<CudaContext>, id: u64) -> Arc<State> {
+    /// That of a context, with what is said of late launches there; it is new if nothing was warmed in the context. Contexts that are gone are forgotten.
+    pub(super) fn of(context: &Arc<CudaContext>, id: u64, policy: &Policy) -> Arc<State> {
         let mut contexts = lock(&CONTEXTS);
         contexts.retain(|state| state.id == id || !state.is_gone(context) || !state.forget());
         if let Some(state) = contexts.iter().find(|state| state.id == id) {
+            lock(&state.policy).update(policy);
             return state.clone();
         }
         let state = State {
@@ -137,7 +138,7 @@ impl State {
             home: Mutex::new(Arc::downgrade(context)),
             primary_of: context.is_primary().then(|| context.cu_device()),
             device: OnceLock::new(),
-            policy: Mutex::default(),
+            policy: Mutex::new(policy.clone()),
             turns: Turns::new(),
             loaded: Mutex::default(),
         };
