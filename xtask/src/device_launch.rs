@@ -44,8 +44,8 @@ pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
 /// Where sources are compiled: nvcc hashes paths into names of its code.
 const SCRATCH: &str = "/tmp/kernel-registry-device-launch";
 
-/// The header that they include, from beside their folder.
-const HEADER: &str = "cuda/done.cuh";
+/// The headers that they include, beside their folder.
+const HEADERS: [&str; 2] = ["cuda/done.cuh", "cuda/frame.cuh"];
 
 /// What becomes of a source, the same on every machine.
 fn image(home: &Path, original: &Path) -> Outcome<Vec<u8>> {
@@ -53,7 +53,9 @@ fn image(home: &Path, original: &Path) -> Outcome<Vec<u8>> {
     let at = |name: &str| scratch.join("device-launch").join(name);
     fs::create_dir_all(at(""))?;
     fs::create_dir_all(scratch.join("cuda"))?;
-    fs::copy(folder.join("..").join(HEADER), scratch.join(HEADER))?;
+    for header in HEADERS {
+        fs::copy(folder.join("..").join(header), scratch.join(header))?;
+    }
     let source = at("source.cu");
     fs::copy(original, &source)?;
     let nvcc = |arguments: &[&str]| {

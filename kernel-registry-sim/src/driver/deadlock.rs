@@ -29,9 +29,9 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Whether it loads a kernel in that context.
-    pub(super) fn is_load_in(&self, context: Handle) -> bool {
-        self.because == Because::Load && self.context == Some(context) && !self.gave_up
+    /// Whether it holds the lock of that context.
+    pub(super) fn holds_lock_of(&self, context: Handle) -> bool {
+        self.because.holds_lock() && self.context == Some(context) && !self.gave_up
     }
 }
 

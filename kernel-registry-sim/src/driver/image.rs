@@ -96,10 +96,9 @@ impl Image {
         let program = Program::load(text).map_err(|error| Refused::new(Code::INVALID_PTX, error))?;
         let mut kernels =
             variant.entries.iter().map(|entry| Kernel::new(entry, &program)).collect::<Vec<_>>();
-        // A kernel that launches others needs a stack for any kernel of its image.
-        let largest = kernels.iter().map(|kernel| kernel.frame).max().unwrap_or(0);
-        for kernel in kernels.iter_mut().filter(|kernel| kernel.needs.device_launch) {
-            kernel.frame = largest;
+        let frames: Vec<_> = kernels.iter().map(|kernel| launched_frame(kernel, &kernels, text)).collect();
+        for (kernel, frame) in kernels.iter_mut().zip(frames) {
+            kernel.frame = kernel.frame.max(frame);
         }
         let ptx_version = u32::from(major) * 10 + u32::from(minor);
         let has_code = image
@@ -113,6 +112,17 @@ impl Image {
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.kernels.iter().position(|kernel| kernel.name == name)
     }
+}
+
+/// The largest frame among the kernels that a kernel launches: those that its text names.
+fn launched_frame(kernel: &Kernel, all: &[Kernel], text: &str) -> u32 {
+    if !kernel.needs.device_launch {
+        return 0;
+    }
+    let body = text.split_once(&format!(".entry {}(", kernel.name)).map_or("", |(_, rest)| rest);
+    let body = body.split(".entry ").next().unwrap_or_default();
+    let named = all.iter().filter(|other| body.contains(&format!(" {};", other.name)));
+    named.map(|other| other.frame).max().unwrap_or(0)
 }
 
 /// The newest version of PTX that a driver of this version knows: 8.0 came with CUDA 12.0, and 9.0 with 13.0.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::deadlock::wait_for_device;
 use super::device::Device;
 use super::execute::Loaded;
 use super::handles::Handle;
@@ -102,6 +103,10 @@ impl Launch {
     }
 }
 
+/// Frames up to this size do not make the first launch of a context wait, and those of 32 KiB do. What is between was not
+/// measured.
+const SMALL_FRAME: u32 = 2600;
+
 /// Launches that a stream takes before its next one waits for room.
 const QUEUE: usize = 1024;
 
@@ -127,6 +132,9 @@ pub(super) fn launch(
     // Any other is loaded while its stream waits.
     if is_new {
         state = load_now(state, function, "cuLaunchKernel")?;
+    }
+    if let Some((device, because)) = state.grows_stack(function)? {
+        state = wait_for_device(state, device, "cuLaunchKernel", because)?;
     }
     while state.streams.get(stream)?.queue.len() >= QUEUE {
         state = Simulator::get().wait(state);
@@ -186,12 +194,12 @@ impl State {
         if frame > limit {
             all.push((None, Because::Stack { frame, limit }));
             (context.stack, context.stack_ready) = (frame, last);
-        } else if context.lowered {
-            all.push((None, Because::StackLowered));
+        } else if context.stack_changed {
+            all.push((None, Because::StackChanged));
         } else if frame > 1024 {
             all.push((Some(context.stack_ready), Because::Stack { frame, limit }));
         }
-        context.lowered = false;
+        context.stack_changed = false;
         if needs.printf || needs.assert {
             all.push((context.printed, Because::Printf));
             context.printed.get_or_insert(last);
@@ -202,18 +210,26 @@ impl State {
         }
         let is_first = context.launched.is_none();
         context.launched.get_or_insert(last);
-        if is_first && self.has_frame_above(limit, of) && self.waits_for_word(device, stream) {
+        if is_first && self.has_large_frame(of) && self.waits_for_word(device, stream) {
             all.push((None, Because::FirstLaunch));
         }
         let all = all.into_iter().filter_map(|(ready, because)| self.behind(device, ready, because));
         Ok(all.max_by_key(|behind| behind.until))
     }
 
-    /// Whether a kernel of a context needs more stack than that.
-    fn has_frame_above(&self, limit: u64, context: Handle) -> bool {
+    /// The device whose stacks have to grow for a launch: the host waits for that.
+    fn grows_stack(&mut self, function: Handle) -> Answer<Option<(usize, Because)>> {
+        let found = self.functions.get(function)?;
+        let (device, frame) = (found.device, u64::from(found.image.kernels[found.kernel].frame));
+        let limit = self.sound(found.context)?.stack;
+        Ok((frame > limit).then_some((device, Because::Stack { frame, limit })))
+    }
+
+    /// Whether a context has a kernel with a large frame.
+    fn has_large_frame(&self, context: Handle) -> bool {
         let mut modules =
             self.modules.iter().map(|(_, module)| module).filter(|module| module.context == context);
-        modules.any(|module| module.image.kernels.iter().any(|kernel| u64::from(kernel.frame) > limit))
+        modules.any(|module| module.image.kernels.iter().any(|kernel| kernel.local > SMALL_FRAME))
     }
 
     /// Whether another stream of the device waits for a word in memory.

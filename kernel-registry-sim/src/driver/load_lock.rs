@@ -1,4 +1,4 @@
-//! The lock that the driver has while a kernel is loaded: calls of other threads in the same context that take it wait too, until
+//! The lock that the driver holds while a kernel is loaded, a stack grows for a launch, or memory is freed: calls of other threads in the same context that take it wait too, until
 //! nothing runs on the device.
 
 use super::calls::{current, is_called};
@@ -48,8 +48,9 @@ pub(super) fn pass(function: &'static str) {
 impl State {
     /// A load that waits in a context: for which device, and until what there is done.
     fn load_that_waits(&self, context: Handle) -> Option<(usize, u64)> {
-        let is_it =
-            |waiting: &&Waiting| waiting.is_load_in(context) && self.is_busy(waiting.device, waiting.until);
+        let is_it = |waiting: &&Waiting| {
+            waiting.holds_lock_of(context) && self.is_busy(waiting.device, waiting.until)
+        };
         self.waiting.values().find(is_it).map(|waiting| (waiting.device, waiting.until))
     }
 }

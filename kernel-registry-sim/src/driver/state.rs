@@ -88,8 +88,8 @@ pub(super) struct Context {
     pub(super) legacy: Handle,
     pub(super) per_thread: Handle,
     pub(super) stack: u64,
-    /// The stack limit was lowered, and no launch has paid for that yet.
-    pub(super) lowered: bool,
+    /// The stack limit was changed, and no launch has paid for that yet.
+    pub(super) stack_changed: bool,
     /// The other limits.
     pub(super) limits: BTreeMap<u32, usize>,
     pub(super) cache_config: u32,
@@ -184,7 +184,7 @@ impl State {
             legacy,
             per_thread,
             stack: 1024,
-            lowered: false,
+            stack_changed: false,
             limits: BTreeMap::from([(1, 1 << 20), (2, 8 << 20), (3, 2), (4, 2048), (5, 128), (6, 0)]),
             cache_config: 0,
             launched: None,

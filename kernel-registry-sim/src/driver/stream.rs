@@ -82,11 +82,18 @@ pub(super) enum Because {
         frame: u64,
         limit: u64,
     },
-    StackLowered,
+    StackChanged,
     Printf,
     Malloc,
     FirstLaunch,
     Streams,
+}
+
+impl Because {
+    /// Whether the driver's lock is held meanwhile.
+    pub(super) fn holds_lock(self) -> bool {
+        matches!(self, Because::Load | Because::Free | Because::Stack { .. })
+    }
 }
 
 impl fmt::Display for Because {
@@ -107,8 +114,8 @@ impl fmt::Display for Because {
                 "its frame of {frame} bytes is larger than the stack limit of {limit}, and stacks grow only when nothing \
                  runs on the device"
             ),
-            Because::StackLowered => f.write_str(
-                "the stack limit was lowered, and the next launch waits until nothing runs on the device",
+            Because::StackChanged => f.write_str(
+                "the stack limit was changed, and the next launch waits until nothing runs on the device",
             ),
             Because::Printf => f.write_str(
                 "the first launch of a kernel with printf or assert waits until nothing runs on the device",

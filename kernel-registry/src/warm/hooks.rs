@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::time::Instant;
 
 use super::failure::{Cause, Failure};
+use super::limits;
+use super::prime::Needs;
 use super::report::HookReport;
 use super::work::Work;
-use super::{limits, prime};
-use crate::driver;
+use crate::driver::{self, LoadError};
 use crate::hook::{Hook, WarmContext};
 
 /// Runs those that have not run in this context, or that failed there. They may launch kernels, which launches can find
@@ -49,16 +50,14 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), Cause> {
     // It may have made another context current, or lowered the stack limit.
     driver::bind(&work.job.context).map_err(driver_error)?;
     limits::raise_stack_for(work, work.loaded.largest_stack())?;
+    let refused = |refused: LoadError| driver_error(refused.error);
+    work.set_up(work.needs(&[])).map_err(refused)?;
     outcome.map_err(|error| Cause::Hook { error })?;
     let Some(frame) = preloaded else { return Ok(()) };
     limits::raise_stack_for(work, frame)?;
     work.loaded.preloaded_frame = work.loaded.preloaded_frame.max(frame);
     // Nothing tells what kernels of others need.
-    let needs = prime::Needs::EVERYTHING.but_not(work.loaded.primed);
-    prime::prime(&work.current, work.device.arch, needs, work.watch)
-        .map_err(|refused| driver_error(refused.error))?;
-    work.loaded.primed = work.loaded.primed.or(needs);
-    Ok(())
+    work.set_up(Needs::EVERYTHING.but_not(work.loaded.primed)).map_err(refused)
 }
 
 thread_local! {

@@ -4,6 +4,7 @@ use cudarc::driver::sys::CUresult;
 
 use super::failure::Cause;
 use super::load::cause;
+use super::prime::Needs;
 use super::work::{Candidate, Sizes, Work};
 use super::{SetLimit, WarmError};
 use crate::driver::{Current, DriverError, Limit};
@@ -87,6 +88,8 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
         return Ok(fitting);
     }
     work.watch.call("cuCtxSetLimit", "the stack of each thread");
+    // The next launch waits for the device, whichever kernel it is: one of ours is to be that.
+    work.loaded.primed = work.loaded.primed.but_not(Needs::LAUNCH);
     let Err(error) = work.current.raise_stack_limit(largest) else { return Ok(fitting) };
     let (fitting, others) = split(fitting, limit);
     if others.is_empty() {
@@ -99,7 +102,7 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
 }
 
 /// Raises the stack limit, if it is lower: for what a hook has preloaded, or after a hook has lowered it.
-pub(super) fn raise_stack_for(work: &Work<'_>, stack: u64) -> Result<(), Cause> {
+pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cause> {
     let driver = |error| Cause::Driver { error };
     let limit = work.current.stack_limit().map_err(driver)?;
     if stack <= limit {
@@ -112,6 +115,7 @@ pub(super) fn raise_stack_for(work: &Work<'_>, stack: u64) -> Result<(), Cause> 
         return Err(Cause::StackBudget { stack, needed, budget, free: work.free });
     }
     work.watch.call("cuCtxSetLimit", "the stack of each thread");
+    work.loaded.primed = work.loaded.primed.but_not(Needs::LAUNCH);
     work.current.raise_stack_limit(stack).map_err(|error| cause(error.into(), work.free))
 }
 

@@ -42,6 +42,9 @@ pub(super) fn needs(planned: &Planned) -> Needs {
 impl Needs {
     pub(super) const EVERYTHING: Needs = Needs { launch: true, printf: true, assert: true, malloc: true };
 
+    /// A launch, which the next one has to wait for after the stack limit was changed.
+    pub(super) const LAUNCH: Needs = Needs { launch: true, printf: false, assert: false, malloc: false };
+
     pub(super) fn or(self, other: Self) -> Self {
         Needs {
             launch: self.launch || other.launch,
@@ -160,7 +163,7 @@ mod tests {
     use super::*;
 
     const NOTHING: Needs = Needs { launch: false, printf: false, assert: false, malloc: false };
-    const LAUNCH: Needs = Needs { launch: true, ..NOTHING };
+    const LAUNCH: Needs = Needs::LAUNCH;
     const PRINTF: Needs = Needs { printf: true, ..LAUNCH };
 
     fn kernels(needs: Needs) -> Vec<&'static CStr> {

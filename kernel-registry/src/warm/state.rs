@@ -92,6 +92,11 @@ impl Loaded {
         warm.chain(self.unavailable.values().copied())
     }
 
+    /// Whether kernels are warm, or hooks have preloaded some.
+    pub(super) fn is_used(&self) -> bool {
+        self.largest_stack() > 0 || self.kernels.values().next().is_some()
+    }
+
     /// Whether a kernel is warm, or never will be.
     pub(super) fn knows(&self, planned: &Planned) -> bool {
         self.kernels.get(planned.place).is_some() || self.unavailable.get(planned.place).is_some()

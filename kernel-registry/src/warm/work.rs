@@ -218,14 +218,23 @@ impl Work<'_> {
 
     /// What these kernels need that nobody has set up in this context.
     pub(super) fn needs(&self, pending: &[&Planned]) -> Needs {
-        let needs = pending.iter().map(|planned| prime::needs(planned)).fold(Needs::default(), Needs::or);
+        // Also where nothing is pending: the stack may have been raised for kernels that were warm before.
+        let launch = if self.loaded.is_used() { Needs::LAUNCH } else { Needs::default() };
+        let needs = pending.iter().map(|planned| prime::needs(planned)).fold(launch, Needs::or);
         needs.but_not(self.loaded.primed)
     }
 
     fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
-        let needs = self.needs(pending);
-        prime::prime(&self.current, self.device.arch, needs, self.watch)
-            .map_err(|LoadError { error, log }| WarmError::Driver { error, about: prime::OURS, log })?;
+        self.set_up(self.needs(pending)).map_err(|LoadError { error, log }| WarmError::Driver {
+            error,
+            about: prime::OURS,
+            log,
+        })
+    }
+
+    /// Sets up what is needed and was not before.
+    pub(super) fn set_up(&mut self, needs: Needs) -> Result<(), LoadError> {
+        prime::prime(&self.current, self.device.arch, needs, self.watch)?;
         self.loaded.primed = self.loaded.primed.or(needs);
         Ok(())
     }

@@ -41,7 +41,7 @@ pub mod special {
     pub unsafe fn calls_pointer(done: *mut u32, n: u32);
 }
 
-/// Kernels that call a function which calls itself. A launch of each but the last takes one frame of it.
+/// Kernels that can call a function which calls itself. Only the last one does.
 #[gpu_kernel(file = "cuda/recursive.cu")]
 pub mod recursive {
     /// A frame that fits the stack that a context begins with.
@@ -52,8 +52,8 @@ pub mod recursive {
     pub unsafe fn recurses_8k(done: *mut u32, n: u32);
 }
 
-/// Takes five frames of 8 KiB, which only its declaration says: more than any other kernel here.
-#[gpu_kernel(file = "cuda/recursive.cu", stack = 48 * 1024)]
+/// Takes five frames of 4 KiB, which only its declaration says.
+#[gpu_kernel(file = "cuda/recursive.cu", stack = 24 * 1024)]
 pub unsafe fn recurses_deep(done: *mut u32, n: u32);
 
 /// What a kernel can be given beside the two parameters that all have.

@@ -285,8 +285,7 @@ calls! {
         if value.saturating_sub(context.stack.max(1024)).saturating_mul(threads) > free {
             return Err(Code::OUT_OF_MEMORY);
         }
-        // Raised again it is paid for here.
-        context.lowered = value < context.stack || context.lowered && value == context.stack;
+        context.stack_changed |= value != context.stack;
         context.stack = value;
         Ok(())
     }
