@@ -210,7 +210,10 @@ impl State {
         }
         let is_first = context.launched.is_none();
         context.launched.get_or_insert(last);
-        if is_first && self.has_large_frame(of) && self.waits_for_word(device, stream) {
+        if is_first
+            && self.has_kernel(of, |kernel| kernel.local > SMALL_FRAME)
+            && self.waits_for_word(device, stream)
+        {
             all.push((None, Because::FirstLaunch));
         }
         let all = all.into_iter().filter_map(|(ready, because)| self.behind(device, ready, because));
@@ -225,11 +228,11 @@ impl State {
         Ok((frame > limit).then_some((device, Because::Stack { frame, limit })))
     }
 
-    /// Whether a context has a kernel with a large frame.
-    fn has_large_frame(&self, context: Handle) -> bool {
+    /// Whether a module of a context has such a kernel.
+    pub(super) fn has_kernel(&self, context: Handle, is_such: impl Fn(&Kernel) -> bool) -> bool {
         let mut modules =
             self.modules.iter().map(|(_, module)| module).filter(|module| module.context == context);
-        modules.any(|module| module.image.kernels.iter().any(|kernel| kernel.local > SMALL_FRAME))
+        modules.any(|module| module.image.kernels.iter().any(&is_such))
     }
 
     /// Whether another stream of the device waits for a word in memory.

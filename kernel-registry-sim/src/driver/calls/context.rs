@@ -285,8 +285,12 @@ calls! {
         if value.saturating_sub(context.stack.max(1024)).saturating_mul(threads) > free {
             return Err(Code::OUT_OF_MEMORY);
         }
-        context.stack_changed |= value != context.stack;
+        let is_other = value != context.stack;
         context.stack = value;
+        // Where kernels can launch kernels, this call does all of the work.
+        if is_other && !state.has_kernel(current, |kernel| kernel.needs.device_launch) {
+            state.context(current)?.stack_changed = true;
+        }
         Ok(())
     }
 

@@ -102,20 +102,39 @@ const CHANGED: &str = "whoever changes the stack limit makes the next launch wai
 /// Beside a stream that waits, because a resident kernel would be the next launch itself.
 fn up_and_down() -> Vec<Row> {
     vec![
-        next("stack/raised", &[8 * KIB]).remains(CHANGED),
-        next("stack/lowered_and_raised_again", &[8 * KIB, KIB, 8 * KIB]).remains(CHANGED),
-        next("stack/lowered_and_raised_halfway", &[8 * KIB, KIB, 4 * KIB]).remains(CHANGED),
-        next("stack/set_to_what_it_is", &[KIB]),
+        next("stack/raised", &[7 * KIB]).remains(CHANGED),
+        next("stack/lowered_and_raised_again", &[7 * KIB, 0, 7 * KIB]).remains(CHANGED),
+        next("stack/lowered_and_raised_halfway", &[7 * KIB, 0, 3 * KIB]).remains(CHANGED),
+        next("stack/set_to_what_it_is", &[0]),
+        with_device_launch("stack/raised_beside_device_launch", &[7 * KIB]),
+        with_device_launch("stack/lowered_beside_device_launch", &[7 * KIB, 0]),
     ]
 }
 
-/// The next launch after the limit was set to each of these. Warming may have raised it higher than any.
-fn next(name: &str, limits: &'static [usize]) -> Row {
+/// The same where a kernel that launches kernels is loaded.
+fn with_device_launch(name: &str, more: &'static [usize]) -> Row {
+    let row = Row::launch(Section::FirstLaunch, name, move |bench| {
+        let function = bench.loaded(small::INFO)?;
+        bench.loaded(launches_small::INFO)?;
+        bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
+        change_stack(more)?;
+        attempt(move || bench.launch(function))
+    });
+    row.beside(Beside::PendingWait)
+}
+
+/// Sets the limit to so much more than it was, one after the other.
+fn change_stack(more: &[usize]) -> Done {
+    let before = cuda::limit(Limit::CU_LIMIT_STACK_SIZE)?;
+    more.iter().try_for_each(|bytes| set_stack(before + bytes))
+}
+
+/// The next launch after the limit was set to so much more than it was.
+fn next(name: &str, more: &'static [usize]) -> Row {
     let row = Row::launch(Section::FirstLaunch, name, move |bench| {
         let function = bench.loaded(small::INFO)?;
         bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
-        let warm = if bench.warmed { cuda::limit(Limit::CU_LIMIT_STACK_SIZE)? } else { 0 };
-        limits.iter().try_for_each(|bytes| set_stack(warm + bytes))?;
+        change_stack(more)?;
         attempt(move || bench.launch(function))
     });
     row.beside(Beside::PendingWait)
