@@ -73,14 +73,20 @@ fn a_late_load_beside_one_that_is_stuck_fails_at_once() -> Outcome {
     let alone = alone()?;
     let patience = Duration::from_millis(200);
     only_touch().late(Late::Allow).patience(patience).warm(&alone.context)?;
+    // What allocates and copies waits for the load that is stuck, too, so it comes before.
+    let stream = alone.context.new_stream()?;
+    let (x, mut y) = (stream.clone_htod(&[1.0_f32; 8])?, stream.clone_htod(&[2.0_f32; 8])?);
+    stream.synchronize()?;
     let resident = Resident::start(&alone.context)?;
-    launch_saxpy(&alone.context).expect_err("a kernel stays");
+    // SAFETY: both vectors have 8 elements.
+    let mut launch = || unsafe { saxpy::launch(&stream, saxpy::over(8), 8, 3.0, &x, &mut y) };
+    launch().expect_err("a kernel stays");
     let before = threads();
     for _ in 0..20 {
         let begun = Instant::now();
-        let error = launch_saxpy(&alone.context).expect_err("it still does");
+        let error = launch().expect_err("it still does");
         assert!(begun.elapsed() < patience, "it waited once more");
-        assert!(matches!(error.downcast_ref(), Some(LaunchError::Late { .. })), "{error}");
+        assert!(matches!(error, LaunchError::Late { .. }), "{error}");
     }
     assert!(threads() <= before, "{} threads were left behind", threads() - before);
     resident.stop()?;

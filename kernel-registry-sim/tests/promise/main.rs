@@ -8,6 +8,7 @@ mod identity;
 mod late;
 mod resident;
 mod sizes;
+mod stack;
 mod turns;
 
 use std::error::Error;

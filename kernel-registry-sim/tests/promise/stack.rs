@@ -1,0 +1,65 @@
+//! The stack of each thread: a change of its limit makes the next launch wait, which has to be one of the library's own.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kernel_registry::cudarc::driver::{DevicePtrMut, sys};
+use kernel_registry::{Warm, Warmup};
+use kernels::memory::shuffle;
+use kernels::waiting::touch;
+
+use super::{Outcome, alone, only_touch};
+
+/// Launches a kernel beside a stream that waits for a word nobody sets, and says whether it ran.
+fn runs_beside_a_waiting_stream(warm: &Warm) -> Result<bool, Box<dyn std::error::Error>> {
+    let context = warm.context();
+    let (waits, ours) = (context.new_stream()?, context.new_stream()?);
+    let mut out = ours.alloc_zeros::<u32>(1)?;
+    ours.synchronize()?;
+    let mut word = std::ptr::null_mut();
+    // SAFETY: a context is current; the memory is zeroed, and stays for the rest of the program.
+    unsafe {
+        sys::cuMemHostAlloc(&mut word, 8, 2).result()?;
+        sys::cuStreamWaitValue32_v2(waits.cu_stream(), word as u64, 1, 1).result()?;
+    }
+    let (address, sync) = out.device_ptr_mut(&ours);
+    // SAFETY: the kernel writes one word.
+    unsafe { touch::launch(&ours, touch::over(1), address as *mut u32)? };
+    let begun = Instant::now();
+    let is_done = || {
+        // SAFETY: the stream is there.
+        unsafe { sys::cuStreamQuery(ours.cu_stream()) == sys::CUresult::CUDA_SUCCESS }
+    };
+    while !is_done() && begun.elapsed() < Duration::from_secs(2) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let ran = is_done();
+    // SAFETY: the word is there, and the driver reads it as an atomic.
+    unsafe { word.cast::<u32>().write_volatile(1) };
+    drop(sync);
+    waits.synchronize()?;
+    ours.synchronize()?;
+    Ok(ran)
+}
+
+#[test]
+fn a_launch_does_not_pay_for_a_stack_that_a_later_warm_up_raised() -> Outcome {
+    let alone = alone()?;
+    only_touch().warm(&alone.context)?;
+    // Nothing that this kernel needs is new but its stack.
+    let warm = Warmup::new().only(|kernel| kernel == shuffle::INFO).warm(&alone.context)?;
+    assert!(warm.report().stack >= 2048);
+    assert!(runs_beside_a_waiting_stream(&warm)?);
+    Ok(())
+}
+
+#[test]
+fn a_launch_does_not_pay_for_a_stack_that_was_lowered_and_mended() -> Outcome {
+    let alone = alone()?;
+    Warmup::new().only(|kernel| kernel == shuffle::INFO || kernel == touch::INFO).warm(&alone.context)?;
+    // SAFETY: it concerns the current context.
+    unsafe { sys::cuCtxSetLimit(sys::CUlimit::CU_LIMIT_STACK_SIZE, 1024).result()? };
+    let warm = Warmup::new().only(|kernel| kernel == shuffle::INFO).warm(&alone.context)?;
+    assert!(runs_beside_a_waiting_stream(&warm)?);
+    Ok(())
+}
