@@ -19,6 +19,9 @@ pub use error::{DriverError, NoDriver};
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.
 const OLDEST: Version = Version(12_000);
 
+/// The version that can tell and list what is loaded.
+const SINCE: Version = Version(12_040);
+
 /// A driver that is new enough, with those of its functions that an older one lacks.
 pub(crate) struct Driver {
     pub(crate) version: Version,
@@ -96,7 +99,6 @@ impl Driver {
 /// `F` is the type of the function pointer in CUDA 12.4.
 unsafe fn lookup<F: Copy>(name: &CStr, driver: Version) -> Result<Option<F>, DriverError> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    const SINCE: Version = Version(12_040);
     // Asked for a newer CUDA than its own, a driver refuses the question.
     if driver < SINCE {
         return Ok(None);
@@ -123,6 +125,11 @@ impl Version {
     #[cfg(test)]
     pub(crate) const fn new(major: i32, minor: i32) -> Self {
         Version(major * 1000 + minor * 10)
+    }
+
+    /// Whether `cuFuncIsLoaded` is there.
+    pub(crate) fn can_tell_what_is_loaded(self) -> bool {
+        self >= SINCE
     }
 
     /// The number before the point.

@@ -101,6 +101,9 @@ impl<'a> WarmContext<'a> {
     /// Loads a kernel that is not registered, and sees to it that its first launch does not wait: once the hook has
     /// returned, the stack is as large as the kernel needs, and printf, assert and the heap are set up.
     ///
+    /// That is what the driver tells of the kernel, which is too little for recursive calls and for kernels that launch
+    /// kernels: a hook that needs more raises `CU_LIMIT_STACK_SIZE` itself.
+    ///
     /// # Errors
     ///
     /// The kernel belongs to another context, or the driver refuses. Exceeding the stack budget is reported as this

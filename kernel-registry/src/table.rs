@@ -36,7 +36,7 @@ pub(crate) fn epoch() -> u64 {
     EPOCH.load(Ordering::Acquire)
 }
 
-/// To be called before entries of a context are removed.
+/// To be called after entries of a context were removed: a lookup that still found one is repeated then.
 pub(crate) fn next_epoch() {
     EPOCH.fetch_add(1, Ordering::AcqRel);
 }

@@ -101,6 +101,8 @@ pub struct Warmup<'a> {
     skip: Vec<&'static KernelInfo>,
     /// What is said here holds for late loads, too.
     policy: Policy,
+    /// The policy is that of the context already: this is a late load.
+    is_late: bool,
     sizes: Sizes,
     progress: Option<Box<dyn FnMut(Progress) + 'a>>,
     allow_partial: bool,
@@ -135,6 +137,7 @@ impl<'a> Warmup<'a> {
             only: None,
             skip: Vec::new(),
             policy: Policy::default(),
+            is_late: false,
             sizes: Sizes::default(),
             progress: None,
             allow_partial: false,
@@ -260,7 +263,9 @@ impl<'a> Warmup<'a> {
         if let Some(hook) = hooks::running_for(id) {
             return Err(WarmError::InHook { hook });
         }
-        let state = State::of(context, id, &self.policy);
+        let said = if self.is_late { &Policy::default() } else { &self.policy };
+        let state = State::of(context, said)?;
+        let id = state.id;
         let Policy { threads, stack_budget, patience, .. } = self.policy;
         let job = Job {
             driver,
@@ -276,29 +281,24 @@ impl<'a> Warmup<'a> {
         };
 
         let caller = trace::Caller::new(job.selected.len());
-        let report = match caller.in_scope(|| job.repeat()) {
-            Some(report) => report?,
-            None => {
-                let progress = |progress| {
-                    if let Some(told) = &mut self.progress {
-                        told(progress);
-                    }
-                };
-                let timeouts = Timeouts { device: patience.unwrap_or(PATIENCE), hook: self.hook_timeout };
-                let late = |overdue| gave_up(overdue, &timeouts);
-                let activity = Activity::new(probe(driver, context));
-                job.state.turns.take(&activity, &timeouts).map_err(late)?;
-                let turn = Turn(job.state.clone());
-                let work = move |watch: &_| {
-                    let _turn = turn;
-                    caller.in_scope(|| job.run(watch))
-                };
-                watch::watched(activity, &timeouts, progress, work).map_err(|error| match error {
-                    NoResult::Overdue(overdue) => late(overdue),
-                    NoResult::NoThread(error) => WarmError::NoThread { reason: error.to_string() },
-                })??
+        let progress = |progress| {
+            if let Some(told) = &mut self.progress {
+                told(progress);
             }
         };
+        let timeouts = Timeouts { device: patience.unwrap_or(PATIENCE), hook: self.hook_timeout };
+        let late = |overdue| gave_up(overdue, &timeouts);
+        let activity = Activity::new(probe(driver, context));
+        job.state.turns.take(&activity, &timeouts).map_err(late)?;
+        let turn = Turn(job.state.clone());
+        let work = move |watch: &_| {
+            let _turn = turn;
+            caller.in_scope(|| job.run(watch))
+        };
+        let report = watch::watched(activity, &timeouts, progress, work).map_err(|error| match error {
+            NoResult::Overdue(overdue) => late(overdue),
+            NoResult::NoThread(error) => WarmError::NoThread { reason: error.to_string() },
+        })??;
         trace::report(&report);
         if report.failures.is_empty() || self.allow_partial {
             Ok(Warm { context: context.clone(), id, report })
@@ -339,8 +339,9 @@ impl fmt::Debug for Warmup<'_> {
 
 /// The receipt of a warm-up: the kernels in its report were warm in its context.
 ///
-/// It keeps the context alive. What it cannot do is keep others from lowering the stack limit or resetting the
-/// device: [`recheck`](Warm::recheck) sees that, and whoever is about to launch a kernel that stays calls it.
+/// It keeps the context alive. It cannot keep others from lowering the stack limit, unloading modules or resetting the
+/// device: [`recheck`](Warm::recheck) sees that, and a program calls it before it launches a kernel that stays. A limit that was
+/// changed and changed back makes the next launch wait, too, and nothing tells: leave `CU_LIMIT_STACK_SIZE` alone.
 #[derive(Clone, Debug)]
 pub struct Warm {
     context: Arc<CudaContext>,
@@ -390,9 +391,10 @@ fn gave_up(overdue: Overdue, timeouts: &Timeouts) -> WarmError {
 fn probe(driver: &'static Driver, context: &Arc<CudaContext>) -> impl Fn() + Send + Sync + 'static {
     let context = context.clone();
     move || {
-        if let Ok(current) = Current::new(&context, driver) {
-            // An error is an answer, too.
-            let _ = current.load_module(&Code::new(prime::PLAIN, false));
+        // An error is an answer, too.
+        let Ok(current) = Current::new(&context, driver) else { return };
+        if let Ok(module) = current.load_module(&Code::new(prime::PLAIN, false)) {
+            current.unload(module);
         }
     }
 }
@@ -407,8 +409,11 @@ pub(crate) fn late(
     let Some(policy) = policy.filter(|policy| policy.late != Some(Late::Deny)) else {
         return Err(cold::not_warm(kernel));
     };
-    policy.tell(&LateLoad { kernel, device: context.ordinal() });
-    let only = Warmup { policy, hooks: false, ..Warmup::new().only(|other| other == kernel) };
+    // Inside of a hook of this context it is an error, and not loaded.
+    if hooks::running_for(id).is_none() {
+        policy.tell(&LateLoad { kernel, device: context.ordinal() });
+    }
+    let only = Warmup { policy, is_late: true, hooks: false, ..Warmup::new().only(|other| other == kernel) };
     match only.warm(context) {
         Ok(_) => kernel.table().find(context.ordinal(), id).ok_or(LaunchError::NotWarm { kernel }),
         Err(error) => Err(LaunchError::Late { kernel, error: Box::new(error) }),

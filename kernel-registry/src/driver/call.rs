@@ -137,6 +137,12 @@ impl<'c> Current<'c> {
         Ok(Module(module))
     }
 
+    /// Of a module of our own. It may wait for the device.
+    pub(crate) fn unload(&self, module: Module) {
+        // SAFETY: the caller has the only copy of the handle. There is nobody to tell of a failure.
+        let _ = unsafe { sys::cuModuleUnload(module.0) };
+    }
+
     pub(crate) fn load_library(&self, code: &Code) -> Result<Library, LoadError> {
         let mut library = ptr::null_mut();
         // SAFETY: as for a module; there are no options of the library.

@@ -22,6 +22,8 @@ pub enum LaunchError {
     Unavailable { kernel: &'static KernelInfo, needs: u32, arch: u32 },
     /// The context was reset after the kernel was warmed in it.
     Reset { kernel: &'static KernelInfo },
+    /// The kernel's module was unloaded and loaded again after the launch was prepared.
+    LoadedAnew { kernel: &'static KernelInfo },
     /// No block has so many threads along an axis, or none along one.
     BlockAxes { kernel: &'static KernelInfo, block: [u32; 3], most: [u32; 3] },
     /// No grid has so many blocks along an axis, or none along one.
@@ -67,6 +69,7 @@ impl LaunchError {
             | LaunchError::OtherCopy { kernel, .. }
             | LaunchError::Unavailable { kernel, .. }
             | LaunchError::Reset { kernel }
+            | LaunchError::LoadedAnew { kernel }
             | LaunchError::BlockAxes { kernel, .. }
             | LaunchError::GridAxes { kernel, .. }
             | LaunchError::BlockTooLarge { kernel, .. }
@@ -127,6 +130,9 @@ impl fmt::Display for LaunchError {
             LaunchError::Reset { .. } => f.write_str(
                 "its context was reset after it was warmed; get it anew, and call `warm_all` again",
             ),
+            LaunchError::LoadedAnew { .. } => {
+                f.write_str("it was loaded anew after this launch was prepared; prepare the launch again")
+            }
             LaunchError::BlockAxes { block, most, .. } => {
                 write!(f, "a block of {} threads; a block has 1 x 1 x 1 to {}", Size(block), Size(most))
             }

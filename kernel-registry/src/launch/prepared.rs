@@ -80,7 +80,8 @@ impl Prepared {
                 self.epoch.store(epoch, Ordering::Relaxed);
                 Ok(())
             }
-            _ => Err(LaunchError::Reset { kernel }),
+            Some(_) => Err(LaunchError::LoadedAnew { kernel }),
+            None => Err(LaunchError::Reset { kernel }),
         }
     }
 

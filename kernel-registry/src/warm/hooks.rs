@@ -50,6 +50,8 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), Cause> {
     // It may have made another context current, or lowered the stack limit.
     driver::bind(&work.job.context).map_err(driver_error)?;
     limits::raise_stack_for(work, work.loaded.largest_stack())?;
+    // Or changed it and changed it back, which nothing tells, and for which the next launch pays.
+    work.loaded.primed = work.loaded.primed.but_not(Needs::LAUNCH);
     let refused = |refused: LoadError| driver_error(refused.error);
     work.set_up(work.needs(&[])).map_err(refused)?;
     outcome.map_err(|error| Cause::Hook { error })?;
@@ -81,9 +83,4 @@ fn inside<T>(context: u64, path: &'static str, run: impl FnOnce() -> T) -> T {
 /// The hook that this thread runs for this context: to wait for the end of that warm-up would be to wait for ever.
 pub(super) fn running_for(context: u64) -> Option<&'static str> {
     INSIDE.get().filter(|(id, _)| *id == context).map(|(_, path)| path)
-}
-
-/// Whether there is nothing left to run.
-pub(super) fn are_done(is_done: impl Fn(usize) -> bool) -> bool {
-    Hook::all().into_iter().all(|hook| is_done(hook.key()))
 }

@@ -26,11 +26,6 @@ impl Sizes {
     }
 }
 
-/// Whether the driver keeps as much as is asked for.
-pub(super) fn are_set(current: &Current<'_>, sizes: Sizes) -> bool {
-    sizes.each().all(|(_, limit, bytes)| current.limit(limit).is_ok_and(|size| size >= bytes))
-}
-
 /// Enlarges the printf buffer and the heap, which the driver allows until the first launch of a kernel that uses them.
 fn set_sizes(current: &Current<'_>, sizes: Sizes) -> Result<(), WarmError> {
     for (what, limit, asked) in sizes.each() {
@@ -70,7 +65,7 @@ fn grant_shared(work: &mut Work<'_>, mut candidate: Candidate) -> Option<Candida
 
 /// Raises the stack limit to the largest stack that a kernel needs, in this context for good: lowering it would make the next launch wait.
 fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, DriverError> {
-    let limit = work.current.stack_limit()?;
+    let limit = limit(work)?;
     let budget = work.job.stack_budget.unwrap_or(work.free / 16);
     let most = highest_limit(limit, budget, work.device.threads);
 
@@ -101,10 +96,20 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
     Ok(fitting)
 }
 
+/// The stack limit. Where it is another than at our last launch, the next launch may wait, which is to be one of ours.
+fn limit(work: &mut Work<'_>) -> Result<u64, DriverError> {
+    work.watch.call("cuCtxGetLimit", "the stack of each thread");
+    let limit = work.current.stack_limit()?;
+    if limit != work.loaded.stack_at_launch {
+        work.loaded.primed = work.loaded.primed.but_not(Needs::LAUNCH);
+    }
+    Ok(limit)
+}
+
 /// Raises the stack limit, if it is lower: for what a hook has preloaded, or after a hook has lowered it.
 pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cause> {
     let driver = |error| Cause::Driver { error };
-    let limit = work.current.stack_limit().map_err(driver)?;
+    let limit = limit(work).map_err(driver)?;
     if stack <= limit {
         return Ok(());
     }

@@ -104,7 +104,9 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
         }
         // In lazy mode resolving a library's kernels is what waits for the device, but for images with managed variables;
         // in eager mode this does, when the image is compiled.
-        watch.compiles("cuLibraryLoadData");
+        if compiling.is_some() {
+            watch.compiles("cuLibraryLoadData");
+        }
         match compiling {
             None => BTreeMap::new(),
             Some(Ok(compiling)) => compiling.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked)),

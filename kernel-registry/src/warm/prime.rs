@@ -1,6 +1,8 @@
 //! The first launch of any kernel that contains printf, assert or malloc waits for the whole device, and in some
 //! situations the first launch of a context at all. Kernels of our own have them behind them before it matters.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
@@ -11,7 +13,7 @@ use super::load::Handle;
 use super::plan::Planned;
 use super::state;
 use super::watch::Watch;
-use crate::driver::{Code, Current, DriverError, Function, LoadError, call};
+use crate::driver::{Code, Current, DriverError, Function, LoadError, Module, call};
 
 static SPECIAL: &[u8] = include_bytes!("../../cuda/prime.fatbin");
 pub(super) static PLAIN: &[u8] = include_bytes!("../../cuda/first.fatbin");
@@ -85,20 +87,25 @@ impl Needs {
     }
 }
 
-/// Launches what is needed, each with one thread that does nothing, and waits for it.
+/// Launches what is needed, each with one thread that does nothing, and waits for it. `loaded` are the modules of our own
+/// images in the context.
 pub(super) fn prime<E>(
     current: &Current<'_>,
     arch: u32,
     needs: Needs,
     watch: &Watch<E>,
+    loaded: &mut HashMap<usize, Module>,
 ) -> Result<(), LoadError> {
     let Some(image) = needs.image() else { return Ok(()) };
     let code = Code::new(image, false);
     let handle = match Route::of(image, arch) {
-        Route::Module => {
-            watch.call("cuModuleLoadDataEx", OURS);
-            Handle::Module(current.load_module(&code)?)
-        }
+        Route::Module => match loaded.entry(state::key(image)) {
+            Entry::Occupied(module) => Handle::Module(*module.get()),
+            Entry::Vacant(place) => {
+                watch.call("cuModuleLoadDataEx", OURS);
+                Handle::Module(*place.insert(current.load_module(&code)?))
+            }
+        },
         Route::Library { .. } => {
             watch.call("cuLibraryLoadData", OURS);
             Handle::Library(state::library(image, arch, || current.load_library(&code))?)

@@ -1,15 +1,18 @@
 //! Whether a receipt still holds.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
-use super::state::State;
+use super::Warm;
+use super::state::{Loaded, State, Warmed, lock};
+use super::watch::{self, Activity, NoResult, Timeouts, Watch};
 use crate::driver::{Current, Driver, DriverError, NoDriver, context_id};
 
 /// Another thread that asks the same is done at once; a warm-up can wait for the device for ever.
-const PATIENCE: Duration = Duration::from_millis(100);
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// Why kernels that were warm are not any more.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,11 +36,21 @@ pub enum Stale {
     },
     /// A warm-up of this context is at work, or waits for the device, so nobody can tell.
     Warming,
+    /// A question to the driver waits for the device: another thread loads a kernel late, perhaps one of another library.
+    Waiting {
+        /// How long it has waited.
+        patience: Duration,
+    },
+    /// The system does not start a thread to ask in.
+    NoThread {
+        /// What it said.
+        reason: String,
+    },
     /// The driver refuses to answer.
     Driver(DriverError),
 }
 
-pub(super) fn recheck(warm: &super::Warm) -> Result<(), Stale> {
+pub(super) fn recheck(warm: &Warm) -> Result<(), Stale> {
     let driver = Driver::get().map_err(Stale::NoDriver)?;
     match context_id(&warm.context) {
         Ok(id) if id == warm.id => {}
@@ -45,20 +58,49 @@ pub(super) fn recheck(warm: &super::Warm) -> Result<(), Stale> {
         _ => return Err(Stale::Reset),
     }
     let Some(state) = State::find(warm.id) else { return Err(Stale::Reset) };
-    let Some(loaded) = state.lock_within(PATIENCE) else { return Err(Stale::Warming) };
-    let current = Current::new(&warm.context, driver)?;
+    let patience = lock(&state.policy).patience.unwrap_or(super::PATIENCE);
+    let timeouts = Timeouts { device: patience, hook: patience };
+    let (context, id) = (warm.context.clone(), warm.id);
+    let kernels: Vec<_> = warm.report.kernels.iter().map(|kernel| kernel.path).collect();
+    let ask = move |watch: &Watch<()>| {
+        let current = Current::new(&context, driver)?;
+        // While another thread loads a kernel late, this waits as long as that does.
+        watch.call("cuCtxGetLimit", "");
+        let limit = current.stack_limit()?;
+        let state = State::find(id).ok_or(Stale::Reset)?;
+        let loaded = state.lock_within(MOMENT).ok_or(Stale::Warming)?;
+        are_warm(&current, limit, &loaded, &kernels)
+    };
+    watch::watched(Activity::new(|| {}), &timeouts, |()| {}, ask).unwrap_or_else(|error| match error {
+        NoResult::Overdue(_) => Err(Stale::Waiting { patience }),
+        NoResult::NoThread(error) => Err(Stale::NoThread { reason: error.to_string() }),
+    })
+}
 
-    let limit = current.stack_limit()?;
+/// Compares a context with what a receipt says of it.
+fn are_warm(
+    current: &Current<'_>,
+    limit: u64,
+    loaded: &Loaded,
+    receipt: &[&'static str],
+) -> Result<(), Stale> {
     let needed = loaded.largest_stack();
     if limit < needed {
         return Err(Stale::StackLowered { limit, needed });
     }
-    for warmed in loaded.kernels.values() {
-        if current.is_loaded(warmed.function)? == Some(false) {
-            return Err(Stale::NotLoaded { kernel: warmed.report.path });
+    let mut warm = HashSet::new();
+    for Warmed { function, report, .. } in loaded.kernels.values() {
+        match current.is_loaded(*function) {
+            Ok(Some(true) | None) => _ = warm.insert(report.path),
+            // The handle of a module that was unloaded.
+            Err(error) if !error.is(CUresult::CUDA_ERROR_INVALID_HANDLE) => return Err(error.into()),
+            _ => return Err(Stale::NotLoaded { kernel: report.path }),
         }
     }
-    Ok(())
+    match receipt.iter().find(|path| !warm.contains(*path)) {
+        Some(kernel) => Err(Stale::NotLoaded { kernel }),
+        None => Ok(()),
+    }
 }
 
 impl From<DriverError> for Stale {
@@ -85,6 +127,13 @@ impl fmt::Display for Stale {
                 write!(f, "kernel `{kernel}` is not loaded any more; call `warm_all` again")
             }
             Stale::Warming => f.write_str("a warm-up of this context is not finished; wait for it, and ask again"),
+            Stale::Waiting { patience } => write!(
+                f,
+                "`cuCtxGetLimit` has waited for {:.1} s: another thread loads a kernel late in this context, and waits for the \
+                 device",
+                patience.as_secs_f64()
+            ),
+            Stale::NoThread { reason } => write!(f, "no thread could be started to ask the driver in: {reason}"),
             Stale::Driver(error) => write!(f, "{error}"),
         }
     }

@@ -211,7 +211,7 @@ impl fmt::Display for Report {
         for failure in failures {
             writeln!(f, "NOT WARM: {failure}")?;
         }
-        for copy in self.other_copies {
+        for copy in self.other_copies.iter().filter(|copy| !copy.kernels.is_empty()) {
             writeln!(f, "NOT WARM: {copy}\n  {REMEDY}")?;
         }
         writeln!(
@@ -220,10 +220,10 @@ impl fmt::Display for Report {
             Bytes(self.stack),
             Bytes(self.device_memory),
             Count(self.images_loaded, "image"),
-            if self.verified {
-                "every kernel verified"
-            } else {
-                "not verified: drivers before 12.4 cannot tell"
+            match self.verified {
+                true => "every kernel verified",
+                false if self.driver.can_tell_what_is_loaded() => "not every kernel is loaded",
+                false => "not verified: drivers before 12.4 cannot tell",
             }
         )?;
         write!(f, "{:.1} ms:", milliseconds(self.total()))?;
@@ -298,7 +298,7 @@ mod tests {
         Report {
             device: "NVIDIA H200".to_owned(),
             arch: 90,
-            driver: Version::new(13, 0),
+            driver: Version::new(12, 2),
             loads_lazily: true,
             kernels: vec![kernel],
             unavailable: vec![Unavailable { path: "kernels::newer", needs: 100 }],
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(
             report().to_string(),
             "\
-1 kernel warm on NVIDIA H200 (sm_90), driver for CUDA 13.0, lazy loading
+1 kernel warm on NVIDIA H200 (sm_90), driver for CUDA 12.2, lazy loading
 KERNEL          IMAGE         REGS   LOCAL  STATIC DYNAMIC  CONST THREADS
 kernels::saxpy  images/a.ptx    12       0       0   49152      0    1024
 unavailable here, needs sm_100: kernels::newer
@@ -335,7 +335,7 @@ stack 2048 B a thread, 300 MiB of device memory, 1 image loaded, not verified: d
     #[test]
     fn a_program_can_read_it() {
         let json = serde_json::to_value(report()).expect("it is data");
-        assert_eq!(json["driver"], "13.0");
+        assert_eq!(json["driver"], "12.2");
         assert_eq!(json["kernels"][0]["path"], "kernels::saxpy");
         assert_eq!(json["kernels"][0]["resolved_in"], 0.25);
         assert_eq!(json["unavailable"][0]["needs"], 100);

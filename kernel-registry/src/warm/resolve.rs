@@ -102,7 +102,7 @@ pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Resolved>) -> Vec<Candidat
 /// enlarges the stack when such a kernel is launched first, which waits for the device.
 fn stack(kernel: &Kernel<'_>, local: u32) -> (u32, bool) {
     let StackFrames { recursive, launched } = kernel.frames;
-    let own = kernel.stack.or(recursive).unwrap_or(0);
+    let own = kernel.stack.max(recursive).unwrap_or(0);
     (local.max(own).max(launched.unwrap_or(0)), recursive.is_none() || kernel.stack.is_some())
 }
 

@@ -14,7 +14,7 @@ use super::prime::Needs;
 use super::report::KernelReport;
 use super::watch::Turns;
 use crate::KernelInfo;
-use crate::driver::{self, Function, Library, Module};
+use crate::driver::{self, DriverError, Function, Library, Module};
 use crate::table::{self, Owner, Ready};
 
 /// Locks what is whole at any time: a thread that panicked has not left half a change.
@@ -47,6 +47,12 @@ pub(super) struct Loaded {
     /// Kernels that cannot run on the device.
     pub(super) unavailable: Places<&'static KernelInfo>,
     pub(super) primed: Needs,
+    /// Modules of our own images, by the images' keys.
+    pub(super) ours: HashMap<usize, Module>,
+    /// The stack limit when a kernel of ours was launched last: a launch pays for what has changed since.
+    pub(super) stack_at_launch: u64,
+    /// The context is gone, and its entries were removed from the tables: nothing may be entered any more.
+    pub(super) forgotten: bool,
     /// The hooks that have run.
     pub(super) hooks: HashSet<usize>,
     /// The largest frame of what they preloaded.
@@ -130,12 +136,14 @@ static CONTEXTS: Mutex<Vec<Arc<State>>> = Mutex::new(Vec::new());
 
 impl State {
     /// That of a context, with what is said of late launches there; it is new if nothing was warmed in the context. Contexts that are gone are forgotten.
-    pub(super) fn of(context: &Arc<CudaContext>, id: u64, policy: &Policy) -> Arc<State> {
+    pub(super) fn of(context: &Arc<CudaContext>, policy: &Policy) -> Result<Arc<State>, DriverError> {
         let mut contexts = lock(&CONTEXTS);
+        // Under the lock, so that it is not older than what others have found out.
+        let id = driver::context_id(context)?;
         contexts.retain(|state| state.id == id || !state.is_gone(context) || !state.forget());
         if let Some(state) = contexts.iter().find(|state| state.id == id) {
             lock(&state.policy).update(policy);
-            return state.clone();
+            return Ok(state.clone());
         }
         let state = State {
             id,
@@ -147,8 +155,9 @@ impl State {
             turns: Turns::new(),
             loaded: Mutex::default(),
         };
-        contexts.push(Arc::new(state));
-        contexts[contexts.len() - 1].clone()
+        let state = Arc::new(state);
+        contexts.push(state.clone());
+        Ok(state)
     }
 
     /// That of a context in which something was warmed before.
@@ -207,9 +216,10 @@ impl State {
 
     /// Removes the context from the kernels' tables, unless a thread is stuck in it.
     fn forget(&self) -> bool {
-        let Ok(loaded) = self.loaded.try_lock() else { return false };
-        table::next_epoch();
+        let Some(mut loaded) = self.lock_within(Duration::ZERO) else { return false };
         loaded.infos().for_each(|info| info.table().forget(self.ordinal, self.id));
+        loaded.forgotten = true;
+        table::next_epoch();
         true
     }
 }

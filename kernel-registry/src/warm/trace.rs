@@ -64,7 +64,7 @@ pub(super) fn report(report: &Report) {
         for kernel in report.unknown_stacks() {
             tracing::warn!(kernel = kernel.path, "the stack is not known: a launch may wait for the device");
         }
-        for copy in report.other_copies {
+        for copy in report.other_copies.iter().filter(|copy| !copy.kernels.is_empty()) {
             tracing::warn!(version = copy.version, "not warm: {copy}");
         }
         let (kernels, images) = (report.kernels.len(), report.images_loaded);

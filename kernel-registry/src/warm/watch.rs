@@ -140,11 +140,6 @@ enum Message<E> {
 }
 
 impl<E> Watch<E> {
-    /// For work that cannot have to wait. Nobody listens.
-    pub(super) fn unwatched() -> Self {
-        Watch { activity: Activity::new(|| {}), events: mpsc::channel().0 }
-    }
-
     /// The thread is about to make a call that may have to wait for the device.
     pub(super) fn call(&self, call: &'static str, about: &'static str) {
         self.activity.set(call, about, Kind::Waiting);

@@ -14,7 +14,7 @@ use super::report::{HookReport, KernelReport, Report, Stage, Unavailable};
 use super::state::{Loaded, State, Warmed, lock};
 use super::watch::Watch;
 use super::{Progress, WarmError, hooks, limits, load, prime, resolve, trace};
-use crate::driver::{Current, Driver, DriverError, Function, LoadError};
+use crate::driver::{self, Current, Driver, DriverError, Function, LoadError};
 use crate::table::{self, Limits, Ready};
 
 /// What is to be done.
@@ -73,22 +73,9 @@ pub(super) struct Candidate {
 impl Job {
     /// Goes through the stages, each call of which the device may keep waiting. The caller has the context's turn.
     pub(super) fn run(&self, watch: &Watch<Progress>) -> Result<Report, WarmError> {
+        // A driver that loads a kernel for somebody else makes other calls wait, too.
+        watch.call("cuCtxGetLimit", "");
         self.begin(lock(&self.state.loaded), watch)?.run()
-    }
-
-    /// Does the same if everything is warm already, when no call has to wait, and starting a thread would be most
-    /// of the work.
-    pub(super) fn repeat(&self) -> Option<Result<Report, WarmError>> {
-        let loaded = self.state.loaded.try_lock().ok()?;
-        let hooks_are_done = !self.hooks || hooks::are_done(|key| loaded.hooks.contains(&key));
-        if !hooks_are_done || !self.selected.iter().all(|planned| loaded.knows(planned)) {
-            return None;
-        }
-        let watch = Watch::unwatched();
-        let work = self.begin(loaded, &watch).ok()?;
-        let limit = work.current.stack_limit().ok()?;
-        let is_enough = limit >= work.loaded.largest_stack() && limits::are_set(&work.current, self.sizes);
-        is_enough.then(|| work.run())
     }
 
     fn begin<'w>(
@@ -97,6 +84,11 @@ impl Job {
         watch: &'w Watch<Progress>,
     ) -> Result<Work<'w>, DriverError> {
         let current = Current::new(&self.context, self.driver)?;
+        // The context may have been reset since the warm-up began, and others may have found that out.
+        if loaded.forgotten || driver::context_id(&self.context)? != self.state.id {
+            let destroyed = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
+            return Err(DriverError::new("cuCtxGetId", destroyed));
+        }
         self.state.rehome(&self.context, &loaded);
         let device = Device::of(&self.state, &current)?;
         let free = current.free_memory()?;
@@ -234,8 +226,11 @@ impl Work<'_> {
 
     /// Sets up what is needed and was not before.
     pub(super) fn set_up(&mut self, needs: Needs) -> Result<(), LoadError> {
-        prime::prime(&self.current, self.device.arch, needs, self.watch)?;
+        prime::prime(&self.current, self.device.arch, needs, self.watch, &mut self.loaded.ours)?;
         self.loaded.primed = self.loaded.primed.or(needs);
+        if needs != Needs::default() {
+            self.loaded.stack_at_launch = self.current.stack_limit()?;
+        }
         Ok(())
     }
 
@@ -275,8 +270,8 @@ impl Work<'_> {
     /// A kernel that was warm is not loaded any more: launches do not find it, and the next warm-up loads it anew.
     fn lost(&mut self, planned: &Planned, cause: Cause) {
         let state = &self.job.state;
-        table::next_epoch();
         planned.info.table().forget(state.ordinal, state.id);
+        table::next_epoch();
         self.loaded.kernels.remove(planned.place);
         planned.image.into_iter().for_each(|image| self.loaded.modules.remove(image));
         self.failed(planned, cause);

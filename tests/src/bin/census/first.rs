@@ -87,7 +87,7 @@ fn frames() -> Vec<Row> {
 }
 
 /// Of the next launch, and of every one that needs the limit as it was.
-pub(crate) const LOWERED: &str = "whoever lowers the stack limit makes launches wait";
+const LOWERED: &str = "whoever lowers the stack limit makes launches wait";
 
 pub(crate) fn raise_and_lower_limit() -> Done {
     cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, 33 * 1024)?;

@@ -11,7 +11,7 @@ use kernel_registry::{KernelInfo, LaunchConfig};
 
 use crate::bench::{Bench, Word};
 use crate::cuda::{self, Done, MIB};
-use crate::first::{LOWERED, raise_and_lower_limit};
+use crate::first::raise_and_lower_limit;
 use crate::resident::{Beside, LIMIT};
 use crate::row::{Attempt, Row, Section, attempt};
 
@@ -98,8 +98,7 @@ pub(crate) fn rows() -> Vec<Row> {
             bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
             raise_and_lower_limit()?;
             attempt(move || bench.launch(function))
-        })
-        .remains(LOWERED),
+        }),
         behind("wait/launched_1000_times_behind_it", 1000),
         behind("wait/launched_1500_times_behind_it", 1500).remains(FULL),
         behind("wait/launched_2000_times_behind_it", 2000).remains(FULL),
