@@ -4,7 +4,7 @@ use std::thread;
 
 use kernel_registry::cudarc::driver::DevicePtrMut;
 use kernel_registry::cudarc::driver::sys;
-use kernel_registry::{Cause, LaunchError, Prepared, WarmError, Warmup, warm_all};
+use kernel_registry::{Cause, LaunchError, Prepared, Stale, WarmError, Warmup, warm_all};
 use kernels::blas1::saxpy;
 use kernels::waiting::touch;
 
@@ -99,7 +99,8 @@ fn a_module_that_was_unloaded_is_found_out_and_loaded_again() -> Outcome {
     let alone = alone()?;
     // Compiled images are libraries, whose modules nobody can unload.
     let machine_code = || Warmup::new().only(|kernel| kernel == first::INFO);
-    machine_code().warm(&alone.context)?;
+    let receipt = machine_code().warm(&alone.context)?;
+    let prepared = Prepared::new(first::INFO, &alone.context, first::over(1))?;
     let function = first::INFO.cu_function(&alone.context)?;
     let mut module = std::ptr::null_mut();
     // SAFETY: the module is loaded, and nothing of it runs.
@@ -107,13 +108,20 @@ fn a_module_that_was_unloaded_is_found_out_and_loaded_again() -> Outcome {
         sys::cuFuncGetModule(&mut module, function).result()?;
         sys::cuModuleUnload(module).result()?;
     }
+    assert!(matches!(receipt.recheck(), Err(Stale::NotLoaded { .. })));
     let Err(WarmError::Kernels { report }) = machine_code().warm(&alone.context) else {
         panic!("a kernel is gone");
     };
     assert!(matches!(report.failures[0].cause, Cause::Unloaded), "{report}");
     assert!(report.kernels.is_empty() && !report.to_string().contains("every kernel verified"), "{report}");
+    assert!(matches!(receipt.recheck(), Err(Stale::NotLoaded { .. })), "a receipt holds for what it names");
     assert!(matches!(first::INFO.cu_function(&alone.context), Ok(new) if new != function));
+    let stream = alone.context.new_stream()?;
+    // SAFETY: with 0 the kernel does nothing.
+    let launched = unsafe { first::launch(&stream, &prepared, 0) };
+    assert!(matches!(launched, Err(LaunchError::LoadedAnew { .. })), "{launched:?}");
     machine_code().warm(&alone.context)?;
+    receipt.recheck()?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kernel_registry::cudarc::driver::CudaContext;
 use kernel_registry::{Late, LaunchError, Warmup, warm_all};
 use kernels::blas1::saxpy;
+use kernels::diagnose::check_finite;
 use kernels::memory::shuffle;
 use kernels::waiting::touch;
 
@@ -29,6 +30,25 @@ fn what_an_application_denies_nobody_else_allows() -> Outcome {
     // Only who says so does.
     only_touch().late(Late::Allow).warm(&alone.context)?;
     launch_saxpy(&alone.context)
+}
+
+/// The load was allowed when it began.
+#[test]
+fn a_late_load_does_not_allow_what_was_denied_meanwhile() -> Outcome {
+    let alone = alone()?;
+    let context = alone.context.clone();
+    let deny = move |_: &kernel_registry::LateLoad| {
+        let denied = Warmup::new().only(|_| false).hooks(false).late(Late::Deny).warm(&context);
+        denied.expect("nothing is to be loaded");
+    };
+    only_touch().late(Late::Warn).on_late(deny).warm(&alone.context)?;
+    launch_saxpy(&alone.context)?;
+    let stream = alone.context.new_stream()?;
+    let x = stream.alloc_zeros::<f32>(8)?;
+    // SAFETY: the vector has 8 elements.
+    let error = unsafe { check_finite::launch(&stream, check_finite::over(8), 8, &x) };
+    assert!(matches!(error, Err(LaunchError::NotWarm { .. })), "{error:?}");
+    Ok(())
 }
 
 #[test]

@@ -8,7 +8,7 @@ use kernel_registry::{Warm, Warmup};
 use kernels::memory::shuffle;
 use kernels::waiting::touch;
 
-use super::{Outcome, alone, only_touch};
+use super::{Outcome, alone, hooks, only_touch, reset};
 
 /// Launches a kernel beside a stream that waits for a word nobody sets, and says whether it ran.
 fn runs_beside_a_waiting_stream(warm: &Warm) -> Result<bool, Box<dyn std::error::Error>> {
@@ -49,6 +49,26 @@ fn a_launch_does_not_pay_for_a_stack_that_a_later_warm_up_raised() -> Outcome {
     // Nothing that this kernel needs is new but its stack.
     let warm = Warmup::new().only(|kernel| kernel == shuffle::INFO).warm(&alone.context)?;
     assert!(warm.report().stack >= 2048);
+    assert!(runs_beside_a_waiting_stream(&warm)?);
+    Ok(())
+}
+
+/// Its limit is what it was, and yet the next launch waits.
+#[test]
+fn a_launch_does_not_pay_for_a_hook_that_changed_the_stack_and_changed_it_back() -> Outcome {
+    let alone = alone()?;
+    only_touch().warm(&alone.context)?;
+    hooks::choose(Some(|_| {
+        for bytes in [8192, 1024] {
+            // SAFETY: it concerns the current context.
+            let set = unsafe { sys::cuCtxSetLimit(sys::CUlimit::CU_LIMIT_STACK_SIZE, bytes) };
+            set.result().map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }));
+    // Hooks run once in a context, and this one did nothing before.
+    reset(&alone.context)?;
+    let warm = only_touch().warm(&alone.context)?;
     assert!(runs_beside_a_waiting_stream(&warm)?);
     Ok(())
 }
