@@ -51,28 +51,27 @@ fn first_launch_waits(expected: bool, function: usize, arguments: &[u64]) -> boo
     })
 }
 
-/// A kernel that calls a function which calls itself, with a frame of that many bytes.
+/// A kernel with a frame of that many bytes, which calls a function that calls itself.
 fn recursive(frame: usize) -> String {
     format!(
         ".version 8.0 .target sm_80 .address_size 64
 .func (.param .b32 out) descend(.param .b32 depth) {{
-    .local .align 16 .b8 depot[{frame}];
-    .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %rd<3>;
+    .reg .pred %p; .reg .b32 %r<4>;
     ld.param.u32 %r1, [depth];
-    mov.u64 %rd1, depot; cvta.local.u64 %rd2, %rd1;
-    st.u32 [%rd2+{last}], %r1;
     setp.eq.u32 %p, %r1, 0;
     @%p bra END;
     sub.u32 %r2, %r1, 1;
     {{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r2; call.uni (b), descend, (a); ld.param.b32 %r3, [b]; }}
 END:
-    ld.u32 %r2, [%rd2+{last}];
-    st.param.b32 [out], %r2;
+    st.param.b32 [out], %r1;
     ret;
 }}
 .visible .entry recurses(.param .u32 depth) {{
-    .reg .b32 %r<2>;
+    .local .align 16 .b8 depot[{frame}];
+    .reg .b32 %r<2>; .reg .b64 %rd<3>;
     ld.param.u32 %r1, [depth];
+    mov.u64 %rd1, depot; cvta.local.u64 %rd2, %rd1;
+    st.u32 [%rd2+{last}], %r1;
     {{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call.uni (b), descend, (a); ld.param.b32 %r0, [b]; }}
     ret;
 }}",
@@ -80,13 +79,13 @@ END:
     )
 }
 
-/// The stack of recursive calls is nothing that the driver tells; but it grows to one frame of them at the launch.
+/// Of a kernel with recursive calls the driver tells the kernel's own frame, and the stack grows to that at the launch.
 #[test]
-fn recursive_calls_need_what_nobody_tells() {
+fn recursive_calls_need_more_than_the_driver_tells() {
     let _turn = alone();
     for (frame, waited, after) in [(800, false, 1024), (1600, true, 1600), (8192, true, 8192)] {
         let function = kernel_of(recursive(frame).as_bytes(), "recurses");
-        expect_eq!(told(function), 0, "{frame}");
+        expect_eq!(told(function), frame, "{frame}");
         expect_eq!(first_launch_waits(waited, function, &[0]), waited, "{frame}");
         expect_eq!(limit(STACK), after, "{frame}");
         expect_eq!(first_launch_waits(false, function, &[0]), false, "{frame}, again");

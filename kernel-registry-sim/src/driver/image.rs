@@ -137,7 +137,11 @@ impl Kernel {
     fn new(entry: &Entry, program: &Program) -> Self {
         let parameter =
             |param: &kernel_registry_image::ParamLayout| (param.offset as usize, param.size as usize);
-        let frame = bounded(program.frame(&entry.symbol));
+        // Of recursive calls the driver counts no frame but the kernel's own.
+        let frame = match program.is_recursive(&entry.symbol) {
+            Some(true) => bounded(program.own_frame(&entry.symbol)),
+            _ => bounded(program.frame(&entry.symbol)),
+        };
         Kernel {
             name: entry.symbol.clone(),
             source_name: entry.name().to_owned(),
@@ -147,7 +151,7 @@ impl Kernel {
             cluster: entry.limits.cluster,
             needs: entry.needs,
             frame,
-            local: if program.is_recursive(&entry.symbol) == Some(true) { 0 } else { frame },
+            local: frame,
             shared: bounded(program.shared(&entry.symbol)),
         }
     }

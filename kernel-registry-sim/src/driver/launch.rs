@@ -103,9 +103,8 @@ impl Launch {
     }
 }
 
-/// Frames up to this size do not make the first launch of a context wait, and those of 32 KiB do. What is between was not
-/// measured.
-const SMALL_FRAME: u32 = 2600;
+/// Frames of 8 KiB do not make the first launch of a context wait, and those of 32 KiB do. What is between was not measured.
+const SMALL_FRAME: u32 = 9 << 10;
 
 /// Launches that a stream takes before its next one waits for room.
 const QUEUE: usize = 1024;

@@ -140,6 +140,11 @@ impl Program {
         self.kernels.get(kernel).map(|kernel| kernel.reach.local)
     }
 
+    /// The same without the functions that it calls.
+    pub fn own_frame(&self, kernel: &str) -> Option<u64> {
+        self.kernels.get(kernel).map(|kernel| kernel.reach.own)
+    }
+
     /// Whether calls of a kernel may be nested as deep as they like, so that no compiler knows how much stack it needs.
     pub fn is_recursive(&self, kernel: &str) -> Option<bool> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.recursive)

@@ -17,6 +17,8 @@ pub(super) struct Reach {
     pub frames: u64,
     /// The same of what the source has in local memory.
     pub local: u64,
+    /// Of that, what the kernel itself has.
+    pub own: u64,
     /// Whether calls may be nested as deep as they like.
     pub recursive: bool,
 }
@@ -27,6 +29,7 @@ impl Reach {
         let mut reach = Self::default();
         let mut walk = Walk { program, open: Vec::new(), known: BTreeMap::new(), recursive: false };
         (reach.frames, reach.local) = walk.deepest(kernel);
+        reach.own = program.functions[kernel].local.next_multiple_of(8);
         reach.recursive = walk.recursive;
         let reached = walk.known.keys().flat_map(|function| &program.functions[*function].shared);
         let mut variables: Vec<usize> = reached.copied().collect::<BTreeSet<_>>().into_iter().collect();
