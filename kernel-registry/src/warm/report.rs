@@ -57,8 +57,8 @@ pub struct KernelReport {
     pub compiled: bool,
     /// Registers of a thread.
     pub registers: u32,
-    /// Local memory of a thread, as the driver's attribute has it: the frames of the kernel and of all that it calls. 0 if
-    /// calls are recursive.
+    /// Local memory of a thread, as the driver's attribute has it: the frames of the kernel and of all that it calls, but for
+    /// recursive functions.
     pub local: u32,
     /// Stack of a thread that was made sure of: `local`, what the declaration says, or what the image tells of recursive calls
     /// and of kernels that this one launches.

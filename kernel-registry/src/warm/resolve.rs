@@ -98,7 +98,7 @@ pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Resolved>) -> Vec<Candidat
 
 /// Bytes of stack that a thread of a kernel needs, and whether that is all it can need.
 ///
-/// The attribute says 0 of a kernel with recursive calls, and nothing of what kernels need that it launches: the driver
+/// The attribute leaves out the frames of recursive functions, and what kernels need that this one launches: the driver
 /// enlarges the stack when such a kernel is launched first, which waits for the device.
 fn stack(kernel: &Kernel<'_>, local: u32) -> (u32, bool) {
     let StackFrames { recursive, launched } = kernel.frames;
