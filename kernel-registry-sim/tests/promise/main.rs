@@ -46,8 +46,9 @@ fn reset(context: &CudaContext) -> Outcome {
     use kernel_registry::cudarc::driver::sys;
     // SAFETY: no other thread uses the context.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(context.cu_device()).result()? };
-    // It stays for the rest of the program, or until the next reset.
-    std::mem::forget(CudaContext::new(0)?);
+    // It stays until the next reset.
+    static KEPT: Mutex<Option<Arc<CudaContext>>> = Mutex::new(None);
+    *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = Some(CudaContext::new(0)?);
     context.bind_to_thread()?;
     Ok(())
 }

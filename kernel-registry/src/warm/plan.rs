@@ -98,7 +98,11 @@ mod tests {
 
     fn registry(kernels: &[(&'static KernelInfo, Kernel<'static>)]) -> &'static Registry {
         let (infos, kernels) = kernels.iter().copied().unzip();
-        Box::leak(Box::new(Registry { infos, kernels, other_copies: Vec::new() }))
+        // Kept for tools that look for memory which nothing refers to.
+        static KEPT: Mutex<Vec<&'static Registry>> = Mutex::new(Vec::new());
+        let registry = Box::leak(Box::new(Registry { infos, kernels, other_copies: Vec::new() }));
+        lock(&KEPT).push(registry);
+        registry
     }
 
     #[test]
