@@ -35,23 +35,26 @@ pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
             return Err(format!("{}: {}", source.display(), said.trim()).into());
         }
         let image = placeless(String::from_utf8(output.stdout)?);
-        let same = fs::read_to_string(&path).is_ok_and(|there| there == image);
-        if check && !same {
-            return Err(format!(
-                "{} is not what nvcc makes; write it by `cargo xtask prebuilt`",
-                path.display()
-            )
-            .into());
-        }
-        if !same {
-            fs::write(&path, image)?;
-            println!("wrote {}", path.strip_prefix(workspace()).unwrap_or(&path).display());
-        }
+        keep(&path, image.as_bytes(), check)?;
     }
     if images(&folder.join("nvcc"))?.len() != sources.len() {
         return Err(format!("{FOLDER}/nvcc has images of sources that are gone; remove them").into());
     }
     println!("{FOLDER}: {} images of nvcc", sources.len());
+    Ok(())
+}
+
+/// Writes an image, or fails where a check finds another one there.
+pub(crate) fn keep(path: &Path, image: &[u8], check: bool) -> Outcome {
+    if fs::read(path).is_ok_and(|there| there == image) {
+        return Ok(());
+    }
+    if check {
+        let path = path.display();
+        return Err(format!("{path} is not what nvcc makes; write it by `cargo xtask prebuilt`").into());
+    }
+    fs::write(path, image)?;
+    println!("wrote {}", path.strip_prefix(workspace()).unwrap_or(path).display());
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::corpus::keep;
 use crate::run::{Outcome, run, workspace};
 
 const FOLDER: &str = "tests/census/device-launch";
@@ -22,19 +23,7 @@ pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
         if source.extension() != Some(OsStr::new("cu")) {
             continue;
         }
-        let (made, path) = (image(home, &source)?, source.with_extension("fatbin"));
-        let same = fs::read(&path).is_ok_and(|there| there == made);
-        if check && !same {
-            return Err(format!(
-                "{} is not what nvcc makes; write it by `cargo xtask prebuilt`",
-                path.display()
-            )
-            .into());
-        }
-        if !same {
-            fs::write(&path, made)?;
-            println!("wrote {}", path.strip_prefix(workspace()).unwrap_or(&path).display());
-        }
+        keep(&source.with_extension("fatbin"), &image(home, &source)?, check)?;
         count += 1;
     }
     println!("{FOLDER}: {count} images of nvcc and nvlink");
