@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::corpus::keep;
-use crate::run::{Outcome, run, workspace};
+use crate::run::{Outcome, run, target, workspace};
 
 const FOLDER: &str = "tests/census/device-launch";
 
@@ -30,45 +30,44 @@ pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
     Ok(())
 }
 
-/// Where sources are compiled: nvcc hashes paths into names of its code.
-const SCRATCH: &str = "/tmp/kernel-registry-device-launch";
+/// What becomes of a source, the same on every machine: nvcc hashes paths and the host's headers into names of the machine code
+/// that it makes, but not into its PTX. So the assembler and the device linker start from that.
+fn image(home: &Path, source: &Path) -> Outcome<Vec<u8>> {
+    let scratch = target().join("device-launch");
+    fs::create_dir_all(&scratch)?;
+    let at = |name: &str| scratch.join(name);
+    let tool = |name: &str| Command::new(home.join("bin").join(name));
 
-/// The headers that they include, beside their folder.
-const HEADERS: [&str; 2] = ["cuda/done.cuh", "cuda/frame.cuh"];
-
-/// What becomes of a source, the same on every machine.
-fn image(home: &Path, original: &Path) -> Outcome<Vec<u8>> {
-    let (scratch, folder) = (Path::new(SCRATCH), workspace().join(FOLDER));
-    let at = |name: &str| scratch.join("device-launch").join(name);
-    fs::create_dir_all(at(""))?;
-    fs::create_dir_all(scratch.join("cuda"))?;
-    for header in HEADERS {
-        fs::copy(folder.join("..").join(header), scratch.join(header))?;
-    }
-    let source = at("source.cu");
-    fs::copy(original, &source)?;
-    let nvcc = |arguments: &[&str]| {
-        let mut nvcc = Command::new(home.join("bin/nvcc"));
-        nvcc.args(["-O3", "--relocatable-device-code=true"]).args(arguments);
-        nvcc
-    };
-    let mut fatbinary = Command::new(home.join("bin/fatbinary"));
-    fatbinary.args(["-64", "--compress-all", "--compress-mode=size"]).arg("--create").arg(at("image"));
-    for arch in ARCHS {
-        let (object, code) = (at("object.o"), at(&format!("{arch}.cubin")));
-        let gpu = format!("--gpu-architecture=sm_{arch}");
-        run(nvcc(&[&gpu, "--device-c", "--output-file"]).arg(&object).arg(&source))?;
-        run(nvcc(&[&gpu, "--device-link", "--cubin", "--output-file"])
-            .arg(&code)
-            .arg(&object)
-            .arg("-lcudadevrt"))?;
-        fatbinary.arg(format!("--image3=kind=elf,sm={arch},file={}", code.display()));
-    }
     let (text, oldest) = (at("text.ptx"), ARCHS[0]);
-    run(nvcc(&[&format!("--gpu-architecture=compute_{oldest}"), "--ptx", "--output-file"])
+    run(tool("nvcc")
+        .args(["-O3", "--relocatable-device-code=true", "--ptx"])
+        .arg(format!("--gpu-architecture=compute_{oldest}"))
+        .arg("--output-file")
         .arg(&text)
-        .arg(&source))?;
+        .arg(source))?;
+
+    let (relocatable, result) = (at("relocatable.cubin"), at("image.fatbin"));
+    let mut fatbinary = tool("fatbinary");
+    fatbinary.args(["-64", "--compress-all", "--compress-mode=size"]).arg("--create").arg(&result);
+    for arch in ARCHS {
+        let linked = at(&format!("{arch}.cubin"));
+        run(tool("ptxas")
+            .args(["-O3", "--compile-only"])
+            .arg(format!("--gpu-name=sm_{arch}"))
+            .arg("--output-file")
+            .arg(&relocatable)
+            .arg(&text))?;
+        run(tool("nvlink")
+            .arg(format!("--arch=sm_{arch}"))
+            .arg("--output-file")
+            .arg(&linked)
+            .arg(&relocatable)
+            .arg("--library-path")
+            .arg(home.join("lib"))
+            .arg("-lcudadevrt"))?;
+        fatbinary.arg(format!("--image3=kind=elf,sm={arch},file={}", linked.display()));
+    }
     fatbinary.arg(format!("--image3=kind=ptx,sm={oldest},file={}", text.display()));
     run(&mut fatbinary)?;
-    Ok(fs::read(at("image"))?)
+    Ok(fs::read(result)?)
 }
