@@ -57,14 +57,13 @@ fn image(home: &Path, source: &Path) -> Outcome<Vec<u8>> {
             .arg("--output-file")
             .arg(&relocatable)
             .arg(&text))?;
+        // It writes its options into what it makes, but not its inputs: so the library is one of these.
         run(tool("nvlink")
             .arg(format!("--arch=sm_{arch}"))
             .arg("--output-file")
             .arg(&linked)
             .arg(&relocatable)
-            .arg("--library-path")
-            .arg(home.join("lib"))
-            .arg("-lcudadevrt"))?;
+            .arg(home.join("lib/libcudadevrt.a")))?;
         fatbinary.arg(format!("--image3=kind=elf,sm={arch},file={}", linked.display()));
     }
     fatbinary.arg(format!("--image3=kind=ptx,sm={oldest},file={}", text.display()));
