@@ -27,7 +27,7 @@ pub(crate) enum Failure {
     BuildFailed,
     NothingBuilt,
     Cargo { error: String },
-    NoDriver { version: &'static str },
+    DriverUnavailable { version: &'static str },
     NotLoaded { path: PathBuf, why: String },
     Separator { path: PathBuf, separator: char },
     NotRun { program: OsString, error: io::Error },
@@ -47,7 +47,7 @@ impl Failure {
             | Failure::NoneOfPackage { .. }
             | Failure::NoneNamed { .. } => 7,
             Failure::Newer { .. } => 8,
-            Failure::BuildFailed | Failure::NoDriver { .. } => 9,
+            Failure::BuildFailed | Failure::DriverUnavailable { .. } => 9,
             Failure::Disagree { .. } => 10,
             Failure::Unwell { .. } => 11,
             // As shells and `env` have it, so that no code of the program's own looks like these.
@@ -131,7 +131,7 @@ impl fmt::Display for Failure {
             Failure::BuildFailed => write!(f, "the package did not build"),
             Failure::NothingBuilt => write!(f, "the package has no binary or library to read"),
             Failure::Cargo { error } => write!(f, "cargo could not be asked: {error}"),
-            Failure::NoDriver { version } => write!(
+            Failure::DriverUnavailable { version } => write!(
                 f,
                 "the simulated driver did not build, as cargo says above: it needs Rust 1.89 or newer, a linker, and once \
                  kernel-registry-sim {version} with its dependencies, from the network or from what cargo has downloaded before"

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use kernel_registry::NoDriver;
+use kernel_registry::DriverUnavailable;
 use kernel_registry::cudarc::driver::CudaContext;
 
 pub use fence::Fence;
@@ -48,7 +48,7 @@ pub fn cold() -> bool {
 /// The first device; on a machine without a CUDA driver a simulated one, and then a line says so.
 pub fn device() -> Outcome<Arc<CudaContext>> {
     match kernel_registry::context(0) {
-        Err(NoDriver::Missing) => {
+        Err(DriverUnavailable::Missing) => {
             kernel_registry_sim::install()?;
             let context = kernel_registry::context(0)?;
             eprintln!(

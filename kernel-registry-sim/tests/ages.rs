@@ -86,7 +86,7 @@ fn refuse() -> Result<(), Box<dyn Error>> {
     println!("{}", kernel_registry::context(0).expect_err("it is too old"));
     // Whoever has a context from elsewhere is told the same.
     let error = warm_all(&CudaContext::new(0)?).expect_err("it is too old");
-    assert!(matches!(error, WarmError::NoDriver(_)), "{error}");
+    assert!(matches!(error, WarmError::DriverUnavailable(_)), "{error}");
     println!("{error}");
     Ok(())
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use std::{fs::File, thread};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice};
-use kernel_registry::{LaunchError, NoDriver, Stale, Warm, WarmError, warm_all};
+use kernel_registry::{DriverUnavailable, LaunchError, RecheckError, Warm, WarmError, warm_all};
 use kernel_registry_sim::{Live, leave_memory, live};
 use kernels::blas1::saxpy;
 
@@ -61,14 +61,14 @@ fn expect<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Outcome {
 
 /// What this library says in the child.
 fn is_told(context: &Arc<CudaContext>, warm: &Warm, x: &CudaSlice<f32>, y: &mut CudaSlice<f32>) -> Outcome {
-    expect(kernel_registry::context(0).err(), Some(NoDriver::Forked))?;
-    expect(warm_all(context).err(), Some(WarmError::NoDriver(NoDriver::Forked)))?;
-    expect(warm.recheck().err(), Some(Stale::NoDriver(NoDriver::Forked)))?;
+    expect(kernel_registry::context(0).err(), Some(DriverUnavailable::Forked))?;
+    expect(warm_all(context).err(), Some(WarmError::DriverUnavailable(DriverUnavailable::Forked)))?;
+    expect(warm.recheck().err(), Some(RecheckError::DriverUnavailable(DriverUnavailable::Forked)))?;
     let stream = context.default_stream();
     // SAFETY: both vectors have an element.
     let launched = unsafe { saxpy::launch(&stream, saxpy::over(1), 1, 3.0, x, y) };
     let kernel = saxpy::INFO;
-    expect(launched.err(), Some(LaunchError::NoDriver { kernel, error: NoDriver::Forked }))
+    expect(launched.err(), Some(LaunchError::DriverUnavailable { kernel, error: DriverUnavailable::Forked }))
 }
 
 const NOT_INITIALIZED: u32 = 3;

@@ -14,17 +14,17 @@ use std::sync::{Arc, OnceLock};
 use cudarc::driver::{CudaContext, sys};
 
 pub(crate) use call::*;
-pub use error::{DriverError, NoDriver};
+pub use error::{DriverError, DriverUnavailable};
 
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.
-const OLDEST: Version = Version(12_000);
+const OLDEST: CudaVersion = CudaVersion(12_000);
 
 /// The version that can tell and list what is loaded.
-const SINCE: Version = Version(12_040);
+const SINCE: CudaVersion = CudaVersion(12_040);
 
 /// A driver that is new enough, with those of its functions that an older one lacks.
 pub(crate) struct Driver {
-    pub(crate) version: Version,
+    pub(crate) version: CudaVersion,
     /// The process that initialised it.
     process: u32,
     /// `cuFuncLoad`, since 12.4.
@@ -44,7 +44,7 @@ type FuncIsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUre
 
 impl Driver {
     /// The driver of this process, initialised. A driver that is missing is looked for again by the next call.
-    pub(crate) fn get() -> Result<&'static Driver, NoDriver> {
+    pub(crate) fn get() -> Result<&'static Driver, DriverUnavailable> {
         static DRIVER: OnceLock<Driver> = OnceLock::new();
         let driver = match DRIVER.get() {
             Some(driver) => driver,
@@ -53,26 +53,26 @@ impl Driver {
                 DRIVER.get_or_init(|| driver)
             }
         };
-        if driver.process == process::id() { Ok(driver) } else { Err(NoDriver::Forked) }
+        if driver.process == process::id() { Ok(driver) } else { Err(DriverUnavailable::Forked) }
     }
 
-    fn find() -> Result<Driver, NoDriver> {
+    fn find() -> Result<Driver, DriverUnavailable> {
         // SAFETY: this loads the driver's library, whose initialisers may run at any time.
         if !unsafe { sys::is_culib_present() } {
-            return Err(NoDriver::Missing);
+            return Err(DriverUnavailable::Missing);
         }
         let mut version = 0;
         // SAFETY: every driver has this function, and it may be called before `cuInit`.
         call("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&mut version) })?;
-        let version = Version(version);
+        let version = CudaVersion(version);
         if version < OLDEST {
-            return Err(NoDriver::TooOld { version, oldest: OLDEST });
+            return Err(DriverUnavailable::TooOld { version, oldest: OLDEST });
         }
         // SAFETY: this may be called at any time and any number of times.
         call("cuInit", unsafe { sys::cuInit(0) }).map_err(|error| {
             // What nothing but this function could change, so the parent of this process did.
             let forked = error.is(sys::CUresult::CUDA_ERROR_NOT_INITIALIZED);
-            if forked { NoDriver::Forked } else { NoDriver::Failed(error) }
+            if forked { DriverUnavailable::Forked } else { DriverUnavailable::Failed(error) }
         })?;
         // Since 12.4.
         let (load, is_loaded) = (c"cuFuncLoad", c"cuFuncIsLoaded");
@@ -97,7 +97,7 @@ impl Driver {
 /// # Safety
 ///
 /// `F` is the type of the function pointer in CUDA 12.4.
-unsafe fn lookup<F: Copy>(name: &CStr, driver: Version) -> Result<Option<F>, DriverError> {
+unsafe fn lookup<F: Copy>(name: &CStr, driver: CudaVersion) -> Result<Option<F>, DriverError> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // Asked for a newer CUDA than its own, a driver refuses the question.
     if driver < SINCE {
@@ -119,12 +119,12 @@ unsafe fn lookup<F: Copy>(name: &CStr, driver: Version) -> Result<Option<F>, Dri
 
 /// A version of CUDA, such as 12.4: of the driver, the newest that it supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version(i32);
+pub struct CudaVersion(i32);
 
-impl Version {
+impl CudaVersion {
     #[cfg(test)]
     pub(crate) const fn new(major: i32, minor: i32) -> Self {
-        Version(major * 1000 + minor * 10)
+        CudaVersion(major * 1000 + minor * 10)
     }
 
     /// Whether `cuFuncIsLoaded` is there.
@@ -144,13 +144,13 @@ impl Version {
 }
 
 #[cfg(feature = "serde")]
-impl serde::Serialize for Version {
+impl serde::Serialize for CudaVersion {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for CudaVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major(), self.minor())
     }
@@ -164,7 +164,7 @@ impl fmt::Display for Version {
 /// let stream = context.new_stream()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, NoDriver> {
+pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, DriverUnavailable> {
     Driver::get()?;
     CudaContext::new(ordinal).map_err(|error| DriverError::new("CudaContext::new", error.0).into())
 }
@@ -178,7 +178,7 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, NoDriver> {
 /// let warm = Warmup::new().warm_each(&contexts)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn contexts() -> Result<Vec<Arc<CudaContext>>, NoDriver> {
+pub fn contexts() -> Result<Vec<Arc<CudaContext>>, DriverUnavailable> {
     Driver::get()?;
     let count = CudaContext::device_count().map_err(|error| DriverError::new("cuDeviceGetCount", error.0))?;
     (0..count.unsigned_abs() as usize).map(context).collect()
@@ -190,8 +190,8 @@ mod tests {
 
     #[test]
     fn versions_read_as_people_write_them() {
-        assert_eq!(Version(12_040).to_string(), "12.4");
-        assert_eq!(Version(13_000).to_string(), "13.0");
-        assert!(Version(11_080) < OLDEST);
+        assert_eq!(CudaVersion(12_040).to_string(), "12.4");
+        assert_eq!(CudaVersion(13_000).to_string(), "13.0");
+        assert!(CudaVersion(11_080) < OLDEST);
     }
 }

@@ -10,7 +10,7 @@ use crate::copies::{REMEDY, VERSION};
 /// Why a question to the registry has no answer.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum RegistryError {
     /// The binary holds kernels that did not register themselves when the program started: the
     /// linker dropped their initialisers.
     RegistrationsLost {
@@ -78,10 +78,10 @@ impl fmt::Display for Place {
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for RegistryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::RegistrationsLost { records, registrations, missing } => {
+            RegistryError::RegistrationsLost { records, registrations, missing } => {
                 write!(
                     f,
                     "the binary holds {records} kernels, but only {registrations} registered themselves at start: \
@@ -89,23 +89,23 @@ impl fmt::Display for Error {
                 )?;
                 missing.iter().try_for_each(|place| write!(f, "\n  lost: `{}` at {place}", place.path))
             }
-            Error::RecordsLost { records, registrations } => write!(
+            RegistryError::RecordsLost { records, registrations } => write!(
                 f,
                 "{registrations} kernels of this binary registered themselves, but it holds records of only {records}: \
                  the linker dropped part of a section that it was told to keep; link with another one"
             ),
-            Error::SectionDamaged(malformed) => write!(
+            RegistryError::SectionDamaged(malformed) => write!(
                 f,
                 "the section `{}` of this binary does not consist of records: {malformed}; \
                  is something else placed there?",
                 kernel_registry_format::section::ELF
             ),
-            Error::NotFound { path, other_copy: Some(OtherCopy { version, .. }), .. } => write!(
+            RegistryError::NotFound { path, other_copy: Some(OtherCopy { version, .. }), .. } => write!(
                 f,
                 "no kernel `{path}` in this copy of kernel-registry (version {VERSION}): it is registered with another copy \
                  in this program (version {version}); {REMEDY}"
             ),
-            Error::NotFound { path, near, .. } => {
+            RegistryError::NotFound { path, near, .. } => {
                 write!(f, "no kernel `{path}`")?;
                 match near.as_slice() {
                     [] => f.write_str(
@@ -118,7 +118,7 @@ impl fmt::Display for Error {
                     }
                 }
             }
-            Error::Ambiguous { path, places } => {
+            RegistryError::Ambiguous { path, places } => {
                 write!(f, "{} kernels are called `{path}`:", places.len())?;
                 places.iter().try_for_each(|place| write!(f, "\n  {place}"))
             }
@@ -126,6 +126,6 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for RegistryError {}
 
-readable!(Error);
+readable!(RegistryError);

@@ -69,7 +69,7 @@ impl KernelInfo {
         self.kernel().package
     }
 
-    /// Version of the cargo package that declares the kernel.
+    /// CudaVersion of the cargo package that declares the kernel.
     pub fn version(&self) -> &'static str {
         self.kernel().version
     }

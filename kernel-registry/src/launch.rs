@@ -18,7 +18,7 @@ use crate::KernelInfo;
 use crate::driver::{self, Driver, DriverError, Function};
 use crate::table::Ready;
 
-pub use config::{Axes, LaunchConfig};
+pub use config::{Dim3, LaunchConfig};
 pub use configure::Configure;
 pub use dynamic::{DynArg, launch_dyn};
 pub use error::LaunchError;
@@ -138,7 +138,7 @@ fn failed(
     error: DriverError,
 ) -> LaunchError {
     if let Err(error) = Driver::get() {
-        return LaunchError::NoDriver { kernel, error };
+        return LaunchError::DriverUnavailable { kernel, error };
     }
     if warmed.is_some() && warmed != driver::context_id(context).ok() {
         LaunchError::Reset { kernel }

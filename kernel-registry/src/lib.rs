@@ -21,7 +21,7 @@
 //! [`kernels`] lists every kernel of every crate in the program, [`find`] looks one up:
 //!
 //! ```
-//! # fn main() -> Result<(), kernel_registry::Error> {
+//! # fn main() -> Result<(), kernel_registry::RegistryError> {
 //! for kernel in kernel_registry::kernels()? {
 //!     println!("{} at {}", kernel.signature(), kernel.location());
 //! }
@@ -80,17 +80,17 @@ mod warm;
 pub use copies::OtherCopy;
 /// The cudarc that contexts, streams and slices are of.
 pub use cudarc;
-pub use driver::{DriverError, NoDriver, Version, context, contexts};
-pub use error::{Error, Place};
+pub use driver::{CudaVersion, DriverError, DriverUnavailable, context, contexts};
+pub use error::{Place, RegistryError};
 pub use hook::{PreloadError, WarmContext};
 pub use info::{Image, Kernel, KernelInfo};
 pub use kernel_registry_format::{Direction, Needs, Param, Params, Pass};
-pub use launch::{Axes, Configure, DynArg, LaunchConfig, LaunchError, Prepared, launch_dyn, launch_raw};
+pub use launch::{Configure, Dim3, DynArg, LaunchConfig, LaunchError, Prepared, launch_dyn, launch_raw};
 pub use param::{KernelParam, RustType};
 pub use registry::{Duplicate, duplicates, find, kernels};
 pub use warm::{
-    Cause, Failure, HookReport, KernelReport, Late, LateLoad, Progress, Report, SetLimit, Stage, Stale,
-    Unavailable, Warm, WarmError, Warmup, warm_all,
+    Cause, Failure, HookReport, KernelReport, Late, LateLoad, Progress, RecheckError, Report, SetLimit,
+    Stage, Unavailable, Warm, WarmError, Warmup, warm_all,
 };
 
 pub use kernel_registry_macros::KernelParam;

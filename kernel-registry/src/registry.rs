@@ -8,7 +8,7 @@ use kernel_registry_format::{Frames, Kernel, Record, Records};
 
 use crate::__private::Registration;
 use crate::records::{self, COPY};
-use crate::{Error, KernelInfo, OtherCopy, Place};
+use crate::{KernelInfo, OtherCopy, Place, RegistryError};
 
 /// Every registered kernel, ordered by path; equal paths by package version and place.
 ///
@@ -19,21 +19,21 @@ use crate::{Error, KernelInfo, OtherCopy, Place};
 /// when it is loaded. The next call returns a new slice with these; earlier slices stay as they are.
 ///
 /// Kernels of [another copy](OtherCopy) of kernel-registry are not among them.
-pub fn kernels() -> Result<&'static [&'static KernelInfo], Error> {
+pub fn kernels() -> Result<&'static [&'static KernelInfo], RegistryError> {
     registry().map(|registry| registry.infos.as_slice())
 }
 
 /// The kernel whose type has this path, such as `kernels::blas1::saxpy`.
-pub fn find(path: &str) -> Result<&'static KernelInfo, Error> {
+pub fn find(path: &str) -> Result<&'static KernelInfo, RegistryError> {
     let registry = registry()?;
     match registry.called(path) {
         [kernel] => Ok(kernel),
-        [] => Err(Error::NotFound {
+        [] => Err(RegistryError::NotFound {
             path: path.to_owned(),
             near: registry.near(path),
             other_copy: registry.other_copies.iter().find(|copy| copy.has(path)),
         }),
-        several => Err(Error::Ambiguous {
+        several => Err(RegistryError::Ambiguous {
             path: path.to_owned(),
             places: several.iter().map(|kernel| kernel.location()).collect(),
         }),
@@ -44,7 +44,7 @@ pub fn find(path: &str) -> Result<&'static KernelInfo, Error> {
 ///
 /// This is no error as such: two versions of a crate can be in one program, and two functions of
 /// a module can each have a kernel of the same name. But [`find`] cannot tell them apart.
-pub fn duplicates() -> Result<Vec<Duplicate>, Error> {
+pub fn duplicates() -> Result<Vec<Duplicate>, RegistryError> {
     let same_path = |a: &&KernelInfo, b: &&KernelInfo| a.path() == b.path();
     let groups = kernels()?.chunk_by(same_path).filter(|group| group.len() > 1);
     Ok(groups.map(|kernels| Duplicate { kernels }).collect())
@@ -61,7 +61,7 @@ pub(crate) struct Registry {
 ///
 /// It is made anew when a library with kernels has been loaded. Earlier ones are never freed, because callers
 /// have references to them.
-pub(crate) fn registry() -> Result<&'static Registry, Error> {
+pub(crate) fn registry() -> Result<&'static Registry, RegistryError> {
     static LATEST: RwLock<Option<Made>> = RwLock::new(None);
     let registered = inventory::iter::<Registration>().count();
     let known = |latest: &Option<Made>| {
@@ -80,7 +80,7 @@ pub(crate) fn registry() -> Result<&'static Registry, Error> {
 struct Made {
     /// How many kernels had registered themselves.
     registrations: usize,
-    registry: Result<&'static Registry, Error>,
+    registry: Result<&'static Registry, RegistryError>,
 }
 
 impl Made {
@@ -93,7 +93,7 @@ impl Made {
 }
 
 impl Registry {
-    fn new(both: &[(Kernel<'static>, &'static KernelInfo)]) -> Result<Self, Error> {
+    fn new(both: &[(Kernel<'static>, &'static KernelInfo)]) -> Result<Self, RegistryError> {
         let other_copies = match records::section() {
             Some(section) => compare(section, both)?,
             None => Vec::new(),
@@ -161,14 +161,14 @@ impl fmt::Display for Duplicate {
 fn compare(
     section: &'static [u8],
     kernels: &[(Kernel<'static>, &KernelInfo)],
-) -> Result<Vec<OtherCopy>, Error> {
+) -> Result<Vec<OtherCopy>, RegistryError> {
     let bounds = section.as_ptr_range();
     let registered = kernels.iter().filter(|(_, info)| bounds.contains(&info.record().as_ptr()));
     let registrations = registered.clone().count();
 
     let (mut of_kernels, mut of_libraries) = (0, 0);
     for frame in Frames::new(section) {
-        match frame.map_err(Error::SectionDamaged)?.is_kernel() {
+        match frame.map_err(RegistryError::SectionDamaged)?.is_kernel() {
             true => of_kernels += 1,
             false => of_libraries += 1,
         }
@@ -180,7 +180,7 @@ fn compare(
     // Rare, so only now every record is decoded. One without a copy was written by an older version than this.
     let (mut recorded, mut others) = (Vec::new(), BTreeMap::<u64, OtherCopy>::new());
     for record in Records::new(section) {
-        match record.map_err(Error::SectionDamaged)? {
+        match record.map_err(RegistryError::SectionDamaged)? {
             Record::Kernel(kernel) if kernel.copy == COPY => recorded.push(Place::of(&kernel)),
             Record::Kernel(kernel) => others.entry(kernel.copy).or_default().kernels.push(Place::of(&kernel)),
             Record::Library(library) if library.copy != COPY => {
@@ -194,10 +194,10 @@ fn compare(
         let identity = |place: Place| (place.path, place.version, place.file, place.line);
         let known: HashSet<_> = registered.map(|(kernel, _)| identity(Place::of(kernel))).collect();
         let missing = recorded.into_iter().filter(|place| !known.contains(&identity(*place))).collect();
-        return Err(Error::RegistrationsLost { records, registrations, missing });
+        return Err(RegistryError::RegistrationsLost { records, registrations, missing });
     }
     if records < registrations {
-        return Err(Error::RecordsLost { records, registrations });
+        return Err(RegistryError::RecordsLost { records, registrations });
     }
     let mut others: Vec<_> = others.into_values().collect();
     others.iter_mut().for_each(|copy| copy.kernels.sort_by_key(|place| (place.path, place.line)));

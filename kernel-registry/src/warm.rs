@@ -40,7 +40,7 @@ use work::{Job, Sizes};
 
 pub use failure::{Cause, Failure, SetLimit, WarmError};
 pub use policy::{Late, LateLoad};
-pub use recheck::Stale;
+pub use recheck::RecheckError;
 pub use report::{HookReport, KernelReport, Report, Stage, Unavailable};
 
 /// Makes every registered kernel ready in a context. After that no launch of one waits for loading or for
@@ -89,7 +89,7 @@ pub fn warm_all(context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
 ///     .only(|kernel| kernel.package() == "kernels")
 ///     .skip([kernel_registry::find("kernels::memory::shuffle")?])
 ///     .late(Late::Deny)
-///     .patience(Duration::from_secs(5))
+///     .timeout(Duration::from_secs(5))
 ///     .progress(|progress| eprintln!("{} {}/{}", progress.stage, progress.done, progress.of))
 ///     .warm(&context)?;
 /// # Ok(())
@@ -111,7 +111,7 @@ pub struct Warmup<'a> {
 }
 
 /// How long a call of the driver may wait for the device.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a function with `#[warmup]` may take: it may compile, or load a model.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(300);
@@ -230,10 +230,10 @@ impl<'a> Warmup<'a> {
         Warmup { hooks: run, ..self }
     }
 
-    /// How long one call of the driver may wait for the device, before [`WarmError::GaveUp`]. 30 seconds by default.
+    /// How long one call of the driver may wait for the device, before [`WarmError::TimedOut`]. 30 seconds by default.
     /// Compiling does not count, nor do functions with `#[warmup]`.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.policy.patience = Some(patience);
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.policy.timeout = Some(timeout);
         self
     }
 
@@ -266,7 +266,7 @@ impl<'a> Warmup<'a> {
         let said = if self.is_late { &Policy::default() } else { &self.policy };
         let state = State::of(context, said)?;
         let id = state.id;
-        let Policy { threads, stack_budget, patience, .. } = self.policy;
+        let Policy { threads, stack_budget, timeout, .. } = self.policy;
         let job = Job {
             driver,
             plan,
@@ -286,8 +286,8 @@ impl<'a> Warmup<'a> {
                 told(progress);
             }
         };
-        let timeouts = Timeouts { device: patience.unwrap_or(PATIENCE), hook: self.hook_timeout };
-        let late = |overdue| gave_up(overdue, &timeouts);
+        let timeouts = Timeouts { device: timeout.unwrap_or(TIMEOUT), hook: self.hook_timeout };
+        let late = |overdue| timed_out(overdue, &timeouts);
         let activity = Activity::new(probe(driver, context));
         job.state.turns.take(&activity, &timeouts).map_err(late)?;
         let turn = Turn(job.state.clone());
@@ -321,14 +321,14 @@ impl Default for Warmup<'_> {
 impl fmt::Debug for Warmup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Warmup { policy, sizes, allow_partial, hooks, hook_timeout, .. } = self;
-        let Policy { late, on_late: _, threads, stack_budget, patience } = policy;
+        let Policy { late, on_late: _, threads, stack_budget, timeout } = policy;
         let Sizes { printf_fifo, heap } = sizes;
         f.debug_struct("Warmup")
             .field("threads", threads)
             .field("stack_budget", stack_budget)
             .field("late", late)
             .field("allow_partial", allow_partial)
-            .field("patience", patience)
+            .field("timeout", timeout)
             .field("printf_fifo", printf_fifo)
             .field("heap", heap)
             .field("hooks", hooks)
@@ -361,7 +361,7 @@ impl Warm {
     }
 
     /// Asks the driver whether everything is still as it was.
-    pub fn recheck(&self) -> Result<(), Stale> {
+    pub fn recheck(&self) -> Result<(), RecheckError> {
         recheck::recheck(self)
     }
 }
@@ -378,10 +378,10 @@ pub(crate) fn architecture(context: &CudaContext) -> Result<u32, DriverError> {
 }
 
 /// Why a warm-up did not wait any longer.
-fn gave_up(overdue: Overdue, timeouts: &Timeouts) -> WarmError {
+fn timed_out(overdue: Overdue, timeouts: &Timeouts) -> WarmError {
     match overdue {
         Overdue::Device(call) => {
-            WarmError::GaveUp { call: call.name, about: call.about, patience: timeouts.device }
+            WarmError::TimedOut { call: call.name, about: call.about, timeout: timeouts.device }
         }
         Overdue::Hook(hook) => WarmError::HookTimedOut { hook, limit: timeouts.hook },
     }

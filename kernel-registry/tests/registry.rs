@@ -1,6 +1,6 @@
 //! From declarations to answers, in one crate. Small enough for Miri, under which the records are bytes of a struct.
 
-use kernel_registry::{Error, find, gpu_kernel, kernels};
+use kernel_registry::{RegistryError, find, gpu_kernel, kernels};
 
 /// y = a*x + y
 #[gpu_kernel(image = "tests/images/saxpy.ptx", arch = ">=70", block = (32, 8), shared = 1 << 10)]
@@ -32,6 +32,6 @@ fn the_registry_has_both() {
     assert_eq!(find("registry::bare"), Ok(bare::INFO));
     assert!(bare::INFO.params().is_empty());
     assert!(
-        matches!(find("registry::saxpi"), Err(Error::NotFound { near, .. }) if near == ["registry::saxpy"])
+        matches!(find("registry::saxpi"), Err(RegistryError::NotFound { near, .. }) if near == ["registry::saxpy"])
     );
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kernel_registry::arguments::{PointerTo, PointerToMut};
 use kernel_registry::cudarc::driver::{self, CudaSlice, CudaStream, CudaView, CudaViewMut, sys};
-use kernel_registry::{Kernel, LaunchConfig, LaunchError, NoDriver, gpu_kernel};
+use kernel_registry::{DriverUnavailable, Kernel, LaunchConfig, LaunchError, gpu_kernel};
 
 /// y = a*x + y
 #[gpu_kernel(image = "tests/images/saxpy.ptx", block = 128, shared = 64)]
@@ -79,16 +79,16 @@ fn a_launch_begins_with_what_is_declared() {
 fn a_missing_driver_is_an_error_and_no_panic() {
     // Whether there is one on this machine or not.
     assert_eq!(
-        NoDriver::Missing.to_string(),
+        DriverUnavailable::Missing.to_string(),
         "no CUDA driver: `libcuda.so` (`nvcuda.dll` on Windows) was not found; install NVIDIA's driver, or start the container \
          with its GPUs; without a GPU `cargo kernels sim -- program` runs it on a simulated driver"
     );
     // SAFETY: it opens the library and calls nothing of it.
     let is_there = unsafe { sys::is_culib_present() };
     match kernel_registry::context(0) {
-        Err(NoDriver::Missing) => assert!(!is_there),
+        Err(DriverUnavailable::Missing) => assert!(!is_there),
         // With or without a device.
-        Err(NoDriver::Failed(_) | NoDriver::TooOld { .. }) | Ok(_) => assert!(is_there),
+        Err(DriverUnavailable::Failed(_) | DriverUnavailable::TooOld { .. }) | Ok(_) => assert!(is_there),
         Err(error) => panic!("{error}"),
     }
 }

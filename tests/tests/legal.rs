@@ -1,6 +1,6 @@
 //! Declarations that are strange but legal: they compile, see the fixtures, and are what they should be.
 
-use kernel_registry::{Error, KernelInfo, find, kernels};
+use kernel_registry::{KernelInfo, RegistryError, find, kernels};
 
 kernel_registry::link_kernels!(legal_2021, legal_generic, legal_strange, legal_strict, twin_a, twin_b);
 
@@ -154,7 +154,7 @@ fn one_path_for_two_kernels_is_reported_with_both_places() {
     );
 
     let error = find("legal_strange::local").unwrap_err();
-    assert!(matches!(&error, Error::Ambiguous { places, .. } if places.len() == 2), "{error:?}");
+    assert!(matches!(&error, RegistryError::Ambiguous { places, .. } if places.len() == 2), "{error:?}");
     assert_eq!(legal_strange::first().params().iter().next().unwrap().size, 4);
     assert_eq!(legal_strange::second().params().iter().next().unwrap().size, 8);
 }
@@ -162,7 +162,7 @@ fn one_path_for_two_kernels_is_reported_with_both_places() {
 #[test]
 fn a_wrong_path_is_answered_with_near_ones() {
     let error = find("twin_c::saxpi").unwrap_err();
-    let Error::NotFound { near, .. } = &error else { panic!("{error:?}") };
+    let RegistryError::NotFound { near, .. } = &error else { panic!("{error:?}") };
     assert!(near.contains(&"legal_2021::saxpy"), "{near:?}");
     assert!(error.to_string().starts_with("no kernel `twin_c::saxpi`: did you mean `"), "{error}");
 

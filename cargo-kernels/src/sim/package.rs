@@ -76,7 +76,11 @@ pub(super) fn built(offline: bool) -> Result<Built, Failure> {
     command.args(is_there.then_some("--quiet")).args(offline.then_some("--offline")).arg("--");
     command.args(LINKING.map(|flag| format!("-Clink-arg=-Wl,{flag}")));
     let status = command.status().map_err(|error| Failure::Cargo { error: error.to_string() })?;
-    if status.success() { Ok(Built { folder, library }) } else { Err(Failure::NoDriver { version: VERSION }) }
+    if status.success() {
+        Ok(Built { folder, library })
+    } else {
+        Err(Failure::DriverUnavailable { version: VERSION })
+    }
 }
 
 /// The folder of kernel-registry-sim where this command was built from a checkout that is still there.

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use kernel_registry::{Late, LaunchError, Stale, WarmError, Warmup};
+use kernel_registry::{Late, LaunchError, RecheckError, WarmError, Warmup};
 use kernel_registry_sim::{Fault, live};
 
 use super::alone;
@@ -37,7 +37,7 @@ fn a_kernel_that_goes_wrong_ends_its_context() -> Result<(), Box<dyn Error>> {
 
         assert_eq!(vectors.stream.synchronize().map_err(|error| error.0 as u32), Err(ILLEGAL_ADDRESS));
         let stale = warm.recheck().expect_err("nothing works there any more");
-        assert!(matches!(stale, Stale::Driver(error) if error.code == ILLEGAL_ADDRESS), "{stale}");
+        assert!(matches!(stale, RecheckError::Driver(error) if error.code == ILLEGAL_ADDRESS), "{stale}");
         let words = vectors.launch().expect_err("nothing is launched any more").to_string();
         assert!(
             words.contains("kernels::blas1::saxpy") && words.contains("CUDA_ERROR_ILLEGAL_ADDRESS"),
@@ -82,12 +82,12 @@ fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
             let context = kernel_registry::context(0)?;
             let fault = Fault::delays(call, LONG).nth(1).inject()?;
             let begun = Instant::now();
-            let gave_up = Warmup::new().patience(Duration::from_millis(300)).warm(&context);
+            let gave_up = Warmup::new().timeout(Duration::from_millis(300)).warm(&context);
             let error = gave_up.expect_err("it was not to wait so long");
             assert!(begun.elapsed() < LONG);
             let words = error.to_string();
             assert!(
-                matches!(error, WarmError::GaveUp { .. }) && words.contains(named) && words.contains(about),
+                matches!(error, WarmError::TimedOut { .. }) && words.contains(named) && words.contains(about),
                 "{words}"
             );
             assert_eq!(fault.hits(), 1);

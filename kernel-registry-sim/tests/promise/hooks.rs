@@ -67,7 +67,7 @@ fn a_slow_hook_does_not_keep_the_device_busy() -> Outcome {
         thread::sleep(Duration::from_millis(700));
         Ok(())
     }));
-    Warmup::new().patience(Duration::from_millis(100)).warm(&alone.context)?;
+    Warmup::new().timeout(Duration::from_millis(100)).warm(&alone.context)?;
     Ok(())
 }
 

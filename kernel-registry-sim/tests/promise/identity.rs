@@ -4,7 +4,7 @@ use std::thread;
 
 use kernel_registry::cudarc::driver::DevicePtrMut;
 use kernel_registry::cudarc::driver::sys;
-use kernel_registry::{Cause, LaunchError, Prepared, Stale, WarmError, Warmup, warm_all};
+use kernel_registry::{Cause, LaunchError, Prepared, RecheckError, WarmError, Warmup, warm_all};
 use kernels::blas1::saxpy;
 use kernels::waiting::touch;
 
@@ -108,13 +108,16 @@ fn a_module_that_was_unloaded_is_found_out_and_loaded_again() -> Outcome {
         sys::cuFuncGetModule(&mut module, function).result()?;
         sys::cuModuleUnload(module).result()?;
     }
-    assert!(matches!(receipt.recheck(), Err(Stale::NotLoaded { .. })));
+    assert!(matches!(receipt.recheck(), Err(RecheckError::NotLoaded { .. })));
     let Err(WarmError::Kernels { report }) = machine_code().warm(&alone.context) else {
         panic!("a kernel is gone");
     };
     assert!(matches!(report.failures[0].cause, Cause::Unloaded), "{report}");
     assert!(report.kernels.is_empty() && !report.to_string().contains("every kernel verified"), "{report}");
-    assert!(matches!(receipt.recheck(), Err(Stale::NotLoaded { .. })), "a receipt holds for what it names");
+    assert!(
+        matches!(receipt.recheck(), Err(RecheckError::NotLoaded { .. })),
+        "a receipt holds for what it names"
+    );
     assert!(matches!(first::INFO.cu_function(&alone.context), Ok(new) if new != function));
     let stream = alone.context.new_stream()?;
     // SAFETY: with 0 the kernel does nothing.

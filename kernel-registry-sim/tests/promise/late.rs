@@ -67,11 +67,11 @@ fn the_application_is_told_before_a_kernel_is_loaded() -> Outcome {
     Ok(())
 }
 
-/// Stack budget and patience are those of the application's warm-up.
+/// Stack budget and timeout are those of the application's warm-up.
 #[test]
 fn a_late_load_obeys_the_limits_of_the_application() -> Outcome {
     let alone = alone()?;
-    let budget = only_touch().late(Late::Allow).stack_budget(1000).patience(Duration::from_millis(200));
+    let budget = only_touch().late(Late::Allow).stack_budget(1000).timeout(Duration::from_millis(200));
     budget.warm(&alone.context)?;
     let stream = alone.context.new_stream()?;
     let seeds = stream.clone_htod(&[1_u32; 32])?;
@@ -92,8 +92,8 @@ fn a_late_load_obeys_the_limits_of_the_application() -> Outcome {
 #[test]
 fn a_late_load_beside_one_that_is_stuck_fails_at_once() -> Outcome {
     let alone = alone()?;
-    let patience = Duration::from_millis(200);
-    only_touch().late(Late::Allow).patience(patience).warm(&alone.context)?;
+    let timeout = Duration::from_millis(200);
+    only_touch().late(Late::Allow).timeout(timeout).warm(&alone.context)?;
     // What allocates and copies waits for the load that is stuck, too, so it comes before.
     let stream = alone.context.new_stream()?;
     let (x, mut y) = (stream.clone_htod(&[1.0_f32; 8])?, stream.clone_htod(&[2.0_f32; 8])?);
@@ -106,7 +106,7 @@ fn a_late_load_beside_one_that_is_stuck_fails_at_once() -> Outcome {
     for _ in 0..20 {
         let begun = Instant::now();
         let error = launch().expect_err("it still does");
-        assert!(begun.elapsed() < patience, "it waited once more");
+        assert!(begun.elapsed() < timeout, "it waited once more");
         assert!(matches!(error, LaunchError::Late { .. }), "{error}");
     }
     assert!(threads() <= before, "{} threads were left behind", threads() - before);

@@ -12,7 +12,7 @@ use super::{Outcome, alone, child, hooks};
 
 const SHORT: Duration = Duration::from_millis(150);
 
-/// The other warm-up works all the time, so the second one waits for longer than its patience.
+/// The other warm-up works all the time, so the second one waits for longer than its timeout.
 #[test]
 fn waiting_for_a_warm_up_that_works_is_not_waiting_for_the_device() -> Outcome {
     let alone = alone()?;
@@ -23,7 +23,7 @@ fn waiting_for_a_warm_up_that_works_is_not_waiting_for_the_device() -> Outcome {
     thread::scope(|scope| {
         let first = scope.spawn(|| warm_all(&alone.context).map(drop));
         thread::sleep(Duration::from_millis(200));
-        let second = Warmup::new().patience(SHORT).warm(&alone.context);
+        let second = Warmup::new().timeout(SHORT).warm(&alone.context);
         assert!(second.is_ok(), "{second:?}");
         assert!(first.join().expect("no panic").is_ok());
     });
@@ -35,13 +35,13 @@ fn waiting_for_a_warm_up_that_works_is_not_waiting_for_the_device() -> Outcome {
 fn waiting_for_a_warm_up_that_is_stuck_ends_at_once() -> Outcome {
     let alone = alone()?;
     let resident = Resident::start(&alone.context)?;
-    let error = Warmup::new().patience(SHORT).warm(&alone.context).expect_err("a kernel stays");
-    let WarmError::GaveUp { call, about, .. } = error else { panic!("{error}") };
+    let error = Warmup::new().timeout(SHORT).warm(&alone.context).expect_err("a kernel stays");
+    let WarmError::TimedOut { call, about, .. } = error else { panic!("{error}") };
     let begun = Instant::now();
-    let error = Warmup::new().patience(SHORT).warm(&alone.context).expect_err("it still does");
+    let error = Warmup::new().timeout(SHORT).warm(&alone.context).expect_err("it still does");
     assert!(begun.elapsed() < SHORT, "{error}");
     assert!(
-        matches!(error, WarmError::GaveUp { call: c, about: a, .. } if (c, a) == (call, about)),
+        matches!(error, WarmError::TimedOut { call: c, about: a, .. } if (c, a) == (call, about)),
         "{error}"
     );
     resident.stop()?;
@@ -60,12 +60,12 @@ fn a_long_compilation_does_not_keep_the_device_busy() {
 fn slow_compilation() -> Outcome {
     let alone = alone()?;
     let slow = Fault::delays("cuLibraryLoadData", Duration::from_millis(1200)).inject()?;
-    Warmup::new().patience(SHORT).warm(&alone.context)?;
+    Warmup::new().timeout(SHORT).warm(&alone.context)?;
     assert!(slow.hits() > 0);
     Ok(())
 }
 
-/// In eager mode compiling ends with loading, which waits; patience holds for that.
+/// In eager mode compiling ends with loading, which waits; timeout holds for that.
 #[test]
 fn a_compilation_that_waits_for_the_device_is_given_up() {
     child::run("turns::eager", &[]);
@@ -77,8 +77,8 @@ fn eager() -> Outcome {
     Config::default().eager(true).install()?;
     let context = kernel_registry::context(0)?;
     let resident = Resident::start(&context)?;
-    let error = Warmup::new().patience(SHORT).warm(&context).expect_err("a kernel stays");
-    assert!(matches!(error, WarmError::GaveUp { .. }), "{error}");
+    let error = Warmup::new().timeout(SHORT).warm(&context).expect_err("a kernel stays");
+    assert!(matches!(error, WarmError::TimedOut { .. }), "{error}");
     resident.stop()?;
     warm_all(&context)?;
     Ok(())

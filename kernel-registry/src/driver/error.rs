@@ -6,7 +6,7 @@ use std::fmt;
 
 use cudarc::driver::sys;
 
-use super::Version;
+use super::CudaVersion;
 
 /// A call of the driver that failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl DriverError {
     }
 
     /// Whether it says that a kernel went wrong: then every later call of the process fails like that.
-    pub(crate) fn is_of_a_kernel(&self) -> bool {
+    pub(crate) fn is_sticky(&self) -> bool {
         use sys::CUresult::*;
         [
             CUDA_ERROR_ILLEGAL_ADDRESS,
@@ -74,7 +74,7 @@ fn words(
 impl fmt::Display for DriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} returned {}: {}", self.call, self.name, self.description)?;
-        if self.is_of_a_kernel() {
+        if self.is_sticky() {
             // NVIDIA's driver makes no new context either, of whatever device.
             f.write_str(
                 "; a kernel of this process went wrong, and the driver refuses all that comes after it, in every context: \
@@ -90,15 +90,15 @@ impl Error for DriverError {}
 /// Why there is no driver to work with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NoDriver {
+pub enum DriverUnavailable {
     /// There is no library of the driver.
     Missing,
     /// The driver is too old.
     TooOld {
         /// The newest CUDA that it supports.
-        version: Version,
+        version: CudaVersion,
         /// The CUDA that it has to support at least.
-        oldest: Version,
+        oldest: CudaVersion,
     },
     /// The process was forked from one that had used the driver, which works in the first one only.
     Forked,
@@ -106,36 +106,36 @@ pub enum NoDriver {
     Failed(DriverError),
 }
 
-impl From<DriverError> for NoDriver {
+impl From<DriverError> for DriverUnavailable {
     fn from(error: DriverError) -> Self {
-        NoDriver::Failed(error)
+        DriverUnavailable::Failed(error)
     }
 }
 
-impl fmt::Display for NoDriver {
+impl fmt::Display for DriverUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoDriver::Missing => f.write_str(
+            DriverUnavailable::Missing => f.write_str(
                 "no CUDA driver: `libcuda.so` (`nvcuda.dll` on Windows) was not found; \
                  install NVIDIA's driver, or start the container with its GPUs; \
                  without a GPU `cargo kernels sim -- program` runs it on a simulated driver",
             ),
-            NoDriver::TooOld { version, oldest } => write!(
+            DriverUnavailable::TooOld { version, oldest } => write!(
                 f,
                 "the CUDA driver supports CUDA {version}, and kernels are warmed with functions of CUDA {oldest}; \
                  install a driver of the 525 series or newer"
             ),
-            NoDriver::Forked => f.write_str(
+            DriverUnavailable::Forked => f.write_str(
                 "this process was forked from one that had used CUDA, and the driver does not follow it; \
                  fork before CUDA is used, or start a program anew",
             ),
-            NoDriver::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => write!(
+            DriverUnavailable::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => write!(
                 f,
                 "{error}; `nvidia-smi` shows whether another process has the device's memory: end it, or choose another \
                  device"
             ),
-            NoDriver::Failed(error) if error.is_of_a_kernel() => write!(f, "{error}"),
-            NoDriver::Failed(error) => {
+            DriverUnavailable::Failed(error) if error.is_sticky() => write!(f, "{error}"),
+            DriverUnavailable::Failed(error) => {
                 write!(
                     f,
                     "{error}; does `nvidia-smi` show a device, and does `CUDA_VISIBLE_DEVICES` hide it?"
@@ -145,16 +145,16 @@ impl fmt::Display for NoDriver {
     }
 }
 
-impl Error for NoDriver {
+impl Error for DriverUnavailable {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            NoDriver::Failed(error) => Some(error),
+            DriverUnavailable::Failed(error) => Some(error),
             _ => None,
         }
     }
 }
 
-readable!(DriverError, NoDriver);
+readable!(DriverError, DriverUnavailable);
 
 #[cfg(test)]
 mod tests {
@@ -162,10 +162,10 @@ mod tests {
 
     #[test]
     fn errors_say_what_to_do() {
-        assert!(NoDriver::Missing.to_string().contains("install NVIDIA's driver"));
+        assert!(DriverUnavailable::Missing.to_string().contains("install NVIDIA's driver"));
         // `main` prints it like that.
-        assert_eq!(format!("{:?}", NoDriver::Missing), NoDriver::Missing.to_string());
-        let old = NoDriver::TooOld { version: Version(11_080), oldest: Version(12_000) };
+        assert_eq!(format!("{:?}", DriverUnavailable::Missing), DriverUnavailable::Missing.to_string());
+        let old = DriverUnavailable::TooOld { version: CudaVersion(11_080), oldest: CudaVersion(12_000) };
         assert!(old.to_string().starts_with("the CUDA driver supports CUDA 11.8"), "{old}");
     }
 }

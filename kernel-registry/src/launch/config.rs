@@ -51,12 +51,12 @@ impl LaunchConfig {
     }
 
     /// The same with another grid.
-    pub fn grid(self, grid: impl Into<Axes>) -> Self {
+    pub fn grid(self, grid: impl Into<Dim3>) -> Self {
         LaunchConfig { grid: grid.into().0, ..self }
     }
 
     /// The same with other blocks.
-    pub fn block(self, block: impl Into<Axes>) -> Self {
+    pub fn block(self, block: impl Into<Dim3>) -> Self {
         LaunchConfig { block: block.into().0, ..self }
     }
 
@@ -66,7 +66,7 @@ impl LaunchConfig {
     }
 
     /// The same in clusters of blocks.
-    pub fn cluster(self, blocks: impl Into<Axes>) -> Self {
+    pub fn cluster(self, blocks: impl Into<Dim3>) -> Self {
         LaunchConfig { cluster: Some(blocks.into().0), ..self }
     }
 
@@ -87,29 +87,29 @@ impl From<cudarc::driver::LaunchConfig> for LaunchConfig {
 
 /// A size along three axes: one, two or three numbers, where those left out are 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axes(pub [u32; 3]);
+pub struct Dim3(pub [u32; 3]);
 
-impl From<u32> for Axes {
+impl From<u32> for Dim3 {
     fn from(x: u32) -> Self {
-        Axes([x, 1, 1])
+        Dim3([x, 1, 1])
     }
 }
 
-impl From<(u32, u32)> for Axes {
+impl From<(u32, u32)> for Dim3 {
     fn from((x, y): (u32, u32)) -> Self {
-        Axes([x, y, 1])
+        Dim3([x, y, 1])
     }
 }
 
-impl From<(u32, u32, u32)> for Axes {
+impl From<(u32, u32, u32)> for Dim3 {
     fn from((x, y, z): (u32, u32, u32)) -> Self {
-        Axes([x, y, z])
+        Dim3([x, y, z])
     }
 }
 
-impl From<[u32; 3]> for Axes {
+impl From<[u32; 3]> for Dim3 {
     fn from(axes: [u32; 3]) -> Self {
-        Axes(axes)
+        Dim3(axes)
     }
 }
 
@@ -124,7 +124,7 @@ impl KernelInfo {
 
     /// A grid of that many blocks, with the blocks and the shared memory that the declaration says, else with
     /// blocks of 256 threads.
-    pub fn config(&self, grid: impl Into<Axes>) -> LaunchConfig {
+    pub fn config(&self, grid: impl Into<Dim3>) -> LaunchConfig {
         self.over(0).grid(grid)
     }
 }

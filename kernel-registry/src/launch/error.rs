@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::copies::{REMEDY, VERSION};
-use crate::driver::{DriverError, NoDriver};
+use crate::driver::{DriverError, DriverUnavailable};
 use crate::{KernelInfo, OtherCopy, Param, WarmError};
 
 /// Why a kernel was not launched.
@@ -55,7 +55,7 @@ pub enum LaunchError {
     /// It was not warm, and could not be warmed late.
     Late { kernel: &'static KernelInfo, error: Box<WarmError> },
     /// There is no driver to work with any more: the process was forked.
-    NoDriver { kernel: &'static KernelInfo, error: NoDriver },
+    DriverUnavailable { kernel: &'static KernelInfo, error: DriverUnavailable },
     /// The driver refused.
     Driver { kernel: &'static KernelInfo, error: DriverError },
 }
@@ -82,7 +82,7 @@ impl LaunchError {
             | LaunchError::ArgumentCount { kernel, .. }
             | LaunchError::Argument { kernel, .. }
             | LaunchError::Late { kernel, .. }
-            | LaunchError::NoDriver { kernel, .. }
+            | LaunchError::DriverUnavailable { kernel, .. }
             | LaunchError::Driver { kernel, .. } => kernel,
         }
     }
@@ -184,7 +184,7 @@ impl fmt::Display for LaunchError {
             LaunchError::Late { ref error, .. } => {
                 write!(f, "it was not warm, and could not be warmed late: {error}")
             }
-            LaunchError::NoDriver { error, .. } => write!(f, "{error}"),
+            LaunchError::DriverUnavailable { error, .. } => write!(f, "{error}"),
             LaunchError::Driver { error, .. } => write!(f, "{error}"),
         }
     }
@@ -193,7 +193,7 @@ impl fmt::Display for LaunchError {
 impl Error for LaunchError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            LaunchError::NoDriver { error, .. } => Some(error),
+            LaunchError::DriverUnavailable { error, .. } => Some(error),
             LaunchError::Driver { error, .. } => Some(error),
             LaunchError::Late { error, .. } => Some(error),
             _ => None,

@@ -6,17 +6,17 @@ use std::time::Duration;
 use cudarc::driver::sys::CUresult;
 
 use super::report::{Bytes, Count, Report};
-use crate::driver::{DriverError, NoDriver};
-use crate::{Error, Place};
+use crate::driver::{DriverError, DriverUnavailable};
+use crate::{Place, RegistryError};
 
 /// Why kernels are not warm.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarmError {
     /// There is no driver to work with.
-    NoDriver(NoDriver),
+    DriverUnavailable(DriverUnavailable),
     /// The registry has no answer.
-    Registry(Error),
+    Registry(RegistryError),
     /// The driver refuses to work with the context, or with the kernels of this library itself.
     Driver {
         /// What it said.
@@ -53,13 +53,13 @@ pub enum WarmError {
         reason: String,
     },
     /// A call waits for the device, which something keeps busy.
-    GaveUp {
+    TimedOut {
         /// The call. A thread of its own still waits for it.
         call: &'static str,
         /// The kernel or image that it is about, or nothing.
         about: &'static str,
         /// How long it has waited.
-        patience: Duration,
+        timeout: Duration,
     },
     /// Some kernels could not be warmed. The others are warm.
     Kernels {
@@ -240,7 +240,7 @@ impl fmt::Display for Cause {
 impl fmt::Display for WarmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WarmError::NoDriver(error) => write!(f, "{error}"),
+            WarmError::DriverUnavailable(error) => write!(f, "{error}"),
             WarmError::Registry(error) => write!(f, "{error}"),
             WarmError::Driver { error, about, log } => {
                 if !about.is_empty() {
@@ -251,7 +251,7 @@ impl fmt::Display for WarmError {
                     f.write_str(
                         "; there is no device memory left for the driver itself: warm kernels before anything takes it",
                     )
-                } else if error.is_of_a_kernel() {
+                } else if error.is_sticky() {
                     Ok(())
                 } else if log.is_empty() {
                     f.write_str("; no kernel was warmed, and it can be tried again")
@@ -288,7 +288,7 @@ impl fmt::Display for WarmError {
             WarmError::NoThread { reason } => {
                 write!(f, "no thread could be started to call the driver in: {reason}; no kernel was warmed")
             }
-            WarmError::GaveUp { call, about, patience } => {
+            WarmError::TimedOut { call, about, timeout } => {
                 write!(f, "`{call}` ")?;
                 if !about.is_empty() {
                     write!(f, "for {about} ")?;
@@ -296,8 +296,8 @@ impl fmt::Display for WarmError {
                 write!(
                     f,
                     "has waited for {:.1} s: something keeps the device busy; warm kernels before launching one that \
-                     stays, or allow more time with `Warmup::patience`",
-                    patience.as_secs_f64()
+                     stays, or allow more time with `Warmup::timeout`",
+                    timeout.as_secs_f64()
                 )
             }
             WarmError::Kernels { report } => {
@@ -324,7 +324,7 @@ impl fmt::Display for WarmError {
 impl std::error::Error for WarmError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            WarmError::NoDriver(error) => Some(error),
+            WarmError::DriverUnavailable(error) => Some(error),
             WarmError::Registry(error) => Some(error),
             WarmError::Driver { error, .. } => Some(error),
             _ => None,
@@ -334,14 +334,14 @@ impl std::error::Error for WarmError {
 
 readable!(WarmError);
 
-impl From<NoDriver> for WarmError {
-    fn from(error: NoDriver) -> Self {
-        WarmError::NoDriver(error)
+impl From<DriverUnavailable> for WarmError {
+    fn from(error: DriverUnavailable) -> Self {
+        WarmError::DriverUnavailable(error)
     }
 }
 
-impl From<Error> for WarmError {
-    fn from(error: Error) -> Self {
+impl From<RegistryError> for WarmError {
+    fn from(error: RegistryError) -> Self {
         WarmError::Registry(error)
     }
 }

@@ -8,7 +8,7 @@ use kernel_registry_format::{self as format, Kernel};
 
 use super::state::lock;
 use crate::registry::{Registry, registry};
-use crate::{Error, KernelInfo};
+use crate::{KernelInfo, RegistryError};
 
 /// Every registered kernel, and the images that they are in.
 pub(super) struct Plan {
@@ -41,7 +41,7 @@ static LATEST: Mutex<Option<&'static Plan>> = Mutex::new(None);
 
 impl Plan {
     /// The plan of the kernels that are registered now. It has all that earlier plans have, in the same places.
-    pub(super) fn get() -> Result<&'static Plan, Error> {
+    pub(super) fn get() -> Result<&'static Plan, RegistryError> {
         let mut latest = lock(&LATEST);
         let registry = registry()?;
         match *latest {

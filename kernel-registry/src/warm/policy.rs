@@ -50,18 +50,18 @@ pub(super) struct Policy {
     pub(super) on_late: Option<OnLate>,
     pub(super) threads: Option<usize>,
     pub(super) stack_budget: Option<u64>,
-    pub(super) patience: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
 }
 
 impl Policy {
     /// Takes over what is said in a newer one.
     pub(super) fn update(&mut self, newer: &Policy) {
-        let Policy { late, on_late, threads, stack_budget, patience } = newer.clone();
+        let Policy { late, on_late, threads, stack_budget, timeout } = newer.clone();
         self.late = late.or(self.late);
         self.on_late = on_late.or_else(|| self.on_late.take());
         self.threads = threads.or(self.threads);
         self.stack_budget = stack_budget.or(self.stack_budget);
-        self.patience = patience.or(self.patience);
+        self.timeout = timeout.or(self.timeout);
     }
 
     /// Tells of a late load, where that is wanted.

@@ -9,7 +9,7 @@ use cudarc::driver::sys::CUresult;
 use super::Warm;
 use super::state::{Loaded, State, Warmed, lock};
 use super::watch::{self, Activity, NoResult, Timeouts, Watch};
-use crate::driver::{Current, Driver, DriverError, NoDriver, context_id};
+use crate::driver::{Current, Driver, DriverError, DriverUnavailable, context_id};
 
 /// Another thread that asks the same is done at once; a warm-up can wait for the device for ever.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -17,9 +17,9 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// Why kernels that were warm are not any more.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Stale {
+pub enum RecheckError {
     /// There is no driver to work with any more: the process was forked, for example.
-    NoDriver(NoDriver),
+    DriverUnavailable(DriverUnavailable),
     /// The device's context was reset.
     Reset,
     /// Somebody lowered the limit of the stack: the next launch waits for the device.
@@ -39,7 +39,7 @@ pub enum Stale {
     /// A question to the driver waits for the device: another thread loads a kernel late, perhaps one of another library.
     Waiting {
         /// How long it has waited.
-        patience: Duration,
+        timeout: Duration,
     },
     /// The system does not start a thread to ask in.
     NoThread {
@@ -50,16 +50,16 @@ pub enum Stale {
     Driver(DriverError),
 }
 
-pub(super) fn recheck(warm: &Warm) -> Result<(), Stale> {
-    let driver = Driver::get().map_err(Stale::NoDriver)?;
+pub(super) fn recheck(warm: &Warm) -> Result<(), RecheckError> {
+    let driver = Driver::get().map_err(RecheckError::DriverUnavailable)?;
     match context_id(&warm.context) {
         Ok(id) if id == warm.id => {}
         Err(error) if !error.is(CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED) => return Err(error.into()),
-        _ => return Err(Stale::Reset),
+        _ => return Err(RecheckError::Reset),
     }
-    let Some(state) = State::find(warm.id) else { return Err(Stale::Reset) };
-    let patience = lock(&state.policy).patience.unwrap_or(super::PATIENCE);
-    let timeouts = Timeouts { device: patience, hook: patience };
+    let Some(state) = State::find(warm.id) else { return Err(RecheckError::Reset) };
+    let timeout = lock(&state.policy).timeout.unwrap_or(super::TIMEOUT);
+    let timeouts = Timeouts { device: timeout, hook: timeout };
     let (context, id) = (warm.context.clone(), warm.id);
     let kernels: Vec<_> = warm.report.kernels.iter().map(|kernel| kernel.path).collect();
     let ask = move |watch: &Watch<()>| {
@@ -67,13 +67,13 @@ pub(super) fn recheck(warm: &Warm) -> Result<(), Stale> {
         // While another thread loads a kernel late, this waits as long as that does.
         watch.call("cuCtxGetLimit", "");
         let limit = current.stack_limit()?;
-        let state = State::find(id).ok_or(Stale::Reset)?;
-        let loaded = state.lock_within(MOMENT).ok_or(Stale::Warming)?;
+        let state = State::find(id).ok_or(RecheckError::Reset)?;
+        let loaded = state.lock_within(MOMENT).ok_or(RecheckError::Warming)?;
         are_warm(&current, limit, &loaded, &kernels)
     };
     watch::watched(Activity::new(|| {}), &timeouts, |()| {}, ask).unwrap_or_else(|error| match error {
-        NoResult::Overdue(_) => Err(Stale::Waiting { patience }),
-        NoResult::NoThread(error) => Err(Stale::NoThread { reason: error.to_string() }),
+        NoResult::Overdue(_) => Err(RecheckError::Waiting { timeout }),
+        NoResult::NoThread(error) => Err(RecheckError::NoThread { reason: error.to_string() }),
     })
 }
 
@@ -83,10 +83,10 @@ fn are_warm(
     limit: u64,
     loaded: &Loaded,
     receipt: &[&'static str],
-) -> Result<(), Stale> {
+) -> Result<(), RecheckError> {
     let needed = loaded.largest_stack();
     if limit < needed {
-        return Err(Stale::StackLowered { limit, needed });
+        return Err(RecheckError::StackLowered { limit, needed });
     }
     let mut warm = HashSet::new();
     for Warmed { function, report, .. } in loaded.kernels.values() {
@@ -94,51 +94,51 @@ fn are_warm(
             Ok(Some(true) | None) => _ = warm.insert(report.path),
             // The handle of a module that was unloaded.
             Err(error) if !error.is(CUresult::CUDA_ERROR_INVALID_HANDLE) => return Err(error.into()),
-            _ => return Err(Stale::NotLoaded { kernel: report.path }),
+            _ => return Err(RecheckError::NotLoaded { kernel: report.path }),
         }
     }
     match receipt.iter().find(|path| !warm.contains(*path)) {
-        Some(kernel) => Err(Stale::NotLoaded { kernel }),
+        Some(kernel) => Err(RecheckError::NotLoaded { kernel }),
         None => Ok(()),
     }
 }
 
-impl From<DriverError> for Stale {
+impl From<DriverError> for RecheckError {
     fn from(error: DriverError) -> Self {
-        Stale::Driver(error)
+        RecheckError::Driver(error)
     }
 }
 
-impl fmt::Display for Stale {
+impl fmt::Display for RecheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Stale::NoDriver(error) => write!(f, "{error}"),
-            Stale::Reset => {
+            RecheckError::DriverUnavailable(error) => write!(f, "{error}"),
+            RecheckError::Reset => {
                 f.write_str(
                 "the context was reset since its kernels were warmed; get the device's context anew, and call `warm_all`",
             )
             }
-            Stale::StackLowered { limit, needed } => write!(
+            RecheckError::StackLowered { limit, needed } => write!(
                 f,
                 "somebody lowered the stack of each thread to {limit} bytes, and kernels need {needed}; \
                  call `warm_all` again, and leave `CU_LIMIT_STACK_SIZE` alone"
             ),
-            Stale::NotLoaded { kernel } => {
+            RecheckError::NotLoaded { kernel } => {
                 write!(f, "kernel `{kernel}` is not loaded any more; call `warm_all` again")
             }
-            Stale::Warming => f.write_str("a warm-up of this context is not finished; wait for it, and ask again"),
-            Stale::Waiting { patience } => write!(
+            RecheckError::Warming => f.write_str("a warm-up of this context is not finished; wait for it, and ask again"),
+            RecheckError::Waiting { timeout } => write!(
                 f,
                 "`cuCtxGetLimit` has waited for {:.1} s: another thread loads a kernel late in this context, and waits for the \
                  device",
-                patience.as_secs_f64()
+                timeout.as_secs_f64()
             ),
-            Stale::NoThread { reason } => write!(f, "no thread could be started to ask the driver in: {reason}"),
-            Stale::Driver(error) => write!(f, "{error}"),
+            RecheckError::NoThread { reason } => write!(f, "no thread could be started to ask the driver in: {reason}"),
+            RecheckError::Driver(error) => write!(f, "{error}"),
         }
     }
 }
 
-impl std::error::Error for Stale {}
+impl std::error::Error for RecheckError {}
 
-readable!(Stale);
+readable!(RecheckError);

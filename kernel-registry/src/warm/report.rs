@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Failure;
 use crate::OtherCopy;
 use crate::copies::REMEDY;
-use crate::driver::Version;
+use crate::driver::CudaVersion;
 
 /// What [`warm_all`](super::warm_all) found and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Report {
     /// Its architecture: 90 for sm_90.
     pub arch: u32,
     /// The newest CUDA that the driver supports.
-    pub driver: Version,
+    pub driver: CudaVersion,
     /// Whether the driver loads kernels when they are first needed, which is its default.
     pub loads_lazily: bool,
     /// The kernels that are warm, in the registry's order.
@@ -281,7 +281,7 @@ mod serialized {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::Version;
+    use crate::driver::CudaVersion;
 
     fn report() -> Report {
         let kernel = KernelReport {
@@ -298,7 +298,7 @@ mod tests {
         Report {
             device: "NVIDIA H200".to_owned(),
             arch: 90,
-            driver: Version::new(12, 2),
+            driver: CudaVersion::new(12, 2),
             loads_lazily: true,
             kernels: vec![kernel],
             unavailable: vec![Unavailable { path: "kernels::newer", needs: 100 }],

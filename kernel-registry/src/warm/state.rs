@@ -166,13 +166,13 @@ impl State {
     }
 
     /// What there is in the context, unless somebody works on it for longer than this.
-    pub(super) fn lock_within(&self, patience: Duration) -> Option<MutexGuard<'_, Loaded>> {
+    pub(super) fn lock_within(&self, timeout: Duration) -> Option<MutexGuard<'_, Loaded>> {
         let begun = Instant::now();
         loop {
             match self.loaded.try_lock() {
                 Ok(loaded) => return Some(loaded),
                 Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) if begun.elapsed() >= patience => return None,
+                Err(TryLockError::WouldBlock) if begun.elapsed() >= timeout => return None,
                 Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_micros(50)),
             }
         }

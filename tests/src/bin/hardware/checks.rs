@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtrMut, PushKernelArg, result, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{
-    Cause, DynArg, Late, LaunchConfig, LaunchError, Prepared, Stale, Warm, WarmError, Warmup, launch_dyn,
-    launch_raw, warm_all,
+    Cause, DynArg, Late, LaunchConfig, LaunchError, Prepared, RecheckError, Warm, WarmError, Warmup,
+    launch_dyn, launch_raw, warm_all,
 };
 use kernels::blas1::saxpy;
 use kernels::memory::{histogram, pair_sum, shuffle};
@@ -98,7 +98,7 @@ pub(crate) fn a_cold_kernel_waits(warm: &Warm, _: Duration) -> Checked {
     let stream = context.new_stream()?;
     let resident = Resident::start(&context, Duration::from_millis(400))?;
     saxpy_on(&stream)?;
-    ensure(resident.status() == Status::GaveUp, "it was loaded beside a resident kernel")?;
+    ensure(resident.status() == Status::TimedOut, "it was loaded beside a resident kernel")?;
     Ok("loaded late, it waited until the resident kernel gave up".into())
 }
 
@@ -356,19 +356,21 @@ pub(crate) fn stack_budget(_: &Warm, _: Duration) -> Checked {
     Ok(format!("{} others are warm", partial.report().kernels.len()))
 }
 
-pub(crate) fn patience(_: &Warm, _: Duration) -> Checked {
+pub(crate) fn timeout(_: &Warm, _: Duration) -> Checked {
     let context = other_context()?;
     let only = |kernel: &kernel_registry::KernelInfo| kernel == spin_until_flag::INFO;
     drop(Warmup::new().only(only).warm(&context)?);
     let resident = Resident::start(&context, Duration::from_secs(3))?;
     let begun = Instant::now();
-    let warmed = Warmup::new().patience(Duration::from_millis(300)).warm(&context);
+    let warmed = Warmup::new().timeout(Duration::from_millis(300)).warm(&context);
     let waited = begun.elapsed();
-    let Err(error @ WarmError::GaveUp { .. }) = warmed else { return Err("it did not give up".into()) };
+    let Err(error @ WarmError::TimedOut { .. }) = warmed else { return Err("it did not give up".into()) };
     println!("     {error}");
     // Again, while the first attempt still waits.
-    let warmed = Warmup::new().patience(Duration::from_millis(300)).warm(&context);
-    let Err(error @ WarmError::GaveUp { .. }) = warmed else { return Err("it did not give up again".into()) };
+    let warmed = Warmup::new().timeout(Duration::from_millis(300)).warm(&context);
+    let Err(error @ WarmError::TimedOut { .. }) = warmed else {
+        return Err("it did not give up again".into());
+    };
     println!("     {error}");
     ensure(resident.status() == Status::Spinning, "the resident kernel was gone by then")?;
     let begun = Instant::now();
@@ -382,7 +384,9 @@ pub(crate) fn lowered_stack(warm: &Warm, _: Duration) -> Checked {
     let context = warm.context();
     context.set_limit(sys::CUlimit::CU_LIMIT_STACK_SIZE, 1024)?;
     let stale = warm.recheck();
-    let Err(stale @ Stale::StackLowered { .. }) = stale else { return Err(format!("{stale:?}").into()) };
+    let Err(stale @ RecheckError::StackLowered { .. }) = stale else {
+        return Err(format!("{stale:?}").into());
+    };
     println!("     {stale}");
     warm_all(context)?;
     warm.recheck()?;
@@ -515,7 +519,7 @@ pub(crate) fn reset(warm: &Warm, _: Duration) -> Checked {
     // SAFETY: nothing of this context is used from here on but the `CudaContext` itself.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(context.cu_device()).result()? };
     let stale = warm.recheck();
-    ensure(stale == Err(Stale::Reset), format!("{stale:?}"))?;
+    ensure(stale == Err(RecheckError::Reset), format!("{stale:?}"))?;
 
     // The device's context comes back, at the same address, when it is asked for again.
     let again = kernel_registry::context(0)?;

@@ -73,7 +73,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("a stream that is being captured", checks::capture),
     ("warming while a stream is captured", checks::warm_while_capturing),
     ("a stack budget", checks::stack_budget),
-    ("patience", checks::patience),
+    ("timeout", checks::timeout),
     ("a lowered stack limit", checks::lowered_stack),
     ("what a launch costs", checks::cost),
     ("contexts that come and go", checks::come_and_go),

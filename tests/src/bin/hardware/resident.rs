@@ -22,7 +22,7 @@ pub(crate) struct Resident {
 pub(crate) enum Status {
     Spinning,
     Released,
-    GaveUp,
+    TimedOut,
 }
 
 impl Resident {
@@ -52,7 +52,7 @@ impl Resident {
         match unsafe { self.words.wrapping_add(1).read_volatile() } {
             0 => Status::Spinning,
             1 => Status::Released,
-            _ => Status::GaveUp,
+            _ => Status::TimedOut,
         }
     }
 

@@ -43,7 +43,7 @@ pub(crate) const ALL: &[Sample] = &[
 
 const N: u32 = 10_000;
 
-fn kernel(name: &str) -> Result<&'static KernelInfo, kernel_registry::Error> {
+fn kernel(name: &str) -> Result<&'static KernelInfo, kernel_registry::RegistryError> {
     find(&format!("kernels::{name}"))
 }
 

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, DevicePtrMut};
-use kernel_registry::{DynArg, Late, LaunchError, Prepared, Stale, Warmup, launch_dyn, launch_raw};
+use kernel_registry::{DynArg, Late, LaunchError, Prepared, RecheckError, Warmup, launch_dyn, launch_raw};
 use kernels::blas1::{daxpy, saxpy};
 use kernels::waiting::touch;
 
@@ -92,7 +92,7 @@ fn recheck(context: &Context) -> Done {
     let Some(kept) = context.kept() else { return Ok("recheck: nothing yet") };
     match kept.warm.recheck() {
         Ok(()) => Ok("recheck"),
-        Err(Stale::Warming) => Ok("recheck: at work"),
+        Err(RecheckError::Warming) => Ok("recheck: at work"),
         Err(stale) => Err(stale.into()),
     }
 }
@@ -101,7 +101,7 @@ fn recheck(context: &Context) -> Done {
 fn stale(context: &Context) -> Done {
     let Some(Kept { warm, touch }) = &context.stale else { return Ok("stale: nothing yet") };
     match warm.recheck() {
-        Err(Stale::Reset) => {}
+        Err(RecheckError::Reset) => {}
         other => return Err(format!("recheck after a reset: {other:?}").into()),
     }
     let stream = context.context.new_stream()?;
