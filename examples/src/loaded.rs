@@ -39,7 +39,7 @@ impl Loaded {
             Loaded::Warm(kernel) => {
                 let mut args: Vec<_> = args.iter().map(|arg| (&raw const *arg).cast_mut().cast()).collect();
                 // SAFETY: the caller's promise.
-                unsafe { launch_raw(kernel, stream, &config, &mut args)? };
+                unsafe { launch_raw(kernel, stream, config, &mut args)? };
             }
             Loaded::ByHand(function) => {
                 let mut launch = stream.launch_builder(function);

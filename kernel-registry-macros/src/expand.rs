@@ -118,8 +118,14 @@ fn expand_broken(broken: &Broken) -> TokenStream {
 
         #(#cfgs)*
         #[allow(missing_docs)]
+        impl<#declared> #krate::Kernel for #ident<#used> {
+            const INFO: &'static #krate::KernelInfo = ::core::panic!("this kernel has errors");
+        }
+
+        #(#cfgs)*
+        #[allow(missing_docs)]
         impl<#declared> #ident<#used> {
-            pub const INFO: &'static #krate::KernelInfo = ::core::panic!("this kernel has errors");
+            pub const INFO: &'static #krate::KernelInfo = <Self as #krate::Kernel>::INFO;
 
             #functions
         }

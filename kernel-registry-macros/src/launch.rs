@@ -31,22 +31,29 @@ pub(crate) fn functions(params: &[Param], krate: &TokenStream) -> TokenStream {
             Self::INFO.over(n)
         }
 
+        #[doc = #CONFIG]
+        #[inline]
+        pub fn config(grid: impl ::core::convert::Into<#krate::Dim3>) -> #krate::LaunchConfig {
+            Self::INFO.config(grid)
+        }
+
         #[doc = #LAUNCH]
         #[inline]
         #[allow(clippy::too_many_arguments)]
         pub unsafe fn launch(
             #stream: &#private::CudaStream,
-            #config: impl #krate::Configure,
+            #config: impl #krate::Configure<Self>,
             #(#declared),*
         ) -> ::core::result::Result<(), #krate::LaunchError> {
             // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.
-            unsafe { #krate::Configure::configure(#config, Self::INFO, #stream)?.submit(&mut [#(#passed),*]) }
+            unsafe { #krate::Configure::<Self>::configure(#config, #stream)?.submit(&mut [#(#passed),*]) }
         }
     }
 }
 
-const OVER: &str = " As many blocks as `n` threads need, with the blocks and the shared memory that the declaration says, else with
- blocks of 256 threads.";
+const OVER: &str = " A grid that covers `n` threads, with the `block` and `shared` of the declaration.";
+
+const CONFIG: &str = " A grid of that many blocks, with the `block` and `shared` of the declaration.";
 
 const LAUNCH: &str = " Launches the kernel on a stream of a context in which it is warm.
 

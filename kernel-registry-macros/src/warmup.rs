@@ -126,13 +126,13 @@ fn register(item: &ItemFn, Args { order, krate }: &Args) -> TokenStream {
             }
             #private::inventory::submit! {
                 #private::Hook::new(
-                    #krate::Place {
-                        path: ::core::concat!(::core::module_path!(), #path),
-                        package: #package,
-                        version: #version,
-                        file: #file,
-                        line: #line,
-                    },
+                    #krate::Place::new(
+                        ::core::concat!(::core::module_path!(), #path),
+                        #package,
+                        #version,
+                        #file,
+                        #line,
+                    ),
                     #order,
                     run,
                 )

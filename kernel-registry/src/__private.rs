@@ -1,4 +1,4 @@
-//! What the expansion of `#[gpu_kernel]` calls. Nobody else should: it changes without notice.
+//! What the expansions of the macros call. It is not part of the API and changes without notice.
 
 use std::ffi::c_void;
 pub use std::string::String;
@@ -10,13 +10,11 @@ pub use cudarc::driver::{CudaContext, CudaStream, DevicePtr, DevicePtrMut};
 pub use inventory;
 pub use kernel_registry_format::{Encoded, encode};
 
-pub use crate::KernelInfo;
-pub use crate::Place;
-pub use crate::arguments::{PointerTo, PointerToMut};
 pub use crate::hook::{Hook, Outcome};
 use crate::records;
 pub use crate::records::COPY;
 pub use crate::table::Table;
+pub use crate::{KernelInfo, Place, PointerTo, PointerToMut};
 use crate::{Warm, WarmError, Warmup};
 
 /// One kernel in the list that inventory collects before `main`.
@@ -112,7 +110,7 @@ pub fn slice_mut<'a, T>(
     slice.device_ptr_mut(stream)
 }
 
-/// The address that a pointer is.
+/// The address that a pointer holds.
 #[inline]
 pub fn address<T>(pointer: impl PointerTo<T>) -> CUdeviceptr {
     pointer.address()

@@ -4,7 +4,10 @@
 //! [`Driver::get`], which asks without panicking, and functions newer than CUDA 12.0 are options here.
 
 mod call;
+mod context;
 mod error;
+mod launch;
+mod stream;
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
@@ -14,7 +17,10 @@ use std::sync::{Arc, OnceLock};
 use cudarc::driver::{CudaContext, sys};
 
 pub(crate) use call::*;
+pub(crate) use context::{ContextId, architecture, bind};
 pub use error::{DriverError, DriverUnavailable};
+pub(crate) use launch::launch;
+pub(crate) use stream::Stream;
 
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.
 const OLDEST: CudaVersion = CudaVersion(12_000);

@@ -1,5 +1,6 @@
-//! What can be wrong with a registry, in values and in words.
+//! Errors of the registry, and the error that `main` returns.
 
+use std::error::Error;
 use std::fmt;
 
 use kernel_registry_format::{Kernel, Malformed};
@@ -8,7 +9,7 @@ use crate::OtherCopy;
 use crate::copies::{REMEDY, VERSION};
 
 /// Why a question to the registry has no answer.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegistryError {
     /// The binary holds kernels that did not register themselves when the program started: the
@@ -48,9 +49,40 @@ pub enum RegistryError {
     },
 }
 
+/// Any error, for `main` to return: Rust prints it by `Debug`, which is the error's text here, with the causes that the text
+/// leaves out.
+///
+/// ```no_run
+/// fn main() -> Result<(), kernel_registry::MainError> {
+///     let context = kernel_registry::context(0)?;
+///     kernel_registry::warm_all(&context)?;
+///     Ok(())
+/// }
+/// ```
+pub struct MainError(Box<dyn Error + Send + Sync>);
+
+impl<E: Error + Send + Sync + 'static> From<E> for MainError {
+    fn from(error: E) -> Self {
+        MainError(Box::new(error))
+    }
+}
+
+impl fmt::Debug for MainError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(cause) = source {
+            write!(f, ": {cause}")?;
+            source = cause.source();
+        }
+        Ok(())
+    }
+}
+
 /// Where a kernel is declared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Place {
     /// The kernel's path.
     pub path: &'static str,
@@ -65,6 +97,18 @@ pub struct Place {
 }
 
 impl Place {
+    /// What expansions of `#[warmup]` call.
+    #[doc(hidden)]
+    pub const fn new(
+        path: &'static str,
+        package: &'static str,
+        version: &'static str,
+        file: &'static str,
+        line: u32,
+    ) -> Self {
+        Place { path, package, version, file, line }
+    }
+
     pub(crate) fn of(kernel: &Kernel<'static>) -> Self {
         let Kernel { path, package, version, file, line, .. } = *kernel;
         Place { path, package, version, file, line }
@@ -126,6 +170,4 @@ impl fmt::Display for RegistryError {
     }
 }
 
-impl std::error::Error for RegistryError {}
-
-readable!(RegistryError);
+impl Error for RegistryError {}

@@ -1,6 +1,7 @@
 //! What is known of a kernel at compile time.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ptr;
 
 use kernel_registry_format::{self as format, Needs, Params, Record, Records, Signature};
@@ -69,7 +70,7 @@ impl KernelInfo {
         self.kernel().package
     }
 
-    /// CudaVersion of the cargo package that declares the kernel.
+    /// Version of the cargo package that declares the kernel.
     pub fn version(&self) -> &'static str {
         self.kernel().version
     }
@@ -196,6 +197,12 @@ impl fmt::Debug for KernelInfo {
 impl PartialEq for KernelInfo {
     fn eq(&self, other: &Self) -> bool {
         ptr::eq(self.record, other.record)
+    }
+}
+
+impl Hash for KernelInfo {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.record.as_ptr().hash(state);
     }
 }
 

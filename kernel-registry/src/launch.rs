@@ -1,33 +1,35 @@
 //! Launching kernels that are warm.
 
 mod check;
-mod config;
 mod configure;
 mod dynamic;
 mod error;
 mod prepared;
 
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
-use std::ptr;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
 
-use crate::KernelInfo;
-use crate::driver::{self, Driver, DriverError, Function};
+use crate::driver::{self, ContextId, Driver, DriverError, Function};
+use crate::late::{self, NotLoaded};
 use crate::table::Ready;
+use crate::{KernelInfo, LaunchConfig};
 
-pub use config::{Dim3, LaunchConfig};
 pub use configure::Configure;
 pub use dynamic::{DynArg, launch_dyn};
 pub use error::LaunchError;
-pub use prepared::Prepared;
+pub use prepared::{Prepared, Untyped};
 
-/// Launches a kernel whose arguments nobody checks, as the driver does: each is a pointer to a value of the
+/// Launches a kernel with unchecked arguments, as the driver takes them: each is a pointer to a value of the
 /// parameter's type, in order. The typed `launch` of each kernel and [`launch_dyn`] end here.
 ///
-/// It takes no lock and no memory. What the kernel or the device does not allow is an error before the driver sees it.
+/// It takes no lock and allocates nothing.
+///
+/// # Errors
+///
+/// The kernel is not warm in the stream's context, the configuration is more than kernel or device allow, or the driver
+/// refuses.
 ///
 /// # Safety
 ///
@@ -37,20 +39,20 @@ pub use prepared::Prepared;
 pub unsafe fn launch_raw(
     kernel: &'static KernelInfo,
     stream: &CudaStream,
-    config: &LaunchConfig,
+    config: impl Into<LaunchConfig>,
     args: &mut [*mut c_void],
 ) -> Result<(), LaunchError> {
-    let launch = Launch::new(kernel, stream, config)?;
+    let launch = Launch::new(kernel, stream, &config.into())?;
     // SAFETY: the caller's promise.
     unsafe { launch.submit(args) }
 }
 
-/// A launch that was found to be possible.
+/// A launch that was checked.
 pub struct Launch<'a> {
     kernel: &'static KernelInfo,
     function: Function,
     /// The id of the context that the function is of.
-    id: u64,
+    id: ContextId,
     stream: &'a CudaStream,
     config: LaunchConfig,
 }
@@ -80,12 +82,16 @@ impl<'a> Launch<'a> {
         // The default stream is that of whatever context is current.
         driver::bind(stream.context()).map_err(failed)?;
         // SAFETY: the caller's promise.
-        unsafe { submit(function, stream, &config, args) }.map_err(failed)
+        unsafe { driver::launch(function, stream, &config, args) }.map_err(failed)
     }
 }
 
 impl KernelInfo {
     /// The driver's handle of the kernel in a context where it is warm, for what this library does not do.
+    ///
+    /// # Errors
+    ///
+    /// The kernel is not warm there.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -114,17 +120,26 @@ fn ready(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Read
 #[cold]
 fn find(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready, LaunchError> {
     let driver_error = |error| LaunchError::Driver { kernel, error };
-    let id = driver::context_id(context).map_err(|error| {
+    let id = ContextId::of(context).map_err(|error| {
         let warmed = kernel.table().get(context).map(|ready| ready.context.id);
         failed(kernel, context, warmed, error)
     })?;
     match kernel.table().find(context.ordinal(), id) {
         Some(Ready { limits, .. }) if limits.unavailable_below != 0 => {
-            let arch = crate::warm::architecture(context).map_err(driver_error)?;
+            let arch = driver::architecture(context).map_err(driver_error)?;
             Err(LaunchError::Unavailable { kernel, needs: limits.unavailable_below, arch })
         }
         Some(ready) => Ok(ready),
-        None => crate::warm::late(kernel, context, id),
+        None => late::load(kernel, context, id).map_err(|refused| not_loaded(kernel, refused)),
+    }
+}
+
+fn not_loaded(kernel: &'static KernelInfo, refused: NotLoaded) -> LaunchError {
+    match refused {
+        NotLoaded::NotWarm => LaunchError::NotWarm { kernel },
+        NotLoaded::RegisteredLater => LaunchError::RegisteredLater { kernel },
+        NotLoaded::OtherCopy(others) => LaunchError::OtherCopy { kernel, others },
+        NotLoaded::Failed(error) => LaunchError::Late { kernel, error: Box::new(error) },
     }
 }
 
@@ -134,65 +149,15 @@ fn find(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready
 fn failed(
     kernel: &'static KernelInfo,
     context: &CudaContext,
-    warmed: Option<u64>,
+    warmed: Option<ContextId>,
     error: DriverError,
 ) -> LaunchError {
     if let Err(error) = Driver::get() {
         return LaunchError::DriverUnavailable { kernel, error };
     }
-    if warmed.is_some() && warmed != driver::context_id(context).ok() {
+    if warmed.is_some() && warmed != ContextId::of(context).ok() {
         LaunchError::Reset { kernel }
     } else {
         LaunchError::Driver { kernel, error }
     }
-}
-
-/// # Safety
-///
-/// The stream's context is current, the function is one of it, and the arguments are what it takes.
-#[inline]
-unsafe fn submit(
-    function: Function,
-    stream: &CudaStream,
-    config: &LaunchConfig,
-    args: &mut [*mut c_void],
-) -> Result<(), DriverError> {
-    let mut attributes = [const { MaybeUninit::<sys::CUlaunchAttribute>::uninit() }; 2];
-    let mut count = 0;
-    if let Some([x, y, z]) = config.cluster {
-        attributes[count].write(sys::CUlaunchAttribute {
-            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-            pad: [0; 4],
-            value: sys::CUlaunchAttributeValue {
-                clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z },
-            },
-        });
-        count += 1;
-    }
-    if config.cooperative {
-        attributes[count].write(sys::CUlaunchAttribute {
-            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
-            pad: [0; 4],
-            value: sys::CUlaunchAttributeValue { cooperative: 1 },
-        });
-        count += 1;
-    }
-    let [grid_x, grid_y, grid_z] = config.grid;
-    let [block_x, block_y, block_z] = config.block;
-    let launch = sys::CUlaunchConfig {
-        gridDimX: grid_x,
-        gridDimY: grid_y,
-        gridDimZ: grid_z,
-        blockDimX: block_x,
-        blockDimY: block_y,
-        blockDimZ: block_z,
-        sharedMemBytes: config.shared,
-        hStream: stream.cu_stream(),
-        attrs: attributes.as_mut_ptr().cast(),
-        numAttrs: count as u32,
-    };
-    // SAFETY: the first `count` attributes are initialised; the rest is the caller's promise.
-    driver::call("cuLaunchKernelEx", unsafe {
-        sys::cuLaunchKernelEx(&launch, function.0, args.as_mut_ptr(), ptr::null_mut())
-    })
 }

@@ -62,35 +62,43 @@
 
 #[doc(hidden)]
 pub mod __private;
-pub mod arguments;
-#[macro_use]
-mod readable;
+mod address;
+mod config;
+mod contexts;
 mod copies;
 mod driver;
 mod error;
 mod hook;
 mod info;
+mod late;
 mod launch;
+mod lock;
 mod param;
 mod records;
 mod registry;
 mod table;
 mod warm;
+mod watch;
 
+pub use address::{DeviceAddress, PointerTo, PointerToMut};
+pub use config::{Dim3, LaunchConfig};
+pub use contexts::{Late, LateLoad};
 pub use copies::OtherCopy;
-/// The cudarc that contexts, streams and slices are of.
+/// The version of cudarc in this crate's API.
 pub use cudarc;
 pub use driver::{CudaVersion, DriverError, DriverUnavailable, context, contexts};
-pub use error::{Place, RegistryError};
+pub use error::{MainError, Place, RegistryError};
 pub use hook::{PreloadError, WarmContext};
 pub use info::{Image, Kernel, KernelInfo};
-pub use kernel_registry_format::{Direction, Needs, Param, Params, Pass};
-pub use launch::{Configure, Dim3, DynArg, LaunchConfig, LaunchError, Prepared, launch_dyn, launch_raw};
+pub use kernel_registry_format::{
+    Direction, Malformed, Needs, Param, Params, ParamsIter, Pass, Problem, Signature,
+};
+pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, launch_raw};
 pub use param::{KernelParam, RustType};
 pub use registry::{Duplicate, duplicates, find, kernels};
 pub use warm::{
-    Cause, Failure, HookReport, KernelReport, Late, LateLoad, Progress, RecheckError, Report, SetLimit,
-    Stage, Unavailable, Warm, WarmError, Warmup, warm_all,
+    Cause, Failure, HookCause, HookFailure, HookReport, KernelReport, Progress, RecheckError, Report,
+    SetLimit, Stage, Unavailable, Warm, WarmEachError, WarmError, Warmup, warm_all,
 };
 
 pub use kernel_registry_macros::KernelParam;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::CudaContext;
 
-use crate::driver::Function;
+use crate::driver::{ContextId, Function};
 use entries::{DEVICES, Entries, Entry, Others, Slots};
 use seqlock::Seqlock;
 
@@ -57,8 +57,7 @@ pub(crate) struct Ready {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) address: *const CudaContext,
-    /// See `driver::context_id`.
-    pub(crate) id: u64,
+    pub(crate) id: ContextId,
 }
 
 // SAFETY: the address is only compared.
@@ -94,18 +93,18 @@ impl Table {
     }
 
     /// The kernel in the context with this id.
-    pub(crate) fn find(&self, ordinal: usize, id: u64) -> Option<Ready> {
-        self.entries().find(ordinal, id).map(Ready::of_words)
+    pub(crate) fn find(&self, ordinal: usize, id: ContextId) -> Option<Ready> {
+        self.entries().find(ordinal, id.0).map(Ready::of_words)
     }
 
     /// Enters the kernel for a context, in place of an earlier entry for it.
     pub(crate) fn set(&self, ordinal: usize, ready: Ready) {
-        self.entries().set(ordinal, ready.context.id, ready.words());
+        self.entries().set(ordinal, ready.context.id.0, ready.words());
     }
 
     /// Removes the entry for a context.
-    pub(crate) fn forget(&self, ordinal: usize, id: u64) {
-        self.entries().forget(ordinal, id);
+    pub(crate) fn forget(&self, ordinal: usize, id: ContextId) {
+        self.entries().forget(ordinal, id.0);
     }
 
     #[inline]
@@ -122,7 +121,7 @@ impl Ready {
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         [
             context.address.addr() as u64,
-            context.id.wrapping_add(1),
+            context.id.0.wrapping_add(1),
             function.0.expose_provenance() as u64,
             pair(limits.unavailable_below, limits.threads),
             pair(limits.shared, cluster),
@@ -135,7 +134,10 @@ impl Ready {
         Ready {
             // The handle goes to the driver only, as it came from there.
             function: Function(ptr::with_exposed_provenance_mut(function as usize)),
-            context: Owner { address: ptr::without_provenance(address as usize), id: id.wrapping_sub(1) },
+            context: Owner {
+                address: ptr::without_provenance(address as usize),
+                id: ContextId(id.wrapping_sub(1)),
+            },
             limits: Limits {
                 unavailable_below: (threads >> 32) as u32,
                 threads: threads as u32,
@@ -153,12 +155,12 @@ mod tests {
 
     fn ready(id: u64, threads: u32) -> Ready {
         let limits = Limits { threads, shared: 49_152, cluster: [2, 1, 1], ..Limits::default() };
-        let context = Owner { address: ptr::without_provenance(id as usize * 64), id };
+        let context = Owner { address: ptr::without_provenance(id as usize * 64), id: ContextId(id) };
         Ready { function: Function(ptr::without_provenance_mut(threads as usize)), context, limits }
     }
 
     fn threads(table: &Table, ordinal: usize, id: u64) -> Option<u32> {
-        table.find(ordinal, id).map(|ready| ready.limits.threads)
+        table.find(ordinal, ContextId(id)).map(|ready| ready.limits.threads)
     }
 
     #[test]
@@ -202,9 +204,9 @@ mod tests {
             cluster_must_be_set: true,
         };
         table.set(0, Ready { limits, ..ready(7, 0) });
-        let found = table.find(0, 7).expect("it was set");
+        let found = table.find(0, ContextId(7)).expect("it was set");
         assert_eq!(found.limits, limits);
-        assert_eq!(found.context.id, 7);
+        assert_eq!(found.context.id.0, 7);
         assert_eq!(found.context.address.addr(), 7 * 64);
     }
 
@@ -217,7 +219,7 @@ mod tests {
         }
         assert_eq!(threads(&table, 0, 0), Some(20));
         assert_eq!(threads(&table, 0, 1), Some(21));
-        table.forget(0, 1);
+        table.forget(0, ContextId(1));
         assert_eq!(threads(&table, 0, 1), None);
     }
 
@@ -226,8 +228,8 @@ mod tests {
         let table = Table::COLD;
         table.set(0, ready(5, 10));
         table.set(0, ready(6, 11));
-        table.forget(0, 5);
-        table.forget(0, 6);
+        table.forget(0, ContextId(5));
+        table.forget(0, ContextId(6));
         assert_eq!(threads(&table, 0, 5), None);
         assert_eq!(threads(&table, 0, 6), None);
         table.set(0, ready(7, 12));
@@ -241,14 +243,14 @@ mod tests {
         for (ordinal, id) in [(1, 4), (0, 5), (0, 6), (0, 7)] {
             table.set(ordinal, ready(id, id as u32));
         }
-        table.forget(0, 5);
+        table.forget(0, ContextId(5));
         let first = table.slots[0].read().map(Ready::of_words).expect("nobody writes");
-        assert_eq!((first.context.id, first.limits.threads), (6, 6));
+        assert_eq!((first.context.id.0, first.limits.threads), (6, 6));
         assert_eq!(
             [4, 6, 7].map(|id| threads(&table, usize::from(id == 4), id)),
             [Some(4), Some(6), Some(7)]
         );
-        table.forget(0, 7);
+        table.forget(0, ContextId(7));
         assert_eq!(threads(&table, 0, 7), None);
         assert_eq!(threads(&table, 0, 6), Some(6));
     }
@@ -267,7 +269,7 @@ mod tests {
                         let id = 4 * round + thread;
                         table.set(0, ready(id, id as u32));
                         assert_eq!(threads(table, 0, id), Some(id as u32));
-                        table.forget(0, id);
+                        table.forget(0, ContextId(id));
                         assert_eq!(threads(table, 0, id), None);
                     }
                 });

@@ -1,26 +1,23 @@
 //! Making kernels ready: after it, no launch waits for loading or for resizing.
 //!
-//! `plan` decides before CUDA is touched, `work` goes through the stages, each of which has a module, in a thread that
-//! `watch` looks after, and `state` remembers what is loaded.
+//! `plan` decides before CUDA is touched. `stages` is their sequence, each has a module, and `work` is what all of them work with.
 
 #[cfg(feature = "indicatif")]
 mod bar;
 mod code;
-mod cold;
-mod device;
 mod failure;
+mod handle;
 mod hooks;
 mod limits;
 mod load;
 mod plan;
-mod policy;
 mod prime;
 mod recheck;
 mod report;
 mod resolve;
-mod state;
+mod stages;
 mod trace;
-mod watch;
+mod verify;
 mod work;
 
 use std::fmt;
@@ -30,16 +27,15 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
 
-use crate::driver::{self, Code, Current, Driver, DriverError};
-use crate::{KernelInfo, LaunchError};
-use plan::Plan;
-use policy::Policy;
-use state::{State, Turn};
-use watch::{Activity, NoResult, Overdue, Timeouts};
+use crate::KernelInfo;
+use crate::contexts::{KnownContext, Late, LateLoad, Policy, Turn};
+use crate::driver::{Code, ContextId, Current, Driver};
+use crate::watch::{self, Activity, NoResult, Overdue, Timeouts};
 use work::{Job, Sizes};
 
-pub use failure::{Cause, Failure, SetLimit, WarmError};
-pub use policy::{Late, LateLoad};
+pub use failure::{Cause, Failure, HookCause, HookFailure, SetLimit, WarmEachError, WarmError};
+pub(crate) use hooks::running_for as hook_running_for;
+pub(crate) use plan::Plan;
 pub use recheck::RecheckError;
 pub use report::{HookReport, KernelReport, Report, Stage, Unavailable};
 
@@ -244,14 +240,34 @@ impl<'a> Warmup<'a> {
     }
 
     /// Makes kernels ready in a context.
+    ///
+    /// # Errors
+    ///
+    /// As of [`warm_all`].
     pub fn warm(mut self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
         self.warm_one(context)
     }
 
     /// Makes kernels ready in several contexts, one after the other: what the driver compiles for one device serves
-    /// all that are like it. The first context that fails is the error; those before it are warm.
-    pub fn warm_each(mut self, contexts: &[Arc<CudaContext>]) -> Result<Vec<Warm>, WarmError> {
-        contexts.iter().map(|context| self.warm_one(context)).collect()
+    /// all that are like it.
+    ///
+    /// # Errors
+    ///
+    /// [`WarmEachError`] at the first context that fails, with the receipts of those before it.
+    pub fn warm_each(mut self, contexts: &[Arc<CudaContext>]) -> Result<Vec<Warm>, WarmEachError> {
+        let mut warm = Vec::with_capacity(contexts.len());
+        for context in contexts {
+            match self.warm_one(context) {
+                Ok(receipt) => warm.push(receipt),
+                Err(error) => return Err(WarmEachError { warm, device: context.ordinal(), error }),
+            }
+        }
+        Ok(warm)
+    }
+
+    /// Warms one kernel with the policy that its context has.
+    pub(crate) fn late_load(kernel: &'static KernelInfo, policy: Policy) -> Self {
+        Warmup { policy, is_late: true, hooks: false, ..Warmup::new().only(move |other| other == kernel) }
     }
 
     fn warm_one(&mut self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
@@ -259,20 +275,20 @@ impl<'a> Warmup<'a> {
         let driver = Driver::get()?;
         let plan = Plan::get()?;
         let selected = plan.kernels.iter().filter(|planned| self.selects(planned.info)).collect();
-        let id = driver::context_id(context)?;
+        let id = ContextId::of(context)?;
         if let Some(hook) = hooks::running_for(id) {
             return Err(WarmError::InHook { hook });
         }
         let said = if self.is_late { &Policy::default() } else { &self.policy };
-        let state = State::of(context, said)?;
-        let id = state.id;
+        let known = KnownContext::of(context, said)?;
+        let id = known.id;
         let Policy { threads, stack_budget, timeout, .. } = self.policy;
         let job = Job {
             driver,
             plan,
             selected,
             context: context.clone(),
-            state,
+            known,
             threads: threads.or_else(cores).unwrap_or(1),
             stack_budget,
             sizes: self.sizes,
@@ -289,18 +305,18 @@ impl<'a> Warmup<'a> {
         let timeouts = Timeouts { device: timeout.unwrap_or(TIMEOUT), hook: self.hook_timeout };
         let late = |overdue| timed_out(overdue, &timeouts);
         let activity = Activity::new(probe(driver, context));
-        job.state.turns.take(&activity, &timeouts).map_err(late)?;
-        let turn = Turn(job.state.clone());
+        job.known.turns.take(&activity, &timeouts).map_err(late)?;
+        let turn = Turn(job.known.clone());
         let work = move |watch: &_| {
             let _turn = turn;
-            caller.in_scope(|| job.run(watch))
+            caller.in_scope(|| stages::run(&job, watch))
         };
         let report = watch::watched(activity, &timeouts, progress, work).map_err(|error| match error {
             NoResult::Overdue(overdue) => late(overdue),
             NoResult::NoThread(error) => WarmError::NoThread { reason: error.to_string() },
         })??;
         trace::report(&report);
-        if report.failures.is_empty() || self.allow_partial {
+        if report.is_complete() || self.allow_partial {
             Ok(Warm { context: context.clone(), id, report })
         } else {
             Err(WarmError::Kernels { report: Box::new(report) })
@@ -345,7 +361,7 @@ impl fmt::Debug for Warmup<'_> {
 #[derive(Clone, Debug)]
 pub struct Warm {
     context: Arc<CudaContext>,
-    id: u64,
+    id: ContextId,
     report: Report,
 }
 
@@ -361,6 +377,10 @@ impl Warm {
     }
 
     /// Asks the driver whether everything is still as it was.
+    ///
+    /// # Errors
+    ///
+    /// [`RecheckError`] says what changed, or why nobody can tell.
     pub fn recheck(&self) -> Result<(), RecheckError> {
         recheck::recheck(self)
     }
@@ -368,13 +388,6 @@ impl Warm {
 
 fn cores() -> Option<usize> {
     thread::available_parallelism().map(usize::from).ok()
-}
-
-/// The architecture of a context's device: 90 for sm_90.
-pub(crate) fn architecture(context: &CudaContext) -> Result<u32, DriverError> {
-    let capability = context.compute_capability();
-    let (major, minor) = capability.map_err(|error| DriverError::new("cuDeviceGetAttribute", error.0))?;
-    Ok(major.unsigned_abs() * 10 + minor.unsigned_abs())
 }
 
 /// Why a warm-up did not wait any longer.
@@ -396,26 +409,5 @@ fn probe(driver: &'static Driver, context: &Arc<CudaContext>) -> impl Fn() + Sen
         if let Ok(module) = current.load_module(&Code::new(prime::PLAIN, false)) {
             current.unload(module);
         }
-    }
-}
-
-/// Warms a kernel that is launched although it is not warm, if the context's policy allows it.
-pub(crate) fn late(
-    kernel: &'static KernelInfo,
-    context: &Arc<CudaContext>,
-    id: u64,
-) -> Result<crate::table::Ready, LaunchError> {
-    let policy = State::find(id).map(|state| state::lock(&state.policy).clone());
-    let Some(policy) = policy.filter(|policy| policy.late != Some(Late::Deny)) else {
-        return Err(cold::not_warm(kernel));
-    };
-    // Inside of a hook of this context it is an error, and not loaded.
-    if hooks::running_for(id).is_none() {
-        policy.tell(&LateLoad { kernel, device: context.ordinal() });
-    }
-    let only = Warmup { policy, is_late: true, hooks: false, ..Warmup::new().only(|other| other == kernel) };
-    match only.warm(context) {
-        Ok(_) => kernel.table().find(context.ordinal(), id).ok_or(LaunchError::NotWarm { kernel }),
-        Err(error) => Err(LaunchError::Late { kernel, error: Box::new(error) }),
     }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use kernel_registry::arguments::{PointerTo, PointerToMut};
 use kernel_registry::cudarc::driver::{self, CudaSlice, CudaStream, CudaView, CudaViewMut, sys};
-use kernel_registry::{DriverUnavailable, Kernel, LaunchConfig, LaunchError, gpu_kernel};
+use kernel_registry::{
+    DeviceAddress, DriverUnavailable, Kernel, LaunchConfig, LaunchError, PointerTo, PointerToMut, gpu_kernel,
+};
 
 /// y = a*x + y
 #[gpu_kernel(image = "tests/images/saxpy.ptx", block = 128, shared = 64)]
@@ -34,7 +35,7 @@ fn slices_and_views(
         saxpy::launch(stream, saxpy::over(1).grid(4).cooperative(), 1, 2.0, view, view_mut)?;
         saxpy::launch(stream, cudarcs, 1, 2.0, slice_mut, view_mut)?;
         reduce::<f32, 128>::launch(stream, reduce::<f32, 128>::over(1), view, view_mut, 1)?;
-        let address: sys::CUdeviceptr = 0;
+        let address = DeviceAddress(0);
         named::launch(stream, named::over(1), 1, 2.0, address, std::ptr::null_mut())
     }
 }
@@ -62,9 +63,9 @@ fn pointers_of_every_kind_are_addresses() {
         pointer.address()
     }
     let address = 0x7f00_0000_1000_u64;
-    let pointer = address as *mut f32;
-    assert_eq!([read::<f32>(pointer), read(pointer.cast_const()), read::<f32>(address)], [address; 3]);
-    assert_eq!([write::<f32>(pointer), write::<f32>(address)], [address; 2]);
+    let (pointer, untyped) = (address as *mut f32, DeviceAddress(address));
+    assert_eq!([read::<f32>(pointer), read(pointer.cast_const()), read::<f32>(untyped)], [address; 3]);
+    assert_eq!([write::<f32>(pointer), write::<f32>(untyped)], [address; 2]);
 }
 
 #[test]

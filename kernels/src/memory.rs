@@ -19,5 +19,5 @@ pub unsafe fn histogram(n: u32, values: &[u32], bin_count: u32, bins: &mut [u32]
 pub unsafe fn pair_sum(n: u32, x: &[f32], out: &mut [f32]);
 
 /// The first card of a deck shuffled by each seed; the deck is a frame of 2 KiB.
-#[gpu_kernel(file = "cuda/frame.cu")]
+#[gpu_kernel(file = "cuda/frame.cu", block = 256)]
 pub unsafe fn shuffle(n: u32, seeds: &[u32], firsts: &mut [u32]);

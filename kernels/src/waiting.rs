@@ -47,7 +47,7 @@ pub unsafe fn smooth(
 );
 
 /// Stays until a flag is set; `status` is 0 meanwhile, then 1 if it was set and 2 if the kernel gave up.
-#[gpu_kernel(file = "cuda/spin.cu")]
+#[gpu_kernel(file = "cuda/spin.cu", block = 1)]
 pub unsafe fn spin_until_flag(flag: *const u32, status: *mut u32, limit_ns: u64);
 
 /// Sets a flag.

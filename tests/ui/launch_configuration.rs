@@ -13,10 +13,11 @@ pub unsafe fn pointed(n: u32, x: *const f32, pair: Pair);
 #[repr(C)]
 pub struct Pair(f32, u32);
 
-fn launch(stream: &Arc<CudaStream>, prepared: Prepared, x: &CudaSlice<f32>, mut y: CudaSlice<f32>) {
+fn launch(stream: &Arc<CudaStream>, prepared: Prepared<saxpy>, other: &Prepared<pointed>, x: &CudaSlice<f32>, mut y: CudaSlice<f32>) {
     unsafe {
         let _ = saxpy::launch(stream, 256, 1, 2.0, x, &mut y);
         let _ = saxpy::launch(stream, prepared, 1, 2.0, x, &mut y);
+        let _ = saxpy::launch(stream, other, 1, 2.0, x, &mut y);
         let _ = pointed::launch(stream, pointed::over(1), 1, 0, Pair(1.0, 2));
     }
 }

@@ -52,7 +52,7 @@ fn handles(warm: &Warm) -> Outcome {
     )?;
 
     let words = Mapped::zeroed(&again, 1)?;
-    let prepared = Prepared::new(touch::INFO, warm.context(), touch::over(1))?;
+    let prepared = Prepared::<touch>::new(warm.context(), touch::over(1))?;
     let copy = prepared.clone();
     drop(prepared);
     let stream = again.new_stream()?;

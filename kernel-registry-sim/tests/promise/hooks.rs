@@ -7,7 +7,9 @@ use std::time::Duration;
 use kernel_registry::cudarc::driver::sys::{self, CUresult};
 use kernel_registry::cudarc::driver::{CudaContext, CudaFunction};
 use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::{Cause, LaunchError, PreloadError, WarmContext, WarmError, Warmup, warm_all, warmup};
+use kernel_registry::{
+    HookCause, LaunchError, PreloadError, WarmContext, WarmError, Warmup, warm_all, warmup,
+};
 
 use super::{Outcome, alone, another, launch_saxpy};
 
@@ -141,7 +143,7 @@ fn a_hook_that_fails_leaves_the_kernels_warm() -> Outcome {
     choose(Some(|_| Err("not today".to_owned())));
     let Err(WarmError::Kernels { report }) = warm_all(&alone.context) else { panic!("a hook failed") };
     assert!(
-        matches!(&report.failures[..], [failure] if matches!(failure.cause, Cause::Hook { .. })),
+        matches!(&report.hook_failures[..], [failure] if matches!(failure.cause, HookCause::Returned { .. })),
         "{report}"
     );
     launch_saxpy(&alone.context)?;

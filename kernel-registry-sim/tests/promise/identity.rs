@@ -15,8 +15,8 @@ use super::{Outcome, alone, another, launch_saxpy, reset};
 fn a_prepared_launch_does_not_survive_a_reset() -> Outcome {
     let alone = alone()?;
     warm_all(&alone.context)?;
-    let prepared = Prepared::new(touch::INFO, &alone.context, touch::over(1))?;
-    let launch = |prepared: &Prepared| -> Result<(), Box<dyn std::error::Error>> {
+    let prepared = Prepared::<touch>::new(&alone.context, touch::over(1))?;
+    let launch = |prepared: &Prepared<touch>| -> Result<(), Box<dyn std::error::Error>> {
         let stream = alone.context.new_stream()?;
         let mut out = stream.alloc_zeros::<u32>(1)?;
         let (address, _sync) = out.device_ptr_mut(&stream);
@@ -33,7 +33,7 @@ fn a_prepared_launch_does_not_survive_a_reset() -> Outcome {
     let error = launch(&prepared).expect_err("its context was reset");
     assert!(matches!(error.downcast_ref(), Some(LaunchError::Reset { .. })), "{error}");
     assert!(recording.calls().iter().all(|call| !call.name.starts_with("cuLaunch")), "it was submitted");
-    launch(&Prepared::new(touch::INFO, &alone.context, touch::over(1))?)?;
+    launch(&Prepared::<touch>::new(&alone.context, touch::over(1))?)?;
     Ok(())
 }
 
@@ -44,7 +44,7 @@ fn a_prepared_launch_survives_the_end_of_other_contexts() -> Outcome {
     warm_all(&alone.context)?;
     let stream = alone.context.new_stream()?;
     let (x, mut y) = (stream.clone_htod(&[1.0_f32; 8])?, stream.clone_htod(&[2.0_f32; 8])?);
-    let prepared = Prepared::new(saxpy::INFO, &alone.context, saxpy::over(8))?;
+    let prepared = Prepared::<saxpy>::new(&alone.context, saxpy::over(8))?;
     for _ in 0..3 {
         let other = another()?;
         warm_all(&other)?;
@@ -100,7 +100,7 @@ fn a_module_that_was_unloaded_is_found_out_and_loaded_again() -> Outcome {
     // Compiled images are libraries, whose modules nobody can unload.
     let machine_code = || Warmup::new().only(|kernel| kernel == first::INFO);
     let receipt = machine_code().warm(&alone.context)?;
-    let prepared = Prepared::new(first::INFO, &alone.context, first::over(1))?;
+    let prepared = Prepared::<first>::new(&alone.context, first::over(1))?;
     let function = first::INFO.cu_function(&alone.context)?;
     let mut module = std::ptr::null_mut();
     // SAFETY: the module is loaded, and nothing of it runs.
@@ -129,5 +129,5 @@ fn a_module_that_was_unloaded_is_found_out_and_loaded_again() -> Outcome {
 }
 
 /// Machine code, which is loaded as a module.
-#[kernel_registry::gpu_kernel(image = "../kernel-registry/cuda/first.fatbin")]
+#[kernel_registry::gpu_kernel(image = "../kernel-registry/cuda/first.fatbin", block = 1)]
 pub unsafe fn first(zero: i32);

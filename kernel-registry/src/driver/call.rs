@@ -6,7 +6,7 @@ use std::{mem, ptr};
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::{Driver, DriverError};
+use super::{Driver, DriverError, bind};
 
 pub(crate) use sys::{
     CUdevice_attribute_enum as DeviceAttribute, CUfunction_attribute_enum as FunctionAttribute,
@@ -19,42 +19,6 @@ pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Result<(), Driv
         sys::CUresult::CUDA_SUCCESS => Ok(()),
         _ => Err(DriverError::new(name, result)),
     }
-}
-
-/// What tells one context from every other of this process, now or earlier. The address does not: a primary
-/// context that was reset keeps it.
-pub(crate) fn context_id(context: &CudaContext) -> Result<u64, DriverError> {
-    let mut id = 0;
-    // SAFETY: the context lives as long as its `CudaContext`.
-    call("cuCtxGetId", unsafe { sys::cuCtxGetId(context.cu_ctx(), &mut id) })?;
-    Ok(id)
-}
-
-/// The id of a device's primary context, if there is one.
-pub(crate) fn primary_context_id(device: sys::CUdevice) -> Result<Option<u64>, DriverError> {
-    let (mut flags, mut active) = (0, 0);
-    // SAFETY: it asks for the state of a device.
-    let state = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };
-    call("cuDevicePrimaryCtxGetState", state)?;
-    if active == 0 {
-        return Ok(None);
-    }
-    let (mut context, mut id) = (ptr::null_mut(), 0);
-    // SAFETY: while it is retained another thread cannot destroy it, but for a reset, which keeps its address.
-    let asked = unsafe {
-        call("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&mut context, device))?;
-        let asked = sys::cuCtxGetId(context, &mut id);
-        // After a reset there may be nothing left to release.
-        let _ = sys::cuDevicePrimaryCtxRelease_v2(device);
-        asked
-    };
-    call("cuCtxGetId", asked).map(|()| Some(id))
-}
-
-/// Makes a context the current one of this thread, as cudarc does, and leaves it so. The error can be that of an
-/// earlier call, which cudarc kept for the next one that can return it.
-pub(crate) fn bind(context: &CudaContext) -> Result<(), DriverError> {
-    context.bind_to_thread().map_err(|error| DriverError::new("CudaContext::bind_to_thread", error.0))
 }
 
 /// A loaded image, in one context. Never unloaded by this library.
@@ -106,6 +70,12 @@ impl Code {
 pub(crate) struct LoadError {
     pub(crate) error: DriverError,
     pub(crate) log: String,
+}
+
+impl From<DriverError> for LoadError {
+    fn from(error: DriverError) -> Self {
+        LoadError { error, log: String::new() }
+    }
 }
 
 /// A context that is current in this thread, whose calls are not refused because a stream somewhere is being

@@ -1,8 +1,8 @@
-//! What a launch asks for, compared with what the kernel can have, before the driver sees it.
+//! Checks a configuration against the limits of kernel and device, before the driver sees it.
 
-use super::{LaunchConfig, LaunchError};
-use crate::KernelInfo;
+use super::LaunchError;
 use crate::table::Limits;
+use crate::{KernelInfo, LaunchConfig};
 
 /// What every device that CUDA 12 knows allows along the axes of a block and of a grid.
 const BLOCK: [u32; 3] = [1024, 1024, 64];
@@ -38,6 +38,9 @@ fn explain(
     threads: u64,
 ) -> Result<(), LaunchError> {
     let LaunchConfig { grid, block, shared, cluster, .. } = *config;
+    if block == [0; 3] {
+        return Err(LaunchError::BlockMissing { kernel });
+    }
     if !within(block, BLOCK) {
         return Err(LaunchError::BlockAxes { kernel, block, most: BLOCK });
     }

@@ -1,76 +1,63 @@
-//! What the `launch` of a kernel takes as its configuration.
+//! What a kernel's `launch` takes as its configuration.
 
 use std::ptr;
 
 use cudarc::driver::{CudaContext, CudaStream};
 
-use super::{Launch, LaunchConfig, LaunchError, Prepared};
-use crate::KernelInfo;
+use super::{Launch, LaunchError, Prepared};
+use crate::{Kernel, LaunchConfig};
 
-/// How a kernel is launched: a [`LaunchConfig`], which is checked each time, a [`Prepared`] one by reference, which
-/// has been checked, or what cudarc says of a launch.
+/// Configurations of a launch of the kernel `K`: a [`LaunchConfig`] or cudarc's, which is checked at each launch, or a
+/// `&Prepared<K>`, which was checked once.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say how a kernel is launched",
-    label = "neither a `LaunchConfig` nor a `&Prepared`",
-    note = "every kernel has `over(n)`, which says it for `n` threads"
+    message = "`{Self}` is not a configuration of a launch of `{K}`",
+    label = "neither a `LaunchConfig` nor a `&Prepared<{K}>`",
+    note = "every kernel has `over(n)`, a configuration for `n` threads"
 )]
-pub trait Configure {
+pub trait Configure<K>: Sealed {
     #[doc(hidden)]
-    fn configure<'a>(
-        self,
-        kernel: &'static KernelInfo,
-        stream: &'a CudaStream,
-    ) -> Result<Launch<'a>, LaunchError>;
+    fn configure(self, stream: &CudaStream) -> Result<Launch<'_>, LaunchError>
+    where
+        K: Kernel;
 }
 
-impl Configure for LaunchConfig {
-    #[inline]
-    fn configure<'a>(
-        self,
-        kernel: &'static KernelInfo,
-        stream: &'a CudaStream,
-    ) -> Result<Launch<'a>, LaunchError> {
-        Launch::new(kernel, stream, &self)
-    }
+/// Only this library knows what a configuration is.
+pub trait Sealed {}
+
+/// What can become a `LaunchConfig` is checked at each launch.
+macro_rules! checked_each_time {
+    ($($config:ty),*) => {
+        $(
+            impl Sealed for $config {}
+
+            impl<K> Configure<K> for $config {
+                #[inline]
+                fn configure(self, stream: &CudaStream) -> Result<Launch<'_>, LaunchError>
+                where
+                    K: Kernel,
+                {
+                    Launch::new(K::INFO, stream, &self.into())
+                }
+            }
+        )*
+    };
 }
 
-impl Configure for &LaunchConfig {
-    #[inline]
-    fn configure<'a>(
-        self,
-        kernel: &'static KernelInfo,
-        stream: &'a CudaStream,
-    ) -> Result<Launch<'a>, LaunchError> {
-        Launch::new(kernel, stream, self)
-    }
-}
+checked_each_time!(LaunchConfig, &LaunchConfig, cudarc::driver::LaunchConfig);
 
-impl Configure for cudarc::driver::LaunchConfig {
-    #[inline]
-    fn configure<'a>(
-        self,
-        kernel: &'static KernelInfo,
-        stream: &'a CudaStream,
-    ) -> Result<Launch<'a>, LaunchError> {
-        Launch::new(kernel, stream, &self.into())
-    }
-}
+impl<K> Sealed for &Prepared<K> {}
 
-impl Configure for &Prepared {
+impl<K> Configure<K> for &Prepared<K> {
     #[inline]
-    fn configure<'a>(
-        self,
-        kernel: &'static KernelInfo,
-        stream: &'a CudaStream,
-    ) -> Result<Launch<'a>, LaunchError> {
-        if self.kernel() != kernel {
-            return Err(LaunchError::OtherKernel { kernel, prepared: self.kernel() });
-        }
+    fn configure(self, stream: &CudaStream) -> Result<Launch<'_>, LaunchError>
+    where
+        K: Kernel,
+    {
         self.on(stream)
     }
 }
 
-impl Prepared {
+impl<K> Prepared<K> {
     /// The launch on this stream, if that is one of the context for which it was prepared.
     #[inline]
     pub(super) fn on<'a>(&self, stream: &'a CudaStream) -> Result<Launch<'a>, LaunchError> {

@@ -1,4 +1,4 @@
-//! Launching a kernel of which the compiler knows nothing: the arguments are compared with the record.
+//! Launching a kernel that is known only at run time: its arguments are compared with its record.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -7,9 +7,8 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
 use kernel_registry_format::{Param, Pass};
 
-use super::{Launch, LaunchConfig, LaunchError};
-use crate::arguments::PointerTo;
-use crate::{KernelInfo, KernelParam};
+use super::{Launch, LaunchError};
+use crate::{KernelInfo, KernelParam, LaunchConfig, PointerTo};
 
 /// An argument for [`launch_dyn`].
 pub struct DynArg<'a> {
@@ -35,17 +34,17 @@ impl<'a> DynArg<'a> {
         Self::new::<T>(Given::Value(ptr::from_ref(value).cast()))
     }
 
-    /// A device pointer, of which nobody keeps track.
+    /// A device pointer. cudarc does not track its memory.
     pub fn pointer<T>(pointer: impl PointerTo<T>) -> Self {
         Self::new::<T>(Given::Pointer(pointer.address()))
     }
 
-    /// Memory of cudarc's that the kernel reads.
+    /// A slice of cudarc that the kernel reads.
     pub fn slice<T, S: DevicePtr<T>>(slice: &'a S) -> Self {
         Self::new::<T>(Given::Slice(Box::new(|stream| slice.device_ptr(stream))))
     }
 
-    /// Memory of cudarc's that the kernel may write.
+    /// A slice of cudarc that the kernel may write.
     pub fn slice_mut<T, S: DevicePtrMut<T>>(slice: &'a mut S) -> Self {
         Self::new::<T>(Given::SliceMut(Box::new(|stream| slice.device_ptr_mut(stream))))
     }
@@ -87,7 +86,11 @@ pub(super) fn kind(pass: Pass) -> &'static str {
 /// Launches a kernel with arguments that are compared with its declaration: how many there are, of which kind,
 /// and the sizes of their values.
 ///
-/// It reads the kernel's record and takes some memory; a typed launch does neither.
+/// It reads the kernel's record and allocates; a typed launch does neither.
+///
+/// # Errors
+///
+/// An argument does not fit its parameter, and the errors of every launch.
 ///
 /// ```no_run
 /// use kernel_registry::{DynArg, launch_dyn};

@@ -8,7 +8,7 @@ use crate::driver::{DriverError, DriverUnavailable};
 use crate::{KernelInfo, OtherCopy, Param, WarmError};
 
 /// Why a kernel was not launched.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "`kernel` is the kernel, and the text of each says what the numbers are")]
 pub enum LaunchError {
@@ -24,6 +24,8 @@ pub enum LaunchError {
     Reset { kernel: &'static KernelInfo },
     /// The kernel's module was unloaded and loaded again after the launch was prepared.
     LoadedAnew { kernel: &'static KernelInfo },
+    /// Neither the declaration nor the launch says how many threads a block has.
+    BlockMissing { kernel: &'static KernelInfo },
     /// No block has so many threads along an axis, or none along one.
     BlockAxes { kernel: &'static KernelInfo, block: [u32; 3], most: [u32; 3] },
     /// No grid has so many blocks along an axis, or none along one.
@@ -40,8 +42,6 @@ pub enum LaunchError {
     ClusterMissing { kernel: &'static KernelInfo },
     /// A prepared launch was given a stream of another context.
     OtherContext { kernel: &'static KernelInfo },
-    /// The launch was prepared for another kernel.
-    OtherKernel { kernel: &'static KernelInfo, prepared: &'static KernelInfo },
     /// The kernel takes another number of arguments.
     ArgumentCount { kernel: &'static KernelInfo, given: usize, takes: usize },
     /// An argument is not what the parameter takes.
@@ -70,6 +70,7 @@ impl LaunchError {
             | LaunchError::Unavailable { kernel, .. }
             | LaunchError::Reset { kernel }
             | LaunchError::LoadedAnew { kernel }
+            | LaunchError::BlockMissing { kernel }
             | LaunchError::BlockAxes { kernel, .. }
             | LaunchError::GridAxes { kernel, .. }
             | LaunchError::BlockTooLarge { kernel, .. }
@@ -78,7 +79,6 @@ impl LaunchError {
             | LaunchError::ClusterFixed { kernel, .. }
             | LaunchError::ClusterMissing { kernel }
             | LaunchError::OtherContext { kernel }
-            | LaunchError::OtherKernel { kernel, .. }
             | LaunchError::ArgumentCount { kernel, .. }
             | LaunchError::Argument { kernel, .. }
             | LaunchError::Late { kernel, .. }
@@ -133,6 +133,9 @@ impl fmt::Display for LaunchError {
             LaunchError::LoadedAnew { .. } => {
                 f.write_str("it was loaded anew after this launch was prepared; prepare the launch again")
             }
+            LaunchError::BlockMissing { .. } => f.write_str(
+                "nothing says how many threads a block has; add `block = ..` to its declaration, or `.block(..)` to the launch",
+            ),
             LaunchError::BlockAxes { block, most, .. } => {
                 write!(f, "a block of {} threads; a block has 1 x 1 x 1 to {}", Size(block), Size(most))
             }
@@ -164,9 +167,6 @@ impl fmt::Display for LaunchError {
             LaunchError::ClusterMissing { .. } => {
                 f.write_str("it was compiled for clusters, whose size `cluster(..)` has to say")
             }
-            LaunchError::OtherKernel { prepared, .. } => {
-                write!(f, "the launch was prepared for `{}`; prepare one for each kernel", prepared.path())
-            }
             LaunchError::OtherContext { .. } => f.write_str(
                 "the launch was prepared for another context than that of this stream; prepare one for each",
             ),
@@ -190,15 +190,5 @@ impl fmt::Display for LaunchError {
     }
 }
 
-impl Error for LaunchError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            LaunchError::DriverUnavailable { error, .. } => Some(error),
-            LaunchError::Driver { error, .. } => Some(error),
-            LaunchError::Late { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
-
-readable!(LaunchError);
+/// The text has the causes, so there is no `source`.
+impl Error for LaunchError {}

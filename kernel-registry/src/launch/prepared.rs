@@ -1,18 +1,19 @@
-//! A launch that is checked once and made many times.
+//! A prepared launch: checked once, made many times.
 
 use std::ffi::c_void;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaContext, CudaStream};
 
-use super::{LaunchConfig, LaunchError, check, ready};
-use crate::KernelInfo;
-use crate::driver::Function;
-use crate::table;
+use super::{LaunchError, check, ready};
+use crate::driver::{ContextId, Function};
+use crate::{Kernel, KernelInfo, LaunchConfig, table};
 
-/// A launch that was found to be possible in a context, on any stream of it.
+/// A launch of the kernel `K` that was checked once, for all streams of a context. A kernel that is known only at run time has a
+/// `Prepared<Untyped>`, made by [`Prepared::of`].
 ///
 /// ```no_run
 /// # mod demo {
@@ -26,7 +27,7 @@ use crate::table;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let context = kernel_registry::context(0)?;
 /// let _warm = kernel_registry::warm_all(&context)?;
-/// let prepared = Prepared::new(saxpy::INFO, &context, saxpy::over(1000))?;
+/// let prepared = Prepared::<saxpy>::new(&context, saxpy::over(1000))?;
 ///
 /// let stream = context.new_stream()?;
 /// let x = stream.clone_htod(&[1.0_f32; 1000])?;
@@ -38,31 +39,60 @@ use crate::table;
 /// # Ok(())
 /// # }
 /// ```
-pub struct Prepared {
+pub struct Prepared<K = Untyped> {
     pub(super) kernel: &'static KernelInfo,
     pub(super) function: Function,
     pub(super) context: Arc<CudaContext>,
     /// The context's id: its handles end with it.
-    pub(super) id: u64,
+    pub(super) id: ContextId,
     pub(super) config: LaunchConfig,
     /// When the function was last known to be that of the context: `table::epoch`.
     epoch: AtomicU64,
+    _kernel: PhantomData<fn() -> K>,
 }
 
-impl Prepared {
+/// Stands for a kernel that is known only at run time.
+#[derive(Clone, Copy, Debug)]
+pub struct Untyped;
+
+impl<K: Kernel> Prepared<K> {
     /// Compares a launch with what the kernel can do in a context.
-    pub fn new(
+    ///
+    /// # Errors
+    ///
+    /// Those of a launch: [`LaunchError`].
+    pub fn new(context: &Arc<CudaContext>, config: impl Into<LaunchConfig>) -> Result<Self, LaunchError> {
+        Self::checked(K::INFO, context, config.into())
+    }
+}
+
+impl Prepared<Untyped> {
+    /// The same for a kernel that is known only at run time.
+    ///
+    /// # Errors
+    ///
+    /// Those of a launch: [`LaunchError`].
+    pub fn of(
         kernel: &'static KernelInfo,
         context: &Arc<CudaContext>,
         config: impl Into<LaunchConfig>,
     ) -> Result<Self, LaunchError> {
-        let config = config.into();
+        Self::checked(kernel, context, config.into())
+    }
+}
+
+impl<K> Prepared<K> {
+    fn checked(
+        kernel: &'static KernelInfo,
+        context: &Arc<CudaContext>,
+        config: LaunchConfig,
+    ) -> Result<Self, LaunchError> {
         // Whatever is forgotten from here on is looked for by the first launch.
         let epoch = AtomicU64::new(table::epoch());
         let ready = ready(kernel, context)?;
         check::check(kernel, &config, &ready.limits)?;
         let (function, id) = (ready.function, ready.context.id);
-        Ok(Prepared { kernel, function, context: context.clone(), id, config, epoch })
+        Ok(Prepared { kernel, function, context: context.clone(), id, config, epoch, _kernel: PhantomData })
     }
 
     /// Whether the function is still that of the kernel in its context, which may have been reset.
@@ -85,18 +115,22 @@ impl Prepared {
         }
     }
 
-    /// What it launches.
+    /// The kernel.
     pub fn kernel(&self) -> &'static KernelInfo {
         self.kernel
     }
 
-    /// How it launches it.
+    /// The configuration.
     pub fn config(&self) -> &LaunchConfig {
         &self.config
     }
 
-    /// Launches the kernel on a stream of the context, with arguments that nobody checks. The kernel's own `launch` takes
-    /// `&Prepared` as its configuration, and checks its arguments.
+    /// Launches the kernel on a stream of the context, with unchecked arguments. The kernel's own `launch` takes
+    /// `&Prepared<K>` as its configuration, and has typed arguments.
+    ///
+    /// # Errors
+    ///
+    /// The context was reset, the stream is one of another context, or the driver refuses.
     ///
     /// # Safety
     ///
@@ -109,15 +143,15 @@ impl Prepared {
     }
 }
 
-impl Clone for Prepared {
+impl<K> Clone for Prepared<K> {
     fn clone(&self) -> Self {
-        let Prepared { kernel, function, ref context, id, config, ref epoch } = *self;
+        let Prepared { kernel, function, ref context, id, config, ref epoch, _kernel } = *self;
         let epoch = AtomicU64::new(epoch.load(Ordering::Relaxed));
-        Prepared { kernel, function, context: context.clone(), id, config, epoch }
+        Prepared { kernel, function, context: context.clone(), id, config, epoch, _kernel }
     }
 }
 
-impl fmt::Debug for Prepared {
+impl<K> fmt::Debug for Prepared<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prepared")
             .field("kernel", &self.kernel.path())

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
+use super::Warm;
 use super::report::{Bytes, Count, Report};
 use crate::driver::{DriverError, DriverUnavailable};
 use crate::{Place, RegistryError};
 
 /// Why kernels are not warm.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarmError {
     /// There is no driver to work with.
@@ -68,6 +69,28 @@ pub enum WarmError {
     },
 }
 
+/// A context of several could not be warmed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct WarmEachError {
+    /// The receipts of the contexts before it.
+    pub warm: Vec<Warm>,
+    /// The number of its device.
+    pub device: usize,
+    /// What is wrong.
+    pub error: WarmError,
+}
+
+impl fmt::Display for WarmEachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WarmEachError { warm, device, error } = self;
+        write!(f, "device {device} (after {}): {error}", Count(warm.len(), "warm context"))
+    }
+}
+
+/// The text has the causes, so there is no `source`.
+impl std::error::Error for WarmEachError {}
+
 /// What the driver keeps for kernels in a context, and sets up at the first launch of one that uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -78,7 +101,37 @@ pub enum SetLimit {
     Heap,
 }
 
-/// A kernel that could not be warmed, or a function with `#[warmup]` that failed.
+/// A function with `#[warmup]` that failed. It runs again in the next warm-up of the context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct HookFailure {
+    /// Its path.
+    pub path: &'static str,
+    /// Where it is.
+    pub place: Place,
+    /// What is wrong.
+    pub cause: HookCause,
+}
+
+/// Why a function with `#[warmup]` failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum HookCause {
+    /// It returned an error.
+    Returned {
+        /// The error with its causes.
+        error: String,
+    },
+    /// What it preloaded could not be set up.
+    Setup {
+        /// What is wrong.
+        cause: Cause,
+    },
+}
+
+/// A kernel that could not be warmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -152,11 +205,6 @@ pub enum Cause {
     NotLoaded,
     /// It was warm, and its module was unloaded since.
     Unloaded,
-    /// It is no kernel, but a function with `#[warmup]` that failed.
-    Hook {
-        /// Its error.
-        error: String,
-    },
     /// Another call failed.
     Driver {
         /// What the driver said.
@@ -167,8 +215,7 @@ pub enum Cause {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { kernel, place, image, variants, arch, cause } = self;
-        let what = if matches!(cause, Cause::Hook { .. }) { "warmup function" } else { "kernel" };
-        write!(f, "{what} `{kernel}` at {place}, ")?;
+        write!(f, "kernel `{kernel}` at {place}, ")?;
         if let Some(image) = image {
             write!(f, "image `{image}` on sm_{arch}: ")?;
         }
@@ -181,6 +228,22 @@ impl fmt::Display for Failure {
                 variants.replace(',', ", ")
             ),
             _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for HookFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let HookFailure { path, place, cause } = self;
+        write!(f, "warmup function `{path}` at {place}: {cause}")
+    }
+}
+
+impl fmt::Display for HookCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HookCause::Returned { error } => f.write_str(error),
+            HookCause::Setup { cause } => write!(f, "{cause}"),
         }
     }
 }
@@ -223,7 +286,6 @@ impl fmt::Display for Cause {
                 "a block needs {fixed} bytes of shared memory and {dynamic} declared ones, and this device grants {most}; \
                  declare less `shared`, or `arch = \">=..\"`, if it is meant for larger devices"
             ),
-            Cause::Hook { error } => f.write_str(error),
             Cause::Unloaded => f.write_str(
                 "it was warm, and its module was unloaded since, which ends its handle; call `warm_all` again, \
                  and unload no module that this library has loaded",
@@ -301,9 +363,8 @@ impl fmt::Display for WarmError {
                 )
             }
             WarmError::Kernels { report } => {
-                let is_hook = |failure: &&Failure| matches!(failure.cause, Cause::Hook { .. });
-                let hooks = report.failures.iter().filter(is_hook).count();
-                let (failed, warm) = (report.failures.len() - hooks, report.kernels.len());
+                let hooks = report.hook_failures.len();
+                let (failed, warm) = (report.failures.len(), report.kernels.len());
                 match (failed, hooks) {
                     (_, 0) => write!(f, "{} could not be warmed, {warm} are:", Count(failed, "kernel"))?,
                     (0, _) => {
@@ -315,24 +376,15 @@ impl fmt::Display for WarmError {
                         write!(f, "{failed} could not be warmed, {warm} are, and {hooks} failed:")?;
                     }
                 }
-                report.failures.iter().try_for_each(|failure| write!(f, "\n  {failure}"))
+                report.failures.iter().try_for_each(|failure| write!(f, "\n  {failure}"))?;
+                report.hook_failures.iter().try_for_each(|failure| write!(f, "\n  {failure}"))
             }
         }
     }
 }
 
-impl std::error::Error for WarmError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            WarmError::DriverUnavailable(error) => Some(error),
-            WarmError::Registry(error) => Some(error),
-            WarmError::Driver { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
-
-readable!(WarmError);
+/// The text has the causes, so there is no `source`.
+impl std::error::Error for WarmError {}
 
 impl From<DriverUnavailable> for WarmError {
     fn from(error: DriverUnavailable) -> Self {

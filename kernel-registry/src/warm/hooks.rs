@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-use super::failure::{Cause, Failure};
+use super::failure::{Cause, HookCause, HookFailure};
 use super::limits;
-use super::prime::Needs;
 use super::report::HookReport;
 use super::work::Work;
-use crate::driver::{self, LoadError};
+use crate::contexts::Primed;
+use crate::driver::{self, ContextId, LoadError};
 use crate::hook::{Hook, WarmContext};
 
 /// Runs those that have not run in this context, or that failed there. They may launch kernels, which launches can find
@@ -30,45 +30,45 @@ pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
             }
             Err(cause) => {
                 let place = hook.place();
-                let arch = work.device.arch;
-                work.fail(Failure { kernel: place.path, place, image: None, variants: "", arch, cause });
+                work.hook_failures.push(HookFailure { path: place.path, place, cause });
             }
         }
     }
     reports
 }
 
-fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), Cause> {
+fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), HookCause> {
     let path = hook.place().path;
     // If it never returns, the caller names it.
     work.watch.hook(path);
-    let driver_error = |error| Cause::Driver { error };
+    let driver_error = |error| HookCause::Setup { cause: Cause::Driver { error } };
+    let setup = |cause| HookCause::Setup { cause };
     driver::bind(&work.job.context).map_err(driver_error)?;
     let context = WarmContext::new(&work.job.context, &work.current);
-    let outcome = inside(work.job.state.id, path, || hook.run(&context));
+    let outcome = inside(work.job.known.id, path, || hook.run(&context));
     let preloaded = context.preloaded();
     // It may have made another context current, or lowered the stack limit.
     driver::bind(&work.job.context).map_err(driver_error)?;
-    limits::raise_stack_for(work, work.loaded.largest_stack())?;
+    limits::raise_stack_for(work, work.loaded.largest_stack()).map_err(setup)?;
     // Or changed it and changed it back, which nothing tells, and for which the next launch pays.
-    work.loaded.primed = work.loaded.primed.but_not(Needs::LAUNCH);
+    work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);
     let refused = |refused: LoadError| driver_error(refused.error);
     work.set_up(work.needs(&[])).map_err(refused)?;
-    outcome.map_err(|error| Cause::Hook { error })?;
+    outcome.map_err(|error| HookCause::Returned { error })?;
     let Some(frame) = preloaded else { return Ok(()) };
-    limits::raise_stack_for(work, frame)?;
+    limits::raise_stack_for(work, frame).map_err(setup)?;
     work.loaded.preloaded_frame = work.loaded.preloaded_frame.max(frame);
     // Nothing tells what kernels of others need.
-    work.set_up(Needs::EVERYTHING.but_not(work.loaded.primed)).map_err(refused)
+    work.set_up(Primed::EVERYTHING.but_not(work.loaded.primed)).map_err(refused)
 }
 
 thread_local! {
     /// The hook that this thread runs, and the context that is being warmed.
-    static INSIDE: Cell<Option<(u64, &'static str)>> = const { Cell::new(None) };
+    static INSIDE: Cell<Option<(ContextId, &'static str)>> = const { Cell::new(None) };
 }
 
 /// Runs a hook, and remembers that meanwhile.
-fn inside<T>(context: u64, path: &'static str, run: impl FnOnce() -> T) -> T {
+fn inside<T>(context: ContextId, path: &'static str, run: impl FnOnce() -> T) -> T {
     struct Leave;
     impl Drop for Leave {
         fn drop(&mut self) {
@@ -81,6 +81,6 @@ fn inside<T>(context: u64, path: &'static str, run: impl FnOnce() -> T) -> T {
 }
 
 /// The hook that this thread runs for this context: to wait for the end of that warm-up would be to wait for ever.
-pub(super) fn running_for(context: u64) -> Option<&'static str> {
+pub(crate) fn running_for(context: ContextId) -> Option<&'static str> {
     INSIDE.get().filter(|(id, _)| *id == context).map(|(_, path)| path)
 }

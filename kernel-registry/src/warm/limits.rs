@@ -4,9 +4,9 @@ use cudarc::driver::sys::CUresult;
 
 use super::failure::Cause;
 use super::load::cause;
-use super::prime::Needs;
 use super::work::{Candidate, Sizes, Work};
 use super::{SetLimit, WarmError};
+use crate::contexts::Primed;
 use crate::driver::{Current, DriverError, Limit};
 
 /// Gives the kernels what they need, and hands on those that could get it.
@@ -82,10 +82,7 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
     if largest <= limit {
         return Ok(fitting);
     }
-    work.watch.call("cuCtxSetLimit", "the stack of each thread");
-    // The next launch waits for the device, whichever kernel it is: one of ours is to be that.
-    work.loaded.primed = work.loaded.primed.but_not(Needs::LAUNCH);
-    let Err(error) = work.current.raise_stack_limit(largest) else { return Ok(fitting) };
+    let Err(error) = set_limit(work, largest) else { return Ok(fitting) };
     let (fitting, others) = split(fitting, limit);
     if others.is_empty() {
         return Err(error);
@@ -101,7 +98,7 @@ fn limit(work: &mut Work<'_>) -> Result<u64, DriverError> {
     work.watch.call("cuCtxGetLimit", "the stack of each thread");
     let limit = work.current.stack_limit()?;
     if limit != work.loaded.stack_at_launch {
-        work.loaded.primed = work.loaded.primed.but_not(Needs::LAUNCH);
+        work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);
     }
     Ok(limit)
 }
@@ -119,9 +116,14 @@ pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cau
         let needed = stack_memory(limit, stack, work.device.threads);
         return Err(Cause::StackBudget { stack, needed, budget, free: work.free });
     }
+    set_limit(work, stack).map_err(|error| cause(error.into(), work.free))
+}
+
+/// Raises the stack limit. The next launch of any kernel waits for the device then, so one of ours is to be that.
+fn set_limit(work: &mut Work<'_>, stack: u64) -> Result<(), DriverError> {
     work.watch.call("cuCtxSetLimit", "the stack of each thread");
-    work.loaded.primed = work.loaded.primed.but_not(Needs::LAUNCH);
-    work.current.raise_stack_limit(stack).map_err(|error| cause(error.into(), work.free))
+    work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);
+    work.current.raise_stack_limit(stack)
 }
 
 /// Those whose stacks fit the limit, and the others.

@@ -2,7 +2,6 @@
 //! in as many as there are, because it does compile in parallel.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CStr;
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,44 +10,22 @@ use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
-use super::Progress;
 use super::code::Route;
 use super::failure::Cause;
+use super::handle::Handle;
 use super::plan::{Planned, PlannedImage};
 use super::report::Stage;
-use super::state::{self, key, lock};
-use super::watch::Watch;
 use super::work::{Job, Work};
-use crate::driver::{Code, Current, DriverError, Function, Library, LoadError, Module};
+use super::{Progress, prime};
+use crate::contexts::{self, key};
+use crate::driver::{Code, Current, DriverError, Library, LoadError};
+use crate::lock::lock;
+use crate::watch::Watch;
 
 /// An image that was loaded, or not.
 pub(super) struct Loading {
     pub(super) result: Result<Handle, Cause>,
     pub(super) is_new: bool,
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum Handle {
-    Module(Module),
-    Library(Library),
-}
-
-impl Handle {
-    /// What the device can make wait when a kernel is taken out of it.
-    pub(super) fn call(self) -> &'static str {
-        match self {
-            Handle::Module(_) => "cuModuleGetFunction",
-            Handle::Library(_) => "cuKernelGetFunction",
-        }
-    }
-
-    /// The kernel of this name, loaded.
-    pub(super) fn function(self, current: &Current<'_>, name: &CStr) -> Result<Function, DriverError> {
-        match self {
-            Handle::Module(module) => current.function_of_module(module, name),
-            Handle::Library(library) => current.function_of_library(library, name),
-        }
-    }
 }
 
 /// By their places in the plan.
@@ -80,7 +57,7 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     }
     if !sources.is_empty() {
         // Launched later, and compiled meanwhile.
-        let ours = work.needs(pending).image().map(|image| (image, Route::of(image, work.device.arch)));
+        let ours = prime::image(work.needs(pending)).map(|image| (image, Route::of(image, work.device.arch)));
         sources.extend(ours.and_then(|(image, route)| match route {
             Route::Library { text } => Some((image, text)),
             Route::Module => None,
@@ -180,7 +157,7 @@ fn compile_all(
 
 fn compile(current: &Current<'_>, arch: u32, bytes: &'static [u8], text: bool) -> Compiled {
     let mut is_new = false;
-    let library = state::library(bytes, arch, || {
+    let library = contexts::library(bytes, arch, || {
         is_new = true;
         current.load_library(&Code::new(bytes, text))
     });

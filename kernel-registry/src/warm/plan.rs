@@ -6,12 +6,12 @@ use std::sync::Mutex;
 
 use kernel_registry_format::{self as format, Kernel};
 
-use super::state::lock;
+use crate::lock::lock;
 use crate::registry::{Registry, registry};
 use crate::{KernelInfo, RegistryError};
 
 /// Every registered kernel, and the images that they are in.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub(super) registry: &'static Registry,
     /// In the registry's order.
     pub(super) kernels: Vec<Planned>,
@@ -51,11 +51,11 @@ impl Plan {
     }
 
     /// The plan of the latest warm-up, if there was one.
-    pub(super) fn latest() -> Option<&'static Plan> {
+    pub(crate) fn latest() -> Option<&'static Plan> {
         *lock(&LATEST)
     }
 
-    pub(super) fn has(&self, kernel: &KernelInfo) -> bool {
+    pub(crate) fn has(&self, kernel: &KernelInfo) -> bool {
         self.kernels.iter().any(|planned| planned.info == kernel)
     }
 

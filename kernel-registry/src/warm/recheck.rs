@@ -7,15 +7,16 @@ use std::time::Duration;
 use cudarc::driver::sys::CUresult;
 
 use super::Warm;
-use super::state::{Loaded, State, Warmed, lock};
-use super::watch::{self, Activity, NoResult, Timeouts, Watch};
-use crate::driver::{Current, Driver, DriverError, DriverUnavailable, context_id};
+use crate::contexts::{KnownContext, Loaded, Warmed};
+use crate::driver::{ContextId, Current, Driver, DriverError, DriverUnavailable};
+use crate::lock::lock;
+use crate::watch::{self, Activity, NoResult, Timeouts, Watch};
 
 /// Another thread that asks the same is done at once; a warm-up can wait for the device for ever.
 const MOMENT: Duration = Duration::from_millis(100);
 
 /// Why kernels that were warm are not any more.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecheckError {
     /// There is no driver to work with any more: the process was forked, for example.
@@ -52,13 +53,13 @@ pub enum RecheckError {
 
 pub(super) fn recheck(warm: &Warm) -> Result<(), RecheckError> {
     let driver = Driver::get().map_err(RecheckError::DriverUnavailable)?;
-    match context_id(&warm.context) {
+    match ContextId::of(&warm.context) {
         Ok(id) if id == warm.id => {}
         Err(error) if !error.is(CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED) => return Err(error.into()),
         _ => return Err(RecheckError::Reset),
     }
-    let Some(state) = State::find(warm.id) else { return Err(RecheckError::Reset) };
-    let timeout = lock(&state.policy).timeout.unwrap_or(super::TIMEOUT);
+    let Some(known) = KnownContext::find(warm.id) else { return Err(RecheckError::Reset) };
+    let timeout = lock(&known.policy).timeout.unwrap_or(super::TIMEOUT);
     let timeouts = Timeouts { device: timeout, hook: timeout };
     let (context, id) = (warm.context.clone(), warm.id);
     let kernels: Vec<_> = warm.report.kernels.iter().map(|kernel| kernel.path).collect();
@@ -67,8 +68,8 @@ pub(super) fn recheck(warm: &Warm) -> Result<(), RecheckError> {
         // While another thread loads a kernel late, this waits as long as that does.
         watch.call("cuCtxGetLimit", "");
         let limit = current.stack_limit()?;
-        let state = State::find(id).ok_or(RecheckError::Reset)?;
-        let loaded = state.lock_within(MOMENT).ok_or(RecheckError::Warming)?;
+        let known = KnownContext::find(id).ok_or(RecheckError::Reset)?;
+        let loaded = known.lock_within(MOMENT).ok_or(RecheckError::Warming)?;
         are_warm(&current, limit, &loaded, &kernels)
     };
     watch::watched(Activity::new(|| {}), &timeouts, |()| {}, ask).unwrap_or_else(|error| match error {
@@ -140,5 +141,3 @@ impl fmt::Display for RecheckError {
 }
 
 impl std::error::Error for RecheckError {}
-
-readable!(RecheckError);

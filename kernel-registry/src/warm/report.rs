@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Failure;
+use super::{Failure, HookFailure};
+use crate::CudaVersion;
 use crate::OtherCopy;
 use crate::copies::REMEDY;
-use crate::driver::CudaVersion;
 
 /// What [`warm_all`](super::warm_all) found and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct Report {
     pub unavailable: Vec<Unavailable>,
     /// The kernels that could not be warmed.
     pub failures: Vec<Failure>,
+    /// The functions with `#[warmup]` that failed.
+    pub hook_failures: Vec<HookFailure>,
     /// Other copies of kernel-registry in the program, whose kernels are not warm. None, as a rule.
     pub other_copies: &'static [OtherCopy],
     /// The functions with `#[warmup]` that ran, now, in their order.
@@ -34,17 +36,19 @@ pub struct Report {
     /// How many images were loaded, now: those of a repeated warm-up are there already.
     pub images_loaded: usize,
     /// The stack that each thread has now, in bytes. 0 if the warm-up did not get so far.
+    #[cfg_attr(feature = "serde", serde(rename = "stack_bytes"))]
     pub stack: u64,
     /// Device memory that is gone since the warm-up began, in bytes. Others may have taken part of it meanwhile.
+    #[cfg_attr(feature = "serde", serde(rename = "device_memory_bytes"))]
     pub device_memory: u64,
     /// Whether the driver confirmed that each kernel is loaded. Drivers before CUDA 12.4 cannot.
     pub verified: bool,
-    /// How long each stage took. In milliseconds where it is serialized.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "serialized::stages"))]
+    /// How long each stage took. Serialized as `stages_ms`.
+    #[cfg_attr(feature = "serde", serde(rename = "stages_ms", serialize_with = "serialized::stages"))]
     pub stages: Vec<(Stage, Duration)>,
 }
 
-/// A kernel that is warm. All sizes are in bytes.
+/// A kernel that is warm. All sizes are in bytes, and serialized with `_bytes` behind their names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -59,18 +63,23 @@ pub struct KernelReport {
     pub registers: u32,
     /// Local memory of a thread, as the driver's attribute has it: the frames of the kernel and of all that it calls, but for
     /// recursive functions.
+    #[cfg_attr(feature = "serde", serde(rename = "local_bytes"))]
     pub local: u32,
     /// Stack of a thread that was made sure of: `local`, what the declaration says, or what the image tells of recursive calls
     /// and of kernels that this one launches.
+    #[cfg_attr(feature = "serde", serde(rename = "stack_bytes"))]
     pub stack: u32,
     /// Whether the kernel cannot need more than that. If it is not, its calls are recursive and its declaration has no
     /// `stack = ..`; then a launch that needs more waits for the device.
     pub stack_known: bool,
     /// Shared memory of a block that is known at compile time.
+    #[cfg_attr(feature = "serde", serde(rename = "static_shared_bytes"))]
     pub static_shared: u32,
     /// Dynamic shared memory that a block may have.
+    #[cfg_attr(feature = "serde", serde(rename = "dynamic_shared_bytes"))]
     pub dynamic_shared: u32,
     /// Constant memory.
+    #[cfg_attr(feature = "serde", serde(rename = "constants_bytes"))]
     pub constants: u32,
     /// Threads that a block may have.
     pub threads: u32,
@@ -78,8 +87,8 @@ pub struct KernelReport {
     pub ptx_version: u32,
     /// The architecture it was compiled for: 90 for sm_90.
     pub binary_version: u32,
-    /// How long resolving it took. In milliseconds where it is serialized.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "serialized::time"))]
+    /// How long resolving it took. Serialized as `resolved_in_ms`.
+    #[cfg_attr(feature = "serde", serde(rename = "resolved_in_ms", serialize_with = "serialized::time"))]
     pub resolved_in: Duration,
 }
 
@@ -90,8 +99,8 @@ pub struct KernelReport {
 pub struct HookReport {
     /// Its path.
     pub path: &'static str,
-    /// How long it took. In milliseconds where it is serialized.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "serialized::time"))]
+    /// How long it took. Serialized as `took_ms`.
+    #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "serialized::time"))]
     pub took: Duration,
 }
 
@@ -134,6 +143,11 @@ impl Report {
     /// declarations have no `stack = ..`.
     pub fn unknown_stacks(&self) -> impl Iterator<Item = &KernelReport> {
         self.kernels.iter().filter(|kernel| !kernel.stack_known)
+    }
+
+    /// Whether every selected kernel is warm or unavailable, and every function with `#[warmup]` has run.
+    pub fn is_complete(&self) -> bool {
+        self.failures.is_empty() && self.hook_failures.is_empty()
     }
 
     /// How long all stages took together.
@@ -188,7 +202,7 @@ impl fmt::Display for Bytes {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { device, arch, driver, kernels, unavailable, failures, .. } = self;
+        let Report { device, arch, driver, kernels, unavailable, failures, hook_failures, .. } = self;
         let mode = if self.loads_lazily { "lazy" } else { "eager" };
         let warm = Count(kernels.len(), "kernel");
         writeln!(f, "{warm} warm on {device} (sm_{arch}), driver for CUDA {driver}, {mode} loading")?;
@@ -210,6 +224,9 @@ impl fmt::Display for Report {
         }
         for failure in failures {
             writeln!(f, "NOT WARM: {failure}")?;
+        }
+        for failure in hook_failures {
+            writeln!(f, "FAILED: {failure}")?;
         }
         for copy in self.other_copies.iter().filter(|copy| !copy.kernels.is_empty()) {
             writeln!(f, "NOT WARM: {copy}\n  {REMEDY}")?;
@@ -281,7 +298,7 @@ mod serialized {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::CudaVersion;
+    use crate::CudaVersion;
 
     fn report() -> Report {
         let kernel = KernelReport {
@@ -303,6 +320,7 @@ mod tests {
             kernels: vec![kernel],
             unavailable: vec![Unavailable { path: "kernels::newer", needs: 100 }],
             failures: Vec::new(),
+            hook_failures: Vec::new(),
             other_copies: &[],
             hooks: vec![HookReport { path: "app::cublas", took: Duration::from_micros(1500) }],
             images_loaded: 1,
@@ -337,8 +355,8 @@ stack 2048 B a thread, 300 MiB of device memory, 1 image loaded, not verified: d
         let json = serde_json::to_value(report()).expect("it is data");
         assert_eq!(json["driver"], "12.2");
         assert_eq!(json["kernels"][0]["path"], "kernels::saxpy");
-        assert_eq!(json["kernels"][0]["resolved_in"], 0.25);
+        assert_eq!(json["kernels"][0]["resolved_in_ms"], 0.25);
         assert_eq!(json["unavailable"][0]["needs"], 100);
-        assert_eq!(json["stages"], serde_json::json!({ "load": 1.5, "prime": 0.5 }));
+        assert_eq!(json["stages_ms"], serde_json::json!({ "load": 1.5, "prime": 0.5 }));
     }
 }

@@ -1,4 +1,4 @@
-//! The stages that take kernels out of their images, and ask what each of them needs.
+//! Two stages: taking kernels out of their images, and asking what each of them needs.
 
 use std::ffi::CString;
 use std::mem;
@@ -8,25 +8,20 @@ use cudarc::driver::sys::CUresult;
 use kernel_registry_format::{Kernel, StackFrames};
 
 use super::failure::Cause;
-use super::load::{Handle, Images, cause, compile_error};
+use super::handle::Handle;
+use super::load::{Images, cause, compile_error};
 use super::plan::Planned;
 use super::report::KernelReport;
 use super::work::{Candidate, Work};
 use crate::driver::{DriverError, Function, FunctionAttribute, LoadError};
 use crate::table::Limits;
 
-/// A kernel in this context, loaded.
-pub(super) struct Resolved {
-    planned: &'static Planned,
-    function: Function,
-    report: KernelReport,
-}
-
+/// Takes kernels out of their images, which loads them.
 pub(super) fn resolve(
     work: &mut Work<'_>,
     pending: &[&'static Planned],
     images: &mut Images,
-) -> Vec<Resolved> {
+) -> Vec<Candidate> {
     let mut resolved = Vec::with_capacity(pending.len());
     let mut begun = Instant::now();
     for planned in pending {
@@ -40,7 +35,7 @@ pub(super) fn resolve(
                     resolved_in: lap(&mut begun),
                     ..KernelReport::default()
                 };
-                resolved.push(Resolved { planned, function, report });
+                resolved.push(Candidate { planned, function, report, limits: Limits::default() });
             }
             Err(cause) => {
                 if matches!(cause, Cause::Refused { .. }) {
@@ -84,7 +79,8 @@ fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Fun
     })
 }
 
-pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Resolved>) -> Vec<Candidate> {
+/// Asks what each kernel needs.
+pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Candidate>) -> Vec<Candidate> {
     let mut candidates = Vec::with_capacity(resolved.len());
     for resolved in resolved {
         let planned = resolved.planned;
@@ -106,9 +102,9 @@ fn stack(kernel: &Kernel<'_>, local: u32) -> (u32, bool) {
     (local.max(own).max(launched.unwrap_or(0)), recursive.is_none() || kernel.stack.is_some())
 }
 
-fn read_one(work: &Work<'_>, resolved: Resolved) -> Result<Candidate, DriverError> {
+fn read_one(work: &Work<'_>, resolved: Candidate) -> Result<Candidate, DriverError> {
     use FunctionAttribute::*;
-    let Resolved { planned, function, report } = resolved;
+    let Candidate { planned, function, report, .. } = resolved;
     let read = |attribute| work.current.attribute(function, attribute);
 
     let local = read(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;

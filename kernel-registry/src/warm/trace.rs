@@ -61,6 +61,9 @@ pub(super) fn report(report: &Report) {
         for failure in &report.failures {
             tracing::warn!(kernel = failure.kernel, "not warm: {failure}");
         }
+        for failure in &report.hook_failures {
+            tracing::warn!(hook = failure.path, "{failure}");
+        }
         for kernel in report.unknown_stacks() {
             tracing::warn!(kernel = kernel.path, "the stack is not known: a launch may wait for the device");
         }

@@ -162,7 +162,7 @@ impl<'a> Pass<'a> {
         let args = &mut [(&raw mut done).cast(), (&raw mut n).cast(), (&raw mut really).cast()];
         let resident = Resident::start(self.bench, residents)?;
         // SAFETY: these are its parameters, and the words are never freed.
-        unsafe { launch_raw(case.kernel, ours, &case.config(), args)? };
+        unsafe { launch_raw(case.kernel, ours, case.config(), args)? };
         let verdict = if !resident.sees(Word::Done) {
             Verdict::Waited
         } else if launches && !resident.sees(Word::ChildDone) {

@@ -40,7 +40,7 @@ impl<'a> Resident<'a> {
         let mut limit = limit().as_nanos() as u64;
         let args = &mut [(&raw mut flag).cast(), (&raw mut status).cast(), (&raw mut limit).cast()];
         // SAFETY: these are its parameters, and the words are never freed.
-        unsafe { launch_raw(bench.stay, stream, &LaunchConfig::new([1, 1, 1], [1, 1, 1]), args)? };
+        unsafe { launch_raw(bench.stay, stream, LaunchConfig::new([1, 1, 1], [1, 1, 1]), args)? };
         let begun = Instant::now();
         while bench.read(Word::Status) == ABSENT {
             if begun.elapsed() > START {

@@ -64,6 +64,6 @@ fn launch(kernel: &'static KernelInfo, stream: &Arc<CudaStream>, address: u64) -
         .shared(kernel.shared().unwrap_or(0));
     // SAFETY: there is an argument for each parameter, and at least as large. With these the sample kernels read and
     // write the first few bytes behind a pointer, and none waits.
-    unsafe { launch_raw(kernel, stream, &config, &mut args)? };
+    unsafe { launch_raw(kernel, stream, config, &mut args)? };
     Ok(stream.synchronize()?)
 }

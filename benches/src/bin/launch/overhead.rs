@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaStream, DevicePtrMut, LaunchConfig, PushKernelArg, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::{Prepared, launch_raw, warm_all};
+use kernel_registry::{DeviceAddress, Prepared, launch_raw, warm_all};
 use kernels::blas1::saxpy;
 use kernels::waiting::touch;
 
@@ -44,7 +44,7 @@ pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let mut raw_args = args;
 
     let function = touch::INFO.cu_function(&context)?;
-    let (config, prepared) = (touch::over(1), Prepared::new(saxpy::INFO, &context, saxpy::over(1))?);
+    let (config, prepared) = (touch::over(1), Prepared::<saxpy>::new(&context, saxpy::over(1))?);
     let raw_config = touch::INFO.over(1);
     let theirs = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 };
     let load = |kernel: &'static kernel_registry::KernelInfo| -> Result<_> {
@@ -58,9 +58,9 @@ pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let mut ways: [&mut dyn FnMut() -> bool; 7] = [
         &mut || bare(&stream, function, &mut args),
         // SAFETY: as above.
-        &mut || unsafe { launch_raw(touch::INFO, &stream, &raw_config, &mut raw_args) }.is_ok(),
+        &mut || unsafe { launch_raw(touch::INFO, &stream, raw_config, &mut raw_args) }.is_ok(),
         // SAFETY: as above.
-        &mut || unsafe { touch::launch(&stream, config, address) }.is_ok(),
+        &mut || unsafe { touch::launch(&stream, config, DeviceAddress(address)) }.is_ok(),
         // SAFETY: as above.
         &mut || unsafe { stream.launch_builder(&their_touch).arg(&address).launch(theirs) }.is_ok(),
         // SAFETY: as above.

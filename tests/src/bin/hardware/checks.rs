@@ -142,7 +142,7 @@ pub(crate) fn typed(warm: &Warm, _: Duration) -> Checked {
 
 pub(crate) fn prepared(warm: &Warm, _: Duration) -> Checked {
     let (context, stream) = (warm.context(), warm.context().new_stream()?);
-    let touch = Prepared::new(touch::INFO, context, touch::INFO.over(1))?;
+    let touch = Prepared::<touch>::new(context, touch::INFO.over(1))?;
     let mut count = stream.alloc_zeros::<u32>(1)?;
     let mut address = count.device_ptr_mut(&stream).0;
     for _ in 0..1000 {
@@ -173,7 +173,7 @@ pub(crate) fn launch_errors(warm: &Warm, _: Duration) -> Checked {
     ];
     for (kernel, stream, config) in tries {
         // SAFETY: it is refused before anybody looks at the arguments.
-        match unsafe { launch_raw(kernel, stream, &config, &mut []) } {
+        match unsafe { launch_raw(kernel, stream, config, &mut []) } {
             Ok(()) => return Err(format!("{config:?} was launched").into()),
             Err(LaunchError::Driver { error, .. }) => {
                 return Err(format!("the driver saw it: {error}").into());
@@ -223,7 +223,7 @@ pub(crate) fn other_thread(warm: &Warm, _: Duration) -> Checked {
         let mut address = address;
         let config = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
         // SAFETY: the kernel takes one pointer, and the memory is there until the thread was joined.
-        unsafe { launch_raw(touch::INFO, &raw, &config, &mut [(&raw mut address).cast()]) }
+        unsafe { launch_raw(touch::INFO, &raw, config, &mut [(&raw mut address).cast()]) }
     });
     launched.join().map_err(|_| "the thread panicked")??;
     ensure(stream.clone_dtoh(&count)? == [1], "wrong result")?;
@@ -263,7 +263,7 @@ pub(crate) fn two_contexts(warm: &Warm, _: Duration) -> Checked {
         let next = other_context()?;
         same_address += usize::from(next.cu_ctx() == address);
         // SAFETY: it is refused.
-        let cold = unsafe { launch_raw(saxpy::INFO, &*next.new_stream()?, &saxpy::INFO.over(1), &mut []) };
+        let cold = unsafe { launch_raw(saxpy::INFO, &*next.new_stream()?, saxpy::INFO.over(1), &mut []) };
         ensure(matches!(cold, Err(LaunchError::NotWarm { .. })), format!("{cold:?}"))?;
         drop(warm_all(&next)?);
         saxpy_on(&next.new_stream()?)?;
@@ -311,7 +311,7 @@ pub(crate) fn capture(warm: &Warm, _: Duration) -> Checked {
     stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL)?;
     for _ in 0..3 {
         // SAFETY: the kernel takes one pointer, and the memory outlives the graph.
-        unsafe { launch_raw(touch::INFO, &stream, &touch::INFO.over(1), &mut [(&raw mut address).cast()])? };
+        unsafe { launch_raw(touch::INFO, &stream, touch::INFO.over(1), &mut [(&raw mut address).cast()])? };
     }
     let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     let graph = stream.end_capture(flags)?.ok_or("nothing was captured")?;
@@ -351,7 +351,7 @@ pub(crate) fn stack_budget(_: &Warm, _: Duration) -> Checked {
     saxpy_on(&context.new_stream()?)?;
     let partial = Warmup::new().stack_budget(1000).allow_partial().late(Late::Deny).warm(&context)?;
     // SAFETY: it is refused.
-    let cold = unsafe { launch_raw(shuffle::INFO, &*context.new_stream()?, &shuffle::INFO.over(1), &mut []) };
+    let cold = unsafe { launch_raw(shuffle::INFO, &*context.new_stream()?, shuffle::INFO.over(1), &mut []) };
     ensure(matches!(cold, Err(LaunchError::NotWarm { .. })), format!("{cold:?}"))?;
     Ok(format!("{} others are warm", partial.report().kernels.len()))
 }
@@ -415,7 +415,7 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
     let config = touch::INFO.over(1);
     let ours = |args: &mut [*mut c_void; 1]| {
         // SAFETY: the kernel takes one pointer, and the memory outlives the stream's work.
-        black_box(unsafe { launch_raw(touch::INFO, &stream, &config, args) }).is_ok()
+        black_box(unsafe { launch_raw(touch::INFO, &stream, config, args) }).is_ok()
     };
     let function = touch::INFO.cu_function(warm.context())?;
     let bare = |args: &mut [*mut c_void; 1]| {
@@ -528,7 +528,7 @@ pub(crate) fn reset(warm: &Warm, _: Duration) -> Checked {
     for context in [context, &again] {
         let stream = context.new_stream()?;
         // SAFETY: it is refused.
-        match unsafe { launch_raw(touch::INFO, &stream, &touch::INFO.over(1), args) } {
+        match unsafe { launch_raw(touch::INFO, &stream, touch::INFO.over(1), args) } {
             Err(error @ (LaunchError::Reset { .. } | LaunchError::NotWarm { .. })) => {
                 println!("     {error}")
             }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr};
-use kernel_registry::{DynArg, KernelInfo, LaunchConfig, find, launch_dyn};
+use kernel_registry::{DeviceAddress, DynArg, KernelInfo, LaunchConfig, find, launch_dyn};
 use kernels::particles::{Float4, Step};
 use kernels::waiting::{Queue, Task};
 
@@ -234,8 +234,8 @@ fn worker(stream: &Arc<CudaStream>) -> Done {
     let (tasks, mut queue) = (stream.clone_htod(&task)?, stream.clone_htod(&[1_u32, 1, 0, 0])?);
     let (tasks_at, queue_at) = (tasks.device_ptr(stream).0, queue.device_ptr_mut(stream).0);
     let args = [
-        DynArg::pointer::<Queue>(queue_at),
-        DynArg::pointer::<Task>(tasks_at),
+        DynArg::pointer::<Queue>(DeviceAddress(queue_at)),
+        DynArg::pointer::<Task>(DeviceAddress(tasks_at)),
         DynArg::value(&1_u32),
         DynArg::value(&2_000_000_000_u64),
     ];
@@ -268,7 +268,12 @@ fn set_flag(stream: &Arc<CudaStream>) -> Done {
     let kernel = kernel("waiting::set_flag")?;
     let mut flag = stream.alloc_zeros::<u32>(1)?;
     let address = flag.device_ptr_mut(stream).0;
-    launch(kernel, stream, kernel.over(1), [DynArg::pointer::<u32>(address), DynArg::value(&7_u32)])?;
+    launch(
+        kernel,
+        stream,
+        kernel.over(1),
+        [DynArg::pointer::<u32>(DeviceAddress(address)), DynArg::value(&7_u32)],
+    )?;
     expect(stream, &flag, |_| 7)
 }
 
@@ -276,6 +281,6 @@ fn touch(stream: &Arc<CudaStream>) -> Done {
     let kernel = kernel("waiting::touch")?;
     let mut count = stream.alloc_zeros::<u32>(1)?;
     let address = count.device_ptr_mut(stream).0;
-    launch(kernel, stream, kernel.over(1), [DynArg::pointer::<u32>(address)])?;
+    launch(kernel, stream, kernel.over(1), [DynArg::pointer::<u32>(DeviceAddress(address))])?;
     expect(stream, &count, |_| 1)
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use kernel_registry::cudarc::driver::{CudaContext, result, sys};
 use kernel_registry::{Prepared, Warm};
+use kernels::waiting::touch;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
@@ -32,7 +33,7 @@ pub(crate) struct Context {
 #[derive(Clone)]
 pub(crate) struct Kept {
     pub(crate) warm: Warm,
-    pub(crate) touch: Prepared,
+    pub(crate) touch: Prepared<touch>,
 }
 
 impl Place {

@@ -83,7 +83,7 @@ pub(crate) fn warm(context: &Context) -> Done {
     if was_warm && warm.report().images_loaded > 0 {
         return Err("images were loaded again".into());
     }
-    let touch = Prepared::new(touch::INFO, &context.context, touch::INFO.over(1))?;
+    let touch = Prepared::<touch>::new(&context.context, touch::INFO.over(1))?;
     context.warmed(Kept { warm, touch });
     Ok(if was_warm { "warm again" } else { "warm" })
 }
@@ -166,13 +166,13 @@ fn raw(context: &Arc<CudaContext>) -> Done {
     let mut address = count.device_ptr_mut(&stream).0;
     for _ in 0..2 {
         // SAFETY: the kernel takes one pointer, and the memory outlives the stream's work.
-        unsafe { launch_raw(touch::INFO, &stream, &touch::INFO.over(1), &mut [(&raw mut address).cast()])? };
+        unsafe { launch_raw(touch::INFO, &stream, touch::INFO.over(1), &mut [(&raw mut address).cast()])? };
     }
     same(stream.clone_dtoh(&count)? == [2], "launch: raw")
 }
 
 fn prepared(context: &Arc<CudaContext>) -> Done {
-    let touch = Prepared::new(touch::INFO, context, touch::INFO.over(1))?;
+    let touch = Prepared::<touch>::new(context, touch::INFO.over(1))?;
     let stream = context.new_stream()?;
     let mut count = stream.alloc_zeros::<u32>(1)?;
     let mut address = count.device_ptr_mut(&stream).0;

@@ -1,11 +1,11 @@
-//! How many threads a launch starts, and what they get.
+//! The configuration of a launch: grid, block, dynamic shared memory, clusters.
 
 use crate::KernelInfo;
 
-/// The grid, the block and everything else that a launch says beside its arguments.
+/// The configuration of a launch: the grid, the block and everything else beside the arguments.
 ///
-/// What a declaration says of `block` and `shared` is what [`over`](KernelInfo::over) and
-/// [`config`](KernelInfo::config) begin with; everything can be changed:
+/// [`over`](KernelInfo::over) and [`config`](KernelInfo::config) begin with the `block` and `shared` of the declaration.
+/// Everything can be changed, and a grid that covers a number of threads follows its block:
 ///
 /// ```
 /// # mod demo {
@@ -17,15 +17,18 @@ use crate::KernelInfo;
 /// let config = saxpy::over(1000);
 /// assert_eq!((config.grid, config.block), ([4, 1, 1], [256, 1, 1]));
 ///
-/// let config = config.block(128).grid([8, 1, 1]).shared(1024).cluster([2, 1, 1]);
-/// assert_eq!(config.block, [128, 1, 1]);
+/// let config = config.block(128).shared(1024);
+/// assert_eq!((config.grid, config.block), ([8, 1, 1], [128, 1, 1]));
+///
+/// let config = saxpy::config((16, 16)).cluster([2, 1, 1]);
+/// assert_eq!((config.grid, config.block), ([16, 16, 1], [256, 1, 1]));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LaunchConfig {
     /// Blocks of the grid.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// Threads of a block. Zeros if nothing says it yet, which a launch refuses.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory of a block.
     pub shared: u32,
@@ -33,31 +36,31 @@ pub struct LaunchConfig {
     pub cluster: Option<[u32; 3]>,
     /// Whether all blocks have to be on the device at once, so that they can wait for each other.
     pub cooperative: bool,
+    /// The threads that the grid covers, if the block decides how many blocks that takes.
+    covers: Option<u32>,
 }
 
 impl LaunchConfig {
-    /// A grid of blocks, without shared memory.
+    /// A grid of blocks, without dynamic shared memory.
     pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
-        LaunchConfig { grid, block, shared: 0, cluster: None, cooperative: false }
+        LaunchConfig { grid, block, shared: 0, cluster: None, cooperative: false, covers: None }
     }
 
-    /// As many blocks as `n` threads need, along the first axis; one block if there is nothing to do, because
-    /// a grid cannot be empty.
+    /// As many blocks as `n` threads need, along the first axis. At least one, because a grid cannot be empty.
     pub const fn over(n: u32, block: [u32; 3]) -> Self {
-        // In 64 bits, because a block that is too large is refused at launch and not here.
-        let threads = (block[0] as u64 * block[1] as u64).saturating_mul(block[2] as u64);
-        let blocks = if n == 0 || threads == 0 { 1 } else { (n as u64).div_ceil(threads) };
-        Self::new([blocks as u32, 1, 1], block)
+        LaunchConfig { covers: Some(n), ..Self::new(covering(n, block), block) }
     }
 
     /// The same with another grid.
     pub fn grid(self, grid: impl Into<Dim3>) -> Self {
-        LaunchConfig { grid: grid.into().0, ..self }
+        LaunchConfig { grid: grid.into().0, covers: None, ..self }
     }
 
-    /// The same with other blocks.
+    /// The same with other blocks. If the grid covers a number of threads, it still does.
     pub fn block(self, block: impl Into<Dim3>) -> Self {
-        LaunchConfig { block: block.into().0, ..self }
+        let block = block.into().0;
+        let grid = self.covers.map_or(self.grid, |n| covering(n, block));
+        LaunchConfig { grid, block, ..self }
     }
 
     /// The same with that many bytes of dynamic shared memory.
@@ -76,8 +79,34 @@ impl LaunchConfig {
     }
 }
 
-/// What cudarc says of a launch. It is taken as it is: what the kernel's declaration says of blocks and
-/// shared memory is not added.
+/// The grid that covers `n` threads.
+const fn covering(n: u32, block: [u32; 3]) -> [u32; 3] {
+    // In 64 bits, because a block that is too large is refused at launch and not here.
+    let threads = (block[0] as u64 * block[1] as u64).saturating_mul(block[2] as u64);
+    let blocks = if n == 0 || threads == 0 { 1 } else { (n as u64).div_ceil(threads) };
+    [blocks as u32, 1, 1]
+}
+
+/// Two are equal if they launch alike.
+impl PartialEq for LaunchConfig {
+    fn eq(&self, other: &Self) -> bool {
+        let all = |config: &Self| {
+            let LaunchConfig { grid, block, shared, cluster, cooperative, covers: _ } = *config;
+            (grid, block, shared, cluster, cooperative)
+        };
+        all(self) == all(other)
+    }
+}
+
+impl Eq for LaunchConfig {}
+
+impl From<&LaunchConfig> for LaunchConfig {
+    fn from(config: &LaunchConfig) -> Self {
+        *config
+    }
+}
+
+/// cudarc's configuration, unchanged: the `block` and `shared` of the kernel's declaration are not added.
 impl From<cudarc::driver::LaunchConfig> for LaunchConfig {
     fn from(config: cudarc::driver::LaunchConfig) -> Self {
         let (grid, block) = (config.grid_dim.into(), config.block_dim.into());
@@ -114,16 +143,16 @@ impl From<[u32; 3]> for Dim3 {
 }
 
 impl KernelInfo {
-    /// As many blocks as `n` threads need, with the blocks and the shared memory that the declaration
-    /// says, else with blocks of 256 threads.
+    /// A grid that covers `n` threads, with the `block` and `shared` of the declaration. Without a declared `block`, one has
+    /// to be set by [`LaunchConfig::block`].
     #[inline]
     pub fn over(&self, n: u32) -> LaunchConfig {
-        let block = self.block().unwrap_or([256, 1, 1]);
-        LaunchConfig::over(n, block).shared(self.shared().unwrap_or(0))
+        LaunchConfig::over(n, self.block().unwrap_or_default()).shared(self.shared().unwrap_or(0))
     }
 
-    /// A grid of that many blocks, with the blocks and the shared memory that the declaration says, else with
-    /// blocks of 256 threads.
+    /// A grid of that many blocks, with the `block` and `shared` of the declaration. Without a declared `block`, one has
+    /// to be set by [`LaunchConfig::block`].
+    #[inline]
     pub fn config(&self, grid: impl Into<Dim3>) -> LaunchConfig {
         self.over(0).grid(grid)
     }
@@ -144,6 +173,14 @@ mod tests {
         assert_eq!(grid(u32::MAX, [1, 1, 1]), [u32::MAX, 1, 1]);
         assert_eq!(grid(7, [0, 1, 1]), [1, 1, 1]);
         assert_eq!(grid(7, [u32::MAX; 3]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_grid_follows_its_block_until_it_is_set() {
+        let config = LaunchConfig::over(1000, [256, 1, 1]);
+        assert_eq!(config.block(100).grid, [10, 1, 1]);
+        assert_eq!(config.grid(7).block(100).grid, [7, 1, 1]);
+        assert_eq!(config, LaunchConfig::new([4, 1, 1], [256, 1, 1]));
     }
 
     #[test]

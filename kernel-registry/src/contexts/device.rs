@@ -1,23 +1,24 @@
-//! What the stages know of a context's device.
+//! The device of a context.
 
-use super::state::State;
-use crate::driver::{Current, DeviceAttribute, DriverError};
+use super::KnownContext;
+use crate::driver::{Current, DeviceAttribute, DriverError, architecture};
 
-pub(super) struct Device {
-    pub(super) name: String,
+/// What warming has to know of a device.
+pub(crate) struct Device {
+    pub(crate) name: String,
     /// 90 for sm_90.
-    pub(super) arch: u32,
+    pub(crate) arch: u32,
     /// Threads that can be on it at once, each of which has a stack.
-    pub(super) threads: u64,
+    pub(crate) threads: u64,
     /// Bytes of shared memory that a block can be granted.
-    pub(super) shared: u32,
+    pub(crate) shared: u32,
     /// Whether the driver loads kernels when they are first needed, and not with their image.
-    pub(super) loads_lazily: bool,
+    pub(crate) loads_lazily: bool,
 }
 
 impl Device {
     /// The driver is asked once a context.
-    pub(super) fn of<'s>(state: &'s State, current: &Current<'_>) -> Result<&'s Device, DriverError> {
+    pub(crate) fn of<'s>(state: &'s KnownContext, current: &Current<'_>) -> Result<&'s Device, DriverError> {
         match state.device.get() {
             Some(device) => Ok(device),
             None => Device::new(current).map(|device| state.device.get_or_init(|| device)),
@@ -31,7 +32,7 @@ impl Device {
         let name = current.context.name();
         Ok(Device {
             name: name.map_err(|error| DriverError::new("cuDeviceGetName", error.0))?,
-            arch: super::architecture(current.context)?,
+            arch: architecture(current.context)?,
             threads: u64::from(processors) * u64::from(threads),
             shared: current.device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
             loads_lazily: current.loads_lazily()?,

@@ -9,7 +9,7 @@ use crate::KernelInfo;
 /// What happens when a kernel is launched that is not warm, in a context in which others are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
-    /// It is warmed then and there, after the function of [`Warmup::on_late`](super::Warmup::on_late) was told.
+    /// It is warmed then and there, after the function of [`Warmup::on_late`](crate::Warmup::on_late) was told.
     #[default]
     Warn,
     /// The launch is an error.
@@ -41,21 +41,21 @@ impl fmt::Display for LateLoad {
 }
 
 /// What a late load begins with.
-pub(super) type OnLate = Arc<dyn Fn(&LateLoad) + Send + Sync>;
+pub(crate) type OnLate = Arc<dyn Fn(&LateLoad) + Send + Sync>;
 
 /// What was said with a warm-up, and holds for late loads, too.
 #[derive(Clone, Default)]
-pub(super) struct Policy {
-    pub(super) late: Option<Late>,
-    pub(super) on_late: Option<OnLate>,
-    pub(super) threads: Option<usize>,
-    pub(super) stack_budget: Option<u64>,
-    pub(super) timeout: Option<Duration>,
+pub(crate) struct Policy {
+    pub(crate) late: Option<Late>,
+    pub(crate) on_late: Option<OnLate>,
+    pub(crate) threads: Option<usize>,
+    pub(crate) stack_budget: Option<u64>,
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl Policy {
     /// Takes over what is said in a newer one.
-    pub(super) fn update(&mut self, newer: &Policy) {
+    pub(crate) fn update(&mut self, newer: &Policy) {
         let Policy { late, on_late, threads, stack_budget, timeout } = newer.clone();
         self.late = late.or(self.late);
         self.on_late = on_late.or_else(|| self.on_late.take());
@@ -65,7 +65,7 @@ impl Policy {
     }
 
     /// Tells of a late load, where that is wanted.
-    pub(super) fn tell(&self, load: &LateLoad) {
+    pub(crate) fn tell(&self, load: &LateLoad) {
         if self.late.unwrap_or_default() != Late::Warn {
             return;
         }

@@ -1,0 +1,69 @@
+//! Device pointers as arguments of kernels.
+
+use cudarc::driver::sys::CUdeviceptr;
+
+/// An address on the device without a type, as the driver writes it. It can be passed for a pointer to anything:
+///
+/// ```
+/// use kernel_registry::{DeviceAddress, PointerTo};
+///
+/// let address = DeviceAddress(0x7f00_0000_0000);
+/// assert_eq!(PointerTo::<f32>::address(address), 0x7f00_0000_0000);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct DeviceAddress(pub CUdeviceptr);
+
+/// Arguments for a parameter `*const T`: raw pointers that are valid on the device, and a [`DeviceAddress`].
+///
+/// cudarc does not track the memory behind a pointer, as it does for slices. A kernel that stays on the device needs that:
+/// cudarc would wait for it before it frees a slice.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a device pointer to `{T}`",
+    label = "neither a raw pointer nor a `DeviceAddress`",
+    note = "a slice of cudarc is for a parameter that is declared as `&[T]` or `&mut [T]`; its address is `DeviceAddress(slice.device_ptr(&stream).0)`"
+)]
+pub trait PointerTo<T>: Sealed {
+    /// The address on the device.
+    fn address(self) -> CUdeviceptr;
+}
+
+/// Arguments for a parameter `*mut T`: raw pointers that are valid on the device, and a [`DeviceAddress`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a device pointer to `{T}` that a kernel can write through",
+    label = "neither a raw pointer nor a `DeviceAddress`",
+    note = "a slice of cudarc is for a parameter that is declared as `&[T]` or `&mut [T]`; its address is `DeviceAddress(slice.device_ptr_mut(&stream).0)`"
+)]
+pub trait PointerToMut<T>: PointerTo<T> {}
+
+/// Only this library knows which types are pointers.
+pub trait Sealed {}
+
+impl<T> Sealed for *const T {}
+impl<T> Sealed for *mut T {}
+impl Sealed for DeviceAddress {}
+
+impl<T> PointerTo<T> for *const T {
+    #[inline]
+    fn address(self) -> CUdeviceptr {
+        self.expose_provenance() as CUdeviceptr
+    }
+}
+
+impl<T> PointerTo<T> for *mut T {
+    #[inline]
+    fn address(self) -> CUdeviceptr {
+        self.expose_provenance() as CUdeviceptr
+    }
+}
+
+impl<T> PointerToMut<T> for *mut T {}
+
+impl<T> PointerTo<T> for DeviceAddress {
+    #[inline]
+    fn address(self) -> CUdeviceptr {
+        self.0
+    }
+}
+
+impl<T> PointerToMut<T> for DeviceAddress {}

@@ -1,0 +1,156 @@
+//! The registry of contexts: for each context in which kernels were warmed, whether it still exists, what is loaded there, the
+//! kernels' table entries, and the policy for late loads.
+
+mod device;
+mod libraries;
+mod loaded;
+mod policy;
+mod primed;
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
+use std::time::{Duration, Instant};
+use std::{mem, thread};
+
+use cudarc::driver::{CudaContext, sys};
+
+use crate::KernelInfo;
+use crate::driver::{ContextId, DriverError, Function};
+use crate::lock::lock;
+use crate::table::{self, Limits, Owner, Ready};
+use crate::watch::Turns;
+
+pub(crate) use device::Device;
+pub(crate) use libraries::{key, library};
+pub(crate) use loaded::{Loaded, Warmed};
+pub(crate) use policy::Policy;
+pub use policy::{Late, LateLoad};
+pub(crate) use primed::Primed;
+
+/// A context that something was warmed in.
+pub(crate) struct KnownContext {
+    pub(crate) id: ContextId,
+    pub(crate) ordinal: usize,
+    /// The `CudaContext` that the kernels' tables know it by. Kept for its address too: see `Owner`.
+    home: Mutex<Weak<CudaContext>>,
+    /// The device of a primary context.
+    primary_of: Option<sys::CUdevice>,
+    pub(crate) device: OnceLock<Device>,
+    /// What the application said about late loads.
+    pub(crate) policy: Mutex<Policy>,
+    /// One warm-up works at a time.
+    pub(crate) turns: Turns,
+    /// Held while something is being warmed.
+    pub(crate) loaded: Mutex<Loaded>,
+}
+
+/// The right to warm in a context, until it is dropped.
+pub(crate) struct Turn(pub(crate) Arc<KnownContext>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.turns.end();
+    }
+}
+
+static CONTEXTS: Mutex<Vec<Arc<KnownContext>>> = Mutex::new(Vec::new());
+
+impl KnownContext {
+    /// Finds a context, or adds it, and updates its policy. Contexts that no longer exist are forgotten.
+    pub(crate) fn of(context: &Arc<CudaContext>, policy: &Policy) -> Result<Arc<KnownContext>, DriverError> {
+        let mut contexts = lock(&CONTEXTS);
+        // Under the lock, so that it is not older than what others have found out.
+        let id = ContextId::of(context)?;
+        contexts.retain(|state| state.id == id || !state.is_gone(context) || !state.forget());
+        if let Some(state) = contexts.iter().find(|state| state.id == id) {
+            lock(&state.policy).update(policy);
+            return Ok(state.clone());
+        }
+        let state = KnownContext {
+            id,
+            ordinal: context.ordinal(),
+            home: Mutex::new(Arc::downgrade(context)),
+            primary_of: context.is_primary().then(|| context.cu_device()),
+            device: OnceLock::new(),
+            policy: Mutex::new(policy.clone()),
+            turns: Turns::new(),
+            loaded: Mutex::default(),
+        };
+        let state = Arc::new(state);
+        contexts.push(state.clone());
+        Ok(state)
+    }
+
+    /// Finds a context in which something was warmed before.
+    pub(crate) fn find(id: ContextId) -> Option<Arc<KnownContext>> {
+        lock(&CONTEXTS).iter().find(|state| state.id == id).cloned()
+    }
+
+    /// Locks what the context has, unless another thread holds it for longer than this.
+    pub(crate) fn lock_within(&self, timeout: Duration) -> Option<MutexGuard<'_, Loaded>> {
+        let begun = Instant::now();
+        loop {
+            match self.loaded.try_lock() {
+                Ok(loaded) => return Some(loaded),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if begun.elapsed() >= timeout => return None,
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_micros(50)),
+            }
+        }
+    }
+
+    /// Lets launches find a kernel in this context.
+    pub(crate) fn enter(&self, kernel: &KernelInfo, function: Function, limits: Limits) {
+        kernel.table().set(self.ordinal, Ready { function, context: self.owner(), limits });
+    }
+
+    /// Keeps launches from finding a kernel in this context.
+    pub(crate) fn withdraw(&self, kernel: &KernelInfo) {
+        kernel.table().forget(self.ordinal, self.id);
+        table::next_epoch();
+    }
+
+    /// The `CudaContext` that the kernels' tables know it by.
+    fn owner(&self) -> Owner {
+        Owner { address: lock(&self.home).as_ptr(), id: self.id }
+    }
+
+    /// Lets the tables know the context by another `CudaContext` if the former one is gone, so that launches through
+    /// the new one are fast.
+    pub(crate) fn rehome(&self, context: &Arc<CudaContext>, loaded: &Loaded) {
+        let mut home = lock(&self.home);
+        if home.strong_count() > 0 {
+            return;
+        }
+        // The address of the former one stays taken until no table has it.
+        let former = mem::replace(&mut *home, Arc::downgrade(context));
+        drop(home);
+        let owner = self.owner();
+        for table in loaded.infos().map(KernelInfo::table) {
+            if let Some(ready) = table.find(self.ordinal, self.id) {
+                table.set(self.ordinal, Ready { context: owner, ..ready });
+            }
+        }
+        drop(former);
+    }
+
+    /// Whether the context no longer exists, given another one that does.
+    fn is_gone(&self, other: &CudaContext) -> bool {
+        match self.primary_of {
+            // A device has one primary context at a time.
+            Some(device) if other.is_primary() && other.cu_device() == device => true,
+            // Without an answer it is not known to be gone.
+            Some(device) => ContextId::of_primary(device).is_ok_and(|id| id != Some(self.id)),
+            // Any other context goes with its `CudaContext`.
+            None => lock(&self.home).strong_count() == 0,
+        }
+    }
+
+    /// Removes the context from the kernels' tables, unless a thread is stuck in it.
+    fn forget(&self) -> bool {
+        let Some(mut loaded) = self.lock_within(Duration::ZERO) else { return false };
+        loaded.infos().for_each(|info| info.table().forget(self.ordinal, self.id));
+        loaded.forgotten = true;
+        table::next_epoch();
+        true
+    }
+}

@@ -1,0 +1,36 @@
+//! What the driver sets up for a context when a kernel is launched that needs it.
+
+/// What the driver sets up at a launch: what kernels need of it, or what a context has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Primed {
+    /// A launch of any kernel.
+    pub(crate) launch: bool,
+    pub(crate) printf: bool,
+    pub(crate) assert: bool,
+    pub(crate) malloc: bool,
+}
+
+impl Primed {
+    pub(crate) const EVERYTHING: Primed = Primed { launch: true, printf: true, assert: true, malloc: true };
+
+    /// After a change of the stack limit the next launch of any kernel waits.
+    pub(crate) const LAUNCH: Primed = Primed { launch: true, printf: false, assert: false, malloc: false };
+
+    pub(crate) fn or(self, other: Self) -> Self {
+        Primed {
+            launch: self.launch || other.launch,
+            printf: self.printf || other.printf,
+            assert: self.assert || other.assert,
+            malloc: self.malloc || other.malloc,
+        }
+    }
+
+    pub(crate) fn but_not(self, done: Self) -> Self {
+        Primed {
+            launch: self.launch && !done.launch,
+            printf: self.printf && !done.printf,
+            assert: self.assert && !done.assert,
+            malloc: self.malloc && !done.malloc,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Contexts: which one it is, and which one is current.
+
+use std::ptr;
+
+use cudarc::driver::{CudaContext, sys};
+
+use super::{DriverError, call};
+
+/// Tells one context from every other of this process, now or earlier. The address does not: a primary context that
+/// was reset keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ContextId(pub(crate) u64);
+
+impl ContextId {
+    /// Asks the driver.
+    pub(crate) fn of(context: &CudaContext) -> Result<Self, DriverError> {
+        let mut id = 0;
+        // SAFETY: the context lives as long as its `CudaContext`.
+        call("cuCtxGetId", unsafe { sys::cuCtxGetId(context.cu_ctx(), &mut id) })?;
+        Ok(ContextId(id))
+    }
+
+    /// The primary context of a device, if there is one.
+    pub(crate) fn of_primary(device: sys::CUdevice) -> Result<Option<Self>, DriverError> {
+        let (mut flags, mut active) = (0, 0);
+        // SAFETY: it asks for the state of a device.
+        let state = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };
+        call("cuDevicePrimaryCtxGetState", state)?;
+        if active == 0 {
+            return Ok(None);
+        }
+        let (mut context, mut id) = (ptr::null_mut(), 0);
+        // SAFETY: while it is retained another thread cannot destroy it, but for a reset, which keeps its address.
+        let asked = unsafe {
+            call("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&mut context, device))?;
+            let asked = sys::cuCtxGetId(context, &mut id);
+            // After a reset there may be nothing left to release.
+            let _ = sys::cuDevicePrimaryCtxRelease_v2(device);
+            asked
+        };
+        call("cuCtxGetId", asked).map(|()| Some(ContextId(id)))
+    }
+}
+
+/// Makes a context the current one of this thread, as cudarc does, and leaves it so. The error can be that of an
+/// earlier call, which cudarc kept for the next one that can return it.
+pub(crate) fn bind(context: &CudaContext) -> Result<(), DriverError> {
+    context.bind_to_thread().map_err(|error| DriverError::new("CudaContext::bind_to_thread", error.0))
+}
+
+/// The architecture of a context's device: 90 for sm_90.
+pub(crate) fn architecture(context: &CudaContext) -> Result<u32, DriverError> {
+    let capability = context.compute_capability();
+    let (major, minor) = capability.map_err(|error| DriverError::new("cuDeviceGetAttribute", error.0))?;
+    Ok(major.unsigned_abs() * 10 + minor.unsigned_abs())
+}

@@ -1,0 +1,46 @@
+//! A stream of our own, for the kernels that warming launches.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudarc::driver::sys;
+
+use super::{DriverError, Function, call};
+
+/// A stream that waits for no other.
+pub(crate) struct Stream(sys::CUstream);
+
+impl Stream {
+    /// In the current context: the caller has a `Current`.
+    pub(crate) fn new() -> Result<Self, DriverError> {
+        let mut stream = ptr::null_mut();
+        const FLAGS: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: there is a current context: see above.
+        call("cuStreamCreate", unsafe { sys::cuStreamCreate(&mut stream, FLAGS) })?;
+        Ok(Stream(stream))
+    }
+
+    /// Launches one thread of a kernel whose only parameter, an `int`, is 0.
+    pub(crate) fn launch(&self, function: Function) -> Result<(), DriverError> {
+        let mut zero = 0_i32;
+        let mut args: [*mut c_void; 1] = [(&raw mut zero).cast()];
+        // SAFETY: the kernels of prime.cu and first.cu take one `int`, and with 0 they do nothing.
+        call("cuLaunchKernel", unsafe {
+            let none = ptr::null_mut();
+            sys::cuLaunchKernel(function.0, 1, 1, 1, 1, 1, 1, 0, self.0, args.as_mut_ptr(), none)
+        })
+    }
+
+    /// Waits until all that was launched is done.
+    pub(crate) fn wait(&self) -> Result<(), DriverError> {
+        // SAFETY: the stream is there until it is dropped.
+        call("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.0) })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: it has no other owner. A failure here repeats an earlier one, which was reported.
+        let _ = unsafe { sys::cuStreamDestroy_v2(self.0) };
+    }
+}

@@ -1,0 +1,54 @@
+//! Late loading: a kernel is launched that is not warm, and the application's policy decides.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaContext;
+
+use crate::contexts::{KnownContext, Late, LateLoad};
+use crate::driver::ContextId;
+use crate::lock::lock;
+use crate::registry::registry;
+use crate::table::Ready;
+use crate::warm::{self, Plan};
+use crate::{KernelInfo, OtherCopy, WarmError, Warmup};
+
+/// Why a kernel was not loaded late.
+pub(crate) enum NotLoaded {
+    /// The policy forbids it.
+    NotWarm,
+    /// The policy forbids it, and the kernel was registered after the last warm-up.
+    RegisteredLater,
+    /// The kernel belongs to a copy of this library with which nothing was warmed.
+    OtherCopy(&'static [OtherCopy]),
+    /// Warming it failed.
+    Failed(WarmError),
+}
+
+/// Warms a kernel in the context with this id, if the context's policy allows it.
+pub(crate) fn load(
+    kernel: &'static KernelInfo,
+    context: &Arc<CudaContext>,
+    id: ContextId,
+) -> Result<Ready, NotLoaded> {
+    let policy = KnownContext::find(id).map(|known| lock(&known.policy).clone());
+    let Some(policy) = policy.filter(|policy| policy.late != Some(Late::Deny)) else {
+        return Err(why_not_warm(kernel));
+    };
+    // In a hook of this context, warming is an error, and loads nothing.
+    if warm::hook_running_for(id).is_none() {
+        policy.tell(&LateLoad { kernel, device: context.ordinal() });
+    }
+    Warmup::late_load(kernel, policy).warm(context).map_err(NotLoaded::Failed)?;
+    kernel.table().find(context.ordinal(), id).ok_or(NotLoaded::NotWarm)
+}
+
+fn why_not_warm(kernel: &'static KernelInfo) -> NotLoaded {
+    match (Plan::latest(), registry()) {
+        (Some(plan), _) if plan.has(kernel) => NotLoaded::NotWarm,
+        (Some(_), _) => NotLoaded::RegisteredLater,
+        (None, Ok(registry)) if !registry.other_copies.is_empty() => {
+            NotLoaded::OtherCopy(&registry.other_copies)
+        }
+        (None, _) => NotLoaded::NotWarm,
+    }
+}

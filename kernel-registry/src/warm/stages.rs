@@ -1,0 +1,145 @@
+//! The sequence of a warm-up's stages, in the thread that calls the driver.
+
+use super::failure::{Cause, WarmError};
+use super::plan::Planned;
+use super::report::{HookReport, Report, Stage, Unavailable};
+use super::verify::verify;
+use super::work::{Job, Work};
+use super::{Progress, hooks, limits, load, prime, resolve};
+use crate::contexts::Warmed;
+use crate::driver::{Function, LoadError};
+use crate::lock::lock;
+use crate::table::Limits;
+use crate::watch::Watch;
+
+/// What the stages came to, beside kernels that are warm or not.
+#[derive(Default)]
+struct Done {
+    hooks: Vec<HookReport>,
+    images_loaded: usize,
+    stack: u64,
+    device_memory: u64,
+    verified: bool,
+}
+
+/// Goes through the stages, each call of which the device may keep waiting. The caller has the context's turn.
+pub(super) fn run(job: &Job, watch: &Watch<Progress>) -> Result<Report, WarmError> {
+    // While the driver loads a kernel for another thread, it makes other calls wait, too.
+    watch.call("cuCtxGetLimit", "");
+    job.begin(lock(&job.known.loaded), watch)?.run()
+}
+
+impl Work<'_> {
+    fn run(mut self) -> Result<Report, WarmError> {
+        let pending = self.pending();
+        match self.go_through(&pending) {
+            Ok(done) => Ok(self.report(done)),
+            Err(error) => Err(self.stopped(&pending, error)),
+        }
+    }
+
+    fn go_through(&mut self, pending: &[&'static Planned]) -> Result<Done, WarmError> {
+        let mut images = self.stage(Stage::Load, |work| load::load(work, pending));
+        let resolved = self.stage(Stage::Resolve, |work| resolve::resolve(work, pending, &mut images));
+        let read = self.stage(Stage::Read, |work| resolve::read(work, resolved));
+        let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
+        self.stage(Stage::Prime, |work| work.prime(pending))?;
+        // Once launches can find the kernels, what fails is the failure of a kernel or hook, and no error of them all.
+        let (mut free, mut stack) = (self.current.free_memory()?, self.current.stack_limit()?);
+        let verified = self.stage(Stage::Verify, |work| verify(work, fitting));
+        let hooks = self.stage(Stage::Hooks, hooks::run);
+        if !hooks.is_empty() {
+            free = self.current.free_memory().unwrap_or(free);
+            stack = self.current.stack_limit().unwrap_or(stack);
+        }
+        Ok(Done {
+            hooks,
+            images_loaded: images.values().filter(|image| image.is_new).count(),
+            stack,
+            device_memory: self.free.saturating_sub(free),
+            verified,
+        })
+    }
+
+    /// A call failed that is about no kernel. If kernels have failed before it, they say more: after some errors all calls
+    /// of a context fail, and one of theirs was the first. None of those that were to become warm has.
+    fn stopped(mut self, pending: &[&Planned], stopped: WarmError) -> WarmError {
+        let WarmError::Driver { error, .. } = stopped else { return stopped };
+        if self.failures.is_empty() {
+            return stopped;
+        }
+        for planned in pending {
+            let place = planned.info.location();
+            if self.failures.iter().all(|failure| failure.place != place) {
+                self.failed(planned, Cause::Driver { error });
+            }
+        }
+        WarmError::Kernels { report: Box::new(self.report(Done::default())) }
+    }
+
+    fn report(self, done: Done) -> Report {
+        let Done { hooks, images_loaded, stack, device_memory, verified } = done;
+        Report {
+            device: self.device.name.clone(),
+            arch: self.device.arch,
+            driver: self.job.driver.version,
+            loads_lazily: self.device.loads_lazily,
+            hooks,
+            kernels: self.warm().map(|warmed| warmed.report).collect(),
+            unavailable: self.unavailable().collect(),
+            failures: self.failures,
+            hook_failures: self.hook_failures,
+            other_copies: &self.job.plan.registry.other_copies,
+            images_loaded,
+            stack,
+            device_memory,
+            verified,
+            stages: self.stages,
+        }
+    }
+
+    /// The kernels that have yet to be warmed.
+    fn pending(&mut self) -> Vec<&'static Planned> {
+        let mut pending = Vec::new();
+        for planned in &self.job.selected {
+            let needs = planned.kernel.min_arch.unwrap_or(0);
+            if self.loaded.knows(planned.place) {
+                continue;
+            } else if planned.image.is_none() {
+                self.failed(planned, Cause::NoImage);
+            } else if needs > self.device.arch {
+                self.job.known.enter(
+                    planned.info,
+                    Function::NONE,
+                    Limits { unavailable_below: needs, ..Limits::default() },
+                );
+                self.loaded.unavailable.insert(planned.place, planned.info);
+            } else {
+                pending.push(*planned);
+            }
+        }
+        pending
+    }
+
+    fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
+        self.set_up(self.needs(pending)).map_err(|LoadError { error, log }| WarmError::Driver {
+            error,
+            about: prime::OURS,
+            log,
+        })
+    }
+
+    /// The selected kernels that are warm, in the order of the plan.
+    fn warm(&self) -> impl Iterator<Item = &Warmed> {
+        self.job.selected.iter().filter_map(|planned| self.loaded.kernels.get(planned.place))
+    }
+
+    fn unavailable(&self) -> impl Iterator<Item = Unavailable> {
+        let unavailable = |planned: &&&Planned| self.loaded.unavailable.get(planned.place).is_some();
+        let selected = self.job.selected.iter().filter(unavailable);
+        selected.map(|planned| Unavailable {
+            path: planned.kernel.path,
+            needs: planned.kernel.min_arch.unwrap_or(0),
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! The stage that asks the driver whether kernels are loaded, and then lets launches find them.
+
+use cudarc::driver::sys::CUresult;
+
+use super::failure::Cause;
+use super::plan::Planned;
+use super::work::{Candidate, Work};
+use crate::contexts::Warmed;
+
+/// Asks the driver for every kernel, also those that were warm before. Returns whether it confirmed all of them.
+pub(super) fn verify(work: &mut Work<'_>, candidates: Vec<Candidate>) -> bool {
+    let mut verified = true;
+    let selected = &work.job.selected;
+    for planned in selected {
+        let Some(warmed) = work.loaded.kernels.get(planned.place) else { continue };
+        let is_loaded = work.current.is_loaded(warmed.function);
+        verified &= matches!(is_loaded, Ok(Some(true)));
+        match is_loaded {
+            Ok(Some(true) | None) => {}
+            Ok(Some(false)) => lost(work, planned, Cause::NotLoaded),
+            // The module was unloaded, and the handle with it.
+            Err(error) if error.is(CUresult::CUDA_ERROR_INVALID_HANDLE) => {
+                lost(work, planned, Cause::Unloaded);
+            }
+            Err(error) => work.failed(planned, Cause::Driver { error }),
+        }
+    }
+    for Candidate { planned, function, report, limits } in candidates {
+        match work.current.is_loaded(function) {
+            Err(error) => work.failed(planned, Cause::Driver { error }),
+            Ok(Some(false)) => work.failed(planned, Cause::NotLoaded),
+            Ok(is_loaded) => {
+                verified &= is_loaded.is_some();
+                work.job.known.enter(planned.info, function, limits);
+                let warmed = Warmed { info: planned.info, function, report };
+                work.loaded.kernels.insert(planned.place, warmed);
+            }
+        }
+    }
+    verified
+}
+
+/// A kernel that was warm is not loaded any more: launches do not find it, and the next warm-up loads it anew.
+fn lost(work: &mut Work<'_>, planned: &Planned, cause: Cause) {
+    work.job.known.withdraw(planned.info);
+    work.loaded.kernels.remove(planned.place);
+    planned.image.into_iter().for_each(|image| work.loaded.modules.remove(image));
+    work.failed(planned, cause);
+}

@@ -1,0 +1,197 @@
+//! What a thread is doing, and whether it has done it for too long.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::lock::lock;
+
+/// How long each kind of call may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// A call that waits for the device.
+    pub(crate) device: Duration,
+    /// A function with `#[warmup]`.
+    pub(crate) hook: Duration,
+}
+
+impl Timeouts {
+    /// How often the clock is looked at.
+    pub(super) fn tick(&self) -> Duration {
+        (self.device.min(self.hook) / 8).clamp(Duration::from_millis(1), Duration::from_millis(200))
+    }
+}
+
+/// What a thread that warms is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) name: &'static str,
+    /// A kernel's path, an image's file, or nothing.
+    pub(crate) about: &'static str,
+    kind: Kind,
+}
+
+/// What can make a call slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Work of this library.
+    Computing,
+    /// It may have to wait for the device.
+    Waiting,
+    /// The driver's compiler, after which it may have to wait for the device.
+    Compiling,
+    /// A function with `#[warmup]`.
+    Hook,
+}
+
+/// A call that took too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// The device is busy.
+    Device(Call),
+    /// The function with `#[warmup]` of this path has not returned.
+    Hook(&'static str),
+}
+
+/// The call that a warm-up is in, for its own caller and for those that wait for their turn.
+pub(crate) struct Activity {
+    now: Mutex<Now>,
+    probe: Arc<dyn Fn() + Send + Sync>,
+}
+
+struct Now {
+    call: Call,
+    since: Instant,
+    probe: Option<Probe>,
+}
+
+/// A call that waits for the device and does nothing else, in a thread of its own.
+struct Probe {
+    since: Instant,
+    returned: Arc<AtomicBool>,
+}
+
+impl Activity {
+    /// `probe` makes a call that returns at once unless it has to wait for the device.
+    pub(crate) fn new(probe: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let call = Call { name: "", about: "", kind: Kind::Computing };
+        let now = Mutex::new(Now { call, since: Instant::now(), probe: None });
+        Arc::new(Activity { now, probe: Arc::new(probe) })
+    }
+
+    pub(super) fn set(&self, name: &'static str, about: &'static str, kind: Kind) {
+        let call = Call { name, about, kind };
+        *lock(&self.now) = Now { call, since: Instant::now(), probe: None };
+    }
+
+    /// Lets the call have begun earlier.
+    #[cfg(test)]
+    pub(super) fn make_older(&self, by: Duration) {
+        lock(&self.now).since -= by;
+    }
+
+    /// Whether the call has taken too long.
+    ///
+    /// Nothing tells how much of a slow compilation is waiting for the device. So when its time is over, a probe is
+    /// started: if that returns, the device is free and the time begins anew; if it does not either, the device is busy.
+    pub(super) fn overdue(&self, timeouts: &Timeouts, at: Instant) -> Option<Overdue> {
+        let mut now = lock(&self.now);
+        let Now { call, since, .. } = *now;
+        let elapsed = at.saturating_duration_since(since);
+        match call.kind {
+            Kind::Waiting if elapsed >= timeouts.device => Some(Overdue::Device(call)),
+            Kind::Hook if elapsed >= timeouts.hook => Some(Overdue::Hook(call.about)),
+            Kind::Compiling if elapsed >= timeouts.device => match &now.probe {
+                None => {
+                    now.probe = Some(Probe::start(self.probe.clone(), at));
+                    None
+                }
+                Some(probe) if probe.returned.load(Ordering::Acquire) => {
+                    (now.since, now.probe) = (at, None);
+                    None
+                }
+                Some(probe) if at.saturating_duration_since(probe.since) >= timeouts.device => {
+                    Some(Overdue::Device(call))
+                }
+                Some(_) => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl Probe {
+    fn start(probe: Arc<dyn Fn() + Send + Sync>, at: Instant) -> Self {
+        let returned = Arc::new(AtomicBool::new(false));
+        let tell = returned.clone();
+        let thread = thread::Builder::new().name("kernel-registry probe".to_owned());
+        // Without a thread the answer is that the device is busy.
+        let _ = thread.spawn(move || {
+            probe();
+            tell.store(true, Ordering::Release);
+        });
+        Probe { since: at, returned }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const TIMEOUTS: Timeouts = Timeouts { device: Duration::from_secs(30), hook: Duration::from_secs(60) };
+
+    fn overdue_after(activity: &Activity, seconds: u64) -> Option<Overdue> {
+        let since = lock(&activity.now).since;
+        activity.overdue(&TIMEOUTS, since + Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn each_call_has_its_own_time() {
+        let activity = Activity::new(|| {});
+        activity.set("cuModuleLoadData", "a.cubin", Kind::Waiting);
+        assert_eq!(overdue_after(&activity, 29), None);
+        let Some(Overdue::Device(call)) = overdue_after(&activity, 30) else { panic!("it is overdue") };
+        assert_eq!(call.about, "a.cubin");
+        activity.set("cuModuleLoadData", "b.cubin", Kind::Waiting);
+        assert_eq!(overdue_after(&activity, 29), None);
+    }
+
+    #[test]
+    fn computing_is_never_overdue_and_a_hook_has_another_time() {
+        let activity = Activity::new(|| {});
+        assert_eq!(overdue_after(&activity, 1_000_000), None);
+        activity.set("#[warmup]", "app::hook", Kind::Hook);
+        assert_eq!(overdue_after(&activity, 59), None);
+        assert_eq!(overdue_after(&activity, 60), Some(Overdue::Hook("app::hook")));
+    }
+
+    #[test]
+    fn compiling_is_overdue_only_if_the_device_is_busy() {
+        let (keep, never) = mpsc::channel::<()>();
+        let never = Mutex::new(never);
+        let busy = Activity::new(move || {
+            let _ = lock(&never).recv();
+        });
+        busy.set("cuLibraryLoadData", "", Kind::Compiling);
+        assert_eq!(overdue_after(&busy, 30), None, "the probe starts");
+        assert_eq!(overdue_after(&busy, 59), None, "the probe has its own time");
+        assert!(overdue_after(&busy, 60).is_some());
+        drop(keep);
+
+        let (asked, answers) = mpsc::channel();
+        let asked = Mutex::new(asked);
+        let free = Activity::new(move || lock(&asked).send(()).expect("the test listens"));
+        free.set("cuLibraryLoadData", "", Kind::Compiling);
+        let begun = lock(&free.now).since;
+        assert_eq!(overdue_after(&free, 30), None);
+        answers.recv().expect("the probe was asked");
+        while lock(&free.now).since == begun {
+            let later = begun + Duration::from_secs(31);
+            assert_eq!(free.overdue(&TIMEOUTS, later), None);
+        }
+        assert_eq!(overdue_after(&free, 29), None, "the time has begun anew");
+    }
+}

@@ -1,0 +1,66 @@
+//! Turns: one warm-up of a context works at a time.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
+
+use super::{Activity, Overdue, Timeouts};
+use crate::lock::lock;
+
+/// Lets one warm-up of a context work at a time.
+pub(crate) struct Turns {
+    holder: Mutex<Option<Arc<Activity>>>,
+    free: Condvar,
+}
+
+impl Turns {
+    pub(crate) const fn new() -> Self {
+        Turns { holder: Mutex::new(None), free: Condvar::new() }
+    }
+
+    /// Waits until no other warm-up is at work, unless that one has been in a call for too long.
+    pub(crate) fn take(&self, activity: &Arc<Activity>, timeouts: &Timeouts) -> Result<(), Overdue> {
+        let mut holder = lock(&self.holder);
+        while let Some(other) = &*holder {
+            if let Some(overdue) = other.overdue(timeouts, Instant::now()) {
+                return Err(overdue);
+            }
+            let waited = self.free.wait_timeout(holder, timeouts.tick());
+            holder = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        *holder = Some(activity.clone());
+        Ok(())
+    }
+
+    /// Ends the turn.
+    pub(crate) fn end(&self) {
+        *lock(&self.holder) = None;
+        self.free.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::super::activity::Kind;
+    use super::*;
+
+    const TIMEOUTS: Timeouts = Timeouts { device: Duration::from_secs(30), hook: Duration::from_secs(60) };
+
+    #[test]
+    fn a_turn_is_waited_for_unless_the_other_is_overdue() {
+        let turns = Turns::new();
+        let (first, second) = (Activity::new(|| {}), Activity::new(|| {}));
+        turns.take(&first, &TIMEOUTS).expect("nobody has it");
+        first.set("cuModuleLoadData", "a.cubin", Kind::Waiting);
+        first.make_older(Duration::from_secs(31));
+        assert!(matches!(turns.take(&second, &TIMEOUTS), Err(Overdue::Device(_))));
+        first.set("cuModuleLoadData", "b.cubin", Kind::Waiting);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| turns.take(&second, &TIMEOUTS));
+            turns.end();
+            assert_eq!(waiting.join().expect("no panic"), Ok(()));
+        });
+    }
+}
