@@ -18,10 +18,13 @@
 //! }
 //! ```
 //!
-//! That is for tests, and this crate a dev-dependency. Kernels are executed several times faster if it is compiled with
-//! optimisations in tests too:
+//! That is for tests, and this crate a dev-dependency. Kernels run several times faster if it and the interpreter
+//! are compiled with optimisations in tests too:
 //!
 //! ```toml
+//! [profile.dev.package.kernel-registry-ptx]
+//! opt-level = 3
+//!
 //! [profile.dev.package.kernel-registry-sim]
 //! opt-level = 3
 //! ```
@@ -30,10 +33,9 @@
 //! by `cargo kernels sim -- program`, which makes a `libcuda.so.1` of it with the feature `export`. No other program should have that
 //! feature: it would have functions of CUDA's names in it.
 //!
-//! [`ptx`] executes kernels.
+//! [`kernel_registry_ptx`] executes kernels.
 
 mod driver;
-pub mod ptx;
 
 pub use driver::{
     Call, Config, Deadlock, Device, Fault, FaultError, Injected, InstallError, Live, Neighbour, Recording,

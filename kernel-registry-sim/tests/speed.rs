@@ -1,19 +1,16 @@
-//! How long a kernel over a million elements takes: by itself, and with all that a program does around it.
-
-mod common;
+//! How long a kernel over a million elements takes with all that a program does around it.
 
 use std::error::Error;
+use std::io;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
-use common::{Arguments, Device, launch, run};
 use kernel_registry::warm_all;
 use kernels::blas1::saxpy;
 
 kernel_registry::link_kernels!(kernels);
 
 const N: usize = 1 << 20;
-/// Test builds check arithmetic and bounds as they go; here they take 60 and 75 ms.
+/// Test builds check arithmetic and bounds as they go; here they take 75 ms.
 const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 100 });
 
 /// How long all threads together have had a processor, so that it does not matter who else uses the machine.
@@ -38,26 +35,15 @@ fn fastest(mut work: impl FnMut()) -> Duration {
     measured.min().unwrap()
 }
 
-/// In one test: each would count what the other does.
 #[test]
 fn saxpy_over_a_million_elements() -> Result<(), Box<dyn Error>> {
-    let device = Device::default();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/prebuilt/cuda__blas1.cu.ptx");
-    let module = device.load(&fs::read_to_string(path)?)?;
-    let (mut x, mut y) = (vec![1f32; N], vec![2f32; N]);
-    let arguments =
-        Arguments::default().u32(N as u32).f32(3.0).u64(device.lend(&mut x)).u64(device.lend(&mut y)).done();
-    let alone =
-        fastest(|| run(&device, &module, "_Z5saxpyjfPKfPf", launch(4096, 256, arguments.clone())).unwrap());
-    assert!(y.iter().all(|y| *y == 2.0 + 3.0 * 5.0));
-
     kernel_registry_sim::install()?;
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;
     let stream = context.new_stream()?;
     let (x, y) = (vec![1f32; N], vec![2f32; N]);
     let mut result = Vec::new();
-    let around = fastest(|| {
+    let taken = fastest(|| {
         let once = || -> Result<Vec<f32>, Box<dyn Error>> {
             let (x, mut y) = (stream.clone_htod(&x)?, stream.clone_htod(&y)?);
             // SAFETY: both vectors have `N` elements.
@@ -67,6 +53,6 @@ fn saxpy_over_a_million_elements() -> Result<(), Box<dyn Error>> {
         result = once().unwrap();
     });
     assert!(result.iter().all(|y| *y == 5.0));
-    assert!(alone < LIMIT && around < LIMIT, "{alone:?} alone, {around:?} with copies");
+    assert!(taken < LIMIT, "{taken:?}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The kernels that the simulator is tested with, compiled by nvcc of CUDA 13.0: what NVRTC of 12.0 makes of them is a prebuilt
+//! The kernels that the interpreter is tested with, compiled by nvcc of CUDA 13.0: what NVRTC of 12.0 makes of them is a prebuilt
 //! image like others.
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::prebuilt::images;
 use crate::run::{Outcome, workspace};
 
-pub(crate) const FOLDER: &str = "kernel-registry-sim/tests/corpus";
+pub(crate) const FOLDER: &str = "kernel-registry-ptx/tests/corpus";
 
 /// Writes `nvcc/*.ptx`, or fails where one is not what its source becomes.
 pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {

@@ -1,5 +1,5 @@
-//! The const encoder, the decoder, the walk over the section, the simulated driver, and warming and launching in many
-//! threads, under tools that see accesses to wrong memory, and memory that is never freed.
+//! The const encoder, the decoder, the walk over the section, the interpreter, the simulated driver, and warming and
+//! launching in many threads, under tools that see accesses to wrong memory, and memory that is never freed.
 
 use std::process::Command;
 
@@ -7,8 +7,8 @@ use crate::run::{HOST, Outcome, run, unstable_cargo, workspace};
 
 const CRATES: [&str; 4] = ["--package", "kernel-registry-format", "--package", "kernel-registry"];
 
-/// Tests of the simulated driver that are left out: `faults` takes longer than all others together, and `speed` has a limit of time,
-/// which nothing keeps under these tools.
+/// Tests of the interpreter and of the simulated driver that are left out: `faults` takes longer than all others together,
+/// and `speed` has a limit of time, which nothing keeps under these tools.
 const LEFT_OUT: [&str; 2] = ["faults", "speed"];
 
 pub(crate) fn miri() -> Outcome {
@@ -24,17 +24,19 @@ pub(crate) fn sanitize() -> Outcome {
     let test = |args: &[&str]| run(cargo().args(["test", "--target", HOST]).args(args));
     test(&[&CRATES[..], &["--lib", "--tests"]].concat())?;
     test(&["--package", "tests", "--test", "legal"])?;
-    let simulated = tests_of_the_simulator()?;
-    let targets = simulated.iter().flat_map(|test| ["--test", test]);
-    test(&["--package", "kernel-registry-sim", "--lib"].into_iter().chain(targets).collect::<Vec<_>>())?;
+    for package in ["kernel-registry-ptx", "kernel-registry-sim"] {
+        let tests = tests_of(package)?;
+        let targets = tests.iter().flat_map(|test| ["--test", test]);
+        test(&["--package", package, "--lib"].into_iter().chain(targets).collect::<Vec<_>>())?;
+    }
     let stress = ["--package", "tests", "--bin", "stress", "--", "--seconds", "60"];
     run(cargo().args(["run", "--target", HOST]).args(stress).env("KERNEL_REGISTRY_SIM", "1"))
 }
 
 /// Files and folders are tests, but for folders of modules.
-fn tests_of_the_simulator() -> Outcome<Vec<String>> {
+fn tests_of(package: &str) -> Outcome<Vec<String>> {
     let mut tests = Vec::new();
-    for file in std::fs::read_dir(workspace().join("kernel-registry-sim/tests"))? {
+    for file in std::fs::read_dir(workspace().join(package).join("tests"))? {
         let path = file?.path();
         let is_test =
             path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists();

@@ -15,8 +15,8 @@ use super::folder;
 use crate::artifacts::cargo;
 use crate::failure::Failure;
 
-/// Both are released together.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version of kernel-registry-sim that this command builds.
+const VERSION: &str = "0.1.0";
 
 /// That of this process, which opens the library, whatever the user's packages are built for.
 const TARGET: &str =
@@ -100,6 +100,7 @@ fn manifest(sources: Option<&Path>) -> String {
          [dependencies.kernel-registry-sim]\nversion = \"={VERSION}\"\n{path}features = [\"export\"]\n\n\
          # Kernels are executed there. The rest reads images, and is built sooner this way.\n\
          [profile.release.package.\"*\"]\nopt-level = 1\n\n\
+         [profile.release.package.kernel-registry-ptx]\nopt-level = 3\n\n\
          [profile.release.package.kernel-registry-sim]\nopt-level = 3\n"
     )
 }
@@ -119,6 +120,13 @@ fn parent() -> Result<PathBuf, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_checkout_has_the_version_that_is_built() {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("kernel-registry-sim/Cargo.toml");
+        let text = fs::read_to_string(manifest).unwrap();
+        assert!(text.contains(&format!("\nversion = \"{VERSION}\"\n")), "{text}");
+    }
 
     /// The tests across crates build from the checkout; what an installed command writes differs only in that.
     #[test]

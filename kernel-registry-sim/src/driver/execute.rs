@@ -5,12 +5,13 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use kernel_registry_ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Module, Program, Status};
+
 use super::device::Device;
 use super::handles::Handle;
 use super::launch::Launch;
 use super::memory::{Block, Kind, Shared, View};
 use super::result::{Answer, Code};
-use crate::ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Module, Program, Status};
 
 /// An image's code with its variables, in one context.
 #[derive(Clone)]

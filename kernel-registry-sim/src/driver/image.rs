@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use kernel_registry_image::{Entry, ImageKind, Needs, VariantKind};
+use kernel_registry_ptx::Program;
 
 use super::result::Code;
-use crate::ptx::Program;
 
 /// An image that was loaded.
 pub(super) struct Image {

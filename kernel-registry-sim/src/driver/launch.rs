@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use kernel_registry_ptx::MOST_LOCAL;
+
 use super::deadlock::wait_for_device;
 use super::device::Device;
 use super::execute::Loaded;
@@ -12,7 +14,6 @@ use super::process::{Locked, Simulator};
 use super::result::{Answer, Code};
 use super::state::State;
 use super::stream::{Because, Behind, Work};
-use crate::ptx::MOST_LOCAL;
 
 /// A launch of a kernel.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Functions in any order, with what was made, what was destroyed, what is of another kind, and what is nothing at all.
 
-#[path = "../differential/random.rs"]
+#[path = "../../../kernel-registry-ptx/tests/differential/random.rs"]
 mod numbers;
 
 use numbers::Random;

@@ -1,0 +1,71 @@
+//! Addresses. Those of global memory are the process's own; shared and local memory and the parameters have windows
+//! of generic addresses that no process can have.
+
+/// The generic address of the first byte of a thread's local memory.
+pub(crate) const LOCAL_WINDOW: u64 = 0x7a00_0000_0000_0000;
+/// The same for the shared memory of the thread's own block, and of its cluster (see [`peer`]).
+pub(crate) const SHARED_WINDOW: u64 = 0x7b00_0000_0000_0000;
+/// The same for the arguments of the kernel.
+pub(crate) const PARAMETER_WINDOW: u64 = 0x7c00_0000_0000_0000;
+/// The addresses of functions, where nothing is to be read or written.
+pub(crate) const FUNCTION_WINDOW: u64 = 0x7d00_0000_0000_0000;
+pub(crate) const WINDOW_SIZE: u64 = 1 << 32;
+
+/// Shared addresses have 24 bits for the place and 8 above them for the block: 0 is the thread's own, others are one more
+/// than the rank in the cluster.
+const BLOCK: u64 = 0xff << 24;
+
+/// The place of a shared address in the shared memory of another block of the cluster.
+pub(crate) fn peer(address: u64, rank: u32) -> u64 {
+    address & !BLOCK | (u64::from(rank) + 1) << 24 & BLOCK
+}
+
+/// Where an access goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Space {
+    Global,
+    Shared,
+    Local,
+    /// Local memory, counted from the frame of the running function.
+    Frame,
+    /// The arguments of the kernel.
+    Parameter,
+    /// One of the others, as the address says.
+    Generic,
+}
+
+/// The memory that an address is in, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    Global(u64),
+    /// The block (0 is the own one, others one more than the rank) and the offset.
+    Shared(usize, u64),
+    Local(u64),
+    Parameter(u64),
+}
+
+impl Space {
+    #[inline]
+    pub(crate) fn place(self, address: u64, frame: u64) -> Place {
+        match self {
+            Self::Global => Place::Global(address),
+            Self::Shared => Place::Shared((address & BLOCK) as usize >> 24, address & !BLOCK),
+            Self::Local => Place::Local(address),
+            Self::Frame => Place::Local(frame.wrapping_add(address)),
+            Self::Parameter => Place::Parameter(address),
+            Self::Generic => {
+                for (window, space) in [
+                    (SHARED_WINDOW, Self::Shared),
+                    (LOCAL_WINDOW, Self::Local),
+                    (PARAMETER_WINDOW, Self::Parameter),
+                ] {
+                    let offset = address.wrapping_sub(window);
+                    if offset < WINDOW_SIZE {
+                        return space.place(offset, frame);
+                    }
+                }
+                Place::Global(address)
+            }
+        }
+    }
+}

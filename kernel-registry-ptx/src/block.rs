@@ -1,0 +1,93 @@
+//! A block of threads: its shared memory and its barriers.
+
+use crate::op::Tally;
+use crate::types::{Row, row};
+
+pub(crate) struct Block {
+    /// `blockIdx`
+    pub index: [u32; 3],
+    /// Its special registers.
+    pub rows: [Row; 10],
+    pub shared: Vec<u8>,
+    /// Threads that have not ended.
+    pub live: u32,
+    pub barriers: [Barrier; 16],
+}
+
+/// How many threads say yes, and how many no.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Votes {
+    pub yes: u32,
+    pub no: u32,
+}
+
+/// Where threads of a block, or of a cluster, wait for each other.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Barrier {
+    /// How often it was passed.
+    pub generation: u64,
+    arrived: u32,
+    /// How many have to arrive, if it is not all.
+    expected: Option<u32>,
+    votes: Votes,
+    /// Those when it was last passed.
+    last: Votes,
+}
+
+impl Block {
+    pub(crate) fn new(shared: usize) -> Self {
+        Self {
+            index: [0; 3],
+            rows: [const { 0 }; 10].map(row),
+            shared: vec![0; shared],
+            live: 0,
+            barriers: [Barrier::default(); 16],
+        }
+    }
+
+    pub(crate) fn start(&mut self, index: [u32; 3], special: [u32; 10], threads: u32) {
+        self.index = index;
+        for (row, value) in self.rows.iter().zip(special) {
+            row.iter().for_each(|lane| lane.set(u64::from(value)));
+        }
+        self.live = threads;
+        self.barriers = [Barrier::default(); 16];
+    }
+
+    /// Threads have ended; those that wait for all others wait for fewer.
+    pub(crate) fn end(&mut self, threads: u32) {
+        self.live -= threads;
+        for barrier in &mut self.barriers {
+            barrier.pass(self.live);
+        }
+    }
+}
+
+impl Barrier {
+    /// Counts threads that arrive, with the votes of those that have one.
+    pub(crate) fn arrive(&mut self, threads: u32, votes: Votes, expected: Option<u32>, live: u32) {
+        self.arrived += threads;
+        self.votes.yes += votes.yes;
+        self.votes.no += votes.no;
+        self.expected = expected;
+        self.pass(live);
+    }
+
+    /// Lets all pass if the last one is there.
+    pub(crate) fn pass(&mut self, live: u32) {
+        if self.arrived > 0 && self.arrived >= self.expected.unwrap_or(live) {
+            self.last = std::mem::take(&mut self.votes);
+            self.generation += 1;
+            self.arrived = 0;
+        }
+    }
+
+    /// What the threads that passed last voted.
+    pub(crate) fn result(&self, tally: Tally) -> u64 {
+        match tally {
+            Tally::Count => u64::from(self.last.yes),
+            Tally::All => u64::from(self.last.no == 0),
+            Tally::Any => u64::from(self.last.yes > 0),
+        }
+    }
+}

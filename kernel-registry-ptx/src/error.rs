@@ -1,0 +1,136 @@
+//! What can be wrong with a PTX text or with a launch of one of its kernels.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::grid::{MOST_LOCAL, MOST_SHARED};
+
+/// Why a text cannot be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    /// The line of the text, from 1.
+    pub line: u32,
+    /// The statement, or as much of it as says what is meant.
+    pub statement: String,
+    /// What is wrong with it.
+    pub reason: Reason,
+}
+
+/// What is wrong with a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It is not PTX, or not a form of it that compilers write.
+    Syntax,
+    /// The instruction, one of its types or one of its modifiers is not known here.
+    Instruction,
+    /// A register, variable, label or function that is not declared.
+    Name(String),
+    /// A type or a modifier that the instruction cannot have, or one that it lacks.
+    Form,
+    /// A name that is declared already.
+    Again(String),
+    /// The operands do not fit the instruction.
+    Operands,
+    /// It needs more of something than there is.
+    TooLarge {
+        /// How many bytes.
+        bytes: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+}
+
+impl LoadError {
+    pub(crate) fn syntax(line: u32, statement: &str) -> Self {
+        Self { line, statement: statement.trim().to_owned(), reason: Reason::Syntax }
+    }
+
+    pub(crate) fn again(line: u32, name: &str) -> Self {
+        Self { line, statement: name.to_owned(), reason: Reason::Again(name.to_owned()) }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} of the PTX: `{}` ", self.line, self.statement)?;
+        match &self.reason {
+            Reason::Syntax => f.write_str("is not understood; compile the source with nvcc or NVRTC"),
+            Reason::Instruction => f.write_str(
+                "is not simulated, or a type or modifier of it is not; keep the kernel out of simulated runs, \
+                 or compile it for an older architecture",
+            ),
+            Reason::Name(name) => write!(f, "names `{name}`, which is not declared; declare it first"),
+            Reason::Form => f.write_str(
+                "has a type or a modifier that it cannot have, or lacks one; compare it with the PTX manual",
+            ),
+            Reason::Again(name) => write!(f, "declares `{name}` again; give it another name"),
+            Reason::TooLarge { bytes, limit } => {
+                write!(f, "takes {bytes} bytes, and {limit} is the most; make it smaller")
+            }
+            Reason::Operands => f.write_str("has operands that do not fit; compare them with the PTX manual"),
+        }
+    }
+}
+
+impl Error for LoadError {}
+
+/// Why a grid cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The program has no kernel of that name.
+    NoKernel {
+        /// The name asked for.
+        kernel: String,
+    },
+    /// The grid, the block or the cluster has no size, is too large, or they do not fit each other.
+    Shape {
+        /// The kernel.
+        kernel: String,
+    },
+    /// A block needs more shared memory, or a thread more local memory, than there is.
+    Memory {
+        /// The kernel.
+        kernel: String,
+        /// Bytes of shared memory of a block, of which it can have [`MOST_SHARED`](crate::MOST_SHARED).
+        shared: u64,
+        /// Bytes of local memory of a thread, of which it can have [`MOST_LOCAL`](crate::MOST_LOCAL).
+        local: u64,
+    },
+    /// The arguments are fewer bytes than the parameters.
+    Arguments {
+        /// The kernel.
+        kernel: String,
+        /// The bytes of its parameters.
+        expected: usize,
+        /// The bytes given.
+        found: usize,
+    },
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoKernel { kernel } => {
+                write!(f, "the program has no kernel `{kernel}`; ask for one of its entries")
+            }
+            Self::Shape { kernel } => write!(
+                f,
+                "grid, block and cluster of `{kernel}` do not fit each other or the kernel; use 1 to 1024 threads \
+                 within its bounds, and a grid of whole clusters",
+            ),
+            Self::Memory { kernel, shared, local } => write!(
+                f,
+                "`{kernel}` needs {shared} bytes of shared memory a block and {local} bytes of local memory a thread; \
+                 {MOST_SHARED} and {MOST_LOCAL} are the most, so make arrays smaller",
+            ),
+            Self::Arguments { kernel, expected, found } => write!(
+                f,
+                "`{kernel}` takes {expected} bytes of arguments, not {found}; pass each parameter, aligned",
+            ),
+        }
+    }
+}
+
+impl Error for LaunchError {}

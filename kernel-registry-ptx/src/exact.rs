@@ -1,0 +1,87 @@
+//! Sums with more bits than an f64 has: what rounding in a direction needs to know.
+
+/// The sign of `a * b + c + d`, with no rounding before it: 1, -1 or 0. It is 0, too, if one of them is not finite.
+pub(crate) fn sign_of_sum(a: f64, b: f64, c: f64, d: f64) -> f64 {
+    if ![a, b, c, d].into_iter().all(f64::is_finite) {
+        return 0.0;
+    }
+    let sum = Wide::product(a, b).plus(Wide::product(c, 1.0)).plus(Wide::product(d, 1.0));
+    match (sum.magnitude, sum.negative) {
+        (0, _) => 0.0,
+        (_, true) => -1.0,
+        (_, false) => 1.0,
+    }
+}
+
+/// `magnitude` times two to the power of `exponent`. The highest bit that is set is always the same one, so that
+/// whatever has the larger exponent is larger.
+#[derive(Clone, Copy)]
+struct Wide {
+    negative: bool,
+    magnitude: u128,
+    exponent: i32,
+}
+
+impl Wide {
+    fn new(negative: bool, magnitude: u128, exponent: i32) -> Self {
+        if magnitude == 0 {
+            // Smaller than all others.
+            return Self { negative, magnitude, exponent: i32::MIN / 2 };
+        }
+        // A sum needs one bit more.
+        let shift = magnitude.leading_zeros() as i32 - 2;
+        let magnitude = if shift < 0 { lower(magnitude, 1) } else { magnitude << shift };
+        Self { negative, magnitude, exponent: exponent - shift }
+    }
+
+    fn product(a: f64, b: f64) -> Self {
+        let parts = |value: f64| {
+            let field = (value.to_bits() >> 52 & 0x7ff) as i32;
+            let mantissa = value.to_bits() & ((1 << 52) - 1) | u64::from(field != 0) << 52;
+            (u128::from(mantissa), field.max(1) - 1075)
+        };
+        let ((a_bits, a_exponent), (b_bits, b_exponent)) = (parts(a), parts(b));
+        let negative = a.is_sign_negative() != b.is_sign_negative();
+        Self::new(negative, a_bits * b_bits, a_exponent + b_exponent)
+    }
+
+    /// The sum. Its last bit is set if anything was lost, which is less than what this bit stands for; all f64 have
+    /// zeros there, so the sum is on the right side of each.
+    fn plus(self, other: Self) -> Self {
+        let key = |value: &Self| (value.exponent, value.magnitude);
+        let (large, small) = if key(&self) < key(&other) { (other, self) } else { (self, other) };
+        let below = lower(small.magnitude, (large.exponent - small.exponent) as u32);
+        let magnitude =
+            if large.negative == small.negative { large.magnitude + below } else { large.magnitude - below };
+        Self::new(large.negative, magnitude, large.exponent)
+    }
+}
+
+/// Shifts to the right, and sets the last bit if one was lost.
+fn lower(magnitude: u128, by: u32) -> u128 {
+    let kept = magnitude.checked_shr(by).unwrap_or(0);
+    let back = kept.checked_shl(by).unwrap_or(0);
+    kept | u128::from(back != magnitude)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sign_of_sum;
+
+    #[test]
+    fn what_f64_would_lose_counts() {
+        let tiny = f64::from_bits(1);
+        assert_eq!(sign_of_sum(tiny, tiny, 0.0, 0.0), 1.0);
+        assert_eq!(sign_of_sum(tiny, -tiny, f64::MAX, -f64::MAX), -1.0);
+        assert_eq!(sign_of_sum(tiny, tiny, -f64::MAX, 0.0), -1.0);
+        assert_eq!(sign_of_sum(1.0 + f64::EPSILON, 1.0 - f64::EPSILON, -1.0, 0.0), -1.0);
+        assert_eq!(sign_of_sum(f64::MAX, f64::MAX, 0.0, f64::MIN), 1.0);
+    }
+
+    #[test]
+    fn what_is_nothing_has_no_sign() {
+        assert_eq!(sign_of_sum(3.0, 5.0, -16.0, 1.0), 0.0);
+        assert_eq!(sign_of_sum(-0.0, 1.0, 0.0, -0.0), 0.0);
+        assert_eq!(sign_of_sum(f64::INFINITY, 1.0, 0.0, 0.0), 0.0);
+    }
+}

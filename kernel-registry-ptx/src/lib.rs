@@ -1,0 +1,100 @@
+//! A PTX interpreter for the CPU: from PTX text, as nvcc and NVRTC write it, to results.
+//!
+//! [`Program::load`] decodes a text; what it does not know fails then, with its line. A [`Module`] is a program with an address
+//! for each variable. A [`Grid`] is one launch. It runs in steps, so a caller can run several at once, stop one, and see which
+//! waits for something that does not come.
+//!
+//! Addresses of global memory are those of the process. [`Memory`] says which of them a kernel may use.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use kernel_registry_ptx::{Grid, LaunchParameters, Memory, MemoryFault, Module, Program, Status};
+//!
+//! /// No memory but the kernel's own.
+//! struct Nothing;
+//!
+//! // SAFETY: no address is allowed.
+//! unsafe impl Memory for Nothing {
+//!     fn check(&self, _: u64, _: u64, _: bool) -> Result<*mut u8, MemoryFault> {
+//!         Err(MemoryFault::Unallocated)
+//!     }
+//!     fn malloc(&self, _: u64) -> u64 {
+//!         0
+//!     }
+//!     fn free(&self, _: u64) -> Result<(), MemoryFault> {
+//!         Err(MemoryFault::Unallocated)
+//!     }
+//!     fn print(&self, text: &str) {
+//!         print!("{text}");
+//!     }
+//!     fn now(&self) -> u64 {
+//!         0
+//!     }
+//! }
+//!
+//! let program = Program::load(".visible .entry stops() { trap; }")?;
+//! let module = Arc::new(Module::new(Arc::new(program), Vec::new()));
+//! let one_thread = LaunchParameters {
+//!     grid: [1; 3],
+//!     block: [1; 3],
+//!     cluster: None,
+//!     dynamic_shared: 0,
+//!     stack: 0,
+//!     resident: 1,
+//!     barrier: 0,
+//!     arguments: Vec::new(),
+//! };
+//! let mut grid = Grid::new(&module, "stops", one_thread)?;
+//! let Status::Fault(fault) = grid.step(1000, &Nothing) else { panic!("it runs into a trap") };
+//! assert!(fault.to_string().starts_with("kernel `stops`, block (0, 0, 0), thread (0, 0, 0): ran into a trap"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod access;
+mod address;
+mod arithmetic;
+mod bits;
+mod block;
+mod convert;
+mod cursor;
+mod declare;
+mod decode;
+mod error;
+mod exact;
+mod execute;
+mod fault;
+mod float;
+mod form;
+mod grid;
+mod instruct;
+mod instruct_compare;
+mod instruct_copy;
+mod instruct_threads;
+mod intrinsic;
+mod lex;
+mod memory;
+mod op;
+mod opcode;
+mod operands;
+mod printf;
+mod program;
+mod reach;
+mod spin;
+mod syntax;
+mod timed;
+mod together;
+mod types;
+mod update;
+mod warp;
+
+pub use error::{LaunchError, LoadError, Reason};
+pub use fault::{Fault, FaultKind};
+pub use grid::{Grid, LaunchParameters, MOST_LOCAL, MOST_SHARED, Status};
+pub use memory::{Memory, MemoryFault};
+pub use program::{Module, Program, Variable};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

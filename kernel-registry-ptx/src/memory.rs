@@ -1,0 +1,158 @@
+//! Memory that is not the grid's own: what kernels share with the host and with each other.
+//!
+//! This is the only place with `unsafe`. All accesses are atomic, as the host may poll what a kernel writes, and a kernel
+//! what the host writes.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use crate::op::Update;
+use crate::types::Scalar;
+
+/// Global memory, the heap of kernels, their output and their clock.
+///
+/// Addresses are those that kernels compute with, usually the process's own.
+///
+/// # Safety
+///
+/// What [`Memory::check`] answers must be valid for atomic reads, and writes if it was asked for them, of so many bytes, until the
+/// [`Grid::step`](crate::Grid::step) that asked returns; and aligned as the address is, up to 8 bytes.
+pub unsafe trait Memory {
+    /// Whether a kernel may access these bytes, and where they are.
+    ///
+    /// # Errors
+    ///
+    /// If not: why.
+    fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault>;
+
+    /// Bytes for a kernel that called `malloc`, or 0 if there are none.
+    fn malloc(&self, size: u64) -> u64;
+
+    /// Takes them back.
+    ///
+    /// # Errors
+    ///
+    /// If the address is none that `malloc` answered, or was freed before.
+    fn free(&self, address: u64) -> Result<(), MemoryFault>;
+
+    /// What a kernel prints: whole calls of printf, in the order in which they happen.
+    fn print(&self, text: &str);
+
+    /// Nanoseconds since some moment, for the clocks of kernels.
+    fn now(&self) -> u64;
+}
+
+/// Why memory cannot be accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryFault {
+    /// Nothing was ever allocated there, or not enough.
+    Unallocated,
+    /// It was freed.
+    Freed,
+    /// It may be read only.
+    ReadOnly,
+}
+
+impl fmt::Display for MemoryFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unallocated => "which is not allocated; compare the index with the length",
+            Self::Freed => "which was freed; keep it until the kernel has ended",
+            Self::ReadOnly => "which may only be read; write elsewhere",
+        })
+    }
+}
+
+/// Bytes that were checked.
+pub(crate) struct Span {
+    start: u64,
+    size: u64,
+    pointer: *mut u8,
+    write: bool,
+}
+
+macro_rules! by_size {
+    ($size:expr, $atomic:ident, $T:ident => $value:expr) => {
+        match $size {
+            1 => {
+                type $atomic = AtomicU8;
+                type $T = u8;
+                $value
+            }
+            2 => {
+                type $atomic = AtomicU16;
+                type $T = u16;
+                $value
+            }
+            4 => {
+                type $atomic = AtomicU32;
+                type $T = u32;
+                $value
+            }
+            _ => {
+                type $atomic = AtomicU64;
+                type $T = u64;
+                $value
+            }
+        }
+    };
+}
+
+impl Span {
+    pub(crate) fn new(memory: &dyn Memory, start: u64, size: u64, write: bool) -> Result<Self, MemoryFault> {
+        let pointer = memory.check(start, size, write)?;
+        Ok(Self { start, size, pointer, write })
+    }
+
+    /// The place of an access of `size` bytes, which must lie in the span and be aligned.
+    #[inline(always)]
+    fn place(&self, address: u64, size: u64) -> *mut u8 {
+        let offset = address.wrapping_sub(self.start);
+        assert!(offset <= self.size && size <= self.size - offset, "an access outside of what was checked");
+        let place = self.pointer.wrapping_add(offset as usize);
+        assert!(place as u64 & (size - 1) == 0, "memory that is not aligned as its address is");
+        place
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(&self, address: u64, size: u64) -> u64 {
+        let place = self.place(address, size);
+        // SAFETY: `place` is aligned and within what the implementor of `Memory` promised to be valid for atomic reads.
+        by_size!(size, Atomic, T => unsafe { Atomic::from_ptr(place.cast::<T>()) }.load(Ordering::Acquire).bits())
+    }
+
+    /// Whether that changed anything.
+    #[inline(always)]
+    pub(crate) fn store(&self, address: u64, size: u64, value: u64) -> bool {
+        assert!(self.write, "memory was checked for reading");
+        let place = self.place(address, size);
+        by_size!(size, Atomic, T => {
+            // SAFETY: as in `load`, and it was checked for writing.
+            let atomic = unsafe { Atomic::from_ptr(place.cast::<T>()) };
+            let changed = atomic.load(Ordering::Relaxed) != value as T;
+            atomic.store(value as T, Ordering::Release);
+            changed
+        })
+    }
+
+    /// The old value.
+    pub(crate) fn update(&self, address: u64, size: u64, update: Update, a: u64, b: u64) -> (u64, bool) {
+        assert!(self.write, "memory was checked for reading");
+        let place = self.place(address, size);
+        by_size!(size, Atomic, T => {
+            // SAFETY: as in `store`.
+            let atomic = unsafe { Atomic::from_ptr(place.cast::<T>()) };
+            let new = |old: T| update(old.bits(), a, b) as T;
+            let old = atomic
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |old| Some(new(old)))
+                .unwrap_or_else(|old| old);
+            (old.bits(), new(old) != old)
+        })
+    }
+}
+
+/// The order of accesses of different threads, where a fence asks for it.
+pub(crate) fn fence() {
+    std::sync::atomic::fence(Ordering::SeqCst);
+}

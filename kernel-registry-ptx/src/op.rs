@@ -1,0 +1,325 @@
+//! Instructions, decoded: everything that can be known before a launch is.
+
+use crate::address::Space;
+use crate::types::{Function, How, Row, Type};
+
+/// Where a row of 32 values is: an index, and in the two highest bits which rows are meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Slot(pub u32);
+
+/// The rows that a slot can be in.
+pub(crate) enum Rows {
+    /// The registers of the running function.
+    Register,
+    /// The same for the whole grid: its shape, and the constants of the program.
+    Grid,
+    Block,
+    Warp,
+}
+
+impl Slot {
+    pub(crate) fn new(rows: Rows, index: usize) -> Self {
+        Self((rows as u32) << 30 | index as u32)
+    }
+
+    #[inline(always)]
+    pub(crate) fn rows(self) -> Rows {
+        match self.0 >> 30 {
+            0 => Rows::Register,
+            1 => Rows::Grid,
+            2 => Rows::Block,
+            _ => Rows::Warp,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn index(self) -> usize {
+        (self.0 & ((1 << 30) - 1)) as usize
+    }
+}
+
+/// The special registers of a grid, in the order of their rows. The last one is ours: where dynamic shared memory begins.
+pub(crate) const GRID: [&str; 23] = [
+    "%ntid.x",
+    "%ntid.y",
+    "%ntid.z",
+    "%nctaid.x",
+    "%nctaid.y",
+    "%nctaid.z",
+    "%nclusterid.x",
+    "%nclusterid.y",
+    "%nclusterid.z",
+    "%cluster_nctaid.x",
+    "%cluster_nctaid.y",
+    "%cluster_nctaid.z",
+    "%cluster_nctarank",
+    "%dynamic_smem_size",
+    "%total_smem_size",
+    "%nwarpid",
+    "%is_explicit_cluster",
+    "%gridid",
+    "%smid",
+    "%nsmid",
+    "%envreg1",
+    "%envreg2",
+    DYNAMIC_SHARED,
+];
+pub(crate) const DYNAMIC_SHARED: &str = "dynamic shared memory";
+
+pub(crate) const BLOCK: [&str; 10] = [
+    "%ctaid.x",
+    "%ctaid.y",
+    "%ctaid.z",
+    "%clusterid.x",
+    "%clusterid.y",
+    "%clusterid.z",
+    "%cluster_ctaid.x",
+    "%cluster_ctaid.y",
+    "%cluster_ctaid.z",
+    "%cluster_ctarank",
+];
+
+pub(crate) const WARP: [&str; 10] = [
+    "%tid.x",
+    "%tid.y",
+    "%tid.z",
+    "%laneid",
+    "%warpid",
+    "%lanemask_eq",
+    "%lanemask_le",
+    "%lanemask_lt",
+    "%lanemask_ge",
+    "%lanemask_gt",
+];
+
+/// The row of a special register that does not change while a thread runs.
+pub(crate) fn special(name: &str) -> Option<Slot> {
+    let among = |names: &[&str]| names.iter().position(|found| *found == name);
+    None.or_else(|| among(&GRID).map(|index| Slot::new(Rows::Grid, index)))
+        .or_else(|| among(&BLOCK).map(|index| Slot::new(Rows::Block, index)))
+        .or_else(|| among(&WARP).map(|index| Slot::new(Rows::Warp, index)))
+}
+
+pub(crate) struct Instruction {
+    /// The predicate, and whether it is negated.
+    pub guard: Option<(Slot, bool)>,
+    pub op: Op,
+    pub line: u32,
+}
+
+/// `offset` bytes from what `base` holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Address {
+    pub space: Space,
+    pub base: Slot,
+    pub offset: i64,
+}
+
+/// From the old value and two operands to the new one.
+pub(crate) type Update = fn(u64, u64, u64) -> u64;
+
+pub(crate) enum Op {
+    One(Function1, How, Slot, Slot),
+    Two(Function2, How, Slot, [Slot; 2]),
+    Three(Function3, How, Slot, [Slot; 3]),
+    Four(Function4, How, Slot, [Slot; 4]),
+    /// The address of something in the frame.
+    Frame {
+        to: Slot,
+        offset: u64,
+    },
+    Load {
+        to: Box<[Slot]>,
+        kind: Type,
+        address: Address,
+    },
+    Store {
+        from: Box<[Slot]>,
+        kind: Type,
+        address: Address,
+    },
+    Atomic {
+        to: Option<Slot>,
+        update: Update,
+        kind: Type,
+        address: Address,
+        operands: [Slot; 2],
+    },
+    /// What a clock says; as it changes by itself, it does not count as progress.
+    Clock {
+        to: Slot,
+        shift: u32,
+    },
+    ActiveMask {
+        to: Slot,
+    },
+    /// What the lanes `members` do together.
+    Together {
+        what: Together,
+        to: Slot,
+        also: Option<Slot>,
+        operands: [Slot; 3],
+        members: Slot,
+    },
+    Barrier {
+        id: Slot,
+        count: Option<Slot>,
+        waits: bool,
+        vote: Option<(Slot, Tally, Slot)>,
+    },
+    ClusterArrive,
+    ClusterWait,
+    Fence,
+    Nothing,
+    Branch {
+        to: u32,
+    },
+    /// A branch to one of several targets.
+    Switch {
+        index: Slot,
+        targets: Box<[u32]>,
+    },
+    /// Arguments and results are places in the caller's frame.
+    Call {
+        callee: Callee,
+        arguments: Box<[u64]>,
+        results: Box<[u64]>,
+    },
+    Intrinsic {
+        what: Intrinsic,
+        arguments: Box<[u64]>,
+        results: Box<[u64]>,
+    },
+    Return,
+    Exit,
+    Trap,
+}
+
+/// Whom a call is for.
+pub(crate) enum Callee {
+    Known(usize),
+    /// The function whose address is there, for these sizes of parameters and results.
+    At(Slot, Box<Sizes>),
+}
+
+/// The sizes of what a function takes, and of what it returns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Sizes {
+    pub parameters: Vec<u64>,
+    pub returns: Vec<u64>,
+}
+
+pub(crate) type Function1 = fn(How, u32, &Row, &Row);
+pub(crate) type Function2 = fn(How, u32, &Row, &Row, &Row);
+pub(crate) type Function3 = fn(How, u32, &Row, &Row, &Row, &Row);
+pub(crate) type Function4 = fn(How, u32, &Row, [&Row; 4]);
+
+impl Op {
+    /// None if the number of operands is not that of the function.
+    pub(crate) fn compute(function: Function, how: How, to: Slot, from: &[Slot]) -> Option<Self> {
+        Some(match (function, from) {
+            (Function::One(f), &[a]) => Self::One(f, how, to, a),
+            (Function::Two(f), &[a, b]) => Self::Two(f, how, to, [a, b]),
+            (Function::Three(f), &[a, b, c]) => Self::Three(f, how, to, [a, b, c]),
+            (Function::Four(f), &[a, b, c, d]) => Self::Four(f, how, to, [a, b, c, d]),
+            _ => return None,
+        })
+    }
+
+    /// The rows that are read, and those that are written.
+    pub(crate) fn touches(&self) -> (Vec<Slot>, Vec<Slot>) {
+        match self {
+            Self::One(_, _, to, a) => (vec![*a], vec![*to]),
+            Self::Two(_, _, to, from) => (from.to_vec(), vec![*to]),
+            Self::Three(_, _, to, from) => (from.to_vec(), vec![*to]),
+            Self::Four(_, _, to, from) => (from.to_vec(), vec![*to]),
+            Self::Load { to, address, .. } => (vec![address.base], to.to_vec()),
+            Self::Atomic { to, address, operands, .. } => {
+                (vec![address.base, operands[0], operands[1]], to.iter().copied().collect())
+            }
+            Self::Together { to, also, operands, .. } => {
+                (operands.to_vec(), also.iter().copied().chain([*to]).collect())
+            }
+            Self::Call { callee: Callee::At(address, _), .. } => (vec![*address], vec![]),
+            Self::Barrier { vote: Some((to, _, from)), .. } => (vec![*from], vec![*to]),
+            Self::Clock { to, .. } | Self::ActiveMask { to } | Self::Frame { to, .. } => (vec![], vec![*to]),
+            _ => (vec![], vec![]),
+        }
+    }
+}
+
+/// How the predicates of a block's threads become one value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tally {
+    Count,
+    All,
+    Any,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Together {
+    /// `bar.warp.sync`
+    Sync,
+    Shuffle(Shuffle),
+    Vote(Vote),
+    /// `match`; with `all` one answer for all members.
+    Match {
+        all: bool,
+        wide: bool,
+    },
+    Reduce(Update),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shuffle {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Vote {
+    All,
+    Any,
+    Uniform,
+    Ballot,
+}
+
+/// Functions that come with the driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Intrinsic {
+    Printf,
+    AssertFail,
+    Malloc,
+    Free,
+    /// What a launch of a kernel by a kernel begins with: memory for its arguments.
+    ParameterBuffer,
+    LaunchDevice,
+}
+
+impl Intrinsic {
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "vprintf" => Self::Printf,
+            "__assertfail" => Self::AssertFail,
+            "malloc" => Self::Malloc,
+            "free" => Self::Free,
+            "cudaGetParameterBufferV2" | "__cudaCDP2GetParameterBufferV2" => Self::ParameterBuffer,
+            "cudaLaunchDeviceV2" | "__cudaCDP2LaunchDeviceV2" => Self::LaunchDevice,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn sizes(self) -> Sizes {
+        let (parameters, returns): (&[u64], &[u64]) = match self {
+            Self::Printf => (&[8, 8], &[4]),
+            Self::AssertFail => (&[8, 8, 4, 8, 8], &[]),
+            Self::Malloc => (&[8], &[8]),
+            Self::Free => (&[8], &[]),
+            Self::ParameterBuffer => (&[8, 12, 12, 4], &[8]),
+            Self::LaunchDevice => (&[8, 8], &[4]),
+        };
+        Sizes { parameters: parameters.to_vec(), returns: returns.to_vec() }
+    }
+}

@@ -1,0 +1,74 @@
+//! An opcode taken apart: `add.rn.ftz.f32` is `add` with two modifiers and one type.
+
+use crate::types::{How, Rounding, Type};
+
+/// What is left of an opcode; whoever understands a part of it takes it out, and an opcode with something left over is
+/// not understood.
+pub(crate) struct Opcode<'a> {
+    pub name: &'a str,
+    pub modifiers: Vec<&'a str>,
+    pub types: Vec<Type>,
+}
+
+impl<'a> Opcode<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        let mut parts = text.split('.');
+        let name = parts.next().unwrap_or("");
+        let mut opcode = Self { name, modifiers: Vec::new(), types: Vec::new() };
+        for part in parts {
+            match Type::named(part) {
+                Some(kind) => opcode.types.push(kind),
+                None => opcode.modifiers.push(part),
+            }
+        }
+        opcode
+    }
+
+    /// Whether the modifier is there; it is taken out.
+    pub(crate) fn take(&mut self, modifier: &str) -> bool {
+        self.take_any(&[modifier]).is_some()
+    }
+
+    pub(crate) fn take_any(&mut self, modifiers: &[&str]) -> Option<&'a str> {
+        let place = self.modifiers.iter().position(|found| modifiers.contains(found))?;
+        Some(self.modifiers.remove(place))
+    }
+
+    /// Takes modifiers that mean nothing here.
+    pub(crate) fn ignore(&mut self, modifiers: &[&str]) {
+        while self.take_any(modifiers).is_some() {}
+    }
+
+    /// Takes the only type.
+    pub(crate) fn kind(&mut self) -> Option<Type> {
+        (self.types.len() == 1).then(|| self.types.remove(0))
+    }
+
+    /// Takes the two types, that of the result first.
+    pub(crate) fn kinds(&mut self) -> Option<[Type; 2]> {
+        (self.types.len() == 2).then(|| [self.types.remove(0), self.types.remove(0)])
+    }
+
+    pub(crate) fn rounding(&mut self) -> Option<Rounding> {
+        self.take_any(&["rn", "rz", "rm", "rp"]).map(|name| match name {
+            "rz" => Rounding::Zero,
+            "rm" => Rounding::Down,
+            "rp" => Rounding::Up,
+            _ => Rounding::Near,
+        })
+    }
+
+    pub(crate) fn how(&mut self) -> How {
+        How {
+            rounding: self.rounding().unwrap_or_default(),
+            flush: self.take("ftz"),
+            saturate: self.take("sat"),
+            nan: self.take("NaN"),
+            relu: self.take("relu"),
+        }
+    }
+
+    pub(crate) fn understood(&self) -> bool {
+        self.modifiers.is_empty() && self.types.is_empty()
+    }
+}

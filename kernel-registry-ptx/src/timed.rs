@@ -1,0 +1,48 @@
+//! Which registers hold what a clock decided.
+
+use crate::address::Space;
+use crate::op::{Op, Rows, Slot};
+use crate::program::Program;
+
+/// Marks, in each function, the registers that depend on a clock: those it is read into, and all that is computed
+/// from them. A loop that changes nothing but these waits for something else.
+pub(crate) fn mark(program: &mut Program) {
+    let clock = |function: usize| {
+        program.instructions[program.range(function)].iter().any(|found| matches!(found.op, Op::Clock { .. }))
+    };
+    let clocks: Vec<bool> = (0..program.functions.len()).map(clock).collect();
+    // What a function returns comes back through the frame.
+    let frames = program.functions.iter().zip(&clocks).any(|(function, clock)| *clock && !function.entry);
+    for (index, clock) in clocks.into_iter().enumerate() {
+        program.functions[index].timed = if clock || frames {
+            timed(program, index, frames)
+        } else {
+            vec![false; program.functions[index].registers]
+        };
+    }
+}
+
+/// For each register of a function whether a clock decides what it holds, or, where `frames` count, something in the frame.
+fn timed(program: &Program, function: usize, frames: bool) -> Vec<bool> {
+    let mut timed = vec![false; program.functions[function].registers];
+    let register = |slot: &Slot| matches!(slot.rows(), Rows::Register).then(|| slot.index());
+    loop {
+        let mut more = false;
+        for instruction in &program.instructions[program.range(function)] {
+            let (mut reads, writes) = instruction.op.touches();
+            reads.extend(instruction.guard.map(|(slot, _)| slot));
+            let from_clock = match &instruction.op {
+                Op::Clock { .. } => true,
+                Op::Load { address, .. } if frames && address.space == Space::Frame => true,
+                _ => reads.iter().filter_map(register).any(|index| timed[index]),
+            };
+            for index in writes.iter().filter_map(register).filter(|_| from_clock) {
+                more |= !timed[index];
+                timed[index] = true;
+            }
+        }
+        if !more {
+            return timed;
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The types of PTX, the values that Rust has for them, and rows of 32 such values.
+
+use std::cell::Cell;
+
+/// A register of a warp: one value a lane, in the low bits. Signed values are extended to all 64 bits, others with
+/// zeros; who reads takes as many as its type has.
+///
+/// The cells are what lets an operation write the row that it reads from.
+pub(crate) type Row = [Cell<u64>; 32];
+
+pub(crate) fn row(value: u64) -> Row {
+    [const { Cell::new(0) }; 32].map(|_: Cell<u64>| Cell::new(value))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Type {
+    U8,
+    U16,
+    U32,
+    U64,
+    S8,
+    S16,
+    S32,
+    S64,
+    F16,
+    F16x2,
+    Bf16,
+    Bf16x2,
+    F32,
+    F64,
+    Pred,
+}
+
+impl Type {
+    /// The untyped bits are unsigned integers here: no operation treats them otherwise.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "u8" | "b8" => Self::U8,
+            "u16" | "b16" => Self::U16,
+            "u32" | "b32" => Self::U32,
+            "u64" | "b64" => Self::U64,
+            "s8" => Self::S8,
+            "s16" => Self::S16,
+            "s32" => Self::S32,
+            "s64" => Self::S64,
+            "f16" => Self::F16,
+            "f16x2" => Self::F16x2,
+            "bf16" => Self::Bf16,
+            "bf16x2" => Self::Bf16x2,
+            "f32" => Self::F32,
+            "f64" => Self::F64,
+            "pred" => Self::Pred,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn size(self) -> u64 {
+        match self {
+            Self::U8 | Self::S8 | Self::Pred => 1,
+            Self::U16 | Self::S16 | Self::F16 | Self::Bf16 => 2,
+            Self::U32 | Self::S32 | Self::F32 | Self::F16x2 | Self::Bf16x2 => 4,
+            Self::U64 | Self::S64 | Self::F64 => 8,
+        }
+    }
+
+    /// What a register holds after that many bits of this type were read from memory.
+    pub(crate) fn extend(self, bits: u64) -> u64 {
+        match self {
+            Self::S8 => i8::of(bits).bits(),
+            Self::S16 => i16::of(bits).bits(),
+            Self::S32 => i32::of(bits).bits(),
+            _ => bits,
+        }
+    }
+}
+
+/// A value of a register, seen as a type of Rust.
+pub(crate) trait Scalar: Copy {
+    fn of(bits: u64) -> Self;
+    fn bits(self) -> u64;
+}
+
+macro_rules! scalar {
+    ($($integer:ty),*) => {$(
+        impl Scalar for $integer {
+            fn of(bits: u64) -> Self {
+                bits as Self
+            }
+            // By way of `i64` signed numbers keep their sign, and others get zeros.
+            fn bits(self) -> u64 {
+                self as i64 as u64
+            }
+        }
+    )*};
+}
+
+scalar!(i8, i16, i32, i64, u8, u16, u32, u64);
+
+impl Scalar for bool {
+    fn of(bits: u64) -> Self {
+        bits & 1 != 0
+    }
+    fn bits(self) -> u64 {
+        u64::from(self)
+    }
+}
+
+impl Scalar for f32 {
+    fn of(bits: u64) -> Self {
+        Self::from_bits(bits as u32)
+    }
+    fn bits(self) -> u64 {
+        u64::from(self.to_bits())
+    }
+}
+
+impl Scalar for f64 {
+    fn of(bits: u64) -> Self {
+        Self::from_bits(bits)
+    }
+    fn bits(self) -> u64 {
+        self.to_bits()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Rounding {
+    #[default]
+    Near,
+    Zero,
+    Down,
+    Up,
+}
+
+/// The modifiers of an operation that change how it computes, not what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct How {
+    pub rounding: Rounding,
+    /// `.ftz`: subnormal operands and results are zero.
+    pub flush: bool,
+    /// `.sat`: to the range from 0 to 1, or to that of the integer.
+    pub saturate: bool,
+    /// `.NaN`: the minimum of a number and a NaN is the NaN.
+    pub nan: bool,
+    /// `.relu`: negative results are zero.
+    pub relu: bool,
+}
+
+/// What is done to all lanes of a set (one bit a lane): results first, then operands.
+#[derive(Clone, Copy)]
+pub(crate) enum Function {
+    One(fn(How, u32, &Row, &Row)),
+    Two(fn(How, u32, &Row, &Row, &Row)),
+    Three(fn(How, u32, &Row, &Row, &Row, &Row)),
+    Four(fn(How, u32, &Row, [&Row; 4])),
+}
+
+/// Calls `visit` for each lane of a set. The whole warp is the common case, and the one that becomes vector code.
+#[inline(always)]
+pub(crate) fn each(lanes: u32, mut visit: impl FnMut(usize)) {
+    if lanes == u32::MAX {
+        for lane in 0..32 {
+            visit(lane);
+        }
+    } else {
+        let mut rest = lanes;
+        while rest != 0 {
+            visit(rest.trailing_zeros() as usize & 31);
+            rest &= rest - 1;
+        }
+    }
+}
+
+/// A [`Function`] from a closure over values: `lanes!(how, |a: u32, b: u32| a + b)`.
+macro_rules! lanes {
+    ($how:pat, |$a:ident: $A:ty| $value:expr) => {
+        Function::One(|$how, lanes, result, a| {
+            each(lanes, |lane| {
+                let $a = <$A as Scalar>::of(a[lane].get());
+                result[lane].set(Scalar::bits($value));
+            })
+        })
+    };
+    ($how:pat, |$a:ident: $A:ty, $b:ident: $B:ty| $value:expr) => {
+        Function::Two(|$how, lanes, result, a, b| {
+            each(lanes, |lane| {
+                let $a = <$A as Scalar>::of(a[lane].get());
+                let $b = <$B as Scalar>::of(b[lane].get());
+                result[lane].set(Scalar::bits($value));
+            })
+        })
+    };
+    ($how:pat, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| $value:expr) => {
+        Function::Three(|$how, lanes, result, a, b, c| {
+            each(lanes, |lane| {
+                let $a = <$A as Scalar>::of(a[lane].get());
+                let $b = <$B as Scalar>::of(b[lane].get());
+                let $c = <$C as Scalar>::of(c[lane].get());
+                result[lane].set(Scalar::bits($value));
+            })
+        })
+    };
+    ($how:pat, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty, $d:ident: $D:ty| $value:expr) => {
+        Function::Four(|$how, lanes, result, [a, b, c, d]| {
+            each(lanes, |lane| {
+                let $a = <$A as Scalar>::of(a[lane].get());
+                let $b = <$B as Scalar>::of(b[lane].get());
+                let $c = <$C as Scalar>::of(c[lane].get());
+                let $d = <$D as Scalar>::of(d[lane].get());
+                result[lane].set(Scalar::bits($value));
+            })
+        })
+    };
+}
+
+/// An expression with `$T` as the one of these types that is meant: none for others.
+macro_rules! one_of {
+    ($kind:expr, $T:ident => $value:expr; $($name:ident = $type:ty),* $(,)?) => {
+        match $kind {
+            $(Type::$name => Some({
+                type $T = $type;
+                $value
+            }),)*
+            _ => None,
+        }
+    };
+}
+
+/// The same with the integers that are computed with.
+macro_rules! integer {
+    ($kind:expr, $T:ident => $value:expr) => {
+        $crate::types::one_of!($kind, $T => $value; U16 = u16, U32 = u32, U64 = u64, S16 = i16, S32 = i32, S64 = i64)
+    };
+}
+
+/// The same with one number of floating point.
+macro_rules! scalar_float {
+    ($kind:expr, $T:ident => $value:expr) => {
+        $crate::types::one_of!($kind, $T => $value; F16 = F16, Bf16 = Bf16, F32 = f32, F64 = f64)
+    };
+}
+
+/// The same with floating point, also two numbers at once.
+macro_rules! floating {
+    ($kind:expr, $T:ident => $value:expr) => {
+        $crate::types::one_of!($kind, $T => $value; F16 = F16, Bf16 = Bf16, F32 = f32, F64 = f64, F16x2 = Pair<F16>, Bf16x2 = Pair<Bf16>)
+    };
+}
+
+pub(crate) use {floating, integer, lanes, one_of, scalar_float};

@@ -1,0 +1,88 @@
+//! Ordinary kernels, as two compilers write them, against what Rust computes: `cuda/*.cu`, by `cargo xtask prebuilt`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod collect;
+mod copies;
+mod language;
+mod learning;
+mod linear;
+mod machine;
+mod nature;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{Arguments, Device, launch, run};
+use kernel_registry_ptx::{LaunchParameters, Module};
+
+/// A source, by one of the compilers.
+struct Compiled {
+    device: Device,
+    module: Arc<Module>,
+}
+
+/// Does the same with what NVRTC of CUDA 12.0 and nvcc of 13.0 make of a source.
+fn each(source: &str, check: impl Fn(&Compiled)) {
+    for image in [format!("prebuilt/cuda__{source}.cu.ptx"), format!("nvcc/{source}.ptx")] {
+        println!("{image}");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(image);
+        let device = Device::default();
+        let module =
+            device.load(&fs::read_to_string(path).unwrap()).unwrap_or_else(|error| panic!("{error}"));
+        check(&Compiled { device, module });
+    }
+}
+
+impl Compiled {
+    fn run(&self, kernel: &str, grid: u32, block: u32, arguments: Arguments) {
+        self.launch(kernel, launch(grid, block, arguments.done()));
+    }
+
+    fn launch(&self, kernel: &str, launch: LaunchParameters) {
+        run(&self.device, &self.module, kernel, launch).unwrap_or_else(|fault| panic!("{fault}"));
+    }
+
+    /// Arguments that begin with a number.
+    fn n(n: usize) -> Arguments {
+        Arguments::default().u32(n as u32)
+    }
+
+    fn lend<T>(&self, data: &mut [T]) -> u64 {
+        self.device.lend(data)
+    }
+}
+
+/// Numbers without order, the same each time.
+fn mixed(n: usize) -> impl Iterator<Item = u32> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    (0..n).map(move |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 16) as u32
+    })
+}
+
+/// Numbers of which every sum is exact, in every order.
+fn whole(n: usize) -> Vec<f32> {
+    mixed(n).map(|bits| (bits % 15) as f32 - 7.0).collect()
+}
+
+/// Numbers between -4 and 4.
+fn broken(n: usize) -> Vec<f32> {
+    mixed(n).map(|bits| (bits as i32) as f32 / (1 << 29) as f32).collect()
+}
+
+#[track_caller]
+fn close(found: &[f32], expected: impl IntoIterator<Item = f64>, tolerance: f64) {
+    let mut count = 0;
+    for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let error = (f64::from(*found) - expected).abs();
+        assert!(error <= tolerance * expected.abs().max(1.0), "{index}: {found}, not {expected}");
+        count += 1;
+    }
+    assert_eq!(count, found.len());
+}

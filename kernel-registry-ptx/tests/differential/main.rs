@@ -1,0 +1,167 @@
+//! The interpreter against a GPU: what each kernel answered there was recorded by
+//! `cargo run -p kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
+//!
+//! There are three recordings: single instructions with operands at their edges, kernels made at random, and the kernels
+//! of the sample crate.
+
+mod approximate;
+mod case;
+mod expand;
+mod generate;
+mod instructions;
+mod operands;
+mod random;
+#[allow(dead_code)] // Recording is for the example.
+mod recording;
+mod samples;
+mod table;
+
+#[path = "../common/mod.rs"]
+mod common;
+
+use std::path::Path;
+
+use case::{Argument, Case};
+use common::{Device, run};
+use generate::cases;
+use instructions::{Instruction, instructions, refused};
+use kernel_registry_ptx::LaunchParameters;
+use recording::Recording;
+
+#[test]
+fn kernels_made_at_random() {
+    compare("golden.bin", &cases());
+}
+
+#[test]
+fn samples() {
+    compare("samples.bin", &samples::samples());
+}
+
+#[test]
+fn single_instructions() {
+    let recording = recording("instructions.bin");
+    let instructions = instructions();
+    assert_eq!(recording.len(), instructions.len(), "as many are recorded as there are");
+    let mut wrong = Vec::new();
+    for instruction in instructions {
+        let name = &instruction.case.name;
+        let Some(expected) = recording.result(&instruction.case) else {
+            wrong.push(format!("{name}: not recorded"));
+            continue;
+        };
+        match simulated(&instruction.case) {
+            Ok(found) => wrong.extend(differences(&instruction, &found, expected)),
+            Err(error) => wrong.push(format!("{name}: {error}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_a_gpu_refuses() {
+    let refused = refused();
+    assert_eq!(refused.len(), 58);
+    for instruction in refused {
+        let name = &instruction.case.name;
+        let error = simulated(&instruction.case).expect_err(name);
+        assert!(error.contains(&format!("`{name}` is not simulated")), "{error}");
+    }
+}
+
+/// Where an instruction answers something else than it may: a line with the first of those operands.
+fn differences(instruction: &Instruction, found: &[u8], expected: &[u8]) -> Option<String> {
+    let size = instruction.result.size();
+    let mut all = instruction
+        .operands
+        .iter()
+        .zip(found.chunks(size).zip(expected.chunks(size)))
+        .map(|(operands, (found, expected))| (operands, number(found), number(expected)))
+        .filter(|(operands, found, expected)| match instruction.bound {
+            None => found != expected,
+            Some(bound) => {
+                let allowed = |answer| approximate::allows(instruction, bound, operands, answer);
+                !allowed(*found) || !allowed(*expected)
+            }
+        });
+    let (operands, found, expected) = all.next()?;
+    let name = &instruction.case.name;
+    let more = all.count();
+    Some(format!("{name}: {operands:x?} is {found:#x}, was {expected:#x} (and {more} others)"))
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn recording(file: &str) -> Recording {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential").join(file);
+    let bytes =
+        std::fs::read(path).expect("recordings can be read; make them on a GPU with the example `record`");
+    Recording::read(&bytes).expect("recordings are whole")
+}
+
+/// Compares whole kernels, bit for bit.
+fn compare(file: &str, cases: &[Case]) {
+    let recording = recording(file);
+    assert_eq!(recording.len(), cases.len(), "as many are recorded as there are");
+    let mut wrong = Vec::new();
+    for case in cases {
+        match (simulated(case), recording.result(case)) {
+            (_, None) => wrong.push(format!("{}: not recorded", case.name)),
+            (Err(error), _) => wrong.push(format!("{}: {error}", case.name)),
+            (Ok(found), Some(expected)) => {
+                let place = found.iter().zip(expected).position(|(found, expected)| found != expected);
+                wrong.extend(place.map(|place| format!("{}: differs from byte {place}", case.name)));
+                assert!(expected.iter().any(|byte| *byte != expected[0]), "{} computes nothing", case.name);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+/// What the interpreter answers, or why it does not.
+fn simulated(case: &Case) -> Result<Vec<u8>, String> {
+    let device = Device::default();
+    let module = device.load(&case.text).map_err(|error| error.to_string())?;
+    // The memory of a device is aligned better than bytes are.
+    let mut buffers: Vec<Vec<u128>> = Vec::new();
+    let mut arguments = Vec::new();
+    for argument in &case.arguments {
+        let bytes = match argument {
+            Argument::Value(bytes) => bytes.clone(),
+            Argument::Input(bytes) | Argument::Output(bytes) => {
+                let mut buffer = vec![0u128; bytes.len().div_ceil(16)];
+                for (place, byte) in bytes.iter().enumerate() {
+                    buffer[place / 16] |= u128::from(*byte) << (place % 16 * 8);
+                }
+                let address = device.lend(&mut buffer);
+                buffers.push(buffer);
+                address.to_le_bytes().to_vec()
+            }
+        };
+        // Structures have their own alignment, which is that of four bytes in all of our kernels.
+        let align = if bytes.len() > 8 { 4 } else { bytes.len() };
+        arguments.resize(arguments.len().next_multiple_of(align), 0);
+        arguments.extend(bytes);
+    }
+    let launch = LaunchParameters {
+        grid: case.grid,
+        block: case.block,
+        cluster: None,
+        dynamic_shared: case.shared,
+        stack: 64 << 10,
+        resident: 8,
+        barrier: 0,
+        arguments,
+    };
+    run(&device, &module, &case.kernel, launch).map_err(|fault| fault.to_string())?;
+    let memory = case.arguments.iter().filter(|argument| !matches!(argument, Argument::Value(_)));
+    let results = memory.zip(buffers).filter_map(|(argument, buffer)| match argument {
+        Argument::Output(bytes) => {
+            Some(buffer.into_iter().flat_map(u128::to_le_bytes).take(bytes.len()).collect::<Vec<_>>())
+        }
+        _ => None,
+    });
+    Ok(results.flatten().collect())
+}
