@@ -8,8 +8,8 @@ use crate::artifacts;
 use crate::binary::Contents;
 use crate::cli::Build;
 use crate::failure::Failure;
+use crate::list::table;
 use crate::mapped::Mapped;
-use crate::table;
 
 /// Opens this file, or without one builds the package and opens what came of it.
 pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Vec<(PathBuf, Mapped)>, Failure> {

@@ -15,13 +15,11 @@ mod doctor;
 mod embedded;
 mod failure;
 mod foreign;
-mod json;
 mod list;
 mod mapped;
 mod show;
 #[cfg(target_os = "linux")]
 mod sim;
-mod table;
 
 use std::process::ExitCode;
 

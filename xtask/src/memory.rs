@@ -23,7 +23,7 @@ pub(crate) fn sanitize() -> Outcome {
     let cargo = || unstable_cargo("sanitize", &["-Zsanitizer=address"]);
     let test = |args: &[&str]| run(cargo().args(["test", "--target", HOST]).args(args));
     test(&[&CRATES[..], &["--lib", "--tests"]].concat())?;
-    test(&["--package", "tests", "--test", "legal"])?;
+    test(&["--package", "tests", "--test", "unusual_declarations"])?;
     let simulated = tests_of_the_simulator()?;
     let targets = simulated.iter().flat_map(|test| ["--test", test]);
     test(&["--package", "kernel-registry-sim", "--lib"].into_iter().chain(targets).collect::<Vec<_>>())?;

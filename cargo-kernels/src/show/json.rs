@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use kernel_registry_image::{Entry, ImageKind, Unread, Variant, VariantKind};
 use serde::Serialize;
 
-use crate::json::{FramesEntry, KernelEntry};
+use crate::list::json::{FramesEntry, KernelEntry};
 use crate::show::Shown;
 
 /// Grows with every change that a reader could stumble over.

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use kernel_registry_image::{Entry, ImageKind, Limits, Variant, VariantKind};
 
+use crate::list::table;
 use crate::show::Shown;
-use crate::table;
 
 /// What is not known of a variant, or not needed.
 const NOTHING: &str = "-";
