@@ -1,7 +1,7 @@
-//! `cargo kernels`: what a program's GPU kernels are, read from the binary, without a GPU and without running it;
-//! whether they can run on this machine; and running them without a GPU.
+//! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it;
+//! diagnoses the machine; and runs programs on a simulated driver.
 
-// The simulated driver is for Linux, and with it what only `sim` uses.
+// The simulated driver exists for Linux only, and so do the parts that only `sim` uses.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 mod artifacts;
