@@ -16,8 +16,8 @@ mod broken {
     #[gpu_kernel(image = "images/broken/turing.sm_75.cubin")]
     pub unsafe fn touch(out: *mut u32);
 
-    /// Shared memory that a device of this kind can give, but not on top of the kernel's static shared memory, which
-    /// the PTX does not declare in a way the compiler sees.
+    /// Dynamic shared memory that the device has, but not beside the kernel's static shared memory. The macro cannot
+    /// check that: PTX does not tell the total.
     #[gpu_kernel(image = "images/broken/shared.ptx", arch = ">=90", shared = 200 * 1024)]
     pub unsafe fn greedy(out: *mut u32);
 
