@@ -1,5 +1,10 @@
-//! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it;
-//! diagnoses the machine; and runs programs on a simulated driver.
+//! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; diagnoses
+//! the machine; and runs programs on a simulated driver.
+//!
+//! `cli` parses the command line; `list`, `show`, `check`, `doctor` and `sim` are the commands. They share:
+//! `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records), `binaries` (several files),
+//! `copies` (of kernel-registry), `embedded` (a record's image), `compare` (declaration and image), `failure` (errors
+//! and exit codes).
 
 // The simulated driver exists for Linux only, and so do the parts that only `sim` uses.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]

@@ -1,7 +1,8 @@
 //! The census: tries which driver operations wait for a resident kernel. docs/census.md tells how to run it
 //! elsewhere, and what a recording contains. Its kernels are the crate `tests/census`, beside the recordings.
 //!
-//! Every row runs in its own process, where the resident kernel gives up after a second.
+//! Every row runs in its own process, where the resident kernel gives up after a second: `process` starts it, `child` runs
+//! it. The rows are in `loading`, `first`, `stack`, `launches`, `waiting`, `calls`, `limits` and `locked`.
 
 mod bench;
 mod calls;
