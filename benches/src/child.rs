@@ -1,4 +1,5 @@
-//! Processes that measure something once and print it: what a process has loaded stays, so each needs a new one.
+//! Child processes that measure once and print numbers. Each measurement needs a new process, because loaded code
+//! stays.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// A process that is to be started, any number of times.
+/// A process that can be started any number of times.
 pub struct Child {
     program: std::path::PathBuf,
     args: Vec<String>,
@@ -18,35 +19,35 @@ pub struct Child {
 }
 
 impl Child {
-    /// Of this program.
+    /// Starts this program.
     pub fn new(program: &Path) -> Self {
         Child { program: program.to_owned(), args: Vec::new(), env: Vec::new() }
     }
 
-    /// With one more argument.
+    /// Adds an argument.
     pub fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
         self
     }
 
-    /// With a variable of the environment. The last of a name counts.
+    /// Sets an environment variable. The last value of a name counts.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Runs it, and returns the numbers that it printed on one line.
+    /// Runs the process, and returns the numbers on the line that it prints.
     pub fn numbers(&self, patience: Duration) -> Result<Vec<f64>> {
         let text = self.output(patience)?;
         Ok(text.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?)
     }
 
-    /// Runs it, and returns what it printed. One that takes longer than `patience` is killed.
+    /// Runs the process, and returns its output. It is killed if it takes longer than `patience`.
     pub fn output(&self, patience: Duration) -> Result<String> {
         let mut command = Command::new(&self.program);
         command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        // Pipes are read meanwhile, or a process that says much would wait for ever.
+        // Read the pipes while it runs: a process with much output would block otherwise.
         let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err("a process has no output".into());
         };
@@ -54,7 +55,7 @@ impl Child {
         let reader = thread::spawn(move || {
             let (mut text, mut errors) = (String::new(), String::new());
             let read = stdout.read_to_string(&mut text).and(stderr.read_to_string(&mut errors));
-            // It ends with the process.
+            // The receiver is gone if the process was killed.
             let _ = done.send(());
             read.map(|_| (text, errors))
         });
@@ -74,7 +75,7 @@ impl Child {
     }
 }
 
-/// The device and the driver, in a line.
+/// Describes the device and the driver in one line.
 pub fn device() -> Result<String> {
     let child = Child::new(Path::new("nvidia-smi"));
     let child = child.arg("--query-gpu=name,driver_version").arg("--format=csv,noheader");

@@ -1,4 +1,4 @@
-//! What the comparisons share: crates made for one measurement, times with their noise, and verdicts.
+//! The shared parts of the benchmarks: generated crates, repeated measurements, and verdicts.
 
 pub mod child;
 pub mod registration;
@@ -7,5 +7,5 @@ pub mod verdict;
 pub mod warming;
 pub mod workshop;
 
-/// A comparison that cannot be made says why, and ends.
+/// The result of a step of a benchmark, or the reason why it cannot run.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

@@ -1,8 +1,8 @@
-//! Repeated measurements of one time, and how far to trust their middle.
+//! Repeated measurements of one time: their median, and its uncertainty.
 
 use std::time::Duration;
 
-/// How long the same thing took, each time that it was done.
+/// The times of repeated runs.
 #[derive(Clone, Debug, Default)]
 pub struct Sample(Vec<Duration>);
 
@@ -13,19 +13,19 @@ impl Sample {
         self.0.insert(at, time);
     }
 
-    /// The middle one, in seconds: a few runs that the machine disturbed do not move it.
+    /// The median in seconds. It ignores a few disturbed runs.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// How far the median is likely to be off, in seconds: its standard error, were the times normally
-    /// distributed with this distance between their quartiles.
+    /// The uncertainty of the median in seconds: its standard error for a normal distribution with the same distance
+    /// between quartiles.
     pub fn uncertainty(&self) -> f64 {
         let deviation = (self.quantile(0.75) - self.quantile(0.25)) / 1.349;
         1.2533 * deviation / (self.0.len() as f64).sqrt()
     }
 
-    /// What this fraction of them is below, in seconds.
+    /// This quantile of the times, in seconds.
     pub fn quantile(&self, fraction: f64) -> f64 {
         let last = self.0.len().saturating_sub(1) as f64;
         let (below, above) = ((last * fraction).floor(), (last * fraction).ceil());

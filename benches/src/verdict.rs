@@ -1,6 +1,6 @@
-//! Requirements beside what was measured, for a terminal and for a page of the documentation.
+//! Requirements and measured values, printed as a table.
 
-/// One requirement, with what was measured of it.
+/// One requirement and its measured value.
 #[derive(Debug)]
 pub struct Requirement {
     what: String,
@@ -10,18 +10,18 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// A number with a greatest permitted value, both in the same unit.
+    /// A number with an upper bound, both in the same unit.
     pub fn at_most(what: impl Into<String>, measured: f64, bound: f64, unit: &str) -> Self {
         Requirement {
             what: what.into(),
             measured: format!("{measured:.2} {unit}"),
             bound: format!("at most {bound} {unit}"),
-            // Not a number is not within bounds.
+            // NaN is not within bounds.
             met: measured <= bound,
         }
     }
 
-    /// A number with a least permitted value, both in the same unit.
+    /// A number with a lower bound, both in the same unit.
     pub fn at_least(what: impl Into<String>, measured: f64, bound: f64, unit: &str) -> Self {
         Requirement {
             what: what.into(),
@@ -31,7 +31,7 @@ impl Requirement {
         }
     }
 
-    /// A count with exactly one permitted value.
+    /// A count with exactly one allowed value.
     pub fn exactly(what: impl Into<String>, measured: usize, wanted: usize, unit: &str) -> Self {
         Requirement {
             what: what.into(),
@@ -42,7 +42,7 @@ impl Requirement {
     }
 }
 
-/// Prints all of them as a table, and says whether all are met.
+/// Prints all requirements as a table. Returns whether all are met.
 pub fn conclude(requirements: &[Requirement]) -> bool {
     let width = |cell: fn(&Requirement) -> &String| {
         requirements.iter().map(|requirement| cell(requirement).len()).max().unwrap_or_default()

@@ -1,10 +1,10 @@
-//! What warming a thousand kernels costs, beside loading them by hand.
+//! Shared by the benchmark `warm` and its generated programs: how many kernels there are.
 
 pub mod crates;
 pub mod program;
 
-/// Images of the compared program.
+/// Images in the program.
 pub const IMAGES: usize = 64;
 
-/// Kernels in each of them, of about 4 KB of machine code.
+/// Kernels per image, each of about 4 KB of machine code.
 pub const EACH: usize = 16;

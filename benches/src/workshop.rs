@@ -1,4 +1,4 @@
-//! Crates that are generated, edited and built for a measurement, in a folder under cargo's target directory.
+//! Generates, edits and builds crates for a measurement, in a folder below cargo's target directory.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -8,52 +8,52 @@ use std::{env, fs, io};
 
 use crate::Result;
 
-/// Where the crates of one comparison are, with a target directory that they share.
+/// The crates of one comparison, which share a target directory.
 pub struct Workshop {
     folder: PathBuf,
 }
 
-/// A crate in the workshop, which is a workspace of its own.
+/// A generated crate, in its own workspace.
 pub struct Package {
     name: &'static str,
     folder: PathBuf,
     target: PathBuf,
 }
 
-/// How a crate is built.
+/// The ways to build a crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// As by `cargo build`.
+    /// `cargo build`.
     Debug,
-    /// As by `cargo build --release`.
+    /// `cargo build --release`.
     Release,
-    /// The same, without symbols.
+    /// A release build without symbols.
     Stripped,
 }
 
-/// A file of a crate: its path in the crate's folder, and what it holds.
+/// A file of a crate: its path in the crate's folder, and its bytes.
 pub type File = (String, Vec<u8>);
 
 impl Workshop {
-    /// The folder of this name in the target directory that this program was built into.
+    /// Opens the folder of this name in this program's target directory.
     pub fn open(name: &str) -> Result<Self> {
         let program = env::current_exe()?;
-        // Cargo marks its target directory as a cache, wherever the user has it.
+        // Cargo marks target directories with this file.
         let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
         let target =
             target.ok_or("this program is not in a target directory of cargo: start it with `cargo run`")?;
         Ok(Workshop { folder: target.join("benches").join(name) })
     }
 
-    /// Where its crates are, each in a folder of its name.
+    /// The folder that contains the crates.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Writes a binary crate with these dependencies, as they stand in its manifest, and these files.
+    /// Writes a binary crate with these dependencies (manifest lines) and files.
     pub fn package(&self, name: &'static str, dependencies: &str, files: Vec<File>) -> Result<Package> {
         let package = Package { name, folder: self.folder.join(name), target: self.folder.join("target") };
-        // What an earlier version of the generator left behind must not be built.
+        // Files of an earlier version must not be built.
         if package.folder.exists() {
             fs::remove_dir_all(&package.folder).map_err(|error| about(&package.folder, error))?;
         }
@@ -62,7 +62,7 @@ impl Workshop {
              [dependencies]\n{dependencies}\n\n[profile.stripped]\ninherits = \"release\"\nstrip = true\n"
         );
         package.write("Cargo.toml", manifest.as_bytes())?;
-        // The same versions as in our own workspace, which are on this machine already.
+        // The versions of this workspace, which are downloaded already.
         let lock = repository().join("Cargo.lock");
         fs::copy(&lock, package.folder.join("Cargo.lock")).map_err(|error| about(&lock, error))?;
         for (path, contents) in files {
@@ -87,14 +87,14 @@ impl Package {
         fs::write(&path, contents).map_err(|error| about(&path, error))
     }
 
-    /// Builds it, and says how long cargo took.
+    /// Builds the crate. Returns the time that cargo took.
     pub fn build(&self, profile: Profile) -> Result<Duration> {
         let options = ["build", "--profile", profile.name()];
-        // Asking the network first would be part of the time.
+        // A network access would be part of the time.
         self.cargo(&options, Some("--offline")).or_else(|_| self.cargo(&options, None))
     }
 
-    /// Forgets what was built of it. What was built of its dependencies stays.
+    /// Deletes the crate's build results, but not those of its dependencies.
     pub fn clean(&self) -> Result<()> {
         self.cargo(&["clean", "--package", self.name], Some("--offline")).map(drop)
     }
@@ -104,7 +104,7 @@ impl Package {
         cargo.args(command).arg("--quiet").args(network);
         cargo.arg("--manifest-path").arg(self.folder.join("Cargo.toml"));
         cargo.arg("--target-dir").arg(&self.target);
-        // CI turns incremental builds off; but a rebuild as people see it is what is measured.
+        // CI turns incremental builds off, but they are what is measured here.
         cargo.env_remove("CARGO_INCREMENTAL");
         let start = Instant::now();
         let output = cargo.output()?;
@@ -116,13 +116,13 @@ impl Package {
         Ok(time)
     }
 
-    /// Where its program is, once built.
+    /// The path of the built program.
     pub fn program(&self, profile: Profile) -> PathBuf {
         let file = format!("{}{}", self.name, env::consts::EXE_SUFFIX);
         self.target.join(profile.folder()).join(file)
     }
 
-    /// The bytes of its program.
+    /// The size of the built program in bytes.
     pub fn size(&self, profile: Profile) -> Result<u64> {
         let path = self.program(profile);
         fs::metadata(&path).map(|metadata| metadata.len()).map_err(|error| about(&path, error))
@@ -150,7 +150,7 @@ fn about(path: &Path, error: io::Error) -> Box<dyn Error> {
     format!("{}: {error}", path.display()).into()
 }
 
-/// The root of the workspace that the benches belong to.
+/// The root of this workspace.
 pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }

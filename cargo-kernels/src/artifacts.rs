@@ -1,4 +1,4 @@
-//! What the package builds: runs cargo and collects the files that it names.
+//! Builds the package with cargo and collects the files that cargo reports.
 
 use std::collections::HashSet;
 use std::env;
@@ -11,7 +11,7 @@ use cargo_metadata::{Artifact, CrateType, Message, MetadataCommand, PackageId};
 use crate::cli::Build;
 use crate::failure::Failure;
 
-/// The executables and shared libraries of the package, or if it has none its libraries.
+/// Builds the package. Returns its executables and shared libraries, or if there are none its static libraries.
 pub(crate) fn build(options: &Build) -> Result<Vec<PathBuf>, Failure> {
     let members = members(options)?;
     let mut command = Command::new(cargo());
@@ -72,7 +72,7 @@ fn files(artifact: &Artifact) -> Files {
     Files::None
 }
 
-/// The packages whose artifacts are asked for.
+/// The packages of the workspace; artifacts of other packages are ignored.
 fn members(options: &Build) -> Result<HashSet<PackageId>, Failure> {
     let mut command = MetadataCommand::new();
     command.cargo_path(cargo()).no_deps();
@@ -108,7 +108,7 @@ fn arguments(options: &Build) -> Vec<std::ffi::OsString> {
     arguments
 }
 
-/// The cargo that called us, or the one on the path.
+/// The cargo that runs this command, or the one on the path.
 pub(crate) fn cargo() -> PathBuf {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into()
 }

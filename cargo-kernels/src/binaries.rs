@@ -1,4 +1,4 @@
-//! What every command begins and ends with: the binaries that it is about, and its output.
+//! Steps that the commands share: open binaries, read their kernels, filter them, print.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, StdoutLock, Write};
@@ -8,10 +8,10 @@ use crate::artifacts;
 use crate::binary::Contents;
 use crate::cli::Build;
 use crate::failure::Failure;
+use crate::list::table;
 use crate::mapped::Mapped;
-use crate::table;
 
-/// Opens this file, or without one builds the package and opens what came of it.
+/// Opens this file, or builds the package and opens the files that were built.
 pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Vec<(PathBuf, Mapped)>, Failure> {
     let paths = match path {
         Some(path) => vec![path.to_owned()],
@@ -20,7 +20,7 @@ pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Vec<(PathBuf, M
     paths.into_iter().map(|path| Mapped::open(&path).map(|mapped| (path, mapped))).collect()
 }
 
-/// Reads those that have kernels, and fails if none has.
+/// Reads the binaries that have kernels. It is an error if none has any.
 pub(crate) fn read(files: &[(PathBuf, Mapped)]) -> Result<Vec<Contents<'_>>, Failure> {
     let mut binaries = Vec::new();
     let mut without = Vec::new();
@@ -35,16 +35,16 @@ pub(crate) fn read(files: &[(PathBuf, Mapped)]) -> Result<Vec<Contents<'_>>, Fai
             Err(failure) => return Err(failure),
         }
     }
-    // A package can have binaries without kernels beside others that have some.
+    // A package may have binaries with kernels and others without.
     match without.into_iter().next() {
         Some(failure) if binaries.is_empty() => Err(failure),
         _ => Ok(binaries),
     }
 }
 
-/// Keeps the kernels of one package.
+/// Keeps only the kernels of one package.
 pub(crate) fn keep_package(binaries: &mut Vec<Contents<'_>>, package: &str) -> Result<(), Failure> {
-    // A package `my-kernels` is `my_kernels` in code, and people may ask for either.
+    // A package `my-kernels` is `my_kernels` in code, so both names are accepted.
     let same = |name: &str| name.replace('-', "_") == package.replace('-', "_");
     let there: BTreeSet<_> =
         binaries.iter().flat_map(|binary| &binary.kernels).map(|kernel| kernel.package).collect();
@@ -59,7 +59,7 @@ pub(crate) fn keep_package(binaries: &mut Vec<Contents<'_>>, package: &str) -> R
     Ok(())
 }
 
-/// Fails if some kernels could not be read, because this tool is too old for them.
+/// Returns an error if a binary holds records that are newer than this tool.
 pub(crate) fn all_read(binaries: &[Contents<'_>]) -> Result<(), Failure> {
     match binaries.iter().find_map(|binary| Some((binary, binary.newer?))) {
         Some((binary, version)) => Err(Failure::Newer { path: binary.path.clone(), version }),
@@ -67,13 +67,13 @@ pub(crate) fn all_read(binaries: &[Contents<'_>]) -> Result<(), Failure> {
     }
 }
 
-/// Writes to the standard output.
+/// Writes to standard output.
 pub(crate) fn print(
     write: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
-        // Whoever reads the output may have seen enough.
+        // The reader of a pipe may stop early, like `head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| Failure::Output { error }),
     }

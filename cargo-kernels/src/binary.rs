@@ -1,4 +1,4 @@
-//! From a binary's bytes to the records in it.
+//! Reads the kernel records of a binary: executable, library, archive or object file.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ use object::{FileKind, Object, ObjectSection};
 use crate::copies::{self, Copy};
 use crate::failure::Failure;
 
-/// What a binary tells of its kernels.
+/// The kernels that a binary's records describe.
 pub(crate) struct Contents<'data> {
     pub(crate) path: PathBuf,
-    /// The file itself.
+    /// The file's bytes.
     pub(crate) data: &'data [u8],
     /// Ordered by path; equal paths by version and place.
     pub(crate) kernels: Vec<Kernel<'data>>,
-    /// The copies of kernel-registry in it, of which there is one as a rule.
+    /// The copies of kernel-registry in the binary: usually one.
     pub(crate) libraries: Vec<Library<'data>>,
-    /// If there are several: which kernels are registered with which copy.
+    /// If there are several copies: the kernels registered with each.
     pub(crate) copies: Vec<Copy<'data>>,
-    /// The newest version of records that this tool is too old for, if there are any.
+    /// The newest record version that this tool cannot read, if there is one.
     pub(crate) newer: Option<u16>,
 }
 
@@ -51,7 +51,7 @@ impl<'data> Contents<'data> {
         Ok(contents)
     }
 
-    /// A static library or rlib: the object files in it. An rlib has one member that is no object file.
+    /// Reads a static library or rlib: the object files in it. An rlib has one member that is not an object file.
     fn add_archive(&mut self, data: &'data [u8]) -> Result<(), Failure> {
         let archive = ArchiveFile::parse(data).map_err(|error| self.truncated(error))?;
         for member in archive.members() {
@@ -67,7 +67,7 @@ impl<'data> Contents<'data> {
     fn add_object(&mut self, data: &'data [u8]) -> Result<(), Failure> {
         let file = object::File::parse(data).map_err(|error| self.truncated(error))?;
         for part in file.sections() {
-            // A name that cannot be read is not one of ours.
+            // A section with an unreadable name is not ours.
             let Some(version) = part.name().ok().and_then(section::version) else { continue };
             let bytes = part.data().map_err(|error| self.truncated(error))?;
             if version > kernel_registry_format::VERSION {
@@ -85,7 +85,7 @@ impl<'data> Contents<'data> {
                 Record::Kernel(kernel) => self.kernels.push(kernel),
                 Record::Library(library) => self.libraries.push(library),
                 Record::Newer { version } => self.add_newer(version),
-                // `Record` may grow; what it grows by is newer than this tool.
+                // A kind of record that this tool does not know yet.
                 _ => self.add_newer(kernel_registry_format::VERSION),
             }
         }
@@ -101,7 +101,7 @@ impl<'data> Contents<'data> {
     }
 }
 
-/// What kind of binary this is. A file too short to say is one if it begins like one.
+/// The kind of binary. A file too short to tell is an ELF file if it begins like one.
 fn kind(data: &[u8]) -> Option<FileKind> {
     match FileKind::parse(data) {
         Ok(kind) => Some(kind),

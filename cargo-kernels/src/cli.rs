@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line: commands, options and help texts, parsed by clap.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Parser)]
 #[command(name = "cargo", bin_name = "cargo", disable_help_subcommand = true)]
 pub(crate) enum Cargo {
-    /// Shows the GPU kernels of a program, without a GPU and without running it; whether they can run here; and runs them without a GPU
+    /// GPU kernels of a program: list, show and check them in its binary, diagnose this machine, or run without a
+    /// GPU
     Kernels(Kernels),
 }
 
@@ -21,15 +22,15 @@ pub(crate) struct Kernels {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Lists the kernels registered in a binary, or in what the package builds
+    /// List the kernels registered in a binary, or in the binaries that the package builds
     List(List),
-    /// Shows all that is known of a kernel: its declaration, and what it occupies in each variant of its image
+    /// Show one kernel in full: its declaration, and the resources it uses in each variant of its image
     Show(Show),
-    /// Compares declarations with images: those in the binary, or images that were built elsewhere
+    /// Compare declarations with images: those in the binary, or images built elsewhere
     Check(Check),
-    /// Tells whether kernels can be warmed and launched here: driver, GPUs, variables, compiler, cudarc
+    /// Diagnose whether kernels can be warmed and launched here: driver, GPUs, variables, compiler, cudarc
     Doctor(Doctor),
-    /// Runs a program on a simulated CUDA driver, without a GPU: `cargo kernels sim -- cargo test`
+    /// Run a program on a simulated CUDA driver, without a GPU: `cargo kernels sim -- cargo test`
     #[cfg(target_os = "linux")]
     Sim(Sim),
 }
@@ -42,7 +43,8 @@ disagree, 11 the doctor found problems, 1 anything else";
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct List {
-    /// Executable, shared library, archive or object file to read; without it the package is built and its binaries are read
+    /// Executable, shared library, archive or object file to read; by default the package is built and its
+    /// binaries are read
     pub(crate) path: Option<PathBuf>,
 
     /// Write JSON
@@ -60,10 +62,11 @@ pub(crate) struct List {
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Show {
-    /// Path of the kernel, or the end of it, as in `reduce` or `templates::reduce`; or its symbol
+    /// Path of the kernel or its last parts, such as `reduce` or `templates::reduce`; or its symbol
     pub(crate) name: String,
 
-    /// Executable, shared library, archive or object file to read; without it the package is built and its binaries are read
+    /// Executable, shared library, archive or object file to read; by default the package is built and its
+    /// binaries are read
     pub(crate) path: Option<PathBuf>,
 
     /// Write JSON
@@ -77,14 +80,15 @@ pub(crate) struct Show {
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Check {
-    /// Executable, shared library, archive or object file to read; without it the package is built and its binaries are read
+    /// Executable, shared library, archive or object file to read; by default the package is built and its
+    /// binaries are read
     pub(crate) path: Option<PathBuf>,
 
     /// Compare with this image (PTX, cubin or fatbin) instead of those in the binary; can be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) image: Vec<PathBuf>,
 
-    /// Fail also for this: kernels in images that no declaration names
+    /// Also fail for this: kernels in images that no declaration names
     #[arg(long, value_name = "WHAT")]
     pub(crate) deny: Vec<Deny>,
 
@@ -107,16 +111,16 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Path to the Cargo.toml of the package whose cudarc is looked at, by default that of the current folder
+    /// Cargo.toml of the package whose cudarc is checked; by default the package of the current folder
     #[arg(long, value_name = "PATH")]
     pub(crate) manifest_path: Option<PathBuf>,
 }
 
 #[cfg(target_os = "linux")]
 const SIM: &str = "\
-The program, and whatever it starts, finds the simulated driver as libcuda.so and libcuda.so.1. The first use builds that,
-with cargo, in the target directory of the package here, or in ~/.cache. Options win over variables `KERNEL_REGISTRY_SIM_*`,
-which do the same. NVIDIA's runtime API (cudaMalloc) does not work on it.
+The program and its children find the simulated driver as libcuda.so and libcuda.so.1. The first use builds it
+with cargo, in the target directory of the package here, or in ~/.cache. Options override the variables
+`KERNEL_REGISTRY_SIM_*`. NVIDIA's runtime API (cudaMalloc) does not work on it.
 
 Exit codes: those of the program; 127 if there is none of that name, 126 if it cannot be run, 2 wrong usage, 9 the driver
 could not be built, 1 anything else";
@@ -125,19 +129,19 @@ could not be built, 1 anything else";
 #[derive(Args)]
 #[command(after_help = SIM)]
 pub(crate) struct Sim {
-    /// How many devices there are, or what else `KERNEL_REGISTRY_SIM_DEVICES` takes
+    /// Number of devices, or any other value of `KERNEL_REGISTRY_SIM_DEVICES`
     #[arg(long, value_name = "NUMBER")]
     pub(crate) devices: Option<String>,
 
-    /// The CUDA that the driver supports, such as 12.4: newer functions are not there
+    /// CUDA version that the driver supports, such as 12.4; newer functions are missing from it
     #[arg(long, value_name = "VERSION", value_parser = version)]
     pub(crate) driver: Option<String>,
 
-    /// What becomes of a deadlock, after it was reported
+    /// What to do after reporting a deadlock
     #[arg(long, value_name = "WHAT", value_parser = ["wait", "fail", "abort"])]
     pub(crate) deadlock: Option<String>,
 
-    /// Sets `KERNEL_REGISTRY_SIM_NAME`, as in `--set ARCH=80`; can be repeated
+    /// Set `KERNEL_REGISTRY_SIM_NAME`, as in `--set ARCH=80`; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) set: Vec<(String, String)>,
 
@@ -150,7 +154,7 @@ pub(crate) struct Sim {
     pub(crate) command: Vec<OsString>,
 }
 
-/// A version of CUDA, with one dot.
+/// Checks that a CUDA version is written as `12.4`.
 fn version(value: &str) -> Result<String, &'static str> {
     let is_number = |part: &str| part.parse::<u8>().is_ok();
     match value.split_once('.') {
@@ -163,7 +167,7 @@ fn variable(value: &str) -> Result<(String, String), &'static str> {
     let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
     match value.split_once('=') {
         Some((name, value)) if is_name(name) && !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write it as `ARCH=80`, with what follows `KERNEL_REGISTRY_SIM_`"),
+        _ => Err("write it as `ARCH=80`, without the prefix `KERNEL_REGISTRY_SIM_`"),
     }
 }
 
@@ -172,7 +176,7 @@ pub(crate) enum Deny {
     Unused,
 }
 
-/// What `cargo build` is told.
+/// Options that are passed on to `cargo build`.
 #[derive(Args)]
 #[command(next_help_heading = "Building (without a path)")]
 pub(crate) struct Build {
@@ -213,7 +217,7 @@ pub(crate) struct Build {
     pub(crate) manifest_path: Option<PathBuf>,
 }
 
-/// The arguments as cargo would pass them: `cargo-kernels list` means what `cargo kernels list` does.
+/// The arguments as cargo passes them: `cargo-kernels list` and `cargo kernels list` mean the same.
 pub(crate) fn arguments() -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().collect();
     if arguments.get(1).is_none_or(|first| first != "kernels") {

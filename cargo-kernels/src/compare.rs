@@ -1,28 +1,28 @@
-//! One declaration against one image, by the rules that `#[gpu_kernel]` goes by.
+//! Compares one declaration with one image, by the rules of `#[gpu_kernel]`.
 
 use kernel_registry_format::Kernel;
 use kernel_registry_image::declared::{self, Mismatch, Param, Verdict};
 use kernel_registry_image::{Entry, FindError, Image, Signature};
 
-/// The kernel of an image that a declaration is about, and what the declaration says otherwise.
+/// The kernel in the image that a declaration names, and how the two differ.
 pub(crate) struct Compared<'a> {
     pub(crate) entry: &'a Entry,
     pub(crate) mismatches: Vec<Mismatch>,
 }
 
-/// Compares a declaration with the kernel of its symbol, or if there is none of its C++ name. `file` is what messages
-/// call the image.
+/// Compares a declaration with the kernel of its symbol, or else of its C++ name. `file` is the image's name in
+/// messages.
 pub(crate) fn with<'a>(kernel: &Kernel<'_>, image: &'a Image, file: &str) -> Result<Compared<'a>, FindError> {
     let entry = find(kernel.symbol, image, file)?;
     let mut mismatches = mismatches(kernel, entry, file);
-    // Other parameters are reason enough for another symbol.
+    // If parameters differ, the symbol differs too: report only the parameters.
     if mismatches.is_empty() {
         mismatches.extend(declared::compare_symbol(kernel.symbol, entry, file).err());
     }
     Ok(Compared { entry, mismatches })
 }
 
-/// The kernel as C++ declares it, or if its symbol does not tell the symbol.
+/// The kernel as C++ declares it, or its symbol if that does not tell.
 pub(crate) fn cuda(kernel: &Kernel<'_>) -> String {
     Signature::of(kernel.symbol).map_or(kernel.symbol.to_owned(), |signature| signature.to_string())
 }
@@ -34,7 +34,7 @@ fn find<'a>(symbol: &str, image: &'a Image, file: &str) -> Result<&'a Entry, Fin
     };
     let unread = unread.clone();
     image.find(&signature.name, file).map_err(|error| match error {
-        // None of the overloads is the one that is declared.
+        // The image has overloads of this name, but not the declared one.
         FindError::Ambiguous { file, names, .. } => {
             FindError::Missing { name: signature.to_string(), file, near: Vec::new(), there: names, unread }
         }

@@ -1,22 +1,22 @@
-//! The copies of kernel-registry in a binary, where there are several: cargo builds two where packages ask for two versions,
-//! or for one version from two sources.
+//! Tells apart several copies of kernel-registry in one binary. Cargo builds two if packages ask for two
+//! versions, or for one version from two sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use kernel_registry_format::{Kernel, Library};
 
-/// A copy, which finds and warms only the kernels that are registered with it.
+/// One copy of kernel-registry. It finds and warms only the kernels that are registered with it.
 #[derive(Default)]
 pub(crate) struct Copy<'data> {
-    /// Unknown if only kernels of it are in the file.
+    /// Unknown if the file has kernels of this copy but not the copy itself.
     version: Option<&'data str>,
     kernels: usize,
-    /// The packages that declare these, with their versions.
+    /// The packages that declare these kernels, with their versions.
     packages: BTreeSet<(&'data str, &'data str)>,
 }
 
-/// The copies that these are of, by version; none if all are of one.
+/// Groups kernels and libraries by copy, ordered by version. Empty if there is only one copy.
 pub(crate) fn several<'data>(kernels: &[Kernel<'data>], libraries: &[Library<'data>]) -> Vec<Copy<'data>> {
     let mut copies = BTreeMap::<u64, Copy<'data>>::new();
     for library in libraries {
@@ -34,10 +34,7 @@ pub(crate) fn several<'data>(kernels: &[Kernel<'data>], libraries: &[Library<'da
 
 pub(crate) fn write(copies: &[Copy<'_>], out: &mut impl Write) -> io::Result<()> {
     let count = copies.len();
-    writeln!(
-        out,
-        "note: {count} copies of kernel-registry, each of which finds and warms only its own kernels"
-    )?;
+    writeln!(out, "note: {count} copies of kernel-registry; each finds and warms only its own kernels")?;
     for Copy { version, kernels, packages } in copies {
         let packages: Vec<_> = packages.iter().map(|(name, version)| format!("{name} {version}")).collect();
         let (s, of) = (if *kernels == 1 { "" } else { "s" }, if packages.is_empty() { "" } else { " of " });

@@ -1,7 +1,7 @@
-//! From a kernel's record to the image that it is about.
+//! Finds the image of a kernel's record in the same binary.
 //!
-//! The record holds the image's length, and nothing of where it is: a pointer there would read as zero in some
-//! files. The image lies somewhere in the same binary, and is known by its length and its kernels.
+//! A record holds the image's length but not its place: a pointer there would read as zero in some files. So the
+//! image is found by its length and its kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use kernel_registry_image::embedded::Starts;
 use crate::binary::Contents;
 use crate::compare;
 
-/// What records say of an image.
+/// What records say about an image.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Recorded<'a> {
     package: &'a str,
@@ -22,11 +22,11 @@ pub(crate) struct Recorded<'a> {
     pub(crate) len: u64,
 }
 
-/// An image and the symbols of the kernels that are declared with it.
+/// An image and the symbols of the kernels declared with it.
 pub(crate) struct Found<'a> {
-    /// The image, unless it is not there.
+    /// The image, if it is in the binary.
     pub(crate) image: Option<Rc<Image>>,
-    /// Whether no other image in the binary could be meant.
+    /// Whether no other image in the binary fits.
     pub(crate) is_certain: bool,
     pub(crate) symbols: BTreeSet<&'a str>,
 }
@@ -54,7 +54,7 @@ impl<'a> Embedded<'a> {
         Embedded(found)
     }
 
-    /// The image of a kernel that has been declared with one.
+    /// The image of a kernel, if the kernel was declared with one.
     pub(crate) fn of(&self, kernel: &Kernel<'a>) -> Option<&Found<'a>> {
         self.0.get(&Recorded::of(kernel)?)
     }
@@ -73,7 +73,7 @@ impl<'a> Recorded<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// The image with most of these kernels. Among several, that which they are declared like.
+    /// Picks the image with most of these kernels; among several, the one that matches most declarations.
     fn among(candidates: &[Rc<Image>], kernels: &[Kernel<'a>]) -> Self {
         let there =
             |image: &Image| kernels.iter().filter(|kernel| !image.named(kernel.symbol).is_empty()).count();

@@ -1,4 +1,4 @@
-//! Why a command fails: a sentence and an exit code each.
+//! The errors of the command, each with a message and an exit code.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -50,7 +50,7 @@ impl Failure {
             Failure::BuildFailed | Failure::DriverUnavailable { .. } => 9,
             Failure::Disagree { .. } => 10,
             Failure::Unwell { .. } => 11,
-            // As shells and `env` have it, so that no code of the program's own looks like these.
+            // As in shells and `env`, so that the program's own codes stay distinguishable.
             Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotRun { .. } => 126,
             Failure::Unreadable { .. }
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// What went wrong when this path was opened.
+    /// The failure to open this path.
     pub(crate) fn of_io(path: PathBuf, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Failure::Missing { path },
@@ -96,15 +96,15 @@ impl fmt::Display for Failure {
             ),
             Failure::NoKernels { path, library } => write!(
                 f,
-                "`{}` holds {library} but no kernels: a crate that is a dependency and never named in code is not linked; \
+                "`{}` holds {library} but no kernels: rustc does not link a dependency that the code never names; \
                  `kernel_registry::link_kernels!` names one",
                 path.display()
             ),
             Failure::NoneOfPackage { package, there } if there.is_empty() => {
-                write!(f, "no kernels of a package `{package}`, nor of any other")
+                write!(f, "there are no kernels of `{package}` or of any other package")
             }
             Failure::NoneOfPackage { package, there } => {
-                write!(f, "no kernels of a package `{package}`: there are those of {}", there.join(", "))
+                write!(f, "no kernels of `{package}`: the packages with kernels are {}", there.join(", "))
             }
             Failure::Newer { path, version } => write!(
                 f,
@@ -113,7 +113,7 @@ impl fmt::Display for Failure {
                 path.display()
             ),
             Failure::NoneNamed { name, near } if near.is_empty() => {
-                write!(f, "no kernel `{name}`: `cargo kernels list` shows those that there are")
+                write!(f, "no kernel `{name}`: `cargo kernels list` shows all kernels")
             }
             Failure::NoneNamed { name, near } => {
                 let near: Vec<_> = near.iter().map(|name| format!("`{name}`")).collect();
@@ -130,15 +130,15 @@ impl fmt::Display for Failure {
             }
             Failure::BuildFailed => write!(f, "the package did not build"),
             Failure::NothingBuilt => write!(f, "the package has no binary or library to read"),
-            Failure::Cargo { error } => write!(f, "cargo could not be asked: {error}"),
+            Failure::Cargo { error } => write!(f, "cargo could not be run: {error}"),
             Failure::DriverUnavailable { version } => write!(
                 f,
-                "the simulated driver did not build, as cargo says above: it needs Rust 1.89 or newer, a linker, and once \
+                "the simulated driver did not build (see cargo's error above): it needs Rust 1.89 or newer, a linker, and once \
                  kernel-registry-sim {version} with its dependencies, from the network or from what cargo has downloaded before"
             ),
             Failure::NotLoaded { path, why } => write!(
                 f,
-                "the simulated driver `{}` is of no use: {why}; remove it, so that it is built again",
+                "the simulated driver `{}` cannot be used: {why}; delete the file, so that it is built again",
                 path.display()
             ),
             Failure::Separator { path, separator } => write!(

@@ -1,4 +1,4 @@
-//! An image that somebody else built, in a file of its own.
+//! Reads an image from a file of its own, as given by `--image`.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use kernel_registry_image::Image;
 use crate::failure::Failure;
 
 pub(crate) struct Foreign {
-    /// The file as it was given.
+    /// The file's name as given.
     pub(crate) name: String,
     pub(crate) image: Image,
 }

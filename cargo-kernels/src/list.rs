@@ -1,8 +1,11 @@
-//! `cargo kernels list`.
+//! `cargo kernels list`: the kernels of a binary, as a table or as JSON.
 
+pub(crate) mod json;
+pub(crate) mod table;
+
+use crate::binaries;
 use crate::cli::List;
 use crate::failure::Failure;
-use crate::{binaries, json, table};
 
 pub(crate) fn run(options: &List) -> Result<(), Failure> {
     let files = binaries::open(options.path.as_deref(), &options.build)?;

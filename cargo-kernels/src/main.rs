@@ -1,7 +1,12 @@
-//! `cargo kernels`: what a program's GPU kernels are, read from the binary, without a GPU and without running it;
-//! whether they can run on this machine; and running them without a GPU.
+//! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; diagnoses
+//! the machine; and runs programs on a simulated driver.
+//!
+//! `cli` parses the command line; `list`, `show`, `check`, `doctor` and `sim` are the commands. They share:
+//! `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records), `binaries` (several files),
+//! `copies` (of kernel-registry), `embedded` (a record's image), `compare` (declaration and image), `failure` (errors
+//! and exit codes).
 
-// The simulated driver is for Linux, and with it what only `sim` uses.
+// The simulated driver exists for Linux only, and so do the parts that only `sim` uses.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 mod artifacts;
@@ -15,13 +20,11 @@ mod doctor;
 mod embedded;
 mod failure;
 mod foreign;
-mod json;
 mod list;
 mod mapped;
 mod show;
 #[cfg(target_os = "linux")]
 mod sim;
-mod table;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! A file in memory, without reading what nobody looks at.
+//! A memory-mapped file, so that only the pages in use are read.
 
 use std::fs::File;
 use std::ops::Deref;
@@ -14,13 +14,13 @@ impl Mapped {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let failure = |error| Failure::of_io(path.to_owned(), error);
         let file = File::open(path).map_err(failure)?;
-        // A folder opens, but does not map; and what is not a file has no fixed bytes.
+        // A folder can be opened but not mapped, and a device or pipe has no fixed bytes.
         if !file.metadata().map_err(failure)?.is_file() {
             return Err(Failure::NotABinary { path: path.to_owned() });
         }
-        // SAFETY: the bytes are only ever read, and decoded without trust in what they say. Somebody who
-        // rewrites the file meanwhile changes them under us, as the compiler may not assume; tools
-        // that write binaries make a new file instead, and this process only prints what it read.
+        // SAFETY: the bytes are only read, and decoded as untrusted input. A program that rewrites the file at the
+        // same time would change them under us, which the compiler may assume not to happen; but tools that write
+        // binaries make a new file, and this process only prints what it read.
         unsafe { Mmap::map(&file) }.map(Mapped).map_err(failure)
     }
 }

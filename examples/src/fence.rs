@@ -1,4 +1,4 @@
-//! A stream that waits for a word.
+//! A stream that waits for a word in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,25 +10,25 @@ use kernel_registry::cudarc::driver::{CudaStream, sys};
 
 use crate::{Mapped, Outcome};
 
-/// A stream that waits for a word in memory, `cuStreamWaitValue32`, which somebody else will write. A watchdog does it if
-/// nobody else has after a limit.
+/// A stream in `cuStreamWaitValue32`, which waits until some other thread or kernel writes a word. After a time limit
+/// a watchdog writes it.
 #[derive(Debug)]
 pub struct Fence {
     stream: Arc<CudaStream>,
     word: Arc<Mapped>,
     watchdog: JoinHandle<bool>,
-    /// Calls the watchdog off.
+    /// Stops the watchdog.
     passed: Sender<()>,
 }
 
 impl Fence {
-    /// Lets a stream wait, and waits until it must be doing so.
+    /// Makes the stream wait, and returns once it must be waiting.
     pub fn start(stream: Arc<CudaStream>, word: Mapped, limit: Duration) -> Outcome<Self> {
         stream.context().bind_to_thread()?;
         let word = Arc::new(word);
         let address = word.address(0).expose_provenance() as u64;
         let until = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
-        // SAFETY: the context of the stream is current, and the word stays until the stream has passed.
+        // SAFETY: the stream's context is current, and the word stays until the stream has passed.
         unsafe { sys::cuStreamWaitValue32_v2(stream.cu_stream(), address, 1, until).result()? };
         let (passed, has_passed) = mpsc::channel();
         let watched = word.clone();
@@ -41,25 +41,25 @@ impl Fence {
         Ok(Fence { stream, word, watchdog, passed })
     }
 
-    /// The word: 1 lets the stream pass.
+    /// The word: writing 1 lets the stream pass.
     pub fn word(&self) -> *mut u32 {
         self.word.address(0)
     }
 
-    /// Whether nobody has written the word.
+    /// Whether the word is not yet written.
     pub fn is_there(&self) -> bool {
         self.word[0].load(Ordering::Acquire) == 0
     }
 
-    /// Waits until the stream has passed, and says whether it took the watchdog.
+    /// Waits until the stream has passed. Returns whether the watchdog wrote the word.
     pub fn pass(self) -> Outcome<bool> {
         self.stream.synchronize()?;
-        // It is gone if it has written the word.
+        // The receiver is gone if the watchdog has written the word.
         let _ = self.passed.send(());
         self.watchdog.join().map_err(|_| "the watchdog panicked".into())
     }
 
-    /// Opens it.
+    /// Writes the word.
     pub fn open(self) -> Outcome {
         self.word[0].store(1, Ordering::Release);
         self.pass().map(|_| ())

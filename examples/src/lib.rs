@@ -1,4 +1,4 @@
-//! What the stories share: how they begin and end, and who appears in more than one of them.
+//! The shared parts of the stories: how they begin and end, and the helpers that several use.
 
 mod fence;
 mod loaded;
@@ -22,45 +22,43 @@ pub use mapped::Mapped;
 pub use resident::Resident;
 pub use worker::Worker;
 
-/// What a story does, or the first thing that went wrong.
+/// The result of a step of a story, or the first error.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// After this time whoever waits in a story for ever gives up, so that nothing hangs, and the story ends.
+/// The longest wait in a story. Whatever would wait for ever gives up after this time, so that the story ends.
 pub const LIMIT: Duration = Duration::from_secs(1);
 
-/// No story takes so long.
+/// The longest time for a whole story.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How a story ends.
+/// The ways in which a story ends.
 #[derive(Debug)]
 pub enum Ending {
-    /// All is done. Exit code 0.
+    /// Everything completed. Exit code 0.
     Completed(String),
-    /// Somebody waited for ever: who for whom, and by which rule. Exit code 3.
+    /// Something would have waited for ever: what for what, and why. Exit code 3.
     Deadlock(String),
 }
 
-/// Whether kernels are to be left cold, so that the story goes wrong.
+/// Whether to leave kernels cold, so that the story goes wrong.
 pub fn cold() -> bool {
     env::args().any(|argument| argument == "--cold")
 }
 
-/// The first device; on a machine without a CUDA driver a simulated one, and then a line says so.
+/// A context on the first device. Without a CUDA driver it installs the simulated one, and prints a line about it.
 pub fn device() -> Outcome<Arc<CudaContext>> {
     match kernel_registry::context(0) {
         Err(DriverUnavailable::Missing) => {
             kernel_registry_sim::install()?;
             let context = kernel_registry::context(0)?;
-            eprintln!(
-                "SIMULATED: there is no CUDA driver here, so this runs on the one of kernel-registry-sim"
-            );
+            eprintln!("SIMULATED: there is no CUDA driver here, so this runs on kernel-registry-sim");
             Ok(context)
         }
         found => Ok(found?),
     }
 }
 
-/// Tells a story on the first device. Without one it ends with exit code 2, and with 1 if something fails.
+/// Runs a story on the first device. Exits with 2 if there is no device, and with 1 if something fails.
 pub fn tell(story: impl FnOnce(Arc<CudaContext>) -> Outcome<Ending>) -> ExitCode {
     let context = match device() {
         Ok(context) => context,

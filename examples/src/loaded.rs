@@ -1,4 +1,4 @@
-//! A kernel, and who loaded it.
+//! A kernel loaded by this library or by hand, which can be launched either way.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use kernel_registry::{KernelInfo, LaunchConfig, launch_raw};
 
 use crate::Outcome;
 
-/// A kernel that can be launched.
+/// A kernel that is ready to launch.
 #[derive(Clone, Debug)]
 pub enum Loaded {
     /// Warmed by this library.
     Warm(&'static KernelInfo),
-    /// Loaded as programs do it without: cudarc's `load_module` and `load_function`.
+    /// Loaded by cudarc's `load_module` and `load_function`, as programs without this library do.
     ByHand(CudaFunction),
 }
 
@@ -22,18 +22,18 @@ impl Loaded {
     pub fn by_hand(context: &Arc<CudaContext>, kernel: &KernelInfo) -> Outcome<Self> {
         let image = kernel.image().ok_or("the kernel has no image: build with a CUDA compiler")?;
         let mut image = image.bytes().to_vec();
-        // The driver reads PTX up to a zero.
+        // The driver reads PTX up to a zero byte.
         image.push(0);
         let module = context.load_module(Ptx::from_binary(image))?;
         Ok(Loaded::ByHand(module.load_function(kernel.symbol())?))
     }
 
-    /// Launches it.
+    /// Launches the kernel.
     ///
     /// # Safety
     ///
-    /// Each argument begins with the bytes of a value of its parameter's type, and what they refer to stays until the
-    /// kernel is done.
+    /// Each argument begins with the bytes of a value of its parameter's type. The memory it refers to stays valid
+    /// until the kernel is done.
     pub unsafe fn launch(&self, stream: &Arc<CudaStream>, config: LaunchConfig, args: &[u64]) -> Outcome {
         match self {
             Loaded::Warm(kernel) => {

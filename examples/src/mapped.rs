@@ -1,4 +1,4 @@
-//! Memory that host and device see at once.
+//! Memory that host and device both access while a kernel runs.
 
 use std::ops::Deref;
 use std::slice;
@@ -9,9 +9,10 @@ use kernel_registry::cudarc::driver::{CudaContext, result, sys};
 
 use crate::Outcome;
 
-/// Words in memory of the host that the device sees too, under the same address: how the two talk while a kernel runs.
+/// Words in host memory that the device accesses under the same address. Host and running kernels communicate through
+/// them.
 ///
-/// Pinned memory of cudarc's is for copies: it waits for them before anybody may look at it.
+/// cudarc's pinned memory is made for copies: it waits for them before it can be accessed.
 #[derive(Debug)]
 pub struct Mapped {
     words: &'static [AtomicU32],
@@ -19,12 +20,12 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// That many words, all of them 0.
+    /// Allocates this many words, all 0.
     pub fn zeroed(context: &Arc<CudaContext>, count: usize) -> Outcome<Self> {
         context.bind_to_thread()?;
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
-        // SAFETY: a context is current; the memory has room for the words, which are zeroed before anybody reads them, and
-        // stays where it is as long as `self`, which lends them for no longer.
+        // SAFETY: a context is current. The memory has room for the words, which are zeroed before they are read, and
+        // stays in place as long as `self`, which lends them for no longer.
         let words = unsafe {
             let words = result::malloc_host(count * size_of::<AtomicU32>(), flags)?.cast::<AtomicU32>();
             words.write_bytes(0, count);
@@ -33,7 +34,7 @@ impl Mapped {
         Ok(Mapped { words, context: context.clone() })
     }
 
-    /// The address of a word, here and on the device.
+    /// The address of a word, on host and device.
     pub fn address(&self, word: usize) -> *mut u32 {
         self.words[word].as_ptr()
     }
@@ -49,9 +50,9 @@ impl Deref for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // Without its context it is freed already.
+        // If the context is gone, the memory is freed already.
         if self.context.bind_to_thread().is_ok() {
-            // SAFETY: it was allocated, and nobody has the words any more: where kernels have, the driver waits for them.
+            // SAFETY: it was allocated here, and only kernels may still use it: the driver waits for them.
             let _ = unsafe { result::free_host(self.words.as_ptr().cast_mut().cast()) };
         }
     }

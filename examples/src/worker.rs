@@ -1,4 +1,4 @@
-//! A persistent worker.
+//! A persistent worker: one kernel that takes tasks from a queue.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,14 +10,14 @@ use kernels::waiting::{Queue, Task, worker};
 
 use crate::{Mapped, Outcome};
 
-/// The kernel `worker`, running: one launch, which takes tasks from a queue that the host fills, until it is told to stop
-/// or its limit is over.
+/// The kernel `worker` while it runs. It takes tasks from a queue that the host fills, until it is told to stop or
+/// its time limit is over.
 #[derive(Debug)]
 pub struct Worker {
     stream: Arc<CudaStream>,
-    /// A `Queue`, by words: published, stop, finished, status.
+    /// The words of a `Queue`: published, stop, finished, status.
     queue: Mapped,
-    /// `CAPACITY` times a `Task`.
+    /// Room for `CAPACITY` tasks.
     tasks: Mapped,
 }
 
@@ -28,7 +28,7 @@ const FINISHED: usize = 2;
 const STATUS: usize = 3;
 
 impl Worker {
-    /// Launches it.
+    /// Launches the worker.
     pub fn start(context: &Arc<CudaContext>, limit: Duration) -> Outcome<Self> {
         let words = CAPACITY as usize * size_of::<Task>() / 4;
         let worker = Worker {
@@ -38,21 +38,21 @@ impl Worker {
         };
         let (queue, tasks) = (worker.queue.address(0).cast(), worker.tasks.address(0).cast_const().cast());
         let config = worker::INFO.config(1).block(128);
-        // SAFETY: the queue is empty, and the driver frees it and the tasks when the kernel is done and no earlier.
+        // SAFETY: the queue is empty. Freeing the queue and the tasks waits for the kernel.
         unsafe { worker::launch(&worker.stream, config, queue, tasks, CAPACITY, limit.as_nanos() as u64)? };
         Ok(worker)
     }
 
-    /// Gives it a task, at most `CAPACITY` of them before one is done.
+    /// Adds a task to the queue. At most `CAPACITY` may be unfinished.
     pub fn submit(&self, task: Task) {
         let published = self.queue[PUBLISHED].load(Ordering::Relaxed);
         let slot = self.tasks.address((published % CAPACITY) as usize * size_of::<Task>() / 4);
-        // SAFETY: the slot is as large as a task and as aligned, and the worker has not been told of it.
+        // SAFETY: the slot has a task's size and alignment, and the worker does not read it before it is published.
         unsafe { slot.cast::<Task>().write(task) };
         self.queue[PUBLISHED].store(published + 1, Ordering::Release);
     }
 
-    /// Waits until it has done all tasks, and says whether it has: it may have given up.
+    /// Waits until all tasks are done. Returns false if the worker gave up.
     pub fn is_done(&self) -> bool {
         let published = self.queue[PUBLISHED].load(Ordering::Relaxed);
         while self.queue[FINISHED].load(Ordering::Acquire) != published {
@@ -64,7 +64,7 @@ impl Worker {
         true
     }
 
-    /// Tells it to stop, and waits until it has.
+    /// Tells the worker to stop, and waits until it has.
     pub fn stop(self) -> Outcome {
         self.queue[STOP].store(1, Ordering::Release);
         Ok(self.stream.synchronize()?)

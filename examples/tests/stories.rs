@@ -1,4 +1,4 @@
-//! The stories hold: on a GPU, and where there is none on the simulated driver, which says of a deadlock who waits for whom.
+//! Runs the stories, on a GPU or else on the simulated driver, which explains each deadlock.
 
 use std::process::Command;
 

@@ -1,12 +1,13 @@
-//! How a crate tests its kernels where there is no GPU: each test begins with the driver, which all tests of a file share, because a
-//! process has one. A file of its own can have another, as by `Config::default().devices(2).driver((12, 4)).install()?`.
+//! Shows how a crate tests its kernels without a GPU. Each test first installs the simulated driver. A process has
+//! one driver, so all tests of a file share it. Another file can configure its own:
+//! `Config::default().devices(2).driver((12, 4)).install()?`.
 
 use std::error::Error;
 
 use kernel_registry::{Warm, warm_all};
 use kernels::blas1::{saxpy, sdot};
 
-/// What all tests begin with.
+/// Installs the driver and warms all kernels: the first step of each test.
 fn warm() -> Result<Warm, Box<dyn Error>> {
     kernel_registry_sim::install()?;
     let context = kernel_registry::context(0)?;
@@ -31,7 +32,7 @@ fn sdot_adds_to_what_is_there() -> Result<(), Box<dyn Error>> {
     let stream = warm.context().new_stream()?;
     let x = stream.clone_htod(&[1.0_f32; 1000])?;
     let mut sum = stream.clone_htod(&[0.5_f32])?;
-    // SAFETY: the vectors have as many elements as it is told, and it adds to one.
+    // SAFETY: the vectors have 1000 elements, and the sum has one.
     unsafe { sdot::launch(&stream, sdot::over(1000), 1000, &x, &x, &mut sum)? };
     assert_eq!(stream.clone_dtoh(&sum)?, [1000.5]);
     Ok(())

@@ -1,6 +1,6 @@
-//! The image reader on any bytes: it ends, does not panic, and what it says is consistent.
+//! Fuzzes the image reader with any bytes: it must end, must not panic, and its answers must be consistent.
 //!
-//! Seed it with real images: `kernel-registry-image/tests/images`.
+//! Seed it with the real images in `kernel-registry-image/tests/images`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The decoder on any bytes: it ends, does not panic, and what it read can be written and read again.
+//! Fuzzes the record decoder with any bytes: it must end, must not panic, and decoded records must survive encoding.
 
 #![no_main]
 
@@ -24,6 +24,6 @@ fuzz_target!(|section: &[u8]| {
             }
         }
     }
-    // Each record has a header at least, and an error ends the iteration.
+    // Each record has at least a header, and an error ends the iteration.
     assert!(count <= section.len() / 16 + 1);
 });

@@ -1,4 +1,5 @@
-//! From declarations to answers, in one crate. Small enough for Miri, under which the records are bytes of a struct.
+//! Declares two kernels and queries the registry, all in one crate. Small enough for Miri, where records are bytes of
+//! a struct.
 
 use kernel_registry::{RegistryError, find, gpu_kernel, kernels};
 

@@ -1,4 +1,4 @@
-//! Compiles the source of the kernel.
+//! Compiles the CUDA source of the kernel.
 
 fn main() {
     kernel_registry_build::compile();

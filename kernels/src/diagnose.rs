@@ -1,4 +1,4 @@
-//! Kernels that need something of the driver when they first run: printf, assert, the device's heap.
+//! Kernels that use printf, assert or the device's heap, which the driver sets up at a first launch.
 
 use kernel_registry::gpu_kernel;
 
@@ -6,7 +6,7 @@ use kernel_registry::gpu_kernel;
 #[gpu_kernel(file = "cuda/diagnose.cu", block = 256)]
 pub unsafe fn report_nan(n: u32, x: &[f32]);
 
-/// Stops the whole context with an error if an element is infinite or NaN.
+/// Ends every context of the process with an error if an element is infinite or NaN.
 #[gpu_kernel(file = "cuda/diagnose.cu", block = 256)]
 pub unsafe fn check_finite(n: u32, x: &[f32]);
 

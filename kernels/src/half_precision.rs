@@ -1,4 +1,4 @@
-//! Sixteen-bit floating point.
+//! A kernel with sixteen-bit floating point parameters.
 
 use half::f16;
 use kernel_registry::gpu_kernel;

@@ -1,5 +1,5 @@
-//! A small library of kernels: BLAS-1, templates, a struct parameter, and kernels that make trouble on
-//! purpose. The CUDA sources are in `cuda/`. What a compiler made of them is in `prebuilt/`, for machines without one.
+//! The sample crate: kernels of BLAS-1, templates, a struct parameter, and kernels that cause trouble on purpose. The
+//! CUDA sources are in `cuda/`, and images for machines without a compiler in `prebuilt/`.
 
 pub mod diagnose;
 pub mod half_precision;

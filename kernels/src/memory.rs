@@ -1,8 +1,8 @@
-//! Kernels with unusual wishes about memory: much of it shared, shared between blocks, or a large frame.
+//! Kernels with unusual memory needs: much shared memory, shared memory across a cluster, or a large frame.
 
 use kernel_registry::gpu_kernel;
 
-/// The bins of the histogram, whose counters take the dynamic shared memory.
+/// Bins of the histogram. Their counters are the dynamic shared memory.
 const BINS: u32 = 25_000;
 
 /// `bins[v]` += how often `v` occurs in `values`
@@ -14,7 +14,7 @@ const BINS: u32 = 25_000;
 )]
 pub unsafe fn histogram(n: u32, values: &[u32], bin_count: u32, bins: &mut [u32]);
 
-/// One sum for each pair of blocks, which exchange their parts as a cluster.
+/// One sum per pair of blocks, which exchange their parts as a cluster.
 #[gpu_kernel(file = "cuda/cluster.cu", arch = ">=90", block = 256)]
 pub unsafe fn pair_sum(n: u32, x: &[f32], out: &mut [f32]);
 

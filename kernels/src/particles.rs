@@ -1,4 +1,4 @@
-//! A struct passed by value.
+//! A kernel that takes a struct by value.
 
 use kernel_registry::{KernelParam, gpu_kernel};
 
@@ -8,9 +8,9 @@ use kernel_registry::{KernelParam, gpu_kernel};
 pub struct Step {
     /// Duration.
     pub dt: f32,
-    /// What is left of the velocity afterwards.
+    /// Factor applied to the velocity afterwards.
     pub damping: f32,
-    /// How many particles there are.
+    /// Number of particles.
     pub n: u32,
 }
 

@@ -1,4 +1,4 @@
-//! C++ templates, and those of their instances that the CUDA sources contain.
+//! C++ templates, declared with the instances that the CUDA sources contain.
 
 use kernel_registry::gpu_kernel;
 

@@ -1,4 +1,4 @@
-//! Kernels that stay or wait. Each gives up after `limit_ns`, so that none can hold a device for ever.
+//! Kernels that stay or wait. Each gives up after `limit_ns`, so that none holds a device for ever.
 
 use kernel_registry::gpu_kernel;
 
@@ -12,7 +12,7 @@ pub struct Task {
     pub y: *mut f32,
     /// The factor.
     pub a: f32,
-    /// How many elements there are.
+    /// Number of elements.
     pub n: u32,
 }
 
@@ -20,7 +20,7 @@ pub struct Task {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Queue {
-    /// Written by the host: tasks there are so far.
+    /// Written by the host: tasks published so far.
     pub published: u32,
     /// Written by the host: not 0 to end the worker once the queue is empty.
     pub stop: u32,
@@ -30,11 +30,11 @@ pub struct Queue {
     pub status: u32,
 }
 
-/// Stays, and does the tasks of a queue in mapped host memory as they come.
+/// Stays on the device, and does the tasks that the host puts into a queue in mapped memory.
 #[gpu_kernel(file = "cuda/worker.cu")]
 pub unsafe fn worker(queue: *mut Queue, tasks: *const Task, capacity: u32, limit_ns: u64);
 
-/// Smooths a vector in rounds, between which all blocks of the grid wait for each other.
+/// Smooths a vector in rounds; all blocks of the grid wait for each other between rounds.
 #[gpu_kernel(file = "cuda/cooperative.cu", arch = ">=60")]
 pub unsafe fn smooth(
     n: u32,
@@ -46,7 +46,7 @@ pub unsafe fn smooth(
     limit_ns: u64,
 );
 
-/// Stays until a flag is set; `status` is 0 meanwhile, then 1 if it was set and 2 if the kernel gave up.
+/// Spins until a flag is set. `status` is 0 until then, 1 if the flag was set and 2 if the kernel gave up.
 #[gpu_kernel(file = "cuda/spin.cu", block = 1)]
 pub unsafe fn spin_until_flag(flag: *const u32, status: *mut u32, limit_ns: u64);
 
@@ -54,6 +54,6 @@ pub unsafe fn spin_until_flag(flag: *const u32, status: *mut u32, limit_ns: u64)
 #[gpu_kernel(file = "cuda/spin.cu", block = 1)]
 pub unsafe fn set_flag(flag: *mut u32, value: u32);
 
-/// Counts one more: the smallest sign that a launch took place.
+/// Adds one to a counter: the smallest proof of a launch.
 #[gpu_kernel(file = "cuda/spin.cu", block = 1)]
 pub unsafe fn touch(out: *mut u32);

@@ -1,4 +1,4 @@
-//! Compiles `cuda/*.cu`, or takes what is in `prebuilt/`.
+//! Compiles `cuda/*.cu`, or without a compiler uses the images in `prebuilt/`.
 
 fn main() {
     kernel_registry_build::compile();

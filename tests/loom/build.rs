@@ -1,4 +1,4 @@
-//! Sets the cfg by which the files of the library use loom's types.
+//! Sets `cfg(loom)`, which makes the library's files use loom's types.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

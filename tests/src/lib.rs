@@ -1,4 +1,4 @@
-//! What the integration tests share: building fixtures as their users would, and running things.
+//! Helpers for the integration tests: build fixtures as users would, and run programs.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,41 +11,42 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
-/// Installs the simulated driver, where the environment says `KERNEL_REGISTRY_SIM=1`: then what needs a GPU runs without.
+/// Installs the simulated driver if `KERNEL_REGISTRY_SIM=1` is set, so that programs for GPUs run without one.
 pub fn simulate_if_told() {
     if is_simulated() {
         kernel_registry_sim::install().expect("nothing has used CUDA yet");
     }
 }
 
-/// Whether the environment says so.
+/// Whether `KERNEL_REGISTRY_SIM=1` is set.
 pub fn is_simulated() -> bool {
     std::env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "1")
 }
 
-/// Says that a test is left out, past the harness, which would hide it. It is an error where this variable is set.
+/// Reports a skipped test on standard error, which the test harness does not capture. Panics if the variable
+/// `required` is set.
 pub fn left_out(why: &str, required: &str) {
     assert!(std::env::var_os(required).is_none(), "{why}, and `{required}` is set");
     let _ = std::io::stderr().write_all(format!("LEFT OUT: {why}\n").as_bytes());
 }
 
-/// The triple that fixtures are built for. Naming it keeps flags for the linker away from
-/// the procedural macro, which then need not be built again for every flag.
+/// The target triple of fixtures. If it is given, linker flags do not apply to the procedural macro, which then is
+/// not rebuilt for every flag.
 pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// One way to build a fixture.
 #[derive(Clone, Debug, Default)]
 pub struct Build<'a> {
-    /// What `cargo` is told beside the package.
+    /// Further arguments for `cargo`.
     pub args: &'a [&'a str],
     /// Flags for the compiler.
     pub rustflags: &'a str,
 }
 
 impl Build<'_> {
-    /// Builds a package and returns its executables and libraries, in a folder that no later build changes.
+    /// Builds a package. Returns its executables and libraries, in a folder that later builds do not change.
     pub fn build(&self, package: &str) -> Vec<PathBuf> {
-        // Cargo puts every variant of a program into one place: it is taken from there before the next one comes.
+        // Cargo writes every variant of a program to the same path: move it away before the next build.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let output = cargo()
@@ -66,20 +67,20 @@ impl Build<'_> {
         files.map(|file| copied(&file, &folder)).collect()
     }
 
-    /// Builds a package with one binary or library and returns that.
+    /// Builds a package with one binary or library, and returns that file.
     pub fn file(&self, package: &str, extension: &str) -> PathBuf {
         let files = self.build(package);
         let found = files.iter().find(|file| file.extension().unwrap_or_default() == extension);
         found.unwrap_or_else(|| panic!("a `{extension}` among {files:?}")).clone()
     }
 
-    /// Builds a package with one executable and returns that.
+    /// Builds a package with one executable, and returns it.
     pub fn executable(&self, package: &str) -> PathBuf {
         self.file(package, "")
     }
 }
 
-/// The files of a message of cargo's, if it is about an artifact of this package.
+/// The files in a message of cargo, if it is about an artifact of this package.
 fn files_of(package: &str, line: &str) -> Option<Vec<PathBuf>> {
     let message: Value = serde_json::from_str(line).expect("cargo writes JSON");
     let id = message["package_id"].as_str()?;
@@ -96,7 +97,7 @@ pub fn copied(file: &Path, folder: &Path) -> PathBuf {
     copy
 }
 
-/// Cargo in the workspace, with its own target directory and nothing of the environment that could change a build.
+/// Runs cargo in the workspace, with a separate target directory and without variables that could change a build.
 pub fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
@@ -109,20 +110,20 @@ pub fn cargo() -> Command {
     command
 }
 
-/// A folder for what tests leave behind, under the target directory.
+/// The folder below the target directory for files of tests.
 pub fn scratch() -> PathBuf {
     let executable = std::env::current_exe().expect("a running test has a path");
     let deps = executable.parent().expect("and is in a folder");
     deps.with_file_name("tests-scratch")
 }
 
-/// A new folder, which is empty and nobody else's.
+/// A new, empty folder for one test.
 pub fn scratch_folder() -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let executable = std::env::current_exe().expect("a running test has a path");
     let name = executable.file_name().expect("and a name").display().to_string();
-    // Named by test and not by process or build, so that the next run takes the place of this one.
+    // Named after the test, not the process or build, so that the next run reuses it.
     let test = name.split('-').next().unwrap_or_default();
     let folder = scratch().join(test).join(count.to_string());
     let _ = fs::remove_dir_all(&folder);
@@ -135,7 +136,7 @@ pub fn cargo_kernels(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Outpu
     cargo_kernels_command().args(args).output().expect("the tool runs")
 }
 
-/// `cargo kernels`, built once.
+/// The command `cargo kernels`, built once.
 pub fn cargo_kernels_command() -> Command {
     static TOOL: OnceLock<PathBuf> = OnceLock::new();
     let tool = TOOL.get_or_init(|| Build::default().executable("cargo-kernels"));
@@ -144,7 +145,7 @@ pub fn cargo_kernels_command() -> Command {
     command
 }
 
-/// A tool fails with this code and one sentence, which is returned.
+/// Checks that a tool failed with this code and one sentence, and returns the sentence.
 pub fn fails(output: Output, code: i32) -> String {
     let message = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(code), "{message}");
@@ -152,14 +153,14 @@ pub fn fails(output: Output, code: i32) -> String {
     sentence.trim_end().to_owned()
 }
 
-/// A file of a test's own.
+/// Writes a file in a new folder.
 pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let file = scratch_folder().join(name);
     fs::write(&file, bytes).expect("the target directory is writable");
     file
 }
 
-/// The fields of JSON objects are all in the documentation of their schema, as rows of its tables.
+/// Checks that the schema documents every field of these JSON objects, as rows of its tables.
 pub fn are_documented(objects: &[&Value], documentation: &str) {
     let fields = |object: &&Value| object.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
     for field in objects.iter().flat_map(fields) {
@@ -167,7 +168,7 @@ pub fn are_documented(objects: &[&Value], documentation: &str) {
     }
 }
 
-/// Paths of the kernels that `cargo kernels list` finds in a file.
+/// The paths of the kernels that `cargo kernels list` finds in a file.
 pub fn listed(file: &Path) -> Vec<String> {
     let output = cargo_kernels(["list".as_ref(), file.as_os_str(), "--json".as_ref()]);
     assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
@@ -176,14 +177,14 @@ pub fn listed(file: &Path) -> Vec<String> {
     kernels.iter().map(|kernel| kernel["path"].as_str().expect("with paths").to_owned()).collect()
 }
 
-/// What a program printed, a line each. The program must succeed.
+/// The lines that a program prints. The program must succeed.
 pub fn lines(command: &mut Command) -> Vec<String> {
     let output = command.output().expect("the program runs");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
 }
 
-/// A package of a test's own, outside of the workspace but with its versions, to change and build.
+/// Makes a package outside of the workspace, with the workspace's lock file, that a test can change and build.
 pub fn package(main: &str) -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
     let folder = scratch_folder();
@@ -199,8 +200,8 @@ pub fn package(main: &str) -> PathBuf {
     folder
 }
 
-/// Gives a package a build script that compiles its CUDA sources, and a toolkit whose compiler takes PTX for CUDA.
-/// Returns the folder of the toolkit.
+/// Adds a build script that compiles CUDA sources, and a toolkit with a fake compiler that accepts PTX as CUDA.
+/// Returns the toolkit's folder.
 pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
     const NVCC: &str = "#!/bin/sh\n\
         if [ \"$1\" = --version ]; then echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit; fi\n\
@@ -228,7 +229,7 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
     package.join("toolkit")
 }
 
-/// The README's code, compiled as its readers would.
+/// Compiles the code in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;

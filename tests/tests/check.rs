@@ -1,4 +1,4 @@
-//! `cargo kernels check`: declarations against the images in their binary, and against images from elsewhere.
+//! `cargo kernels check`: compares declarations with the images in their binary, and with images from elsewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn check(file: &Path, args: &[&str]) -> Output {
     cargo_kernels(["check".as_ref(), file.as_os_str()].into_iter().chain(args.iter().map(AsRef::as_ref)))
 }
 
-/// The findings, but for kernels that nobody declares.
+/// The findings, except kernels that nothing declares.
 fn findings(file: &Path, args: &[&str]) -> Vec<Value> {
     let output = check(file, &[&["--json"], args].concat());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -28,7 +28,7 @@ fn findings(file: &Path, args: &[&str]) -> Vec<Value> {
     findings
 }
 
-/// Each finding as kernel, what is wrong, and the message.
+/// Each finding as one line: kernel, kind, subject and message.
 fn told(findings: &[Value]) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let line = |finding: &Value| {
@@ -118,7 +118,7 @@ fn programs_get_json_as_documented() {
     are_documented(&[&report, finding, &finding["kernel"]], include_str!("../../docs/check-json.md"));
 }
 
-/// What is told of the kernels of `hand.ptx` once that has been edited.
+/// The findings about kernels of `hand.ptx` after these edits of it.
 fn edited(executable: &Path, edits: &[(&str, &str)]) -> Vec<String> {
     let mut text = HAND.to_owned();
     for (from, to) in edits {
@@ -212,7 +212,7 @@ fn a_kernel_that_is_gone_is_missing_with_near_names_and_overloads() {
     );
 }
 
-/// The program with bytes of its read-only data replaced, wherever they are.
+/// The program with these bytes replaced wherever they occur in its read-only data.
 fn patched(from: &str, to: &str) -> PathBuf {
     assert_eq!(from.len(), to.len());
     let mut bytes = fs::read(checked()).unwrap();
@@ -273,7 +273,7 @@ fn one_package_of_several() {
     assert_eq!(missing, ["twin_a::saxpy", "twin_b::nested::beta", "twin_b::saxpy"]);
     assert_eq!(
         fails(check(&linked, &["--crate", "twin-c"]), 7),
-        "no kernels of a package `twin-c`: there are those of linked, twin-a, twin-b"
+        "no kernels of `twin-c`: the packages with kernels are linked, twin-a, twin-b"
     );
 }
 
@@ -309,7 +309,7 @@ fn damaged_binaries_fail_as_they_do_for_the_list() {
     let output = check(&newer, &[]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("6 declarations against 3 images: "));
     assert!(fails(output, 8).contains("in records of version 3"));
-    // It may be the one that was asked for.
+    // The kernel may be among those that cannot be read.
     fails(cargo_kernels(["show".as_ref(), "narrow::fill".as_ref(), newer.as_os_str()]), 8);
     fails(cargo_kernels(["show".as_ref(), "wide::fill".as_ref(), newer.as_os_str()]), 8);
 }

@@ -1,13 +1,14 @@
-//! Declarations that must not compile, each with the message that says why.
+//! Declarations that must not compile, each with the expected message.
 //!
-//! After a change of a message: `TRYBUILD=overwrite cargo test -p tests --test compile_fail`, and read the difference.
+//! After changing a message, run `TRYBUILD=overwrite cargo test -p tests --test compile_fail` and review the
+//! difference.
 
 use std::fs;
 use std::path::Path;
 
 #[test]
 fn messages() {
-    // The fixtures are compiled as one package in this folder, from which their images are looked up.
+    // trybuild compiles the fixtures as one package in this folder, and image paths are relative to it.
     let package = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tests/trybuild/tests");
     for folder in ["images", "cuda"] {
         fs::create_dir_all(package.join(folder)).expect("the target directory is writable");

@@ -1,7 +1,7 @@
-//! Which kernels are left once a program is linked: the linker is the thing under test.
+//! Which kernels are left after linking: this tests the linker.
 //!
-//! `linked` has kernels of its own and of two crates. Every way to build it must keep their records
-//! (which `cargo kernels list` reads) and their registrations (which the program prints itself).
+//! `linked` has kernels of its own and of two crates. Every way to build it must keep their records (read by `cargo
+//! kernels list`) and their registrations (printed by the program).
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn all() -> Vec<&'static str> {
     [&["linked::own"][..], &TWIN_A, &TWIN_B].concat()
 }
 
-/// The program keeps everything: running, on disk, and stripped by somebody else afterwards.
+/// Checks that the program keeps all kernels: when it runs, on disk, and after `strip`.
 fn keeps_all(args: &[&str], rustflags: &str) {
     let executable = Build { args, rustflags }.executable("linked");
     for (flag, mark) in [("=lld", "Linker: LLD"), ("=mold", "(compatible with GNU ld)")] {
@@ -129,7 +129,7 @@ fn a_shared_library_keeps_its_own_and_its_host_does_not_see_them() {
     let host = Build::default().executable("host");
     assert_eq!(listed(&plugin), TWIN_B);
     assert_eq!(listed(&host), TWIN_A);
-    // The loss: what the host knows does not change. The remedy: ask the library itself.
+    // The host does not see the plugin's kernels; the plugin itself does.
     assert_eq!(lines(Command::new(host).arg(&plugin)), ["4 4 2"]);
 }
 
@@ -203,11 +203,11 @@ fn initialisers_that_a_linker_dropped_are_an_error_in_words() {
         lost.contains("lost: `twin_b::saxpy` at tests/fixtures/twin-b/src/lib.rs:6 (twin-b 4.5.6)"),
         "{lost}"
     );
-    // What is on disk is as it was.
+    // The records on disk are unchanged.
     assert_eq!(listed(&broken), all());
 }
 
-/// Makes the loader run no initialisers, as if the linker had dropped them.
+/// Stops the loader from running initialisers, as if the linker had dropped them.
 fn remove_initialisers(bytes: &mut [u8]) {
     use object::elf::{DT_INIT_ARRAYSZ, Dyn64, FileHeader64};
     use object::read::elf::{Dyn, FileHeader, SectionHeader};

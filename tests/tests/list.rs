@@ -1,4 +1,4 @@
-//! `cargo kernels list` on real binaries, and on what is not quite one.
+//! `cargo kernels list` on real binaries, and on damaged or unsuitable files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ fn list(file: &Path, args: &[&str]) -> Output {
     cargo_kernels(["list".as_ref(), file.as_os_str()].into_iter().chain(args.iter().map(AsRef::as_ref)))
 }
 
-/// Where a part occurs in a section of an executable, as an offset into the file.
+/// The offset in an executable at which `part` occurs in a section.
 fn position(executable: &[u8], section: &str, part: &[u8]) -> usize {
     let file = object::File::parse(executable).unwrap();
     let (start, length) = file.section_by_name(section).unwrap().file_range().unwrap();
@@ -99,7 +99,7 @@ fn programs_get_json_as_documented() {
         })
     );
     assert_eq!(kernel["copy"].as_str().unwrap().len(), 16);
-    // Every field is in the documentation of the schema.
+    // Every field is documented in the schema.
     let parts = [
         &list,
         &list["binaries"][0],
@@ -127,7 +127,7 @@ fn the_crate_may_be_spelled_as_in_code() {
     }
     assert_eq!(
         fails(list(&linked(), &["--crate", "twin-c"]), 7),
-        "no kernels of a package `twin-c`: there are those of linked, twin-a, twin-b"
+        "no kernels of `twin-c`: the packages with kernels are linked, twin-a, twin-b"
     );
 }
 
@@ -145,7 +145,8 @@ fn no_permission() {
     let mut command = cargo_kernels_command();
     let mut tool = None;
     if fs::read(&secret).is_ok() {
-        // Permissions do not hold back root, who asks as nobody, for whom everything on the way has to be open.
+        // Root may read everything, so root runs the tool as the user `nobody`, who needs access to every folder on
+        // the way.
         let copy = folder.path().join("cargo-kernels");
         fs::copy(command.get_program(), &copy).unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
@@ -196,7 +197,7 @@ fn damaged() {
 
 #[test]
 fn no_records() {
-    // `archive` in C, without the archive.
+    // The C file of `archive`, without the archive.
     let object = scratch_folder().join("main.o");
     let status =
         Command::new("cc").args(["-c", "fixtures/archive/main.c", "-o"]).arg(&object).status().unwrap();
@@ -248,12 +249,12 @@ fn output_that_cannot_be_written_is_an_error() {
 fn usage() {
     assert_eq!(cargo_kernels(["list", "--what"]).status.code(), Some(2));
     assert_eq!(cargo_kernels(["list", "some/path", "--bin", "name"]).status.code(), Some(2));
-    // With and without the word that cargo passes on.
+    // With and without the word `kernels` that cargo passes on.
     let mut direct = Command::new(cargo_kernels_command().get_program());
     assert_eq!(direct.args(["list", "--help"]).output().unwrap().status.code(), Some(0));
 }
 
-/// Runs the tool in a folder, where it builds.
+/// Runs the tool in a package's folder, where it builds the package.
 fn list_package(folder: &Path, args: &[&str]) -> Output {
     cargo_kernels_command()
         .arg("list")
@@ -280,7 +281,7 @@ fn without_a_path_the_package_is_built() {
         ["twin_b::nested::beta", "twin_b::saxpy"]
     );
     assert_eq!(paths(&list_package(&fixtures.join("unnamed"), &["--json", "--bin", "remedied"])).len(), 6);
-    // A library is listed on its own, before anybody links it.
+    // A library can be listed before it is linked.
     assert_eq!(paths(&list_package(&fixtures.join("twin-b"), &["--json"])).len(), 2);
     let from_elsewhere = ["--json", "--release", "-p", "linked", "--crate", "linked"];
     assert_eq!(paths(&list_package(&fixtures, &from_elsewhere)), ["linked::own"]);

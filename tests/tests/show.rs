@@ -1,4 +1,4 @@
-//! `cargo kernels show`: what is known of a kernel, from its declaration to the registers it takes.
+//! `cargo kernels show`: a kernel's declaration, image and resources.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -15,7 +15,7 @@ fn show(name: &str, file: &Path, args: &[&str]) -> Output {
     cargo_kernels(first.into_iter().chain(args.iter().map(AsRef::as_ref)))
 }
 
-/// The kernels of the JSON.
+/// The kernels in the JSON output.
 fn shown(name: &str, file: &Path) -> Vec<Value> {
     let output = show(name, file, &["--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -94,7 +94,7 @@ fn what_no_compiler_knows_of_the_stack_is_said() {
 fn what_cannot_be_read_is_said() {
     let file = Build::default().executable("deep");
     let text = String::from_utf8(show("reduce", &file, &[]).stdout).unwrap();
-    assert_eq!(text.matches("needs     not known, because part of its image cannot be read\n").count(), 2);
+    assert_eq!(text.matches("needs     unknown, because part of its image cannot be read\n").count(), 2);
     assert!(
         text.contains("    A variant for sm_90 cannot be read: a fatbin has entries of kind 127, "),
         "{text}"
@@ -167,15 +167,12 @@ fn names_that_there_are_not() {
         let message = fails(show(name, &file, &[]), 7);
         assert!(message.starts_with(&format!("no kernel `{name}`: ")), "{message}");
     }
-    assert_eq!(
-        fails(show("zzz", &file, &[]), 7),
-        "no kernel `zzz`: `cargo kernels list` shows those that there are"
-    );
+    assert_eq!(fails(show("zzz", &file, &[]), 7), "no kernel `zzz`: `cargo kernels list` shows all kernels");
 }
 
 #[test]
 fn images_that_the_record_does_not_tell_apart_are_said_to_be() {
-    // Of one length and with the same kernels; the block of 256 threads fits one of them only.
+    // The images have the same length and kernels; only one fits the block of 256 threads.
     let file = checked();
     let fill = shown("wide::fill", &file);
     assert_eq!(fill[0]["certain"], false);
@@ -184,13 +181,13 @@ fn images_that_the_record_does_not_tell_apart_are_said_to_be() {
     assert!(text.contains("PTX, or another one of this length with this kernel\n"), "{text}");
 }
 
-/// What is known of three kernels with images of all kinds, but for the place of the binary.
+/// The output for three kernels with images of all kinds, without the binary's path.
 fn facts(file: &Path) -> Vec<Value> {
     let kernels = ["reduce_floats", "report_nan", "wide::fill"].iter().flat_map(|name| shown(name, file));
     kernels
         .map(|mut kernel| {
             kernel["binary"] = Value::Null;
-            // Each build of the library is a copy of its own.
+            // Every build of the library has a different copy number.
             kernel["copy"] = Value::Null;
             kernel
         })

@@ -1,4 +1,4 @@
-//! `cargo kernels sim`: programs that know nothing of it run on the simulated driver.
+//! `cargo kernels sim`: unmodified programs run on the simulated driver.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use object::{Object, ObjectSymbol};
 use tests::{Build, cargo_kernels_command, left_out, scratch_folder};
 
-/// `cargo kernels sim` with these options, which runs this program.
+/// Runs this program by `cargo kernels sim` with these options.
 fn sim(options: &[&str], program: &[&str]) -> Output {
     command(options, program).output().expect("the tool runs")
 }
@@ -22,7 +22,7 @@ fn command(options: &[&str], program: &[&str]) -> Command {
             command.env_remove(&*name);
         }
     }
-    // All is there that the workspace is built from.
+    // Everything needed is downloaded, because the workspace was built from it.
     command.args(["sim", "--offline"]).args(options).arg("--").args(program);
     command
 }
@@ -31,20 +31,20 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("UTF-8").trim_end()
 }
 
-/// What a program that ends well prints.
+/// The output of a program that succeeds.
 fn printed(options: &[&str], program: &[&str]) -> String {
     let output = sim(options, program);
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout).to_owned()
 }
 
-/// The folder in which the loader finds the driver.
+/// The folder where the loader finds the driver.
 fn folder(options: &[&str]) -> PathBuf {
     let path = printed(options, &["sh", "-c", "echo $LD_LIBRARY_PATH"]);
     path.split(':').next().expect("there is a first one").into()
 }
 
-/// The functions of the driver that a file has and, with `exported`, shows to others.
+/// The driver functions that a file contains or, with `exported`, exports.
 fn functions(file: &Path, exported: bool) -> BTreeSet<String> {
     let bytes = fs::read(file).unwrap();
     let object = object::File::parse(&*bytes).unwrap();
@@ -93,7 +93,7 @@ print(name.value.decode())
 
 #[test]
 fn one_line_says_what_is_simulated() {
-    // However many processes there are.
+    // The number of processes does not matter.
     let output = sim(&["--driver", "12.4", "--devices", "2"], &["sh", "-c", "sh -c true; sh -c true"]);
     let said = text(&output.stderr);
     let lines: Vec<_> = said.lines().filter(|line| line.starts_with("SIMULATED: ")).collect();
@@ -115,7 +115,7 @@ fn exit_codes_and_signals_are_those_of_the_program() {
     assert_eq!(sim(&[], &[env!("CARGO_MANIFEST_DIR")]).status.code(), Some(126));
 }
 
-/// The folder of packages is that of the cache: so it is not built once more.
+/// Outside of packages the cache directory is used; here it is set to the target directory, to avoid another build.
 #[test]
 fn without_a_package_the_cache_has_it() {
     let packages = folder(&[]).ancestors().nth(3).expect("it is in the target directory").to_owned();
@@ -135,13 +135,13 @@ fn a_build_that_fails_says_what_it_needs() {
     assert_eq!(text(&output.stdout), "");
 }
 
-/// The loader would look for the driver in two other folders, and find NVIDIA's or none.
+/// The loader would take this path for two folders, and find NVIDIA's driver or none.
 #[test]
 fn a_folder_that_the_library_path_cannot_hold_is_refused() {
     for separator in [':', ';'] {
         let target = scratch_folder().join(format!("of{separator}two"));
         let mut command = command(&[], &["echo", "it ran"]);
-        // A build that is tried all the same fails in other words.
+        // Without the check, the build would fail with another message.
         let output = command.env("CARGO_TARGET_DIR", &target).output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -176,7 +176,7 @@ fn options_are_variables_of_the_program_and_win() {
     assert_eq!(text(&output.stdout), "3");
 }
 
-/// The program's own library path comes after the driver's.
+/// The program's own library path is searched after the driver's folder.
 #[test]
 fn the_library_path_stays() {
     let mut command = command(&[], &["sh", "-c", "echo $LD_LIBRARY_PATH"]);
@@ -198,7 +198,8 @@ fn a_driver_has_the_functions_of_its_version_and_no_other_symbol() {
     }
 }
 
-/// Only the library has them: a program with `kernel-registry-sim` among its dependencies could otherwise be linked to them.
+/// Only the library exports the driver's functions: otherwise programs that depend on `kernel-registry-sim` might
+/// link to them.
 #[test]
 fn other_programs_do_not_get_the_symbols() {
     let file = Path::new(env!("CARGO_BIN_EXE_installs"));
@@ -208,15 +209,15 @@ fn other_programs_do_not_get_the_symbols() {
 #[test]
 fn a_process_has_one_driver() {
     let program = env!("CARGO_BIN_EXE_installs");
-    // Installed before anything is opened, it takes the place of the library.
+    // Installed before the library is opened, the driver in the process replaces it.
     let early = printed(&["--devices", "2"], &[program]);
     assert!(early.starts_with("3 /memfd:libcuda.so") && !early.contains("for-"), "{early}");
-    // A library that is open stays, with the devices that it has.
+    // An open library stays, with its own devices.
     let late = printed(&["--devices", "2"], &[program, "late"]);
     assert!(late.starts_with("2 /") && late.ends_with("/libcuda.so.1") && !late.contains("memfd"), "{late}");
 }
 
-/// Whatever the file is called: it is `libcuda.so.1` by the name that it has of itself.
+/// The file name does not matter: the library's own name is `libcuda.so.1`.
 #[test]
 fn a_real_driver_that_is_open_cannot_be_replaced() {
     let library = scratch_folder().join("libcuda.so.580.95.05");
@@ -231,7 +232,7 @@ fn a_real_driver_that_is_open_cannot_be_replaced() {
     assert!(rustc.arg("-o").arg(&library).arg(source).status().expect("rustc is there").success());
     let output = Command::new(env!("CARGO_BIN_EXE_installs")).env("LD_PRELOAD", &library).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-    // Which is what `main` prints of an error.
+    // `main` prints an error this way.
     assert_eq!(text(&output.stderr), format!("Error: {}", kernel_registry_sim::InstallError::AlreadyOpen));
 }
 

@@ -1,4 +1,4 @@
-//! What only a GPU can show, as a folder for machines that have one, and no Rust.
+//! `cargo xtask bundle`: packs the programs and tests that need a GPU, for machines with a GPU and without Rust.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,30 +12,30 @@ use crate::toolkit;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Where to; what is there is replaced [default: target/bundle]
+    /// The folder to write, which is replaced if it exists [default: target/bundle]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// The packages whose programs go along, in the order in which they run.
+/// The packages whose programs are packed, in running order.
 const PACKAGES: [&str; 3] = ["examples", "tests", "benches"];
 
-/// Programs that build others, and need Rust for it.
+/// Programs that are left out because they build others, which needs Rust.
 const NEED_RUST: [&str; 3] = ["compile", "registration", "warm"];
 
-/// A program that builds another one, which goes along in its place and takes the same options.
+/// A program that builds another one. The built program is packed instead, and takes the same options.
 const GENERATOR: &str = "first_launches";
 
-/// What that one is built for.
+/// The options of the built program.
 const GENERATED: &str = "--seed 1 --kernels 500";
 
-/// Arguments, and the exit code with which a program then says that all is as it should be.
+/// Arguments, and the exit code of a successful run with them.
 type Runs = &'static [(&'static str, u8)];
 
-/// How a program runs.
+/// The runs of a program.
 fn runs(program: &str) -> Runs {
     match program {
-        // Cold they deadlock, and warm they do not.
+        // They deadlock cold, and complete warm.
         "persistent" | "two_kernels" | "stream_fence" | "not_enough" => &[("--cold", 3), ("", 0)],
         "census" => &[("", 0), ("--warmed", 0)],
         GENERATOR => &[(GENERATED, 0)],
@@ -44,10 +44,10 @@ fn runs(program: &str) -> Runs {
     }
 }
 
-/// The programs: they are large, and alike.
+/// The archive of the programs, which are large and compress well together.
 const ARCHIVE: &str = "programs.tar.gz";
 
-/// GPU machines are sometimes far away.
+/// A limit on its size: GPU machines may be behind slow networks.
 const MOST_BYTES: u64 = 60 << 20;
 
 /// The longest that one program may take, in seconds, before it is ended and counts as failed.
@@ -105,7 +105,7 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// Has the generator build its program, and says where that is.
+/// Makes the generator build its program, and returns the path.
 fn generated(generator: &Path) -> Outcome<PathBuf> {
     let mut command = Command::new(generator);
     command.args(GENERATED.split(' ')).arg("--build");
@@ -117,7 +117,7 @@ fn generated(generator: &Path) -> Outcome<PathBuf> {
     Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()))
 }
 
-/// The names of the programs that there are.
+/// The names of the programs.
 fn programs() -> Outcome<Vec<String>> {
     let mut programs = Vec::new();
     for package in PACKAGES {
@@ -133,7 +133,7 @@ fn programs() -> Outcome<Vec<String>> {
     Ok(programs)
 }
 
-/// The script that runs programs, and each test of others.
+/// Writes the script that runs programs, and each test of others.
 fn run_sh(programs: &[String], tests: &[String]) -> String {
     let mut script = format!(
         r#"#!/usr/bin/env bash
@@ -180,7 +180,8 @@ expect() {{
 mod tests {
     use super::*;
 
-    /// Runs the script with two programs of these texts, one of them a story, and with a test program.
+    /// Runs the script with two programs of these texts, one of them a story, and with a test program. Returns
+    /// whether it succeeded, and its output.
     fn ends(story: &str, other: &str, tests: &str) -> (bool, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let write = |name: &str, text: &str| {

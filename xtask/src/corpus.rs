@@ -1,5 +1,5 @@
-//! The kernels that the interpreter is tested with, compiled by nvcc of CUDA 13.0: what NVRTC of 12.0 makes of them is a prebuilt
-//! image like others.
+//! Compiles the kernels of the interpreter's tests with nvcc of CUDA 13.0. The versions made by NVRTC 12.0 are ordinary
+//! prebuilt images.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::run::{Outcome, workspace};
 
 pub(crate) const FOLDER: &str = "kernel-registry-ptx/tests/corpus";
 
-/// Writes `nvcc/*.ptx`, or fails where one is not what its source becomes.
+/// Writes `nvcc/*.ptx`, or fails if a committed one differs from its compiled source.
 pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
     let folder = workspace().join(FOLDER);
     let mut sources = fs::read_dir(folder.join("cuda"))?
@@ -21,7 +21,7 @@ pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
     for source in &sources {
         let path = folder.join("nvcc").join(source).with_extension("ptx");
         let mut command = Command::new(home.join("bin/nvcc"));
-        // In that folder, because PTX can contain the path of its source as it was given.
+        // Run in that folder, because PTX can contain the source's path as given.
         command.current_dir(&folder).args([
             "--ptx",
             "-O3",
@@ -44,7 +44,7 @@ pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
     Ok(())
 }
 
-/// Writes an image, or fails where a check finds another one there.
+/// Writes an image, or with `check` fails if the committed one differs.
 pub(crate) fn keep(path: &Path, image: &[u8], check: bool) -> Outcome {
     if fs::read(path).is_ok_and(|there| there == image) {
         return Ok(());
@@ -58,7 +58,7 @@ pub(crate) fn keep(path: &Path, image: &[u8], check: bool) -> Outcome {
     Ok(())
 }
 
-/// The image that nvcc would make in any folder: it names what is internal to a source by a hash of the absolute path.
+/// Makes an image independent of the folder: nvcc hashes a source's absolute path into internal names.
 fn placeless(image: String) -> String {
     const INTERNAL: &str = "_INTERNAL_";
     let hash = image.split(INTERNAL).nth(1).and_then(|rest| rest.split('_').next());

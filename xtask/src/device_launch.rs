@@ -1,5 +1,6 @@
-//! The census's images of kernels that launch kernels. Those need a device linker and a library of the toolkit, which a build
-//! script does not use: so the images are committed, machine code beside the PTX that the simulated driver reads.
+//! Makes the census's images of kernels that launch kernels. They need the device linker and a library of the
+//! toolkit, which build scripts do not use. So the images are committed: machine code, and PTX for the simulated
+//! driver.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,10 +12,10 @@ use crate::run::{Outcome, run, target, workspace};
 
 const FOLDER: &str = "tests/census/device-launch";
 
-/// Linked machine code runs on no later generation.
+/// Architectures of the machine code. Linked code does not run on later generations.
 const ARCHS: [u32; 4] = [80, 90, 100, 120];
 
-/// Writes an image for each source, or fails where one is not what its source becomes.
+/// Writes an image for each source, or with `check` fails if a committed one differs.
 pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
     let folder = workspace().join(FOLDER);
     let mut count = 0;
@@ -30,8 +31,8 @@ pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
     Ok(())
 }
 
-/// What becomes of a source, the same on every machine: nvcc hashes paths and the host's headers into names of the machine code
-/// that it makes, but not into its PTX. So the assembler and the device linker start from that.
+/// Compiles a source to the same image on every machine. nvcc hashes paths and host headers into names of machine
+/// code, but not of PTX, so the assembler and the device linker start from PTX.
 fn image(home: &Path, source: &Path) -> Outcome<Vec<u8>> {
     let scratch = target().join("device-launch");
     fs::create_dir_all(&scratch)?;
@@ -57,7 +58,7 @@ fn image(home: &Path, source: &Path) -> Outcome<Vec<u8>> {
             .arg("--output-file")
             .arg(&relocatable)
             .arg(&text))?;
-        // It writes its options into what it makes, but not its inputs: so the library is one of these.
+        // nvlink writes its options into the output, but not its inputs: so the library is passed as an input.
         run(tool("nvlink")
             .arg(format!("--arch=sm_{arch}"))
             .arg("--output-file")

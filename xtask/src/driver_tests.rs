@@ -1,4 +1,4 @@
-//! Tests of the simulated driver that ask NVIDIA's with `ON_A_GPU=1`, as programs for machines without Rust.
+//! Builds the simulated driver's tests that can run on NVIDIA's driver (`ON_A_GPU=1`), for machines without Rust.
 
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use cargo_metadata::Message;
 use crate::run::{Outcome, cargo, workspace};
 
 const PACKAGE: &str = "kernel-registry-sim";
-/// Test programs of that package.
+/// The test programs of that package.
 const TESTS: [&str; 6] = ["broken", "calls", "capture", "graphs", "stack", "virtual_memory"];
 
-/// Builds them: what they are called in the bundle, and where they are.
+/// Builds the tests. Returns their names in the bundle and their paths.
 pub(crate) fn build() -> Outcome<Vec<(String, PathBuf)>> {
     let mut command = cargo();
     command.args(["test", "--no-run", "--release", "--locked", "--package", PACKAGE]);
@@ -36,8 +36,8 @@ pub(crate) fn build() -> Outcome<Vec<(String, PathBuf)>> {
     Ok(built)
 }
 
-/// A function for the script that runs them: each test in a process of its own, because nothing works in a process after a fault.
-pub(crate) const EACH_TEST: &str = r#"# Each test of a program, asked of NVIDIA's driver in a process of its own: after a fault nothing works in a process.
+/// A shell function that runs each test in its own process, because nothing works in a process after a fault.
+pub(crate) const EACH_TEST: &str = r#"# Runs each test of a program on NVIDIA's driver, in its own process: nothing works in a process after a fault.
 each_test() {
     local names name
     names="$("./$1" --list --format terse | sed -n 's/: test$//p')"

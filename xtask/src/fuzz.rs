@@ -1,4 +1,4 @@
-//! Fuzzing with libFuzzer, as cargo-fuzz does it, but without having to install that.
+//! `cargo xtask fuzz`: fuzzes with libFuzzer as cargo-fuzz does, without needing cargo-fuzz.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::run::{HOST, Outcome, cargo, run, target, unstable_cargo, workspace};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// What to fuzz: the decoder of records, or the reader of kernel images
+    /// What to fuzz: the record decoder or the image reader
     #[arg(value_enum, default_value = "records")]
     target: Target,
-    /// How long to look for findings
+    /// Seconds to run
     #[arg(long, default_value_t = 180)]
     seconds: u32,
 }
@@ -25,7 +25,7 @@ enum Target {
     Images,
 }
 
-/// Coverage that libFuzzer steers by, and the address sanitizer.
+/// Coverage instrumentation for libFuzzer, and the address sanitizer.
 const FLAGS: [&str; 8] = [
     "--cfg=fuzzing",
     "-Zsanitizer=address",
@@ -61,7 +61,7 @@ pub(crate) fn fuzz(options: &Options) -> Outcome {
         .args(["-print_final_stats=1", "-timeout=10"]))
 }
 
-/// Puts the section of a real program into the corpus, whole and record by record.
+/// Adds the section of a real program to the corpus, as a whole and record by record.
 fn seed_records(corpus: &Path) -> Outcome {
     run(cargo().args(["build", "--quiet", "--package", "examples", "--bin", "quickstart"]))?;
     let program = fs::read(target().join("debug/quickstart"))?;
@@ -77,7 +77,7 @@ fn seed_records(corpus: &Path) -> Outcome {
     Ok(())
 }
 
-/// Puts the images of the golden tests into the corpus.
+/// Adds the images of the golden tests to the corpus.
 fn seed_images(corpus: &Path) -> Outcome {
     for file in fs::read_dir(workspace().join("kernel-registry-image/tests/images"))? {
         let file = file?;

@@ -1,4 +1,4 @@
-//! Development chores: `cargo xtask help`.
+//! Development chores, run with `cargo xtask NAME`; `cargo xtask help` lists them.
 
 mod bundle;
 mod corpus;
@@ -17,17 +17,18 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
-    /// Make a folder of programs for a machine with a GPU and without Rust, and of a script that runs them
+    /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
     Bundle(bundle::Options),
-    /// Fuzz the decoder of records or the reader of images, seeded with real ones
+    /// Fuzz the record decoder or the image reader, seeded with real files
     Fuzz(fuzz::Options),
-    /// Run what reads and writes records under Miri, which has to be installed
+    /// Run the record crates under Miri, which must be installed
     Miri,
-    /// Make the prebuilt images that are committed, or compare them with the sources
+    /// Make the committed prebuilt images, or compare them with their sources
     Prebuilt(prebuilt::Options),
-    /// Run the same, a whole program's registry, the simulated driver and the stress test under the sanitizers for addresses and leaks
+    /// Run the record crates, a program's registry, the simulated driver and the stress test under the address and
+    /// leak sanitizers
     Sanitize,
-    /// Install the CUDA compilers that tests and prebuilt images need, from Python wheels into target/toolkit
+    /// Install the CUDA compilers for tests and prebuilt images, from Python wheels into target/toolkit
     Toolkit(toolkit::Options),
 }
 

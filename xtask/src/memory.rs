@@ -1,5 +1,5 @@
-//! The const encoder, the decoder, the walk over the section, the interpreter, the simulated driver, and warming and
-//! launching in many threads, under tools that see accesses to wrong memory, and memory that is never freed.
+//! `cargo xtask miri` and `sanitize`: run record encoder and decoder, the registry, the interpreter, the simulated driver, and warming
+//! and launching in many threads, with tools that detect invalid memory accesses and leaks.
 
 use std::process::Command;
 
@@ -7,8 +7,8 @@ use crate::run::{HOST, Outcome, run, unstable_cargo, workspace};
 
 const CRATES: [&str; 4] = ["--package", "kernel-registry-format", "--package", "kernel-registry"];
 
-/// Tests of the interpreter and of the simulated driver that are left out: `faults` takes longer than all others together,
-/// and `speed` has a limit of time, which nothing keeps under these tools.
+/// Tests of the interpreter and the simulated driver that are skipped: `faults` takes longer than all others together, and `speed` has a
+/// time limit that cannot hold under these tools.
 const LEFT_OUT: [&str; 2] = ["faults", "speed"];
 
 pub(crate) fn miri() -> Outcome {
@@ -23,7 +23,7 @@ pub(crate) fn sanitize() -> Outcome {
     let cargo = || unstable_cargo("sanitize", &["-Zsanitizer=address"]);
     let test = |args: &[&str]| run(cargo().args(["test", "--target", HOST]).args(args));
     test(&[&CRATES[..], &["--lib", "--tests"]].concat())?;
-    test(&["--package", "tests", "--test", "legal"])?;
+    test(&["--package", "tests", "--test", "unusual_declarations"])?;
     for package in ["kernel-registry-ptx", "kernel-registry-sim"] {
         let tests = tests_of(package)?;
         let targets = tests.iter().flat_map(|test| ["--test", test]);
@@ -33,7 +33,7 @@ pub(crate) fn sanitize() -> Outcome {
     run(cargo().args(["run", "--target", HOST]).args(stress).env("KERNEL_REGISTRY_SIM", "1"))
 }
 
-/// Files and folders are tests, but for folders of modules.
+/// The tests of a package: all files, and folders with a main.rs.
 fn tests_of(package: &str) -> Outcome<Vec<String>> {
     let mut tests = Vec::new();
     for file in std::fs::read_dir(workspace().join(package).join("tests"))? {

@@ -1,4 +1,5 @@
-//! The images that are committed for machines without a compiler.
+//! `cargo xtask prebuilt`: makes the committed images for machines without a compiler, or compares them with the
+//! sources.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,15 +15,15 @@ use crate::toolkit;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Change nothing, but fail if an image is not that of its source
+    /// Write nothing, but fail if an image differs from its compiled source
     #[arg(long)]
     check: bool,
 }
 
-/// A package that has such images.
+/// A package with committed images.
 struct Package {
     folder: &'static str,
-    /// The build of its build script.
+    /// The options of its build script.
     build: fn() -> Build,
 }
 
@@ -37,7 +38,7 @@ pub(crate) fn prebuilt(options: &Options) -> Outcome {
     let toolkit = toolkit::install()?;
     for Package { folder: name, build } in PACKAGES {
         let package = workspace().join(name);
-        // Images that everybody gets must not depend on what is set or installed here.
+        // Committed images must not depend on variables or compilers of this machine.
         let build = build().env_clear();
         if options.check {
             check_prebuilt(&package, &build, &toolkit.old_nvrtc)
@@ -69,7 +70,7 @@ pub(crate) fn images(folder: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(images)
 }
 
-/// Proves that the assembler of CUDA 12.0 takes an image, because then so do the drivers from then on.
+/// Runs the assembler of CUDA 12.0 on an image: if it accepts the image, so do drivers from 12.0 on.
 fn assemble(ptxas: &Path, image: &Path) -> Outcome {
     let read = kernel_registry_image::read(&fs::read(image)?)?;
     let [ptx] = &read.variants[..] else { return Err(format!("{}: no single PTX", image.display()).into()) };

@@ -1,4 +1,4 @@
-//! Running other programs.
+//! Runs other programs, above all cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,12 +11,12 @@ pub(crate) fn workspace() -> PathBuf {
     package.parent().unwrap_or(package).to_owned()
 }
 
-/// The folder for what is made.
+/// The target directory.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
-/// Runs a command in the workspace; it has to succeed.
+/// Runs a command in the workspace. It must succeed.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     command.current_dir(workspace());
     let status = command.status().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
@@ -28,8 +28,8 @@ pub(crate) fn cargo() -> Command {
     Command::new(env!("CARGO"))
 }
 
-/// Cargo with the compiler's unstable flags. `RUSTC_BOOTSTRAP` lets a stable compiler take them: what is
-/// built so is run here and goes nowhere.
+/// Cargo with unstable compiler flags. `RUSTC_BOOTSTRAP` makes a stable compiler accept them; the results are only
+/// run here.
 pub(crate) fn unstable_cargo(target_dir: &str, rustflags: &[&str]) -> Command {
     let mut command = cargo();
     command
@@ -39,5 +39,5 @@ pub(crate) fn unstable_cargo(target_dir: &str, rustflags: &[&str]) -> Command {
     command
 }
 
-/// The triple of this machine. Named to cargo, it keeps flags away from procedural macros and build scripts.
+/// The target triple of this machine. If it is given, flags do not apply to procedural macros and build scripts.
 pub(crate) const HOST: &str = "x86_64-unknown-linux-gnu";

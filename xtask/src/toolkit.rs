@@ -1,4 +1,5 @@
-//! CUDA compilers from Python wheels: those of 13.0, and of 12.0 what makes and proves images that every driver loads.
+//! `cargo xtask toolkit`: installs CUDA compilers from Python wheels. CUDA 13.0 is complete; of 12.0 there is what
+//! makes and checks images that every driver loads.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -9,12 +10,12 @@ use crate::run::{Outcome, target};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Print nothing but lines of `NAME=value`, for scripts
+    /// Print only lines of `NAME=value`, for scripts
     #[arg(long)]
     print_env: bool,
 }
 
-/// Wheels that fit each other, and the folder for them in `target/toolkit`.
+/// A set of wheels that fit together, and its folder in `target/toolkit`.
 struct Release {
     folder: &'static str,
     wheels: &'static [&'static str],
@@ -36,19 +37,19 @@ const CUDA_12_0: Release = Release {
     folder: "cuda-12.0",
     wheels: &[
         "nvidia-cuda-nvrtc-cu12==12.0.140",
-        // Of the compiler this one has no more than ptxas.
+        // This wheel contains only ptxas.
         "nvidia-cuda-nvcc-cu12==12.0.140",
-        // Headers like `cuda_fp16.h`.
+        // Headers such as `cuda_fp16.h`.
         "nvidia-cuda-runtime-cu12==12.0.146",
     ],
 };
 
-/// The file in a release's folder that lists its wheels. It is written last, so an installation without it is not whole.
+/// Lists the installed wheels in a release's folder. It is written last, so an installation without it is incomplete.
 const MARKER: &str = "wheels";
 
-/// Where the compilers are.
+/// The paths of the compilers.
 pub(crate) struct Toolkit {
-    /// nvcc and NVRTC of CUDA 13.0, as `CUDA_HOME` wants it.
+    /// nvcc and NVRTC of CUDA 13.0; the value of `CUDA_HOME`.
     pub(crate) home: PathBuf,
     /// The folder of the NVRTC library of CUDA 12.0.
     pub(crate) old_nvrtc: PathBuf,
@@ -75,7 +76,7 @@ pub(crate) fn install() -> Outcome<Toolkit> {
     let home = CUDA_13_0.install(&folder)?.join("nvidia/cu13");
     let old = CUDA_12_0.install(&folder)?.join("nvidia");
     let lib64 = home.join("lib64");
-    // nvcc links programs of the host with what is in `lib64`, while the wheels have `lib`.
+    // nvcc links host programs with libraries in `lib64`, but the wheels have `lib`.
     #[cfg(unix)]
     if !lib64.exists() {
         std::os::unix::fs::symlink("lib", &lib64)?;
@@ -91,7 +92,7 @@ impl Release {
         if fs::read_to_string(&marker).is_ok_and(|there| there == wanted) {
             return Ok(folder);
         }
-        // Pip would merge nothing into what is there, and say nothing of that.
+        // Pip would silently not merge into an existing folder.
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(format!("cannot remove `{}`: {error}", folder.display()).into());
@@ -105,12 +106,12 @@ impl Release {
     }
 }
 
-/// Installs wheels, and not what they depend on: that would be newer.
+/// Installs wheels without their dependencies, which would be newer.
 fn pip(folder: &Path, wheels: &[&str]) -> Outcome {
     let pip = || {
         let mut command = Command::new("python3");
         command.args(["-m", "pip", "--disable-pip-version-check"]);
-        // The folder is ours, so that it does not matter who installs into it.
+        // The folder is ours, so installing as root is fine.
         command.env("PIP_ROOT_USER_ACTION", "ignore");
         command
     };
@@ -123,7 +124,7 @@ fn pip(folder: &Path, wheels: &[&str]) -> Outcome {
     }
     let mut install = pip();
     install.args(["install", "--quiet", "--no-deps", "--no-compile", "--only-binary", ":all:"]);
-    // Standard output is for scripts to read.
+    // Standard output is read by scripts.
     install.arg("--target").arg(folder).args(wheels).stdout(Stdio::from(io::stderr()));
     let status = install.status()?;
     if status.success() {

@@ -1,8 +1,8 @@
-//! What compiling CUDA sources in a build script costs: beside the same runs of nvcc by hand, and when
-//! nothing changed.
+//! Measures compiling CUDA sources in a build script, compared with the same nvcc runs by hand, and with nothing
+//! changed.
 //!
-//! `cargo run --release -p benches --bin compile` takes some minutes and needs nvcc, in `CUDA_HOME` or on `PATH`; `-- --quick`
-//! compiles fewer files.
+//! `cargo run --release -p benches --bin compile` takes some minutes and needs nvcc, in `CUDA_HOME` or on `PATH`; `--
+//! --quick` compiles fewer files.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -15,7 +15,7 @@ use benches::sample::Sample;
 use benches::verdict::{self, Requirement};
 use benches::workshop::{File, Profile, Workshop, repository};
 
-/// As `kernel_registry_build` asks nvcc by default.
+/// The options that `kernel_registry_build` passes to nvcc by default.
 const OPTIONS: &[&str] = &[
     "-fatbin",
     "-gencode",
@@ -52,7 +52,7 @@ fn measure(files: usize) -> Result<Vec<Requirement>> {
 
     let workshop = Workshop::open("compile")?;
     let this = repository().join("kernel-registry-build");
-    // With a build script, but without sources for it yet: it is built and not yet measured.
+    // Build the build script before it is measured: it has no sources yet.
     let dependency = format!("\n[build-dependencies]\nkernel-registry-build = {{ path = {this:?} }}");
     let script = "fn main() {\n    if std::env::var_os(\"MEASURED\").is_some() {\n        kernel_registry_build::compile();\n    }\n}\n";
     let mut contents: Vec<File> =
@@ -66,7 +66,7 @@ fn measure(files: usize) -> Result<Vec<Requirement>> {
 
     let out = folder.join("bare");
     let mut used = processor();
-    // The processor's time since the last call, which others on the machine disturb less than the clock's.
+    // Processor time since the last call; other programs disturb it less than clock time.
     let mut spent = || {
         let before = std::mem::replace(&mut used, processor());
         used.zip(before).map_or_else(|| "unknown".to_owned(), |(now, before)| format!("{:.2}", now - before))
@@ -106,7 +106,7 @@ fn measure(files: usize) -> Result<Vec<Requirement>> {
     ])
 }
 
-/// Seconds of nvcc for all files, some at once.
+/// Compiles all files with nvcc, several at once. Returns the time.
 fn bare(nvcc: &Path, package: &Path, out: &Path, files: usize, at_once: usize) -> Result<Duration> {
     fs::create_dir_all(out)?;
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -131,17 +131,17 @@ fn bare(nvcc: &Path, package: &Path, out: &Path, files: usize, at_once: usize) -
     }
 }
 
-/// Seconds that children which have ended spent on the processor, where the system tells in Linux's way.
+/// Processor seconds of child processes that have ended, as Linux reports them.
 fn processor() -> Option<f64> {
     const TICKS_A_SECOND: f64 = 100.0;
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
-    // The 16th and 17th of all, and the first two are before the parenthesis.
+    // Fields 16 and 17 of the whole line; the first two are before the parenthesis.
     let ticks: Vec<f64> = fields.split_whitespace().skip(13).take(2).flat_map(str::parse).collect();
     (ticks.len() == 2).then(|| ticks.iter().sum::<f64>() / TICKS_A_SECOND)
 }
 
-/// Runs the build script as cargo would.
+/// Runs the build script as cargo does.
 fn run(script: &Path, package: &Path, out: &Path, jobs: usize) -> Result<Duration> {
     let mut command = Command::new(script);
     command.current_dir(package).env("CARGO_MANIFEST_DIR", package).env("OUT_DIR", out);
@@ -157,7 +157,7 @@ fn run(script: &Path, package: &Path, out: &Path, jobs: usize) -> Result<Duratio
     }
 }
 
-/// The build script's program, in the target directory of the package's program.
+/// The path of the build script's program in the package's target directory.
 fn script_of(program: &Path) -> Result<PathBuf> {
     let build = program.with_file_name("build");
     let mut found: Vec<PathBuf> = Vec::new();

@@ -1,5 +1,5 @@
-//! What registration costs: rebuilds, start-up and size of a thousand annotated kernels beside the same
-//! by hand, and how often an image of sixty kernels is in the program.
+//! Measures what registration costs: rebuilds, start-up and size of a thousand annotated kernels, compared with the
+//! same by hand; and how often the program contains the image of sixty kernels.
 //!
 //! `cargo run --release -p benches --bin registration` takes some minutes; `-- --quick` repeats less.
 
@@ -15,7 +15,7 @@ use benches::sample::Sample;
 use benches::verdict::{self, Requirement};
 use benches::workshop::{Package, Profile, Workshop};
 
-/// How often things are measured.
+/// How often to measure.
 struct Effort {
     pairs: usize,
     runs: usize,
@@ -56,7 +56,7 @@ fn measure(effort: &Effort) -> Result<Vec<Requirement>> {
     Ok(requirements)
 }
 
-/// Prints the times of builds. The debug ones after an edit have a bound, the others are for the record.
+/// Prints build times. Debug rebuilds after an edit have a bound; other times do not.
 fn rebuilds(crates: &Each<&Package>, effort: &Effort) -> Result<Vec<Requirement>> {
     let Effort { pairs, .. } = *effort;
     println!(
@@ -82,7 +82,7 @@ fn rebuilds(crates: &Each<&Package>, effort: &Effort) -> Result<Vec<Requirement>
         .collect()
 }
 
-/// Prints the sizes of the programs, which have no bound.
+/// Prints the sizes of the programs. They have no bound.
 fn sizes(crates: &Each<Kernels<Package>>) -> Result<()> {
     println!("\n{:48} {:>9}  {:>9}", "BYTES OF THE PROGRAM, AND OF IT A KERNEL", "ANNOTATED", "BY HAND");
     for (what, profile) in
@@ -102,7 +102,7 @@ fn sizes(crates: &Each<Kernels<Package>>) -> Result<()> {
     Ok(())
 }
 
-/// Prints the costs of start-up and of the first call of `kernels()`, of release builds.
+/// Prints the cost of start-up and of the first call of `kernels()`, in release builds.
 fn startup(crates: &Each<Kernels<Package>>, effort: &Effort) -> Result<Requirement> {
     println!("\n{:48} {:>9}  {:>9}", "START-UP, A KERNEL", "ANNOTATED", "BY HAND");
     let row = |what: String, Each { annotated, by_hand }: Each<f64>| {
@@ -130,7 +130,7 @@ fn startup(crates: &Each<Kernels<Package>>, effort: &Effort) -> Result<Requireme
     Ok(startup::requirement(&idle.annotated, instructions, 100.0))
 }
 
-/// Prints how often the large image is in the debug program.
+/// Prints how often the debug program contains the large image.
 fn copies(workshop: &Workshop) -> Result<Requirement> {
     let copies = Copies::count(workshop, Profile::Debug)?;
     println!("\n{} KERNELS OF ONE IMAGE", image::KERNELS);

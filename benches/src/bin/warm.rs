@@ -1,9 +1,9 @@
-//! What warming a thousand kernels costs, beside loading them by hand: as PTX, with the driver's cache off and filled, and
-//! as machine code. Each way in processes of its own, which take turns.
+//! Measures warming a thousand kernels, compared with loading them by hand: as PTX with the driver's cache off and
+//! filled, and as machine code. The ways take turns, each run in a new process.
 //!
-//! `cargo run --release -p benches --bin warm` builds two programs of a thousand kernels first, for which it needs
-//! `ptxas`, and needs a GPU then. `-- --arch 80` makes the machine code for another device than sm_90, and
-//! `-- --programs FOLDER` takes the programs from there, where they were copied from the folder that it names.
+//! `cargo run --release -p benches --bin warm` first builds two programs of a thousand kernels, which needs `ptxas`;
+//! then it needs a GPU. `-- --arch 80` makes machine code for another architecture than sm_90, and `-- --programs
+//! FOLDER` uses programs copied from the printed folder.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,10 +17,10 @@ use benches::verdict::{self, Requirement};
 use benches::warming::{EACH, IMAGES, crates};
 use benches::workshop::{Profile, Workshop};
 
-/// How often each way is taken. The first time is not counted: files come from the disk then.
+/// Runs of each way. An extra first run is not counted, because it reads files from disk.
 const RUNS: usize = 9;
 
-/// The same for what takes seconds.
+/// Runs of ways that take seconds.
 const FEW: usize = 5;
 
 fn main() -> ExitCode {
@@ -73,7 +73,7 @@ fn measure() -> Result<Vec<Requirement>> {
     Ok(requirements)
 }
 
-/// PTX, which the driver has never seen.
+/// PTX that the driver has not compiled before.
 fn compiled(program: &Path) -> Result<Vec<Requirement>> {
     let child = |way| Child::new(program).arg(way).env("CUDA_CACHE_DISABLE", "1");
     let ways = [
@@ -81,7 +81,7 @@ fn compiled(program: &Path) -> Result<Vec<Requirement>> {
         Way { what: "`cuLibraryLoadData` in all threads by hand", child: child("libraries") },
     ];
     let [ours, bare] = take_turns("PTX, DRIVER'S CACHE OFF", ways, FEW)?;
-    // Seven seconds each.
+    // Each takes seven seconds.
     let ways = [Way { what: "cudarc, one image after the other", child: child("cudarc") }];
     let [cudarc] = take_turns("", ways, 1)?;
     Ok(vec![
@@ -90,7 +90,7 @@ fn compiled(program: &Path) -> Result<Vec<Requirement>> {
     ])
 }
 
-/// PTX that the driver has compiled in an earlier process.
+/// PTX that the driver compiled in an earlier process.
 fn cached(program: &Path) -> Result<Requirement> {
     let cache = env::temp_dir().join(format!("kernel-registry-warm-{}", std::process::id()));
     let child = |way| {
@@ -104,7 +104,7 @@ fn cached(program: &Path) -> Result<Requirement> {
         Way { what: "`cuModuleLoadData` by hand", child: child("modules") },
         Way { what: "cudarc, one image after the other", child: child("cudarc") },
     ];
-    // The first of them fills the cache.
+    // The first run fills the cache.
     let results = take_turns("PTX, DRIVER'S CACHE FILLED", ways, RUNS);
     fs::remove_dir_all(&cache)?;
     let [ours, libraries, modules, cudarc] = results?;
@@ -137,7 +137,7 @@ struct Way {
     child: Child,
 }
 
-/// Takes each way once, then all of them this often, in turns. Prints the medians of what each prints, and returns them.
+/// Runs each way once, then all of them in turns. Prints and returns the medians of their numbers.
 fn take_turns<const N: usize>(title: &str, ways: [Way; N], runs: usize) -> Result<[Vec<f64>; N]> {
     const PATIENCE: Duration = Duration::from_secs(60);
     if !title.is_empty() {

@@ -1,4 +1,4 @@
-//! The generated programs: a thousand kernels as PTX, and the same as machine code.
+//! Writes the generated programs of the benchmark `warm`: a thousand kernels as PTX, and as machine code.
 
 use std::env;
 use std::fmt::Write;
@@ -10,16 +10,16 @@ use super::{EACH, IMAGES};
 use crate::Result;
 use crate::workshop::{File, Package, Workshop, repository};
 
-/// Multiplications in each kernel, of 16 bytes each on current devices.
+/// Multiplications per kernel; each takes 16 bytes on current devices.
 const STEPS: usize = 220;
 
-/// The program whose images the driver compiles.
+/// Writes the program whose images the driver compiles.
 pub fn text(workshop: &Workshop) -> Result<Package> {
     let images = (0..IMAGES).map(|image| (image_file(image, "ptx"), ptx(image).into_bytes()));
     package(workshop, "warm-text", "ptx", images.collect())
 }
 
-/// The program whose images are machine code for this architecture, 90 for sm_90.
+/// Writes the program whose images are machine code for this architecture: 90 for sm_90.
 pub fn machine(workshop: &Workshop, arch: u32) -> Result<Package> {
     let folder = workshop.folder().join("ptx");
     fs::create_dir_all(&folder)?;
@@ -62,7 +62,7 @@ fn package(
     main.push_str("\nfn main() -> std::process::ExitCode {\n    benches::warming::program::main()\n}\n");
     files.push(("src/main.rs".to_owned(), main.into_bytes()));
 
-    // In single quotes, because to TOML a backslash in double ones is an escape.
+    // In single quotes, because a backslash in double quotes is an escape in TOML.
     let path = |name| format!("{name} = {{ path = '{}' }}", repository().join(name).display());
     workshop.package(name, &format!("{}\n{}", path("benches"), path("kernel-registry")), files)
 }
@@ -71,7 +71,7 @@ fn image_file(image: usize, extension: &str) -> String {
     format!("images/i{image:02}.{extension}")
 }
 
-/// An image that differs from all others, or a driver could know it already.
+/// An image that differs from all others, so that the driver has not cached it.
 fn ptx(image: usize) -> String {
     let mut text = ".version 7.0\n.target sm_75\n.address_size 64\n".to_owned();
     for kernel in 0..EACH {

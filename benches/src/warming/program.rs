@@ -1,5 +1,5 @@
-//! What the generated programs do: load their own kernels once, in the way that they are told, and print how long
-//! that took. A context has been made before.
+//! The generated programs of the benchmark `warm`: they load their own kernels in the given way, and print the time.
+//! The context is made before that.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,12 +21,12 @@ use crate::Result;
 
 /// An image, and the names of its kernels.
 struct Image {
-    /// With a zero at its end if it is text.
+    /// Ends with a zero if it is text.
     bytes: Cow<'static, [u8]>,
     kernels: Vec<CString>,
 }
 
-/// Prints milliseconds: of the whole, and what else the way has to say.
+/// Prints milliseconds: the total, and further times of the given way.
 pub fn main() -> ExitCode {
     let way = env::args().nth(1).unwrap_or_default();
     match measure(&way) {
@@ -75,7 +75,7 @@ fn measure(way: &str) -> Result<Vec<f64>> {
     }
 }
 
-/// What a person would have in the program.
+/// The images as a program without this library would have them.
 fn images() -> Result<Vec<Image>> {
     let mut images = BTreeMap::new();
     for kernel in kernels()? {
@@ -89,7 +89,7 @@ fn images() -> Result<Vec<Image>> {
     Ok(images.into_values().collect())
 }
 
-/// The module functions, in one thread.
+/// Loads with the module functions, in one thread.
 fn modules(images: &[Image]) -> Result<Vec<f64>> {
     let begun = Instant::now();
     for image in images {
@@ -105,7 +105,8 @@ fn modules(images: &[Image]) -> Result<Vec<f64>> {
     Ok(vec![milliseconds(begun)])
 }
 
-/// The library functions, which compile in parallel: the time of that, and with the kernels taken out.
+/// Loads with the library functions, which compile in parallel. Returns the time of that, and with finding the
+/// kernels.
 fn libraries(context: &CudaContext, images: &[Image]) -> Result<Vec<f64>> {
     let begun = Instant::now();
     let (next, libraries) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -155,7 +156,7 @@ fn libraries(context: &CudaContext, images: &[Image]) -> Result<Vec<f64>> {
     Ok(vec![loaded, milliseconds(begun)])
 }
 
-/// As programs that use cudarc do.
+/// Loads with cudarc.
 fn cudarc(context: &std::sync::Arc<CudaContext>, images: &[Image]) -> Result<Vec<f64>> {
     let begun = Instant::now();
     for image in images {
@@ -163,7 +164,7 @@ fn cudarc(context: &std::sync::Arc<CudaContext>, images: &[Image]) -> Result<Vec
         for kernel in &image.kernels {
             module.load_function(kernel.to_str()?)?;
         }
-        // What is unloaded is part of no program that uses it.
+        // Unloading is not part of loading, so it is not measured.
         std::mem::forget(module);
     }
     Ok(vec![milliseconds(begun)])

@@ -1,4 +1,4 @@
-//! The findings for programs. Their schema is documented in docs/check-json.md, and changes there first.
+//! Writes the findings as JSON. docs/check-json.md is the schema: change it first.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::check::{Finding, Report, Subject, What};
 use crate::cli::Check;
 
-/// Grows with every change that a reader could stumble over.
+/// Raised by every change that could break a reader.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]

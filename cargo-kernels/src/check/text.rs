@@ -1,4 +1,4 @@
-//! The findings for people: a line each, and one that counts them.
+//! Writes the findings as text: one line each, then a line with the counts.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Asks the machine, with patience and without changing anything.
+//! Collects facts about this machine, with time limits and without changing anything.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,7 @@ use super::facts::{Compiler, ComputeMode, Context, Cuda, Driver, Facts, Found, G
 use super::libcuda::{Answer, Attribute, Device, Library};
 use super::metadata;
 
-/// How long a call may take. Some take seconds where many GPUs have to wake up.
+/// The longest that a call may take. Some take seconds, because many GPUs have to wake up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn facts(manifest: Option<&Path>) -> Facts {
@@ -32,7 +32,7 @@ pub(super) fn facts(manifest: Option<&Path>) -> Facts {
     }
 }
 
-/// Asks the driver in a thread of its own, which is left behind if a call never returns.
+/// Asks the driver in a separate thread, which is left behind if a call never returns.
 fn driver() -> Driver {
     let (calls, called) = mpsc::channel();
     let asking = thread::spawn(move || asked(calls));
@@ -83,7 +83,7 @@ fn gpu(device: &Device<'_>) -> Answer<Gpu> {
             _ => ComputeMode::Shared,
         },
         watchdog: is(Attribute::Watchdog),
-        // Older drivers do not know the question.
+        // Older drivers do not know this attribute.
         mps: is(Attribute::Mps),
         context: device.in_context(|current| {
             Ok(Context { free: current.free_memory()?, stack: current.stack_limit()? })
@@ -91,7 +91,7 @@ fn gpu(device: &Device<'_>) -> Answer<Gpu> {
     })
 }
 
-/// The driver's library among the files that Linux says are in memory.
+/// The driver's library among the mapped files that Linux reports.
 fn mapped_driver(maps: &str) -> Option<PathBuf> {
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
     let is_driver =

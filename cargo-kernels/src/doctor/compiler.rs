@@ -1,4 +1,4 @@
-//! What would build scripts compile with, and does the driver take what comes of it?
+//! Checks which CUDA compiler build scripts would use, and whether the driver takes its images.
 
 use super::facts::{Compiler, Cuda, Facts};
 use super::line::Line;
@@ -14,16 +14,16 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
         }
         Compiler::Without { why } => vec![Line::note(
             ABOUT,
-            format!("{why}: CUDA sources get their images only from `kernel_registry_build::write_prebuilt`"),
+            format!("{why}: CUDA sources get images only from `kernel_registry_build::write_prebuilt`"),
             "set `CUDA_HOME` to a toolkit, or install one, or NVRTC alone; leave `KERNEL_REGISTRY_COMPILER` unset",
         )],
         Compiler::Unusable { why } => {
-            vec![Line::problem(ABOUT, why, "mend it, or choose another with `KERNEL_REGISTRY_COMPILER`")]
+            vec![Line::problem(ABOUT, why, "repair it, or choose another with `KERNEL_REGISTRY_COMPILER`")]
         }
     }
 }
 
-/// A driver takes machine code of its own major version, and PTX up to its own version.
+/// Compares versions: a driver takes machine code of its own major version, and PTX up to its own version.
 fn against_driver(compiler: &str, driver: Option<Cuda>) -> Option<Line> {
     let version = Cuda::parse(compiler.split(' ').next_back()?)?;
     let driver = driver.filter(|driver| *driver < version)?;
@@ -44,7 +44,7 @@ mod tests {
     use super::super::line::Level;
     use super::*;
 
-    /// The levels of the lines for a compiler beside a driver.
+    /// The levels of the lines for a compiler and a driver of these versions.
     fn levels(compiler: &str, driver: u32) -> Vec<Level> {
         let mut facts = Facts::good();
         facts.compiler = Compiler::Found { name: compiler.to_owned(), file: None };

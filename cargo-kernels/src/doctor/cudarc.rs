@@ -1,7 +1,7 @@
-//! Does the package's cudarc build, and fit the driver?
+//! Checks whether the package's cudarc builds, and fits the driver.
 //!
-//! cudarc has bindings of one version of CUDA, which its features choose, and panics when a function is called that
-//! the driver lacks.
+//! cudarc has bindings of one CUDA version, chosen by its features. It panics when a function is called that the
+//! driver lacks.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use super::line::Line;
 
 const ABOUT: &str = "cudarc";
 
-/// What takes the place of the features, as in `CUDARC_CUDA_VERSION=12040`.
+/// The variable that overrides the features, as in `CUDARC_CUDA_VERSION=12040`.
 const VARIABLE: &str = "CUDARC_CUDA_VERSION";
 
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
     let (crates, nvcc) = match &facts.package {
         Package::Cudarc { crates, nvcc } => (crates, *nvcc),
         Package::None => {
-            let text = "not looked at: there is no Cargo.toml in this folder or above";
+            let text = "not checked: there is no Cargo.toml in this folder or above";
             return vec![Line::note(ABOUT, text, "run this in the folder of a package")];
         }
         Package::Unknown { why } => {
-            let text = format!("not looked at: cargo does not tell the dependencies: {why}");
+            let text = format!("not checked: cargo cannot list the dependencies: {why}");
             return vec![Line::note(ABOUT, text, "see what `cargo metadata` says")];
         }
     };
@@ -33,7 +33,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
     lines
 }
 
-/// Several versions in one program.
+/// Notes if one program has several versions of cudarc.
 fn versions(crates: &[Cudarc]) -> Option<Line> {
     let users = |cudarc: &Cudarc| {
         let users: Vec<_> = cudarc.users.iter().map(|(user, _)| format!("`{user}`")).collect();
@@ -48,7 +48,7 @@ fn versions(crates: &[Cudarc]) -> Option<Line> {
         Line::note(
             ABOUT,
             text,
-            "depend on the one that kernel-registry depends on; `cargo tree -i cudarc` shows who asks",
+            "depend on the version that kernel-registry uses; `cargo tree -i cudarc` shows the packages",
         )
     })
 }
@@ -67,25 +67,24 @@ fn lines(cudarc: &Cudarc, nvcc: Option<Cuda>, facts: &Facts) -> Vec<Line> {
         lines.push(Line::problem(ABOUT, text, "name none of `dynamic-linking`, `static-linking` and `dynamic-loading` in \
                                                libraries: `fallback-dynamic-loading` gives way to the program's choice"));
     } else if ways[1] || ways[2] {
-        let text =
-            format!("{name} is linked with the driver: a program of it does not start where there is none");
+        let text = format!("{name} links the driver: its programs do not start without one");
         lines.push(Line::note(ABOUT, text, "take its feature `fallback-dynamic-loading` instead"));
     }
     lines
 }
 
-/// The version of CUDA that cudarc has bindings of, and who chose it.
+/// The CUDA version of cudarc's bindings, and what chose it.
 struct Bindings {
     cuda: Cuda,
     by: String,
-    /// Somebody named it.
+    /// A feature or variable names this version.
     pinned: bool,
 }
 
 /// What is wrong, and the remedy.
 type Wrong = (String, String);
 
-/// As cudarc's build script chooses them.
+/// Chooses the bindings as cudarc's build script does.
 fn bindings(cudarc: &Cudarc, nvcc: Option<Cuda>, variable: Option<&str>) -> Result<Bindings, Wrong> {
     let mut named: BTreeMap<Cuda, String> = BTreeMap::new();
     for feature in &cudarc.features {
@@ -105,8 +104,8 @@ fn bindings(cudarc: &Cudarc, nvcc: Option<Cuda>, variable: Option<&str>) -> Resu
     }
     if named.len() > 1 {
         let all: Vec<_> = named.iter().map(|(cuda, by)| format!("{cuda} by {by}")).collect();
-        let text = format!("it is told of several versions of CUDA: {}", all.join(", "));
-        return Err((text, "let the program alone name one, and libraries none".to_owned()));
+        let text = format!("several CUDA versions are chosen: {}", all.join(", "));
+        return Err((text, "name a version only in the program, never in libraries".to_owned()));
     }
     if let Some((cuda, by)) = named.pop_first() {
         return Ok(Bindings { cuda, by, pinned: true });
@@ -114,7 +113,7 @@ fn bindings(cudarc: &Cudarc, nvcc: Option<Cuda>, variable: Option<&str>) -> Resu
     let has = |feature: &str| cudarc.features.iter().any(|there| there == feature);
     let remedy = || format!("name a version in the program: `features = [\"{}\"]`", example(cudarc, None));
     if !has("cuda-version-from-build-system") {
-        return Err(("its features name no version of CUDA".to_owned(), remedy()));
+        return Err(("its features name no CUDA version".to_owned(), remedy()));
     }
     match (nvcc, cudarc.known.last()) {
         (Some(cuda), _) if cudarc.known.contains(&cuda) => {
@@ -122,7 +121,7 @@ fn bindings(cudarc: &Cudarc, nvcc: Option<Cuda>, variable: Option<&str>) -> Resu
         }
         (Some(cuda), _) => Err((format!("it does not know CUDA {cuda}, of the nvcc on the path"), remedy())),
         (None, Some(&cuda)) if has("fallback-latest") => {
-            Ok(Bindings { cuda, by: "default where no nvcc is on the path".to_owned(), pinned: false })
+            Ok(Bindings { cuda, by: "default if no nvcc is on the path".to_owned(), pinned: false })
         }
         (None, _) => {
             Err(("it asks nvcc for its version, and there is none on the path".to_owned(), remedy()))
@@ -130,22 +129,20 @@ fn bindings(cudarc: &Cudarc, nvcc: Option<Cuda>, variable: Option<&str>) -> Resu
     }
 }
 
-/// The bindings against the driver.
+/// Compares the bindings with the driver.
 fn fit(name: &str, cudarc: &Cudarc, bindings: &Bindings, driver: Option<Cuda>) -> Line {
     let Bindings { cuda, by, pinned } = bindings;
     let is = format!("{name} has bindings of CUDA {cuda}, by {by}");
     let Some(driver) = driver.filter(|driver| driver < cuda) else { return Line::ok(ABOUT, is) };
-    let text = format!(
-        "{is}, and the driver is of {driver}: a function that came in between panics when it is called"
-    );
+    let text = format!("{is}, but the driver is of {driver}: calling a function newer than that panics");
     let remedy = format!(
-        "name what the driver has, in the program alone: `features = [\"{}\"]`",
+        "name the driver's version, only in the program: `features = [\"{}\"]`",
         example(cudarc, Some(driver))
     );
     if *pinned { Line::problem(ABOUT, text, remedy) } else { Line::note(ABOUT, text, remedy) }
 }
 
-/// The feature for the newest CUDA that cudarc knows and this driver has.
+/// The feature for the newest CUDA version that cudarc knows and this driver supports.
 fn example(cudarc: &Cudarc, driver: Option<Cuda>) -> String {
     let fits = |cuda: &&Cuda| driver.is_none_or(|driver| **cuda <= driver);
     let newest = cudarc.known.iter().rev().find(fits).or(cudarc.known.first());
@@ -192,7 +189,8 @@ mod tests {
         let mut cudarc = Cudarc::pinned(12_080);
         cudarc.features.push("cuda-13000".to_owned());
         cudarc.users.push(("ml".to_owned(), Some(Cuda(13_000))));
-        let expected = "cudarc 0.19.10 does not build: it is told of several versions of CUDA: 12.8 by `app`, 13.0 by `ml`";
+        let expected =
+            "cudarc 0.19.10 does not build: several CUDA versions are chosen: 12.8 by `app`, 13.0 by `ml`";
         assert_eq!(told(&with(vec![cudarc], None, 13_000)), (Level::Problem, expected));
     }
 
@@ -209,7 +207,7 @@ mod tests {
         let latest = with(vec![cudarc()], None, 13_000);
         assert_eq!(told(&latest).0, Level::Note);
         assert!(latest[0].remedy.as_ref().unwrap().contains("cuda-13000"));
-        // nvcc 13.9 is one that it has no bindings for.
+        // cudarc has no bindings for 13.9.
         assert_eq!(told(&with(vec![cudarc()], Some(13_090), 13_090)).0, Level::Problem);
         assert_eq!(
             told(&with(vec![featured(&["cuda-version-from-build-system"])], None, 13_000)).0,

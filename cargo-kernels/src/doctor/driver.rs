@@ -1,4 +1,4 @@
-//! Is there a driver, which one, does it start, and is it new enough?
+//! Checks the CUDA driver: is there one, which, does it start, is it new enough?
 
 use super::facts::{Cuda, Driver, Facts, Found, Refused};
 use super::line::Line;
@@ -6,11 +6,11 @@ use super::line::Line;
 const LIBRARY: &str = "driver library";
 const DRIVER: &str = "driver";
 
-/// The first with `cuModuleGetLoadingMode`, and with lazy loading as such.
+/// The first version with `cuModuleGetLoadingMode`, and with lazy loading at all.
 const LAZY_LOADING: Cuda = Cuda(11_070);
-/// The first with `cuLibraryLoadData` and `cuLaunchKernelEx`, without which kernel-registry does nothing.
+/// The first version with `cuLibraryLoadData` and `cuLaunchKernelEx`, which kernel-registry needs.
 const NEEDED: Cuda = Cuda(12_000);
-/// The first with `cuFuncLoad` and `cuFuncIsLoaded`.
+/// The first version with `cuFuncLoad` and `cuFuncIsLoaded`.
 const PROVABLE: Cuda = Cuda(12_040);
 
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
@@ -34,7 +34,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
     }
 }
 
-/// Which file the loader took.
+/// The file that the loader took.
 fn library(found: &Found) -> Option<Line> {
     let file = found.library.as_ref().map(|path| path.display().to_string());
     let name = file.clone().unwrap_or_else(|| "libcuda.so".to_owned());
@@ -67,17 +67,16 @@ fn library(found: &Found) -> Option<Line> {
     Some(Line::ok(LIBRARY, format!("`{file}`")))
 }
 
-/// What the driver's version means.
+/// What the driver's version supports.
 fn age(found: &Found) -> Option<Line> {
     let version = found.version?;
     let release = found.release().map(|release| format!(" (release {release})")).unwrap_or_default();
     let is = format!("CUDA {version}{release}, takes PTX up to {}", version.ptx());
     Some(if version < LAZY_LOADING {
-        let text =
-            format!("{is}: older than lazy loading (11.7), and than what kernel-registry calls (12.0)");
+        let text = format!("{is}: older than lazy loading (11.7) and than kernel-registry needs (12.0)");
         Line::problem(DRIVER, text, "install release 525 or newer")
     } else if version < NEEDED {
-        let text = format!("{is}: older than CUDA 12.0, of which kernel-registry calls functions");
+        let text = format!("{is}: kernel-registry needs functions of CUDA 12.0");
         Line::problem(DRIVER, text, "install release 525 or newer")
     } else if version < PROVABLE {
         let text = format!(
@@ -101,14 +100,10 @@ fn does_not_start(refused: &Refused, compat: bool) -> Line {
             "see whether `nvidia-smi` lists a GPU, whether `CUDA_VISIBLE_DEVICES` hides it, and whether the container \
              was started with `--gpus all`"
         }
-        802 => {
-            "start NVIDIA's fabric manager, which machines with NVSwitch need, of the driver's own release"
-        }
-        803 => {
-            "library and kernel module are of different releases: restart the machine after the driver's update"
-        }
+        802 => "start NVIDIA's fabric manager of the driver's release: machines with NVSwitch need it",
+        803 => "library and kernel module have different releases: restart the machine after a driver update",
         _ => {
-            "see whether `nvidia-smi` works, and what `dmesg` says of NVRM; after an update restart the machine"
+            "check whether `nvidia-smi` works and what `dmesg` says about NVRM; restart the machine after an update"
         }
     };
     Line::problem(DRIVER, format!("it does not start: {refused}"), remedy)

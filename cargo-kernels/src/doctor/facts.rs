@@ -1,4 +1,4 @@
-//! What is known of the machine. Plain data, so that every check can be tested on a machine that is not there.
+//! What is known about the machine: plain data, so that checks can be tested with any values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    /// Those of the environment that begin with `CUDA`.
+    /// Environment variables whose names begin with `CUDA`.
     pub(super) variables: BTreeMap<String, String>,
     pub(super) driver: Driver,
     pub(super) compiler: Compiler,
@@ -15,7 +15,7 @@ pub(super) struct Facts {
 
 #[derive(Clone, Debug)]
 pub(super) enum Driver {
-    /// No library was loaded, in the loader's words.
+    /// No library was loaded; the loader's message.
     Missing {
         why: String,
     },
@@ -29,11 +29,11 @@ pub(super) enum Driver {
 
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    /// The file that the loader took, where the system tells.
+    /// The file that the loader took, if the system tells.
     pub(super) library: Option<PathBuf>,
-    /// It is kernel-registry-sim.
+    /// Whether it is kernel-registry-sim.
     pub(super) simulated: bool,
-    /// The newest CUDA that it supports.
+    /// The newest CUDA version that it supports.
     pub(super) version: Option<Cuda>,
     pub(super) started: Result<Started, Refused>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Found {
 /// A driver after `cuInit`.
 #[derive(Clone, Debug)]
 pub(super) struct Started {
-    /// Whether kernels are loaded when they are first asked for. Not known before CUDA 11.7.
+    /// Whether kernels are loaded on first use. Unknown before CUDA 11.7.
     pub(super) lazy: Option<bool>,
     pub(super) gpus: Vec<Gpu>,
 }
@@ -51,7 +51,7 @@ pub(super) struct Started {
 pub(crate) struct Refused {
     pub(super) call: &'static str,
     pub(crate) code: i32,
-    /// Such as `CUDA_ERROR_NO_DEVICE`.
+    /// The error's name, such as `CUDA_ERROR_NO_DEVICE`.
     pub(super) name: String,
 }
 
@@ -63,10 +63,10 @@ pub(super) struct Gpu {
     /// In bytes.
     pub(super) memory: u64,
     pub(super) multiprocessors: u32,
-    /// How many threads a multiprocessor holds.
+    /// The number of threads that a multiprocessor holds.
     pub(super) threads: u32,
     pub(super) mode: ComputeMode,
-    /// Kernels are ended after some seconds, because the GPU also draws a screen.
+    /// The driver ends kernels after some seconds, because the GPU also draws a screen.
     pub(super) watchdog: bool,
     /// Several processes share it through the Multi-Process Service.
     pub(super) mps: bool,
@@ -81,16 +81,16 @@ pub(super) enum ComputeMode {
     Exclusive,
 }
 
-/// What only a context tells.
+/// Values that only a context can tell.
 #[derive(Clone, Debug)]
 pub(super) struct Context {
-    /// Bytes of device memory that nobody has.
+    /// Bytes of free device memory.
     pub(super) free: u64,
-    /// Bytes of stack that each thread has.
+    /// Bytes of stack per thread.
     pub(super) stack: u64,
 }
 
-/// What a build script would compile with.
+/// The compiler that a build script would use.
 #[derive(Clone, Debug)]
 pub(super) enum Compiler {
     Found { name: String, file: Option<PathBuf> },
@@ -98,7 +98,7 @@ pub(super) enum Compiler {
     Unusable { why: String },
 }
 
-/// What the package in the current folder depends on.
+/// The dependencies of the package in the current folder.
 #[derive(Clone, Debug)]
 pub(super) enum Package {
     None,
@@ -111,18 +111,18 @@ pub(super) enum Package {
 pub(super) struct Cudarc {
     pub(super) version: String,
     pub(super) features: Vec<String>,
-    /// Which versions of CUDA it has bindings of, in order.
+    /// The CUDA versions that it has bindings for, in order.
     pub(super) known: Vec<Cuda>,
-    /// Who depends on it, with the version of CUDA that is asked for there.
+    /// The packages that depend on it, with the CUDA version that each asks for.
     pub(super) users: Vec<(String, Option<Cuda>)>,
 }
 
-/// A version of CUDA as the driver writes it: 12040 is 12.4.
+/// A CUDA version as the driver writes it: 12040 is 12.4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cuda(pub(crate) u32);
 
 impl Facts {
-    /// The newest CUDA that the driver supports, if there is a driver that says so.
+    /// The newest CUDA version that the driver supports, if known.
     pub(super) fn driver_version(&self) -> Option<Cuda> {
         match &self.driver {
             Driver::Found(found) => found.version,
@@ -147,18 +147,18 @@ impl Facts {
 }
 
 impl Found {
-    /// The release of the driver, such as `580.95.05`, which is how its library is called.
+    /// The release of the driver, such as `580.95.05`, from its library's name.
     pub(super) fn release(&self) -> Option<&str> {
         let name = self.library.as_ref()?.file_name()?.to_str()?;
         name.strip_prefix("libcuda.so.").filter(|release| release.contains('.'))
     }
 
-    /// The library of a toolkit that is newer than the installed driver, to be used in its place.
+    /// Whether it is a forward compatibility package: a newer toolkit's library in place of the installed driver.
     pub(super) fn is_compat(&self) -> bool {
         self.library.as_ref().is_some_and(|path| path.iter().any(|folder| folder == "compat"))
     }
 
-    /// A library to link with where there is no driver. Its functions all fail.
+    /// Whether it is a stub for linking without a driver. Its functions all fail.
     pub(super) fn is_stub(&self) -> bool {
         const STUB_LIBRARY: i32 = 34;
         let in_stubs = self.library.as_ref().and_then(|path| path.parent());
@@ -190,7 +190,7 @@ impl Cuda {
 
     /// The newest PTX that a driver of this version takes, or compiler writes.
     pub(super) fn ptx(self) -> String {
-        // Counted up with each release, but for 12.6, which brought nothing new.
+        // PTX versions went up with each release except 12.6.
         match (self.major(), self.minor()) {
             (11, minor) => format!("7.{minor}"),
             (12, minor @ ..6) => format!("8.{minor}"),
@@ -216,7 +216,7 @@ impl fmt::Display for Refused {
 
 #[cfg(test)]
 impl Facts {
-    /// A machine where all is well.
+    /// A machine without problems.
     pub(super) fn good() -> Self {
         let started = Started { lazy: Some(true), gpus: vec![Gpu::h200()] };
         Facts {

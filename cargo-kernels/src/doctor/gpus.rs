@@ -1,4 +1,4 @@
-//! Which GPUs are there, and does each let kernels run as long as they like?
+//! Checks the GPUs, and whether each lets kernels run as long as they like.
 
 use super::facts::{ComputeMode, Facts, Gpu};
 use super::line::Line;
@@ -6,14 +6,14 @@ use super::line::Line;
 const ABOUT: &str = "gpu";
 const STACK: &str = "stack";
 
-/// The oldest architecture that `kernel-registry-build` makes images for unless it is told otherwise.
+/// The oldest architecture that `kernel-registry-build` makes images for by default.
 const OLDEST: u32 = 75;
 
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
     match facts.started() {
         Some(started) if started.gpus.is_empty() => {
-            let remedy = "see whether `nvidia-smi` lists one, and whether `CUDA_VISIBLE_DEVICES` hides it";
-            vec![Line::problem(ABOUT, "the driver knows of no GPU", remedy)]
+            let remedy = "check whether `nvidia-smi` lists one, and whether `CUDA_VISIBLE_DEVICES` hides it";
+            vec![Line::problem(ABOUT, "the driver finds no GPU", remedy)]
         }
         Some(started) => {
             started.gpus.iter().enumerate().flat_map(|(ordinal, gpu)| lines(ordinal, gpu)).collect()
@@ -35,7 +35,7 @@ fn lines(ordinal: usize, gpu: &Gpu) -> Vec<Line> {
         lines.push(Line::note(
             ABOUT,
             format!("{name}: it draws a screen too, and the driver ends kernels that run for some seconds"),
-            "run kernels that stay on another GPU, or without a desktop on this one",
+            "run resident kernels on another GPU, or without a desktop on this one",
         ));
     }
     if gpu.arch < OLDEST {
@@ -50,7 +50,7 @@ fn lines(ordinal: usize, gpu: &Gpu) -> Vec<Line> {
     lines
 }
 
-/// What a context told, or why there is none.
+/// Lines about the context: its memory and stack, or why there is none.
 fn context(name: &str, gpu: &Gpu) -> Vec<Line> {
     let context = match &gpu.context {
         Ok(context) => context,
@@ -80,7 +80,7 @@ fn context(name: &str, gpu: &Gpu) -> Vec<Line> {
             "warm before an allocator takes the memory; `nvidia-smi` names other processes",
         ));
     }
-    // The driver keeps room for as many threads as fit onto the whole device.
+    // The driver reserves stacks for all threads that the device can hold.
     let each = u64::from(gpu.multiprocessors) * u64::from(gpu.threads) * 1024;
     lines.push(Line::ok(
         STACK,
@@ -96,12 +96,12 @@ fn context(name: &str, gpu: &Gpu) -> Vec<Line> {
 fn mode(name: &str, gpu: &Gpu) -> Vec<Line> {
     let mut lines = Vec::new();
     if gpu.mode == ComputeMode::Exclusive {
-        let text = format!("{name}: in exclusive mode, one process at a time can use it");
+        let text = format!("{name}: exclusive mode: only one process at a time can use it");
         lines.push(Line::note(ABOUT, text, "if others need it too: `nvidia-smi -c 0`"));
     }
     if gpu.mps {
         let text = format!(
-            "{name}: shared through MPS: a kernel that stays takes its share from the other processes too"
+            "{name}: shared through MPS: a resident kernel also takes multiprocessors from other processes"
         );
         lines.push(Line::note(ABOUT, text, "count on fewer multiprocessors than the GPU has"));
     }

@@ -1,4 +1,4 @@
-//! The answer for programs. Its schema is documented in docs/doctor-json.md, and changes there first.
+//! Writes the doctor's answer as JSON. docs/doctor-json.md is the schema: change it first.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::facts::{Cuda, Driver, Facts, Found, Gpu};
 use super::line::{self, Level, Line};
 
-/// Grows with every change that a reader could stumble over.
+/// Raised by every change that could break a reader.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]

@@ -1,5 +1,5 @@
-//! The dozen functions of the driver that the doctor calls, behind a safe face. Not cudarc's: that one is ten times
-//! as large as this command, and panics where a driver or a function is missing.
+//! The dozen driver functions that the doctor calls, with a safe interface. cudarc is not used: it is ten times
+//! as large as this command, and panics if a driver or a function is missing.
 
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -10,23 +10,23 @@ use std::sync::mpsc::{self, Sender};
 
 use super::facts::Refused;
 
-/// What a call returned, or why it did not.
+/// The result of a driver call.
 pub(crate) type Answer<T> = Result<T, Refused>;
 
-/// How cudarc asks for the driver, and what is always there on Linux.
+/// The name that cudarc opens, and the one that is always there on Linux.
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
 
 /// A symbol that only the driver of kernel-registry-sim has.
 const SIMULATED: &str = "kernelRegistrySimulatedDriver";
 
-/// The driver in this process. It has threads of its own, so it stays until the process ends.
+/// The loaded driver. It has threads of its own, so it stays until the process ends.
 pub(crate) struct Library {
     shared: ManuallyDrop<libloading::Library>,
-    /// Whom to tell of each call before it is made.
+    /// Receives the name of each call before the call is made.
     calls: Sender<&'static str>,
 }
 
-/// What of a device can be asked, as cuda.h counts.
+/// Device attributes, with the numbers of cuda.h.
 #[derive(Clone, Copy)]
 pub(crate) enum Attribute {
     Multiprocessors = 16,
@@ -39,36 +39,36 @@ pub(crate) enum Attribute {
 }
 
 impl Library {
-    /// The first that the loader finds, or what it says of the last.
+    /// Opens the first library that the loader finds; the error is the loader's message for the last name.
     pub(super) fn open(calls: Sender<&'static str>) -> Result<Self, String> {
         let mut why = String::new();
         for name in NAMES {
             // SAFETY: loading runs the initialisers of NVIDIA's driver, as every program that uses a GPU does.
             match unsafe { libloading::Library::new(*name) } {
                 Ok(shared) => return Ok(Library { shared: ManuallyDrop::new(shared), calls }),
-                // What the system said is below what libloading makes of it.
+                // The system's message is the source of libloading's error.
                 Err(error) => why = error.source().map_or(error.to_string(), ToString::to_string),
             }
         }
         Err(why)
     }
 
-    /// A library that is a file, or what the loader says of it.
+    /// Opens this file; the error is the loader's message.
     pub(crate) fn open_file(path: &Path) -> Result<Self, String> {
         // SAFETY: the caller names a driver, whose initialisers run as in every program that uses it.
         let shared = unsafe { libloading::Library::new(path) };
         let shared = shared.map_err(|error| error.source().map_or(error.to_string(), ToString::to_string))?;
-        // Whoever opens a file does not wait for it to answer.
+        // Nothing watches these calls for a timeout.
         let (calls, _) = mpsc::channel();
         Ok(Library { shared: ManuallyDrop::new(shared), calls })
     }
 
-    /// Whether it is kernel-registry-sim that answers.
+    /// Whether this driver is kernel-registry-sim.
     pub(crate) fn is_simulated(&self) -> bool {
         self.function::<*const c_void>(SIMULATED).is_some()
     }
 
-    /// Whether a program that knows CUDA of this version finds a function of this name.
+    /// Whether a program written for this CUDA version finds a function of this name.
     pub(crate) fn offers(&self, name: &CStr, version: c_int) -> bool {
         type Get = unsafe extern "C" fn(*const c_char, *mut *const c_void, c_int, u64, *mut c_uint) -> c_int;
         let (mut address, mut status) = (ptr::null(), 0);
@@ -79,7 +79,7 @@ impl Library {
         answer.is_ok() && !address.is_null()
     }
 
-    /// As the driver writes it: 12040 is 12.4.
+    /// The driver's CUDA version: 12040 is 12.4.
     pub(crate) fn version(&self) -> Answer<i32> {
         let mut version = 0;
         // SAFETY: the type is that of cuda.h, the integer outlives the call, and no initialisation is needed.
@@ -121,10 +121,10 @@ impl Library {
         Ok(Device { library: self, handle })
     }
 
-    /// Calls a function of this name. `F` is its type, and `call` calls it.
+    /// Calls a driver function by name. `F` is its type; `call` makes the call.
     fn call<F: Copy>(&self, name: &'static str, call: impl FnOnce(F) -> c_int) -> Answer<()> {
         const NOT_FOUND: i32 = 500;
-        // Nobody listens any more if this came too late.
+        // The receiver is gone if the time limit has passed.
         let _ = self.calls.send(name);
         let Some(function) = self.function(name) else {
             return Err(Refused { call: name, code: NOT_FOUND, name: "no such function".to_owned() });
@@ -190,7 +190,7 @@ impl Device<'_> {
         Ok(value.unsigned_abs())
     }
 
-    /// Makes the primary context, asks it, and lets go of it.
+    /// Retains the primary context, runs `ask` in it, and releases it.
     pub(super) fn in_context<T>(&self, ask: impl FnOnce(&Current<'_>) -> Answer<T>) -> Answer<T> {
         type Retain = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
         type SetCurrent = unsafe extern "C" fn(*mut c_void) -> c_int;

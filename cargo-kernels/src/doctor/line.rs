@@ -1,12 +1,12 @@
-//! What a check says.
+//! The result of a check: a level, a message and a remedy.
 
 use serde::Serialize;
 
-/// One line of the answer.
+/// One line of the doctor's answer.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Line {
     pub(super) level: Level,
-    /// What it is about, in a word or two that never change.
+    /// The subject, in one or two words that never change.
     pub(super) about: &'static str,
     #[serde(rename = "message")]
     pub(super) text: String,
@@ -18,7 +18,7 @@ pub(super) struct Line {
 pub(super) enum Level {
     /// As it should be.
     Ok,
-    /// Good to know: something is slower, or other than by default.
+    /// Worth knowing: something is slower, or not as by default.
     Note,
     /// Something does not work.
     Problem,

@@ -1,4 +1,4 @@
-//! When does the driver load kernels, and who decided that?
+//! Checks when the driver loads kernels, and what decided that.
 
 use super::facts::Facts;
 use super::line::Line;
@@ -8,7 +8,7 @@ const VARIABLE: &str = "CUDA_MODULE_LOADING";
 
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
     let value = facts.variable(VARIABLE);
-    // The driver does not mind capitals.
+    // The driver ignores case.
     let named = value.map(str::to_ascii_uppercase);
     let is_known = matches!(named.as_deref(), None | Some("" | "DEFAULT" | "LAZY" | "EAGER"));
     let unknown = value.filter(|_| !is_known).map(|value| {
@@ -22,7 +22,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
         (false, Some("EAGER")) => Line::note(
             ABOUT,
             format!(
-                "eager, by `{VARIABLE}`: that prevents few of the waits that a warm-up prevents, and adds one, in \
+                "eager, by `{VARIABLE}`: it prevents few of the waits that a warm-up prevents, and adds one in \
                  `cuLibraryLoadData`"
             ),
             format!("unset `{VARIABLE}`, and call `warm_all`"),

@@ -1,4 +1,4 @@
-//! What cargo says of the package in the current folder: which cudarc it uses, and who asks that for which CUDA.
+//! Asks cargo which versions of cudarc the package uses, and who asks it for which CUDA version.
 
 use std::env;
 use std::path::Path;
@@ -28,13 +28,13 @@ fn is_in_package() -> bool {
     folder.is_ok_and(|folder| folder.ancestors().any(|folder| folder.join("Cargo.toml").is_file()))
 }
 
-/// What cargo complains about, without all that led to it.
+/// The first line of cargo's error, without the context before it.
 fn first_line(error: &str) -> String {
     let said = error.rsplit("error: ").next().unwrap_or(error);
     said.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Each version of cudarc among the dependencies.
+/// Every version of cudarc among the dependencies.
 fn crates(metadata: &Metadata) -> Vec<Cudarc> {
     let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
     let cudarc = |node: &Node| {
@@ -55,7 +55,7 @@ fn crates(metadata: &Metadata) -> Vec<Cudarc> {
     nodes.filter_map(cudarc).collect()
 }
 
-/// The packages that depend on this one, each with the version of CUDA that it names, if any.
+/// The packages that depend on this one, with the CUDA version that each asks for, if any.
 fn users(metadata: &Metadata, cudarc: &Node) -> Vec<(String, Option<Cuda>)> {
     let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
     let users = nodes.filter(|node| node.dependencies.contains(&cudarc.id)).map(|node| {
@@ -68,7 +68,8 @@ fn users(metadata: &Metadata, cudarc: &Node) -> Vec<(String, Option<Cuda>)> {
     users.collect()
 }
 
-/// The version of CUDA that a package names by an active feature of its own, such as `cuda12 = ["cudarc/cuda-12040"]`.
+/// The CUDA version that a package asks for by an active feature of its own:
+/// `cuda12 = ["cudarc/cuda-12040"]`.
 fn forwarded(package: &cargo_metadata::Package, node: &Node) -> Option<Cuda> {
     let active = node.features.iter().filter_map(|feature| package.features.get(feature.as_str()));
     let mut enabled = active
@@ -77,7 +78,7 @@ fn forwarded(package: &cargo_metadata::Package, node: &Node) -> Option<Cuda> {
     enabled.find_map(Cuda::of_feature)
 }
 
-/// The nvcc that cudarc's build script would ask for its version: the one on the path.
+/// The version of the nvcc on the path, which cudarc's build script would use.
 fn nvcc() -> Option<Cuda> {
     let output = Command::new("nvcc").arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);

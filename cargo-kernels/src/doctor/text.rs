@@ -1,4 +1,4 @@
-//! The answer for people: a line each, the remedy below it, and one that counts them.
+//! Writes the doctor's answer as text: one line per result, its remedy below, then a line with the counts.
 
 use std::io::{self, Write};
 

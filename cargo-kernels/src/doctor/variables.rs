@@ -1,4 +1,4 @@
-//! Variables that change what the driver does, but for the one that `loading` tells of.
+//! Checks environment variables that change what the driver does, except the one in `loading`.
 
 use super::facts::Facts;
 use super::line::Line;
@@ -10,7 +10,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
     if told.is_empty() { vec![Line::ok(ABOUT, "none that changes what the driver does")] } else { told }
 }
 
-/// What a variable means, if it changes something.
+/// The line for a variable, if it changes something.
 fn told(name: &str, value: &str) -> Option<Line> {
     let is = format!("`{name}={value}`");
     let note = |what: &str, remedy: &str| Some(Line::note(ABOUT, format!("{is}: {what}"), remedy));
@@ -18,15 +18,14 @@ fn told(name: &str, value: &str) -> Option<Line> {
     let on = !matches!(value, "" | "0");
     let unset = format!("unset `{name}`");
     match name {
-        "CUDA_LAUNCH_BLOCKING" if on => problem(
-            "each launch waits for its kernel, so a kernel that stays never lets its program go on",
-            &unset,
-        ),
+        "CUDA_LAUNCH_BLOCKING" if on => {
+            problem("each launch waits for its kernel, so a resident kernel stops its program", &unset)
+        }
         "CUDA_DEVICE_MAX_CONNECTIONS" => match value.parse::<u32>() {
             Ok(count @ 1..8) => note(
                 &format!(
                     "streams share {count} of the GPU's queues, where the default is 8: work can wait behind \
-                     another stream's kernel that stays"
+                     another stream's resident kernel"
                 ),
                 &format!("unset `{name}`, or set it to the number of streams, at most 32"),
             ),
@@ -59,14 +58,14 @@ fn told(name: &str, value: &str) -> Option<Line> {
             note("PTX is not compiled: images without machine code for this GPU are refused", &unset)
         }
         "CUDA_BINARY_LOADER_THREAD_COUNT" if on => note(
-            "has not made loading faster where it was measured; a warm-up compiles PTX in threads of its own",
+            "did not make loading faster when measured; a warm-up compiles PTX in its own threads",
             &format!("unset `{name}`; `Warmup::threads` sets how many"),
         ),
         "CUDA_SCALE_LAUNCH_QUEUES" => {
             note("changes how many launches a stream holds before the next one waits", &unset)
         }
         "CUDA_DEVICE_WAITS_ON_EXCEPTION" if on => {
-            note("a kernel that fails stays for a debugger, and whoever waits for it waits for ever", &unset)
+            note("a kernel that fails stays for a debugger, and its waiters wait for ever", &unset)
         }
         "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" => note(
             "this process gets a part of each GPU: fewer blocks are resident than the GPU's properties promise",
@@ -88,7 +87,7 @@ fn cache_size(is: &str, value: &str, unset: &str) -> Option<Line> {
         }
         Ok(_) => Some(Line::note(
             ABOUT,
-            format!("{is}: so few bytes of compiled PTX are kept that it is soon compiled again"),
+            format!("{is}: the cache is too small to keep compiled PTX for long"),
             unset,
         )),
         Err(_) => Some(Line::note(ABOUT, format!("{is}: not a number of bytes"), unset)),

@@ -1,14 +1,14 @@
-//! Kernels for programs. The schema is documented in docs/show-json.md, and changes there first.
+//! Writes kernels as JSON. docs/show-json.md is the schema: change it first.
 
 use std::io::{self, Write};
 
 use kernel_registry_image::{Entry, ImageKind, Unread, Variant, VariantKind};
 use serde::Serialize;
 
-use crate::json::{FramesEntry, KernelEntry};
+use crate::list::json::{FramesEntry, KernelEntry};
 use crate::show::Shown;
 
-/// Grows with every change that a reader could stumble over.
+/// Raised by every change that could break a reader.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]

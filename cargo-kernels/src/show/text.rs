@@ -1,13 +1,13 @@
-//! Kernels for people: what is declared, then what each variant of the image occupies.
+//! Writes kernels as text: the declaration, then the resources of each variant of the image.
 
 use std::io::{self, Write};
 
 use kernel_registry_image::{Entry, ImageKind, Limits, Variant, VariantKind};
 
+use crate::list::table;
 use crate::show::Shown;
-use crate::table;
 
-/// What is not known of a variant, or not needed.
+/// Stands for a value that is unknown or not needed.
 const NOTHING: &str = "-";
 
 const HEADINGS: [&str; 9] =
@@ -48,7 +48,7 @@ fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
     }
     facts.push(("launch", table::launch(kernel)));
     if kernel.needs.unknown {
-        facts.push(("needs", "not known, because part of its image cannot be read".to_owned()));
+        facts.push(("needs", "unknown, because part of its image cannot be read".to_owned()));
     }
     facts.push(("image", image(shown)));
     if !shown.binary.copies.is_empty() {
@@ -104,7 +104,7 @@ fn row(variant: &Variant, entry: &Entry) -> [String; HEADINGS.len()] {
     ]
 }
 
-/// The stack of a thread, as far as it is known.
+/// The stack of a thread, as far as known.
 fn stack(entry: &Entry) -> String {
     match (entry.resources.and_then(|resources| resources.stack), entry.frames.recursive) {
         (_, Some(least)) => format!("{least} B or more"),
@@ -113,7 +113,7 @@ fn stack(entry: &Entry) -> String {
     }
 }
 
-/// What launches must keep to: `block of at most 256`.
+/// The limits for launches, such as `block of at most 256`.
 fn limits(limits: &Limits) -> Vec<String> {
     let axes = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
     let mut words = Vec::new();

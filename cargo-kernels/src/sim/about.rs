@@ -1,4 +1,4 @@
-//! What is simulated, in a sentence: what a program would find out that asks the driver.
+//! Describes the simulated driver in a sentence, by the same calls that a program would make.
 
 use crate::doctor::facts::Cuda;
 use crate::doctor::libcuda::{Answer, Library};
@@ -19,7 +19,7 @@ fn names(driver: &Library) -> Answer<Vec<String>> {
     (0..driver.device_count()?).map(|ordinal| driver.device(ordinal)?.name()).collect()
 }
 
-/// Devices in their order; equal ones that follow each other are counted.
+/// Lists devices in order; equal neighbours are counted.
 fn listed(devices: &[String]) -> String {
     let groups = devices.chunk_by(|one, other| one == other);
     let groups: Vec<_> = groups.map(|group| format!("{} x {}", group.len(), group[0])).collect();

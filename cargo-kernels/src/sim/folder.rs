@@ -1,4 +1,4 @@
-//! The folder in which the loader finds the driver: both of its names, and no function that is newer than it is.
+//! Fills the folder where the loader finds the driver: both file names, and no function newer than the driver.
 
 use std::ffi::CStr;
 use std::fs;
@@ -14,7 +14,7 @@ use object::{Endianness, U16, U64};
 use crate::failure::Failure;
 use crate::mapped::Mapped;
 
-/// Fills a folder with a copy of the library that has the functions which are offered.
+/// Writes a copy of the library to a folder; only the functions that are `offered` stay defined.
 pub(super) fn fill(folder: &Path, library: &Path, offered: impl Fn(&CStr) -> bool) -> Result<(), Failure> {
     let mut bytes = Mapped::open(library)?.to_vec();
     let unreadable = |error| Failure::Truncated { path: library.to_owned(), error };
@@ -27,7 +27,8 @@ pub(super) fn fill(folder: &Path, library: &Path, offered: impl Fn(&CStr) -> boo
     }
 }
 
-/// Makes functions of the driver undefined, so that neither `dlsym` nor the linker finds them: programs tell from that how old it is.
+/// Makes functions undefined, so that neither `dlsym` nor the linker finds them: programs tell a driver's age
+/// from that.
 fn hide(library: &mut [u8], hidden: impl Fn(&CStr) -> bool) -> object::Result<()> {
     let header = FileHeader64::<Endianness>::parse(&*library)?;
     let endian = header.endian()?;
@@ -41,7 +42,7 @@ fn hide(library: &mut [u8], hidden: impl Fn(&CStr) -> bool) -> object::Result<()
         name.push(0);
         let is_function = name.starts_with(b"cu") && !symbol.is_undefined(endian);
         if is_function && CStr::from_bytes_with_nul(&name).is_ok_and(&hidden) {
-            // A reference that nothing has to satisfy.
+            // An undefined weak symbol need not be resolved.
             let symbol = Sym64 {
                 st_info: STB_WEAK | STT_NOTYPE,
                 st_shndx: U16::new(endian, SHN_UNDEF),
@@ -58,7 +59,8 @@ fn hide(library: &mut [u8], hidden: impl Fn(&CStr) -> bool) -> object::Result<()
     Ok(())
 }
 
-/// Writes a file unless it is as it should be. A new one takes the place of the old one, which others may have open.
+/// Writes a file unless its bytes are the same already. The old file is replaced, because others may have it
+/// open.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());

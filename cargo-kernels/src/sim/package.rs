@@ -1,6 +1,6 @@
-//! The simulated driver as a shared library: a package of one line, built where the user's own packages are.
+//! Builds the simulated driver as a shared library, from a package of one line in the user's target directory.
 //!
-//! Cargo installs programs and no libraries, so it cannot come with this command.
+//! Cargo installs programs but no libraries, so the driver cannot be installed with this command.
 
 use std::env;
 use std::fs;
@@ -18,25 +18,25 @@ use crate::failure::Failure;
 /// The version of kernel-registry-sim that this command builds.
 const VERSION: &str = "0.1.0";
 
-/// That of this process, which opens the library, whatever the user's packages are built for.
+/// The target of this process, which opens the library, whatever target the user's packages have.
 const TARGET: &str =
     if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
 
-/// What the library is to the loader: it has the real one's name; its functions call each other, and not those of another
-/// driver in the process; and it stays, because it has a thread.
+/// Linker flags: the real driver's name; functions bind to each other and not to another driver's in the process;
+/// and the library is never unloaded, because it has a thread.
 const LINKING: [&str; 3] = ["-soname,libcuda.so.1", "-Bsymbolic", "-z,nodelete"];
 
-/// What the loader takes for the end of a folder's name in `LD_LIBRARY_PATH`.
+/// Characters that end a folder's name in `LD_LIBRARY_PATH`.
 const SEPARATORS: [char; 2] = [':', ';'];
 
-/// What is built.
+/// The built library.
 pub(super) struct Built {
-    /// Where, which is for this version of it alone.
+    /// The folder of this version.
     pub(super) folder: PathBuf,
     pub(super) library: PathBuf,
 }
 
-/// The library, built if it is not there, or if its sources have changed.
+/// Returns the library; builds it if it is missing or its sources have changed.
 pub(super) fn built(offline: bool) -> Result<Built, Failure> {
     let sources = sources();
     let manifest = manifest(sources.as_deref());
@@ -48,7 +48,7 @@ pub(super) fn built(offline: bool) -> Result<Built, Failure> {
     }
     let library = folder.join("target").join(TARGET).join("release/libcuda.so");
     let is_there = library.is_file();
-    // What comes from a registry never changes.
+    // Packages of a registry never change.
     if is_there && sources.is_none() {
         return Ok(Built { folder, library });
     }
@@ -63,14 +63,14 @@ pub(super) fn built(offline: bool) -> Result<Built, Failure> {
     folder::write(&folder.join("src/lib.rs"), b"extern crate kernel_registry_sim as _;\n")?;
     let lock = sources.map(|sources| sources.with_file_name("Cargo.lock")).filter(|lock| lock.is_file());
     if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
-        // The versions that the checkout was tested with, and that its build has downloaded.
+        // The checkout's lock file has versions that were tested and are already downloaded.
         let bytes = fs::read(&lock).map_err(|error| Failure::of_io(lock, error))?;
         folder::write(&folder.join("Cargo.lock"), &bytes)?;
     }
 
     let mut command = Command::new(cargo());
-    // In that folder it has the configuration of the user's package around it: mirrors of registries, for one. Flags
-    // for the user's program are not for this one, and those of the configuration give way to these.
+    // This folder is below the user's package, so cargo reads its configuration, such as registry mirrors. But the
+    // user's rustc flags, from variables or configuration, must not apply here.
     command.current_dir(&folder).env("CARGO_ENCODED_RUSTFLAGS", "");
     command.args(["rustc", "--lib", "--release", "--target", TARGET, "--target-dir", "target"]);
     command.args(is_there.then_some("--quiet")).args(offline.then_some("--offline")).arg("--");
@@ -83,7 +83,7 @@ pub(super) fn built(offline: bool) -> Result<Built, Failure> {
     }
 }
 
-/// The folder of kernel-registry-sim where this command was built from a checkout that is still there.
+/// The sources of kernel-registry-sim, if this command was built from a checkout that still exists.
 fn sources() -> Option<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("kernel-registry-sim");
     sources.join("Cargo.toml").is_file().then_some(sources)
@@ -105,7 +105,7 @@ fn manifest(sources: Option<&Path>) -> String {
     )
 }
 
-/// Where the user's packages are built, or without one where programs keep what they can make again.
+/// The target directory of the user's package, or else the user's cache directory.
 fn parent() -> Result<PathBuf, Failure> {
     const NAME: &str = "kernel-registry-sim";
     if let Ok(metadata) = MetadataCommand::new().cargo_path(cargo()).no_deps().exec() {
@@ -128,7 +128,8 @@ mod tests {
         assert!(text.contains(&format!("\nversion = \"{VERSION}\"\n")), "{text}");
     }
 
-    /// The tests across crates build from the checkout; what an installed command writes differs only in that.
+    /// Tests across crates build from the checkout; an installed command writes the same manifest without the
+    /// path.
     #[test]
     fn without_a_checkout_the_registry_has_it() {
         let installed = manifest(None);

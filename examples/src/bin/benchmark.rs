@@ -1,7 +1,7 @@
-//! What the first use of a kernel costs: cold, after `warm_all`, and in the long run.
+//! Measures the first use of a kernel: cold, after `warm_all`, and in steady state.
 //!
-//! A kernel has one first use in a context, so there are many contexts. Warm in all three cases is what is not asked about:
-//! the clocks of the GPU, the pool that memory is from, pinned memory, the first launch of a context.
+//! A kernel has one first use per context, so there are many contexts. Other first uses are done beforehand in all
+//! three cases: GPU clocks, memory pool, pinned memory, a context's first launch.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const N: u64 = 1024;
 
 fn main() -> ExitCode {
     tell(|context| {
-        // Each round has the device's context for itself.
+        // Only one context at a time is on the device.
         drop(context);
         let mut times = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..CONTEXTS {
@@ -40,7 +40,7 @@ fn words(time: Duration) -> String {
     format!("{:.1} us", time.as_secs_f64() * 1e6)
 }
 
-/// All kernels in a new context: cold, first and steady.
+/// Measures all kernels in a new context: cold, first and steady.
 fn round([cold, first, steady]: &mut [Vec<Duration>; 3]) -> Outcome {
     let context = kernel_registry::context(0)?;
     let stream = context.new_stream()?;
@@ -67,7 +67,7 @@ fn round([cold, first, steady]: &mut [Vec<Duration>; 3]) -> Outcome {
     Ok(())
 }
 
-/// Kernels with their arguments: `N`, a factor of 0, and two vectors of zeros.
+/// The kernels with their arguments: `N`, a factor of 0, and two vectors of zeros.
 fn kernels(x: u64) -> [(&'static KernelInfo, Vec<u64>); 8] {
     let y = x + 8 * N;
     [
@@ -83,12 +83,12 @@ fn kernels(x: u64) -> [(&'static KernelInfo, Vec<u64>); 8] {
 }
 
 fn launch(loaded: &Loaded, stream: &Arc<CudaStream>, kernel: &KernelInfo, args: &[u64]) -> Outcome {
-    // SAFETY: these are the kernel's arguments, and the vectors stay until all is measured.
+    // SAFETY: these are the kernel's parameters, and the vectors stay until all is measured.
     unsafe { loaded.launch(stream, kernel.over(N as u32), args)? };
     Ok(stream.synchronize()?)
 }
 
-/// Keeps the GPU at work until its clocks have risen, and uses what else a program has used before it counts.
+/// Keeps the GPU busy until its clocks have risen, and does the other first uses.
 fn warm_the_rest(context: &Arc<CudaContext>, stream: &Arc<CudaStream>) -> Outcome {
     let touch = Loaded::by_hand(context, touch::INFO)?;
     let pinned = Mapped::zeroed(context, 1)?;

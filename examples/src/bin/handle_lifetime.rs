@@ -1,8 +1,8 @@
-//! Who holds what: handles are copied, streams and contexts dropped while their work is under way. Nothing is released early,
-//! and nothing is loaded twice.
+//! Handles are copied, and streams and contexts dropped, while work is running: nothing is released early, and
+//! nothing is loaded twice.
 //!
-//! What a kernel's code is: an image in the program, which is there for ever, and what the driver made of that image in each
-//! context. What it is not: `INFO`, a handle, or a stream, which can be copied and dropped without touching it.
+//! A kernel's code is an image in the program, which always exists, and what the driver made of that image in each
+//! context. `INFO`, a handle or a stream only refers to it, and can be copied and dropped freely.
 
 use std::process::ExitCode;
 use std::ptr;
@@ -29,10 +29,10 @@ fn main() -> ExitCode {
 
 fn ensure(is_so: bool, words: String) -> Outcome {
     println!("{} {words}", if is_so { "ok  " } else { "FAIL" });
-    if is_so { Ok(()) } else { Err("something is not as this story tells it".into()) }
+    if is_so { Ok(()) } else { Err("this check failed".into()) }
 }
 
-/// Kernels of one file share its image.
+/// Kernels of one file share one image.
 fn images() {
     if let (Some(one), Some(other)) = (touch::INFO.image(), set_flag::INFO.image()) {
         let shared = if ptr::eq(one.bytes(), other.bytes()) { "one image" } else { "two images" };
@@ -65,10 +65,10 @@ fn handles(warm: &Warm) -> Outcome {
     )
 }
 
-/// A kernel that waits, and behind it one that counts, on a stream.
+/// Launches a kernel that waits, and behind it one that counts.
 fn under_way(stream: &Arc<CudaStream>, words: &Mapped) -> Outcome {
     let [flag, status, count] = [0, 1, 2].map(|word| words.address(word));
-    // SAFETY: the words are freed once the kernels are done and no earlier: the driver waits.
+    // SAFETY: freeing the words waits for the kernels.
     unsafe {
         spin_until_flag::launch(stream, spin_until_flag::over(1), flag, status, LIMIT.as_nanos() as u64)?;
         touch::launch(stream, touch::over(1), count)?;
@@ -76,7 +76,7 @@ fn under_way(stream: &Arc<CudaStream>, words: &Mapped) -> Outcome {
     Ok(())
 }
 
-/// Whether both were still under way, and then ran to their end.
+/// Whether both kernels were still running, and then completed.
 fn ran_on(words: &Mapped) -> bool {
     let was_under_way = words[1].load(Ordering::Acquire) == 0;
     words[0].store(1, Ordering::Release);
@@ -93,10 +93,10 @@ fn streams(context: &Arc<CudaContext>) -> Outcome {
     let (stream, words) = (context.new_stream()?, Mapped::zeroed(context, 3)?);
     under_way(&stream, &words)?;
     drop(stream);
-    ensure(ran_on(&words), "a stream dropped under way: its kernels ran to their end".to_owned())
+    ensure(ran_on(&words), "a stream dropped while it works: its kernels completed".to_owned())
 }
 
-/// A context lives as long as anything that was made in it.
+/// A context lives as long as any object made in it.
 fn contexts(context: Arc<CudaContext>, warm: Warm) -> Outcome {
     let (loaded, former) = (warm.report().images_loaded, id(&context)?);
     let (stream, words) = (context.new_stream()?, Mapped::zeroed(&context, 3)?);
@@ -105,22 +105,22 @@ fn contexts(context: Arc<CudaContext>, warm: Warm) -> Outcome {
     drop((context, warm, stream));
     ensure(
         watched.upgrade().is_some(),
-        "a context dropped under way: memory that is left of it keeps it".to_owned(),
+        "a context dropped while it works: its memory keeps it alive".to_owned(),
     )?;
-    ensure(ran_on(&words), "its kernels ran to their end".to_owned())?;
+    ensure(ran_on(&words), "its kernels completed".to_owned())?;
     drop(words);
-    ensure(watched.upgrade().is_none(), "dropped with the last that was made in it".to_owned())?;
+    ensure(watched.upgrade().is_none(), "dropped with the last object made in it".to_owned())?;
 
     let context = kernel_registry::context(0)?;
     ensure(id(&context)? != former, "the device's next context is another one".to_owned())?;
     let again = warm_all(&context)?.report().images_loaded;
     println!(
-        "     there {again} of {loaded} images are loaded anew; what the driver has compiled itself belongs to the process"
+        "     {again} of {loaded} images are loaded again there; images that the driver compiled belong to the process"
     );
     Ok(())
 }
 
-/// What tells contexts apart: the next one often has the address of the one before.
+/// The context's id. Addresses do not identify contexts, because the next one often has the same address.
 fn id(context: &CudaContext) -> Outcome<u64> {
     let mut id = 0;
     // SAFETY: the context is alive.

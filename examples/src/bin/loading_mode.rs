@@ -1,5 +1,5 @@
-//! How the driver loads kernels here, which call really loads one, and what NVIDIA's guide warns of: lazy loading is in the
-//! way of concurrency, of programs that take all memory first, and of measurements. All of it is measured, not told.
+//! Measures how the driver loads kernels here: which call loads one, and the problems with lazy loading that NVIDIA's
+//! guide lists: concurrency, programs that take all memory first, and measurements.
 
 use std::env;
 use std::ffi::{CStr, CString, c_void};
@@ -23,17 +23,17 @@ fn main() -> ExitCode {
     tell(|context| {
         mode()?;
         which_call_loads()?;
-        // Before anything is warm in this context.
+        // This must come before anything is warm in this context.
         memory_taken_first(&context)?;
         concurrency(&context)?;
         skewed_measurement(&context)?;
-        Ok(Ending::Completed("that was all".to_owned()))
+        Ok(Ending::Completed("all measured".to_owned()))
     })
 }
 
 fn mode() -> Outcome {
     let mut mode = sys::CUmoduleLoadingMode::CU_MODULE_LAZY_LOADING;
-    // SAFETY: the mode is written where it belongs.
+    // SAFETY: the mode is written to a variable of its type.
     unsafe { sys::cuModuleGetLoadingMode(&mut mode).result()? };
     let mode = if mode == sys::CUmoduleLoadingMode::CU_MODULE_LAZY_LOADING { "lazily" } else { "eagerly" };
     let variable = env::var("CUDA_MODULE_LOADING").map_or("not set".to_owned(), |value| format!("`{value}`"));
@@ -41,7 +41,7 @@ fn mode() -> Outcome {
     Ok(())
 }
 
-/// A query that does not load, and the call that does.
+/// Tries calls one by one, to see which loads a kernel.
 fn which_call_loads() -> Outcome {
     println!("WHICH CALL LOADS A KERNEL:");
     let mut image = sscal::INFO.image().ok_or("no image: build with a CUDA compiler")?.bytes().to_vec();
@@ -50,8 +50,8 @@ fn which_call_loads() -> Outcome {
     let (mut library, mut module) = (ptr::null_mut(), ptr::null_mut());
     let (mut kernel, mut function, mut registers) = (ptr::null_mut(), ptr::null_mut(), 0);
     let none = ptr::null_mut();
-    // SAFETY: the context of device 0 is current, the image ends with a zero, and each call gets what those before it made.
-    // The library stays until the process ends.
+    // SAFETY: the context of device 0 is current, the image ends with a zero, and each call gets the results of
+    // earlier ones. The library stays until the process ends.
     unsafe {
         sys::cuLibraryLoadData(
             &mut library,
@@ -77,23 +77,23 @@ fn which_call_loads() -> Outcome {
     Ok(())
 }
 
-/// How many kernels of a module are loaded, as `cuFuncIsLoaded` says.
+/// Counts the loaded kernels of a module with `cuFuncIsLoaded`.
 ///
 /// # Safety
 ///
-/// It is a module of the current context.
+/// `module` is a module of the current context.
 unsafe fn count_loaded(after: &str, module: sys::CUmodule) -> Outcome {
     type Count = unsafe extern "C" fn(*mut u32, sys::CUmodule) -> sys::CUresult;
     type Enumerate = unsafe extern "C" fn(*mut sys::CUfunction, u32, sys::CUmodule) -> sys::CUresult;
     type IsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUresult;
-    // SAFETY: these are the types of the functions of these names; the vector has room for as many as were counted.
+    // SAFETY: the types are those of the functions; the vector has room for the counted kernels.
     unsafe {
         let (Some(count), Some(enumerate), Some(is_loaded)) = (
             since_12_4::<Count>(c"cuModuleGetFunctionCount"),
             since_12_4::<Enumerate>(c"cuModuleEnumerateFunctions"),
             since_12_4::<IsLoaded>(c"cuFuncIsLoaded"),
         ) else {
-            println!("  {after:<42} drivers before CUDA 12.4 do not tell");
+            println!("  {after:<42} unknown to drivers before CUDA 12.4");
             return Ok(());
         };
         let (mut kernels, mut loaded) = (0, 0);
@@ -110,7 +110,7 @@ unsafe fn count_loaded(after: &str, module: sys::CUmodule) -> Outcome {
     Ok(())
 }
 
-/// A function of the driver, if it has it.
+/// A driver function, if the driver has it.
 ///
 /// # Safety
 ///
@@ -121,33 +121,33 @@ unsafe fn since_12_4<F: Copy>(name: &CStr) -> Option<F> {
     // SAFETY: the name ends with a zero, and the status may be null.
     let found = unsafe { sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, 12_040, 0, ptr::null_mut()) };
     let found = found == sys::CUresult::CUDA_SUCCESS && !address.is_null();
-    // SAFETY: it is the function, of which the caller knows the type.
+    // SAFETY: the caller promises that the function has this type.
     found.then(|| unsafe { std::mem::transmute_copy(&address) })
 }
 
-/// A kernel, loaded when it is needed or long before.
+/// Loads a kernel: at its launch or beforehand.
 type Way = fn(&Arc<CudaContext>, &'static KernelInfo) -> Outcome<Loaded>;
 
 const WAYS: [(&str, Way); 2] = [
-    ("loaded where it is launched", |context, kernel| Loaded::by_hand(context, kernel)),
+    ("loaded at its launch", |context, kernel| Loaded::by_hand(context, kernel)),
     ("warmed before", |_, kernel| Ok(Loaded::Warm(kernel))),
 ];
 
-/// A kernel needs memory: for its code, and the more for its frame, of which each thread of the device gets one.
+/// A kernel needs memory for its code, and for a frame per thread of the device.
 fn memory_taken_first(context: &Arc<CudaContext>) -> Outcome {
     println!("MEMORY TAKEN FIRST: a kernel with a frame of 2 KiB, while an allocator holds all memory");
     let stream = context.new_stream()?;
     let mut vector = stream.alloc_zeros::<f32>(N as usize)?;
     let address = vector.device_ptr_mut(&stream).0;
     let launch = |kernel: Loaded| -> Outcome {
-        // SAFETY: one thread, which reads an element of the vector and writes it.
+        // SAFETY: one thread reads an element of the vector and writes it.
         unsafe { kernel.launch(&stream, shuffle::INFO.over(1), &[1, address, address])? };
         Ok(stream.synchronize()?)
     };
 
     let everything = Everything::take()?;
     let by_hand = Loaded::by_hand(context, shuffle::INFO).and_then(launch);
-    println!("  {:<30} {}", "loaded where it is launched", said(by_hand));
+    println!("  {:<30} {}", "loaded at its launch", said(by_hand));
     let warmed = warm_all(context).map(|_| ()).map_err(Into::into);
     println!("  {:<30} {}", "`warm_all` too late", said(warmed));
     drop(everything);
@@ -162,7 +162,7 @@ fn said(outcome: Outcome) -> String {
     outcome.map_or_else(|error| error.to_string(), |()| "runs".to_owned())
 }
 
-/// All memory of the device, as an allocator takes it that does not want to ask the driver again.
+/// All memory of the device, as taken by an allocator that manages memory itself.
 struct Everything(Vec<sys::CUdeviceptr>);
 
 impl Everything {
@@ -185,15 +185,15 @@ impl Everything {
 impl Drop for Everything {
     fn drop(&mut self) {
         for address in &self.0 {
-            // SAFETY: it was allocated, and nobody works on it. What fails is gone when the process ends.
+            // SAFETY: it was allocated here and is not in use. If freeing fails, the process's end frees it.
             let _ = unsafe { result::free_sync(*address) };
         }
     }
 }
 
-/// A kernel that is being loaded waits for those that run.
+/// Loading a kernel waits for kernels that run.
 fn concurrency(context: &Arc<CudaContext>) -> Outcome {
-    println!("CONCURRENCY: a kernel beside one that leaves after 300 ms");
+    println!("CONCURRENCY: a kernel beside one that ends after 300 ms");
     let spin = Loaded::Warm(spin_until_flag::INFO);
     let (stream, vector) = vector(context)?;
     for (how, load) in WAYS {
@@ -201,7 +201,7 @@ fn concurrency(context: &Arc<CudaContext>) -> Outcome {
         let begun = Instant::now();
         scale(&load(context, sscal::INFO)?, &stream, &vector)?;
         let took = begun.elapsed();
-        let other = if resident.is_there() { "still runs" } else { "is gone" };
+        let other = if resident.is_there() { "still runs" } else { "has ended" };
         resident.release()?;
         println!("  {how:<30} {took:>9.1?}, and the other one {other}");
     }
@@ -209,7 +209,7 @@ fn concurrency(context: &Arc<CudaContext>) -> Outcome {
     Ok(())
 }
 
-/// Who measures a kernel measures how it is loaded.
+/// A measurement of a kernel may include its loading.
 fn skewed_measurement(context: &Arc<CudaContext>) -> Outcome {
     println!("SKEWED MEASUREMENT: the same launch five times");
     let (stream, vector) = vector(context)?;
@@ -242,7 +242,7 @@ fn vector(context: &Arc<CudaContext>) -> Outcome<(Arc<CudaStream>, CudaSlice<f64
 /// Launches `sscal` or `dscal`, and waits for it.
 fn scale(kernel: &Loaded, stream: &Arc<CudaStream>, vector: &CudaSlice<f64>) -> Outcome {
     let (address, _used) = vector.device_ptr(stream);
-    // SAFETY: there are as many elements, and as they are zeros, nothing becomes of them but zeros.
+    // SAFETY: the vector has this many elements; all are zero and stay so.
     unsafe { kernel.launch(stream, dscal::over(N), &[N.into(), 0, address])? };
     Ok(stream.synchronize()?)
 }

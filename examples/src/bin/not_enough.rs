@@ -1,8 +1,8 @@
-//! What loading everything at once, `CUDA_MODULE_LOADING=EAGER`, does not prevent: some first launches wait for the whole
-//! device although their kernels are loaded.
+//! What `CUDA_MODULE_LOADING=EAGER` does not prevent: some first launches wait for the whole device although their
+//! kernels are loaded.
 //!
-//! Each is tried in a process of its own, in that mode, beside a kernel that stays: with kernels loaded by cudarc, then
-//! warmed by this library. With `--cold` the exit code tells of the former, else of the latter.
+//! Each is tried in a separate process in that mode, beside a resident kernel: first with kernels loaded by cudarc,
+//! then warmed by this library. The exit code is for the former with `--cold`, else for the latter.
 
 use std::env;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -20,7 +20,7 @@ use kernels::waiting::{spin_until_flag, touch};
 
 const THREADS: u64 = 256;
 
-/// Tries something beside what stays, and says whether it waited.
+/// Tries an operation beside a resident kernel or waiting stream. Returns whether it waited.
 type Trial = fn(&Arc<CudaContext>) -> Outcome<Ending>;
 
 const TRIALS: &[(&str, Trial)] = &[
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     match TRIALS.iter().find(|(trial, _)| Some(*trial) == name.as_deref()) {
         Some((_, trial)) => tell(|context| trial(&context)),
         None => tell(|context| {
-            // The device is for the children.
+            // Only the children use the device.
             drop(context);
             table()
         }),
@@ -69,7 +69,7 @@ fn table() -> Outcome<Ending> {
     })
 }
 
-/// What became of a trial.
+/// Runs one trial in a child process. Returns its result.
 fn started(name: &str, cold: bool) -> Outcome<String> {
     let mut child = Command::new(env::current_exe()?)
         .args(["--try", name])
@@ -86,7 +86,7 @@ fn started(name: &str, cold: bool) -> Outcome<String> {
     }
 }
 
-/// Waits for a child, and kills it if that takes too long.
+/// Waits for a child, and kills it at the time limit.
 fn end(child: &mut Child) -> Outcome {
     let begun = Instant::now();
     while child.try_wait()?.is_none() {
@@ -98,7 +98,7 @@ fn end(child: &mut Child) -> Outcome {
     Ok(())
 }
 
-/// Kernels as cudarc loads them, or warm ones.
+/// Loads kernels with cudarc, or returns warm ones.
 fn load<const N: usize>(
     context: &Arc<CudaContext>,
     kernels: [&'static KernelInfo; N],
@@ -116,7 +116,7 @@ fn ending(waited: bool) -> Ending {
     if waited { Ending::Deadlock("it waited".to_owned()) } else { Ending::Completed("runs".to_owned()) }
 }
 
-/// The first launch of a kernel, which takes these numbers, and one or two vectors.
+/// Tries the first launch of a kernel that takes these numbers, and one or two vectors.
 fn kernel(context: &Arc<CudaContext>, info: &'static KernelInfo, numbers: &[u64]) -> Outcome<Ending> {
     let [spin, kernel] = load(context, [spin_until_flag::INFO, info])?;
     let (stream, mut memory) = memory(context)?;
@@ -125,7 +125,7 @@ fn kernel(context: &Arc<CudaContext>, info: &'static KernelInfo, numbers: &[u64]
     args.extend([address, address + 8 * THREADS * 4].iter().take(info.params().len() - numbers.len()));
 
     let resident = Resident::start(context, &spin, LIMIT)?;
-    // SAFETY: each thread works on four bytes, or on four times four of them, of either vector, which is 8 KiB long.
+    // SAFETY: each thread works on four bytes, or on four times four, of each vector, which is 8 KiB long.
     unsafe { kernel.launch(&stream, info.over(THREADS as u32), &args)? };
     stream.synchronize()?;
     let waited = !resident.is_there();
@@ -133,12 +133,12 @@ fn kernel(context: &Arc<CudaContext>, info: &'static KernelInfo, numbers: &[u64]
     Ok(ending(waited))
 }
 
-/// The first launch in a context.
+/// Tries the first launch in a context.
 fn first_launch(context: &Arc<CudaContext>) -> Outcome<Ending> {
     let (word, count) = (Mapped::zeroed(context, 1)?, Mapped::zeroed(context, 1)?);
     let [waits, stream] = [context.new_stream()?, context.new_stream()?];
     let [kernel] = load(context, [touch::INFO])?;
-    // All others too: the program has loaded everything, and launched nothing.
+    // EAGER loads all kernels of the program, so load all others, too.
     let others = if cold() { kernel_registry::kernels()? } else { &[] };
     let _others: Vec<_> = others.iter().filter_map(|kernel| Loaded::by_hand(context, kernel).ok()).collect();
     context.synchronize()?;
@@ -151,7 +151,7 @@ fn first_launch(context: &Arc<CudaContext>) -> Outcome<Ending> {
     Ok(ending(waited))
 }
 
-/// The first product of matrices. No library but cuBLAS itself knows which kernels that takes: what warms it is a product.
+/// Tries the first matrix product. Only cuBLAS knows which kernels that takes, so a product warms it.
 fn cublas(context: &Arc<CudaContext>) -> Outcome<Ending> {
     // SAFETY: this loads the library, whose initialisers may run at any time.
     if !unsafe { cublas::sys::is_culib_present() } {
@@ -179,7 +179,7 @@ fn cublas(context: &Arc<CudaContext>) -> Outcome<Ending> {
     Ok(ending(waited))
 }
 
-/// A stream, and 16 KiB of zeros.
+/// Makes a stream and 16 KiB of zeros.
 fn memory(context: &Arc<CudaContext>) -> Outcome<(Arc<CudaStream>, CudaSlice<f32>)> {
     let stream = context.new_stream()?;
     let memory = stream.alloc_zeros(16 * THREADS as usize)?;

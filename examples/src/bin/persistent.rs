@@ -1,9 +1,9 @@
-//! A persistent worker runs, and the program launches a kernel for the first time, whose result the worker's next task
-//! needs.
+//! A persistent worker runs, and the program launches another kernel for the first time. The worker's next task needs
+//! the result.
 //!
-//! With `--cold` that kernel was forgotten when the others were warmed. Its first launch loads it, which waits for all that
-//! runs on the device; the worker runs until its next task is done; and the program would give it that task after the
-//! launch. Without a limit in the worker, that would be for ever.
+//! With `--cold` that kernel was not warmed. Its first launch loads it, which waits for everything that runs on the
+//! device. But the worker runs until it gets its next task, and the program gives it only after the launch. Without a
+//! time limit in the worker, this would never end.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
 }
 
 fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
-    // What is forgotten is loaded when it is launched: the library's default is to do it, and to say so.
+    // A kernel that is not warm is loaded at its launch: that is the default, and is reported.
     let warm = match cold() {
         true => Warmup::new().only(|kernel| kernel == worker::INFO).warm(&context)?,
         false => warm_all(&context)?,
@@ -38,13 +38,13 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let worker = Worker::start(&context, LIMIT)?;
     worker.submit(task);
     if !worker.is_done() {
-        return Err("the worker did not get to its first task".into());
+        return Err("the worker did not do its first task".into());
     }
     println!("the worker runs, and has done its first task: y = 3x + y");
 
-    // The next task is the same with other numbers, which come from a kernel.
+    // The next task is the same, with a vector that a kernel scales first.
     let begun = Instant::now();
-    // SAFETY: the vector has `N` elements, and the worker has nothing to do with it meanwhile.
+    // SAFETY: the vector has `N` elements, and the worker does not use it now.
     unsafe { sscal::launch(&stream, sscal::over(N), N, 2.0, &mut x)? };
     stream.synchronize()?;
     worker.submit(task);

@@ -1,5 +1,5 @@
-//! The kernels that this program knows: those of the crate `kernels`, found without naming one. It makes them ready, prints
-//! what that took, and launches one: on a GPU, or on the simulated driver where there is none.
+//! Lists the kernels of the crate `kernels`, warms them and launches one: on a GPU, or without one on the simulated
+//! driver.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -44,7 +44,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How many images the kernels come from: those of one file share its bytes.
+/// The number of images. Kernels of one file share its bytes.
 fn images(kernels: &[&KernelInfo]) -> usize {
     let mut images: Vec<_> =
         kernels.iter().filter_map(|kernel| Some(kernel.image()?.bytes().as_ptr())).collect();

@@ -1,8 +1,8 @@
-//! A stream waits for a word in memory, and another thread then submits the work that writes it: how programs order streams
-//! among threads and processes.
+//! A stream waits for a word in memory, and another thread submits the kernel that writes it. Programs order streams
+//! among threads and processes this way.
 //!
-//! With `--cold` that thread loads the kernel which writes it when it needs it. What it submits then waits for all that is
-//! under way on the device, streams that wait included, and so for itself.
+//! With `--cold` the other thread loads the kernel when it launches it. Loading waits for all work on the device,
+//! including the waiting stream, so the kernel waits for itself.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let begun = Instant::now();
     let word = fence.word().expose_provenance() as u64;
     let other = thread::spawn(move || submit(&submits, word).map_err(|error| error.to_string()));
-    // This thread would wait for the stream now; and the other one has to be done before the word may go.
+    // Here a program would wait for the stream. Join first, because the word must outlive the other thread.
     other.join().map_err(|_| "the thread panicked")??;
     let was_the_watchdog = fence.pass()?;
     let took = begun.elapsed();
@@ -47,11 +47,11 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
 /// Launches the kernel that writes the word, and waits for it.
 fn submit(stream: &Arc<CudaStream>, word: u64) -> Outcome {
     let set_flag = match cold() {
-        // As programs do without this library.
+        // As programs without this library do.
         true => Loaded::by_hand(stream.context(), set_flag::INFO)?,
         false => Loaded::Warm(set_flag::INFO),
     };
-    // SAFETY: its parameters are a pointer and a number; and the word stays until this thread was joined.
+    // SAFETY: its parameters are a pointer and a number, and the word stays until this thread is joined.
     unsafe { set_flag.launch(stream, set_flag::over(1), &[word, 1])? };
     Ok(stream.synchronize()?)
 }

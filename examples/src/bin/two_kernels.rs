@@ -1,7 +1,7 @@
-//! One kernel spins until another one sets its flag. There is room for both on the device.
+//! One kernel spins until another sets its flag. The device has room for both.
 //!
-//! With `--cold` the second one was forgotten when the first one was warmed. It is loaded when it is launched, which waits
-//! for the first one, which waits for it.
+//! With `--cold` the second kernel was not warmed. Its launch loads it, which waits for the first kernel, which waits
+//! for the second.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
 }
 
 fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
-    // What is forgotten is loaded when it is launched: the library's default is to do it, and to say so.
+    // A kernel that is not warm is loaded at its launch: that is the default, and is reported.
     let warm = match cold() {
         true => Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).warm(&context)?,
         false => warm_all(&context)?,
@@ -42,6 +42,6 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
         )));
     }
     Ok(Ending::Completed(format!(
-        "`set_flag` was launched for the first time beside it, and set it free: {took:.1?}"
+        "`set_flag` was launched for the first time beside it, and released it: {took:.1?}"
     )))
 }

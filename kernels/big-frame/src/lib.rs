@@ -1,8 +1,7 @@
-//! One kernel with a local frame of 32 KiB.
+//! One kernel with a local frame of 32 KiB, in its own crate.
 //!
 //! The driver reserves the frame for every thread that the device can hold: 8 GiB on an H200, as soon as the kernel
-//! is made ready or first launched. A program should not pay that because a library of kernels is linked into it, so
-//! the kernel has a crate of its own.
+//! is warmed or first launched. A program should not pay that because it links a library of kernels.
 
 use kernel_registry::gpu_kernel;
 

@@ -1,62 +1,65 @@
-//! The kernels that the census launches: `tests/src/bin/census`. Those that are tried all have the same two
-//! parameters: a word in mapped host memory, which they set when they run, and the number 100.
+//! The kernels that the census launches. Each tried kernel has two parameters: a word in mapped host memory, which it
+//! sets when it runs, and the number 100.
+//!
+//! The census program is `tests/src/bin/census`; `tests/census/*.json` are its recordings, and docs/census.md
+//! explains it.
 
 use kernel_registry::{KernelParam, gpu_kernel};
 
-/// The kernel that stays while an operation is tried.
+/// The resident kernel: it stays on the device while an operation is tried.
 #[gpu_kernel(file = "cuda/resident.cu")]
 pub unsafe fn stay(flag: *const u32, status: *mut u32, limit_ns: u64);
 
-/// Kernels of one image, most of which need more of the driver than to be loaded.
+/// Kernels of one image. Most need more from the driver than loading.
 #[gpu_kernel(file = "cuda/plain.cu")]
 pub mod plain {
     /// Needs nothing.
     pub unsafe fn small(done: *mut u32, n: u32);
-    /// Needs nothing, and is not the one that is launched.
+    /// Needs nothing, and is never launched itself.
     pub unsafe fn sibling(done: *mut u32, n: u32);
-    /// A frame that fits the stack that a context begins with.
+    /// Its frame fits the default stack of a context.
     pub unsafe fn frame_800(done: *mut u32, n: u32);
-    /// A frame that does not.
+    /// Its frame does not fit.
     pub unsafe fn frame_2k(done: *mut u32, n: u32);
-    /// A frame that takes gigabytes of device memory.
+    /// Its frame takes gigabytes of device memory.
     pub unsafe fn frame_32k(done: *mut u32, n: u32);
     /// Calls `printf`.
     pub unsafe fn prints(done: *mut u32, n: u32);
     /// Calls `malloc`.
     pub unsafe fn allocates(done: *mut u32, n: u32);
-    /// As much shared memory as the launch says.
+    /// Its shared memory is sized by the launch.
     pub unsafe fn shared_dynamic(done: *mut u32, n: u32);
     /// 44,000 bytes of shared memory.
     pub unsafe fn shared_static(done: *mut u32, n: u32);
 }
 
-/// Kernels that use what few kernels use.
+/// Kernels with rare features.
 #[gpu_kernel(file = "cuda/special.cu")]
 pub mod special {
     /// Contains an `assert`.
     pub unsafe fn asserts(done: *mut u32, n: u32);
-    /// Calls a function that calls itself.
+    /// Calls a recursive function.
     pub unsafe fn recurses(done: *mut u32, n: u32);
     /// Calls a function through a table.
     pub unsafe fn calls_pointer(done: *mut u32, n: u32);
 }
 
-/// Kernels that can call a function which calls itself. Only the last one does.
+/// Kernels that may call a recursive function. Only the last one does.
 #[gpu_kernel(file = "cuda/recursive.cu")]
 pub mod recursive {
-    /// A frame that fits the stack that a context begins with.
+    /// Its frame fits the default stack of a context.
     pub unsafe fn recurses_800(done: *mut u32, n: u32);
-    /// A frame that does not.
+    /// Its frame does not fit.
     pub unsafe fn recurses_1600(done: *mut u32, n: u32);
-    /// A larger one.
+    /// Its frame is larger.
     pub unsafe fn recurses_8k(done: *mut u32, n: u32);
 }
 
-/// Takes five frames of 4 KiB, which only its declaration says.
+/// Needs five frames of 4 KiB, which only the declaration tells.
 #[gpu_kernel(file = "cuda/recursive.cu", stack = 24 * 1024)]
 pub unsafe fn recurses_deep(done: *mut u32, n: u32);
 
-/// What a kernel can be given beside the two parameters that all have.
+/// A third parameter, large.
 #[derive(Clone, Copy, Debug, KernelParam)]
 #[repr(C)]
 pub struct Words(pub [u32; 900]);
@@ -76,11 +79,11 @@ pub mod callee {
 #[gpu_kernel(file = "cuda/bare.cu")]
 pub unsafe fn bare(done: *mut u32, n: u32);
 
-/// The same with a frame that fits the stack that a context begins with.
+/// Alone in its image, with a frame that fits the default stack of a context.
 #[gpu_kernel(file = "cuda/bare_frame.cu")]
 pub unsafe fn bare_frame_800(done: *mut u32, n: u32);
 
-/// Contains the launch of a kernel, in an image without large frames. No launch of a kernel by a kernel ever happens here.
+/// Contains the launch of a kernel, in an image without large frames. The launch never happens here.
 #[gpu_kernel(image = "device-launch/small.fatbin", arch = ">=80")]
 pub unsafe fn launches_small(done: *mut u32, n: u32);
 
@@ -96,23 +99,23 @@ pub unsafe fn launches_beside_frame(done: *mut u32, n: u32);
 #[gpu_kernel(file = "cuda/managed.cu")]
 pub unsafe fn uses_managed(done: *mut u32, n: u32);
 
-/// All blocks of the grid wait for each other.
+/// Its blocks all wait for each other.
 #[gpu_kernel(file = "cuda/grid.cu", arch = ">=60")]
 pub unsafe fn waits_for_grid(done: *mut u32, n: u32);
 
 /// Kernels whose blocks form clusters.
 #[gpu_kernel(file = "cuda/cluster.cu", arch = ">=90")]
 pub mod cluster {
-    /// Clusters of two blocks, as the source says.
+    /// Clusters of two blocks, fixed in the source.
     pub unsafe fn clustered(done: *mut u32, n: u32);
-    /// Clusters as the launch says.
+    /// Clusters sized by the launch.
     pub unsafe fn cluster_at_launch(done: *mut u32, n: u32);
 }
 
-/// Kernels to launch before others. With 0 they do nothing.
+/// Kernels to launch before others. Called with 0 they do nothing.
 #[gpu_kernel(file = "cuda/earlier.cu")]
 pub mod earlier {
-    /// Does nothing with another number either.
+    /// Never does anything.
     pub unsafe fn earlier_nothing(really: u32);
     /// Contains a `printf`.
     pub unsafe fn earlier_printf(really: u32);
@@ -122,5 +125,5 @@ pub mod earlier {
     pub unsafe fn earlier_frame_32k(really: u32);
 }
 
-/// The image of [`plain`] as PTX, whatever the build made of the source.
+/// The image of [`plain`] as PTX, even if the build made machine code.
 pub const PLAIN_PTX: &str = include_str!("../prebuilt/cuda__plain.cu.ptx");

@@ -1,4 +1,4 @@
-//! What every launch works with: words that host and device both see, and contexts.
+//! The words that host and device share, and the contexts that launches use.
 
 use std::error::Error;
 use std::ptr;
@@ -8,23 +8,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use kernel_registry::KernelInfo;
 use kernel_registry::cudarc::driver::{CudaContext, result, sys};
 
-/// The primary context of the first device, and words in mapped memory of the host, which every context sees.
+/// The primary context of the first device, and words in mapped host memory, which all contexts access.
 pub(crate) struct Bench {
     context: Arc<CudaContext>,
     pub(crate) stay: &'static KernelInfo,
     memory: *mut u32,
 }
 
-/// A word, by its place.
+/// The words, by index.
 #[derive(Clone, Copy)]
 pub(crate) enum Word {
-    /// Set by the host: the resident kernel may go.
+    /// Set by the host: releases the resident kernel.
     Flag = 0,
     /// Set by the resident kernel.
     Status = 16,
-    /// Set by the kernel that is launched.
+    /// Set by the launched kernel.
     Done = 32,
-    /// Set by the kernel that this one launches.
+    /// Set by the kernel that the launched kernel launches.
     ChildDone = 33,
 }
 
@@ -36,7 +36,7 @@ impl Bench {
         context.bind_to_thread()?;
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
         let mut memory = ptr::null_mut();
-        // SAFETY: a context is current; the memory is never freed, and zeroed before anyone reads it.
+        // SAFETY: a context is current; the memory is never freed, and is zeroed before it is read.
         unsafe {
             sys::cuMemHostAlloc(&mut memory, BYTES, flags).result()?;
             memory.cast::<u8>().write_bytes(0, BYTES);
@@ -48,13 +48,14 @@ impl Bench {
         &self.context
     }
 
-    /// Where host and device see a word.
+    /// The address of a word, on host and device.
     pub(crate) fn address(&self, word: Word) -> *mut u32 {
         self.memory.wrapping_add(word as usize)
     }
 
     fn word(&self, word: Word) -> &AtomicU32 {
-        // SAFETY: the memory has all the words, aligned, and is never freed; the device accesses each as a whole too.
+        // SAFETY: the memory has all the words, aligned, and is never freed; the device also accesses each as a
+        // whole.
         unsafe { AtomicU32::from_ptr(self.address(word)) }
     }
 
@@ -67,10 +68,10 @@ impl Bench {
     }
 }
 
-/// A further context of the first device, with all limits as they are by default.
+/// Makes another context on the first device, with default limits.
 pub(crate) fn new_context() -> Result<Arc<CudaContext>, Box<dyn Error>> {
     let device = result::device::get(0)?;
-    // SAFETY: the context is new, and belongs to the `CudaContext` from here on.
+    // SAFETY: the context is new, and the `CudaContext` owns it from here on.
     unsafe {
         let mut context = ptr::null_mut();
         sys::cuCtxCreate_v4(&mut context, ptr::null_mut(), 0, device).result()?;

@@ -1,6 +1,7 @@
-//! Launches generated kernels for the first time beside a kernel that stays, and says which of them waited for it.
+//! Launches generated kernels for the first time beside a resident kernel, and reports which of them waited for it.
 //!
-//! `tests/src/bin/first_launches` generates a program: kernels, their declarations, and a `main` that calls [`run`].
+//! `tests/src/bin/first_launches` generates the program: kernels, their declarations, and a `main` that calls
+//! [`run`].
 
 mod bench;
 mod pass;
@@ -20,14 +21,14 @@ use pass::Pass;
 pub struct Program {
     /// The kernels to launch.
     pub cases: &'static [Case],
-    /// The kernel that stays, which takes a flag, a status and the nanoseconds after which it gives up.
+    /// The resident kernel. Its parameters are a flag, a status and the nanoseconds after which it gives up.
     pub stay: &'static KernelInfo,
-    /// What it was generated from.
+    /// The options that the program was generated with.
     pub options: Options,
 }
 
-/// A kernel to launch. It takes a pointer to the word that it sets, and two numbers: [`N`], and what it does of
-/// [`LAUNCH`] and [`RECUR`].
+/// A kernel to launch. Its parameters are a pointer to the word that it sets, and two numbers: [`N`], and a
+/// combination of [`LAUNCH`] and [`RECUR`].
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// The kernel.
@@ -38,45 +39,45 @@ pub struct Case {
     pub block: u32,
     /// Bytes of dynamic shared memory.
     pub shared: u32,
-    /// Blocks of a cluster, if the launch says it.
+    /// Blocks of a cluster, if the launch sets it.
     pub cluster: Option<u32>,
-    /// Whether it can launch a kernel, which sets the word after its own.
+    /// Whether it can launch a kernel. That kernel sets the next word.
     pub parent: bool,
-    /// It is recursive.
+    /// Whether it is recursive.
     pub recursive: bool,
-    /// What is special about it, for people.
+    /// Its traits, for messages.
     pub traits: &'static str,
 }
 
-/// What a program is generated from: equal options give equal kernels.
+/// The options of a generated program: equal options give equal kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct Options {
-    /// Where random numbers begin
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How many kernels to generate
+    /// Number of kernels to generate
     #[arg(long, default_value_t = 500)]
     pub kernels: usize,
 }
 
-/// The number that every kernel is given.
+/// The number passed to every kernel.
 pub const N: u32 = 20;
 
-/// Launches the kernel that it can launch.
+/// Makes a kernel launch the kernel that it can launch.
 pub const LAUNCH: u32 = 1;
 
-/// Calls its recursive function.
+/// Makes a kernel call its recursive function.
 pub const RECUR: u32 = 2;
 
-/// Exit code where nothing could be tried.
+/// Exit code if nothing could be tried.
 pub const NOT_POSSIBLE: u8 = 2;
 
-/// Kernels that are warmed together in the second pass. Among few, a kernel seldom profits from what another needs, such
-/// as a larger stack.
+/// How many kernels the second pass warms together. In small groups, a kernel seldom profits from the needs of
+/// another, such as a larger stack.
 const FEW: usize = 8;
 
 #[derive(Parser)]
-#[command(about = "Launches generated kernels for the first time beside a kernel that stays")]
+#[command(about = "Launches generated kernels for the first time beside a resident kernel")]
 struct Cli {
     #[command(flatten)]
     options: Options,
@@ -113,7 +114,7 @@ pub fn run(program: &Program) -> ExitCode {
     }
 }
 
-/// Both passes. Returns the number of problems.
+/// Runs both passes. Returns the number of problems.
 fn passes(bench: &Bench, program: &Program) -> Result<usize, Box<dyn std::error::Error>> {
     let mut random = fastrand::Rng::with_seed(program.options.seed);
     let mut cases: Vec<&Case> = program.cases.iter().collect();
@@ -132,13 +133,13 @@ fn passes(bench: &Bench, program: &Program) -> Result<usize, Box<dyn std::error:
     Ok(problems)
 }
 
-/// Whether the environment asks for the simulated driver.
+/// Whether `KERNEL_REGISTRY_SIM=1` is set.
 fn is_simulated() -> bool {
     env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "1")
 }
 
 impl Case {
-    /// How to launch it.
+    /// The launch configuration.
     fn config(&self) -> LaunchConfig {
         let config = LaunchConfig::new([self.grid, 1, 1], [self.block, 1, 1]).shared(self.shared);
         self.cluster.map_or(config, |blocks| config.cluster(blocks))

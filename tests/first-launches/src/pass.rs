@@ -1,4 +1,4 @@
-//! One pass over the kernels: warming some of them in a context, then launching each for the first time there.
+//! One pass over the kernels: warms some of them in a context, then launches each for the first time.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,26 +13,26 @@ use crate::bench::{self, Bench, Word};
 use crate::resident::Resident;
 use crate::{Case, LAUNCH, N, RECUR, is_simulated};
 
-/// What was found so far.
+/// A pass and its results so far.
 pub(crate) struct Pass<'a> {
     name: String,
     bench: &'a Bench,
     ran: usize,
-    /// Kernels that waited, although the report said what they need.
+    /// Kernels that waited although the report knew their needs.
     waited: usize,
-    /// Kernels that waited, of which the report said that their need is unknown.
+    /// Kernels that waited, and whose needs the report called unknown.
     unknown: usize,
-    /// Launches after one that waited in the same context, which may have given them what they need.
+    /// Launches after one that waited in the same context: it may have set up what they need.
     after: usize,
     /// Kernels that the device or the simulated driver cannot run.
     impossible: usize,
-    /// Everything else that went wrong.
+    /// All other failures.
     failed: usize,
     warming: Duration,
     contexts: usize,
 }
 
-/// How a first launch went.
+/// The result of a first launch.
 #[derive(Clone, Copy, PartialEq)]
 enum Verdict {
     Ran,
@@ -101,7 +101,7 @@ impl<'a> Pass<'a> {
             if !stack_known && case.is_bounded() {
                 self.failed += 1;
                 println!(
-                    "FAIL {path}: {}: the report does not know its stack, which can be known",
+                    "FAIL {path}: {}: the report calls its stack unknown, but it can be known",
                     case.traits
                 );
             }
@@ -109,8 +109,8 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Launches a kernel that is not warm, which has to wait: otherwise none of the others could. Returns the number of
-    /// problems.
+    /// Launches a kernel that is not warm. It must wait: otherwise the check could not find any wait. Returns the
+    /// number of problems.
     pub(crate) fn control(&mut self, cases: &[&Case]) -> Result<usize, Box<dyn Error>> {
         let Some(case) = cases.iter().find(|case| !case.parent) else { return Ok(0) };
         let context = bench::new_context()?;
@@ -153,9 +153,9 @@ impl<'a> Pass<'a> {
         residents: &Arc<CudaStream>,
         ours: &Arc<CudaStream>,
     ) -> Result<Verdict, Box<dyn Error>> {
-        // The simulated driver executes no launch by a kernel.
+        // The simulated driver does not run launches by kernels.
         let launches = case.parent && !is_simulated();
-        // Nothing but the declaration tells how deep the recursion is: without it the stack may be too small.
+        // Only a declaration tells how deep the recursion is: without it the stack may be too small.
         let recurs = case.recursive && case.kernel.stack().is_some();
         let mut really = if launches { LAUNCH } else { 0 } | if recurs { RECUR } else { 0 };
         let (mut done, mut n) = (self.bench.address(Word::Done), N);
@@ -191,7 +191,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Bytes of stack that each thread has.
+/// Bytes of stack per thread.
 fn stack_limit(context: &CudaContext) -> Result<u64, Box<dyn Error>> {
     context.bind_to_thread()?;
     Ok(context.get_limit(sys::CUlimit_enum::CU_LIMIT_STACK_SIZE)? as u64)

@@ -1,4 +1,4 @@
-//! The kernel that stays while another one is launched, and gives up by itself.
+//! The resident kernel: it stays on the device while another kernel is launched, and gives up at a time limit.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use kernel_registry::{LaunchConfig, launch_raw};
 use crate::bench::{Bench, Word};
 use crate::is_simulated;
 
-/// How long it stays. A kernel that takes as long to run counts as one that waits.
+/// The time limit of the resident kernel. Any kernel that runs that long counts as one that waits.
 fn limit() -> Duration {
-    // In software a kernel takes longer.
+    // The simulated driver is slower.
     Duration::from_millis(if is_simulated() { 2000 } else { 300 })
 }
 
-/// How long it may take to start.
+/// The longest time to start.
 const START: Duration = Duration::from_secs(10);
 
 /// Values of [`Word::Status`].
 const ABSENT: u32 = 0;
 const PRESENT: u32 = 1;
 
-/// The kernel, on its way or running.
+/// The resident kernel, starting or running.
 pub(crate) struct Resident<'a> {
     bench: &'a Bench,
     stream: &'a Arc<CudaStream>,
 }
 
 impl<'a> Resident<'a> {
-    /// Launches it, and returns when it runs.
+    /// Launches the kernel, and returns when it runs.
     pub(crate) fn start(bench: &'a Bench, stream: &'a Arc<CudaStream>) -> Result<Self, Box<dyn Error>> {
         for word in [Word::Flag, Word::Status, Word::Done, Word::ChildDone] {
             bench.set(word, 0);
@@ -51,13 +51,13 @@ impl<'a> Resident<'a> {
         Ok(Resident { bench, stream })
     }
 
-    /// Waits until a word is set. False if the kernel was gone by then.
+    /// Waits until a word is set. False if the resident kernel ended first.
     pub(crate) fn sees(&self, word: Word) -> bool {
         let begun = Instant::now();
-        // A kernel that was ended by the failure of another one does not say that it is gone.
+        // A kernel ended by the failure of another does not set its status.
         while self.is_there() && begun.elapsed() < 2 * limit() {
             if self.bench.read(word) != 0 {
-                // The word may have been set when the kernel had just gone.
+                // The word may be set just after the resident kernel ended.
                 return self.is_there();
             }
             thread::yield_now();
@@ -69,7 +69,7 @@ impl<'a> Resident<'a> {
         self.bench.read(Word::Status) == PRESENT
     }
 
-    /// Ends it, and waits until it is gone.
+    /// Releases the kernel, and waits until it has ended.
     pub(crate) fn release(self) -> Result<(), Box<dyn Error>> {
         self.bench.set(Word::Flag, 1);
         Ok(self.stream.synchronize()?)

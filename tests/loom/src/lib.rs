@@ -1,4 +1,4 @@
-//! The table in which launches find kernels, under loom: what a reader finds is whole, and no entry is lost.
+//! Tests the launch table under loom: readers never see a torn entry, and no entry is lost.
 #![cfg(test)]
 
 #[path = "../../../kernel-registry/src/table/entries.rs"]
@@ -6,7 +6,7 @@ mod entries;
 #[path = "../../../kernel-registry/src/table/seqlock.rs"]
 mod seqlock;
 
-/// What both files use.
+/// The module that both of the library's files import.
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
     pub(crate) use loom::sync::{RwLock, RwLockWriteGuard};
@@ -50,7 +50,7 @@ impl Table {
         Entries { slots: &self.slots, others: &self.others, key: 0 }
     }
 
-    /// Enters a context whose address is its id plus 100.
+    /// Adds a context whose address is its id plus 100.
     fn set(&self, id: u64) {
         let mut entry = [id; WORDS];
         entry[0] = id + 100;
@@ -99,11 +99,11 @@ fn a_context_is_found_while_it_moves_into_the_slot_of_another() {
     });
 }
 
-/// The first context ends, the second takes its slot; a launch in the second never gets what was the first one's.
+/// When the first context ends, the second takes its slot; a launch in the second never gets the first one's handle.
 #[test]
 fn a_launch_finds_its_own_context_or_nothing() {
     let mut model = loom::model::Builder::new();
-    // All orders would take hours.
+    // Exploring all orders would take hours.
     model.preemption_bound = Some(3);
     model.check(|| {
         let table = Table::new();

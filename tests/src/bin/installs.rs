@@ -1,5 +1,5 @@
-//! Installs the simulated driver, before CUDA is used or, with `late`, afterwards; then prints which files are the driver of
-//! this process, by what Linux says is mapped, and how many devices that has.
+//! Installs the simulated driver before CUDA is used, or after that with `late`. Then prints which driver files Linux
+//! has mapped into this process, and how many devices the driver has.
 
 use std::collections::BTreeSet;
 use std::error::Error;

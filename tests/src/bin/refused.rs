@@ -1,4 +1,4 @@
-//! What only a GPU can show: kernels that the driver refuses are reported together, and the others are warm.
+//! Tests on a GPU that kernels refused by the driver are reported together, and that the others are warm.
 
 use std::process::ExitCode;
 
@@ -8,25 +8,25 @@ use kernel_registry::{Cause, Failure, HookCause, WarmContext, WarmError, warm_al
 mod broken {
     use kernel_registry::gpu_kernel;
 
-    /// PTX with an instruction that there is not.
+    /// PTX with an unknown instruction.
     #[gpu_kernel(image = "images/broken/no_such_instruction.ptx", name = "garbled")]
     pub unsafe fn garbled(out: *mut u32);
 
-    /// Machine code for sm_75 alone.
+    /// Machine code for sm_75 only.
     #[gpu_kernel(image = "images/broken/turing.sm_75.cubin")]
     pub unsafe fn touch(out: *mut u32);
 
-    /// Shared memory that any device of this kind can give, but not beside what the kernel has already, of which PTX
-    /// says nothing to the compiler.
+    /// Dynamic shared memory that the device has, but not beside the kernel's static shared memory. The macro cannot
+    /// check that: PTX does not tell the total.
     #[gpu_kernel(image = "images/broken/shared.ptx", arch = ">=90", shared = 200 * 1024)]
     pub unsafe fn greedy(out: *mut u32);
 
-    /// For a device that is not there yet.
+    /// For an architecture that does not exist yet.
     #[gpu_kernel(image = "images/broken/turing.sm_75.cubin", arch = ">=999", name = "touch")]
     pub unsafe fn tomorrow(out: *mut u32);
 }
 
-/// What fails beside the kernels.
+/// A hook that fails beside the kernels.
 #[warmup]
 fn without_library(_: &WarmContext<'_>) -> Result<(), &'static str> {
     Err("libnothing.so is not there")

@@ -1,5 +1,5 @@
-//! A driver of CUDA 12.3 with one GPU, which answers what `cargo kernels doctor` asks and no more. The test compiles
-//! this file into a libcuda.so of its own.
+//! A fake driver of CUDA 12.3 with one GPU. It answers the calls of `cargo kernels doctor` and no others. The test
+//! compiles this file as a libcuda.so.
 
 #![allow(non_snake_case)]
 
@@ -11,7 +11,7 @@ const STUB_LIBRARY: c_int = 34;
 const NO_DEVICE: c_int = 100;
 const EXCLUSIVE_PROCESS: c_int = 3;
 
-/// What the test wants it to be.
+/// Whether the test asks for this kind of driver.
 fn is(what: &str) -> bool {
     env::var("FAKE_DRIVER").is_ok_and(|value| value == what)
 }
@@ -74,7 +74,7 @@ extern "C" fn cuDeviceTotalMem_v2(bytes: &mut usize, _device: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetAttribute(value: &mut c_int, which: c_int, _device: c_int) -> c_int {
-    // As cuda.h numbers them.
+    // The numbers of cuda.h.
     *value = match which {
         16 => 40,
         17 => 1,
@@ -82,7 +82,7 @@ extern "C" fn cuDeviceGetAttribute(value: &mut c_int, which: c_int, _device: c_i
         39 => 1024,
         75 => 8,
         76 => 6,
-        // MPS came later.
+        // MPS is newer than this driver.
         _ => return 1,
     };
     0

@@ -1,4 +1,4 @@
-//! `cargo kernels doctor`: that it answers wherever it runs, by drivers that are made for the test.
+//! `cargo kernels doctor` with fake drivers and without a driver.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn driver() -> &'static Path {
     })
 }
 
-/// The doctor in a folder without a package, where the loader finds the drivers of another folder first.
+/// Runs the doctor in a folder without a package. The loader searches the folder `drivers` first.
 fn doctor(drivers: &Path, variables: &[(&str, &str)], args: &[&str]) -> Output {
     let mut command = cargo_kernels_command();
     for (name, _) in std::env::vars_os() {
@@ -39,7 +39,7 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
-/// The lines that begin so.
+/// The lines of this level.
 fn lines<'a>(text: &'a str, level: &str) -> Vec<&'a str> {
     text.lines().filter(|line| line.starts_with(level)).collect()
 }
@@ -58,13 +58,13 @@ note     variable        `CUDA_CACHE_DISABLE=1`: PTX is compiled again in each p
                          -> unset `CUDA_CACHE_DISABLE`, or build images with machine code for this GPU
 ok       gpu             GPU 0: Fake GPU, sm_86, 8.0 of 16.0 GiB free
 ok       stack           GPU 0: 2048 bytes a thread; each further KiB takes 40 MiB of the GPU's memory
-note     gpu             GPU 0: in exclusive mode, one process at a time can use it
+note     gpu             GPU 0: exclusive mode: only one process at a time can use it
                          -> if others need it too: `nvidia-smi -c 0`
 note     gpu             GPU 0: it draws a screen too, and the driver ends kernels that run for some seconds
-                         -> run kernels that stay on another GPU, or without a desktop on this one
-note     compiler        `KERNEL_REGISTRY_COMPILER` is `none`: CUDA sources get their images only from `kernel_registry_build::write_prebuilt`
+                         -> run resident kernels on another GPU, or without a desktop on this one
+note     compiler        `KERNEL_REGISTRY_COMPILER` is `none`: CUDA sources get images only from `kernel_registry_build::write_prebuilt`
                          -> set `CUDA_HOME` to a toolkit, or install one, or NVRTC alone; leave `KERNEL_REGISTRY_COMPILER` unset
-note     cudarc          not looked at: there is no Cargo.toml in this folder or above
+note     cudarc          not checked: there is no Cargo.toml in this folder or above
                          -> run this in the folder of a package
 4 ok, 6 notes, 0 problems
 ";
@@ -75,7 +75,7 @@ note     cudarc          not looked at: there is no Cargo.toml in this folder or
 #[test]
 fn a_machine_without_a_driver_is_told_in_words() {
     let folder = scratch_folder();
-    // The loader goes no further than to a file that is no library.
+    // The loader stops at a file that is not a library.
     for name in ["libcuda.so", "libcuda.so.1"] {
         fs::write(folder.join(name), "no library").unwrap();
     }

@@ -1,4 +1,4 @@
-//! The first launch of every sample kernel after warming, beside later launches of the same: each is waited for.
+//! Measures the first launch of every sample kernel after warming, and later launches. Each is waited for.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use benches::sample::Sample;
 
 use crate::new_context;
 
-/// Contexts, in each of which every kernel has one first launch.
+/// Number of contexts. Every kernel has one first launch in each.
 const CONTEXTS: usize = 60;
 
 /// Later launches of each kernel in each context.
 const LATER: usize = 5;
 
-/// Microseconds: median and 99th percentile of first launches, the same of later ones; then how many first launches.
+/// Microseconds: median and 99th percentile of first launches, the same of later ones; then the number of first
+/// launches.
 pub(crate) fn measure() -> Result<Vec<f64>> {
     let (mut first, mut later) = (Sample::default(), Sample::default());
     let mut count = 0;
@@ -29,7 +30,7 @@ pub(crate) fn measure() -> Result<Vec<f64>> {
         let stream = context.new_stream()?;
         let mut memory = stream.alloc_zeros::<u8>(1 << 20)?;
         let address = memory.device_ptr_mut(&stream).0;
-        // A stream has to get going, too. The kernel that does it has had its first launch then, so two take turns.
+        // A stream's first launch takes longer. Its kernel has had its first launch then, so two kernels take turns.
         let starter = [touch::INFO, set_flag::INFO][round % 2];
         for _ in 0..20 {
             launch(starter, &stream, address)?;
@@ -50,20 +51,19 @@ pub(crate) fn measure() -> Result<Vec<f64>> {
     Ok([&both(&first)[..], &both(&later)[..], &[count as f64]].concat())
 }
 
-/// Launches a kernel with nothing to do: all numbers are 0, also those of elements and how long it may wait, and all
-/// pointers lead to zeros.
+/// Launches a kernel with nothing to do: all numbers (elements, time limits) are 0, and all pointers lead to zeros.
 fn launch(kernel: &'static KernelInfo, stream: &Arc<CudaStream>, address: u64) -> Result<()> {
-    // Room for the largest structure by value.
+    // Room for the largest struct parameter.
     type Slot = [u64; 8];
     let is_value = |pass| matches!(pass, Pass::Value);
     let slots = kernel.params().iter().map(|param| [if is_value(param.pass) { 0 } else { address }; 8]);
     let mut slots: Vec<Slot> = slots.collect();
     let mut args: Vec<*mut c_void> = slots.iter_mut().map(|slot| slot.as_mut_ptr().cast()).collect();
-    // Two blocks, because one kernel wants them in pairs.
+    // Two blocks, because one kernel needs pairs.
     let config = LaunchConfig::new([2, 1, 1], kernel.block().unwrap_or([32, 1, 1]))
         .shared(kernel.shared().unwrap_or(0));
-    // SAFETY: there is an argument for each parameter, and at least as large. With these the sample kernels read and
-    // write the first few bytes behind a pointer, and none waits.
+    // SAFETY: there is an argument for each parameter, at least as large. With these arguments the sample kernels
+    // access only the first few bytes behind a pointer, and none waits.
     unsafe { launch_raw(kernel, stream, config, &mut args)? };
     Ok(stream.synchronize()?)
 }

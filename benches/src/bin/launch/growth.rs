@@ -1,4 +1,4 @@
-//! Whether warming again and again takes memory, in contexts that come and go, and in one that stays.
+//! Measures whether repeated warming leaks memory, in fresh contexts and in one that stays.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use benches::Result;
 
 use crate::new_context;
 
-/// Warm-ups of a fresh context each, after which it is destroyed.
+/// Warm-ups, each in a fresh context that is destroyed afterwards.
 pub(crate) const CONTEXTS: usize = 300;
 
 /// Repeated warm-ups of one context.
 pub(crate) const REPETITIONS: usize = 100_000;
 
-/// KiB that host and device have less: after the fresh contexts, then after the repetitions.
+/// Lost KiB of host and device memory: after the fresh contexts, then after the repetitions.
 pub(crate) fn measure() -> Result<Vec<f64>> {
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;
@@ -31,7 +31,7 @@ fn growth(
     context: impl Fn() -> Result<Arc<CudaContext>>,
 ) -> Result<[f64; 2]> {
     let memory = || -> Result<[f64; 2]> { Ok([host()?, -(observer.mem_get_info()?.0 as f64 / 1024.0)]) };
-    // The first ones fill pools, the driver's and those of the memory allocator.
+    // The first ones fill the pools of the driver and the allocator.
     for _ in 0..times / 10 {
         drop(warm_all(&context()?)?);
     }
@@ -43,7 +43,7 @@ fn growth(
     Ok([after[0] - before[0], after[1] - before[1]])
 }
 
-/// KiB of the host's memory that this process has.
+/// The process's resident memory, in KiB.
 fn host() -> Result<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("there is no VmRSS")?;

@@ -1,7 +1,7 @@
-//! What a launch of a warm kernel costs above the driver, whether the first one is as fast as the others, and whether
-//! warming leaves anything behind.
+//! Measures what launching a warm kernel costs above the driver, whether first launches are as fast as later ones,
+//! and whether warming leaks memory.
 //!
-//! `cargo run --release -p benches --bin launch`; it needs `cc`, and for all but the first part a GPU.
+//! Run `cargo run --release -p benches --bin launch`. It needs `cc`, and a GPU for all but the first part.
 
 mod first;
 mod growth;
@@ -27,7 +27,7 @@ use stub::Stub;
 
 kernel_registry::link_kernels!(kernels);
 
-/// How often this program asked for memory.
+/// An allocator that counts allocations.
 struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
@@ -35,7 +35,7 @@ static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: the system's allocator does everything.
+// SAFETY: all work is left to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +52,7 @@ unsafe impl GlobalAlloc for Counting {
 fn main() -> ExitCode {
     let done = match env::args().nth(1).as_deref() {
         None => measure().map(|requirements| verdict::conclude(&requirements)),
-        // What follows is what children of this program do.
+        // These arguments are for child processes of this program.
         Some("overhead") => print(overhead::measure(|| ALLOCATIONS.load(Ordering::Relaxed))),
         Some("first") => print(first::measure()),
         Some("growth") => print(growth::measure()),
@@ -95,7 +95,7 @@ fn measure() -> Result<Vec<Requirement>> {
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Prints what each way costs. Against a driver that does nothing, the differences have bounds.
+/// Prints the cost of each way to launch. The differences have bounds with a driver that does nothing.
 fn costs(title: &str, numbers: &[f64]) -> Result<Vec<Requirement>> {
     let [bare, raw, touch, builder, saxpy, prepared, saxpy_builder, allocations @ ..] = numbers else {
         return Err("a child printed too little".into());
@@ -145,7 +145,7 @@ fn memory(numbers: &[f64]) -> Result<Vec<Requirement>> {
     println!("{repeated:48} {host_again:11.0}  {device_again:11.0}");
     let requirement = |what: &str, kib: &f64, bound| Requirement::at_most(what, *kib, bound, "KiB");
     Ok(vec![
-        // A page or two a context would be a leak; the allocator's own noise is less than that.
+        // A page or two per context would be a leak; the allocator's noise is smaller.
         requirement(&format!("host memory {fresh}"), host, 2048.0),
         requirement(&format!("device memory {fresh}"), device, 0.0),
         requirement(&format!("host memory {repeated}"), host_again, 2048.0),
@@ -153,11 +153,11 @@ fn memory(numbers: &[f64]) -> Result<Vec<Requirement>> {
     ])
 }
 
-/// A context of its own on the first device.
+/// Makes another context on the first device.
 fn new_context() -> Result<Arc<CudaContext>> {
     kernel_registry::context(0)?;
     let device = result::device::get(0)?;
-    // SAFETY: the context is new, and from here on that of the `CudaContext`.
+    // SAFETY: the context is new, and the `CudaContext` owns it from here on.
     unsafe {
         let mut context = ptr::null_mut();
         sys::cuCtxCreate_v4(&mut context, ptr::null_mut(), 0, device).result()?;

@@ -1,4 +1,4 @@
-//! What one launch costs the processor, in several ways.
+//! Measures the processor time of one launch, made in several ways.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -14,7 +14,7 @@ use kernels::waiting::touch;
 use benches::Result;
 use benches::sample::Sample;
 
-/// The ways that are compared, in the order of `measure`'s results.
+/// The ways to launch, in the order of `measure`'s results.
 pub(crate) const WAYS: [&str; 7] = [
     "one pointer: bare `cuLaunchKernelEx`",
     "one pointer: `launch_raw`",
@@ -25,12 +25,12 @@ pub(crate) const WAYS: [&str; 7] = [
     "two slices: cudarc's builder",
 ];
 
-/// Times of each way, and of how many launches each time is the mean.
+/// The number of times per way; the next constant is the number of launches per time.
 const ROUNDS: usize = 400;
 const LAUNCHES: u32 = 100;
 
-/// Nanoseconds a launch in each way; then how often `allocations`, which counts them, went up in a hundred launches of
-/// each way of ours.
+/// Nanoseconds per launch in each way; then the increase of `allocations`, which counts them, in a hundred launches
+/// of each of our ways.
 pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;
@@ -49,12 +49,12 @@ pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let theirs = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 };
     let load = |kernel: &'static kernel_registry::KernelInfo| -> Result<_> {
         let image = kernel.image().ok_or("the sample kernels have no images")?.bytes();
-        // The driver knows where text ends by a zero.
+        // A zero byte ends PTX for the driver.
         Ok(context.load_module(Ptx::from_binary([image, &[0]].concat()))?.load_function(kernel.symbol())?)
     };
     let (their_touch, their_saxpy) = (load(touch::INFO)?, load(saxpy::INFO)?);
 
-    // The arguments are what the kernels take, `touch` writes to memory that stays, and `saxpy` is told of 0 elements.
+    // These are the kernels' arguments; `touch` writes to memory that stays, and `saxpy` gets 0 elements.
     let mut ways: [&mut dyn FnMut() -> bool; 7] = [
         &mut || bare(&stream, function, &mut args),
         // SAFETY: as above.
@@ -104,7 +104,7 @@ fn nanoseconds(times: &[Duration]) -> f64 {
     sample.median() * 1e9 / f64::from(LAUNCHES)
 }
 
-/// One thread.
+/// Launches one thread with the driver's function.
 fn bare(stream: &CudaStream, function: sys::CUfunction, args: &mut [*mut c_void; 1]) -> bool {
     let launch = sys::CUlaunchConfig {
         gridDimX: 1,

@@ -1,5 +1,5 @@
-// A driver that does nothing, so that what a launch costs above it can be seen: a real one takes a hundred times as long,
-// and differs by more than that from one launch to the next.
+// A driver that does nothing, to show the cost of a launch above the driver. A real one takes a hundred times as
+// long, and varies by more than that.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 typedef int Result;
 typedef void *Handle;
 
-// Handles have to be different, and are never looked at.
+// Handles must differ, and are never dereferenced.
 static uintptr_t last = 0x1000;
 static Handle handle(void) { return (Handle)(last += 64); }
 static Handle context = (Handle)0x1000;
@@ -87,7 +87,7 @@ Result cuLaunchKernel(Handle function, unsigned gx, unsigned gy, unsigned gz, un
 }
 Result cuLaunchKernelEx(Handle config, Handle function, Handle *args, Handle *extra) { return 0; }
 
-// It has none of what is asked for by address: `cuFuncLoad` and `cuFuncIsLoaded`.
+// Functions asked for by address, `cuFuncLoad` and `cuFuncIsLoaded`, do not exist.
 Result cuGetProcAddress_v2(const char *name, Handle *address, int version, uint64_t flags, Handle status) {
     *address = NULL;
     return 500;

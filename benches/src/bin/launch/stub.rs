@@ -1,4 +1,4 @@
-//! Makes the driver that does nothing.
+//! Builds the driver that does nothing.
 
 use std::env;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use benches::Result;
 
-/// A folder that holds it under the names that the driver has. It is removed when this is dropped.
+/// A folder with that driver under the driver's file names. Dropping this removes it.
 pub(crate) struct Stub(PathBuf);
 
 impl Stub {
@@ -28,7 +28,7 @@ impl Stub {
         Ok(stub)
     }
 
-    /// Where libraries have to be looked for, to find it.
+    /// The folder to add to the library path.
     pub(crate) fn folder(&self) -> &Path {
         &self.0
     }
@@ -36,7 +36,7 @@ impl Stub {
 
 impl Drop for Stub {
     fn drop(&mut self) {
-        // What stays is a small folder among temporary ones.
+        // If this fails, a small temporary folder remains.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What a row works with: a context, streams, and words that host and device both see.
+//! The shared parts of all rows: a context, streams, and words that host and device access.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -14,38 +14,38 @@ use sys::CUdevice_attribute_enum as Attribute;
 
 use crate::cuda::{self, Done, Failed, FunctionAttribute, Sent};
 
-/// One block of one warp, which is what is launched unless it matters.
+/// One block of one warp: the usual launch.
 pub(crate) const ONE_WARP: LaunchConfig = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
 
 pub(crate) struct Bench {
     context: Arc<CudaContext>,
-    /// Whether every kernel is warm, by this library, before anything else happens.
+    /// Whether this library warmed every kernel first.
     pub(crate) warmed: bool,
     /// The stream of the resident kernel.
     pub(crate) residents: sys::CUstream,
-    /// The stream of what is tried.
+    /// The stream of the tried operation.
     pub(crate) ours: sys::CUstream,
-    /// The resident kernel, loaded.
+    /// The loaded resident kernel.
     pub(crate) stay: sys::CUfunction,
     memory: *mut c_void,
     address: sys::CUdeviceptr,
-    /// Threads that call the driver too.
+    /// Other threads that call the driver.
     others: RefCell<Vec<JoinHandle<Done>>>,
 }
 
-/// What another thread does.
+/// The work of another thread.
 pub(crate) type Other = Box<dyn FnOnce() -> Done + Send>;
 
-/// A word in mapped memory, each in a cache line of its own.
+/// A word in mapped memory, in a cache line of its own.
 #[derive(Clone, Copy)]
 pub(crate) enum Word {
-    /// Set by the host: the resident kernel may go.
+    /// Set by the host: releases the resident kernel.
     Flag = 0,
     /// Set by the resident kernel.
     Status = 1,
-    /// Set by the kernel that is tried.
+    /// Set by the tried kernel.
     Done = 2,
-    /// For a row's own use.
+    /// For any use by a row.
     Spare = 3,
 }
 
@@ -67,7 +67,7 @@ impl Bench {
             bench.set(word, 0);
         }
         if warmed {
-            // The census has a kernel that takes gigabytes, which is what it is for.
+            // One kernel takes gigabytes of stack, on purpose.
             let warmup = Warmup::new().stack_budget(u64::MAX).warm(&bench.context);
             warmup.map_err(|error| in_words("warm_all", error))?;
         }
@@ -84,8 +84,8 @@ impl Bench {
 
     pub(crate) fn word(&self, word: Word) -> &'static AtomicU32 {
         let address: *mut u32 = self.memory.wrapping_byte_add(word as usize * DISTANCE).cast();
-        // SAFETY: the memory has all the words, aligned, and stays as long as the process; the device accesses a
-        // word as a whole too.
+        // SAFETY: the memory has all the words, aligned, and stays until the process ends; the device also accesses a
+        // word as a whole.
         unsafe { AtomicU32::from_ptr(address) }
     }
 
@@ -97,12 +97,12 @@ impl Bench {
         self.word(word).store(value, Ordering::SeqCst);
     }
 
-    /// Where the device sees a word.
+    /// The device address of a word.
     pub(crate) fn address_of(&self, word: Word) -> sys::CUdeviceptr {
         self.address + (word as usize * DISTANCE) as u64
     }
 
-    /// A kernel, loaded: by this library, or by the module functions of the driver.
+    /// A loaded kernel: warmed by this library, or loaded as a module by the driver.
     pub(crate) fn loaded(&self, kernel: &'static KernelInfo) -> Done<sys::CUfunction> {
         self.warm_or(kernel, || {
             let function = cuda::function(cuda::load_module(kernel)?, kernel)?;
@@ -111,7 +111,7 @@ impl Bench {
         })
     }
 
-    /// A kernel as this library has it, or else as the row gets it.
+    /// The warm kernel if this library warmed it, or else the row's own.
     pub(crate) fn warm_or(
         &self,
         kernel: &'static KernelInfo,
@@ -123,7 +123,7 @@ impl Bench {
         kernel.cu_function(&self.context).map_err(|error| in_words("cu_function", error))
     }
 
-    /// Launches a kernel that tells when it runs.
+    /// Launches a kernel that sets a word when it runs.
     pub(crate) fn launch(&self, function: sys::CUfunction) -> Done {
         self.launch_as(function, self.ours, &ONE_WARP)
     }
@@ -141,12 +141,12 @@ impl Bench {
         self.with_args(|args| cuda::launch(function, stream, config, args))
     }
 
-    /// The arguments of the kernels that tell when they run. The last one is for the only kernel that has more than two.
+    /// Calls `then` with the arguments of such kernels. The last one is for the one kernel with three parameters.
     pub(crate) fn with_args<T>(&self, then: impl FnOnce(&mut [*mut c_void]) -> T) -> T {
         with_args(self.address_of(Word::Done), then)
     }
 
-    /// The same launch for another thread, which tells by this word.
+    /// The same launch for another thread, with a word of its own.
     pub(crate) fn launch_elsewhere(
         &self,
         function: sys::CUfunction,
@@ -193,7 +193,7 @@ impl Bench {
         cuda::launch(self.stay, stream, config, args)
     }
 
-    /// Launches one of the kernels that are there to be launched before others, and waits for it.
+    /// Launches one of the kernels made to run before others, and waits for it.
     pub(crate) fn earlier(&self, kernel: &KernelInfo, really: bool, stream: sys::CUstream) -> Done {
         let function = cuda::function(cuda::load_module(kernel)?, kernel)?;
         let mut really = u32::from(really);
@@ -202,8 +202,8 @@ impl Bench {
         cuda::synchronize()
     }
 
-    /// Grants a function as much dynamic shared memory as a block can have beside a block that uses none: of that one
-    /// too, the device reserves a little.
+    /// Allows a function the most dynamic shared memory that a block can have beside a block that uses none. The
+    /// device reserves a little for that block too.
     pub(crate) fn grant_shared(&self, function: sys::CUfunction) -> Done<LaunchConfig> {
         let most = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let reserved = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;

@@ -1,4 +1,4 @@
-//! Calls of the host beside a resident kernel. Each is tried for whether it returns.
+//! Rows for calls of the host beside a resident kernel: does each return?
 
 use census_kernels::PLAIN_PTX;
 use census_kernels::earlier::earlier_nothing;
@@ -22,7 +22,7 @@ fn row(name: impl Into<String>, prepare: impl for<'b> Fn(&'b Bench) -> Done<Atte
     Row::call(Section::HostCall, name, prepare)
 }
 
-/// A call for which nothing has to be prepared.
+/// A row for a call that needs no preparation.
 fn call(name: &str, call: fn(&Bench) -> Done) -> Row {
     row(name, move |bench| attempt(move || call(bench)))
 }
@@ -175,7 +175,7 @@ fn memory() -> Vec<Row> {
     ]
 }
 
-/// Memory in stream order. The stream is waited for, as nothing else tells whether it came to it.
+/// Stream-ordered memory. These rows wait for the stream, because only that tells whether it got there.
 fn asynchronous() -> Vec<Row> {
     vec![
         call("host/cuMemAllocAsync_first", |bench| allocated(bench, MIB).map(drop)),
@@ -339,7 +339,7 @@ fn graphs() -> Vec<Row> {
     ]
 }
 
-/// Loading while a stream is captured, which the driver may refuse as well.
+/// Loading during a stream capture, which the driver may also refuse.
 fn captures() -> Vec<Row> {
     vec![
         call("capture/cuModuleLoadData", |bench| {

@@ -1,5 +1,5 @@
-//! A process of its own for a row, because a blocked call can be got rid of in no other way, and because what a context
-//! has behind it changes what comes next.
+//! Runs one row in its own process: a blocked call can only be ended with its process, and earlier operations of a
+//! context change later ones.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ fn attempt(row: &Row, mode: Mode, warmed: bool) -> Done<Outcome> {
         true => Some(done(&bench, begun)?),
         false => None,
     };
-    // What went on while it was there did not wait for it.
+    // An operation that ended before the resident kernel did not wait for it.
     let verdict = match (resident.is_there(&bench), &attempted) {
         (false, _) => Verdict::Blocks,
         (true, Ok(())) => Verdict::Runs,
@@ -47,13 +47,13 @@ fn attempt(row: &Row, mode: Mode, warmed: bool) -> Done<Outcome> {
     Ok(Outcome { verdict, error, host_ms: Some(milliseconds(host)), done_ms: done.map(milliseconds) })
 }
 
-/// How long it took until the kernel told that it ran.
+/// The time until the kernel ran.
 fn done(bench: &Bench, begun: Instant) -> Done<Duration> {
     while bench.read(Word::Done) == 0 {
         if begun.elapsed() > 3 * LIMIT {
             return Err(Failed("the kernel did not run".into()));
         }
-        // A device in software needs the processor.
+        // The simulated device needs the processor.
         std::thread::yield_now();
     }
     Ok(begun.elapsed())

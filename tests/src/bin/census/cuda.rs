@@ -1,8 +1,7 @@
-//! The calls of the driver that rows make, each with its result as a value.
+//! The driver calls of the rows, each returning its result as a value.
 //!
-//! Nothing here owns anything: rows are short-lived processes, which free only what they free to see whether that
-//! blocks. That handles are used as the driver wants them is for the rows to see to; a wrong one is an error of the
-//! driver, and the end of one process at worst.
+//! Nothing is freed automatically: rows are short processes, which free memory only to see whether that blocks. Rows
+//! must use handles correctly; a wrong handle is a driver error, or at worst ends one process.
 
 mod code;
 mod memory;
@@ -18,17 +17,17 @@ pub(crate) use code::*;
 pub(crate) use memory::*;
 pub(crate) use streams::*;
 
-/// What failed, in words, with the name that the driver has for it.
+/// A failure as text, with the driver's name for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed(pub(crate) String);
 
 pub(crate) type Done<T = ()> = Result<T, Failed>;
 
-/// A handle of the driver that goes to another thread.
+/// A driver handle sent to another thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Sent<T>(*mut T);
 
-// SAFETY: the driver takes its handles from every thread, and nobody follows them here.
+// SAFETY: the driver accepts its handles in every thread, and nothing here dereferences them.
 unsafe impl<T> Send for Sent<T> {}
 
 impl<T> Sent<T> {
@@ -41,7 +40,7 @@ impl<T> Sent<T> {
     }
 }
 
-/// A result as an error that names the call.
+/// Turns a result into an error that names the call.
 fn call(name: &'static str, result: sys::CUresult) -> Done {
     match result {
         sys::CUresult::CUDA_SUCCESS => Ok(()),
@@ -49,11 +48,11 @@ fn call(name: &'static str, result: sys::CUresult) -> Done {
     }
 }
 
-/// What a call stores through its first parameter: a handle, an address or a number.
+/// Returns the handle, address or number that a call stores through its first parameter.
 fn get<T: Copy>(name: &'static str, ask: impl FnOnce(*mut T) -> sys::CUresult) -> Done<T> {
     let mut value = MaybeUninit::zeroed();
     call(name, ask(value.as_mut_ptr()))?;
-    // SAFETY: the driver stored it; and zero would be a value too, as these are pointers and integers.
+    // SAFETY: the driver stored it, and zero would be valid too, as these are pointers and integers.
     Ok(unsafe { value.assume_init() })
 }
 
@@ -69,11 +68,11 @@ pub(crate) fn device_attribute(device: sys::CUdevice, which: sys::CUdevice_attri
     got.map(i32::unsigned_abs)
 }
 
-/// A function of the driver that cudarc does not have in every version, if the driver has it.
+/// A driver function that some versions of cudarc lack, if the driver has it.
 ///
 /// # Safety
 ///
-/// `F` is the type of the function pointer that the driver has under this name for this version of CUDA.
+/// `F` is the function pointer type of this name in this CUDA version.
 unsafe fn lookup<F: Copy>(name: &'static CStr, cuda_version: i32) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: the name ends with a zero, and the status may be null.
@@ -85,7 +84,7 @@ unsafe fn lookup<F: Copy>(name: &'static CStr, cuda_version: i32) -> Option<F> {
     (!address.is_null()).then(|| unsafe { transmute_copy(&address) })
 }
 
-/// Makes a context, and leaves the thread with the one that it had.
+/// Makes a context, and restores the thread's current one.
 pub(crate) fn new_context(device: sys::CUdevice) -> Done<sys::CUcontext> {
     type Create = unsafe extern "C" fn(*mut sys::CUcontext, c_uint, sys::CUdevice) -> sys::CUresult;
     // SAFETY: this is the type of the function that CUDA 4.0 to 12.4 have under this name, and later drivers too.
@@ -118,7 +117,7 @@ pub(crate) fn context_id() -> Done<u64> {
     get("cuCtxGetId", |id| unsafe { sys::cuCtxGetId(ptr::null_mut(), id) })
 }
 
-/// Counts one more user of the device's primary context, and one less again.
+/// Retains and releases the device's primary context.
 pub(crate) fn retain_and_release(device: sys::CUdevice) -> Done {
     // SAFETY: the device is one of the driver's, and what is released was retained.
     unsafe {
@@ -128,7 +127,7 @@ pub(crate) fn retain_and_release(device: sys::CUdevice) -> Done {
     }
 }
 
-/// Waits for everything in the current context.
+/// Waits for all work in the current context.
 pub(crate) fn synchronize() -> Done {
     // SAFETY: it concerns the current context.
     call("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() })
@@ -144,7 +143,7 @@ pub(crate) fn limit(which: sys::CUlimit) -> Done<usize> {
     get("cuCtxGetLimit", |bytes| unsafe { sys::cuCtxGetLimit(bytes, which) })
 }
 
-/// Whether kernels are loaded when they are first asked for.
+/// Whether the driver loads kernels on first use.
 pub(crate) fn loads_lazily() -> Done<bool> {
     const LAZY: u32 = sys::CUmoduleLoadingMode::CU_MODULE_LAZY_LOADING as u32;
     // SAFETY: the mode is a C enumeration of 32 bits.

@@ -1,4 +1,4 @@
-//! First launches of kernels that need more of the driver than to be loaded: a stack, printf, malloc, and so on.
+//! Rows for first launches of kernels that need more than loading: a stack, printf, malloc, and so on.
 
 use census_kernels::cluster::{cluster_at_launch, clustered};
 use census_kernels::earlier::{earlier_frame_32k, earlier_malloc, earlier_printf};
@@ -16,12 +16,12 @@ pub(crate) fn rows() -> Vec<Row> {
     [frames(), printf_and_malloc(), special()].into_iter().flatten().collect()
 }
 
-/// The first launch of a kernel that is loaded.
+/// The first launch of a loaded kernel.
 pub(crate) fn first(name: &str, kernel: &'static KernelInfo) -> Row {
     after(name, kernel, |_| Ok(()))
 }
 
-/// The same after something else, for which the kernel is loaded already.
+/// The first launch of a loaded kernel after some other operation.
 pub(crate) fn after(name: &str, kernel: &'static KernelInfo, earlier: fn(&Bench) -> Done) -> Row {
     configured(name, kernel, ONE_WARP, earlier)
 }
@@ -86,8 +86,8 @@ fn frames() -> Vec<Row> {
     ]
 }
 
-/// Of the next launch, and of every one that needs the limit as it was.
-const LOWERED: &str = "whoever lowers the stack limit makes launches wait";
+/// Applies to the next launch, and to every launch that needs the former limit.
+const LOWERED: &str = "lowering the stack limit makes launches wait";
 
 pub(crate) fn raise_and_lower_limit() -> Done {
     cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, 33 * 1024)?;
@@ -110,7 +110,7 @@ fn printf_and_malloc() -> Vec<Row> {
             attempt(move || bench.launch(function))
         }),
         Row::launch(Section::FirstLaunch, "printf/after_limit", |bench| {
-            // Warming launches kernels with printf, after which the driver refuses the limit.
+            // Warming launches kernels with printf, and the driver refuses the limit after that.
             if !bench.warmed {
                 cuda::set_limit(Limit::CU_LIMIT_PRINTF_FIFO_SIZE, 2 * MIB)?;
             }

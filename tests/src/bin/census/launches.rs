@@ -1,5 +1,5 @@
-//! First launches where it matters how much of the device the resident kernel has, on which stream it is, or what the
-//! launch goes through.
+//! Rows for first launches that depend on how much of the device the resident kernel holds, on its stream, or on how
+//! the launch is made.
 
 use census_kernels::plain::{frame_32k, prints, shared_dynamic, shared_static, small};
 use kernel_registry::KernelInfo;
@@ -18,7 +18,7 @@ fn row(name: impl Into<String>, prepare: impl for<'b> Fn(&'b Bench) -> Done<Atte
     Row::launch(Section::FirstLaunch, name, prepare)
 }
 
-/// With all the shared memory that a block can have.
+/// A launch with the most shared memory that a block can have.
 fn most_shared(name: &str) -> Row {
     row(name, |bench| {
         let function = bench.loaded(shared_dynamic::INFO)?;
@@ -140,7 +140,7 @@ fn graphs() -> Vec<Row> {
     ]
 }
 
-/// A captured launch, instantiated and perhaps taken to the device.
+/// Captures a launch, instantiates the graph, and uploads it if `uploaded`.
 fn graph(name: &str, kernel: &'static KernelInfo, uploaded: bool) -> Row {
     row(name, move |bench| {
         let function = bench.loaded(kernel)?;

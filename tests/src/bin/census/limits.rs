@@ -1,4 +1,4 @@
-//! Limits that the driver takes no more once a kernel was launched that depends on them.
+//! Rows for limits that the driver refuses once a kernel that depends on them was launched.
 
 use census_kernels::plain::{allocates, prints, small};
 use census_kernels::special::asserts;
@@ -22,7 +22,7 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-/// A limit that is set after the first launch of a kernel.
+/// Sets a limit after the first launch of a kernel.
 fn after(name: &str, limit: CUlimit, kernel: &'static KernelInfo) -> Row {
     Row::call(Section::HostCall, name, move |bench| {
         bench.launch_and_wait(bench.loaded(kernel)?)?;

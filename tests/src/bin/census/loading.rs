@@ -1,4 +1,4 @@
-//! Which call really loads a kernel: each row does more, and then launches it.
+//! Rows for loading: each makes one more call before the launch, to find the call that loads a kernel.
 
 use census_kernels::PLAIN_PTX;
 use census_kernels::plain::{sibling, small};
@@ -96,7 +96,7 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-/// A row that launches the kernel as it is after all that.
+/// A row that makes these calls, and then launches the kernel.
 fn row(name: &str, ready: fn(&Bench) -> Done<sys::CUfunction>) -> Row {
     Row::launch(Section::Loading, name, move |bench| {
         let function = bench.warm_or(small::INFO, || ready(bench))?;

@@ -1,4 +1,4 @@
-//! Calls of one thread while another thread of the same context waits in the driver. Each is tried for whether it returns.
+//! Rows for calls of one thread while another thread of the same context waits in the driver: does each return?
 
 use std::thread;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::bench::{Bench, Other, Word};
 use crate::cuda::{self, Done, FunctionAttribute, MIB, Sent};
 use crate::row::{Attempt, Row, Section, attempt};
 
-/// How long the other thread has to come to where it waits.
+/// The time for the other thread to reach its wait.
 const HEAD_START: Duration = Duration::from_millis(200);
 
 pub(crate) fn rows() -> Vec<Row> {
     [copies(), launches(), memory(), streams(), questions(), behind_others()].into_iter().flatten().collect()
 }
 
-/// While the other thread launches a kernel of a library, which is loaded only then.
+/// The other thread launches a library's kernel, which the driver loads only then.
 fn row(name: &str, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
     behind(name, late_launch, prepare)
 }
@@ -38,7 +38,7 @@ fn behind(
     })
 }
 
-/// A call for which nothing has to be prepared.
+/// A row for a call that needs no preparation.
 fn call(name: &str, call: fn(&Bench) -> Done) -> Row {
     row(name, move |bench| attempt(move || call(bench)))
 }

@@ -1,4 +1,4 @@
-//! Which GPU and which driver this is, and which day.
+//! The GPU, the driver and the date, for recordings.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,9 +8,9 @@ use kernel_registry::cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use crate::cuda::{self, Failed};
 use crate::recording::Machine;
 
-/// The first device. An error in words where there is none.
+/// Describes the first device, or returns an error message if there is none.
 pub(crate) fn machine() -> Result<Machine, String> {
-    // The context is gone when this returns: the rows have contexts of their own.
+    // The context is dropped on return: rows make their own.
     let context = kernel_registry::context(0).map_err(|error| error.to_string())?;
     let attribute = |which| context.attribute(which).map_err(|error| error.to_string());
     let (major, minor) = (
@@ -26,7 +26,7 @@ pub(crate) fn machine() -> Result<Machine, String> {
     })
 }
 
-/// The version in what the kernel module says of itself: the first word of digits with a point.
+/// The version in the kernel module's own description: the first word of digits with a dot.
 fn driver_version(text: &str) -> Option<String> {
     let is_version =
         |word: &&str| word.contains('.') && word.bytes().all(|b| b == b'.' || b.is_ascii_digit());
@@ -39,7 +39,7 @@ pub(crate) fn date() -> String {
     civil(seconds / (24 * 60 * 60))
 }
 
-/// The date so many days after the first of January 1970.
+/// The date that many days after 1 January 1970.
 fn civil(days: u64) -> String {
     let is_leap =
         |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));

@@ -1,7 +1,8 @@
-//! The census: which operations of the driver wait for a kernel that stays on the device. docs/census.md tells how to
-//! run it elsewhere, and what its recordings contain.
+//! The census: tries which driver operations wait for a resident kernel. docs/census.md tells how to run it
+//! elsewhere, and what a recording contains. Its kernels are the crate `tests/census`, beside the recordings.
 //!
-//! Every row is tried in a process of its own, in which the resident kernel gives up by itself after a second.
+//! Every row runs in its own process, where the resident kernel gives up after a second: `process` starts it, `child` runs
+//! it. The rows are in `loading`, `first`, `stack`, `launches`, `waiting`, `calls`, `limits` and `locked`.
 
 mod bench;
 mod calls;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// An exit code, and the sentence that belongs to it.
+/// An exit code and its message.
 type Failure = (ExitCode, String);
 
 const FAILED: u8 = 1;
@@ -54,11 +55,11 @@ fn not_possible(error: impl ToString) -> Failure {
     (ExitCode::from(NOT_POSSIBLE), error.to_string())
 }
 
-/// Tries one row in this process, and prints what came of it as the last line.
+/// Tries one row in this process. The last printed line is the result.
 fn child(name: &str, options: &Options) -> Result<ExitCode, Failure> {
     let rows = row::all();
     let row = rows.iter().find(|row| row.name == name);
-    let row = row.ok_or_else(|| not_possible(format!("there is no row `{name}`")))?;
+    let row = row.ok_or_else(|| not_possible(format!("no row `{name}`")))?;
     let [mode] = options.mode.modes() else {
         return Err(not_possible("a row is tried in one mode at a time"));
     };
@@ -75,12 +76,12 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
         chosen.iter().for_each(|row| println!("{}", table::listed(row)));
         return Ok(ExitCode::SUCCESS);
     }
-    // Before anything is tried, which takes minutes.
+    // Read the recording first: trying takes minutes.
     let expected = options.expect.as_deref().map(Recording::read).transpose().map_err(not_possible)?;
     let machine = machine::machine().map_err(not_possible)?;
     if options.jobs > 1 && !::tests::is_simulated() {
         return Err(not_possible(
-            "rows share the GPU: `--jobs` is for the simulated driver, of which each row has its own",
+            "rows share the GPU: `--jobs` is for the simulated driver, which every row has for itself",
         ));
     }
     println!("{machine}\n");
@@ -120,7 +121,7 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(FAILED))
 }
 
-/// Rows that warming should have made run, and that did not.
+/// Rows that still wait although warming should have prevented it.
 fn unprevented(recording: &Recording, rows: &[&Row]) -> Vec<String> {
     let preventable = |name: &str| rows.iter().any(|row| row.name == name && row.remains.is_none());
     let failed = recording
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
     use crate::recording::{Machine, Mode, Outcome};
 
-    /// What waits although it was warmed is a failure, unless nothing could have been done about it.
+    /// A warmed launch that waits is a failure, except where warming cannot help.
     #[test]
     fn only_what_can_be_prevented_is_a_problem() {
         let machine = Machine { gpu: String::new(), arch: String::new(), driver: None, cuda: String::new() };

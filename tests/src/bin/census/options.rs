@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of the census.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,23 @@ use clap::{Parser, ValueEnum};
 use crate::recording::Mode;
 use crate::row::{Row, Section};
 
-/// Tries which operations of the CUDA driver wait for a kernel that stays on the device
+/// Tries which operations of the CUDA driver wait for a resident kernel
 #[derive(Debug, Parser)]
 #[command(
     name = "census",
-    after_help = "Exit codes: 0 as expected, 1 something differs or waits although it was warmed, 2 not possible"
+    after_help = "Exit codes: 0 as expected, 1 a result differs or a warmed launch waits, 2 not possible"
 )]
 pub(crate) struct Options {
-    /// Write what was found to this file
+    /// Write the results to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Compare the results, but not the times, with those of this file
+    /// Compare the results, but not the times, with this recording
     #[arg(long, value_name = "FILE")]
     pub(crate) expect: Option<PathBuf>,
 
-    /// Warm every kernel first, by kernel-registry, and try what launches kernels; what that can prevent must not wait
+    /// Warm every kernel first with kernel-registry, and try only rows that launch kernels; fail if a preventable
+    /// wait remains
     #[arg(long)]
     pub(crate) warmed: bool,
 
@@ -30,15 +31,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
-    /// How the driver is told to load kernels
+    /// The driver's loading mode
     #[arg(long, value_enum, default_value_t = Modes::Both)]
     pub(crate) mode: Modes,
 
-    /// Try so many rows at once, which only the simulated driver allows
+    /// Try this many rows at once; only on the simulated driver
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_jobs)]
     pub(crate) jobs: usize,
 
-    /// Name the rows, and what warming does for each, and try nothing
+    /// List the rows, and what warming does for each, without trying them
     #[arg(long)]
     pub(crate) list: bool,
 
@@ -69,19 +70,19 @@ impl Modes {
 }
 
 impl Options {
-    /// The rows that are asked for, in their order.
+    /// The selected rows, in order.
     pub(crate) fn choose<'r>(&self, rows: &'r [Row]) -> Result<Vec<&'r Row>, String> {
         let is = |row: &Row, name: &str| row.name == name || row.name.split('/').next() == Some(name);
         let unknown = self.only.iter().find(|name| !rows.iter().any(|row| is(row, name)));
         if let Some(name) = unknown {
-            return Err(format!("there is no row or group `{name}`; `--list` names them"));
+            return Err(format!("no row or group `{name}`; `--list` shows them"));
         }
         let wanted = |row: &&Row| self.only.is_empty() || self.only.iter().any(|name| is(row, name));
-        // Only launches can be warmed.
+        // Warming only affects launches.
         let possible = |row: &&Row| !self.warmed || row.section != Section::HostCall;
         let chosen: Vec<_> = rows.iter().filter(wanted).filter(possible).collect();
         if chosen.is_empty() {
-            return Err("warming changes nothing for calls of the host; leave out `--warmed`".into());
+            return Err("warming does not affect calls of the host; leave out `--warmed`".into());
         }
         Ok(chosen)
     }

@@ -1,4 +1,4 @@
-//! Starts this program again for a row, and waits for it, but not for ever.
+//! Starts this program again for each row, and waits for it with a time limit.
 
 use std::env;
 use std::io;
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use crate::recording::{Mode, Outcome};
 
-/// Longer than the slowest driver needs to begin and the resident kernel to give up.
+/// Longer than the slowest driver needs to start and the resident kernel to give up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Variables that change what blocks.
 const DISTURBING: [&str; 3] =
     ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_DATA_LOADING"];
 
-/// What came of a row in a process of its own. An error if this program cannot be started.
+/// Runs a row in its own process. It is an error if this program cannot be started.
 pub(crate) fn outcome(row: &str, mode: Mode, warmed: bool) -> io::Result<Outcome> {
     let mut command = Command::new(env::current_exe()?);
     command.args(["--child", row, "--mode", &mode.to_string()]);
@@ -31,7 +31,7 @@ pub(crate) fn outcome(row: &str, mode: Mode, warmed: bool) -> io::Result<Outcome
     Ok(if in_time { read(&output) } else { failed(format!("no answer after {PATIENCE:?}")) })
 }
 
-/// Waits for a process, or ends it when patience does.
+/// Waits for a process, and kills it at the time limit.
 fn wait(mut child: Child) -> io::Result<(Output, bool)> {
     let begun = Instant::now();
     let in_time = loop {
@@ -44,11 +44,11 @@ fn wait(mut child: Child) -> io::Result<(Output, bool)> {
         }
         thread::sleep(Duration::from_millis(2));
     };
-    // What rows print is short, and is in the pipe already.
+    // Rows print little, and all of it is in the pipe already.
     Ok((child.wait_with_output()?, in_time))
 }
 
-/// What a process printed last; kernels may have printed before.
+/// The last line that a process printed; kernels may have printed before.
 fn read(output: &Output) -> Outcome {
     let printed = String::from_utf8_lossy(&output.stdout);
     let last = printed.lines().last().and_then(|line| serde_json::from_str(line).ok());

@@ -1,4 +1,4 @@
-//! What a census found, as a file, and how two of them differ. The schema is in docs/census.md.
+//! Recordings: census results in a file, and the comparison of two. The schema is in docs/census.md.
 
 use std::fmt;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The number of the schema; another one is another schema.
+/// The version of the schema.
 const SCHEMA: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,18 +21,18 @@ pub(crate) struct Recording {
     pub(crate) rows: Vec<Tried>,
 }
 
-/// Where it was found.
+/// The machine that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) gpu: String,
     pub(crate) arch: String,
-    /// The version of the driver, where the system tells.
+    /// The version of the driver, if the system tells.
     pub(crate) driver: Option<String>,
     /// The newest version of CUDA that the driver supports.
     pub(crate) cuda: String,
 }
 
-/// A row, as it was tried.
+/// The result of a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tried {
     pub(crate) row: String,
@@ -41,7 +41,7 @@ pub(crate) struct Tried {
     pub(crate) outcome: Outcome,
 }
 
-/// How the driver loads kernels.
+/// The driver's loading mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {
@@ -53,13 +53,13 @@ pub(crate) enum Mode {
 pub(crate) struct Outcome {
     #[serde(rename = "result")]
     pub(crate) verdict: Verdict,
-    /// The error, with the call. What blocks can end with one too.
+    /// The error and the call. A blocked call may end with an error, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// How long the calls took.
+    /// The time that the calls took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) host_ms: Option<f64>,
-    /// How long it took until the kernel ran, the calls included.
+    /// The time until the kernel ran, calls included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) done_ms: Option<f64>,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Outcome {
 pub(crate) enum Verdict {
     /// It waited until the resident kernel was gone.
     Blocks,
-    /// It was over while the resident kernel was there.
+    /// It ended while the resident kernel was running.
     Runs,
     /// It could not be tried, or failed.
     Error,
@@ -79,7 +79,7 @@ impl Outcome {
     pub(crate) const ERROR: Outcome =
         Outcome { verdict: Verdict::Error, error: None, host_ms: None, done_ms: None };
 
-    /// Everything but the times.
+    /// The result without its times.
     fn result(&self) -> (Verdict, Option<&str>) {
         (self.verdict, self.error.as_deref())
     }
@@ -101,7 +101,7 @@ impl Recording {
             schema: u32,
         }
         let not_one = |error| format!("not a recording of the census: {error}");
-        // The number first: what is newer may not look like this.
+        // The schema's number first: newer recordings may look different.
         let Header { schema } = serde_json::from_str(text).map_err(not_one)?;
         if schema != SCHEMA {
             return Err(format!(
@@ -111,7 +111,7 @@ impl Recording {
         serde_json::from_str(text).map_err(not_one)
     }
 
-    /// One line a row, so that differences between files are differences between rows.
+    /// Writes one line per row, so that a diff of two files shows rows.
     pub(crate) fn write(&self, file: &Path) -> Result<(), String> {
         let header = Recording { rows: Vec::new(), ..self.clone() };
         let json = |value: serde_json::Result<String>| value.map_err(|error| error.to_string());
@@ -126,8 +126,8 @@ impl Recording {
         self.rows.iter().find(|tried| tried.row == row && tried.mode == mode)
     }
 
-    /// How this differs from another one, a sentence each. Times do not count, nor rows that were not tried here;
-    /// but `known`, all rows that there are, should be what the other one has.
+    /// The differences from another recording, one sentence each. Times and rows that were not tried do not count;
+    /// but the other recording must have exactly the rows in `known`.
     pub(crate) fn differences(&self, expected: &Recording, known: &[&str]) -> Vec<String> {
         let mut differences = Vec::new();
         if self.warmed != expected.warmed {
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(Recording::read(&file).unwrap(), empty);
     }
 
-    /// The recordings that are committed are of the rows as they are, and what blocks after warming is what is said to.
+    /// The committed recordings have exactly the current rows, and after warming only the expected rows block.
     #[test]
     fn committed_recordings_are_of_these_rows() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("census");

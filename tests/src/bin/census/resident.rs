@@ -1,4 +1,5 @@
-//! What is there while an operation is tried, and goes away by itself after [`LIMIT`].
+//! The resident kernel or waiting stream that is there while an operation is tried. It ends by itself after
+//! [`LIMIT`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,25 +13,25 @@ use sys::CUdevice_attribute_enum as Attribute;
 use crate::bench::{Bench, Word};
 use crate::cuda::{self, Done, Failed, FunctionAttribute};
 
-/// How long it stays. Whatever takes as long without waiting for it is taken for something that does.
+/// The time limit. An operation that takes this long counts as waiting.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 
-/// How long it may take to come, which is before anything is timed: to a device in software, half a second if it takes all threads,
-/// and more beside other programs.
+/// The longest time to start. Starting is not measured. A simulated device takes half a second to fill, and longer
+/// beside other programs.
 const START: Duration = Duration::from_secs(10);
 
-/// What is there.
+/// The kinds of resident work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Beside {
     /// A kernel of one thread, on a stream that waits for no other.
     Thread,
-    /// The same on the default stream.
+    /// One thread on the default stream.
     ThreadOnLegacy,
-    /// The same on a stream that waits for the default stream.
+    /// One thread on a stream that waits for the default stream.
     ThreadOnBlocking,
     /// A kernel with a block of one thread on every multiprocessor.
     EverySm,
-    /// The same, but the kernel prefers as much shared memory as there is.
+    /// The same, but the kernel prefers the most shared memory.
     EverySmCarved,
     /// A kernel that leaves room for no other thread.
     WholeDevice,
@@ -42,7 +43,7 @@ pub(crate) enum Resident {
     Kernel {
         stream: sys::CUstream,
     },
-    /// A thread sets the word in the end.
+    /// A thread sets the word at the end.
     Wait {
         stream: sys::CUstream,
         over: Arc<AtomicBool>,
@@ -54,7 +55,7 @@ const ABSENT: u32 = 0;
 const PRESENT: u32 = 1;
 
 impl Resident {
-    /// What has to happen before the operation is prepared.
+    /// Does what must come before the operation is prepared.
     pub(crate) fn prepare(bench: &Bench, beside: Beside) -> Done {
         match beside {
             Beside::EverySmCarved => {
@@ -65,7 +66,7 @@ impl Resident {
         }
     }
 
-    /// Returns when it is there.
+    /// Starts the resident work, and returns when it runs.
     pub(crate) fn start(bench: &Bench, beside: Beside) -> Done<Self> {
         let one_thread = [1, 1, 1];
         let sms = || bench.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
@@ -97,13 +98,13 @@ impl Resident {
 
     fn wait(bench: &Bench) -> Done<Self> {
         cuda::wait_value(bench.residents, bench.address_of(Word::Flag))?;
-        // Nothing tells that the device has come to the wait.
+        // Nothing tells whether the device has reached the wait.
         thread::sleep(Duration::from_millis(20));
         let over = Arc::new(AtomicBool::new(false));
         let (is_over, flag) = (over.clone(), bench.word(Word::Flag));
         thread::spawn(move || {
             thread::sleep(LIMIT);
-            // In this order, so that what the flag sets free finds the wait over.
+            // In this order, so that released work sees the end of the wait.
             is_over.store(true, Ordering::SeqCst);
             flag.store(1, Ordering::SeqCst);
         });
@@ -117,7 +118,7 @@ impl Resident {
         }
     }
 
-    /// Lets it go, and waits until it is gone.
+    /// Releases it, and waits until it has ended.
     pub(crate) fn release(self, bench: &Bench) -> Done {
         bench.set(Word::Flag, 1);
         match self {

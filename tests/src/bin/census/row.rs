@@ -1,41 +1,41 @@
-//! A row of the census: one operation, and what is there meanwhile.
+//! A row of the census: one operation, and the resident work beside it.
 
 use crate::bench::Bench;
 use crate::cuda::Done;
 use crate::resident::Beside;
 use crate::{calls, first, launches, limits, loading, locked, stack, waiting};
 
-/// What is tried, ready to be tried.
+/// A prepared operation.
 pub(crate) type Attempt<'b> = Box<dyn FnOnce() -> Done + 'b>;
 
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) section: Section,
     pub(crate) beside: Beside,
-    /// Whether a kernel is launched that tells when it runs. Otherwise the row is over when the calls return.
+    /// Whether it launches a kernel that sets a word. Otherwise the row ends when the calls return.
     pub(crate) launches: bool,
-    /// Why the operation can block although every kernel was warmed.
+    /// Why the operation can block although every kernel is warm.
     pub(crate) remains: Option<&'static str>,
-    /// The driver refuses it: the error is what there is to find out.
+    /// Whether the driver refuses it: then the error is the expected result.
     pub(crate) refused: bool,
     prepare: Prepare,
 }
 
 type Prepare = Box<dyn for<'b> Fn(&'b Bench) -> Done<Attempt<'b>>>;
 
-/// What rows are about.
+/// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
-    /// Which call really loads a kernel.
+    /// Which call loads a kernel.
     Loading,
-    /// First launches of kernels that are loaded.
+    /// First launches of loaded kernels.
     FirstLaunch,
     /// Calls of the host that launch nothing.
     HostCall,
 }
 
 impl Row {
-    /// A row that launches a kernel which tells when it runs.
+    /// A row that launches a kernel which sets a word when it runs.
     pub(crate) fn launch(
         section: Section,
         name: impl Into<String>,
@@ -44,7 +44,7 @@ impl Row {
         Row { launches: true, ..Row::call(section, name, prepare) }
     }
 
-    /// A row that is over when its calls return.
+    /// A row that ends when its calls return.
     pub(crate) fn call(
         section: Section,
         name: impl Into<String>,
@@ -66,23 +66,23 @@ impl Row {
         Row { beside, ..self }
     }
 
-    /// The same, where warming cannot help, and why.
+    /// Marks a row where warming cannot help, with the reason.
     pub(crate) fn remains(self, why: &'static str) -> Self {
         Row { remains: Some(why), ..self }
     }
 
-    /// The same, which the driver was seen to refuse.
+    /// Marks a row that the driver is known to refuse.
     pub(crate) fn refused(self) -> Self {
         Row { refused: true, ..self }
     }
 
-    /// Does what comes before the resident kernel.
+    /// Prepares the operation, before the resident work starts.
     pub(crate) fn prepare<'b>(&self, bench: &'b Bench) -> Done<Attempt<'b>> {
         (self.prepare)(bench)
     }
 }
 
-/// What is tried, as a result.
+/// An operation ready to be tried.
 pub(crate) fn attempt<'b>(operation: impl FnOnce() -> Done + 'b) -> Done<Attempt<'b>> {
     Ok(Box::new(operation))
 }
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// Warming is about kernels: what the host calls is nobody's to prevent.
+    /// Warming is about kernels and cannot affect other calls of the host.
     #[test]
     fn only_launches_remain() {
         assert!(all().iter().all(|row| row.remains.is_none() || row.section != Section::HostCall));

@@ -1,4 +1,4 @@
-//! Rows at once, where they share no device.
+//! Runs several rows at once, on simulated devices only.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Does things in so many threads, and takes what comes of them in the order of the things.
+/// Works on things in several threads, and takes the results in the order of the things.
 pub(crate) fn in_order<T: Sync, R: Send>(
     things: &[T],
     threads: usize,
@@ -22,7 +22,7 @@ pub(crate) fn in_order<T: Sync, R: Send>(
                 while let Some(index) =
                     Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < things.len())
                 {
-                    // Nobody wants the rest after an error.
+                    // The receiver stops at an error.
                     if sender.send((index, work(&things[index]))).is_err() {
                         break;
                     }

@@ -1,5 +1,5 @@
-//! First launches of kernels that need more stack than the driver's attribute tells, or have it elsewhere than in their own frame,
-//! and launches after the limit of the stack has gone up and down.
+//! Rows for first launches of kernels whose stack is larger than the driver's attribute says, or is not in their own
+//! frame, and for launches after changes of the stack limit.
 
 use census_kernels::callee::{frame_behind_pointer, frame_in_callee, large_parameters};
 use census_kernels::earlier::earlier_nothing;
@@ -24,7 +24,7 @@ fn set_stack(bytes: usize) -> Done {
     cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, bytes)
 }
 
-/// The first launch of a kernel after the limit was set, but for one that warming has raised: that is not lowered.
+/// The first launch after the limit was set. A limit that warming has raised is not lowered.
 fn limited(name: &str, kernel: &'static KernelInfo, bytes: usize) -> Row {
     Row::launch(Section::FirstLaunch, name, move |bench| {
         let function = bench.loaded(kernel)?;
@@ -35,7 +35,7 @@ fn limited(name: &str, kernel: &'static KernelInfo, bytes: usize) -> Row {
     })
 }
 
-/// The same with the limit that the driver's attribute asks for.
+/// The first launch after the limit was set as the driver's attribute says.
 fn limited_as_told(name: &str, kernel: &'static KernelInfo) -> Row {
     Row::launch(Section::FirstLaunch, name, move |bench| {
         let function = bench.loaded(kernel)?;
@@ -48,7 +48,7 @@ fn limited_as_told(name: &str, kernel: &'static KernelInfo) -> Row {
     })
 }
 
-/// Of these the driver says that they need no stack.
+/// The driver says that these kernels need no stack.
 fn recursion() -> Vec<Row> {
     vec![
         first("recursion/800", recurses_800::INFO),
@@ -70,7 +70,7 @@ fn recursion() -> Vec<Row> {
     ]
 }
 
-/// Kernels that could launch others. They never do here.
+/// Kernels that could launch others, but never do here.
 fn device_launch() -> Vec<Row> {
     vec![
         first("device_launch/small", launches_small::INFO),
@@ -85,7 +85,7 @@ fn device_launch() -> Vec<Row> {
     ]
 }
 
-/// Here the driver's attribute tells all.
+/// Kernels whose stack the driver's attribute knows.
 fn callees() -> Vec<Row> {
     vec![
         first("callee/frame_2k", frame_in_callee::INFO),
@@ -96,8 +96,9 @@ fn callees() -> Vec<Row> {
     ]
 }
 
-/// Beside a stream that waits, because a resident kernel would be the next launch itself. After warming none of them waits:
-/// kernels that launch kernels are loaded then, with which the driver does all of the work when the limit is set.
+/// These use a waiting stream, because launching a resident kernel would be the next launch itself. None waits after
+/// warming, because kernels that launch kernels are loaded then, and with them the driver does all the work when the
+/// limit is set.
 fn up_and_down() -> Vec<Row> {
     vec![
         next("stack/raised", &[7 * KIB]),
@@ -109,7 +110,7 @@ fn up_and_down() -> Vec<Row> {
     ]
 }
 
-/// The same where a kernel that launches kernels is loaded.
+/// The same while a kernel that launches kernels is loaded.
 fn with_device_launch(name: &str, more: &'static [usize]) -> Row {
     let row = Row::launch(Section::FirstLaunch, name, move |bench| {
         let function = bench.loaded(small::INFO)?;
@@ -121,13 +122,13 @@ fn with_device_launch(name: &str, more: &'static [usize]) -> Row {
     row.beside(Beside::PendingWait)
 }
 
-/// Sets the limit to so much more than it was, one after the other.
+/// Sets the limit to this many bytes more than before, one value after the other.
 fn change_stack(more: &[usize]) -> Done {
     let before = cuda::limit(Limit::CU_LIMIT_STACK_SIZE)?;
     more.iter().try_for_each(|bytes| set_stack(before + bytes))
 }
 
-/// The next launch after the limit was set to so much more than it was.
+/// The next launch after these changes of the limit.
 fn next(name: &str, more: &'static [usize]) -> Row {
     let row = Row::launch(Section::FirstLaunch, name, move |bench| {
         let function = bench.loaded(small::INFO)?;

@@ -1,12 +1,12 @@
-//! What a person reads.
+//! The census's output as text.
 
 use crate::recording::{Mode, Recording, Tried, Verdict};
 use crate::row::{Row, Section};
 
-/// One row, and why nothing can be done about it, if that is so.
+/// The line for a result, with the reason if warming cannot help.
 pub(crate) fn line(tried: &Tried, remains: Option<&str>) -> String {
     let Tried { row, mode, outcome } = tried;
-    // How long the attempt took as a whole.
+    // The time of the whole attempt.
     let time = outcome.done_ms.or(outcome.host_ms).map_or(String::new(), |ms| format!("{ms:.3} ms"));
     let why = match (outcome.verdict, remains) {
         (Verdict::Blocks, Some(why)) => format!("  ({why})"),
@@ -15,18 +15,18 @@ pub(crate) fn line(tried: &Tried, remains: Option<&str>) -> String {
     format!("{mode:<5}  {row:<40}  {outcome:<6}  {time:>12}{why}").trim_end().to_owned()
 }
 
-/// A row that was not tried, and what warming does for it.
+/// The line for a row in the list, with the effect of warming.
 pub(crate) fn listed(row: &Row) -> String {
     let warming = match (row.section, row.remains) {
         _ if row.refused => "a call of the host that the driver refuses".into(),
-        (Section::HostCall, _) => "a call of the host, for which warming does nothing".into(),
+        (Section::HostCall, _) => "a call of the host, which warming does not affect".into(),
         (_, None) => "must run after warming".into(),
         (_, Some(why)) => format!("warming cannot help: {why}"),
     };
     format!("{:<40}  {warming}", row.name)
 }
 
-/// How many rows there are of each kind.
+/// Counts the results by mode.
 pub(crate) fn summary(recording: &Recording) -> String {
     let modes = [Mode::Lazy, Mode::Eager].into_iter().filter_map(|mode| {
         let verdicts: Vec<_> = recording.rows.iter().filter(|tried| tried.mode == mode).collect();

@@ -1,4 +1,4 @@
-//! First launches while no kernel is resident, but a stream waits for a word that nobody sets.
+//! Rows for first launches without a resident kernel, while a stream waits for a word.
 
 use census_kernels::callee::frame_in_callee;
 use census_kernels::earlier::earlier_nothing;
@@ -16,7 +16,7 @@ use crate::resident::{Beside, LIMIT};
 use crate::row::{Attempt, Row, Section, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
-    const FULL: &str = "a stream takes only so many launches, and then its caller waits";
+    const FULL: &str = "a stream's queue is limited, and its caller waits when it is full";
     let rows = vec![
         row("wait/module_only", |bench| {
             let module = cuda::load_module(small::INFO)?;
@@ -65,7 +65,7 @@ pub(crate) fn rows() -> Vec<Row> {
         }),
         row("wait/after_resident_kernel", |bench| {
             let function = bench.loaded(small::INFO)?;
-            // It goes at once.
+            // The resident kernel ends at once.
             bench.set(Word::Flag, 1);
             bench.launch_resident(bench.residents, &LaunchConfig::new([1, 1, 1], [1, 1, 1]), LIMIT)?;
             cuda::synchronize()?;
@@ -92,7 +92,7 @@ pub(crate) fn rows() -> Vec<Row> {
             bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
             attempt(move || (0..3000).try_for_each(|_| bench.launch(function)))
         }),
-        // Here the next launch is ours; beside a resident kernel it was that kernel's.
+        // Here the tried launch is the next one; beside a resident kernel, that kernel's launch was.
         row("wait/small_after_lowered_limit", |bench| {
             let function = bench.loaded(small::INFO)?;
             bench.earlier(earlier_nothing::INFO, false, bench.ours)?;
@@ -110,7 +110,7 @@ fn row(name: &str, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 's
     Row::launch(Section::FirstLaunch, name, prepare)
 }
 
-/// The first launch of a kernel that is alone in its image, which is alone in the context but for the resident kernel's.
+/// The first launch of a kernel alone in its image and, except for the resident kernel, in the context.
 fn alone(name: &str, kernel: &'static KernelInfo) -> Row {
     row(name, move |bench| {
         let function = bench.loaded(kernel)?;
@@ -130,7 +130,7 @@ fn after_launch(name: &str, streams: fn(&Bench) -> Done<Vec<sys::CUstream>>) -> 
     })
 }
 
-/// Launches on the stream that waits, which only have to be accepted.
+/// Launches behind the waiting stream's wait. They only have to be accepted.
 fn behind(name: &str, count: usize) -> Row {
     Row::call(Section::FirstLaunch, name, move |bench| {
         let function = bench.loaded(small::INFO)?;

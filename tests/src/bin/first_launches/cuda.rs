@@ -1,4 +1,4 @@
-//! The kernels as CUDA C++.
+//! Writes the generated kernels as CUDA C++.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use first_launches::{LAUNCH, N, RECUR};
 
 use crate::kernels::{Cluster, Frame, Kernel, Recursion};
 
-/// The kernel that stays.
+/// The resident kernel.
 pub(crate) const RESIDENT: &str = include_str!("../../../census/cuda/resident.cu");
 
-/// What kernels of one source have in common.
+/// The common part of all sources.
 const HEAD: &str = r#"#include <cassert>
 #include <cstdio>
 
@@ -43,7 +43,7 @@ __device__ __noinline__ unsigned int recursion(unsigned int depth, unsigned int 
 }
 "#;
 
-/// A source with these kernels, and first what nvcc has to know about its architecture.
+/// A source with these kernels, after the directive that chooses the architecture.
 pub(crate) fn source(directive: &str, kernels: &[&Kernel]) -> String {
     let mut text = format!("// Generated.\n{directive}{HEAD}");
     for kernel in kernels {
@@ -77,7 +77,7 @@ fn definition(kernel: &Kernel) -> String {
     }
     if let Some(Recursion { frame, depth, .. }) = kernel.recursion {
         line("const unsigned int words[2] = {n, n + 1};");
-        // The compiler does not know how deep it is.
+        // The depth must be unknown to the compiler.
         let call = format!("recursion<{}>(n / {N} * {depth}, n, words)", frame / 4);
         line(&format!("if ((really & {RECUR}) != 0) sum += {call};"));
     }
@@ -118,7 +118,7 @@ fn definition(kernel: &Kernel) -> String {
         line(&format!("    child_{name}<<<1, 32>>>(done + 1, n);"));
         line("}");
     }
-    // Never true, which the compiler cannot know.
+    // Never true, but the compiler cannot know that.
     line("if (sum == 0xffffffffu) *done = 2;");
     line("tell(done);");
     text + "}\n"

@@ -1,60 +1,60 @@
-//! What the generated kernels are like: random traits, the same for the same seed.
+//! Generates kernels with random traits, equal for equal seeds.
 
 use std::fmt;
 
 use fastrand::Rng;
 
-/// A kernel, by what is special about it. Sizes are in bytes.
+/// The traits of a kernel. Sizes are in bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kernel {
     pub(crate) number: usize,
-    /// A local array, or none.
+    /// Its local array.
     pub(crate) frame: Option<Frame>,
     pub(crate) recursion: Option<Recursion>,
     pub(crate) printf: bool,
     pub(crate) malloc: bool,
     pub(crate) assert: bool,
-    /// It launches a kernel whose local array has this size.
+    /// The local array of the kernel that it launches.
     pub(crate) child_frame: Option<u32>,
     pub(crate) static_shared: u32,
     pub(crate) dynamic_shared: u32,
     pub(crate) cluster: Option<Cluster>,
     pub(crate) block: u32,
-    /// Blocks, or clusters where it has those.
+    /// The number of blocks, or of clusters.
     pub(crate) grid: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: u32,
-    /// In a function that is called, and not in the kernel itself.
+    /// Whether the array is in a called function instead of the kernel.
     pub(crate) called: bool,
 }
 
-/// A function that calls itself.
+/// A recursive function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recursion {
     /// The local array of each call.
     pub(crate) frame: u32,
     pub(crate) depth: u32,
-    /// Whether the declaration says what stack the kernel needs.
+    /// Whether the declaration states the stack.
     pub(crate) declared: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cluster {
     pub(crate) blocks: u32,
-    /// The launch says how large clusters are, and not the source.
+    /// Whether the launch sets the cluster size, instead of the source.
     pub(crate) at_launch: bool,
 }
 
 /// The largest local array.
 const MOST_FRAME: u32 = 24 << 10;
 
-/// What all calls of a recursion take at most.
+/// The most stack for all calls of a recursion.
 const MOST_RECURSION: u32 = 40 << 10;
 
-/// What a call takes beside its array: more than was ever seen.
+/// Stack of a call beside its array: more than was ever measured.
 const CALL: u32 = 192;
 
 impl Kernel {
@@ -87,14 +87,14 @@ impl Kernel {
         format!("k{:04}", self.number)
     }
 
-    /// Bytes of stack that are enough for a recursive kernel, if it declares that.
+    /// Enough stack for a recursive kernel, in bytes, if it declares that.
     pub(crate) fn declared_stack(&self) -> Option<u32> {
         let Recursion { frame, depth, .. } = self.recursion.filter(|recursion| recursion.declared)?;
         Some(self.frame.map_or(0, |own| own.bytes) + (frame + CALL) * (depth + 2) + 1024)
     }
 }
 
-/// A multiple of 16 in these bounds: as often small as large.
+/// A multiple of 16 within these bounds; small and large sizes are equally frequent.
 fn size(random: &mut Rng, least: u32, most: u32) -> u32 {
     let (least_log, most_log) = (f64::from(least).log2(), f64::from(most).log2());
     let bytes = (least_log + random.f64() * (most_log - least_log)).exp2();
@@ -132,7 +132,7 @@ mod tests {
         (0..500).map(|number| Kernel::random(number, &mut random)).collect()
     }
 
-    /// A recording of one seed can be repeated elsewhere.
+    /// The same seed gives the same kernels on every machine.
     #[test]
     fn a_seed_always_gives_the_same_kernels() {
         let words = |seed| kernels(seed).iter().map(Kernel::to_string).collect::<Vec<_>>();

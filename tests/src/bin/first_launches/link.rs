@@ -1,4 +1,4 @@
-//! Compiles kernels that launch kernels: relocatable code, linked with the toolkit's library for such launches.
+//! Compiles kernels that launch kernels: relocatable code, linked with the toolkit's device library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use kernel_registry_build::{Available, available};
 
 use crate::package::{Outcome, Package, write};
 
-/// nvcc, if there is one, or the reason why not.
+/// The path of nvcc, or the reason why there is none.
 pub(crate) fn nvcc() -> Result<PathBuf, String> {
     match available() {
         Ok(Available::Compiler { name, file: Some(file) }) if name.starts_with("nvcc") => Ok(file),
         Ok(Available::Compiler { name, .. }) => {
-            Err(format!("there is {name}, which cannot link kernels that launch kernels"))
+            Err(format!("the compiler is {name}, which cannot link kernels that launch kernels"))
         }
         Ok(Available::Without { why }) => Err(why),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Writes the images: machine code for sm_90, which is linked, and PTX, which is not, for the simulated driver.
+/// Writes the images: linked machine code for sm_90, and PTX for the simulated driver.
 pub(crate) fn link(nvcc: &Path, package: &Package) -> Outcome {
     let folder = package.folder.join("linked");
     let (code, text, image) = ("code.cubin", "text.ptx", "image.fatbin");

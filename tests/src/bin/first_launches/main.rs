@@ -1,8 +1,8 @@
-//! Generates kernels with random traits, and launches each for the first time beside a kernel that stays: none may wait
-//! for it, unless the report of warming says that its need is unknown. docs/testing.md tells more.
+//! Generates kernels with random traits, and launches each for the first time beside a resident kernel. None may wait
+//! for it, unless the report of warming says that its stack is unknown. docs/testing.md has the details.
 //!
-//! The kernels are a package of their own, below cargo's target directory, whose program does the launching: the crate
-//! `first-launches`. Machines with a GPU and without Rust get that program.
+//! The kernels become a package of their own below cargo's target directory. Its program uses the crate
+//! `first-launches`, and also goes to machines with a GPU and without Rust.
 
 mod cuda;
 mod kernels;
@@ -17,12 +17,12 @@ use first_launches::{NOT_POSSIBLE, Options};
 
 use package::{Outcome, Package};
 
-/// Launches generated kernels for the first time beside a kernel that stays.
+/// Launches generated kernels for the first time beside a resident kernel.
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]
     options: Options,
-    /// Only build the program, and print where it is
+    /// Only build the program, and print its path
     #[arg(long)]
     build: bool,
 }
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let nvcc = match link::nvcc() {
         Ok(nvcc) => nvcc,
         Err(why) => {
-            eprintln!("error: the kernels have to be compiled by nvcc: {why}");
+            eprintln!("error: nvcc is needed to compile the kernels: {why}");
             return ExitCode::from(NOT_POSSIBLE);
         }
     };

@@ -1,4 +1,4 @@
-//! The generated package: sources, declarations, and a program that launches the kernels.
+//! Writes and builds the generated package: CUDA sources, declarations, and a program that launches the kernels.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use crate::kernels::Kernel;
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// A package in a folder of its own below cargo's target directory.
+/// A package in its own folder below cargo's target directory.
 pub(crate) struct Package {
     name: String,
     pub(crate) folder: PathBuf,
     target: PathBuf,
-    /// The sources with kernels that launch kernels.
+    /// The sources whose kernels launch kernels.
     pub(crate) linked: Vec<Source>,
 }
 
 /// A CUDA source of the package.
 pub(crate) struct Source {
-    /// Without extension, as in `plain_00`.
+    /// The name without extension, such as `plain_00`.
     name: String,
     kind: Kind,
     kernels: Vec<Kernel>,
@@ -33,18 +33,18 @@ pub(crate) struct Source {
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Plain,
-    /// Blocks form clusters, which needs sm_90.
+    /// Kernels with clusters, which need sm_90.
     Cluster,
-    /// Kernels launch kernels, which needs the device's linker.
+    /// Kernels that launch kernels, which need the device linker.
     Linked,
 }
 
-/// Kernels of one source: enough that starting compilers takes little of the time, and few enough that the
-/// largest frame of a source is often a small one.
+/// Kernels per source: enough that starting compilers takes little of the time, and few enough that the largest frame
+/// of a source is often small.
 const TOGETHER: usize = 12;
 
 impl Package {
-    /// Writes the package. Files that are the same already are left alone, so that cargo builds nothing again.
+    /// Writes the package. Unchanged files are not written, so that cargo does not rebuild them.
     pub(crate) fn write(options: Options) -> Outcome<Self> {
         let program = env::current_exe()?;
         let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
@@ -66,14 +66,14 @@ impl Package {
         for source in plain.iter().chain(&linked) {
             write(&source.path(), source.text())?;
         }
-        // The versions of our own workspace, which are on this machine already.
+        // The versions of this workspace, which are downloaded already.
         if !folder.join("Cargo.lock").exists() {
             fs::copy(workspace().join("Cargo.lock"), folder.join("Cargo.lock"))?;
         }
         Ok(Package { name, folder, target: target.to_owned(), linked })
     }
 
-    /// Builds the program, as this one was built, and returns where it is.
+    /// Builds the program with this program's profile. Returns its path.
     pub(crate) fn build(&self) -> Outcome<PathBuf> {
         let release = !cfg!(debug_assertions);
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
@@ -88,14 +88,14 @@ impl Package {
 }
 
 impl Source {
-    /// Relative to the package.
+    /// The path in the package.
     pub(crate) fn path(&self) -> String {
-        // What is in `cuda` is compiled by the build script, and what is elsewhere by this program.
+        // The build script compiles the sources in `cuda`, this program all others.
         let folder = if self.kind == Kind::Linked { "linked" } else { "cuda" };
         format!("{folder}/{}.cu", self.name)
     }
 
-    /// Where its image is, if this program compiles it.
+    /// The path of its image, if this program compiles it.
     pub(crate) fn image(&self) -> String {
         format!("linked/{}.fatbin", self.name)
     }
@@ -123,7 +123,7 @@ impl Source {
 fn declaration(kernel: &Kernel) -> String {
     let stack = kernel.declared_stack().map_or(String::new(), |bytes| format!(", stack = {bytes}"));
     let Kernel { block, static_shared, dynamic_shared, .. } = kernel;
-    // Devices before that have less shared memory.
+    // Older devices have less shared memory.
     let arch = if static_shared + dynamic_shared > 48 << 10 { ", arch = \">=90\"" } else { "" };
     format!(
         "    /// {kernel}\n    #[gpu_kernel(block = {block}, shared = {dynamic_shared}{stack}{arch})]\n    \
@@ -132,7 +132,7 @@ fn declaration(kernel: &Kernel) -> String {
     )
 }
 
-/// The element of the list of cases.
+/// The entry in the list of cases.
 fn case(module: &str, kernel: &Kernel) -> String {
     let path = format!("{module}::{}::INFO", kernel.name());
     let Kernel { block, dynamic_shared, grid, cluster, .. } = kernel;
@@ -174,7 +174,7 @@ const BUILD: &str = r#"fn main() {
 fn manifest(name: &str) -> String {
     let workspace = workspace();
     let crates = |name: &str, folder: &str| {
-        // In single quotes, because to TOML a backslash in double ones is an escape.
+        // In single quotes, because a backslash in double quotes is an escape in TOML.
         format!("{name} = {{ path = '{}' }}\n", workspace.join(folder).display())
     };
     format!(
@@ -188,7 +188,7 @@ fn manifest(name: &str) -> String {
     )
 }
 
-/// The kernels in sources of one kind each: those of the build script, and those that need the device's linker.
+/// Groups the kernels into sources: those for the build script, and those for the device linker.
 fn sources(kernels: Vec<Kernel>) -> (Vec<Source>, Vec<Source>) {
     let (linked, others): (Vec<_>, Vec<_>) =
         kernels.into_iter().partition(|kernel| kernel.child_frame.is_some());
@@ -206,7 +206,7 @@ fn sources(kernels: Vec<Kernel>) -> (Vec<Source>, Vec<Source>) {
     (compiled, of_kind(Kind::Linked, "linked", &linked))
 }
 
-/// Writes a file, unless it holds the same already.
+/// Writes a file unless its bytes are the same already.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Outcome {
     let about = |error: io::Error| format!("{}: {error}", path.display());
     if fs::read(path).is_ok_and(|there| there == bytes) {
@@ -217,7 +217,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Outcome {
     Ok(fs::write(path, bytes).map_err(about)?)
 }
 
-/// The root of the workspace that this program belongs to.
+/// The root of this workspace.
 fn workspace() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().unwrap_or(tests).to_owned()

@@ -1,4 +1,4 @@
-//! The checks, in the order in which they are made.
+//! The checks, in the order in which they run.
 
 use std::error::Error;
 use std::ffi::c_void;
@@ -23,7 +23,7 @@ use crate::counting::allocations;
 use crate::resident::{Resident, Status};
 use crate::samples;
 
-/// An error unless it is true.
+/// Returns an error unless `is_so`.
 fn ensure(is_so: bool, otherwise: impl Into<String>) -> Result<(), Box<dyn Error>> {
     if is_so { Ok(()) } else { Err(otherwise.into().into()) }
 }
@@ -32,10 +32,10 @@ fn saxpy_on(stream: &Arc<CudaStream>) -> Result<(), Box<dyn Error>> {
     samples::ALL[0].1(stream)
 }
 
-/// A context of its own on the first device.
+/// Makes another context on the first device.
 fn other_context() -> Result<Arc<CudaContext>, Box<dyn Error>> {
     let device = result::device::get(0)?;
-    // SAFETY: the context is new, and from here on that of the `CudaContext`.
+    // SAFETY: the context is new, and the `CudaContext` owns it from here on.
     unsafe {
         let mut context = ptr::null_mut();
         sys::cuCtxCreate_v4(&mut context, ptr::null_mut(), 0, device).result()?;
@@ -64,10 +64,10 @@ pub(crate) fn hooks(warm: &Warm, _: Duration) -> Checked {
     ensure(warm.report().stack >= 4096, "the stack is too small for what was preloaded")?;
     warm_all(warm.context())?;
     ensure(crate::hooks::runs() == 2, "they run once in a context")?;
-    Ok("in order, once, with a kernel of somebody else".into())
+    Ok("in order, once, with a kernel of another library".into())
 }
 
-/// Launches every kernel beside one that stays, and says which took longest.
+/// Launches every kernel beside a resident one. Returns the slowest launch.
 fn beside_a_resident(context: &Arc<CudaContext>) -> Result<(Duration, &'static str), Box<dyn Error>> {
     let stream = context.new_stream()?;
     let resident = Resident::start(context, Duration::from_secs(5))?;
@@ -87,7 +87,7 @@ pub(crate) fn first_launches(warm: &Warm, _: Duration) -> Checked {
     Ok(format!("{} kernels, results right, the slowest {name} with {time:.1?}", samples::ALL.len()))
 }
 
-/// The control: without it the check above could not fail.
+/// The control: shows that the check above can fail.
 pub(crate) fn a_cold_kernel_waits(warm: &Warm, _: Duration) -> Checked {
     if !warm.report().loads_lazily {
         return Ok("no kernel is cold: the driver loads eagerly".into());
@@ -119,7 +119,7 @@ pub(crate) fn again(warm: &Warm, first: Duration) -> Checked {
 }
 
 pub(crate) fn typed(warm: &Warm, _: Duration) -> Checked {
-    // Two streams, so that cudarc has to order what happens to the slices.
+    // With two streams cudarc must order the accesses to the slices.
     let (one, other) = (warm.context().new_stream()?, warm.context().new_stream()?);
     const N: u32 = 1 << 20;
     let (x, mut y) = (one.clone_htod(&vec![1.0_f32; N as usize])?, one.alloc_zeros::<f32>(N as usize)?);
@@ -172,7 +172,7 @@ pub(crate) fn launch_errors(warm: &Warm, _: Duration) -> Checked {
         (saxpy::INFO, &cold, fine),
     ];
     for (kernel, stream, config) in tries {
-        // SAFETY: it is refused before anybody looks at the arguments.
+        // SAFETY: it is refused before the arguments are read.
         match unsafe { launch_raw(kernel, stream, config, &mut []) } {
             Ok(()) => return Err(format!("{config:?} was launched").into()),
             Err(LaunchError::Driver { error, .. }) => {
@@ -214,7 +214,7 @@ pub(crate) fn other_thread(warm: &Warm, _: Duration) -> Checked {
     for stream in [warm.context().new_stream()?, warm.context().default_stream()] {
         launched(stream).map_err(|_| "the thread panicked")??;
     }
-    // Without cudarc, which binds the context whenever it can.
+    // Not by cudarc, which would bind the context.
     let stream = warm.context().new_stream()?;
     let mut count = stream.alloc_zeros::<u32>(1)?;
     let address = count.device_ptr_mut(&stream).0;
@@ -222,8 +222,8 @@ pub(crate) fn other_thread(warm: &Warm, _: Duration) -> Checked {
     let launched = thread::spawn(move || {
         let mut address = address;
         let config = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
-        // SAFETY: the kernel takes one pointer, and the memory is there until the thread was joined.
-        unsafe { launch_raw(touch::INFO, &raw, config, &mut [(&raw mut address).cast()]) }
+        // SAFETY: the kernel takes one pointer, and the memory stays until the thread is joined.
+        unsafe { launch_raw(touch::INFO, &raw, &config, &mut [(&raw mut address).cast()]) }
     });
     launched.join().map_err(|_| "the thread panicked")??;
     ensure(stream.clone_dtoh(&count)? == [1], "wrong result")?;
@@ -255,7 +255,7 @@ pub(crate) fn two_contexts(warm: &Warm, _: Duration) -> Checked {
     let handles = (saxpy::INFO.cu_function(&other)?, saxpy::INFO.cu_function(warm.context())?);
     ensure(handles.0 != handles.1, "they share a handle")?;
 
-    // The next context often gets the address of the one that is gone.
+    // The next context often has the address of the destroyed one.
     let mut same_address = 0;
     let address = other.cu_ctx();
     drop((receipt, other));
@@ -281,7 +281,7 @@ pub(crate) fn all_at_once(_: &Warm, _: Duration) -> Checked {
     contexts.extend([other_context()?, other_context()?]);
     let begun = Instant::now();
     thread::scope(|scope| -> Result<(), Box<dyn Error>> {
-        // Three threads for each context.
+        // Three threads per context.
         let threads: Vec<_> = contexts
             .iter()
             .cycle()
@@ -392,10 +392,12 @@ pub(crate) fn lowered_stack(warm: &Warm, _: Duration) -> Checked {
     warm.recheck()?;
     // A launch that found too small a stack would raise it, and wait.
     let (time, name) = beside_a_resident(context)?;
-    Ok(format!("seen, and mended by warming again: no launch waits, the slowest is {name} with {time:.1?}"))
+    Ok(format!(
+        "noticed, and repaired by warming again: no launch waits, the slowest is {name} with {time:.1?}"
+    ))
 }
 
-/// Nanoseconds of one of many launches, a few at a time so that the queue never fills.
+/// Nanoseconds per launch, measured a few at a time so that the queue never fills.
 fn nanoseconds(stream: &CudaStream, mut launch: impl FnMut()) -> Result<f64, Box<dyn Error>> {
     let mut times = Vec::new();
     for _ in 0..200 {
@@ -435,7 +437,7 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
         black_box(unsafe { sys::cuLaunchKernelEx(&launch, function, args.as_mut_ptr(), ptr::null_mut()) });
     };
     let image = touch::INFO.image().ok_or("no image")?.bytes();
-    // cudarc wants to know whether it is text.
+    // cudarc treats text and bytes differently.
     let image = match std::str::from_utf8(image) {
         Ok(text) => Ptx::from_src(text),
         Err(_) => Ptx::from_binary(image.to_vec()),
@@ -456,7 +458,7 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
     let before = allocations();
     let all = (0..100).all(|_| ours(&mut args));
     let allocated = allocations() - before;
-    // A simulated driver is part of this program, and takes memory for each launch.
+    // The simulated driver is part of this program, and allocates for each launch.
     ensure(
         all && (allocated == 0 || tests::is_simulated()),
         format!("100 launches took memory {allocated} times"),
@@ -473,14 +475,14 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
     Ok(format!("ns bare/ours/cudarc's builder: {}", rounds.join(", ")))
 }
 
-/// Kilobytes of the host's memory that this process has.
+/// The process's resident memory, in kilobytes.
 fn resident_memory() -> Result<i64, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
-/// Memory of the host and of the device after `times` warm-ups of whatever `context` makes.
+/// Growth of host and device memory after `times` warm-ups, in contexts from `context`.
 fn growth(
     warm: &Warm,
     times: u32,
@@ -489,7 +491,7 @@ fn growth(
     let memory = || -> Result<[i64; 2], Box<dyn Error>> {
         Ok([resident_memory()?, warm.context().mem_get_info()?.0 as i64 >> 10])
     };
-    // The first ones may fill pools of the driver's.
+    // The first ones may fill the driver's pools.
     for _ in 0..times / 4 {
         drop(warm_all(&context()?)?);
     }
@@ -516,12 +518,12 @@ pub(crate) fn come_and_go(warm: &Warm, _: Duration) -> Checked {
 pub(crate) fn reset(warm: &Warm, _: Duration) -> Checked {
     let context = warm.context();
     context.synchronize()?;
-    // SAFETY: nothing of this context is used from here on but the `CudaContext` itself.
+    // SAFETY: of this context only the `CudaContext` itself is used from here on.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(context.cu_device()).result()? };
     let stale = warm.recheck();
     ensure(stale == Err(RecheckError::Reset), format!("{stale:?}"))?;
 
-    // The device's context comes back, at the same address, when it is asked for again.
+    // The primary context is made again at the same address when it is next retained.
     let again = kernel_registry::context(0)?;
     ensure(again.cu_ctx() == context.cu_ctx(), "it is at another address")?;
     let args = &mut [ptr::null_mut()];

@@ -1,4 +1,4 @@
-//! Functions that run when the kernels are warmed.
+//! `#[warmup]` functions, which run when kernels are warmed.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{WarmContext, warmup};
 
-/// How many hooks have run, and how often.
+/// The number of runs of all hooks.
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// A kernel that nobody has registered, with a frame of 4 KiB.
+/// A kernel that is not registered, with a frame of 4 KiB.
 const FOREIGN: &str = "
 .version 7.0
 .target sm_50
@@ -42,7 +42,7 @@ fn second(_: &WarmContext<'_>) -> Result<(), String> {
 
 #[warmup(order = 1)]
 fn first(warm: &WarmContext<'_>) -> Result<(), Box<dyn Error>> {
-    // The other checks have contexts of their own, where stacks are what they are about.
+    // Other checks have their own contexts, and some of them measure the stack.
     if RUNS.fetch_add(1, Ordering::Relaxed) > 0 {
         return Ok(());
     }
@@ -51,7 +51,7 @@ fn first(warm: &WarmContext<'_>) -> Result<(), Box<dyn Error>> {
     Ok(warm.preload_function(&function)?)
 }
 
-/// How often hooks have run.
+/// The number of hooks that have run.
 pub(crate) fn runs() -> u32 {
     RUNS.load(Ordering::Relaxed)
 }

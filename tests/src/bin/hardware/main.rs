@@ -1,7 +1,7 @@
-//! What only a GPU can show: warming and launching the sample crate's kernels. One line a check, `ok` or `FAIL`; the exit
-//! code is 0 if none failed, and 2 if there is no driver.
+//! Tests on a GPU that the sample crate's kernels can be warmed and launched. Each check prints a line, `ok` or
+//! `FAIL`. The exit code is 0 if none failed, and 2 without a driver.
 //!
-//! The order matters: a kernel has only one first launch in a context.
+//! The order matters: a kernel has only one first launch per context.
 
 mod checks;
 mod counting;
@@ -17,7 +17,7 @@ use kernel_registry::{Warm, warm_all};
 
 kernel_registry::link_kernels!(kernels);
 
-/// What a check has to say if all is well.
+/// A check's message, or its error.
 type Checked = Result<String, Box<dyn Error>>;
 
 fn main() -> ExitCode {

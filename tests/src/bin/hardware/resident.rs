@@ -1,4 +1,4 @@
-//! A kernel that stays until it is released, or until it gives up.
+//! A resident kernel: it stays until it is released, or gives up at a time limit.
 
 use std::error::Error;
 use std::ptr;
@@ -10,14 +10,14 @@ use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
 use kernel_registry::{LaunchConfig, launch_raw};
 use kernels::waiting::spin_until_flag;
 
-/// `spin_until_flag`, running.
+/// The kernel `spin_until_flag` while it runs.
 pub(crate) struct Resident {
     stream: Arc<CudaStream>,
-    /// The flag, and what became of the kernel, in memory of the host that the device sees too.
+    /// The flag, and the kernel's result, in mapped host memory.
     words: *mut u32,
 }
 
-/// What became of the kernel.
+/// The kernel's state or result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Status {
     Spinning,
@@ -26,12 +26,12 @@ pub(crate) enum Status {
 }
 
 impl Resident {
-    /// Launches it, and waits until it must be there.
+    /// Launches the kernel, and waits until it runs.
     pub(crate) fn start(context: &Arc<CudaContext>, limit: Duration) -> Result<Self, Box<dyn Error>> {
         context.bind_to_thread()?;
         let mut words = ptr::null_mut();
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
-        // SAFETY: a context is current; the memory is 8 bytes, zeroed before anybody reads it, and never freed.
+        // SAFETY: a context is current; the memory is 8 bytes, zeroed before it is read, and never freed.
         unsafe {
             sys::cuMemHostAlloc(&mut words, 8, flags).result()?;
             words.cast::<u64>().write(0);
@@ -41,14 +41,14 @@ impl Resident {
         let mut limit = limit.as_nanos() as u64;
         let args = &mut [(&raw mut flag).cast(), (&raw mut status).cast(), (&raw mut limit).cast()];
         let config = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
-        // SAFETY: these are its parameters; the memory stays, and the device sees it under the same addresses.
-        unsafe { launch_raw(spin_until_flag::INFO, &resident.stream, config, args)? };
+        // SAFETY: these are its parameters; the memory stays, and the device accesses it under the same addresses.
+        unsafe { launch_raw(spin_until_flag::INFO, &resident.stream, &config, args)? };
         thread::sleep(Duration::from_millis(20));
         Ok(resident)
     }
 
     pub(crate) fn status(&self) -> Status {
-        // SAFETY: the memory is there, and only the device writes to it.
+        // SAFETY: the memory is never freed, and only the device writes to it.
         match unsafe { self.words.wrapping_add(1).read_volatile() } {
             0 => Status::Spinning,
             1 => Status::Released,
@@ -56,9 +56,9 @@ impl Resident {
         }
     }
 
-    /// Lets it go, and says what had become of it.
+    /// Releases the kernel, and returns the result it had before.
     pub(crate) fn release(self) -> Result<Status, Box<dyn Error>> {
-        // SAFETY: the memory is there, and the device only reads it.
+        // SAFETY: the memory is never freed, and the device only reads it.
         unsafe { self.words.write_volatile(1) };
         self.stream.synchronize()?;
         Ok(self.status())

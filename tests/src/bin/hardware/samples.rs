@@ -1,4 +1,4 @@
-//! Every kernel of the sample crate, launched once, and its result compared with the host's.
+//! Launches every kernel of the sample crate once, and compares its result with the host's.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ use kernels::waiting::{Queue, Task};
 
 type Done = Result<(), Box<dyn Error>>;
 
-/// A kernel's path below `kernels::`, and a launch of it.
+/// A kernel's path below `kernels::`, and a function that launches it.
 pub(crate) type Sample = (&'static str, fn(&Arc<CudaStream>) -> Done);
 
 pub(crate) const ALL: &[Sample] = &[
@@ -53,8 +53,8 @@ fn launch<'a>(
     config: LaunchConfig,
     args: impl IntoIterator<Item = DynArg<'a>>,
 ) -> Done {
-    // SAFETY: each caller passes what the kernel's declaration says, with as many elements as it works on, and
-    // reads a result back before the memory is freed.
+    // SAFETY: each caller passes the declared arguments, with as many elements as the kernel works on, and reads a
+    // result back before the memory is freed.
     unsafe { launch_dyn(kernel, stream, config, args)? };
     Ok(())
 }
@@ -78,7 +78,7 @@ fn vector<T: DeviceRepr + Clone>(stream: &Arc<CudaStream>, value: T) -> Result<C
     Ok(stream.clone_htod(&vec![value; N as usize])?)
 }
 
-/// What a number needs to go through the kernels of both precisions.
+/// The traits of a number that the kernels of both precisions need.
 trait Number: kernel_registry::KernelParam + DeviceRepr + PartialEq + Debug {}
 impl Number for f32 {}
 impl Number for f64 {}
@@ -201,7 +201,7 @@ fn advance(stream: &Arc<CudaStream>) -> Done {
         kernel.over(4),
         [DynArg::value(&step), DynArg::slice_mut(&mut p), DynArg::slice_mut(&mut v)],
     )?;
-    // The fourth component is left alone.
+    // The fourth component does not change.
     expect(stream, &positions, |index| if index % 4 == 3 { 1.0 } else { 2.0 })?;
     expect(stream, &velocities, |index| if index % 4 == 3 { 2.0 } else { 0.5 })
 }
@@ -224,7 +224,7 @@ fn row_medians(stream: &Arc<CudaStream>) -> Done {
     expect(stream, &medians, |row| (4 + row) as f32)
 }
 
-/// One task, and the order to stop after it.
+/// One task, followed by the order to stop.
 fn worker(stream: &Arc<CudaStream>) -> Done {
     let kernel = kernel("waiting::worker")?;
     let (x, mut y) = (vector(stream, 1.0_f32)?, vector(stream, 2.0_f32)?);

@@ -11,11 +11,11 @@ use kernels::waiting::touch;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// Where there is a context at any time.
+/// A slot that always holds a context.
 pub(crate) struct Place {
     ordinal: usize,
     is_primary: bool,
-    /// Threads that work in the context read; the one that ends it writes.
+    /// Threads that work in the context lock it to read; the one that ends it locks it to write.
     context: RwLock<Context>,
 }
 
@@ -23,13 +23,13 @@ pub(crate) struct Place {
 pub(crate) struct Context {
     pub(crate) context: Arc<CudaContext>,
     is_warm: AtomicBool,
-    /// Of the first warm-up.
+    /// Kept from the first warm-up.
     kept: Mutex<Option<Kept>>,
-    /// Of the context that was here before.
+    /// Kept from the context that was here before.
     pub(crate) stale: Option<Kept>,
 }
 
-/// What outlives a context that is reset.
+/// What outlives a reset of the context.
 #[derive(Clone)]
 pub(crate) struct Kept {
     pub(crate) warm: Warm,
@@ -57,7 +57,7 @@ impl Place {
         self.context.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody works in the context.
+    /// Waits until no thread works in the context.
     pub(crate) fn enter_alone(&self) -> RwLockWriteGuard<'_, Context> {
         self.context.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -66,11 +66,11 @@ impl Place {
     pub(crate) fn replace(&self, place: &mut Context) -> Result {
         *place = if self.is_primary {
             place.context.synchronize()?;
-            // SAFETY: nobody works in the context, and nothing of it is left but `CudaContext` objects.
+            // SAFETY: no thread works in the context, and only `CudaContext` objects of it are left.
             unsafe { sys::cuDevicePrimaryCtxReset_v2(place.context.cu_device()).result()? };
             Context::new(kernel_registry::context(self.ordinal)?, place.kept())
         } else {
-            // The old context is destroyed when the last receipt of it is dropped.
+            // The old context is destroyed when its last receipt is dropped.
             Context::new(new_context(self.ordinal)?, None)
         };
         Ok(())
@@ -82,18 +82,18 @@ impl Context {
         Context { context, is_warm: AtomicBool::new(false), kept: Mutex::new(None), stale }
     }
 
-    /// Whether a warm-up of it has succeeded.
+    /// Whether a warm-up has succeeded.
     pub(crate) fn is_warm(&self) -> bool {
         self.is_warm.load(Ordering::Acquire)
     }
 
-    /// Its kernels are warm from here on.
+    /// Marks its kernels as warm.
     pub(crate) fn warmed(&self, kept: Kept) {
         self.is_warm.store(true, Ordering::Release);
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(kept);
     }
 
-    /// What the first warm-up came to.
+    /// What the first warm-up returned.
     pub(crate) fn kept(&self) -> Option<Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -101,7 +101,7 @@ impl Context {
 
 fn new_context(ordinal: usize) -> Result<Arc<CudaContext>> {
     let device = result::device::get(i32::try_from(ordinal)?)?;
-    // SAFETY: the context is new, and belongs to the `CudaContext` from here on.
+    // SAFETY: the context is new, and the `CudaContext` owns it from here on.
     unsafe {
         let mut context = ptr::null_mut();
         sys::cuCtxCreate_v4(&mut context, ptr::null_mut(), 0, device).result()?;

@@ -1,6 +1,6 @@
-//! Many threads that warm, launch, recheck, reset and drop contexts at once. Every result is compared, every error must be
-//! one that what happened explains, and a kernel that was warmed stays warm until its context ends. docs/testing.md
-//! tells more.
+//! Stress test: many threads warm, launch, recheck, reset and drop contexts at once. Every result is compared, every
+//! error must be explained by what happened, and a warm kernel stays warm until its context ends. docs/testing.md has
+//! the details.
 
 mod context;
 mod operations;
@@ -24,23 +24,23 @@ kernel_registry::link_kernels!(kernels);
 /// Warms, launches, rechecks, resets and drops contexts in many threads.
 #[derive(Parser)]
 struct Options {
-    /// How long
+    /// Duration
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Threads
+    /// Number of threads
     #[arg(long, default_value_t = 64)]
     threads: usize,
-    /// Contexts, the first of which is the device's primary one
+    /// Number of contexts; the first is the device's primary context
     #[arg(long, default_value_t = 8)]
     contexts: usize,
-    /// Where random numbers begin
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 const NOT_POSSIBLE: u8 = 2;
 
-/// An operation that takes longer is taken for one that never ends.
+/// An operation that takes longer counts as one that never ends.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         for number in 0..options.threads {
             let mut worker = Worker::new(number, options.seed, places, tally);
             scope.spawn(move || {
-                // A thread that panics has failed, too.
+                // A panic of this thread counts as a failure.
                 let _panics = tally.panics(number);
                 while !is_over() {
                     worker.work();

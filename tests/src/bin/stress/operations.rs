@@ -1,4 +1,4 @@
-//! What a thread does, and whether what comes of it is as it has to be.
+//! The operations of a thread, and the checks of their results.
 
 use std::error::Error;
 use std::ptr;
@@ -14,7 +14,7 @@ use crate::tally::Tally;
 
 pub(crate) type Done = Result<&'static str, Box<dyn Error>>;
 
-/// One of the threads.
+/// The state of one thread.
 pub(crate) struct Worker<'a> {
     number: usize,
     random: fastrand::Rng,
@@ -31,13 +31,13 @@ impl<'a> Worker<'a> {
         Worker { number, random, places, tally }
     }
 
-    /// One operation.
+    /// Does one random operation.
     pub(crate) fn work(&mut self) {
         let index = self.random.usize(0..self.places.len());
         let place = &self.places[index];
         let begin = |operation| self.tally.begin(self.number, operation, index);
         let done = match self.random.u32(0..1000) {
-            // One in so many, as ending a context ends what all threads have there.
+            // Rare, because ending a context ends the work of all threads there.
             0..4 => {
                 begin("end");
                 let ended = if place.is_primary() { "reset" } else { "drop" };
@@ -78,7 +78,7 @@ impl<'a> Worker<'a> {
 
 pub(crate) fn warm(context: &Context) -> Done {
     let was_warm = context.is_warm();
-    // Whatever is loaded late would be a lost entry of a table.
+    // Late loading would hide a lost table entry.
     let warm = Warmup::new().late(Late::Deny).warm(&context.context)?;
     if was_warm && warm.report().images_loaded > 0 {
         return Err("images were loaded again".into());
@@ -97,7 +97,7 @@ fn recheck(context: &Context) -> Done {
     }
 }
 
-/// What belonged to a context before it was reset is refused, and does nothing in the one that came after.
+/// Objects from before a reset are refused, and do nothing in the next context.
 fn stale(context: &Context) -> Done {
     let Some(Kept { warm, touch }) = &context.stale else { return Ok("stale: nothing yet") };
     match warm.recheck() {
@@ -115,7 +115,7 @@ fn stale(context: &Context) -> Done {
     }
 }
 
-/// Launches a kernel, and compares what came of it.
+/// Launches a kernel, and compares the result.
 fn launch(context: &Arc<CudaContext>, is_warm: bool, which: u32) -> Done {
     let launched = match which {
         0 => typed(context),
@@ -126,7 +126,7 @@ fn launch(context: &Arc<CudaContext>, is_warm: bool, which: u32) -> Done {
     match launched {
         Ok(words) => Ok(words),
         Err(error) => match error.downcast_ref() {
-            // It may be warm by now; then it was not asked for.
+            // The kernel was cold when this began; by now it may be warm.
             Some(LaunchError::NotWarm { .. }) if !is_warm => Ok("launch: refused, not warm"),
             Some(LaunchError::NotWarm { .. }) => {
                 Err(format!("a kernel that was warm is lost: {error}").into())

@@ -1,5 +1,5 @@
-//! All contexts end at once, and those that follow are warmed at once: so all of them enter the kernels' tables, which
-//! are empty then, at the same time.
+//! Ends all contexts and warms the next ones at once: all enter the kernels' tables, which are empty then, at the
+//! same time.
 
 use std::error::Error;
 use std::sync::{Barrier, RwLockWriteGuard};
@@ -10,14 +10,15 @@ use crate::context::{Context, Place};
 use crate::operations::warm;
 use crate::tally::Tally;
 
-/// How long the others wait, and how long they then work. In a storm they keep no core busy, so that the warm-ups meet.
+/// How long the other threads pause, and then work. They keep no core busy during a storm, so that the warm-ups
+/// overlap.
 const TURN: Duration = Duration::from_millis(500);
 
-/// One storm after the other, with pauses in which the other threads work.
+/// Repeats storms, with pauses in which the other threads work.
 pub(crate) fn storms(number: usize, places: &[Place], tally: &Tally, is_over: impl Fn() -> bool) {
     while !is_over() {
         tally.begin(number, "end and warm all", 0);
-        // Nobody else is ever in two places, so the order of these locks does not matter.
+        // No other thread holds two of these locks, so their order does not matter.
         let mut contexts: Vec<_> = places.iter().map(Place::enter_alone).collect();
         let begun = Instant::now();
         while begun.elapsed() < TURN && !is_over() {
@@ -48,7 +49,7 @@ fn storm(places: &[Place], contexts: &mut [RwLockWriteGuard<'_, Context>]) -> Re
     })?;
     for context in contexts {
         for kernel in kernel_registry::kernels()? {
-            // A kernel that is in no table is refused, as late loading is.
+            // A kernel in no table is refused, because late loading is denied.
             kernel
                 .cu_function(&context.context)
                 .map_err(|error| format!("a warm kernel is lost: {error}"))?;

@@ -1,4 +1,4 @@
-//! What the threads did and are doing, and what went wrong.
+//! Counts the operations of all threads, and keeps what each is doing and what went wrong.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 /// Shared by all threads.
 pub(crate) struct Tally {
-    /// What each thread is doing. None once it has ended.
+    /// The current operation of each thread. None once the thread has ended.
     at_work: Vec<Mutex<Option<Doing>>>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
     failures: Mutex<Vec<String>>,
 }
 
-/// An operation, the number of the context, and when it began.
+/// An operation, the number of its context, and its start.
 type Doing = (&'static str, usize, Instant);
 
-/// Reports the panic of a thread, and that it has ended.
+/// Reports a panic of the thread, and its end.
 pub(crate) struct Panics<'a> {
     tally: &'a Tally,
     thread: usize,
@@ -33,12 +33,12 @@ impl Tally {
         Tally { at_work, counts: Mutex::default(), failures: Mutex::default() }
     }
 
-    /// A thread begins an operation in the context of this number.
+    /// Notes that a thread begins an operation in this context.
     pub(crate) fn begin(&self, thread: usize, operation: &'static str, place: usize) {
         *lock(&self.at_work[thread]) = Some((operation, place, Instant::now()));
     }
 
-    /// An operation came to an end that was expected.
+    /// Counts an operation that ended as expected.
     pub(crate) fn count(&self, operation: &'static str) {
         *lock(&self.counts).entry(operation).or_default() += 1;
     }
@@ -63,7 +63,7 @@ impl Tally {
         Panics { tally: self, thread }
     }
 
-    /// Aborts the process if a thread has been at one operation for longer than this, and says what each of them does.
+    /// Aborts the process if an operation takes longer than this, after printing the operation of each thread.
     pub(crate) fn watch(&self, longest: Duration) {
         let all: Vec<_> = self.at_work.iter().map(|doing| *lock(doing)).collect();
         if !all.iter().flatten().any(|(_, _, since)| since.elapsed() > longest) {

@@ -1,4 +1,4 @@
-//! Modules, libraries, functions and launches.
+//! Driver calls for modules, libraries, functions and launches.
 
 use std::ffi::{CStr, CString, c_void};
 use std::mem::zeroed;
@@ -11,7 +11,7 @@ use super::{Done, Failed, call, get, lookup};
 
 pub(crate) use sys::CUfunction_attribute_enum as FunctionAttribute;
 
-/// The image of a kernel, with the zero at its end that the driver wants where it is PTX.
+/// The image of a kernel, with a zero at the end, which the driver needs after PTX.
 pub(crate) fn image(kernel: &KernelInfo) -> Vec<u8> {
     let bytes = kernel.image().map_or(&[][..], |image| image.bytes());
     [bytes, &[0]].concat()
@@ -21,12 +21,12 @@ fn symbol(kernel: &KernelInfo) -> CString {
     CString::new(kernel.symbol()).expect("symbols have no zeros")
 }
 
-/// The module with a kernel.
+/// Loads a kernel's image as a module.
 pub(crate) fn load_module(kernel: &KernelInfo) -> Done<sys::CUmodule> {
     load_module_data(&image(kernel))
 }
 
-/// A module of an image that ends with a zero.
+/// Loads an image as a module; it must end with a zero.
 pub(crate) fn load_module_data(image: &[u8]) -> Done<sys::CUmodule> {
     // SAFETY: the image is whole, and ends with a zero.
     get("cuModuleLoadData", |module| unsafe { sys::cuModuleLoadData(module, image.as_ptr().cast()) })
@@ -45,7 +45,7 @@ pub(crate) fn function(module: sys::CUmodule, kernel: &KernelInfo) -> Done<sys::
     })
 }
 
-/// Loads a function, where the driver can be told to: since 12.4.
+/// Loads a function, if the driver has that call (12.4 or newer).
 pub(crate) fn load_function(function: sys::CUfunction) -> Done {
     type FuncLoad = unsafe extern "C" fn(sys::CUfunction) -> sys::CUresult;
     // SAFETY: this is the type of the function of this name since it exists.
@@ -56,7 +56,7 @@ pub(crate) fn load_function(function: sys::CUfunction) -> Done {
     }
 }
 
-/// Whether a function is loaded, where the driver tells: since 12.4.
+/// Whether a function is loaded, if the driver can tell (12.4 or newer).
 pub(crate) fn is_loaded(function: sys::CUfunction) -> Done<bool> {
     type IsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUresult;
     // SAFETY: this is the type of the function of this name since it exists.
@@ -98,7 +98,7 @@ pub(crate) fn set_function_attribute(
     call("cuFuncSetAttribute", set)
 }
 
-/// How many blocks of a function fit a multiprocessor.
+/// The number of blocks of a function that fit on a multiprocessor.
 pub(crate) fn occupancy(function: sys::CUfunction) -> Done<i32> {
     // SAFETY: the function is one of the current context, or a kernel, which the driver takes too.
     get("cuOccupancyMaxActiveBlocksPerMultiprocessor", |blocks| unsafe {
@@ -106,12 +106,12 @@ pub(crate) fn occupancy(function: sys::CUfunction) -> Done<i32> {
     })
 }
 
-/// The library with a kernel.
+/// Loads a kernel's image as a library.
 pub(crate) fn load_library(kernel: &KernelInfo) -> Done<sys::CUlibrary> {
     load_library_data(&image(kernel))
 }
 
-/// A library of an image that ends with a zero.
+/// Loads an image as a library; it must end with a zero.
 pub(crate) fn load_library_data(image: &[u8]) -> Done<sys::CUlibrary> {
     // SAFETY: the image is whole, and ends with a zero; there are no options.
     get("cuLibraryLoadData", |library| unsafe {
@@ -162,12 +162,12 @@ pub(crate) fn set_kernel_attribute(
     call("cuKernelSetAttribute", set)
 }
 
-/// A kernel as a function: the driver launches either.
+/// A kernel as a function handle: the driver launches both.
 pub(crate) fn as_function(kernel: sys::CUkernel) -> sys::CUfunction {
     kernel.cast()
 }
 
-/// Launches a function whose parameters these are, by address.
+/// Launches a function with pointers to its arguments.
 pub(crate) fn launch(
     function: sys::CUfunction,
     stream: sys::CUstream,
@@ -176,7 +176,7 @@ pub(crate) fn launch(
 ) -> Done {
     let (args, none) = (args.as_mut_ptr(), ptr::null_mut());
     let LaunchConfig { grid: [gx, gy, gz], block: [bx, by, bz], shared, cluster, cooperative, .. } = *config;
-    // SAFETY: who calls this passes what the kernel takes. The structures are plain data, for which zero is a value.
+    // SAFETY: callers pass the kernel's arguments. The structures are plain data, for which zero is valid.
     unsafe {
         if let Some([x, y, z]) = cluster {
             let mut attribute: sys::CUlaunchAttribute = zeroed();

@@ -1,4 +1,4 @@
-//! Memory of the device and of the host.
+//! Driver calls for device and host memory.
 
 use std::ffi::c_void;
 use std::mem::zeroed;
@@ -25,7 +25,7 @@ pub(crate) fn alloc_managed(bytes: usize) -> Done<sys::CUdeviceptr> {
     get("cuMemAllocManaged", |memory| unsafe { sys::cuMemAllocManaged(memory, bytes, GLOBAL) })
 }
 
-/// Memory from the device's pool, when the stream comes to it.
+/// Allocates from the device's pool, in stream order.
 pub(crate) fn alloc_async(bytes: usize, stream: sys::CUstream) -> Done<sys::CUdeviceptr> {
     // SAFETY: the stream is one of the current context.
     get("cuMemAllocAsync", |memory| unsafe { sys::cuMemAllocAsync(memory, bytes, stream) })
@@ -36,8 +36,8 @@ pub(crate) fn free_async(memory: sys::CUdeviceptr, stream: sys::CUstream) -> Don
     call("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(memory, stream) })
 }
 
-/// Where a device's memory is, in the structures of the driver: a kind and a number, whose names in cudarc change with the
-/// version of CUDA.
+/// The location of a device's memory in driver structures: a kind and a number, whose names in cudarc depend on the
+/// CUDA version.
 const fn location(device: sys::CUdevice) -> [i32; 2] {
     [sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as i32, device]
 }
@@ -57,13 +57,13 @@ pub(crate) fn destroy_pool(pool: sys::CUmemoryPool) -> Done {
     call("cuMemPoolDestroy", unsafe { sys::cuMemPoolDestroy(pool) })
 }
 
-/// Gives back memory that graphs have no use for.
+/// Frees unused memory of graphs.
 pub(crate) fn trim_graphs(device: sys::CUdevice) -> Done {
     // SAFETY: the device is one of the driver's.
     call("cuDeviceGraphMemTrim", unsafe { sys::cuDeviceGraphMemTrim(device) })
 }
 
-/// Gives back what the device's pool has to spare.
+/// Frees unused memory of the device's pool.
 pub(crate) fn trim_pool(device: sys::CUdevice) -> Done {
     // SAFETY: the device is one of the driver's.
     let pool =
@@ -72,7 +72,7 @@ pub(crate) fn trim_pool(device: sys::CUdevice) -> Done {
     call("cuMemPoolTrimTo", unsafe { sys::cuMemPoolTrimTo(pool, 0) })
 }
 
-/// Page-locked memory, which the device sees too.
+/// Allocates page-locked memory, which the device can access.
 pub(crate) fn alloc_host(bytes: usize) -> Done<*mut c_void> {
     // SAFETY: there is a current context.
     get("cuMemHostAlloc", |memory| unsafe {
@@ -80,7 +80,7 @@ pub(crate) fn alloc_host(bytes: usize) -> Done<*mut c_void> {
     })
 }
 
-/// The address that the device has for page-locked memory.
+/// The device address of page-locked memory.
 pub(crate) fn device_address(memory: *mut c_void) -> Done<sys::CUdeviceptr> {
     // SAFETY: the memory came from `alloc_host`.
     get("cuMemHostGetDevicePointer", |address| unsafe {
@@ -93,7 +93,7 @@ pub(crate) fn free_host(memory: *mut c_void) -> Done {
     call("cuMemFreeHost", unsafe { sys::cuMemFreeHost(memory) })
 }
 
-/// Locks the pages of memory that is there for as long as the process.
+/// Page-locks memory that lives as long as the process.
 pub(crate) fn register(memory: &'static mut [u8]) -> Done<*mut c_void> {
     let (address, bytes) = (memory.as_mut_ptr().cast(), memory.len());
     // SAFETY: the memory is there, and stays.
@@ -106,7 +106,7 @@ pub(crate) fn unregister(memory: *mut c_void) -> Done {
     call("cuMemHostUnregister", unsafe { sys::cuMemHostUnregister(memory) })
 }
 
-/// Ordinary memory of the host, for as long as the process. Its first page is one of its own.
+/// Allocates ordinary host memory that lives as long as the process. It begins on a new page.
 pub(crate) fn pageable(bytes: usize) -> &'static mut [u8] {
     const PAGE: usize = 4096;
     let memory = vec![0_u8; bytes + PAGE].leak();
@@ -125,7 +125,7 @@ pub(crate) fn set(memory: sys::CUdeviceptr, bytes: usize) -> Done {
     call("cuMemsetD32", unsafe { sys::cuMemsetD32_v2(memory, 1, bytes / 4) })
 }
 
-/// Says of managed memory that it is mostly read.
+/// Marks managed memory as mostly read.
 pub(crate) fn advise(memory: sys::CUdeviceptr, bytes: usize, device: sys::CUdevice) -> Done {
     type Advise = unsafe extern "C" fn(sys::CUdeviceptr, usize, u32, sys::CUdevice) -> sys::CUresult;
     const READ_MOSTLY: u32 = 1;
@@ -136,7 +136,7 @@ pub(crate) fn advise(memory: sys::CUdeviceptr, bytes: usize, device: sys::CUdevi
     call("cuMemAdvise", unsafe { advise(memory, bytes, READ_MOSTLY, device) })
 }
 
-/// Takes managed memory to a device.
+/// Moves managed memory to a device.
 pub(crate) fn prefetch(
     memory: sys::CUdeviceptr,
     bytes: usize,
@@ -152,7 +152,7 @@ pub(crate) fn prefetch(
     call("cuMemPrefetchAsync", unsafe { prefetch(memory, bytes, device, stream) })
 }
 
-/// The context of an address.
+/// The context that an address belongs to.
 pub(crate) fn context_of(memory: sys::CUdeviceptr) -> Done<sys::CUcontext> {
     const CONTEXT: sys::CUpointer_attribute = sys::CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_CONTEXT;
     // SAFETY: this attribute is a context.
@@ -177,7 +177,7 @@ pub(crate) fn copy(to: sys::CUdeviceptr, from: sys::CUdeviceptr, bytes: usize) -
     call("cuMemcpyDtoD", unsafe { sys::cuMemcpyDtoD_v2(to, from, bytes) })
 }
 
-/// The same as between contexts, both of which are this one.
+/// Copies between contexts; both are the current one.
 pub(crate) fn copy_peer_async(
     to: sys::CUdeviceptr,
     from: sys::CUdeviceptr,
@@ -211,26 +211,26 @@ pub(crate) fn upload_async(
 }
 
 pub(crate) fn upload(to: sys::CUdeviceptr, from: &[u8]) -> Done {
-    // SAFETY: who calls this allocated as many bytes.
+    // SAFETY: callers allocated that many bytes.
     call("cuMemcpyHtoD", unsafe { sys::cuMemcpyHtoD_v2(to, from.as_ptr().cast(), from.len()) })
 }
 
 pub(crate) fn download(to: &mut [u8], from: sys::CUdeviceptr) -> Done {
-    // SAFETY: who calls this allocated as many bytes.
+    // SAFETY: callers allocated that many bytes.
     call("cuMemcpyDtoH", unsafe { sys::cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), from, to.len()) })
 }
 
-/// Bytes of device memory that nobody has.
+/// Bytes of free device memory.
 pub(crate) fn free_memory() -> Done<usize> {
     let mut total = 0;
     // SAFETY: there is a current context.
     get("cuMemGetInfo", |free| unsafe { sys::cuMemGetInfo_v2(free, &mut total) })
 }
 
-/// Bytes that virtual memory comes in.
+/// The unit of virtual memory, in bytes.
 pub(crate) const MAPPED: usize = 2 * MIB;
 
-/// Reserves addresses, and puts memory there.
+/// Reserves an address range and maps memory there.
 pub(crate) fn map(device: sys::CUdevice) -> Done<sys::CUdeviceptr> {
     // SAFETY: these are plain data, for which zero is a value.
     let (mut properties, mut access): (sys::CUmemAllocationProp, sys::CUmemAccessDesc) =
@@ -240,7 +240,7 @@ pub(crate) fn map(device: sys::CUdevice) -> Done<sys::CUdeviceptr> {
     unsafe { (&raw mut properties.location).cast::<[i32; 2]>().write(location(device)) };
     access.location = properties.location;
     access.flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    // SAFETY: the size is a multiple of the device's granularity, and each call is about what the ones before made.
+    // SAFETY: the size is a multiple of the device's granularity, and each call uses the results of earlier ones.
     unsafe {
         let memory = get("cuMemCreate", |memory| sys::cuMemCreate(memory, MAPPED, &properties, 0))?;
         let address =

@@ -1,4 +1,4 @@
-//! Streams, events and graphs.
+//! Driver calls for streams, events and graphs.
 
 use std::ffi::c_void;
 use std::mem::zeroed;
@@ -10,12 +10,12 @@ use super::{Done, call, get};
 
 pub(crate) use sys::CUstream_flags::{CU_STREAM_DEFAULT as BLOCKING, CU_STREAM_NON_BLOCKING as NON_BLOCKING};
 
-/// The default stream, which waits for all blocking streams, as they do for it.
+/// The default stream. It and all blocking streams wait for each other.
 pub(crate) fn legacy_stream() -> sys::CUstream {
     ptr::without_provenance_mut(1)
 }
 
-/// The default stream of the thread, which is a blocking one.
+/// The thread's default stream, which is a blocking one.
 pub(crate) fn per_thread_stream() -> sys::CUstream {
     ptr::without_provenance_mut(2)
 }
@@ -29,9 +29,9 @@ pub(crate) fn streams(count: usize) -> Done<Vec<sys::CUstream>> {
     (0..count).map(|_| stream(NON_BLOCKING)).collect()
 }
 
-/// A stream of the highest priority that there is.
+/// Makes a stream of the highest priority.
 pub(crate) fn urgent_stream() -> Done<sys::CUstream> {
-    // The driver takes the highest that it has instead.
+    // The driver clamps this to its highest priority.
     const HIGHEST: i32 = -5;
     // SAFETY: there is a current context.
     get("cuStreamCreateWithPriority", |stream| unsafe {
@@ -49,23 +49,23 @@ pub(crate) fn synchronize_stream(stream: sys::CUstream) -> Done {
     call("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream) })
 }
 
-/// Lets a stream wait until a word is 1.
+/// Makes a stream wait until a word is 1.
 pub(crate) fn wait_value(stream: sys::CUstream, word: sys::CUdeviceptr) -> Done {
     const EQUAL: u32 = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
     // SAFETY: the word stays as long as the stream.
     call("cuStreamWaitValue32", unsafe { sys::cuStreamWaitValue32_v2(stream, word, 1, EQUAL) })
 }
 
-/// Lets a stream write 1 into a word.
+/// Makes a stream write 1 to a word.
 pub(crate) fn write_value(stream: sys::CUstream, word: sys::CUdeviceptr) -> Done {
     // SAFETY: the word stays as long as the stream.
     call("cuStreamWriteValue32", unsafe { sys::cuStreamWriteValue32_v2(stream, word, 1, 0) })
 }
 
-/// Lets a stream call a function of the host that does nothing.
+/// Makes a stream call a host function that does nothing.
 pub(crate) fn call_host(stream: sys::CUstream) -> Done {
     unsafe extern "C" fn nothing(_: *mut c_void) {}
-    // SAFETY: the function does not look at its argument.
+    // SAFETY: the function ignores its argument.
     call("cuLaunchHostFunc", unsafe { sys::cuLaunchHostFunc(stream, Some(nothing), ptr::null_mut()) })
 }
 
@@ -79,19 +79,19 @@ pub(crate) fn record(event: sys::CUevent, stream: sys::CUstream) -> Done {
     call("cuEventRecord", unsafe { sys::cuEventRecord(event, stream) })
 }
 
-/// Lets a stream wait for an event.
+/// Makes a stream wait for an event.
 pub(crate) fn wait_event(stream: sys::CUstream, event: sys::CUevent) -> Done {
     // SAFETY: both are of the current context.
     call("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream, event, 0) })
 }
 
-/// Whether a stream has come to an event.
+/// Whether a stream has reached an event.
 pub(crate) fn has_come(event: sys::CUevent) -> Done<bool> {
     // SAFETY: the event is one of the current context.
     is_ready("cuEventQuery", unsafe { sys::cuEventQuery(event) })
 }
 
-/// Whether a stream has nothing left to do.
+/// Whether a stream is idle.
 pub(crate) fn is_idle(stream: sys::CUstream) -> Done<bool> {
     // SAFETY: the stream is one of the current context.
     is_ready("cuStreamQuery", unsafe { sys::cuStreamQuery(stream) })
@@ -104,7 +104,7 @@ fn is_ready(name: &'static str, answer: sys::CUresult) -> Done<bool> {
     }
 }
 
-/// Waits until a stream has come to an event.
+/// Records an event and waits for it.
 pub(crate) fn record_and_wait(event: sys::CUevent, stream: sys::CUstream) -> Done {
     record(event, stream)?;
     // SAFETY: both are of the current context.
@@ -116,7 +116,8 @@ pub(crate) fn destroy_event(event: sys::CUevent) -> Done {
     call("cuEventDestroy", unsafe { sys::cuEventDestroy_v2(event) })
 }
 
-/// What is handed to a stream meanwhile, as a graph. The first error is returned, and the capture is over in any case.
+/// Captures the work that `body` submits to a stream as a graph. Ends the capture even after an error, and returns
+/// the first error.
 pub(crate) fn capture(stream: sys::CUstream, body: impl FnOnce() -> Done) -> Done<sys::CUgraph> {
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
     // SAFETY: the stream is one of the current context.
@@ -127,9 +128,9 @@ pub(crate) fn capture(stream: sys::CUstream, body: impl FnOnce() -> Done) -> Don
     done.and(graph)
 }
 
-/// A graph that launches a kernel once, with one block of 32 threads.
+/// Makes a graph that launches a kernel once, with one block of 32 threads.
 pub(crate) fn graph_of(kernel: sys::CUkernel, args: &mut [*mut c_void]) -> Done<sys::CUgraph> {
-    // SAFETY: these are plain data, for which zero is a value; the kernel's library is loaded, and the driver copies
+    // SAFETY: these are plain data, for which zero is valid; the kernel's library is loaded, and the driver copies
     // the arguments at once.
     unsafe {
         let graph = get("cuGraphCreate", |graph| sys::cuGraphCreate(graph, 0))?;
@@ -150,7 +151,7 @@ pub(crate) fn instantiate(graph: sys::CUgraph) -> Done<sys::CUgraphExec> {
     get("cuGraphInstantiate", |exec| unsafe { sys::cuGraphInstantiateWithFlags(exec, graph, 0) })
 }
 
-/// Takes a graph to the device, and waits until it is there.
+/// Uploads a graph to the device, and waits for that.
 pub(crate) fn upload_graph(graph: sys::CUgraphExec, stream: sys::CUstream) -> Done {
     // SAFETY: both are of the current context.
     call("cuGraphUpload", unsafe { sys::cuGraphUpload(graph, stream) })?;

@@ -1,5 +1,5 @@
-//! Kernels declared with their source, from the build script to the running program. The compiler is one that takes
-//! PTX for CUDA, so that this runs everywhere; kernel-registry-build has tests with real ones.
+//! Kernels declared with a CUDA source, from the build script to the running program. The compiler is a fake that
+//! accepts PTX as CUDA, so that this runs everywhere; kernel-registry-build has tests with real compilers.
 
 use std::fs;
 use std::process::Output;
@@ -42,7 +42,7 @@ fn a_source_is_compiled_compared_and_embedded_and_its_changes_are_noticed() {
         "{message}"
     );
 
-    // Who says that there are to be no images gets none, and can go on with everything else.
+    // `none` asks for no images: everything else still works.
     let (compiled, message) = run("none");
     assert!(compiled, "{message}");
     assert_eq!(message, "twice without an image\n");

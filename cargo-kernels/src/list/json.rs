@@ -1,4 +1,4 @@
-//! The list for programs. Its schema is documented in docs/list-json.md, and changes there first.
+//! Writes the list as JSON. docs/list-json.md is the schema: change it first.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::binary::Contents;
 
-/// Grows with every change that a reader could stumble over.
+/// Raised by every change that could break a reader.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
@@ -93,7 +93,7 @@ pub(crate) fn write(binaries: &[Contents<'_>], out: &mut impl Write) -> io::Resu
     writeln!(out)
 }
 
-/// A number that not every reader of JSON could hold.
+/// Hexadecimal, because not every JSON reader can hold a 64-bit number.
 fn hex(copy: u64) -> String {
     format!("{copy:016x}")
 }

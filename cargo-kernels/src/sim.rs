@@ -1,8 +1,8 @@
-//! `cargo kernels sim`: runs a program on the simulated driver, whatever it is written in.
+//! `cargo kernels sim`: runs any program on the simulated driver.
 //!
-//! `package` builds the driver as a shared library, `folder` puts it where the loader looks, without the functions that are newer than
-//! the driver is to be, and `about` says what is simulated. Then the program takes the place of this process, so that its
-//! exit code and signals are its own.
+//! `package` builds the driver as a shared library, `folder` puts it where the loader looks, without functions newer
+//! than the simulated version, and `about` prints a summary. Then the program replaces this process, so that exit
+//! code and signals are its own.
 
 mod about;
 mod folder;
@@ -27,7 +27,7 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
 
     let built = package::built(options.offline)?;
     for (name, value) in variables(options) {
-        // SAFETY: this process has had one thread so far, and nothing of C's looks at the environment while it is changed.
+        // SAFETY: this process has only had one thread so far, so no other thread reads the environment.
         unsafe { env::set_var(name, value) };
     }
     for name in OF_CALLS {
@@ -49,10 +49,10 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     Err(Failure::NotRun { program: program.clone(), error })
 }
 
-/// What is done to the calls of the program, and not to those that find out here what is simulated.
+/// Variables for the calls of the program. They must not affect the calls made here to describe the driver.
 const OF_CALLS: [&str; 2] = ["KERNEL_REGISTRY_SIM_FAULTS", "KERNEL_REGISTRY_SIM_TIMING"];
 
-/// What tells the driver what to simulate.
+/// The variables that configure the driver.
 fn variables(options: &Sim) -> impl Iterator<Item = (String, &str)> {
     let given = [("DEVICES", &options.devices), ("DRIVER", &options.driver), ("DEADLOCK", &options.deadlock)];
     let given = given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
@@ -60,7 +60,7 @@ fn variables(options: &Sim) -> impl Iterator<Item = (String, &str)> {
     given.chain(set).map(|(name, value)| (format!("KERNEL_REGISTRY_SIM_{name}"), value))
 }
 
-/// Where the loader looks for libraries: there first.
+/// `LD_LIBRARY_PATH` with this folder in front.
 fn first(folder: &Path) -> OsString {
     let before = env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
     let folders = iter::once(folder.as_os_str().to_owned()).chain(before);

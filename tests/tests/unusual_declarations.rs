@@ -1,4 +1,4 @@
-//! Declarations that are strange but legal: they compile, see the fixtures, and are what they should be.
+//! Unusual but legal declarations: they compile (see the fixtures) and have the expected names, lines and parameters.
 
 use kernel_registry::{KernelInfo, RegistryError, find, kernels};
 

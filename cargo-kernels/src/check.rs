@@ -1,4 +1,4 @@
-//! `cargo kernels check`.
+//! `cargo kernels check`: compares the declarations of a binary with images, its own or others.
 
 mod json;
 mod text;
@@ -18,25 +18,25 @@ use crate::embedded::Embedded;
 use crate::failure::Failure;
 use crate::foreign::Foreign;
 
-/// What came of it.
+/// The result of the comparison.
 struct Report<'a> {
     declarations: usize,
     images: usize,
     findings: Vec<Finding<'a>>,
 }
 
-/// Something that is not as declared.
+/// One disagreement between declarations and images.
 struct Finding<'a> {
     what: What,
     subject: Subject<'a>,
-    /// What the images are called that this is about.
+    /// The names of the images it concerns.
     images: Vec<String>,
     message: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// The image has the kernel, and it is another one, or one that cannot be relied upon.
+    /// The image has a kernel of this symbol, but it differs from the declaration or cannot be relied upon.
     Mismatch(Option<About>),
     /// The image does not have the kernel.
     Missing,
@@ -46,13 +46,13 @@ enum What {
     Unused,
 }
 
-/// What a finding is about.
+/// The declaration or the kernel that a finding concerns.
 enum Subject<'a> {
     Declaration {
         binary: &'a Path,
         kernel: &'a Kernel<'a>,
     },
-    /// A kernel that is not declared.
+    /// A kernel in an image that nothing declares.
     Entry {
         symbol: String,
     },
@@ -68,7 +68,7 @@ impl What {
         }
     }
 
-    /// Whether the command fails for it.
+    /// Whether this finding makes the command fail.
     fn is_denied(self, options: &Check) -> bool {
         self != What::Unused || options.deny.contains(&Deny::Unused)
     }
@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
 }
 
 impl<'a> Report<'a> {
-    /// Every declaration against the image in the binary that it names.
+    /// Compares every declaration with its image in the binary.
     fn compare_with_own(&mut self, binary: &'a Contents<'a>) {
         let embedded = Embedded::find(binary);
         for kernel in &binary.kernels {
@@ -131,7 +131,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Every declaration against those of the images that have its kernel.
+    /// Compares every declaration with each of the images that has its kernel.
     fn compare_with_foreign(&mut self, binaries: &'a [Contents<'a>], images: &[Foreign]) {
         self.images = images.len();
         let mut used = BTreeSet::new();
@@ -145,7 +145,7 @@ impl<'a> Report<'a> {
                     Err(error) => missing.push(error),
                 }
             }
-            // The kernels of a program can be in several files.
+            // A program's kernels may be spread over several files, so one of the images must have it, not all.
             if missing.len() == images.len() {
                 let names = images.iter().map(|foreign| foreign.name.clone()).collect();
                 let message = match missing.as_slice() {
@@ -162,7 +162,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Compares with the kernel of this image, whose symbol it returns, or fails because it is missing.
+    /// Compares a declaration with one image. Returns the kernel's symbol there, or an error if the kernel is
+    /// missing.
     fn compare(
         &mut self,
         binary: &'a Contents<'a>,

@@ -1,4 +1,4 @@
-//! Warming and launching where there is no driver, and what the compiler says of launches.
+//! Warming and launching without a driver, and what the compiler accepts in launches.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 #[gpu_kernel(image = "tests/images/reduce.ptx", instances(<f32, 128>, <f64, 256>), block = BLOCK)]
 pub unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
 
-/// Whatever its parameters are called.
+/// Parameter names do not matter.
 #[gpu_kernel(image = "tests/images/saxpy.ptx", name = "saxpy")]
 pub unsafe fn named(stream: u32, config: f32, launch: *const f32, args: *mut f32);
 
-/// Everything that stands for a slice; only the compiler runs it.
+/// Every type that can be passed for a slice; it is compiled but never run.
 #[allow(dead_code)]
 fn slices_and_views(
     stream: &Arc<CudaStream>,
@@ -40,7 +40,7 @@ fn slices_and_views(
     }
 }
 
-/// Code that is generic over the instances of a kernel, and over kernels.
+/// Code that is generic over a kernel's instances, and over kernels.
 #[allow(dead_code)]
 fn generic<T, const BLOCK: u32>(
     stream: &CudaStream,
@@ -78,7 +78,7 @@ fn a_launch_begins_with_what_is_declared() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri opens no libraries")]
 fn a_missing_driver_is_an_error_and_no_panic() {
-    // Whether there is one on this machine or not.
+    // The test passes with and without a driver on this machine.
     assert_eq!(
         DriverUnavailable::Missing.to_string(),
         "no CUDA driver: `libcuda.so` (`nvcuda.dll` on Windows) was not found; install NVIDIA's driver, or start the container \

@@ -1,4 +1,4 @@
-//! `cargo kernels show`.
+//! `cargo kernels show`: prints a kernel's declaration and the resources of each variant of its image.
 
 mod json;
 mod text;
@@ -12,10 +12,10 @@ use crate::cli::Show;
 use crate::embedded::{Embedded, Found};
 use crate::failure::Failure;
 
-/// Names offered at most where none fits.
+/// The most names to suggest if no kernel matches.
 const MOST: usize = 3;
 
-/// A kernel, and its image if that is in the binary.
+/// A kernel, and its image if the binary has it.
 struct Shown<'a> {
     binary: &'a Contents<'a>,
     kernel: Kernel<'a>,
@@ -34,7 +34,7 @@ impl<'a> Shown<'a> {
         variants.filter_map(|variant| Some((variant, variant.entry(self.kernel.symbol)?))).collect()
     }
 
-    /// The variants of the image that cannot be read, which may have it too.
+    /// The variants of the image that cannot be read and may have the kernel too.
     fn unread(&self) -> &'a [Unread] {
         let image = self.found().and_then(|found| found.image.as_ref());
         image.map_or(&[], |image| &image.unread)
@@ -52,11 +52,11 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     let whole = binaries::all_read(&binaries);
     let is_called = called(&options.name, &binaries);
     let Some(is_called) = is_called else {
-        // It can be among those that this tool is too old for.
+        // It may be among the records that are newer than this tool.
         whole?;
         return Err(Failure::NoneNamed { name: options.name.clone(), near: near(&options.name, &binaries) });
     };
-    // Images are only looked for where something is to be shown.
+    // Images are searched for only in binaries that have a match.
     binaries.retain(|binary| binary.kernels.iter().any(|kernel| is_called(kernel, &options.name)));
     let embedded: Vec<_> = binaries.iter().map(Embedded::find).collect();
     let shown: Vec<_> = binaries
@@ -76,14 +76,14 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
 
 type IsCalled = fn(&Kernel<'_>, &str) -> bool;
 
-/// The way in which some kernels are called so: by path or symbol, and only if none is by C++ name.
+/// How the name matches some kernel: by path or symbol, or else by C++ name.
 fn called(name: &str, binaries: &[Contents<'_>]) -> Option<IsCalled> {
     let by_declaration: IsCalled = |kernel, name| {
         let ends_so = |path: &str| {
             let front = path.strip_suffix(name).filter(|_| !name.is_empty());
             front.is_some_and(|front| front.is_empty() || front.ends_with("::"))
         };
-        // Of a generic kernel without its arguments, all instances are meant.
+        // The name of a generic kernel without arguments matches all its instances.
         let generic = kernel.path.find("::<").map(|at| &kernel.path[..at]);
         ends_so(kernel.path) || generic.is_some_and(ends_so) || kernel.symbol == name
     };
@@ -94,7 +94,7 @@ fn called(name: &str, binaries: &[Contents<'_>]) -> Option<IsCalled> {
     [by_declaration, by_cuda].into_iter().find(|is| kernels().any(|kernel| is(kernel, name)))
 }
 
-/// Paths that are like this name, or end like it, the most similar first.
+/// The paths most similar to this name, best first.
 fn near(name: &str, binaries: &[Contents<'_>]) -> Vec<String> {
     let similarity = |kernel: &Kernel<'_>| {
         let names = [kernel.path, kernel.name(), kernel.symbol];

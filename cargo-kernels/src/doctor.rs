@@ -1,6 +1,6 @@
-//! `cargo kernels doctor`: whether kernels can be warmed and launched here, and what stands in the way.
+//! `cargo kernels doctor`: checks whether kernels can be warmed and launched here, and what prevents it.
 //!
-//! `ask` collects [`Facts`], the only step that touches the machine. Every check is a function from facts to lines.
+//! `ask` collects [`Facts`]: no other step touches the machine. Each check is a function from facts to lines.
 
 mod ask;
 mod compiler;
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
     }
 }
 
-/// What there is to say of a machine.
+/// Runs all checks.
 fn lines(facts: &Facts) -> Vec<Line> {
     let checks: [fn(&Facts) -> Vec<Line>; 6] =
         [driver::check, loading::check, variables::check, gpus::check, compiler::check, cudarc::check];

@@ -1,4 +1,4 @@
-//! Images in binaries: once, and the one that is on disk.
+//! Images in binaries: each is stored once, and a changed file is noticed.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tests::{Build, cargo, copied, lines, package};
 
-/// How often the bytes that the program printed occur in its file.
+/// How often the executable contains the image bytes that the program prints.
 fn copies(args: &[&str]) -> usize {
     let executable = Build { args, rustflags: "" }.executable("one-image");
     let printed = lines(&mut Command::new(&executable));
@@ -54,14 +54,14 @@ fn a_changed_image_is_noticed() {
     fs::write(&image, longer).unwrap();
     assert_eq!(run(), [(length + 8).to_string()]);
 
-    // What the macro compared is compared again, too.
+    // The comparison is repeated, too.
     let other = fs::read_to_string(&image).unwrap().replace(".param .u32 n_param_0", ".param .u64 n_param_0");
     fs::write(&image, other).unwrap();
     let output = cargo().arg("check").current_dir(&package).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.contains("`n` is `u32` here, and a value of 8 bytes, aligned to 8, in `n`"), "{message}");
 
-    // And it need not be an image any more.
+    // The file may have stopped being an image.
     fs::write(&image, "no image any more").unwrap();
     let output = cargo().arg("check").current_dir(&package).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();

@@ -1,4 +1,4 @@
-//! Two copies of kernel-registry in one program, as cargo builds them where packages ask for two versions.
+//! Two copies of kernel-registry in one program, as cargo builds them if packages ask for two versions.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tests::{TARGET, cargo, cargo_kernels, copied, lines, scratch_folder};
 
-/// The version that the second copy claims.
+/// The version number of the second copy.
 const OTHER: &str = "0.2.0";
 
 const MAIN: &str = r#"
@@ -35,8 +35,8 @@ const MAIN: &str = r#"
     }
 "#;
 
-/// A program with the kernels of `twin-a`, for which kernel-registry is that of the workspace, and those of `twin-b`, for which it is
-/// a copy of another version.
+/// A program with the kernels of `twin-a`, which uses the workspace's kernel-registry, and of `twin-b`, which uses a
+/// copy with another version number.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -47,14 +47,14 @@ fn program() -> &'static Path {
         for name in &crates {
             let (from, to) = (workspace.join(name), copy.join(name));
             let manifest = fs::read_to_string(from.join("Cargo.toml")).unwrap();
-            // Cargo may take this workspace for theirs, as far as manifests inherit.
+            // Manifests inherit from this workspace; the copies must not.
             let own = manifest.replace("\nversion.workspace = true", &format!("\nversion = \"{OTHER}\""));
             let own = crates.iter().fold(own, |manifest, other| {
                 manifest
                     .replace(&format!("{other}.workspace = true"), &format!("{other}.path = \"../{other}\""))
             });
             write(&to.join("Cargo.toml"), &own);
-            // The sources are linked, so that cargo finds them as old as they are, and compiles them once.
+            // The sources are linked, so that cargo sees unchanged times and compiles them once.
             symlink(from.join("src"), to.join("src")).unwrap();
         }
         for part in ["build.rs", "cuda"] {
@@ -103,7 +103,7 @@ fn printed() -> String {
     lines(&mut Command::new(program())).join("\n")
 }
 
-/// What `cargo kernels` prints.
+/// The output of `cargo kernels`.
 fn told(args: &[&str]) -> String {
     let output = cargo_kernels(args.iter().map(AsRef::as_ref).chain([program().as_os_str()]));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -131,7 +131,7 @@ fn each_knows_its_own_kernels_and_names_those_of_the_other() {
     );
     assert!(printed.contains("\n4 kernels warm on "), "{printed}");
     assert!(printed.contains(&format!("\nNOT WARM: {TWIN_B}")), "{printed}");
-    // This is the other copy speaking.
+    // This message comes from the other copy.
     assert!(
         printed.contains(
             "cold: kernel `twin_b::saxpy`: it is registered with kernel-registry 0.2.0, and the program also contains another \
@@ -148,7 +148,7 @@ fn the_list_has_the_kernels_of_both_and_tells_them_apart() {
     assert!(first.contains("two-copies: 6 kernels, kernel-registry 0.1.0 (rustc 1."), "{first}");
     assert!(first.contains("), kernel-registry 0.2.0 (rustc 1."), "{first}");
     let note = "\
-note: 2 copies of kernel-registry, each of which finds and warms only its own kernels
+note: 2 copies of kernel-registry; each finds and warms only its own kernels
     0.1.0: 4 kernels of twin-a 1.2.3
     0.2.0: 2 kernels of twin-b 4.5.6
     let all packages depend on one version of it from one source; `cargo tree -d` shows which do not

@@ -1,4 +1,4 @@
-//! The list for people.
+//! Writes the list as a table.
 
 use std::io::{self, Write};
 
@@ -31,7 +31,7 @@ pub(crate) fn write(binaries: &[Contents<'_>], out: &mut impl Write) -> io::Resu
     Ok(())
 }
 
-/// The copies of kernel-registry in a binary, in words.
+/// The copies of kernel-registry in a binary, as text.
 pub(crate) fn libraries(binary: &Contents<'_>) -> String {
     let library = |library: &kernel_registry_format::Library<'_>| {
         format!("kernel-registry {} ({})", library.version, library.compiler)
@@ -48,7 +48,7 @@ fn write_rows(binary: &Contents<'_>, out: &mut impl Write) -> io::Result<()> {
     columns(&rows, "", out)
 }
 
-/// Rows of which each column is as wide as its widest cell.
+/// Writes rows; each column is as wide as its widest cell.
 pub(crate) fn columns<const N: usize>(
     rows: &[[String; N]],
     indent: &str,
@@ -86,7 +86,8 @@ fn image(image: Image<'_>) -> String {
     if image.is_there() { image.file.to_owned() } else { format!("{} (not compiled)", image.file) }
 }
 
-/// What the declaration fixes of a launch: `sm_80+, block 32x8, shared 48 KiB`; and what is to know of the stack.
+/// What the declaration fixes about a launch (`sm_80+, block 32x8, shared 48 KiB`), and what is known of the
+/// stack.
 pub(crate) fn launch(kernel: &Kernel<'_>) -> String {
     let mut parts = Vec::new();
     if let Some(arch) = kernel.min_arch {

@@ -1,4 +1,4 @@
-//! Stories on a machine without a GPU, which this one becomes by hiding those that it has.
+//! Runs the stories without a GPU: `CUDA_VISIBLE_DEVICES` hides those of this machine.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! A compiler that is too old is refused in words.
+//! A compiler older than the minimum version is refused with a clear message.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use tests::{cargo, package};
 #[test]
 fn a_compiler_that_loses_records() {
     let package = package("fn main() {}\n");
-    // The compiler at hand, which says that it is older than it is.
+    // The installed compiler, made to report an older version.
     let compiler = package.join("rustc-of-old");
     let script = "#!/bin/sh\n\
                   case \"$*\" in\n\
