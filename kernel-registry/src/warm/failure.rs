@@ -251,7 +251,7 @@ impl fmt::Display for WarmError {
                     f.write_str(
                         "; there is no device memory left for the driver itself: warm kernels before anything takes it",
                     )
-                } else if error.is_of_a_kernel() {
+                } else if error.is_sticky() {
                     Ok(())
                 } else if log.is_empty() {
                     f.write_str("; no kernel was warmed, and it can be tried again")
