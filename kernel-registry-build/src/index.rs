@@ -6,40 +6,22 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Mutex, PoisonError};
 
+use kernel_registry_format::index::{self, Entry};
+
 use crate::fingerprint;
 use crate::{Error, Result};
 
-/// The folder in `$OUT_DIR` with the index and the images.
-pub const FOLDER: &str = "kernel-registry";
-/// The file in that folder which says which image belongs to which source.
-pub const INDEX: &str = "index";
-/// What stands in place of the image's name where there is none.
-pub const NO_IMAGE: &str = "-";
-
-/// One line of the index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) source: String,
-    /// The file in the folder of the index.
-    pub(crate) image: Option<String>,
-    /// Which compiler made it, or why there is none.
-    pub(crate) origin: String,
-}
-
 /// Adds to the index of this folder, which is begun anew by each process.
-pub(crate) fn write(folder: &Path, entries: Vec<Entry>) -> Result<()> {
+pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'a>>) -> Result<()> {
     // A build script may compile one set of files with these options and another with those.
     static WRITTEN: Mutex<BTreeMap<PathBuf, BTreeMap<String, String>>> = Mutex::new(BTreeMap::new());
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     let lines = written.entry(folder.to_owned()).or_default();
-    for Entry { source, image, origin } in entries {
-        let image = image.as_deref().unwrap_or(NO_IMAGE);
-        let origin = origin.replace(['\t', '\n', '\r'], " ");
-        let line = format!("{source}\t{image}\t{origin}\n");
-        lines.insert(source, line);
+    for entry in entries {
+        lines.insert(entry.source.to_owned(), entry.to_string());
     }
     let text: String = lines.values().map(String::as_str).collect();
-    replace(&folder.join(INDEX), text.as_bytes())
+    replace(&folder.join(index::FILE), text.as_bytes())
 }
 
 /// The name of a source's image: `cuda__blas1.cu.fatbin` of `cuda/blas1.cu`.
@@ -92,17 +74,14 @@ mod tests {
     #[test]
     fn an_index_grows_in_a_process_and_is_not_touched_without_need() {
         let folder = tempfile::tempdir().unwrap();
-        let entry = |source: &str, image: Option<&str>| Entry {
-            source: source.into(),
-            image: image.map(str::to_owned),
-            origin: "nvcc\n13".into(),
-        };
-        let index = folder.path().join(INDEX);
-        write(folder.path(), vec![entry("b.cu", Some("b.cu.fatbin"))]).unwrap();
-        write(folder.path(), vec![entry("a.cu", None)]).unwrap();
+        let with = Entry { source: "b.cu", image: Some("b.cu.fatbin"), origin: "nvcc\n13" };
+        let without = Entry { source: "a.cu", image: None, origin: "nvcc\n13" };
+        let index = folder.path().join(index::FILE);
+        write(folder.path(), [with]).unwrap();
+        write(folder.path(), [without]).unwrap();
         assert_eq!(fs::read_to_string(&index).unwrap(), "a.cu\t-\tnvcc 13\nb.cu\tb.cu.fatbin\tnvcc 13\n");
         let before = fs::metadata(&index).unwrap().modified().unwrap();
-        write(folder.path(), vec![entry("a.cu", None)]).unwrap();
+        write(folder.path(), [without]).unwrap();
         assert_eq!(fs::metadata(&index).unwrap().modified().unwrap(), before);
     }
 }

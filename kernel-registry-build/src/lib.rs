@@ -111,7 +111,7 @@ mod unused;
 pub use builder::Build;
 pub use choice::{Available, available};
 pub use error::{Error, Result};
-pub use index::{FOLDER, INDEX, NO_IMAGE};
+pub use kernel_registry_format::index::{FILE as INDEX, FOLDER, NO_IMAGE};
 pub use prebuilt::{PREBUILT, check_prebuilt, write_prebuilt};
 pub use report::{Image, Report};
 

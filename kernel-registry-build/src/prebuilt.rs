@@ -15,6 +15,8 @@ use crate::{Build, Error, Result, fingerprint, index, parallel, run};
 
 /// The folder of a package with its prebuilt images, and an index of them.
 pub const PREBUILT: &str = "prebuilt";
+/// The file in that folder which says what each image was made of.
+const INDEX: &str = "index";
 /// What images are called that were committed.
 pub(crate) const EXTENSION: &str = nvrtc::EXTENSION;
 /// What the index says of images that were committed.
@@ -87,10 +89,10 @@ pub fn write_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<Vec
 pub fn check_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<()> {
     let wanted = wanted(package, build, nvrtc)?;
     let folder = package.join(PREBUILT);
-    let recorded = fs::read_to_string(folder.join(index::INDEX)).unwrap_or_default();
+    let recorded = fs::read_to_string(folder.join(INDEX)).unwrap_or_default();
     let then = parse(&recorded);
     let mut sources = Vec::new();
-    for (source, now) in parse(&String::from_utf8_lossy(&wanted[index::INDEX])) {
+    for (source, now) in parse(&String::from_utf8_lossy(&wanted[INDEX])) {
         let stale = match then.get(&source) {
             Some(then) => difference(&source, &then.hashes, &now.hashes),
             None => Some("there is no prebuilt image".to_owned()),
@@ -118,8 +120,8 @@ pub fn check_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<()>
         }
     }
     // Whatever else: a line of a source that is gone, or the heading.
-    if sources.is_empty() && normalised(recorded.as_bytes()) != wanted[index::INDEX] {
-        sources.push((format!("{PREBUILT}/{}", index::INDEX), "it differs".to_owned()));
+    if sources.is_empty() && normalised(recorded.as_bytes()) != wanted[INDEX] {
+        sources.push((format!("{PREBUILT}/{}", INDEX), "it differs".to_owned()));
     }
     if sources.is_empty() { Ok(()) } else { Err(Error::Drift { sources }) }
 }
@@ -137,7 +139,7 @@ pub(crate) fn find(package: &Path, source: &Source, options: &Options) -> Result
     let folder = package.join(PREBUILT);
     let path = folder.join(index::image_name(&source.path, EXTENSION));
     let mut state = State::of(package, source, options)?;
-    let recorded = fs::read_to_string(folder.join(index::INDEX)).unwrap_or_default();
+    let recorded = fs::read_to_string(folder.join(INDEX)).unwrap_or_default();
     let mut doubts = Vec::new();
     let image = match parse(&recorded).remove(&source.path) {
         None => Err("there is no prebuilt image".to_owned()),
@@ -150,10 +152,7 @@ pub(crate) fn find(package: &Path, source: &Source, options: &Options) -> Result
                 let bytes = fs::read(&path)
                     .map_err(|error| format!("`{PREBUILT}/{name}` cannot be read: {error}"))?;
                 if then.image != seal(&then.hashes, &bytes) {
-                    return Err(format!(
-                        "`{PREBUILT}/{name}` is not the image of `{PREBUILT}/{}`",
-                        index::INDEX
-                    ));
+                    return Err(format!("`{PREBUILT}/{name}` is not the image of `{PREBUILT}/{}`", INDEX));
                 }
                 Ok(bytes)
             })
@@ -326,7 +325,7 @@ fn wanted(package: &Path, build: &Build, nvrtc: &Path) -> Result<BTreeMap<String
             Err(error) => errors.push(error),
         }
     }
-    wanted.insert(index::INDEX.to_owned(), index.into_bytes());
+    wanted.insert(INDEX.to_owned(), index.into_bytes());
     Error::several(errors).map_or(Ok(wanted), Err)
 }
 

@@ -5,11 +5,13 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use kernel_registry_format::index::{Entry, FOLDER};
+
 use crate::arch::Targets;
 use crate::choice::{self, Chosen};
 use crate::environment::WATCHED;
 use crate::error::{Doubtful, Missing, REMEDY, Undeclared};
-use crate::index::{self, Entry};
+use crate::index;
 use crate::make::{Job, Made};
 use crate::source::{self, Source};
 use crate::{Build, Error, Image, Report, Result, parallel, prebuilt, unused};
@@ -39,7 +41,7 @@ pub(crate) fn run(build: &Build) -> Result<Report> {
         None => environment.folder("OUT_DIR")?,
     };
     let mut notes = Notes::default();
-    let built = compile(build, &package, &out.join(index::FOLDER), &mut notes);
+    let built = compile(build, &package, &out.join(FOLDER), &mut notes);
     // Of a file that is not there cargo would believe that it changes all the time.
     notes.watched.retain(|path| path.exists());
     // Also after a failure, so that a build script that goes on is run again when it should be.
@@ -155,11 +157,11 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         notes.warnings.push(format!("{}; a release build would fail: {REMEDY}", Missing(&missing)));
     }
     let entries = report.images.iter().map(|Image { source, file, origin }| Entry {
-        source: source.clone(),
-        image: file.as_ref().and_then(|file| Some(file.file_name()?.to_str()?.to_owned())),
-        origin: origin.clone(),
+        source,
+        image: file.as_ref().and_then(|file| file.file_name()?.to_str()),
+        origin,
     });
-    index::write(folder, entries.collect())?;
+    index::write(folder, entries)?;
     let unused = unused::find(build, package, &report.images)?;
     notes.watched.extend(unused.watched);
     if build.complete && !unused.sources.is_empty() {

@@ -1,4 +1,15 @@
-//! The record that each kernel leaves in the binary.
+//! The facts that several crates of kernel-registry share, each in one place with one reader and one writer.
+//!
+//! | module | fact |
+//! |---|---|
+//! | (this one) | the record that each kernel leaves in the binary |
+//! | [`section`] | the link section that holds the records |
+//! | [`index`] | which image the build step made of which source |
+//! | [`fatbin`] | the headers of fatbins |
+//! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
+//! | [`sticky`] | errors of the driver that end CUDA for the process |
+//!
+//! # Records
 //!
 //! `#[gpu_kernel]` describes a kernel as a [`Kernel`], encodes it partly itself ([`fixed_fields`]) and partly at
 //! compile time ([`encode`]), and places the bytes in a link section of their own ([`section`]).
@@ -37,15 +48,20 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod fatbin;
+pub mod index;
 mod kernel;
 mod layout;
 mod param;
 mod read;
+mod scalar;
 pub mod section;
+pub mod sticky;
 mod write;
 
 pub use kernel::{Image, Kernel, Library, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, VERSION};
 pub use param::{Direction, Param, Params, ParamsIter, Pass};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
+pub use scalar::{RustType, Scalar};
 pub use write::{Encoded, encode, encode_library, encoded_library_len, fixed_fields, write_kernel};

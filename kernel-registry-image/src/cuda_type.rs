@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use kernel_registry_format::Scalar;
+
 /// The type of a kernel parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CudaType {
@@ -24,47 +26,6 @@ pub enum CudaType {
     Other(String),
 }
 
-/// A built-in type of C++, as device code on 64-bit Linux has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-#[allow(missing_docs)] // The names are those of C++.
-pub enum Scalar {
-    Void,
-    Bool,
-    Char,
-    SignedChar,
-    UnsignedChar,
-    Short,
-    UnsignedShort,
-    Int,
-    UnsignedInt,
-    Long,
-    UnsignedLong,
-    LongLong,
-    UnsignedLongLong,
-    Float,
-    Double,
-}
-
-/// Every scalar with its spelling and size.
-const SCALARS: [(Scalar, &str, u32); 15] = [
-    (Scalar::Void, "void", 0),
-    (Scalar::Bool, "bool", 1),
-    (Scalar::Char, "char", 1),
-    (Scalar::SignedChar, "signed char", 1),
-    (Scalar::UnsignedChar, "unsigned char", 1),
-    (Scalar::Short, "short", 2),
-    (Scalar::UnsignedShort, "unsigned short", 2),
-    (Scalar::Int, "int", 4),
-    (Scalar::UnsignedInt, "unsigned int", 4),
-    (Scalar::Long, "long", 8),
-    (Scalar::UnsignedLong, "unsigned long", 8),
-    (Scalar::LongLong, "long long", 8),
-    (Scalar::UnsignedLongLong, "unsigned long long", 8),
-    (Scalar::Float, "float", 4),
-    (Scalar::Double, "double", 8),
-];
-
 /// Types that CUDA's own headers define, with their sizes.
 const KNOWN: [(&str, u32); 12] = [
     ("__half", 2),
@@ -83,18 +44,6 @@ const KNOWN: [(&str, u32); 12] = [
 
 /// Pointers to pointers are followed that far; nobody writes more.
 const MAX_DEPTH: u32 = 32;
-
-impl Scalar {
-    /// Its spelling in C++.
-    pub fn name(self) -> &'static str {
-        SCALARS[self as usize].1
-    }
-
-    /// Its size in bytes, where it has one.
-    pub fn size(self) -> Option<u32> {
-        Some(SCALARS[self as usize].2).filter(|size| *size > 0)
-    }
-}
 
 impl CudaType {
     /// Reads a type as demanglers write it, with qualifiers behind: `unsigned int const volatile*`.
@@ -142,8 +91,8 @@ fn qualified(mut text: &str, depth: u32) -> (CudaType, bool, bool) {
             let (to, is_const, is_volatile) = qualified(to.trim_end(), depth - 1);
             CudaType::Pointer { to: Box::new(to), is_const, is_volatile }
         }
-        None => match SCALARS.iter().find(|(_, name, _)| *name == text) {
-            Some((scalar, ..)) => CudaType::Scalar(*scalar),
+        None => match Scalar::named(text) {
+            Some(scalar) => CudaType::Scalar(scalar),
             None if is_name(text) => CudaType::Named(text.to_owned()),
             None => CudaType::Other(text.to_owned()),
         },
@@ -197,23 +146,9 @@ impl fmt::Display for CudaType {
     }
 }
 
-impl fmt::Display for Scalar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_table_of_scalars_is_in_the_order_of_the_enumeration() {
-        for (index, (scalar, name, _)) in SCALARS.into_iter().enumerate() {
-            assert_eq!(scalar as usize, index);
-            assert_eq!(CudaType::parse(name), CudaType::Scalar(scalar));
-        }
-    }
 
     #[test]
     fn types_read_as_they_are_written() {

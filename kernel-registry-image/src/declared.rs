@@ -20,7 +20,7 @@
 
 use std::fmt;
 
-use kernel_registry_format::Pass;
+use kernel_registry_format::{Pass, RustType};
 
 use crate::{CudaType, Entry, ParamLayout, Scalar};
 
@@ -190,31 +190,15 @@ pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
     }
 }
 
-/// The size, and the alignment, of a number type of Rust's, by its name. Nobody calls another type `u32`.
+/// The size, and the alignment, of the number type of Rust's with this name.
 pub fn number_size(name: &str) -> Option<u32> {
-    NUMBERS.iter().find(|(number, _)| *number == name).map(|(_, size)| *size)
+    RustType::named(name)?.size()
 }
 
-/// Whether the number type of Rust's with this name can stand for what C++ calls so.
+/// Whether the number type of Rust's with this name can stand for what C++ calls so. None can stand for `void`.
 pub fn number_meets(name: &str, scalar: Scalar) -> bool {
-    names(scalar).is_some_and(|names| names.contains(&name))
+    scalar != Scalar::Void && RustType::named(name).is_some_and(|rust| scalar.accepts(rust))
 }
-
-const NUMBERS: [(&str, u32); 13] = [
-    ("bool", 1),
-    ("u8", 1),
-    ("u16", 2),
-    ("u32", 4),
-    ("u64", 8),
-    ("usize", 8),
-    ("i8", 1),
-    ("i16", 2),
-    ("i32", 4),
-    ("i64", 8),
-    ("isize", 8),
-    ("f32", 4),
-    ("f64", 8),
-];
 
 impl Param<'_> {
     /// Compares this parameter with the one of the kernel at the same place. `file` is what messages call the image.
@@ -292,16 +276,16 @@ impl Param<'_> {
     /// Whether the type is what is expected, as far as its name or its layout tells.
     fn settle(&self, expected: Expected) -> Option<Result<(), About>> {
         let name = self.element();
-        let number = number_size(name).map(|size| [size, size]);
-        let [size, align] = number.or(self.layout)?;
-        let meets = match expected {
-            Expected::Scalar(scalar) if number.is_some() => {
-                names(scalar).is_none_or(|names| names.contains(&name))
+        let number = RustType::named(name);
+        let [size, align] = number.and_then(RustType::size).map(|size| [size, size]).or(self.layout)?;
+        let meets = match (expected, number) {
+            (Expected::Scalar(scalar), Some(number)) => scalar.accepts(number),
+            (Expected::Scalar(scalar), None) => {
+                scalar.size().is_none_or(|scalar| [size, align] == [scalar; 2])
             }
-            Expected::Scalar(scalar) => scalar.size().is_none_or(|scalar| [size, align] == [scalar; 2]),
-            Expected::Pointer => number.is_none() && [size, align] == [ADDRESS; 2],
-            Expected::Layout { size: expected, align: 0 } => size == expected,
-            Expected::Layout { size: expected, align: aligned } => [size, align] == [expected, aligned],
+            (Expected::Pointer, _) => number.is_none() && [size, align] == [ADDRESS; 2],
+            (Expected::Layout { size: expected, align: 0 }, _) => size == expected,
+            (Expected::Layout { size: expected, align: aligned }, _) => [size, align] == [expected, aligned],
         };
         let about = match expected {
             Expected::Scalar(_) | Expected::Pointer if number.is_some() => About::Type,
@@ -309,26 +293,6 @@ impl Param<'_> {
         };
         Some(if meets { Ok(()) } else { Err(about) })
     }
-}
-
-/// The names of the number types that can stand for what C++ calls so. For types that are not known by name,
-/// `kernel_registry::__private::param::scalar` says the same.
-fn names(scalar: Scalar) -> Option<&'static [&'static str]> {
-    Some(match scalar {
-        Scalar::Void => return None,
-        Scalar::Bool => &["bool"],
-        Scalar::Char => &["i8", "u8"],
-        Scalar::SignedChar => &["i8"],
-        Scalar::UnsignedChar => &["u8"],
-        Scalar::Short => &["i16"],
-        Scalar::UnsignedShort => &["u16"],
-        Scalar::Int => &["i32"],
-        Scalar::UnsignedInt => &["u32"],
-        Scalar::Long | Scalar::LongLong => &["i64", "isize"],
-        Scalar::UnsignedLong | Scalar::UnsignedLongLong => &["u64", "usize"],
-        Scalar::Float => &["f32"],
-        Scalar::Double => &["f64"],
-    })
 }
 
 /// Size and alignment of the types that come with CUDA: its vectors, and floating point in sixteen bits.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use kernel_registry_format::fatbin;
+
 /// Why bytes could not be read as an image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -66,6 +68,17 @@ impl Error {
 
     pub(crate) fn duplicate(place: impl Into<String>, symbol: &str) -> Self {
         Error::Duplicate { place: place.into(), symbol: symbol.chars().take(256).collect() }
+    }
+}
+
+impl From<fatbin::Error> for Error {
+    fn from(error: fatbin::Error) -> Self {
+        match error {
+            fatbin::Error::Truncated { place, needed, available } => {
+                Error::Truncated { place, needed, available }
+            }
+            fatbin::Error::Malformed { place, problem } => Error::malformed(place, problem),
+        }
     }
 }
 

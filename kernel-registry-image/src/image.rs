@@ -1,5 +1,7 @@
 //! An image as a whole: which kind it is, and its variants.
 
+use kernel_registry_format::fatbin::is_fatbin;
+
 use crate::find::Index;
 use crate::{Entry, Error, Needs, StackFrames, Target, cubin, elf, fatbin, ptx};
 
@@ -109,7 +111,7 @@ impl Image {
 ///
 /// If the bytes are no image, or a broken one: see [`Error`]. An image without kernels is none.
 pub fn read(bytes: &[u8]) -> Result<Image, Error> {
-    if fatbin::is_fatbin(bytes) {
+    if is_fatbin(bytes) {
         let (variants, unread) = fatbin::read(bytes)?;
         Ok(Image { unread, ..Image::new(ImageKind::Fatbin, variants) })
     } else if elf::is_elf(bytes) {

@@ -53,13 +53,13 @@ mod stack;
 mod target;
 mod unpack;
 
-pub use cuda_type::{CudaType, Scalar};
+pub use cuda_type::CudaType;
 pub use entry::{Entry, Limits, ParamLayout, Resources};
 pub use error::Error;
 pub use fatbin::{MAX_PLAIN_SIZE, ptx_of_fatbin};
 pub use find::FindError;
 pub use image::{Image, ImageKind, Unread, Variant, VariantKind, read};
-pub use kernel_registry_format::{Needs, StackFrames};
+pub use kernel_registry_format::{Needs, Scalar, StackFrames};
 pub use near::near;
 pub use signature::Signature;
 pub use target::{Exactness, InvalidTarget, Target};

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::SystemTime;
 use std::{env, fs, io};
 
+use kernel_registry_format::index;
 use kernel_registry_image::{Error, Variant, VariantKind};
 
 use crate::model::{Content, Image};
@@ -23,8 +24,7 @@ pub(crate) fn compiled(declared: &str) -> Result<Image, String> {
     read(declared, path)
 }
 
-/// Looks up what the build script made of a source file: kernel-registry-build leaves an index, a line each with
-/// source, image and origin, or in place of the image a dash and then the reason.
+/// Looks up what the build script made of a source file, in the index that kernel-registry-build leaves.
 pub(crate) fn of_source(declared: &str) -> Result<Image, String> {
     let source = locate(declared)?;
     fs::metadata(&source).map_err(|error| unreadable(declared, &source, &error))?;
@@ -35,14 +35,14 @@ pub(crate) fn of_source(declared: &str) -> Result<Image, String> {
         )
     };
     let out = env::var_os("OUT_DIR").ok_or_else(not_compiled)?;
-    let folder = Path::new(&out).join("kernel-registry");
-    let index = fs::read_to_string(folder.join("index")).map_err(|_| not_compiled())?;
-    let line = index.lines().find_map(|line| line.strip_prefix(declared)?.strip_prefix('\t'));
-    match line.ok_or_else(not_compiled)?.split_once('\t') {
+    let folder = Path::new(&out).join(index::FOLDER);
+    let text = fs::read_to_string(folder.join(index::FILE)).map_err(|_| not_compiled())?;
+    let found = index::find(&text, declared);
+    let entry = found.map_err(|error| format!("{error}: use equal ones"))?.ok_or_else(not_compiled)?;
+    match entry.image {
+        Some(image) => read(declared, folder.join(image)),
         // The build script has said why, or has failed if it matters.
-        Some(("-", _)) => Ok(Image { file: declared.to_owned(), content: None }),
-        Some((image, _)) => read(declared, folder.join(image)),
-        None => Err("the index of kernel-registry-build is of another version: use equal ones".to_owned()),
+        None => Ok(Image { file: declared.to_owned(), content: None }),
     }
 }
 

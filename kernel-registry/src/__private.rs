@@ -162,28 +162,10 @@ const NONE: &KernelInfo = {
 /// Size and alignment of what a parameter is or points to, of types that a kernel can take, compared with
 /// what the image says of it.
 pub mod param {
+    pub use kernel_registry_format::Scalar;
+
     use crate::KernelParam;
     use crate::param::RustType;
-
-    /// The number types of C++, named as `kernel_registry_image::Scalar` names them.
-    #[derive(Clone, Copy)]
-    pub enum Scalar {
-        Void,
-        Bool,
-        Char,
-        SignedChar,
-        UnsignedChar,
-        Short,
-        UnsignedShort,
-        Int,
-        UnsignedInt,
-        Long,
-        UnsignedLong,
-        LongLong,
-        UnsignedLongLong,
-        Float,
-        Double,
-    }
 
     /// Compiles for what a kernel can take.
     pub const fn is_param<T: KernelParam>() {}
@@ -199,23 +181,7 @@ pub mod param {
     }
 
     pub const fn scalar<T: KernelParam>(scalar: Scalar, message: &'static str) -> [u32; 2] {
-        let meets = match scalar {
-            Scalar::Void => true,
-            Scalar::Bool => matches!(T::RUST, RustType::Bool),
-            // Whether it has a sign is the platform's affair, and bytes are bytes.
-            Scalar::Char => matches!(T::RUST, RustType::I8 | RustType::U8),
-            Scalar::SignedChar => matches!(T::RUST, RustType::I8),
-            Scalar::UnsignedChar => matches!(T::RUST, RustType::U8),
-            Scalar::Short => matches!(T::RUST, RustType::I16),
-            Scalar::UnsignedShort => matches!(T::RUST, RustType::U16),
-            Scalar::Int => matches!(T::RUST, RustType::I32),
-            Scalar::UnsignedInt => matches!(T::RUST, RustType::U32),
-            Scalar::Long | Scalar::LongLong => matches!(T::RUST, RustType::I64),
-            Scalar::UnsignedLong | Scalar::UnsignedLongLong => matches!(T::RUST, RustType::U64),
-            Scalar::Float => matches!(T::RUST, RustType::F32),
-            Scalar::Double => matches!(T::RUST, RustType::F64),
-        };
-        assert!(meets, "{}", message);
+        assert!(scalar.accepts(T::RUST), "{}", message);
         any::<T>()
     }
 

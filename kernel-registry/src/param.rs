@@ -1,5 +1,7 @@
 //! Which Rust types a kernel can take.
 
+pub use kernel_registry_format::RustType;
+
 /// A type that can be handed to a kernel by value, or be an element of device memory.
 ///
 /// Structs get it by deriving it:
@@ -34,30 +36,6 @@
 pub unsafe trait KernelParam: Copy + 'static {
     /// Which type of CUDA's it can stand for. Structs are compared with CUDA's by size and alignment.
     const RUST: RustType = RustType::Struct;
-}
-
-/// What a parameter is, to compare it with what the kernel takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-#[allow(missing_docs)] // The names are those of Rust.
-pub enum RustType {
-    Bool,
-    U8,
-    U16,
-    U32,
-    U64,
-    I8,
-    I16,
-    I32,
-    I64,
-    F16,
-    Bf16,
-    F32,
-    F64,
-    /// A device pointer.
-    Pointer,
-    /// A struct or array.
-    Struct,
 }
 
 macro_rules! numbers {

@@ -11,7 +11,9 @@ mod text;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::{Image, elf, fatbin, read};
+use kernel_registry_format::fatbin;
+
+use crate::{Image, elf, read};
 
 /// Bytes that are looked at to find where images end, for each byte that there is. Images overlap neither each other
 /// nor themselves, so only bytes that are no program's need more.
@@ -92,7 +94,7 @@ impl<'a> Starts<'a> {
     /// The containers that follow each other from here on, of which each may be an image's first. Returns their end.
     fn add_fatbins(&mut self, mut at: usize) -> usize {
         let (first, start) = (self.binaries.len(), self.ends.len());
-        while let Some(length) = fatbin::container_length(&self.bytes[at..]) {
+        while let Some(length) = fatbin::container_len(&self.bytes[at..]) {
             let begins = Start { beginnings: vec![at], ends: self.ends.len()..0 };
             self.binaries.push(begins);
             at += length;

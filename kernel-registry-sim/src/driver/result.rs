@@ -98,9 +98,9 @@ impl Code {
         (1..1000).find(is_it).map(Code)
     }
 
-    /// Whether it says that a kernel went wrong: then every later call of its context returns it.
+    /// Whether it is sticky: then every later call of its context returns it.
     pub(super) fn is_of_a_kernel(self) -> bool {
-        matches!(self.0, 214 | 700 | 702 | 710 | 714..=719)
+        kernel_registry_format::sticky::reason(self.0).is_some()
     }
 }
 

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char};
 use std::fmt;
 
 use cudarc::driver::sys;
+use kernel_registry_format::sticky;
 
 use super::CudaVersion;
 
@@ -34,22 +35,9 @@ impl DriverError {
         }
     }
 
-    /// Whether it says that a kernel went wrong: then every later call of the process fails like that.
+    /// Whether every later call of the process fails like this one.
     pub(crate) fn is_sticky(&self) -> bool {
-        use sys::CUresult::*;
-        [
-            CUDA_ERROR_ILLEGAL_ADDRESS,
-            CUDA_ERROR_LAUNCH_TIMEOUT,
-            CUDA_ERROR_ASSERT,
-            CUDA_ERROR_HARDWARE_STACK_ERROR,
-            CUDA_ERROR_ILLEGAL_INSTRUCTION,
-            CUDA_ERROR_MISALIGNED_ADDRESS,
-            CUDA_ERROR_INVALID_ADDRESS_SPACE,
-            CUDA_ERROR_INVALID_PC,
-            CUDA_ERROR_LAUNCH_FAILED,
-        ]
-        .into_iter()
-        .any(|result| self.is(result))
+        sticky::reason(self.code).is_some()
     }
 
     pub(crate) fn is(&self, result: sys::CUresult) -> bool {
@@ -75,11 +63,12 @@ fn words(
 impl fmt::Display for DriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} returned {}: {}", self.call, self.name, self.description)?;
-        if self.is_sticky() {
+        if let Some(reason) = sticky::reason(self.code) {
             // NVIDIA's driver makes no new context either, of whatever device.
-            f.write_str(
-                "; a kernel of this process went wrong, and the driver refuses all that comes after it, in every context: \
-                 start the process anew",
+            write!(
+                f,
+                "; this error is sticky ({reason}): every later call of this process fails, in every context; \
+                 start the process anew"
             )?;
         }
         Ok(())

@@ -3,6 +3,8 @@
 //! Machine code loads fastest with the module functions, PTX with the library functions, whose compiler runs on
 //! all cores. A wrong guess costs time and nothing else: the driver takes every kind with both.
 
+use kernel_registry_format::fatbin::{self, Entry, Kind};
+
 /// How an image is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
@@ -17,30 +19,19 @@ impl Route {
     pub(super) fn of(image: &[u8], arch: u32) -> Route {
         match image {
             [0x7f, b'E', b'L', b'F', ..] => Route::Module,
-            [0x50, 0xed, 0x55, 0xba, ..] if has_code(image, arch).unwrap_or(true) => Route::Module,
-            [0x50, 0xed, 0x55, 0xba, ..] => Route::Library { text: false },
-            _ => Route::Library { text: true },
+            _ if !fatbin::is_fatbin(image) => Route::Library { text: true },
+            _ if has_code(image, arch) => Route::Module,
+            _ => Route::Library { text: false },
         }
     }
 }
 
-/// Whether a fatbin has machine code that runs on the architecture; nothing if it is not well-formed.
-fn has_code(fatbin: &[u8], arch: u32) -> Option<bool> {
-    const CUBIN: u16 = 2;
-    let header_size = u16::from_le_bytes(*fatbin.get(6..)?.first_chunk()?);
-    let mut entries = fatbin.get(usize::from(header_size)..)?;
-    while !entries.is_empty() {
-        let kind = u16::from_le_bytes(*entries.first_chunk()?);
-        let header_size = u32::from_le_bytes(*entries.get(4..)?.first_chunk()?);
-        let payload = u64::from_le_bytes(*entries.get(8..)?.first_chunk()?);
-        let target = u32::from_le_bytes(*entries.get(28..)?.first_chunk()?);
-        if kind == CUBIN && target / 10 == arch / 10 && target <= arch {
-            return Some(true);
-        }
-        let size = usize::try_from(payload).ok()?.checked_add(header_size as usize)?;
-        entries = entries.get(size..).filter(|_| size > 0)?;
-    }
-    Some(false)
+/// Whether a fatbin has machine code that runs on the architecture. A malformed one is for the driver to judge.
+fn has_code(image: &[u8], arch: u32) -> bool {
+    fatbin::entries(image).any(|entry| match entry {
+        Ok(Entry { kind, sm, .. }) => kind == Kind::Cubin && sm / 10 == arch / 10 && sm <= arch,
+        Err(_) => true,
+    })
 }
 
 #[cfg(test)]

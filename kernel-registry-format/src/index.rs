@@ -1,0 +1,71 @@
+//! The index of the build step: which image was made of which source. The build step writes it, the macro reads it.
+//!
+//! It is the text file [`FILE`] in the folder [`FOLDER`] of `$OUT_DIR`, with a line for each source: source, image and
+//! origin, separated by tabs.
+//!
+//! ```
+//! use kernel_registry_format::index::{Entry, find};
+//!
+//! let blas1 = Entry { source: "cuda/blas1.cu", image: Some("cuda__blas1.cu.fatbin"), origin: "nvcc 13.0.88" };
+//! let none = Entry { source: "cuda/none.cu", image: None, origin: "there is no CUDA compiler" };
+//! let index = format!("{blas1}{none}");
+//!
+//! assert_eq!(find(&index, "cuda/blas1.cu"), Ok(Some(blas1)));
+//! assert_eq!(find(&index, "cuda/none.cu"), Ok(Some(none)));
+//! assert_eq!(find(&index, "cuda/other.cu"), Ok(None));
+//! ```
+
+use core::fmt::{self, Write as _};
+
+/// The folder in `$OUT_DIR` that holds the index and the images.
+pub const FOLDER: &str = "kernel-registry";
+/// The name of the index in that folder.
+pub const FILE: &str = "index";
+/// Stands in place of the image's name where there is no image.
+pub const NO_IMAGE: &str = "-";
+
+/// One line of the index. Its `Display` is that line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The source, relative to the package, with slashes. It has no tab and no line break in it.
+    pub source: &'a str,
+    /// The file in the folder of the index.
+    pub image: Option<&'a str>,
+    /// The compiler that made the image, or why there is none.
+    pub origin: &'a str,
+}
+
+/// A line of the index is not of this version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherVersion;
+
+/// The entry of a source, if the index has one.
+///
+/// # Errors
+///
+/// If the line of the source does not have the three fields.
+pub fn find<'a>(index: &'a str, source: &str) -> Result<Option<Entry<'a>>, OtherVersion> {
+    let mut lines = index.lines().map(|line| line.split_once('\t').unwrap_or((line, "")));
+    let Some((source, fields)) = lines.find(|(found, _)| *found == source) else { return Ok(None) };
+    let (image, origin) = fields.split_once('\t').ok_or(OtherVersion)?;
+    Ok(Some(Entry { source, image: (image != NO_IMAGE).then_some(image), origin }))
+}
+
+impl fmt::Display for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Entry { source, image, origin } = self;
+        write!(f, "{source}\t{}\t", image.unwrap_or(NO_IMAGE))?;
+        for c in origin.chars() {
+            f.write_char(if matches!(c, '\t' | '\n' | '\r') { ' ' } else { c })?;
+        }
+        f.write_char('\n')
+    }
+}
+
+impl fmt::Display for OtherVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the index of kernel-registry-build is of another version")
+    }
+}
+
+impl core::error::Error for OtherVersion {}
