@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// The exit code, and the lines on standard error.
-fn told(program: &str, arguments: &[&str]) -> (Option<i32>, Vec<String>) {
+fn run(program: &str, arguments: &[&str]) -> (Option<i32>, Vec<String>) {
     let output = Command::new(program).args(arguments).env("CUDA_VISIBLE_DEVICES", "").output();
     let output = output.expect("it starts");
     let lines = String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect();
@@ -22,7 +22,7 @@ fn a_story_ends_with_one_sentence() {
         env!("CARGO_BIN_EXE_benchmark"),
     ] {
         for arguments in [&[][..], &["--cold"]] {
-            let (code, lines) = told(program, arguments);
+            let (code, lines) = run(program, arguments);
             assert_eq!((code, lines.len()), (Some(2), 1), "{program}: {lines:?}");
         }
     }

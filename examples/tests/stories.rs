@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// The exit code, and what is on standard output and standard error.
-fn told(program: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+fn run(program: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(program).args(arguments).output().expect("it starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
@@ -17,9 +17,9 @@ fn what_deadlocks_cold_completes_warm() {
         env!("CARGO_BIN_EXE_stream_fence"),
         env!("CARGO_BIN_EXE_not_enough"),
     ] {
-        let (code, out, err) = told(program, &[]);
+        let (code, out, err) = run(program, &[]);
         assert_eq!(code, Some(0), "{program}: {out}{err}");
-        let (code, out, err) = told(program, &["--cold"]);
+        let (code, out, err) = run(program, &["--cold"]);
         assert_eq!(code, Some(3), "{program}: {out}{err}");
         assert!(out.contains("DEADLOCK: "), "{program}: {out}");
         let explained = err.contains("simulated CUDA driver: DEADLOCK: ") && err.contains("waits: ");
@@ -34,7 +34,7 @@ fn the_others_complete() {
         env!("CARGO_BIN_EXE_loading_mode"),
         env!("CARGO_BIN_EXE_handle_lifetime"),
     ] {
-        let (code, out, err) = told(program, &[]);
+        let (code, out, err) = run(program, &[]);
         assert_eq!(code, Some(0), "{program}: {out}{err}");
     }
 }

@@ -29,7 +29,7 @@ fn findings(file: &Path, args: &[&str]) -> Vec<Value> {
 }
 
 /// Each finding as one line: kernel, kind, subject and message.
-fn told(findings: &[Value]) -> Vec<String> {
+fn summaries(findings: &[Value]) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let line = |finding: &Value| {
         let (kernel, what) = (text(&finding["kernel"]["path"]), text(&finding["what"]));
@@ -128,8 +128,8 @@ fn edited(executable: &Path, edits: &[(&str, &str)]) -> Vec<String> {
     let image = file("x.ptx", text.as_bytes());
     let others = ["fixtures/checked/images/reduce.fatbin", "fixtures/checked/images/diagnose.cubin"];
     let args = ["--image", image.to_str().unwrap(), "--image", others[0], "--image", others[1]];
-    let told = told(&findings(executable, &args));
-    told.into_iter().map(|line| line.replace(&image.display().to_string(), "x.ptx")).collect()
+    let summaries = summaries(&findings(executable, &args));
+    summaries.into_iter().map(|line| line.replace(&image.display().to_string(), "x.ptx")).collect()
 }
 
 #[test]
@@ -184,8 +184,8 @@ fn each_kind_of_mismatch_has_its_words() {
         ),
     ];
     for (edits, expected) in cases {
-        let told = edited(&file, edits);
-        assert!(told.iter().any(|line| line == expected), "{edits:?}: {told:#?}");
+        let summaries = edited(&file, edits);
+        assert!(summaries.iter().any(|line| line == expected), "{edits:?}: {summaries:#?}");
     }
 }
 
@@ -194,21 +194,21 @@ fn a_kernel_that_is_gone_is_missing_with_near_names_and_overloads() {
     let file = checked();
     let gone = |from: &str, to: &str| {
         let image = tests::file("x.ptx", HAND.replace(from, to).as_bytes());
-        let told = told(&findings(&file, &["--image", image.to_str().unwrap()]));
-        told.join("\n").replace(&image.display().to_string(), "x.ptx")
+        let summaries = summaries(&findings(&file, &["--image", image.to_str().unwrap()]));
+        summaries.join("\n").replace(&image.display().to_string(), "x.ptx")
     };
     let copied = gone("_Z4copyPKfPfj", "_Z5copysPKfPfj");
     assert!(
         copied.contains("copy: missing, -: no kernel `copy` in `x.ptx`: did you mean `copys`?"),
         "{copied}"
     );
-    let told = gone(".entry _Z4copyPKfPfj(", ".entry _Z4copyPdj() { ret; } .entry _Z4copyPfj(");
+    let summaries = gone(".entry _Z4copyPKfPfj(", ".entry _Z4copyPdj() { ret; } .entry _Z4copyPfj(");
     assert!(
-        told.contains(
+        summaries.contains(
             "missing, -: no kernel `copy(const float*, float*, unsigned int)` in `x.ptx`: \
              there are `_Z4copyPdj`, `_Z4copyPfj`"
         ),
-        "{told}"
+        "{summaries}"
     );
 }
 
@@ -228,13 +228,13 @@ fn patched(from: &str, to: &str) -> PathBuf {
 fn images_in_the_binary_are_compared_too() {
     let wide = patched(".param .u32 plain_param_0", ".param .u64 plain_param_0");
     assert_eq!(
-        told(&findings(&wide, &[])),
+        summaries(&findings(&wide, &[])),
         ["checked::wide::plain: mismatch, layout: `n` is `u32` here, and a value of 8 bytes, aligned to 8, \
           in `plain` of `images/hand.ptx`"]
     );
     let gone = patched(".entry plain(", ".entry plane(");
     assert_eq!(
-        told(&findings(&gone, &[])),
+        summaries(&findings(&gone, &[])),
         ["checked::wide::plain: missing, -: no kernel `plain` in `images/hand.ptx`: did you mean `plane`?"]
     );
 }
@@ -244,7 +244,7 @@ fn an_image_that_is_not_there_is_not_passed_over() {
     let file = patched(".version 7.0\n", ".revision 7.\n");
     let findings = findings(&file, &[]);
     assert_eq!(
-        told(&findings)[0],
+        summaries(&findings)[0],
         "checked::narrow::fill: unchecked, -: its image `images/narrow.ptx` is not in the binary: \
          check the one that the linker wrote, before it is packed"
     );
@@ -259,7 +259,7 @@ fn an_image_that_is_not_there_is_not_passed_over() {
 #[test]
 fn a_library_is_checked_before_it_is_linked() {
     let library = Build::default().file("twin-b", "rlib");
-    assert_eq!(told(&findings(&library, &[])), Vec::<String>::new());
+    assert_eq!(summaries(&findings(&library, &[])), Vec::<String>::new());
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn one_package_of_several() {
     let linked = Build::default().executable("linked");
     let image = file("x.ptx", b".version 7.0 .target sm_60 .entry n(.param .u32 n) { ret; }");
     let image = image.to_str().unwrap();
-    assert_eq!(told(&findings(&linked, &["--image", image, "--crate", "linked"])), Vec::<String>::new());
+    assert_eq!(summaries(&findings(&linked, &["--image", image, "--crate", "linked"])), Vec::<String>::new());
     let others = findings(&linked, &["--image", image]);
     let missing: Vec<_> = others.iter().map(|finding| finding["kernel"]["path"].as_str().unwrap()).collect();
     assert_eq!(missing, ["twin_a::saxpy", "twin_b::nested::beta", "twin_b::saxpy"]);

@@ -104,7 +104,7 @@ fn printed() -> String {
 }
 
 /// The output of `cargo kernels`.
-fn told(args: &[&str]) -> String {
+fn printed_by_kernels(args: &[&str]) -> String {
     let output = cargo_kernels(args.iter().map(AsRef::as_ref).chain([program().as_os_str()]));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -143,7 +143,7 @@ fn each_knows_its_own_kernels_and_names_those_of_the_other() {
 
 #[test]
 fn the_list_has_the_kernels_of_both_and_tells_them_apart() {
-    let table = told(&["list"]);
+    let table = printed_by_kernels(&["list"]);
     let (first, rest) = table.split_once('\n').unwrap();
     assert!(first.contains("two-copies: 6 kernels, kernel-registry 0.1.0 (rustc 1."), "{first}");
     assert!(first.contains("), kernel-registry 0.2.0 (rustc 1."), "{first}");
@@ -156,7 +156,7 @@ note: 2 copies of kernel-registry; each finds and warms only its own kernels
 KERNEL ";
     assert!(rest.starts_with(note), "{rest}");
 
-    let list: Value = serde_json::from_str(&told(&["list", "--json"])).unwrap();
+    let list: Value = serde_json::from_str(&printed_by_kernels(&["list", "--json"])).unwrap();
     let libraries = &list["binaries"][0]["libraries"];
     assert_eq!((&libraries[0]["version"], &libraries[1]["version"]), (&"0.1.0".into(), &OTHER.into()));
     for kernel in list["kernels"].as_array().unwrap() {
@@ -164,7 +164,7 @@ KERNEL ";
         assert_eq!(kernel["copy"], libraries[library]["copy"], "{kernel}");
     }
 
-    let shown = told(&["show", "twin_b::saxpy"]);
+    let shown = printed_by_kernels(&["show", "twin_b::saxpy"]);
     assert!(
         shown.contains("warmed by kernel-registry 0.2.0, one of several copies in the binary"),
         "{shown}"

@@ -166,7 +166,7 @@ mod tests {
         Cudarc { features, users: vec![("app".to_owned(), None)], ..Cudarc::pinned(12_080) }
     }
 
-    fn told(lines: &[Line]) -> (Level, &str) {
+    fn only(lines: &[Line]) -> (Level, &str) {
         assert_eq!(lines.len(), 1, "{lines:?}");
         (lines[0].level, &lines[0].text)
     }
@@ -174,13 +174,13 @@ mod tests {
     #[test]
     fn bindings_that_the_driver_has_are_fine() {
         let lines = with(vec![Cudarc::pinned(12_080)], None, 13_000);
-        assert_eq!(told(&lines), (Level::Ok, "cudarc 0.19.10 has bindings of CUDA 12.8, by `app`"));
+        assert_eq!(only(&lines), (Level::Ok, "cudarc 0.19.10 has bindings of CUDA 12.8, by `app`"));
     }
 
     #[test]
     fn bindings_newer_than_the_driver_panic() {
         let lines = with(vec![Cudarc::pinned(13_000)], None, 12_080);
-        assert_eq!(told(&lines).0, Level::Problem);
+        assert_eq!(only(&lines).0, Level::Problem);
         assert!(lines[0].remedy.as_ref().unwrap().contains("cuda-12080"));
     }
 
@@ -191,7 +191,7 @@ mod tests {
         cudarc.users.push(("ml".to_owned(), Some(Cuda(13_000))));
         let expected =
             "cudarc 0.19.10 does not build: several CUDA versions are chosen: 12.8 by `app`, 13.0 by `ml`";
-        assert_eq!(told(&with(vec![cudarc], None, 13_000)), (Level::Problem, expected));
+        assert_eq!(only(&with(vec![cudarc], None, 13_000)), (Level::Problem, expected));
     }
 
     #[test]
@@ -200,20 +200,20 @@ mod tests {
             || featured(&["cuda-version-from-build-system", "fallback-latest", "fallback-dynamic-loading"]);
         let by_nvcc = with(vec![cudarc()], Some(12_040), 13_000);
         assert_eq!(
-            told(&by_nvcc),
+            only(&by_nvcc),
             (Level::Ok, "cudarc 0.19.10 has bindings of CUDA 12.4, by the nvcc on the path")
         );
-        assert_eq!(told(&with(vec![cudarc()], None, 13_040)).0, Level::Ok);
+        assert_eq!(only(&with(vec![cudarc()], None, 13_040)).0, Level::Ok);
         let latest = with(vec![cudarc()], None, 13_000);
-        assert_eq!(told(&latest).0, Level::Note);
+        assert_eq!(only(&latest).0, Level::Note);
         assert!(latest[0].remedy.as_ref().unwrap().contains("cuda-13000"));
         // cudarc has no bindings for 13.9.
-        assert_eq!(told(&with(vec![cudarc()], Some(13_090), 13_090)).0, Level::Problem);
+        assert_eq!(only(&with(vec![cudarc()], Some(13_090), 13_090)).0, Level::Problem);
         assert_eq!(
-            told(&with(vec![featured(&["cuda-version-from-build-system"])], None, 13_000)).0,
+            only(&with(vec![featured(&["cuda-version-from-build-system"])], None, 13_000)).0,
             Level::Problem
         );
-        assert_eq!(told(&with(vec![featured(&[])], None, 13_000)).0, Level::Problem);
+        assert_eq!(only(&with(vec![featured(&[])], None, 13_000)).0, Level::Problem);
     }
 
     #[test]
@@ -225,10 +225,10 @@ mod tests {
             check(&facts)
         };
         let unpinned = || featured(&["cuda-version-from-build-system"]);
-        assert_eq!(told(&with_variable(unpinned(), "12040")).0, Level::Ok);
-        assert_eq!(told(&with_variable(unpinned(), "12.4")).0, Level::Problem);
-        assert_eq!(told(&with_variable(Cudarc::pinned(12_040), "12040")).0, Level::Ok);
-        assert_eq!(told(&with_variable(Cudarc::pinned(12_080), "12040")).0, Level::Problem);
+        assert_eq!(only(&with_variable(unpinned(), "12040")).0, Level::Ok);
+        assert_eq!(only(&with_variable(unpinned(), "12.4")).0, Level::Problem);
+        assert_eq!(only(&with_variable(Cudarc::pinned(12_040), "12040")).0, Level::Ok);
+        assert_eq!(only(&with_variable(Cudarc::pinned(12_080), "12040")).0, Level::Problem);
     }
 
     #[test]
@@ -256,8 +256,8 @@ mod tests {
         let mut facts = Facts::good();
         for package in [Package::None, Package::Unknown { why: "no cargo".to_owned() }] {
             facts.package = package;
-            assert_eq!(told(&check(&facts)).0, Level::Note);
+            assert_eq!(only(&check(&facts)).0, Level::Note);
         }
-        assert_eq!(told(&with(Vec::new(), None, 13_000)).0, Level::Ok);
+        assert_eq!(only(&with(Vec::new(), None, 13_000)).0, Level::Ok);
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
     match &facts.driver {
         Driver::Missing { why } => vec![Line::problem(
             DRIVER,
-            format!("there is none, so no kernel is loaded or launched here ({why})"),
+            format!("not found, so no kernel can be loaded or launched here ({why})"),
             "install NVIDIA's driver; a container gets the host's with `--gpus all`. Building and `cargo kernels list` \
              need none, and `cargo kernels sim -- program` brings a simulated one",
         )],

@@ -72,7 +72,7 @@ impl Library {
     pub(crate) fn offers(&self, name: &CStr, version: c_int) -> bool {
         type Get = unsafe extern "C" fn(*const c_char, *mut *const c_void, c_int, u64, *mut c_uint) -> c_int;
         let (mut address, mut status) = (ptr::null(), 0);
-        // SAFETY: the type is that of cuda.h, the name ends with a zero, and both results outlive the call.
+        // SAFETY: the type is cuda.h's, the name ends with a zero, and both results outlive the call.
         let answer = self.call("cuGetProcAddress_v2", |f: Get| unsafe {
             f(name.as_ptr(), &mut address, version, 0, &mut status)
         });
@@ -82,7 +82,7 @@ impl Library {
     /// The driver's CUDA version: 12040 is 12.4.
     pub(crate) fn version(&self) -> Answer<i32> {
         let mut version = 0;
-        // SAFETY: the type is that of cuda.h, the integer outlives the call, and no initialisation is needed.
+        // SAFETY: the type is cuda.h's, the integer outlives the call, and no initialisation is needed.
         self.call("cuDriverGetVersion", |f: unsafe extern "C" fn(*mut c_int) -> c_int| unsafe {
             f(&mut version)
         })?;
@@ -90,14 +90,14 @@ impl Library {
     }
 
     pub(crate) fn init(&self) -> Answer<()> {
-        // SAFETY: the type is that of cuda.h, whose only flags are zero.
+        // SAFETY: the type is cuda.h's, whose only flags are zero.
         self.call("cuInit", |f: unsafe extern "C" fn(c_uint) -> c_int| unsafe { f(0) })
     }
 
     pub(super) fn loads_lazily(&self) -> Answer<bool> {
         const LAZY: c_uint = 2;
         let mut mode = 0;
-        // SAFETY: the type is that of cuda.h, where the mode is an enumeration as wide as an integer.
+        // SAFETY: the type is cuda.h's, where the mode is an enumeration as wide as an integer.
         self.call("cuModuleGetLoadingMode", |f: unsafe extern "C" fn(*mut c_uint) -> c_int| unsafe {
             f(&mut mode)
         })?;
@@ -106,7 +106,7 @@ impl Library {
 
     pub(crate) fn device_count(&self) -> Answer<i32> {
         let mut count = 0;
-        // SAFETY: the type is that of cuda.h, and the integer outlives the call.
+        // SAFETY: the type is cuda.h's, and the integer outlives the call.
         self.call("cuDeviceGetCount", |f: unsafe extern "C" fn(*mut c_int) -> c_int| unsafe {
             f(&mut count)
         })?;
@@ -116,7 +116,7 @@ impl Library {
     pub(crate) fn device(&self, ordinal: i32) -> Answer<Device<'_>> {
         let mut handle = 0;
         type Get = unsafe extern "C" fn(*mut c_int, c_int) -> c_int;
-        // SAFETY: the type is that of cuda.h; a number that no device has is refused.
+        // SAFETY: the type is cuda.h's; a number that no device has is refused.
         self.call("cuDeviceGet", |f: Get| unsafe { f(&mut handle, ordinal) })?;
         Ok(Device { library: self, handle })
     }
@@ -167,7 +167,7 @@ impl Device<'_> {
         let Device { library, handle } = *self;
         let mut name = [0_u8; 256];
         type Get = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
-        // SAFETY: the type is that of cuda.h, and it writes at most as many bytes as it is told to.
+        // SAFETY: the type is cuda.h's, and it writes at most as many bytes as it is told to.
         library.call("cuDeviceGetName", |f: Get| unsafe { f(name.as_mut_ptr().cast(), 256, handle) })?;
         let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
@@ -176,7 +176,7 @@ impl Device<'_> {
     pub(super) fn memory(&self) -> Answer<u64> {
         let mut bytes = 0_usize;
         type Get = unsafe extern "C" fn(*mut usize, c_int) -> c_int;
-        // SAFETY: the type is that of cuda.h, and the integer outlives the call.
+        // SAFETY: the type is cuda.h's, and the integer outlives the call.
         self.library.call("cuDeviceTotalMem_v2", |f: Get| unsafe { f(&mut bytes, self.handle) })?;
         Ok(bytes as u64)
     }
@@ -185,7 +185,7 @@ impl Device<'_> {
         let Device { library, handle } = *self;
         let mut value = 0;
         type Get = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
-        // SAFETY: the type is that of cuda.h, which is C: any number may be asked for, and unknown ones are refused.
+        // SAFETY: the type is cuda.h's, which is C: any number may be asked for, and unknown ones are refused.
         library.call("cuDeviceGetAttribute", |f: Get| unsafe { f(&mut value, which as c_int, handle) })?;
         Ok(value.unsigned_abs())
     }
@@ -197,7 +197,7 @@ impl Device<'_> {
         type Release = unsafe extern "C" fn(c_int) -> c_int;
         let Device { library, handle } = *self;
         let mut context = ptr::null_mut();
-        // SAFETY: the type is that of cuda.h, and the device is one that the driver gave.
+        // SAFETY: the type is cuda.h's, and the device is one that the driver gave.
         library.call("cuDevicePrimaryCtxRetain", |f: Retain| unsafe { f(&mut context, handle) })?;
         // SAFETY: as above; the context is there until it is released below.
         let current = library.call("cuCtxSetCurrent", |f: SetCurrent| unsafe { f(context) });
@@ -217,7 +217,7 @@ impl Current<'_> {
     pub(super) fn free_memory(&self) -> Answer<u64> {
         let (mut free, mut total) = (0_usize, 0_usize);
         type Get = unsafe extern "C" fn(*mut usize, *mut usize) -> c_int;
-        // SAFETY: the type is that of cuda.h, and both integers outlive the call.
+        // SAFETY: the type is cuda.h's, and both integers outlive the call.
         self.library.call("cuMemGetInfo_v2", |f: Get| unsafe { f(&mut free, &mut total) })?;
         Ok(free as u64)
     }
@@ -226,7 +226,7 @@ impl Current<'_> {
         const STACK_SIZE: c_uint = 0;
         let mut bytes = 0_usize;
         type Get = unsafe extern "C" fn(*mut usize, c_uint) -> c_int;
-        // SAFETY: the type is that of cuda.h, and the integer outlives the call.
+        // SAFETY: the type is cuda.h's, and the integer outlives the call.
         self.library.call("cuCtxGetLimit", |f: Get| unsafe { f(&mut bytes, STACK_SIZE) })?;
         Ok(bytes as u64)
     }

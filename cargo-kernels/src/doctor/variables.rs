@@ -6,12 +6,12 @@ use super::line::Line;
 const ABOUT: &str = "variable";
 
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
-    let told: Vec<Line> = facts.variables.iter().filter_map(|(name, value)| told(name, value)).collect();
-    if told.is_empty() { vec![Line::ok(ABOUT, "none that changes what the driver does")] } else { told }
+    let lines: Vec<Line> = facts.variables.iter().filter_map(|(name, value)| line(name, value)).collect();
+    if lines.is_empty() { vec![Line::ok(ABOUT, "none that changes what the driver does")] } else { lines }
 }
 
 /// The line for a variable, if it changes something.
-fn told(name: &str, value: &str) -> Option<Line> {
+fn line(name: &str, value: &str) -> Option<Line> {
     let is = format!("`{name}={value}`");
     let note = |what: &str, remedy: &str| Some(Line::note(ABOUT, format!("{is}: {what}"), remedy));
     let problem = |what: &str, remedy: &str| Some(Line::problem(ABOUT, format!("{is}: {what}"), remedy));

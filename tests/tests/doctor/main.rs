@@ -83,7 +83,7 @@ fn a_machine_without_a_driver_is_told_in_words() {
     let text = text(&output);
     assert_eq!(lines(&text, "problem").len(), 1);
     assert!(
-        text.starts_with("problem  driver    there is none, so no kernel is loaded or launched here ("),
+        text.starts_with("problem  driver    not found, so no kernel can be loaded or launched here ("),
         "{text}"
     );
     assert_eq!(fails(output, 11), "1 problem above, with its remedy");

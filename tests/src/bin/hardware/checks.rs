@@ -1,4 +1,4 @@
-//! The checks, in the order in which they run.
+//! The checks of `hardware`, in running order: warming, launching, contexts, several devices, failures, costs.
 
 use std::error::Error;
 use std::ffi::c_void;

@@ -1,4 +1,4 @@
-//! Contexts that are replaced again and again.
+//! The contexts that the threads of the stress test use and replace.
 
 use std::error::Error;
 use std::ptr;

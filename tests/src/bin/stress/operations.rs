@@ -52,7 +52,7 @@ impl<'a> Worker<'a> {
                 recheck(&place.enter())
             }
             250..300 => {
-                begin("use what is stale");
+                begin("use stale objects");
                 stale(&place.enter())
             }
             300..400 if place.is_primary() => {
