@@ -1,4 +1,4 @@
-//! CUDA kernels that are known at compile time.
+//! CUDA kernels that are known at compile time, and ready before they are launched.
 //!
 //! # Declare kernels
 //!
@@ -16,9 +16,9 @@
 //! assert_eq!(saxpy::INFO.signature().to_string(), "saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32])");
 //! ```
 //!
-//! # Ask for them
+//! # List kernels
 //!
-//! [`kernels`] lists every kernel of every crate in the program, [`find`] looks one up:
+//! [`kernels`] lists the kernels of every crate in the program, and [`find`] looks one up:
 //!
 //! ```
 //! # fn main() -> Result<(), kernel_registry::RegistryError> {
@@ -31,11 +31,11 @@
 //!
 //! `cargo kernels list` shows the same for a binary on disk, without running it.
 //!
-//! # Make them ready
+//! # Warm kernels
 //!
-//! The driver loads a kernel when it is first launched, and then waits for everything that runs on the device; beside
-//! a kernel that never ends it waits for ever. One line makes all kernels ready before, in a context of cudarc's, and
-//! returns a receipt with a report:
+//! The driver loads a kernel when it is first launched, and then waits for everything that runs on the device. Beside a
+//! kernel that never ends it waits for ever. [`warm_all`] makes all kernels ready in a context of cudarc, and returns a
+//! receipt with a report:
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,19 +46,56 @@
 //! # }
 //! ```
 //!
-//! [`Warmup`] has choices. The feature `serde` makes the report data, `tracing` tells that crate of each stage,
-//! `indicatif` has `Warmup::progress_bar`.
+//! [`Warmup`] has the options, [`macro@warmup`] functions prepare other libraries.
 //!
-//! # Launch them
+//! # Launch kernels
 //!
-//! [`launch_dyn`] launches a kernel of which the compiler knows nothing, [`Prepared`] checks a launch once for many,
-//! and [`launch_raw`] is what both end in. A launch beyond what the kernel or the device allows is an error with the
-//! numbers. [`KernelInfo::cu_function`] hands out the driver's handle.
+//! Each kernel's type has a `launch` with the parameters of its declaration: cudarc's slices and views for `&[T]` and
+//! `&mut [T]`, a [`PointerTo<T>`] for `*const T`, values for everything else. `over` and `config` make its [`LaunchConfig`]:
 //!
-//! # Keep them
+//! ```no_run
+//! # mod demo {
+//! # use kernel_registry::gpu_kernel;
+//! # #[gpu_kernel(image = "tests/images/saxpy.ptx", block = 256)]
+//! # pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+//! # }
+//! # use demo::saxpy;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let context = kernel_registry::context(0)?;
+//! let stream = context.new_stream()?;
+//! let x = stream.clone_htod(&[1.0_f32; 1000])?;
+//! let mut y = stream.clone_htod(&[2.0_f32; 1000])?;
+//! // SAFETY: both vectors have 1000 elements.
+//! unsafe { saxpy::launch(&stream, saxpy::over(1000), 1000, 0.5, &x, &mut y)? };
+//! # Ok(())
+//! # }
+//! ```
 //!
-//! The compiler links a dependency only if the program names it. A crate that is there for its
-//! kernels alone is named with [`link_kernels!`].
+//! A launch beyond the limits of the kernel or the device is an error with the numbers, before the driver sees it.
+//! [`Prepared`] checks a launch once for many, [`launch_dyn`] launches a kernel that is known only at run time,
+//! [`launch_raw`] takes unchecked arguments, and [`KernelInfo::cu_function`] returns the driver's handle.
+//!
+//! # Link kernels
+//!
+//! The compiler links a dependency only if the program names it. [`link_kernels!`] names a crate that is there only for
+//! its kernels.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `half` | `half::f16` and `half::bf16` as parameters, for `__half` and `__nv_bfloat16` |
+//! | `serde` | [`Report`] as data |
+//! | `tracing` | spans and events of each warm-up and late load |
+//! | `indicatif` | `Warmup::progress_bar` |
+//!
+//! # cudarc
+//!
+//! Contexts, streams and slices are those of [cudarc](https://docs.rs/cudarc) 0.19, re-exported as [`cudarc`](cudarc). A new minor
+//! version of cudarc is a new minor version of this crate before 1.0, and a major one after it. This crate names no
+//! `cuda-version` feature of cudarc, because two crates of one program cannot name different ones: that is the application's choice.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[doc(hidden)]
 pub mod __private;
@@ -207,8 +244,8 @@ pub use kernel_registry_macros::KernelParam;
 /// ```
 pub use kernel_registry_macros::gpu_kernel;
 
-/// Runs a function whenever kernels are warmed, for what is no kernel of the registry: handles and first calls of cuBLAS, memory
-/// pools, streams, kernels of others.
+/// Runs a function during a warm-up, to initialise anything that is not a registered kernel: cuBLAS handles, memory pools,
+/// streams, kernels of other libraries.
 ///
 /// The function takes a [`WarmContext`], in whose context it runs, and returns nothing or a `Result<(), E>`:
 ///
@@ -224,24 +261,24 @@ pub use kernel_registry_macros::gpu_kernel;
 /// }
 /// ```
 ///
-/// It runs once in each context, by `warm_all` and by every [`Warmup`] that does not say `hooks(false)`, when all kernels are
-/// warm: it may launch them. The printf buffer and the heap of kernels have their final sizes then, which
-/// [`Warmup::printf_fifo`] and [`Warmup::heap`] set. `#[warmup(order = 10)]` runs it after those with a lower number; 0 is the default, and equal ones run in the order of
-/// their paths. The report has its time. If it fails, that is in the error of the warm-up with its path, and it runs
-/// again the next time. It cannot warm the context that it runs for, and has a time limit: [`Warmup::hook_timeout`].
+/// It runs once in each context, after all kernels are warm, so it may launch them. [`Warmup::hooks`] leaves such functions
+/// out. The printf buffer and the kernels' heap have their final sizes then: [`Warmup::printf_fifo`] and
+/// [`Warmup::heap`] set them. `#[warmup(order = 10)]` runs it after those with a lower number; 0 is the default, and equal
+/// ones run in the order of their paths. The report has its duration. If it fails, the error of the warm-up names it, and
+/// the next warm-up runs it again. It cannot warm its own context, and has a time limit: [`Warmup::hook_timeout`].
 pub use kernel_registry_macros::warmup;
 
-/// Links a crate that is there for its kernels alone.
+/// Links a crate that is there only for its kernels.
 ///
-/// The compiler drops a dependency that the program never names, kernels and all, and nothing tells
-/// the program. Naming it is enough:
+/// The compiler drops a dependency that the program never names, together with its kernels, without a warning. Naming it is
+/// enough:
 ///
 /// ```
 /// # mod some { pub mod kernels {} } use some::kernels;
 /// kernel_registry::link_kernels!(kernels);
 /// ```
 ///
-/// It holds for each crate on its own: a crate whose dependency has kernels has to name that one.
+/// If A uses B, and B uses the kernel crate C, then B must name C.
 #[macro_export]
 macro_rules! link_kernels {
     ($($path:path),+ $(,)?) => {
