@@ -165,6 +165,10 @@ impl fmt::Display for CudaVersion {
 /// The primary context of a device, which is what `CudaContext::new` of cudarc returns; but where there is no
 /// driver, that one panics, and this is an error.
 ///
+/// # Errors
+///
+/// The driver is missing, too old or refuses to work, or the process was forked.
+///
 /// ```no_run
 /// let context = kernel_registry::context(0)?;
 /// let stream = context.new_stream()?;
@@ -176,6 +180,10 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, DriverUnavailable> {
 }
 
 /// The primary contexts of all devices, in the driver's order.
+///
+/// # Errors
+///
+/// Those of [`context`].
 ///
 /// ```no_run
 /// use kernel_registry::Warmup;

@@ -19,11 +19,19 @@ use crate::{KernelInfo, OtherCopy, Place, RegistryError};
 /// when it is loaded. The next call returns a new slice with these; earlier slices stay as they are.
 ///
 /// Kernels of [another copy](OtherCopy) of kernel-registry are not among them.
+///
+/// # Errors
+///
+/// The linker dropped registrations or records, or the section of records is damaged.
 pub fn kernels() -> Result<&'static [&'static KernelInfo], RegistryError> {
     registry().map(|registry| registry.infos.as_slice())
 }
 
 /// The kernel whose type has this path, such as `kernels::blas1::saxpy`.
+///
+/// # Errors
+///
+/// No kernel or several have this path, and the errors of [`kernels`].
 pub fn find(path: &str) -> Result<&'static KernelInfo, RegistryError> {
     let registry = registry()?;
     match registry.called(path) {
@@ -44,6 +52,10 @@ pub fn find(path: &str) -> Result<&'static KernelInfo, RegistryError> {
 ///
 /// This is no error as such: two versions of a crate can be in one program, and two functions of
 /// a module can each have a kernel of the same name. But [`find`] cannot tell them apart.
+///
+/// # Errors
+///
+/// Those of [`kernels`].
 pub fn duplicates() -> Result<Vec<Duplicate>, RegistryError> {
     let same_path = |a: &&KernelInfo, b: &&KernelInfo| a.path() == b.path();
     let groups = kernels()?.chunk_by(same_path).filter(|group| group.len() > 1);

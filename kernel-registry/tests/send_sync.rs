@@ -1,0 +1,28 @@
+//! Types of the API can be used in all threads.
+
+use kernel_registry::{
+    Duplicate, Image, KernelInfo, LaunchConfig, LaunchError, LateLoad, MainError, OtherCopy, Prepared, Progress, RecheckError,
+    RegistryError, Report, Warm, WarmEachError, WarmError,
+};
+
+const fn send_and_sync<T: Send + Sync>() {}
+
+/// The compiler runs it.
+const _: () = {
+    send_and_sync::<&KernelInfo>();
+    send_and_sync::<Image>();
+    send_and_sync::<Duplicate>();
+    send_and_sync::<OtherCopy>();
+    send_and_sync::<Warm>();
+    send_and_sync::<Report>();
+    send_and_sync::<Progress>();
+    send_and_sync::<LateLoad>();
+    send_and_sync::<Prepared>();
+    send_and_sync::<LaunchConfig>();
+    send_and_sync::<RegistryError>();
+    send_and_sync::<WarmError>();
+    send_and_sync::<WarmEachError>();
+    send_and_sync::<LaunchError>();
+    send_and_sync::<RecheckError>();
+    send_and_sync::<MainError>();
+};
