@@ -91,7 +91,7 @@
 //!
 //! # cudarc
 //!
-//! Contexts, streams and slices are those of [cudarc](https://docs.rs/cudarc) 0.19, re-exported as [`cudarc`](cudarc). A new minor
+//! Contexts, streams and slices are those of [cudarc](https://docs.rs/cudarc) 0.19, re-exported as [`cudarc`]. A new minor
 //! version of cudarc is a new minor version of this crate before 1.0, and a major one after it. This crate names no
 //! `cuda-version` feature of cudarc, because two crates of one program cannot name different ones: that is the application's choice.
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::prebuilt::images;
-use crate::run::{Outcome, workspace};
+use crate::prebuilt::{WRITER, images};
+use crate::run::{Outcome, keep, workspace};
 
 pub(crate) const FOLDER: &str = "kernel-registry-ptx/tests/corpus";
 
@@ -35,26 +35,12 @@ pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
             return Err(format!("{}: {}", source.display(), said.trim()).into());
         }
         let image = placeless(String::from_utf8(output.stdout)?);
-        keep(&path, image.as_bytes(), check)?;
+        keep(&path, image.as_bytes(), check, WRITER)?;
     }
     if images(&folder.join("nvcc"))?.len() != sources.len() {
         return Err(format!("{FOLDER}/nvcc has images of sources that are gone; remove them").into());
     }
     println!("{FOLDER}: {} images of nvcc", sources.len());
-    Ok(())
-}
-
-/// Writes an image, or with `check` fails if the committed one differs.
-pub(crate) fn keep(path: &Path, image: &[u8], check: bool) -> Outcome {
-    if fs::read(path).is_ok_and(|there| there == image) {
-        return Ok(());
-    }
-    if check {
-        let path = path.display();
-        return Err(format!("{path} is not what nvcc makes; write it by `cargo xtask prebuilt`").into());
-    }
-    fs::write(path, image)?;
-    println!("wrote {}", path.strip_prefix(workspace()).unwrap_or(path).display());
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::corpus::keep;
-use crate::run::{Outcome, run, target, workspace};
+use crate::prebuilt::WRITER;
+use crate::run::{Outcome, keep, run, target, workspace};
 
 const FOLDER: &str = "tests/census/device-launch";
 
@@ -24,7 +24,7 @@ pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
         if source.extension() != Some(OsStr::new("cu")) {
             continue;
         }
-        keep(&source.with_extension("fatbin"), &image(home, &source)?, check)?;
+        keep(&source.with_extension("fatbin"), &image(home, &source)?, check, WRITER)?;
         count += 1;
     }
     println!("{FOLDER}: {count} images of nvcc and nvlink");

@@ -1,5 +1,6 @@
 //! Development chores, run with `cargo xtask NAME`; `cargo xtask help` lists them.
 
+mod api;
 mod bundle;
 mod corpus;
 mod device_launch;
@@ -17,6 +18,8 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
+    /// Write the public API of each library to docs/api, or compare it with what is there
+    Api(api::Options),
     /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
     Bundle(bundle::Options),
     /// Fuzz the record decoder or the image reader, seeded with real files
@@ -34,6 +37,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let done = match Chore::parse() {
+        Chore::Api(options) => api::api(&options),
         Chore::Bundle(options) => bundle::bundle(&options),
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Miri => memory::miri(),

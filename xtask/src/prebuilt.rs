@@ -13,6 +13,9 @@ use crate::device_launch;
 use crate::run::{Outcome, workspace};
 use crate::toolkit;
 
+/// The command that writes committed images.
+pub(crate) const WRITER: &str = "cargo xtask prebuilt";
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Write nothing, but fail if an image differs from its compiled source

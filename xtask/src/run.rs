@@ -1,5 +1,6 @@
 //! Runs other programs, above all cargo.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,6 +27,19 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
 /// The cargo that runs this.
 pub(crate) fn cargo() -> Command {
     Command::new(env!("CARGO"))
+}
+
+/// Writes a committed file, or with `check` fails if it differs. `writer` is the command that writes it.
+pub(crate) fn keep(path: &Path, contents: &[u8], check: bool, writer: &str) -> Outcome {
+    if fs::read(path).is_ok_and(|there| there == contents) {
+        return Ok(());
+    }
+    if check {
+        return Err(format!("{} is out of date: write it by `{writer}`", path.display()).into());
+    }
+    fs::write(path, contents)?;
+    println!("wrote {}", path.strip_prefix(workspace()).unwrap_or(path).display());
+    Ok(())
 }
 
 /// Cargo with unstable compiler flags. `RUSTC_BOOTSTRAP` makes a stable compiler accept them; the results are only

@@ -1,0 +1,54 @@
+//! `cargo xtask api`: the public API of each library as committed text, so that a change of it is seen in review.
+
+use std::fs;
+use std::path::Path;
+
+use cargo_metadata::TargetKind;
+
+use crate::run::{Outcome, keep, run, unstable_cargo, workspace};
+
+/// Where the texts are.
+const FOLDER: &str = "docs/api";
+
+/// The version of rustdoc's JSON that this version of `public-api` reads: that of Rust 1.95.
+const FORMAT: u64 = 57;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Change nothing, but fail if a text is not that of the crate
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn api(options: &Options) -> Outcome {
+    fs::create_dir_all(workspace().join(FOLDER))?;
+    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    for package in metadata.workspace_packages() {
+        let is_published = package.publish.as_ref().is_none_or(|registries| !registries.is_empty());
+        let library = package.targets.iter().find(|target| target.is_kind(TargetKind::Lib));
+        if let (true, Some(library)) = (is_published, library) {
+            let json =
+                workspace().join("target/api/doc").join(format!("{}.json", library.name.replace('-', "_")));
+            let Some(text) = text(&package.name, &json)? else { return Ok(()) };
+            let file = workspace().join(FOLDER).join(format!("{}.txt", package.name));
+            keep(&file, text.as_bytes(), options.check, "cargo xtask api")?;
+        }
+    }
+    Ok(())
+}
+
+/// One line for each public item; nothing if this compiler's rustdoc writes another format.
+fn text(package: &str, json: &Path) -> Outcome<Option<String>> {
+    let rustdoc = ["rustdoc", "--quiet", "--lib", "--all-features", "--package", package, "--"];
+    run(unstable_cargo("api", &[]).args(rustdoc).args(["-Zunstable-options", "--output-format=json"]))?;
+    let written = fs::read_to_string(json)?;
+    let format =
+        written.rsplit_once("\"format_version\":").map(|(_, rest)| rest.trim_end_matches('}').trim());
+    if format.and_then(|format| format.parse().ok()) != Some(FORMAT) {
+        println!("NOT CHECKED: the API, because rustdoc writes format {format:?} and {FORMAT} can be read");
+        return Ok(None);
+    }
+    let builder = public_api::Builder::from_rustdoc_json(json);
+    let builder = builder.omit_blanket_impls(true).omit_auto_trait_impls(true).omit_auto_derived_impls(true);
+    Ok(Some(format!("{}", builder.build()?)))
+}
