@@ -2,7 +2,6 @@
 //! goes on or hangs.
 
 mod abi;
-mod area;
 mod caller;
 mod calls;
 mod capture;
@@ -14,13 +13,13 @@ mod elf;
 mod execute;
 mod faults;
 mod graph;
+mod graph_launch;
 mod graph_memory;
 mod handles;
 mod hooks;
 mod image;
 mod install;
 mod launch;
-mod link;
 mod live;
 mod load;
 mod load_lock;

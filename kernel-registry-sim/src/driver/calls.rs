@@ -25,19 +25,14 @@ mod device;
 mod event;
 mod fill;
 mod graph;
-mod graph_memory;
 mod information;
 mod lacking;
 mod launch;
 mod library;
-mod link;
 mod managed;
 mod memory;
 mod module;
-mod node;
-mod node_parameters;
 mod occupancy;
-mod peer;
 mod pointer;
 mod pool;
 mod ranges;
@@ -80,19 +75,14 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
         pool::ALL,
         ranges::ALL,
         pointer::ALL,
-        peer::ALL,
         copy::ALL,
         fill::ALL,
         module::ALL,
         library::ALL,
-        link::ALL,
         launch::ALL,
         occupancy::ALL,
         capture::ALL,
         graph::ALL,
-        graph_memory::ALL,
-        node::ALL,
-        node_parameters::ALL,
     ];
     simulated.into_iter().flatten().chain(lacking::ALL)
 }

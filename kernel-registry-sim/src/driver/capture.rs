@@ -1,10 +1,9 @@
 //! What is captured: streams that make a graph of what they are given, and what may not be done meanwhile.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::thread::{self, ThreadId};
 
-use super::graph::{Graph, Task};
+use super::graph::Task;
 use super::handles::Handle;
 use super::result::{Answer, Code};
 use super::state::State;
@@ -42,8 +41,6 @@ pub(super) struct Capture {
     thread: ThreadId,
     /// Something was done that cannot be captured.
     pub(super) is_invalid: bool,
-    /// The graph is the caller's, who had it before.
-    pub(super) is_given: bool,
 }
 
 /// What a stream or an event has of a graph that is being captured.
@@ -55,12 +52,7 @@ pub(super) struct Part {
 }
 
 impl State {
-    pub(super) fn begin_capture(
-        &mut self,
-        stream: Handle,
-        mode: Mode,
-        given: Option<(Handle, Vec<Handle>)>,
-    ) -> Answer {
+    pub(super) fn begin_capture(&mut self, stream: Handle, mode: Mode) -> Answer {
         let found = self.streams.get(stream)?;
         if found.order == Order::Legacy {
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
@@ -68,13 +60,10 @@ impl State {
         if found.capture.is_some() {
             return Err(Code::ILLEGAL_STATE);
         }
-        let is_given = given.is_some();
-        let (graph, after) = given.unwrap_or_else(|| (self.graphs.insert(Graph::default()), Vec::new()));
-        let id = self.id();
+        let (graph, id) = (self.graphs.create(), self.id());
         let thread = thread::current().id();
-        let capture = Capture { graph, origin: stream, mode, thread, is_invalid: false, is_given };
-        self.captures.insert(id, capture);
-        self.streams.get_mut(stream)?.capture = Some(Part { capture: id, after });
+        self.captures.insert(id, Capture { graph, origin: stream, mode, thread, is_invalid: false });
+        self.streams.get_mut(stream)?.capture = Some(Part { capture: id, after: Vec::new() });
         Ok(())
     }
 
@@ -87,11 +76,11 @@ impl State {
             self.invalidate(part.capture);
             return Err(Code::STREAM_CAPTURE_UNMATCHED);
         }
-        let joined = self.before(&part.after);
+        let joined = self.graphs.before(&part.after);
         let parts = self.streams.iter().filter_map(|(_, stream)| stream.capture.as_ref());
         let is_joined = parts.filter(|other| other.capture == part.capture).flat_map(|other| &other.after);
         let is_joined = is_joined.into_iter().all(|node| joined.contains(node));
-        let (graph, is_invalid, is_given) = (capture.graph, capture.is_invalid, capture.is_given);
+        let (graph, is_invalid) = (capture.graph, capture.is_invalid);
         self.forget_capture(part.capture);
         let wrong = if is_wrong_thread {
             Code::STREAM_CAPTURE_WRONG_THREAD
@@ -102,9 +91,7 @@ impl State {
         } else {
             return Ok(graph);
         };
-        if !is_given {
-            self.remove_graph(graph)?;
-        }
+        self.graphs.remove(graph)?;
         Err(wrong)
     }
 
@@ -120,25 +107,9 @@ impl State {
     /// A stream is destroyed: what began there cannot be ended any more.
     pub(super) fn abandon_capture(&mut self, stream: Handle) {
         let begun = self.captures.iter().find(|(_, capture)| capture.origin == stream);
-        let Some((id, graph, is_given)) = begun.map(|(id, begun)| (*id, begun.graph, begun.is_given)) else {
-            return;
-        };
+        let Some((id, graph)) = begun.map(|(id, begun)| (*id, begun.graph)) else { return };
         self.forget_capture(id);
-        if !is_given {
-            let _ = self.remove_graph(graph);
-        }
-    }
-
-    /// These nodes, and all that come before them.
-    fn before(&self, nodes: &[Handle]) -> BTreeSet<Handle> {
-        let mut found = BTreeSet::new();
-        let mut next = nodes.to_vec();
-        while let Some(node) = next.pop() {
-            if found.insert(node) {
-                next.extend(self.nodes.get(node).map_or(&[][..], |node| &node.after));
-            }
-        }
-        found
+        let _ = self.graphs.remove(graph);
     }
 
     /// What is wrong with an event that was recorded in a captured stream, for whoever wants to know when that was.
@@ -161,24 +132,15 @@ impl State {
     }
 
     /// Adds what a stream was given to the graph that is captured there.
-    pub(super) fn capture(&mut self, stream: Handle, task: Task) -> Answer {
-        let part = self.streams.get(stream)?.capture.clone().ok_or(Code::ILLEGAL_STATE)?;
+    pub(super) fn capture(&mut self, stream: Handle, work: Work) -> Answer {
+        let found = self.streams.get(stream)?;
+        let (context, part) = (found.context, found.capture.clone().ok_or(Code::ILLEGAL_STATE)?);
         let graph = self.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?.graph;
-        let node = self.add_node(graph, task, &part.after)?;
+        let node = self.graphs.add(graph, Task { work, context }, part.after)?;
         if let Some(part) = &mut self.streams.get_mut(stream)?.capture {
             part.after = vec![node];
         }
         Ok(())
-    }
-
-    /// The same for what could be submitted.
-    pub(super) fn capture_work(&mut self, stream: Handle, work: Work) -> Answer {
-        let context = self.streams.get(stream)?.context;
-        let task = match work {
-            Work::Nothing => Task::Nothing,
-            work => Task::Work(work, context),
-        };
-        self.capture(stream, task)
     }
 
     /// What cannot be done with a stream while it is captured, and ends that.

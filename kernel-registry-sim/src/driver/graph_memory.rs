@@ -9,14 +9,11 @@ use super::result::{Answer, Code};
 /// What the nodes and steps of graphs share that allocate or free the same memory. When all are gone, so is the memory, unless
 /// it was allocated and not freed.
 #[derive(Clone, Debug)]
-pub(super) struct Allocation {
-    address: Arc<usize>,
-    pub(super) bytes: usize,
-}
+pub(super) struct Allocation(Arc<usize>);
 
 impl Allocation {
     pub(super) fn address(&self) -> usize {
-        *self.address
+        *self.0
     }
 }
 
@@ -38,7 +35,7 @@ impl Memory {
     ) -> Answer<Allocation> {
         let address =
             self.allocate(Block { bytes, kind: Kind::Graph { is_there: false }, context, device })?;
-        let allocation = Allocation { address: Arc::new(address), bytes };
+        let allocation = Allocation(Arc::new(address));
         self.of_graphs.insert(address, Known { allocation: allocation.clone(), will_be_there: false });
         Ok(allocation)
     }
@@ -70,8 +67,7 @@ impl Memory {
 
     /// Frees what no graph has any more, between the turns of kernels.
     pub(super) fn forget_graphs(&mut self) {
-        let is_over =
-            |known: &Known| !known.will_be_there && Arc::strong_count(&known.allocation.address) == 1;
+        let is_over = |known: &Known| !known.will_be_there && Arc::strong_count(&known.allocation.0) == 1;
         let over: Vec<usize> =
             self.of_graphs.iter().filter(|(_, known)| is_over(known)).map(|(at, _)| *at).collect();
         for address in over {

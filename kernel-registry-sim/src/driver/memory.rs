@@ -1,7 +1,7 @@
 //! Memory that kernels may touch: that of the devices, which is memory of this process, and what the host shares with them.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -73,8 +73,6 @@ pub(super) struct Memory {
     pub(super) ranges: Ranges,
     /// By address.
     pub(super) of_graphs: BTreeMap<usize, Known>,
-    /// Contexts, and those whose memory they may use although it is another device's.
-    pub(super) peers: BTreeSet<(Handle, Handle)>,
 }
 
 /// What the driver and the kernels share.
@@ -161,9 +159,8 @@ impl Memory {
         }
     }
 
-    /// Frees what a context has, and forgets what it may use: the next context may have its handle.
+    /// Frees what a context has.
     pub(super) fn free_all_of(&mut self, context: Handle) {
-        self.peers.retain(|(one, other)| *one != context && *other != context);
         let addresses: Vec<_> =
             self.blocks.iter().filter(|(_, block)| block.context == context).map(|(at, _)| *at).collect();
         for address in addresses {
@@ -331,15 +328,11 @@ impl<'m> View<'m> {
         }
         let memory = self.memory.lock();
         let Some((start, block)) = memory.find(address, bytes) else { return false };
-        let (context, device) = self.owner;
+        let device = self.owner.1;
         let device_bit = bit(device);
         match block.kind {
             Kind::Graph { is_there: false } => false,
-            Kind::Device | Kind::Variable
-                if block.device != device && !memory.peers.contains(&(context, block.context)) =>
-            {
-                false
-            }
+            Kind::Device | Kind::Variable if block.device != device => false,
             // What may be done there is asked again each time if it is not everything.
             Kind::Mapped { readers, writers } if readers & writers & device_bit == 0 => {
                 (if write { writers } else { readers }) & device_bit != 0
@@ -426,13 +419,6 @@ mod tests {
         assert_eq!(memory.copy(address, here, 2), Err(Gone(address)));
         assert_eq!(memory.copy(here, address, 2), Err(Gone(address)));
         assert_eq!(memory.fill(address, 0, 1, 1), Err(Gone(address)));
-    }
-
-    #[test]
-    fn the_next_context_of_a_handle_may_not_use_what_the_last_one_could() {
-        let mut memory = Memory { peers: [(1, 2), (2, 3), (3, 1)].into(), ..Memory::default() };
-        memory.free_all_of(1);
-        assert_eq!(memory.peers, [(2, 3)].into());
     }
 
     #[test]

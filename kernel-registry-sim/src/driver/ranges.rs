@@ -32,8 +32,8 @@ struct Physical {
     file: File,
     bytes: usize,
     device: usize,
-    /// What the caller has: it is given back when they and the mappings are gone.
-    references: u32,
+    /// The caller has given it back: it goes when no mapping is left.
+    is_released: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,26 +63,22 @@ impl Ranges {
     pub(super) fn create(&mut self, bytes: usize, device: usize) -> Answer<Handle> {
         let file = memory_file(c"device memory").and_then(|file| file.set_len(bytes as u64).map(|()| file));
         let file = file.map_err(|_| Code::OUT_OF_MEMORY)?;
-        Ok(self.physical.insert(Physical { file, bytes, device, references: 1 }))
-    }
-
-    /// The size of memory, and its device.
-    pub(super) fn properties(&self, physical: Handle) -> Answer<(usize, usize)> {
-        let physical = self.physical.get(physical)?;
-        Ok((physical.bytes, physical.device))
+        Ok(self.physical.insert(Physical { file, bytes, device, is_released: false }))
     }
 
     /// The caller gives memory back.
     pub(super) fn release(&mut self, handle: Handle) -> Answer {
         let physical = self.physical.get_mut(handle)?;
-        physical.references = physical.references.checked_sub(1).ok_or(Code::INVALID_VALUE)?;
+        if std::mem::replace(&mut physical.is_released, true) {
+            return Err(Code::INVALID_VALUE);
+        }
         self.forget_unused(handle);
         Ok(())
     }
 
     fn forget_unused(&mut self, handle: Handle) {
         let is_mapped = self.mappings.values().any(|mapping| mapping.physical == handle);
-        if !is_mapped && self.physical.get(handle).is_ok_and(|physical| physical.references == 0) {
+        if !is_mapped && self.physical.get(handle).is_ok_and(|physical| physical.is_released) {
             let _ = self.physical.remove(handle);
         }
     }
@@ -90,13 +86,6 @@ impl Ranges {
     fn mapping(&self, address: usize) -> Option<(usize, Mapping)> {
         let (start, mapping) = self.mappings.range(..=address).next_back()?;
         (address - start < mapping.bytes).then_some((*start, *mapping))
-    }
-
-    /// The memory that is mapped there, once more in the hands of the caller.
-    pub(super) fn retain(&mut self, address: usize) -> Answer<Handle> {
-        let (_, mapping) = self.mapping(address).ok_or(Code::INVALID_VALUE)?;
-        self.physical.get_mut(mapping.physical)?.references += 1;
-        Ok(mapping.physical)
     }
 
     /// Whether one reservation has all of these addresses.
@@ -242,7 +231,7 @@ impl Memory {
     ) -> Answer {
         for start in self.ranges.exactly(address, bytes)? {
             let mapping = self.ranges.mappings[&start];
-            let owner = self.ranges.properties(mapping.physical)?.1;
+            let owner = self.ranges.physical.get(mapping.physical)?.device;
             let (mut readers, mut writers) = match self.blocks.get(&start).map(|block| block.kind) {
                 Some(Kind::Mapped { readers, writers }) => (readers, writers),
                 _ => (0, 0),
@@ -258,16 +247,5 @@ impl Memory {
             }
         }
         Ok(())
-    }
-
-    /// Whether a device may read and write there.
-    pub(super) fn access(&self, address: usize, device: usize) -> Answer<(bool, bool)> {
-        let (start, _) = self.ranges.mapping(address).ok_or(Code::INVALID_VALUE)?;
-        Ok(match self.blocks.get(&start).map(|block| block.kind) {
-            Some(Kind::Mapped { readers, writers }) => {
-                (readers & bit(device) != 0, writers & bit(device) != 0)
-            }
-            _ => (false, false),
-        })
     }
 }

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::abi::HostFunction;
 use super::deadlock;
 use super::execute::{Execution, Step};
 use super::handles::Handle;
@@ -10,7 +11,7 @@ use super::memory::{Gone, View};
 use super::process::{Locked, Simulator};
 use super::result::Code;
 use super::state::State;
-use super::stream::{Doing, Function, Item, Order, Seq, Source, Stream, Work};
+use super::stream::{Doing, Item, Order, Seq, Source, Stream, Work};
 
 /// How long nothing is looked at, if nothing could be done at all: words in memory change without anybody telling.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -187,8 +188,7 @@ impl State {
         let done = match work {
             Work::Copy { to, from: Source::Address(from), bytes } => memory.copy(to, from, bytes),
             Work::Copy { to, from: Source::Bytes(from), .. } => memory.write(to, &from),
-            Work::CopyArea { to, from, extent } => to.copy_from(&memory, from, extent),
-            Work::Fill { to, extent, pattern, width } => to.fill(&memory, extent, pattern, width),
+            Work::Fill { to, pattern, width, count } => memory.fill(to, pattern, width, count),
             Work::WriteValue { address, wide, value } => memory.store_word(address, wide, value),
             Work::WaitValue { address, wide, .. } => memory.load_word(address, wide).map(drop),
             Work::Free(address) => {
@@ -227,7 +227,7 @@ impl State {
     }
 
     /// Calls a function of the host in a thread of its own, because it may wait for anything.
-    fn call(&mut self, handle: Handle, function: Function, data: usize) {
+    fn call(&mut self, handle: Handle, function: HostFunction, data: usize) {
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         let Some(item) = stream.queue.front_mut() else { return };
         item.state = Doing::Stepping;

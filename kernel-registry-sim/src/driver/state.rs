@@ -7,9 +7,8 @@ use super::capture::{Capture, Part};
 use super::config::Config;
 use super::deadlock::Waiting;
 use super::device;
-use super::graph::{Executable, Graph, Node};
+use super::graph::Graphs;
 use super::handles::{Handle, Handles};
-use super::link::Link;
 use super::load::{Function, Kernel, Library, Module};
 use super::memory::Shared;
 use super::pool::Pool;
@@ -42,13 +41,10 @@ pub(super) struct State {
     pub(super) libraries: Handles<Library>,
     pub(super) kernels: Handles<Kernel>,
     pub(super) functions: Handles<Function>,
-    pub(super) graphs: Handles<Graph>,
-    pub(super) nodes: Handles<Node>,
-    pub(super) executables: Handles<Executable>,
+    pub(super) graphs: Graphs,
     /// What is being captured, by its id.
     pub(super) captures: BTreeMap<u64, Capture>,
     pub(super) pools: Handles<Pool>,
-    pub(super) links: Handles<Link>,
     pub(super) memory: Shared,
     /// What went wrong in a context, if that is not contained: then there are no new ones.
     pub(super) broken: Option<Code>,
@@ -141,12 +137,9 @@ impl State {
             libraries: Handles::new(5),
             kernels: Handles::new(6),
             functions: Handles::new(7),
-            graphs: Handles::of_values(8),
-            nodes: Handles::of_values(12),
-            executables: Handles::of_values(9),
+            graphs: Graphs::new(),
             captures: BTreeMap::new(),
             pools: Handles::of_values(10),
-            links: Handles::new(13),
             memory: Shared::default(),
             last: 0,
             waiting: BTreeMap::new(),
@@ -248,7 +241,7 @@ impl State {
     /// Submits something, or adds it to what is captured there.
     pub(super) fn submit(&mut self, stream: Handle, work: Work, behind: Option<Behind>) -> Answer<Seq> {
         if self.is_captured(stream)? {
-            self.capture_work(stream, work)?;
+            self.capture(stream, work)?;
             return Ok(self.last);
         }
         self.not_implied(stream)?;

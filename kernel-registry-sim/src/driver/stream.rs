@@ -1,11 +1,10 @@
 //! Streams: what is to be done, one thing after the other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
-use super::abi::{HostFunction, StreamFunction};
-use super::area::{Area, Extent};
+use super::abi::HostFunction;
 use super::capture::Part;
 use super::execute::Execution;
 use super::graph_memory::Allocation;
@@ -20,9 +19,7 @@ pub(super) struct Stream {
     pub(super) context: Handle,
     pub(super) device: usize,
     pub(super) order: Order,
-    pub(super) flags: u32,
     pub(super) priority: i32,
-    pub(super) attributes: BTreeMap<u32, [u64; 8]>,
     pub(super) queue: VecDeque<Item>,
     /// What it is given is captured, and not done.
     pub(super) capture: Option<Part>,
@@ -142,17 +139,12 @@ pub(super) enum Work {
         from: Source,
         bytes: usize,
     },
-    CopyArea {
-        to: Area,
-        from: Area,
-        extent: Extent,
-    },
     Fill {
-        to: Area,
-        extent: Extent,
+        to: usize,
         pattern: u32,
         /// Bytes of the pattern.
         width: usize,
+        count: usize,
     },
     Free(usize),
     /// Memory of graphs is there from now on, or not any more.
@@ -176,32 +168,9 @@ pub(super) enum Work {
         value: u64,
     },
     Call {
-        function: Function,
+        function: HostFunction,
         data: usize,
     },
-}
-
-/// A function of the host.
-#[derive(Clone, Copy)]
-pub(super) enum Function {
-    Plain(HostFunction),
-    /// One that is told the stream.
-    OfStream(StreamFunction, Handle),
-}
-
-impl Function {
-    pub(super) fn call(self, data: usize) {
-        match self {
-            Function::Plain(function) => function.call(data),
-            Function::OfStream(function, stream) => function.call(stream, data),
-        }
-    }
-}
-
-impl fmt::Debug for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Function")
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -253,9 +222,7 @@ impl Stream {
             context,
             device,
             order,
-            flags: u32::from(order == Order::NonBlocking),
             priority: 0,
-            attributes: BTreeMap::new(),
             queue: VecDeque::new(),
             capture: None,
             closed: false,

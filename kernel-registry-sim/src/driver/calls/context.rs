@@ -303,20 +303,6 @@ calls! {
         Ok(())
     }
 
-    4020 fn cuCtxGetSharedMemConfig(config: Out<u32>) {
-        // Banks of four bytes.
-        begin()?.sound(current()?)?;
-        config.set(1)
-    }
-
-    4020 fn cuCtxSetSharedMemConfig(_config: u32) {
-        begin()?.sound(current()?).map(drop)
-    }
-
-    11000 fn cuCtxResetPersistingL2Cache() {
-        begin()?.sound(current()?).map(drop)
-    }
-
     4000 fn cuProfilerStart() {
         begin()?.sound(current()?).map(drop)
     }

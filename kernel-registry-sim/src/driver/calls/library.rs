@@ -1,7 +1,6 @@
 //! Libraries, and the kernels in them, which belong to no context.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::sync::Arc;
 
 use super::context::current;
@@ -66,14 +65,6 @@ calls! {
         load(&library, &image.get()?, &JitOptions::get(count, &options, &values)?, "cuLibraryLoadData")
     }
 
-    12000 fn cuLibraryLoadFromFile(
-        library: Out<Handle>, path: Name, options: In<u32>, values: In<usize>, count: u32,
-        _library_options: In<u32>, _library_values: In<usize>, _library_count: u32,
-    ) {
-        let bytes = fs::read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND)?;
-        load(&library, &bytes, &JitOptions::get(count, &options, &values)?, "cuLibraryLoadFromFile")
-    }
-
     12000 fn cuLibraryUnload(library: Handle) {
         let mut state = begin()?;
         state.libraries.get(library)?;
@@ -99,18 +90,6 @@ calls! {
         module.set(begin()?.module_of(library, current()?)?)
     }
 
-    12040 fn cuLibraryGetKernelCount(count: Out<u32>, library: Handle) {
-        count.set(begin()?.libraries.get(library)?.any_image()?.kernels.len() as u32)
-    }
-
-    12040 fn cuLibraryEnumerateKernels(kernels: Out<Handle>, room: u32, library: Handle) {
-        let mut state = begin()?;
-        let image = state.libraries.get(library)?.any_image()?.clone();
-        let names = image.kernels.iter().take(room as usize);
-        let found = names.map(|kernel| state.kernel(library, &kernel.name)).collect::<Answer<Vec<_>>>()?;
-        kernels.set_all(found, room as usize)
-    }
-
     12000 fn cuLibraryGetGlobal(address: Out<usize>, bytes: Out<usize>, library: Handle, name: Name) {
         let mut state = begin()?;
         let module = state.module_of(library, current()?)?;
@@ -120,27 +99,11 @@ calls! {
         Ok(())
     }
 
-    12000 fn cuKernelSetCacheConfig(kernel: Handle, _config: u32, ordinal: i32) {
-        let state = begin()?;
-        device(&state, ordinal)?;
-        state.kernels.get(kernel).map(drop)
-    }
-
     12000 fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) {
         let mut state = begin()?;
         let found = state.function_of(kernel, current()?)?;
         drop(load_now(state, found, "cuKernelGetFunction")?);
         function.set(found)
-    }
-
-    12030 fn cuKernelGetName(name: Out<*const std::ffi::c_char>, kernel: Handle) {
-        let state = begin()?;
-        let (image, kernel) = known(&state, kernel, None)?;
-        name.set(image.kernels[kernel].c_name.as_ptr())
-    }
-
-    12050 fn cuKernelGetLibrary(library: Out<Handle>, kernel: Handle) {
-        library.set(begin()?.kernels.get(kernel)?.library)
     }
 
     12000 fn cuKernelGetAttribute(value: Out<i32>, which: u32, kernel: Handle, ordinal: i32) {
@@ -163,13 +126,5 @@ calls! {
         set_attribute(&mut state, function, which, value)?;
         state.kernels.get_mut(kernel)?.set.insert((device, which), value);
         Ok(())
-    }
-
-    12040 fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
-        let state = begin()?;
-        let (image, kernel) = known(&state, kernel, None)?;
-        let found = image.kernels[kernel].parameters.get(index).ok_or(Code::INVALID_VALUE)?;
-        offset.set(found.0)?;
-        size.set_if_wanted(found.1)
     }
 }

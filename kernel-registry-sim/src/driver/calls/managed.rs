@@ -2,7 +2,6 @@
 
 use super::device::device;
 use super::ranges::Location;
-use crate::driver::abi::Out;
 use crate::driver::handles::Handle;
 use crate::driver::memory::Kind;
 use crate::driver::result::{Answer, Code};
@@ -68,12 +67,5 @@ calls! {
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
         }
         state.submit(stream, Work::Nothing, None).map(drop)
-    }
-
-    2030 fn cuMemHostGetFlags(flags: Out<u32>, pointer: usize) {
-        let (_, block) = begin()?.memory.lock().find(pointer, 1).ok_or(Code::INVALID_VALUE)?;
-        // All of it is mapped, whether that was asked for or not.
-        const MAPPED: u32 = 2;
-        if block.kind.is_host() { flags.set(MAPPED) } else { Err(Code::INVALID_VALUE) }
     }
 }

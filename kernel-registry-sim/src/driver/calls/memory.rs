@@ -78,18 +78,6 @@ calls! {
         allocate_to(&pointer, bytes, Kind::Device)
     }
 
-    3020 fn cuMemAllocPitch_v2(pointer: Out<usize>, pitch: Out<usize>, width: usize, rows: usize, element: u32) {
-        // Rows begin where what reads them in one go is fastest.
-        const ALIGNMENT: usize = 512;
-        let row = width.checked_next_multiple_of(ALIGNMENT).ok_or(Code::OUT_OF_MEMORY)?;
-        pitch.ready()?;
-        if width == 0 || rows == 0 || !matches!(element, 4 | 8 | 16) {
-            return Err(Code::INVALID_VALUE);
-        }
-        allocate_to(&pointer, row.checked_mul(rows).ok_or(Code::OUT_OF_MEMORY)?, Kind::Device)?;
-        pitch.set(row)
-    }
-
     6000 fn cuMemAllocManaged(pointer: Out<usize>, bytes: usize, _flags: u32) {
         allocate_to(&pointer, bytes, Kind::Managed)
     }
@@ -139,12 +127,5 @@ calls! {
         let found = state.memory.lock().find(pointer, 1).ok_or(Code::INVALID_VALUE)?;
         let is_known = found.1.kind.is_host() || found.1.kind == Kind::Managed;
         if is_known { device.set(pointer) } else { Err(Code::INVALID_VALUE) }
-    }
-
-    3020 fn cuMemGetAddressRange_v2(start: Out<usize>, bytes: Out<usize>, pointer: usize) {
-        let state = begin()?;
-        let (first, block) = state.memory.lock().find(pointer, 1).ok_or(Code::NOT_FOUND)?;
-        start.set_if_wanted(first)?;
-        bytes.set_if_wanted(block.bytes)
     }
 }

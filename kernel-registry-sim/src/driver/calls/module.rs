@@ -116,10 +116,6 @@ calls! {
         load(&module, &image.get()?, &options, "cuModuleLoadDataEx")
     }
 
-    2000 fn cuModuleLoadFatBinary(module: Out<Handle>, image: Image) {
-        load(&module, &image.get()?, &JitOptions(Vec::new()), "cuModuleLoadFatBinary")
-    }
-
     2000 fn cuModuleUnload(module: Handle) {
         let mut state = begin()?;
         let context = state.modules.get(module)?.context;
@@ -177,12 +173,6 @@ calls! {
         module.set(begin()?.functions.get(function)?.module)
     }
 
-    12030 fn cuFuncGetName(name: Out<*const std::ffi::c_char>, function: Handle) {
-        let state = begin()?;
-        let function = state.functions.get(function)?;
-        name.set(function.image.kernels[function.kernel].c_name.as_ptr())
-    }
-
     2020 fn cuFuncGetAttribute(value: Out<i32>, which: u32, function: Handle) {
         let mut state = begin()?;
         let function = function_of(&mut state, function)?;
@@ -201,18 +191,5 @@ calls! {
     3000 fn cuFuncSetCacheConfig(function: Handle, _config: u32) {
         let mut state = begin()?;
         function_of(&mut state, function).map(drop)
-    }
-
-    4020 fn cuFuncSetSharedMemConfig(function: Handle, _config: u32) {
-        let mut state = begin()?;
-        function_of(&mut state, function).map(drop)
-    }
-
-    12040 fn cuFuncGetParamInfo(function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
-        let state = begin()?;
-        let function = state.functions.get(function)?;
-        let found = function.image.kernels[function.kernel].parameters.get(index).ok_or(Code::INVALID_VALUE)?;
-        offset.set(found.0)?;
-        size.set_if_wanted(found.1)
     }
 }

@@ -1,56 +1,14 @@
 //! What each instruction does.
 
-use crate::block::{Barrier, Block, Votes};
-use crate::fault::FaultKind;
-use crate::memory::{Memory, fence};
-use crate::op::{Callee, Op, Rows, Slot};
-use crate::program::{Program, function_at};
-use crate::types::{Row, each};
-use crate::warp::{Call, Split, Wait, Warp};
-
-/// What the instructions of a warp work with.
-pub(crate) struct Context<'a> {
-    pub program: &'a Program,
-    /// Special registers of the grid, and the constants of the program.
-    pub grid: &'a [Row],
-    pub memory: &'a dyn Memory,
-    pub arguments: &'a mut [u8],
-    /// Those of the cluster.
-    pub blocks: &'a mut [Block],
-    pub barrier: &'a mut Barrier,
-}
-
-/// A fault, by which lane and at which instruction.
-pub(crate) struct Stopped {
-    pub at: usize,
-    pub lane: usize,
-    pub kind: FaultKind,
-}
-
-/// How a split goes on.
-pub(crate) enum Next {
-    /// At its next instruction.
-    Goes,
-    /// At an earlier one.
-    Loops,
-    /// It waits, it ended, or there are more splits now.
-    Parts,
-}
-
-/// What a lane did, for instructions that do not know their place.
-pub(crate) type Lane<T> = Result<T, (usize, FaultKind)>;
+use crate::op::{Callee, Op};
+use crate::program::function_at;
+use crate::run::block::Votes;
+use crate::run::fault::FaultKind;
+use crate::run::memory::fence;
+use crate::run::warp::{Call, Context, Lane, Next, Split, Stopped, Wait, Warp, mask};
+use crate::types::each;
 
 impl Warp {
-    #[inline(always)]
-    pub(crate) fn row<'r>(&'r self, context: &'r Context<'_>, base: usize, slot: Slot) -> &'r Row {
-        match slot.rows() {
-            Rows::Register => &self.rows[base + slot.index()],
-            Rows::Grid => &context.grid[slot.index()],
-            Rows::Block => &context.blocks[self.block].rows[slot.index()],
-            Rows::Warp => &self.special[slot.index()],
-        }
-    }
-
     /// Executes the instruction at which a split is.
     #[inline]
     pub(crate) fn execute(&mut self, index: usize, context: &mut Context<'_>) -> Result<Next, Stopped> {
@@ -188,7 +146,7 @@ impl Warp {
                 self.intrinsic(context, *what, lanes, local, arguments, results)?;
                 self.spin.restart();
             }
-            Op::Together { what, to, also, operands, members } => {
+            Op::Collective { what, to, also, operands, members } => {
                 return Ok(self.together(index, context, (*what, *to, *also, *operands, *members)));
             }
             Op::Barrier { id, count, waits, vote } => {
@@ -249,9 +207,4 @@ impl Warp {
         }
         Ok((number, same))
     }
-}
-
-/// The set of lanes for which something holds.
-pub(crate) fn mask(holds: impl Fn(usize) -> bool) -> u32 {
-    (0..32).fold(0, |set, lane| set | u32::from(holds(lane)) << lane)
 }

@@ -1,13 +1,13 @@
 //! Statements that move threads, or that several threads are needed for.
 
-use crate::declare::Place;
-use crate::decode::{Decoder, Decoding};
+use crate::decode::compute::atomic::update;
+use crate::decode::declare::Place;
+use crate::decode::decoder::{Decoder, Decoding};
+use crate::decode::opcode::Opcode;
 use crate::error::Reason;
-use crate::op::{Callee, Intrinsic, Op, Shuffle, Sizes, Slot, Tally, Together, Vote};
-use crate::opcode::Opcode;
-use crate::syntax::Operand;
+use crate::op::{Callee, Collective, Intrinsic, Op, Shuffle, Sizes, Slot, Tally, Vote};
+use crate::parse::syntax::Operand;
 use crate::types::Type;
-use crate::update::update;
 
 impl<'a> Decoder<'a, '_> {
     pub(crate) fn control(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
@@ -84,7 +84,7 @@ impl<'a> Decoder<'a, '_> {
             opcode.take("sync");
             let [members] = operands else { return Err(Reason::Operands) };
             let to = self.register();
-            return self.emit_together(Together::Sync, to, None, &[], members);
+            return self.emit_together(Collective::Sync, to, None, &[], members);
         }
         if opcode.take("cluster") {
             opcode.ignore(&["release", "acquire", "relaxed"]);
@@ -131,16 +131,16 @@ impl<'a> Decoder<'a, '_> {
         }
         let mode = opcode.modifiers.pop().ok_or(Reason::Instruction)?;
         let what = match (opcode.name, mode) {
-            ("shfl", "up") => Together::Shuffle(Shuffle::Up),
-            ("shfl", "down") => Together::Shuffle(Shuffle::Down),
-            ("shfl", "bfly") => Together::Shuffle(Shuffle::Butterfly),
-            ("shfl", "idx") => Together::Shuffle(Shuffle::Index),
-            ("vote", "all") => Together::Vote(Vote::All),
-            ("vote", "any") => Together::Vote(Vote::Any),
-            ("vote", "uni") => Together::Vote(Vote::Uniform),
-            ("vote", "ballot") => Together::Vote(Vote::Ballot),
-            ("match", "any" | "all") => Together::Match { all: mode == "all", wide: kind.size() == 8 },
-            ("redux", name) => Together::Reduce(update(name, kind, false).ok_or(Reason::Instruction)?),
+            ("shfl", "up") => Collective::Shuffle(Shuffle::Up),
+            ("shfl", "down") => Collective::Shuffle(Shuffle::Down),
+            ("shfl", "bfly") => Collective::Shuffle(Shuffle::Butterfly),
+            ("shfl", "idx") => Collective::Shuffle(Shuffle::Index),
+            ("vote", "all") => Collective::Vote(Vote::All),
+            ("vote", "any") => Collective::Vote(Vote::Any),
+            ("vote", "uni") => Collective::Vote(Vote::Uniform),
+            ("vote", "ballot") => Collective::Vote(Vote::Ballot),
+            ("match", "any" | "all") => Collective::Match { all: mode == "all", wide: kind.size() == 8 },
+            ("redux", name) => Collective::Reduce(update(name, kind, false).ok_or(Reason::Instruction)?),
             _ => return Err(Reason::Instruction),
         };
         let [to, operands @ .., members] = operands else { return Err(Reason::Operands) };
@@ -154,7 +154,7 @@ impl<'a> Decoder<'a, '_> {
 
     fn emit_together(
         &mut self,
-        what: Together,
+        what: Collective,
         to: Slot,
         also: Option<Slot>,
         from: &[Operand<'a>],
@@ -165,7 +165,7 @@ impl<'a> Decoder<'a, '_> {
             *place = self.source(operand, Type::U32)?;
         }
         let members = self.source(members, Type::U32)?;
-        self.emit(Op::Together { what, to, also, operands, members });
+        self.emit(Op::Collective { what, to, also, operands, members });
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! Operations on bits.
 
 use crate::address::{LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_SIZE, peer};
-use crate::opcode::Opcode;
-use crate::types::{Function, Scalar, Type, each, integer, lanes};
+use crate::decode::opcode::Opcode;
+use crate::types::{Compute, Scalar, Type, each, integer, lanes};
 
-pub(crate) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+pub(crate) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     let wide = kind.size() == 8;
     match opcode.name {
         "and" => Some(lanes!(_, |a: u64, b: u64| a & b)),
@@ -79,7 +79,7 @@ fn low(count: u32) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
 
-fn funnel(opcode: &mut Opcode<'_>) -> Option<Function> {
+fn funnel(opcode: &mut Opcode<'_>) -> Option<Compute> {
     let left = opcode.take_any(&["l", "r"])? == "l";
     let clamp = opcode.take_any(&["clamp", "wrap"])? == "clamp";
     fn both(low: u32, high: u32) -> u64 {
@@ -94,7 +94,7 @@ fn funnel(opcode: &mut Opcode<'_>) -> Option<Function> {
 }
 
 /// The highest bit that is not the sign; all ones where there is none. As a shift: how far it is from the top.
-fn find(shift: bool, kind: Type) -> Option<Function> {
+fn find(shift: bool, kind: Type) -> Option<Compute> {
     fn place(zeros: u32, size: u32, shift: bool) -> u32 {
         match size.checked_sub(zeros + 1) {
             Some(_) if shift => zeros,
@@ -126,7 +126,7 @@ fn extract(value: u64, at: u32, count: u32, size: u32, signed: bool) -> u64 {
     (field | !low(found)) & low(size)
 }
 
-fn permute(opcode: &mut Opcode<'_>) -> Option<Function> {
+fn permute(opcode: &mut Opcode<'_>) -> Option<Compute> {
     fn bytes(a: u32, b: u32, selectors: [u32; 4]) -> u32 {
         let all = u64::from(b) << 32 | u64::from(a);
         let byte = |selector: u32| {
@@ -153,7 +153,7 @@ fn permute(opcode: &mut Opcode<'_>) -> Option<Function> {
 }
 
 /// `isspacep`: whether a generic address is one of that space.
-pub(crate) fn in_space(space: &str) -> Option<Function> {
+pub(crate) fn in_space(space: &str) -> Option<Compute> {
     Some(match space {
         "shared" | "shared::cta" | "shared::cluster" => {
             lanes!(_, |a: u64| a.wrapping_sub(SHARED_WINDOW) < WINDOW_SIZE)

@@ -1,16 +1,16 @@
 //! One statement to the instructions that it is.
 
 use crate::address::{LOCAL_WINDOW, SHARED_WINDOW, Space};
-use crate::arithmetic::function;
-use crate::bits;
-use crate::declare::Place;
-use crate::decode::{Decoder, Decoding};
+use crate::decode::compute::arithmetic::function;
+use crate::decode::compute::atomic::update;
+use crate::decode::compute::bits;
+use crate::decode::declare::Place;
+use crate::decode::decoder::{Decoder, Decoding};
+use crate::decode::opcode::Opcode;
 use crate::error::Reason;
-use crate::op::{Address, Op, Slot};
-use crate::opcode::Opcode;
-use crate::syntax::{Instruction, Operand};
-use crate::types::{Function, How, Scalar, Type, each, lanes};
-use crate::update::update;
+use crate::op::{Address, Op};
+use crate::parse::syntax::{Instruction, Operand};
+use crate::types::{Compute, How, Scalar, Type, each, lanes};
 
 impl<'a> Decoder<'a, '_> {
     pub(crate) fn instruction(&mut self, instruction: &Instruction<'a>) -> Decoding<()> {
@@ -76,35 +76,13 @@ impl<'a> Decoder<'a, '_> {
     }
 
     /// A result, and as many operands as the function takes.
-    fn compute(
-        &mut self,
-        function: Function,
-        how: How,
-        operands: &[Operand<'a>],
-        kind: Type,
-    ) -> Decoding<()> {
+    fn compute(&mut self, function: Compute, how: How, operands: &[Operand<'a>], kind: Type) -> Decoding<()> {
         let [to, from @ ..] = operands else { return Err(Reason::Operands) };
         let to = self.target(to)?;
         let from = from.iter().map(|operand| self.source(operand, kind)).collect::<Decoding<Vec<_>>>()?;
         let op = Op::compute(function, how, to, &from).ok_or(Reason::Operands)?;
         self.emit(op);
         Ok(())
-    }
-
-    pub(crate) fn apply(&mut self, function: Function, to: Slot, from: &[Slot]) {
-        let op =
-            Op::compute(function, How::default(), to, from).expect("as many operands as the function takes");
-        self.emit(op);
-    }
-
-    pub(crate) fn copy(&mut self, to: Slot, from: Slot) {
-        self.apply(lanes!(_, |a: u64| a), to, &[from]);
-    }
-
-    pub(crate) fn negated(&mut self, from: Slot) -> Slot {
-        let to = self.register();
-        self.apply(lanes!(_, |a: bool| !a), to, &[from]);
-        to
     }
 
     fn mov(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
@@ -139,26 +117,6 @@ impl<'a> Decoder<'a, '_> {
             self.apply(function, to, &[whole, shift]);
         }
         Ok(())
-    }
-
-    /// Several registers as one value of that type, the first in the low bits.
-    pub(crate) fn packed(&mut self, parts: &[Operand<'a>], kind: Type) -> Decoding<Slot> {
-        let to = self.register();
-        let size = kind.size() * 8 / parts.len().max(1) as u64;
-        let function = match size {
-            8 => lanes!(_, |all: u64, part: u8, by: u32| all | u64::from(part) << by),
-            16 => lanes!(_, |all: u64, part: u16, by: u32| all | u64::from(part) << by),
-            32 => lanes!(_, |all: u64, part: u32, by: u32| all | u64::from(part) << by),
-            _ => return Err(Reason::Operands),
-        };
-        let mut all = self.bits(0);
-        for (index, part) in parts.iter().enumerate() {
-            let part = self.source(part, kind)?;
-            let shift = self.bits(size * index as u64);
-            self.apply(function, to, &[all, part, shift]);
-            all = to;
-        }
-        Ok(to)
     }
 
     fn space(&self, opcode: &mut Opcode<'a>) -> Space {

@@ -1,12 +1,12 @@
 //! `setp` and `set`: comparisons, alone or of two numbers in one register.
 
-use crate::arithmetic::comparison;
-use crate::decode::{Decoder, Decoding};
+use crate::decode::compute::arithmetic::comparison;
+use crate::decode::decoder::{Decoder, Decoding};
+use crate::decode::opcode::Opcode;
 use crate::error::Reason;
 use crate::op::{Op, Slot};
-use crate::opcode::Opcode;
-use crate::syntax::Operand;
-use crate::types::{Function, How, Scalar, Type, each, lanes};
+use crate::parse::syntax::Operand;
+use crate::types::{Compute, How, Scalar, Type, each, lanes};
 
 impl<'a> Decoder<'a, '_> {
     pub(crate) fn set(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
@@ -82,7 +82,7 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    fn compared(&mut self, compare: Function, how: How, operands: [Slot; 2]) -> Decoding<Slot> {
+    fn compared(&mut self, compare: Compute, how: How, operands: [Slot; 2]) -> Decoding<Slot> {
         let found = self.register();
         let op = Op::compute(compare, how, found, &operands).ok_or(Reason::Operands)?;
         self.emit(op);
@@ -91,7 +91,7 @@ impl<'a> Decoder<'a, '_> {
 }
 
 /// What a register of that type says for yes: one if it is for numbers, otherwise all bits, in each half if there are two.
-fn answer(result: Type, halves: bool) -> Option<Function> {
+fn answer(result: Type, halves: bool) -> Option<Compute> {
     Some(match (result, halves) {
         (Type::Pred, false) => lanes!(_, |a: bool| a),
         (Type::F32, false) => lanes!(_, |a: bool| if a { 1f32 } else { 0f32 }),

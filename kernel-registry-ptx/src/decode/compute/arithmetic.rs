@@ -1,14 +1,14 @@
 //! Which function an opcode is: arithmetic, bits, comparisons and choices.
 
-use crate::bits;
-use crate::convert::convert;
-use crate::float::{Bf16, F16, Float, Number, Pair, divide, root};
-use crate::opcode::Opcode;
-use crate::types::{Function, How, Scalar, Type, each, floating, integer, lanes, one_of, scalar_float};
+use crate::decode::compute::bits;
+use crate::decode::compute::convert::convert;
+use crate::decode::compute::float::{Bf16, F16, Float, Number, Pair, divide, root};
+use crate::decode::opcode::Opcode;
+use crate::types::{Compute, How, Scalar, Type, each, floating, integer, lanes, one_of, scalar_float};
 
 /// The function of an opcode that computes one result from its operands alone. None if it is not known, or not one.
-pub(crate) fn function(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
-    let plain = |function: Option<Function>| Some((function?, How::default()));
+pub(crate) fn function(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
+    let plain = |function: Option<Compute>| Some((function?, How::default()));
     match opcode.name {
         "cvt" => convert(opcode),
         "selp" => {
@@ -41,7 +41,7 @@ fn is_float(kind: Type) -> bool {
 }
 
 /// Arithmetic of integers.
-fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Function> {
+fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Compute> {
     if saturate {
         return match (opcode.name, kind) {
             ("add", Type::S32) => Some(lanes!(_, |a: i32, b: i32| a.saturating_add(b))),
@@ -85,7 +85,7 @@ macro_rules! product {
     };
 }
 
-fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     match opcode.take_any(&["lo", "hi", "wide"])? {
         "lo" => integer!(kind, T => product!(opcode, T => T, |a, b| a.wrapping_mul(b))),
         // The product of two u64 fits as bits, which is all that the shift takes.
@@ -103,7 +103,7 @@ fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
 }
 
 /// The product of the lowest 24 bits: its lowest 32 bits, or its highest.
-fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     fn short(a: u32, b: u32, signed: bool) -> i64 {
         let wide =
             |bits: u32| if signed { i64::from((bits << 8) as i32 >> 8) } else { i64::from(bits << 8 >> 8) };
@@ -120,7 +120,7 @@ fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
 }
 
 /// The products of four bytes each, added up: `[type of a, type of b]`.
-fn dot(kinds: [Type; 2]) -> Function {
+fn dot(kinds: [Type; 2]) -> Compute {
     fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
         let byte = |lane: u32| A::of(u64::from(a >> lane)).into() * B::of(u64::from(b >> lane)).into();
         c.wrapping_add((byte(0) + byte(8) + byte(16) + byte(24)) as u32)
@@ -134,7 +134,7 @@ fn dot(kinds: [Type; 2]) -> Function {
 }
 
 /// The products of two halves with two bytes each, which are the lower or the upper ones, added up.
-fn short_dot(kinds: [Type; 2], high: bool) -> Function {
+fn short_dot(kinds: [Type; 2], high: bool) -> Compute {
     fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
         let term =
             |lane: u32| A::of(u64::from(a >> (16 * lane))).into() * B::of(u64::from(b >> (8 * lane))).into();
@@ -153,7 +153,7 @@ fn short_dot(kinds: [Type; 2], high: bool) -> Function {
 }
 
 /// What IEEE 754 defines, with one rounding.
-fn exact(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+fn exact(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     // `min.xorsign.abs`
     let of_magnitudes = kind == Type::F32 && opcode.take("xorsign") && opcode.take("abs");
     match opcode.name {
@@ -181,7 +181,7 @@ fn signed(a: f32, b: f32, value: f32) -> f32 {
     if value.is_nan() { value } else { f32::from_bits(value.to_bits() ^ sign) }
 }
 
-fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     match (opcode.name, kind) {
         // The approximate quotients differ from this one by less than they may.
         ("div", Type::F32) if opcode.take("approx") => {
@@ -228,7 +228,7 @@ fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
 }
 
 /// What hardware approximates, within its documented error.
-fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Function> {
+fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     if !opcode.take("approx") {
         return None;
     }
@@ -262,7 +262,7 @@ fn upper_half(how: How, a: f64, function: impl FnOnce(f64) -> f64) -> f64 {
 }
 
 /// `slct`: by the sign of the third operand.
-fn choice(opcode: &mut Opcode<'_>) -> Option<Function> {
+fn choice(opcode: &mut Opcode<'_>) -> Option<Compute> {
     let flush = opcode.take("ftz");
     let [_, by] = opcode.kinds()?;
     match by {
@@ -277,7 +277,7 @@ fn choice(opcode: &mut Opcode<'_>) -> Option<Function> {
 }
 
 /// The comparison of `setp` and `set`, as a function that answers a predicate.
-pub(crate) fn comparison(name: &str, kind: Type) -> Option<Function> {
+pub(crate) fn comparison(name: &str, kind: Type) -> Option<Compute> {
     macro_rules! ordered {
         ($operator:tt) => {
             integer!(kind, T => lanes!(_, |a: T, b: T| a $operator b))

@@ -1,13 +1,13 @@
 //! Functions that come with the driver: printf, assert and the heap.
 
-use crate::access::{read, write};
 use crate::address::{Place, Space};
-use crate::execute::{Context, Lane};
-use crate::fault::FaultKind;
-use crate::memory::Span;
 use crate::op::Intrinsic;
-use crate::printf::format;
-use crate::warp::Warp;
+use crate::run::access::{read, write};
+use crate::run::fault::FaultKind;
+use crate::run::memory::Span;
+use crate::run::printf::format;
+use crate::run::warp::Warp;
+use crate::run::warp::{Context, Lane};
 
 impl Warp {
     /// Calls the function for each lane, with arguments from the frame.

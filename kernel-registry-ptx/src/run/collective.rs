@@ -1,11 +1,11 @@
 //! What lanes of a warp do together: exchange values, vote, compare, reduce.
 
-use crate::execute::{Context, Next, mask};
-use crate::op::{Op, Shuffle, Slot, Together, Vote};
+use crate::op::{Collective, Op, Shuffle, Slot, Vote};
+use crate::run::warp::{Context, Next, mask};
+use crate::run::warp::{Wait, Warp};
 use crate::types::{Row, each};
-use crate::warp::{Wait, Warp};
 
-type Operation = (Together, Slot, Option<Slot>, [Slot; 3], Slot);
+type Operation = (Collective, Slot, Option<Slot>, [Slot; 3], Slot);
 
 impl Warp {
     /// Lets the lanes act whose members are all here; the others wait for theirs.
@@ -19,7 +19,7 @@ impl Warp {
             let wanted = row[left.trailing_zeros() as usize].get() as u32;
             let group = left & mask(|lane| row[lane].get() as u32 == wanted);
             left &= !group;
-            if matches!(what, Together::Sync) && wanted & self.live & !group != 0 {
+            if matches!(what, Collective::Sync) && wanted & self.live & !group != 0 {
                 done |= self.sync_elsewhere(context, index, wanted, group);
             } else if wanted & self.live & !group == 0 {
                 let row = |slot| self.row(context, base, slot);
@@ -43,7 +43,7 @@ impl Warp {
         let waiting: Vec<usize> = (0..self.splits.len())
             .filter(|&other| {
                 let split = &self.splits[other];
-                let Op::Together { what: Together::Sync, members, .. } =
+                let Op::Collective { what: Collective::Sync, members, .. } =
                     context.program.instructions[split.at].op
                 else {
                     return false;
@@ -66,14 +66,14 @@ impl Warp {
     }
 }
 
-fn act(what: Together, lanes: u32, to: &Row, also: Option<&Row>, [a, b, c]: [&Row; 3]) {
+fn act(what: Collective, lanes: u32, to: &Row, also: Option<&Row>, [a, b, c]: [&Row; 3]) {
     // Read before anything is written, as the result may be an operand.
     let values: [u64; 32] = std::array::from_fn(|lane| a[lane].get());
     let set = |row: &Row, value: u64| each(lanes, |lane| row[lane].set(value));
     let yes = lanes & mask(|lane| values[lane] & 1 == 1);
     match what {
-        Together::Sync => {}
-        Together::Shuffle(mode) => {
+        Collective::Sync => {}
+        Collective::Shuffle(mode) => {
             each(lanes, |lane| {
                 let (from, inside) = source(mode, lane as u32, b[lane].get() as u32, c[lane].get() as u32);
                 to[lane].set(values[from as usize & 31]);
@@ -82,11 +82,11 @@ fn act(what: Together, lanes: u32, to: &Row, also: Option<&Row>, [a, b, c]: [&Ro
                 }
             });
         }
-        Together::Vote(Vote::All) => set(to, u64::from(yes == lanes)),
-        Together::Vote(Vote::Any) => set(to, u64::from(yes != 0)),
-        Together::Vote(Vote::Uniform) => set(to, u64::from(yes == lanes || yes == 0)),
-        Together::Vote(Vote::Ballot) => set(to, u64::from(yes)),
-        Together::Match { all, wide } => {
+        Collective::Vote(Vote::All) => set(to, u64::from(yes == lanes)),
+        Collective::Vote(Vote::Any) => set(to, u64::from(yes != 0)),
+        Collective::Vote(Vote::Uniform) => set(to, u64::from(yes == lanes || yes == 0)),
+        Collective::Vote(Vote::Ballot) => set(to, u64::from(yes)),
+        Collective::Match { all, wide } => {
             let value = |lane: usize| if wide { values[lane] } else { values[lane] & 0xffff_ffff };
             each(lanes, |lane| {
                 let same = lanes & mask(|other| value(other) == value(lane));
@@ -96,7 +96,7 @@ fn act(what: Together, lanes: u32, to: &Row, also: Option<&Row>, [a, b, c]: [&Ro
                 }
             });
         }
-        Together::Reduce(update) => {
+        Collective::Reduce(update) => {
             let mut result = None;
             each(lanes, |lane| {
                 result = Some(result.map_or(values[lane], |found| update(found, values[lane], 0)));

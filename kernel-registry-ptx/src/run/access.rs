@@ -1,12 +1,12 @@
 //! Loads, stores and atomic operations, wherever they lead.
 
 use crate::address::{LOCAL_WINDOW, Place, Space};
-use crate::execute::{Context, Lane};
-use crate::fault::FaultKind;
-use crate::memory::{MemoryFault, Span};
 use crate::op::{Address, Op};
+use crate::run::fault::FaultKind;
+use crate::run::memory::{MemoryFault, Span};
+use crate::run::warp::Warp;
+use crate::run::warp::{Context, Lane};
 use crate::types::each;
-use crate::warp::Warp;
 
 /// The addresses of a whole warp are checked at once if they are no further apart.
 const TOGETHER: u64 = 4096;

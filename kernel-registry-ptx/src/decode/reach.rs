@@ -2,45 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::declare::reserve;
+use crate::decode::declare::reserve;
 use crate::op::{Callee, Op};
-use crate::program::Program;
+use crate::program::{Program, Reach};
 
-/// What a kernel needs, with all functions that it may call.
-#[derive(Default, Debug)]
-pub(crate) struct Reach {
-    /// Bytes of shared memory, without the dynamic one.
-    pub shared: u64,
-    /// Where the variables in it are.
-    pub places: BTreeMap<usize, u64>,
-    /// The most bytes of local memory that frames of nested calls take, with a function that calls itself counted once.
-    pub frames: u64,
-    /// The same of what the source has in local memory.
-    pub local: u64,
-    /// Of that, what the kernel itself has.
-    pub own: u64,
-    /// Whether calls may be nested as deep as they like.
-    pub recursive: bool,
-}
-
-impl Reach {
-    /// `shared` has size and alignment of each variable in shared memory.
-    pub(crate) fn of(kernel: usize, program: &Program, shared: &[(u64, u64)]) -> Self {
-        let mut reach = Self::default();
-        let mut walk = Walk { program, open: Vec::new(), known: BTreeMap::new(), recursive: false };
-        (reach.frames, reach.local) = walk.deepest(kernel);
-        reach.own = program.functions[kernel].local.next_multiple_of(8);
-        reach.recursive = walk.recursive;
-        let reached = walk.known.keys().flat_map(|function| &program.functions[*function].shared);
-        let mut variables: Vec<usize> = reached.copied().collect::<BTreeSet<_>>().into_iter().collect();
-        // The most aligned first, so that little is lost between them.
-        variables.sort_by_key(|variable| std::cmp::Reverse(shared[*variable].1));
-        for variable in variables {
-            let (size, align) = shared[variable];
-            reach.places.insert(variable, reserve(&mut reach.shared, size, align));
-        }
-        reach
+/// What a kernel reaches. `shared` has size and alignment of each variable in shared memory.
+pub(crate) fn reach(kernel: usize, program: &Program, shared: &[(u64, u64)]) -> Reach {
+    let mut reach = Reach::default();
+    let mut walk = Walk { program, open: Vec::new(), known: BTreeMap::new(), recursive: false };
+    (reach.frames, reach.local) = walk.deepest(kernel);
+    reach.own = program.functions[kernel].local.next_multiple_of(8);
+    reach.recursive = walk.recursive;
+    let reached = walk.known.keys().flat_map(|function| &program.functions[*function].shared);
+    let mut variables: Vec<usize> = reached.copied().collect::<BTreeSet<_>>().into_iter().collect();
+    // The most aligned first, so that little is lost between them.
+    variables.sort_by_key(|variable| std::cmp::Reverse(shared[*variable].1));
+    for variable in variables {
+        let (size, align) = shared[variable];
+        reach.places.insert(variable, reserve(&mut reach.shared, size, align));
     }
+    reach
 }
 
 /// How many calls are followed into each other; what calls deeper is treated as if it had no end.

@@ -4,7 +4,7 @@
 //! way twice as once. Where they do not (fma, directed rounding) the f64 is nudged to an odd last bit, which
 //! remembers that something was lost: rounding that gives what rounding the exact value gives.
 
-use crate::exact::sign_of_sum;
+use crate::decode::compute::exact::sign_of_sum;
 use crate::types::{How, Rounding, Scalar};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

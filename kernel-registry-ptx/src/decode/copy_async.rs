@@ -1,13 +1,13 @@
 //! Copies from global to shared memory that go on beside the kernel: here they are done at once, as they may be.
 
 use crate::address::Space;
-use crate::decode::{Decoder, Decoding};
+use crate::decode::decoder::{Decoder, Decoding};
+use crate::decode::opcode::Opcode;
+use crate::decode::operands::{PREDICATE, WORD};
 use crate::error::Reason;
 use crate::op::{Address, Op};
-use crate::opcode::Opcode;
-use crate::operands::{PREDICATE, WORD};
-use crate::syntax::Operand;
-use crate::types::{Function, Scalar, Type, each, lanes};
+use crate::parse::syntax::Operand;
+use crate::types::{Compute, Scalar, Type, each, lanes};
 
 impl<'a> Decoder<'a, '_> {
     pub(crate) fn copy_async(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {

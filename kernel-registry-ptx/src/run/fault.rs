@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::memory::MemoryFault;
+use crate::run::memory::MemoryFault;
 
 /// A fault of a kernel, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Words to statements: what a PTX text declares, before anything is looked up.
 
-use crate::cursor::{Cursor, Parsed};
-use crate::lex::Token;
+use crate::parse::cursor::{Cursor, Parsed};
+use crate::parse::lex::Token;
 
 #[derive(Default)]
 pub(crate) struct Text<'a> {

@@ -1,8 +1,5 @@
 //! Finds out that a warp goes in circles.
 
-use crate::program::Program;
-use crate::warp::Warp;
-
 /// Counts the instructions of a warp, and compares what its registers hold at one jump back with what they held at
 /// another. Alike means that nothing but memory or a clock can end the loop, unless it changed memory itself.
 #[derive(Default)]
@@ -70,32 +67,5 @@ impl Spin {
     /// Whether the warp came by again lately.
     pub(crate) fn found(&self) -> bool {
         self.circle.is_some_and(|(at, length)| self.now - at <= 2 * length + 64)
-    }
-}
-
-impl Warp {
-    /// Looks at a jump back, now and then.
-    #[inline]
-    pub(crate) fn looped(&mut self, program: &Program) {
-        if self.spin.is_due() {
-            let hash = self.hash(program);
-            self.spin.look(hash);
-        }
-    }
-
-    /// Of where all threads are, and of their registers; but not of those that a clock decides.
-    fn hash(&self, program: &Program) -> u64 {
-        let mut hash = 0u64;
-        let mut add = |value: u64| hash = (hash.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
-        for split in &self.splits {
-            add(split.at as u64);
-            add(u64::from(split.lanes));
-            let timed = &program.functions[split.function].timed;
-            let outer = self.rows[..split.base].iter();
-            let own =
-                self.rows[split.base..].iter().zip(timed).filter(|(_, timed)| !**timed).map(|(row, _)| row);
-            outer.chain(own).flatten().for_each(|lane| add(lane.get()));
-        }
-        hash
     }
 }

@@ -1,11 +1,11 @@
 //! Checks operands before they are decoded: what the assembler of a driver refuses is refused here too.
 
-use crate::declare::Place;
-use crate::decode::{Decoder, Decoding};
+use crate::decode::declare::Place;
+use crate::decode::decoder::{Decoder, Decoding};
+use crate::decode::form::{self, Class, Kind};
 use crate::error::Reason;
-use crate::form::{self, Class, Kind};
 use crate::op::special;
-use crate::syntax::{Instruction, Operand};
+use crate::parse::syntax::{Instruction, Operand};
 
 impl<'a> Decoder<'a, '_> {
     /// Checks types, modifiers and operands of a statement, and its guard.

@@ -1,8 +1,8 @@
 //! `cvt`: between all types, with rounding and saturation.
 
-use crate::float::{Bf16, F16, Number, Pair};
-use crate::opcode::Opcode;
-use crate::types::{Function, How, Rounding, Scalar, Type, each, lanes, one_of, scalar_float};
+use crate::decode::compute::float::{Bf16, F16, Number, Pair};
+use crate::decode::opcode::Opcode;
+use crate::types::{Compute, How, Rounding, Scalar, Type, each, lanes, one_of, scalar_float};
 
 /// An expression with `$T` as any integer type that `cvt` knows.
 macro_rules! any_integer {
@@ -17,7 +17,7 @@ macro_rules! any_float {
     };
 }
 
-pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Function, How)> {
+pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     // `cvt.rni`: to a whole number, also where the result is of a floating type.
     let whole = opcode.take_any(&["rni", "rzi", "rmi", "rpi"]).map(|name| match name {
         "rni" => Rounding::Near,

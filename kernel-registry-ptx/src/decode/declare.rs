@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use crate::decode::form::Kind;
 use crate::error::{LoadError, Reason};
-use crate::form::Kind;
 use crate::op::{Sizes, Slot};
+use crate::parse::syntax::{self, Operand};
 use crate::program::{Constant, Variable, function_address};
-use crate::syntax::{self, Operand};
 use crate::types::{Scalar, Type};
 
 /// What the functions of a module share.

@@ -1,6 +1,6 @@
 //! What an atomic operation makes of the old value.
 
-use crate::float::{Bf16, F16, Float, Pair};
+use crate::decode::compute::float::{Bf16, F16, Float, Pair};
 use crate::op::Update;
 use crate::types::{How, Rounding, Scalar, Type};
 

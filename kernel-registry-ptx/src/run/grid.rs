@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::block::{Barrier, Block};
+use crate::address::{MOST_LOCAL, MOST_SHARED};
 use crate::error::LaunchError;
-use crate::execute::Context;
-use crate::fault::Fault;
-use crate::memory::Memory;
 use crate::op::{DYNAMIC_SHARED, GRID};
 use crate::program::Module;
+use crate::run::block::{Barrier, Block};
+use crate::run::fault::Fault;
+use crate::run::memory::Memory;
+use crate::run::warp::{Context, Warp};
 use crate::types::{Row, row};
-use crate::warp::Warp;
 
 /// How a kernel is launched.
 #[derive(Clone, Debug)]
@@ -82,12 +82,6 @@ struct Cluster {
     /// The warp whose turn it is.
     turn: usize,
 }
-
-/// The most bytes of shared memory that a block can have.
-pub const MOST_SHARED: u64 = 228 << 10;
-
-/// The most bytes of local memory that a thread can have.
-pub const MOST_LOCAL: u64 = 512 << 10;
 
 /// How many instructions a warp runs before the next one does.
 const TURN: u64 = 1024;

@@ -1,7 +1,7 @@
 //! A place among the words of a text, which what is understood moves on.
 
 use crate::error::LoadError;
-use crate::lex::{Token, tokens};
+use crate::parse::lex::{Token, tokens};
 
 pub(crate) struct Cursor<'a> {
     source: &'a str,

@@ -5,11 +5,13 @@
 //! put the code behind it. A split that waits for others too long gets a turn out of order, or a thread that spins
 //! would never see what its neighbour is about to write.
 
-use crate::execute::{Context, Next, Stopped};
-use crate::op::{Slot, Tally};
-use crate::program::Function;
-use crate::spin::Spin;
-use crate::types::{Row, each, row};
+use crate::op::{Rows, Slot, Tally};
+use crate::program::{Function, Program};
+use crate::run::block::{Barrier, Block};
+use crate::run::fault::FaultKind;
+use crate::run::memory::Memory;
+use crate::run::spin::Spin;
+use crate::types::{Row, row};
 
 pub(crate) struct Warp {
     /// The rank of its block in the cluster.
@@ -28,9 +30,41 @@ pub(crate) struct Warp {
     /// Those that have not ended.
     pub live: u32,
     /// Decisions in a row that left a split waiting.
-    patience: u32,
+    pub patience: u32,
     pub spin: Spin,
 }
+
+/// What the instructions of a warp work with.
+pub(crate) struct Context<'a> {
+    pub program: &'a Program,
+    /// Special registers of the grid, and the constants of the program.
+    pub grid: &'a [Row],
+    pub memory: &'a dyn Memory,
+    pub arguments: &'a mut [u8],
+    /// Those of the cluster.
+    pub blocks: &'a mut [Block],
+    pub barrier: &'a mut Barrier,
+}
+
+/// A fault, by which lane and at which instruction.
+pub(crate) struct Stopped {
+    pub at: usize,
+    pub lane: usize,
+    pub kind: FaultKind,
+}
+
+/// How a split goes on.
+pub(crate) enum Next {
+    /// At its next instruction.
+    Goes,
+    /// At an earlier one.
+    Loops,
+    /// It waits, it ended, or there are more splits now.
+    Parts,
+}
+
+/// What a lane did, for instructions that do not know their place.
+pub(crate) type Lane<T> = Result<T, (usize, FaultKind)>;
 
 /// Threads at the same place, in the same calls.
 pub(crate) struct Split {
@@ -47,7 +81,7 @@ pub(crate) struct Split {
     /// The generation of the cluster's barrier at which these threads arrived.
     pub arrived: u64,
     /// When it last began to run.
-    ran: u64,
+    pub ran: u64,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -71,9 +105,6 @@ pub(crate) enum Wait {
     },
     Cluster,
 }
-
-/// How often the lowest split may go first while another one waits.
-const PATIENCE: u32 = 256;
 
 impl Warp {
     pub(crate) fn new(block: usize, number: u32, sizes: [u32; 3], local: u64) -> Self {
@@ -147,110 +178,6 @@ impl Warp {
         self.spin.found()
     }
 
-    /// Runs up to so many instructions, and answers how many. It ends early when all threads wait or have ended.
-    pub(crate) fn run(&mut self, context: &mut Context<'_>, budget: u64) -> (u64, Result<(), Stopped>) {
-        let begun = self.spin.now;
-        let end = begun + budget;
-        while self.spin.now < end {
-            let Some(index) = self.choose(context) else { break };
-            if let Err(stopped) = self.run_split(index, context, end) {
-                return (self.spin.now - begun, Err(stopped));
-            }
-        }
-        (self.spin.now - begun, Ok(()))
-    }
-
-    /// The split that goes next, if one can.
-    fn choose(&mut self, context: &Context<'_>) -> Option<usize> {
-        self.wake(context);
-        if self.splits.len() > 1 {
-            self.merge();
-        }
-        let ready = |split: &Split| split.wait == Wait::No;
-        let count = self.splits.iter().filter(|split| ready(split)).count();
-        self.patience = if count > 1 { self.patience + 1 } else { 0 };
-        let candidates = self.splits.iter().enumerate().filter(|(_, split)| ready(split));
-        let chosen = if self.patience > PATIENCE {
-            self.patience = 0;
-            candidates.min_by_key(|(_, split)| split.ran)
-        } else {
-            candidates.min_by_key(|(_, split)| (usize::MAX - split.calls.len(), split.at))
-        };
-        chosen.map(|(index, _)| index)
-    }
-
-    fn wake(&mut self, context: &Context<'_>) {
-        let block = &context.blocks[self.block];
-        for index in 0..self.splits.len() {
-            let split = &self.splits[index];
-            match split.wait {
-                Wait::Barrier { id, generation, vote } if block.barriers[id].generation != generation => {
-                    if let Some((to, tally)) = vote {
-                        let result = block.barriers[id].result(tally);
-                        let to = &self.rows[split.base + to.index()];
-                        each(split.lanes, |lane| to[lane].set(result));
-                    }
-                    self.splits[index].wait = Wait::No;
-                    self.spin.restart();
-                }
-                Wait::Cluster if context.barrier.generation != split.arrived => {
-                    self.splits[index].wait = Wait::No;
-                    self.spin.restart();
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Joins splits that are at the same place.
-    fn merge(&mut self) {
-        let free = |split: &Split| matches!(split.wait, Wait::No | Wait::Lanes);
-        let mut index = 0;
-        while index < self.splits.len() {
-            let split = &self.splits[index];
-            let same = |other: &Split| {
-                other.at == split.at
-                    && free(other)
-                    && other.base == split.base
-                    && other.arrived == split.arrived
-                    && other.calls == split.calls
-            };
-            let place = index + 1;
-            if free(split)
-                && let Some(found) = self.splits[place..].iter().position(same)
-            {
-                let other = self.splits.swap_remove(place + found);
-                let split = &mut self.splits[index];
-                split.lanes |= other.lanes;
-                split.wait = Wait::No;
-            } else {
-                index += 1;
-            }
-        }
-    }
-
-    /// Runs one split until it parts, waits, ends, or comes to where another one is.
-    fn run_split(&mut self, index: usize, context: &mut Context<'_>, end: u64) -> Result<(), Stopped> {
-        let depth = self.splits[index].calls.len();
-        let at = self.splits[index].at;
-        let others = self.splits.iter().filter(|other| other.calls.len() == depth && other.at > at);
-        let meeting = others.map(|other| other.at).min().unwrap_or(usize::MAX);
-        // Alone, a split needs no decisions; else each loop is one.
-        let alone = self.splits.len() == 1;
-        self.splits[index].ran = self.spin.now;
-        loop {
-            self.spin.now += 1;
-            match self.execute(index, context)? {
-                Next::Goes => {}
-                Next::Loops if alone => {}
-                Next::Loops | Next::Parts => return Ok(()),
-            }
-            if self.spin.now >= end || self.splits[index].at >= meeting {
-                return Ok(());
-            }
-        }
-    }
-
     /// Leaves lanes of a split behind, at the next instruction.
     pub(crate) fn part(&mut self, index: usize, lanes: u32, at: usize) {
         let split = &mut self.splits[index];
@@ -283,4 +210,44 @@ impl Warp {
             .for_each(|split| split.wait = Wait::No);
         self.spin.restart();
     }
+
+    #[inline(always)]
+    pub(crate) fn row<'r>(&'r self, context: &'r Context<'_>, base: usize, slot: Slot) -> &'r Row {
+        match slot.rows() {
+            Rows::Register => &self.rows[base + slot.index()],
+            Rows::Grid => &context.grid[slot.index()],
+            Rows::Block => &context.blocks[self.block].rows[slot.index()],
+            Rows::Warp => &self.special[slot.index()],
+        }
+    }
+
+    /// Looks at a jump back, now and then.
+    #[inline]
+    pub(crate) fn looped(&mut self, program: &Program) {
+        if self.spin.is_due() {
+            let hash = self.hash(program);
+            self.spin.look(hash);
+        }
+    }
+
+    /// Of where all threads are, and of their registers; but not of those that a clock decides.
+    fn hash(&self, program: &Program) -> u64 {
+        let mut hash = 0u64;
+        let mut add = |value: u64| hash = (hash.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
+        for split in &self.splits {
+            add(split.at as u64);
+            add(u64::from(split.lanes));
+            let timed = &program.functions[split.function].timed;
+            let outer = self.rows[..split.base].iter();
+            let own =
+                self.rows[split.base..].iter().zip(timed).filter(|(_, timed)| !**timed).map(|(row, _)| row);
+            outer.chain(own).flatten().for_each(|lane| add(lane.get()));
+        }
+        hash
+    }
+}
+
+/// The set of lanes for which something holds.
+pub(crate) fn mask(holds: impl Fn(usize) -> bool) -> u32 {
+    (0..32).fold(0, |set, lane| set | u32::from(holds(lane)) << lane)
 }
