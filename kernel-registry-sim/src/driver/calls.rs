@@ -38,7 +38,7 @@ mod pool;
 mod ranges;
 mod stream;
 
-pub(super) use context::current;
+use super::names::is_called;
 
 /// A function of the driver.
 pub(super) struct Entry {
@@ -56,11 +56,6 @@ pub(super) struct Entry {
 pub fn functions() -> impl Iterator<Item = (&'static str, (u32, u32))> {
     let version = |since: i32| (since.unsigned_abs() / 1000, since.unsigned_abs() % 1000 / 10);
     all().map(move |entry| (entry.name, version(entry.since)))
-}
-
-/// Whether a function is the one of that name, or one of those that differ from it by `_v2`, `_v3` and so on.
-pub(super) fn is_called(function: &str, name: &str) -> bool {
-    function.strip_prefix(name).is_some_and(|suffix| suffix.is_empty() || is_version(suffix))
 }
 
 pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
@@ -92,10 +87,6 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
 fn find(name: &str, version: i32) -> Option<&'static Entry> {
     let is_it = |entry: &&Entry| is_called(entry.name, name) && entry.since <= version;
     all().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
-}
-
-fn is_version(suffix: &str) -> bool {
-    suffix.strip_prefix("_v").is_some_and(|number| number.len() == 1 && number.as_bytes()[0].is_ascii_digit())
 }
 
 #[cfg(test)]

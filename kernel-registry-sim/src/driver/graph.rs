@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::handles::{Handle, Handles};
 use super::result::{Answer, Code};
-use super::stream::{Seq, Work};
+use super::stream::Work;
+use super::wait::Seq;
 
 /// All graphs, their nodes, and what was instantiated of them.
 #[derive(Debug)]

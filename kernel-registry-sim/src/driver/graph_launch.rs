@@ -4,7 +4,8 @@ use super::graph::{Step, Task};
 use super::handles::Handle;
 use super::result::{Answer, Code};
 use super::state::State;
-use super::stream::{Because, Order, Seq, Stream, Work};
+use super::stream::{Order, Stream, Work};
+use super::wait::{Seq, WaitReason};
 
 impl State {
     /// Gives an executable graph to a stream.
@@ -92,9 +93,9 @@ impl State {
             Work::Launch(launch) => {
                 // All else that a launch may need was set up with the graph.
                 if let Ok(function) = self.functions.get(launch.function) {
-                    behind = self.behind(function.device, function.loaded, Because::Load);
+                    behind = self.streams.behind(function.device, function.loaded, WaitReason::Load);
                 }
-                let last = self.last;
+                let last = self.streams.last;
                 self.sound(task.context)?.launched.get_or_insert(last);
             }
             Work::Appear(allocation, is_there) => {

@@ -1,7 +1,6 @@
 //! Streams: what is to be done, one thing after the other.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Instant;
 
 use super::abi::HostFunction;
@@ -10,9 +9,7 @@ use super::execute::Execution;
 use super::graph_memory::Allocation;
 use super::handles::Handle;
 use super::launch::Launch;
-
-/// The place of something in the order in which all things were submitted. 0 is before all of them.
-pub(super) type Seq = u64;
+use super::wait::{Behind, Seq};
 
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -55,79 +52,6 @@ pub(super) enum Doing {
     Running(Box<Execution>),
     /// A kernel whose turn it is now, or a function of the host that is being called.
     Stepping,
-}
-
-/// Everything that occupies the device and was submitted until then.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Behind {
-    pub(super) until: Seq,
-    pub(super) because: Because,
-    pub(super) reported: bool,
-}
-
-/// The rule by which something waits for a device: what NVIDIA's driver was seen to do.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Because {
-    Load,
-    /// Another thread of the context loads one.
-    LoadElsewhere,
-    Unload,
-    Free,
-    Destroy,
-    SetStack,
-    Stack {
-        frame: u64,
-        limit: u64,
-    },
-    StackChanged,
-    Printf,
-    Malloc,
-    FirstLaunch,
-    Streams,
-}
-
-impl Because {
-    /// Whether the driver's lock is held meanwhile.
-    pub(super) fn holds_lock(self) -> bool {
-        matches!(self, Because::Load | Because::Free | Because::Stack { .. })
-    }
-}
-
-impl fmt::Display for Because {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Because::Load => f.write_str("a kernel is loaded only when nothing runs on the device"),
-            Because::LoadElsewhere => f.write_str(
-                "another thread of the context loads a kernel, and has the driver's lock until nothing runs on the device",
-            ),
-            Because::Unload => f.write_str("code is unloaded only when nothing runs on the device"),
-            Because::Free => f.write_str("memory is freed only when nothing runs on the device"),
-            Because::Destroy => f.write_str("a context is destroyed only when nothing runs on the device"),
-            Because::SetStack => {
-                f.write_str("the stack limit is changed only when nothing runs on the device")
-            }
-            Because::Stack { frame, limit } => write!(
-                f,
-                "its frame of {frame} bytes is larger than the stack limit of {limit}, and stacks grow only when nothing \
-                 runs on the device"
-            ),
-            Because::StackChanged => f.write_str(
-                "the stack limit was changed, and the next launch waits until nothing runs on the device",
-            ),
-            Because::Printf => f.write_str(
-                "the first launch of a kernel with printf or assert waits until nothing runs on the device",
-            ),
-            Because::Malloc => {
-                f.write_str("the first launch of a kernel with malloc waits until nothing runs on the device")
-            }
-            Because::FirstLaunch => f.write_str(
-                "the first launch of a context with large frames waits for streams that wait for a word in memory",
-            ),
-            Because::Streams => f.write_str(
-                "more than about 34 streams at once are made only when nothing runs on the device",
-            ),
-        }
-    }
 }
 
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use crate::driver::abi::Out;
 use crate::driver::capture::Mode;
 use crate::driver::handles::Handle;
+use crate::driver::process::{begin, begin_with};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{begin, begin_with};
 
 /// `CUstreamCaptureStatus`.
 const NONE: u32 = 0;

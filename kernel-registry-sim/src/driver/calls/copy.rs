@@ -4,9 +4,8 @@ use super::stream::wait;
 use crate::driver::caller;
 use crate::driver::handles::Handle;
 use crate::driver::memory::{Block, Kind};
-use crate::driver::process::Locked;
+use crate::driver::process::{Locked, begin, begin_with};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{begin, begin_with};
 use crate::driver::stream::{Source, Work};
 
 /// Where the bytes of a copy are.

@@ -2,8 +2,9 @@
 
 use crate::driver::abi::{Out, write_text};
 use crate::driver::device::{Device, Room};
+use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::State;
 
 /// A device that there is.
 pub(super) fn device(state: &State, ordinal: i32) -> Answer<usize> {

@@ -1,12 +1,14 @@
 //! Events.
 
-use super::context::current;
 use super::stream::wait;
 use crate::driver::abi::Out;
+use crate::driver::current::CurrentContext;
 use crate::driver::handles::Handle;
+use crate::driver::process::{begin, begin_with};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Event, State, begin, begin_with};
-use crate::driver::stream::{Seq, Work};
+use crate::driver::state::{Event, State};
+use crate::driver::stream::Work;
+use crate::driver::wait::Seq;
 
 const DISABLE_TIMING: u32 = 2;
 
@@ -43,7 +45,7 @@ fn elapsed(time: &Out<f32>, start: Handle, end: Handle) -> Answer {
 calls! {
     2000 fn cuEventCreate(event: Out<Handle>, flags: u32) {
         let mut state = begin()?;
-        let context = current()?;
+        let context = CurrentContext::get()?;
         state.sound(context)?;
         event.ready()?;
         let timing = flags & DISABLE_TIMING == 0;
@@ -70,7 +72,7 @@ calls! {
     2000 fn cuEventQuery(event: Handle) {
         let mut state = begin()?;
         let recorded = recorded(&mut state, event)?;
-        let is_done = |(stream, seq)| state.has_done(stream, seq);
+        let is_done = |(stream, seq)| state.streams.has_done(stream, seq);
         if recorded.is_none_or(is_done) { Ok(()) } else { Err(Code::NOT_READY) }
     }
 

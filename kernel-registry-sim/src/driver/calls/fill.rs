@@ -2,8 +2,8 @@
 
 use super::copy::finish;
 use crate::driver::handles::Handle;
+use crate::driver::process::begin_with;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::begin_with;
 use crate::driver::stream::Work;
 
 /// Gives a stream so many elements to fill, each of `width` bytes.
@@ -17,7 +17,7 @@ fn fill(to: usize, pattern: u32, width: usize, count: usize, stream: Handle, wai
         return Err(Code::INVALID_VALUE);
     }
     // A memset is as good as a launch for what the first one of a context waits for.
-    let (context, last) = (state.streams.get(stream)?.context, state.last);
+    let (context, last) = (state.streams.get(stream)?.context, state.streams.last);
     state.sound(context)?.launched.get_or_insert(last);
     finish(state, stream, Work::Fill { to, pattern, width, count }, waits)
 }

@@ -1,13 +1,14 @@
 //! Graphs: making them node by node, and launching them.
 
-use super::current;
 use super::lacking::say_once;
 use crate::driver::abi::{Arguments, In, Out, Packed};
+use crate::driver::current::CurrentContext;
 use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::launch::Shape;
+use crate::driver::process::{begin, begin_with};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin, begin_with};
+use crate::driver::state::State;
 use crate::driver::stream::Work;
 
 /// `CUDA_KERNEL_NODE_PARAMS` before CUDA 12.
@@ -39,7 +40,7 @@ impl Kernel {
         let context = match state.functions.get(function) {
             Ok(function) => function.context,
             Err(_) if self.context != 0 => self.context,
-            Err(_) => current()?,
+            Err(_) => CurrentContext::get()?,
         };
         state.context(context)?;
         let shape = Shape { grid, block, cluster: None, shared, cooperative: false };
@@ -132,7 +133,7 @@ calls! {
             say_once("launching a graph from a kernel");
             return Err(Code::NOT_SUPPORTED);
         }
-        if let Ok(context) = current() {
+        if let Ok(context) = CurrentContext::get() {
             state.sound(context)?;
         }
         executable.set(state.graphs.instantiate(graph, flags & AUTO_FREE != 0)?)

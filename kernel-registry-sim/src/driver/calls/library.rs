@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::context::current;
 use super::device::device;
 use super::module::{attribute, set_attribute};
 use crate::driver;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
+use crate::driver::code::{Images, Kernel};
 use crate::driver::compile::{Compiler, Compiling, tell};
+use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::handles::Handle;
-use crate::driver::load::{Images, Kernel, load_now};
+use crate::driver::load::load_now;
+use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
-use crate::driver::stream::Because;
+use crate::driver::state::State;
+use crate::driver::wait::WaitReason;
 
 fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
     drop(begin()?);
@@ -25,7 +27,7 @@ fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'stati
     if state.config.eager {
         let devices: BTreeSet<_> = state.contexts.iter().map(|(_, context)| context.device).collect();
         for device in devices {
-            state = wait_for_device(state, device, call, Because::Load)?;
+            state = wait_for_device(state, device, call, WaitReason::Load)?;
         }
     }
     library.set(state.add_library(images))
@@ -69,7 +71,7 @@ calls! {
         let mut state = begin()?;
         state.libraries.get(library)?;
         for device in 0..state.devices.len() {
-            state = wait_for_device(state, device, "cuLibraryUnload", Because::Unload)?;
+            state = wait_for_device(state, device, "cuLibraryUnload", WaitReason::Unload)?;
         }
         state.libraries.remove(library)?;
         let modules = state.modules.iter().filter(|(_, module)| module.library == Some(library));
@@ -87,12 +89,12 @@ calls! {
     }
 
     12000 fn cuLibraryGetModule(module: Out<Handle>, library: Handle) {
-        module.set(begin()?.module_of(library, current()?)?)
+        module.set(begin()?.module_of(library, CurrentContext::get()?)?)
     }
 
     12000 fn cuLibraryGetGlobal(address: Out<usize>, bytes: Out<usize>, library: Handle, name: Name) {
         let mut state = begin()?;
-        let module = state.module_of(library, current()?)?;
+        let module = state.module_of(library, CurrentContext::get()?)?;
         let found = state.modules.get(module)?.code.variable(&name.get()?).ok_or(Code::NOT_FOUND)?;
         address.set_if_wanted(found.0)?;
         bytes.set_if_wanted(found.1)?;
@@ -101,7 +103,7 @@ calls! {
 
     12000 fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) {
         let mut state = begin()?;
-        let found = state.function_of(kernel, current()?)?;
+        let found = state.function_of(kernel, CurrentContext::get()?)?;
         drop(load_now(state, found, "cuKernelGetFunction")?);
         function.set(found)
     }
@@ -120,7 +122,7 @@ calls! {
     12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
-        let function = state.function_of(kernel, current()?)?;
+        let function = state.function_of(kernel, CurrentContext::get()?)?;
         // Other than the query this loads the kernel.
         state = load_now(state, function, "cuKernelSetAttribute")?;
         set_attribute(&mut state, function, which, value)?;

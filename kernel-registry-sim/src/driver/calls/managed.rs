@@ -4,8 +4,9 @@ use super::device::device;
 use super::ranges::Location;
 use crate::driver::handles::Handle;
 use crate::driver::memory::Kind;
+use crate::driver::process::{begin, begin_with};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin, begin_with};
+use crate::driver::state::State;
 use crate::driver::stream::Work;
 
 /// `CU_DEVICE_CPU`.

@@ -2,20 +2,22 @@
 
 use std::fs;
 
-use super::context::current;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
+use crate::driver::code::{Function, attributes};
 use crate::driver::compile::{Compiler, Compiling, tell};
+use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::device::Device;
 use crate::driver::handles::Handle;
 use crate::driver::image;
-use crate::driver::load::{Function, attributes, load_now};
+use crate::driver::load::load_now;
+use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
-use crate::driver::stream::Because;
+use crate::driver::state::State;
+use crate::driver::wait::WaitReason;
 
 fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
-    let context = current()?;
+    let context = CurrentContext::get()?;
     let (device, arch, compiler) = {
         let mut state = begin()?;
         let device = state.sound(context)?.device;
@@ -23,14 +25,14 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
     };
     module.ready()?;
     let image = compiler.compile(bytes, arch).map_err(|refused| tell(&refused, options))?;
-    let mut state = wait_for_device(begin()?, device, call, Because::Load)?;
+    let mut state = wait_for_device(begin()?, device, call, WaitReason::Load)?;
     module.set(state.add_module(context, image, None)?)
 }
 
 /// A function, or the current context's function of a library's kernel.
 pub(super) fn function_of(state: &mut State, function: Handle) -> Answer<Handle> {
     match state.kernels.get(function) {
-        Ok(_) => state.function_of(function, current()?),
+        Ok(_) => state.function_of(function, CurrentContext::get()?),
         Err(_) => {
             let context = state.functions.get(function)?.context;
             state.sound(context).map(|_| function)
@@ -123,7 +125,7 @@ calls! {
             return Err(Code::INVALID_HANDLE);
         }
         let device = state.sound(context)?.device;
-        state = wait_for_device(state, device, "cuModuleUnload", Because::Unload)?;
+        state = wait_for_device(state, device, "cuModuleUnload", WaitReason::Unload)?;
         state.remove_module(module)
     }
 

@@ -3,8 +3,9 @@
 use super::lacking::say_once;
 use crate::driver::abi::Out;
 use crate::driver::memory::{Block, Kind};
+use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::State;
 
 /// An attribute's value, as wide as the attribute is.
 enum Value {

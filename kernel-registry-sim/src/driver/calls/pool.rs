@@ -7,9 +7,9 @@ use crate::driver::abi::{In, Out};
 use crate::driver::handles::Handle;
 use crate::driver::memory::{Block, Kind};
 use crate::driver::pool::{Attribute, Pool};
+use crate::driver::process::{begin, begin_with};
 use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{begin, begin_with};
 use crate::driver::stream::{Stream, Work};
 
 /// `CUmemPoolProps`.
@@ -36,7 +36,7 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
     }
     let pool = match pool {
         Some(pool) => pool,
-        None => state.pool_of(device),
+        None => state.pools.chosen_for(device),
     };
     let Pool { device, most_bytes: most, .. } = *state.pools.get(pool)?;
     let used = state.memory.lock().used_of_pool(pool);
@@ -80,23 +80,19 @@ calls! {
     11020 fn cuDeviceGetDefaultMemPool(pool: Out<Handle>, ordinal: i32) {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
-        pool.set(state.default_pool(device))
+        pool.set(state.pools.default_of(device))
     }
 
     11020 fn cuDeviceGetMemPool(pool: Out<Handle>, ordinal: i32) {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
-        pool.set(state.pool_of(device))
+        pool.set(state.pools.chosen_for(device))
     }
 
     11020 fn cuDeviceSetMemPool(ordinal: i32, pool: Handle) {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
-        if state.pools.get(pool)?.device != device {
-            return Err(Code::INVALID_VALUE);
-        }
-        state.devices[device].pool = Some(pool);
-        Ok(())
+        state.pools.choose(device, pool)
     }
 
     11020 fn cuMemPoolCreate(pool: Out<Handle>, properties: In<Properties>) {
@@ -106,20 +102,11 @@ calls! {
         pool.ready()?;
         // Its memory comes in whole pages.
         let most_bytes = properties.most_bytes.checked_next_multiple_of(GRANULARITY).ok_or(Code::INVALID_VALUE)?;
-        pool.set(state.pools.insert(Pool::new(device, most_bytes as u64)))
+        pool.set(state.pools.create(device, most_bytes as u64))
     }
 
     11020 fn cuMemPoolDestroy(pool: Handle) {
-        let mut state = begin()?;
-        let device = state.pools.get(pool)?.device;
-        if state.default_pool(device) == pool {
-            return Err(Code::INVALID_VALUE);
-        }
-        // What was allocated from it remains until it is freed.
-        if state.devices[device].pool == Some(pool) {
-            state.devices[device].pool = None;
-        }
-        state.pools.remove(pool).map(drop)
+        begin()?.pools.destroy(pool)
     }
 
     11020 fn cuMemPoolTrimTo(pool: Handle, _bytes: usize) {

@@ -4,9 +4,10 @@ use super::device::device;
 use super::lacking::say_once;
 use crate::driver::abi::{In, Out};
 use crate::driver::handles::Handle;
+use crate::driver::process::begin;
 use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::State;
 
 /// `CUmemLocation`: a kind of place, and which one.
 #[derive(Clone, Copy)]

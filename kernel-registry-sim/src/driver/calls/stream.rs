@@ -1,21 +1,22 @@
 //! Streams, and words in memory that they wait for or write.
 
-use super::context::current;
 use super::lacking::say_once;
 use crate::driver::abi::{HostFunction, Out};
+use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::handles::Handle;
-use crate::driver::process::{Locked, Simulator};
+use crate::driver::process::{Locked, begin, begin_with, wait_for_change};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Context, begin, begin_with};
-use crate::driver::stream::{Because, Order, Seq, Stream, Until, Work};
+use crate::driver::state::Context;
+use crate::driver::stream::{Order, Stream, Until, Work};
+use crate::driver::wait::{Seq, WaitReason};
 
 /// Streams that can be alive at once before the driver has to make room for more: with 34 it had not, and with 36 it had.
 const STREAMS: usize = 34;
 
 fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> Answer {
     let mut state = begin()?;
-    let context = current()?;
+    let context = CurrentContext::get()?;
     let device = state.sound(context)?.device;
     made.ready()?;
     if flags > 1 {
@@ -25,7 +26,7 @@ fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> 
     let streams = state.streams.iter().filter(|(_, stream)| stream.context == context && !stream.closed);
     let alive = streams.count().saturating_sub(1);
     if alive > STREAMS.max(state.sound(context)?.most_streams) {
-        state = wait_for_device(state, device, call, Because::Streams)?;
+        state = wait_for_device(state, device, call, WaitReason::Streams)?;
     }
     let most = &mut state.sound(context)?.most_streams;
     *most = alive.max(*most);
@@ -40,8 +41,8 @@ const EXTERNAL: u32 = 1;
 /// Waits until a stream has done what was submitted until then.
 pub(super) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked> {
     let context = state.streams.get(stream)?.context;
-    while !state.has_done(stream, seq) {
-        state = Simulator::get().wait(state);
+    while !state.streams.has_done(stream, seq) {
+        state = wait_for_change(state);
     }
     state.sound(context)?;
     Ok(state)
@@ -100,7 +101,7 @@ calls! {
     2000 fn cuStreamSynchronize(stream: Handle) {
         let (mut state, stream) = begin_with(stream)?;
         state.not_captured(stream)?;
-        let last = state.last;
+        let last = state.streams.last;
         // The default stream is done when blocking streams are, and they when it is.
         wait(state, stream, last).map(drop)
     }
@@ -151,7 +152,7 @@ calls! {
         if is_captured {
             return state.isolated(stream);
         }
-        if !state.has_done(recorded, seq) {
+        if !state.streams.has_done(recorded, seq) {
             state.submit(stream, Work::WaitFor { stream: recorded, seq }, None)?;
         }
         Ok(())
