@@ -1,6 +1,12 @@
 //! Addresses. Those of global memory are the process's own; shared and local memory and the parameters have windows
 //! of generic addresses that no process can have.
 
+/// The most bytes of shared memory that a block can have.
+pub const MOST_SHARED: u64 = 228 << 10;
+
+/// The most bytes of local memory that a thread can have.
+pub const MOST_LOCAL: u64 = 512 << 10;
+
 /// The generic address of the first byte of a thread's local memory.
 pub(crate) const LOCAL_WINDOW: u64 = 0x7a00_0000_0000_0000;
 /// The same for the shared memory of the thread's own block, and of its cluster (see [`peer`]).

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::grid::{MOST_LOCAL, MOST_SHARED};
+use crate::address::{MOST_LOCAL, MOST_SHARED};
 
 /// Why a text cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -51,48 +51,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod access;
 mod address;
-mod arithmetic;
-mod bits;
-mod block;
-mod convert;
-mod cursor;
-mod declare;
 mod decode;
 mod error;
-mod exact;
-mod execute;
-mod fault;
-mod float;
-mod form;
-mod grid;
-mod instruct;
-mod instruct_compare;
-mod instruct_copy;
-mod instruct_threads;
-mod intrinsic;
-mod lex;
-mod memory;
 mod op;
-mod opcode;
-mod operands;
-mod printf;
+mod parse;
 mod program;
-mod reach;
-mod spin;
-mod syntax;
-mod timed;
-mod together;
+mod run;
 mod types;
-mod update;
-mod warp;
 
+pub use address::{MOST_LOCAL, MOST_SHARED};
 pub use error::{LaunchError, LoadError, Reason};
-pub use fault::{Fault, FaultKind};
-pub use grid::{Grid, LaunchParameters, MOST_LOCAL, MOST_SHARED, Status};
-pub use memory::{Memory, MemoryFault};
 pub use program::{Module, Program, Variable};
+pub use run::fault::{Fault, FaultKind};
+pub use run::grid::{Grid, LaunchParameters, Status};
+pub use run::memory::{Memory, MemoryFault};
 
 /// The README's example compiles.
 #[cfg(doctest)]

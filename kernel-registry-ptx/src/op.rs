@@ -1,7 +1,7 @@
 //! Instructions, decoded: everything that can be known before a launch is.
 
 use crate::address::Space;
-use crate::types::{Function, How, Row, Type};
+use crate::types::{Compute, How, Row, Type};
 
 /// Where a row of 32 values is: an index, and in the two highest bits which rows are meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,10 +119,10 @@ pub(crate) struct Address {
 pub(crate) type Update = fn(u64, u64, u64) -> u64;
 
 pub(crate) enum Op {
-    One(Function1, How, Slot, Slot),
-    Two(Function2, How, Slot, [Slot; 2]),
-    Three(Function3, How, Slot, [Slot; 3]),
-    Four(Function4, How, Slot, [Slot; 4]),
+    One(Compute1, How, Slot, Slot),
+    Two(Compute2, How, Slot, [Slot; 2]),
+    Three(Compute3, How, Slot, [Slot; 3]),
+    Four(Compute4, How, Slot, [Slot; 4]),
     /// The address of something in the frame.
     Frame {
         to: Slot,
@@ -154,8 +154,8 @@ pub(crate) enum Op {
         to: Slot,
     },
     /// What the lanes `members` do together.
-    Together {
-        what: Together,
+    Collective {
+        what: Collective,
         to: Slot,
         also: Option<Slot>,
         operands: [Slot; 3],
@@ -209,19 +209,19 @@ pub(crate) struct Sizes {
     pub returns: Vec<u64>,
 }
 
-pub(crate) type Function1 = fn(How, u32, &Row, &Row);
-pub(crate) type Function2 = fn(How, u32, &Row, &Row, &Row);
-pub(crate) type Function3 = fn(How, u32, &Row, &Row, &Row, &Row);
-pub(crate) type Function4 = fn(How, u32, &Row, [&Row; 4]);
+pub(crate) type Compute1 = fn(How, u32, &Row, &Row);
+pub(crate) type Compute2 = fn(How, u32, &Row, &Row, &Row);
+pub(crate) type Compute3 = fn(How, u32, &Row, &Row, &Row, &Row);
+pub(crate) type Compute4 = fn(How, u32, &Row, [&Row; 4]);
 
 impl Op {
     /// None if the number of operands is not that of the function.
-    pub(crate) fn compute(function: Function, how: How, to: Slot, from: &[Slot]) -> Option<Self> {
+    pub(crate) fn compute(function: Compute, how: How, to: Slot, from: &[Slot]) -> Option<Self> {
         Some(match (function, from) {
-            (Function::One(f), &[a]) => Self::One(f, how, to, a),
-            (Function::Two(f), &[a, b]) => Self::Two(f, how, to, [a, b]),
-            (Function::Three(f), &[a, b, c]) => Self::Three(f, how, to, [a, b, c]),
-            (Function::Four(f), &[a, b, c, d]) => Self::Four(f, how, to, [a, b, c, d]),
+            (Compute::One(f), &[a]) => Self::One(f, how, to, a),
+            (Compute::Two(f), &[a, b]) => Self::Two(f, how, to, [a, b]),
+            (Compute::Three(f), &[a, b, c]) => Self::Three(f, how, to, [a, b, c]),
+            (Compute::Four(f), &[a, b, c, d]) => Self::Four(f, how, to, [a, b, c, d]),
             _ => return None,
         })
     }
@@ -237,7 +237,7 @@ impl Op {
             Self::Atomic { to, address, operands, .. } => {
                 (vec![address.base, operands[0], operands[1]], to.iter().copied().collect())
             }
-            Self::Together { to, also, operands, .. } => {
+            Self::Collective { to, also, operands, .. } => {
                 (operands.to_vec(), also.iter().copied().chain([*to]).collect())
             }
             Self::Call { callee: Callee::At(address, _), .. } => (vec![*address], vec![]),
@@ -257,7 +257,7 @@ pub(crate) enum Tally {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Together {
+pub(crate) enum Collective {
     /// `bar.warp.sync`
     Sync,
     Shuffle(Shuffle),

@@ -1,14 +1,11 @@
 //! A program: everything that a PTX text defines, decoded once for any number of launches.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::address::FUNCTION_WINDOW;
-use crate::decode;
-use crate::error::LoadError;
 use crate::op::{Instruction, Sizes};
-use crate::reach::Reach;
 
 /// A PTX text, decoded.
 ///
@@ -92,6 +89,23 @@ pub(crate) struct Kernel {
     pub reach: Reach,
 }
 
+/// What a kernel needs, with all functions that it may call.
+#[derive(Default, Debug)]
+pub(crate) struct Reach {
+    /// Bytes of shared memory, without the dynamic one.
+    pub shared: u64,
+    /// Where the variables in it are.
+    pub places: BTreeMap<usize, u64>,
+    /// The most bytes of local memory that frames of nested calls take, with a function that calls itself counted once.
+    pub frames: u64,
+    /// The same of what the source has in local memory.
+    pub local: u64,
+    /// Of that, what the kernel itself has.
+    pub own: u64,
+    /// Whether calls may be nested as deep as they like.
+    pub recursive: bool,
+}
+
 /// A `.global` or `.const` variable.
 pub struct Variable {
     pub(crate) name: String,
@@ -121,15 +135,6 @@ impl Variable {
 }
 
 impl Program {
-    /// Decodes a text.
-    ///
-    /// # Errors
-    ///
-    /// If something in it is not understood, or not simulated: with its line.
-    pub fn load(text: &str) -> Result<Self, LoadError> {
-        decode::program(text)
-    }
-
     /// The names of its kernels, in no order.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.kernels.keys().map(String::as_str)

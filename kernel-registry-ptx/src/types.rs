@@ -148,7 +148,7 @@ pub(crate) struct How {
 
 /// What is done to all lanes of a set (one bit a lane): results first, then operands.
 #[derive(Clone, Copy)]
-pub(crate) enum Function {
+pub(crate) enum Compute {
     One(fn(How, u32, &Row, &Row)),
     Two(fn(How, u32, &Row, &Row, &Row)),
     Three(fn(How, u32, &Row, &Row, &Row, &Row)),
@@ -171,10 +171,10 @@ pub(crate) fn each(lanes: u32, mut visit: impl FnMut(usize)) {
     }
 }
 
-/// A [`Function`] from a closure over values: `lanes!(how, |a: u32, b: u32| a + b)`.
+/// A [`Compute`] from a closure over values: `lanes!(how, |a: u32, b: u32| a + b)`.
 macro_rules! lanes {
     ($how:pat, |$a:ident: $A:ty| $value:expr) => {
-        Function::One(|$how, lanes, result, a| {
+        Compute::One(|$how, lanes, result, a| {
             each(lanes, |lane| {
                 let $a = <$A as Scalar>::of(a[lane].get());
                 result[lane].set(Scalar::bits($value));
@@ -182,7 +182,7 @@ macro_rules! lanes {
         })
     };
     ($how:pat, |$a:ident: $A:ty, $b:ident: $B:ty| $value:expr) => {
-        Function::Two(|$how, lanes, result, a, b| {
+        Compute::Two(|$how, lanes, result, a, b| {
             each(lanes, |lane| {
                 let $a = <$A as Scalar>::of(a[lane].get());
                 let $b = <$B as Scalar>::of(b[lane].get());
@@ -191,7 +191,7 @@ macro_rules! lanes {
         })
     };
     ($how:pat, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| $value:expr) => {
-        Function::Three(|$how, lanes, result, a, b, c| {
+        Compute::Three(|$how, lanes, result, a, b, c| {
             each(lanes, |lane| {
                 let $a = <$A as Scalar>::of(a[lane].get());
                 let $b = <$B as Scalar>::of(b[lane].get());
@@ -201,7 +201,7 @@ macro_rules! lanes {
         })
     };
     ($how:pat, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty, $d:ident: $D:ty| $value:expr) => {
-        Function::Four(|$how, lanes, result, [a, b, c, d]| {
+        Compute::Four(|$how, lanes, result, [a, b, c, d]| {
             each(lanes, |lane| {
                 let $a = <$A as Scalar>::of(a[lane].get());
                 let $b = <$B as Scalar>::of(b[lane].get());

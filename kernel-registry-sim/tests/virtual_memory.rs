@@ -56,15 +56,10 @@ fn one_memory_at_two_addresses() {
     expect_eq!(words(range, 2), [5, 42]);
 
     // It is given back when nobody has it any more.
-    let again = get("cuMemRetainAllocationHandle", &[range + 100]);
-    expect_eq!(again, memory);
-    let mut found = [0_i32; 8];
-    ok("cuMemGetAllocationPropertiesFromHandle", &[place(&mut found), memory]);
-    expect_eq!(found, properties(ordinal));
-    ok("cuMemRelease", &[memory]);
-    ok("cuMemUnmap", &[range, 2 * GRANULARITY]);
     let before = get("cuMemGetInfo_v2", &[place(&mut 0_usize)]);
     ok("cuMemRelease", &[memory]);
+    expect_eq!(get("cuMemGetInfo_v2", &[place(&mut 0_usize)]), before);
+    ok("cuMemUnmap", &[range, 2 * GRANULARITY]);
     expect_eq!(get("cuMemGetInfo_v2", &[place(&mut 0_usize)]) - before, GRANULARITY);
     ok("cuMemAddressFree", &[range, 2 * GRANULARITY]);
 }
@@ -78,7 +73,6 @@ fn what_is_wrong_is_refused() {
         ("cuMemAddressReserve", &[0, GRANULARITY, 0, 0, 0][..]),
         ("cuMemCreate", &[handle, GRANULARITY, 0, 0]),
         ("cuMemRelease", &[12345]),
-        ("cuMemGetAllocationPropertiesFromHandle", &[place(&mut [0_i32; 8]), 12345]),
     ];
     let somewhere = [
         ("cuMemAddressReserve", &[handle, GRANULARITY - 1, 0, 0, 0][..]),
@@ -88,7 +82,6 @@ fn what_is_wrong_is_refused() {
         ("cuMemCreate", &[handle, 100, place(&mut properties(0)), 0]),
         ("cuMemCreate", &[handle, GRANULARITY, place(&mut [0_i32; 8]), 0]),
         ("cuMemGetAllocationGranularity", &[handle, place(&mut properties(0)), 2]),
-        ("cuMemRetainAllocationHandle", &[handle, 4096]),
         ("cuMemUnmap", &[GRANULARITY, GRANULARITY]),
         ("cuMemAddressFree", &[GRANULARITY, GRANULARITY]),
     ];
@@ -146,11 +139,6 @@ fn kernels_may_do_what_they_were_given_access_for() {
     stores(0, range, ILLEGAL_ADDRESS, "nothing is mapped");
     ok("cuMemMap", &[range, GRANULARITY, 0, memory, 0]);
     stores(0, range, ILLEGAL_ADDRESS, "no device may use it");
-    let access = |device| {
-        const DEVICE: i32 = 1;
-        get("cuMemGetAccess", &[place(&mut [DEVICE, device]), range])
-    };
-    expect_eq!(access(0), 0);
     if !on_a_gpu() {
         expect_eq!(set_access(range, GRANULARITY, 1, READ_WRITE), 0);
     }
@@ -158,11 +146,7 @@ fn kernels_may_do_what_they_were_given_access_for() {
     stores(1, range, 0, "it may");
     expect_eq!(set_access(range, GRANULARITY, 0, READ), 0);
     stores(0, range, ILLEGAL_ADDRESS, "it may be read");
-    expect_eq!(access(0), READ as usize);
     let stored_there = if on_a_gpu() { 0 } else { 1 };
-    if !on_a_gpu() {
-        expect_eq!(access(1), READ_WRITE as usize);
-    }
     let to = device::memory(4);
     launch(kernel("load"), 0, &[to as u64, range as u64]);
     expect_eq!(words(to, 1), [stored_there]);

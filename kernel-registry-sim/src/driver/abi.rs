@@ -73,11 +73,6 @@ impl<T> From<*mut T> for Out<T> {
 }
 
 impl<T> Out<T> {
-    /// For a result that nobody wants.
-    pub(super) fn null() -> Self {
-        Out(ptr::null_mut())
-    }
-
     /// The same place for a result of another type, where that depends on another argument.
     pub(super) fn cast<U>(&self) -> Out<U> {
         Out(self.0.cast())
@@ -125,13 +120,6 @@ impl<T: Copy> In<T> {
             values.set_len(count);
         }
         Ok(values)
-    }
-}
-
-impl In<u8> {
-    /// That many bytes, which may be a whole image.
-    pub(super) fn bytes(&self, count: usize) -> Answer<Vec<u8>> {
-        caller::read(self.0.expose_provenance(), count)
     }
 }
 
@@ -192,13 +180,6 @@ const FATBIN: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Arguments(*const *const c_void);
-
-impl From<&[usize]> for Arguments {
-    /// Addresses of values.
-    fn from(addresses: &[usize]) -> Self {
-        Arguments(addresses.as_ptr().cast())
-    }
-}
 
 impl Arguments {
     /// One after the other, each at its offset and with its size. They may also be in one buffer already.
@@ -269,11 +250,6 @@ impl JitOptions {
         Ok(JitOptions(options.into_iter().zip(values).collect()))
     }
 
-    /// These, or others if there are none.
-    pub(super) fn or(self, others: &JitOptions) -> Self {
-        if self.0.is_empty() { others.clone() } else { self }
-    }
-
     /// Writes what is wrong with an image to where the caller wants to read it. Says whether it wants to.
     pub(super) fn write_log(&self, text: &str) -> bool {
         const ERROR_LOG: u32 = 5;
@@ -289,7 +265,7 @@ impl JitOptions {
 }
 
 /// A function of the host that a stream calls.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(super) struct HostFunction(Option<unsafe extern "C" fn(*mut c_void)>);
 
@@ -303,27 +279,6 @@ impl HostFunction {
         if let Some(function) = self.0 {
             // SAFETY: the caller of `cuLaunchHostFunc` promises a function that takes this pointer, in any thread.
             unsafe { function(ptr::with_exposed_provenance_mut(data)) };
-        }
-    }
-}
-
-/// A function of the host that a stream calls with itself and how it is.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(super) struct StreamFunction(Option<unsafe extern "C" fn(usize, u32, *mut c_void)>);
-
-impl StreamFunction {
-    /// Whether there is code.
-    pub(super) fn is_there(self) -> bool {
-        self.0.is_some_and(|function| caller::allows(function as usize, 1, Access::Execute))
-    }
-
-    pub(super) fn call(self, stream: usize, data: usize) {
-        const SUCCESS: u32 = 0;
-        if let Some(function) = self.0 {
-            // SAFETY: the caller of `cuStreamAddCallback` promises a function that takes this, in any thread; a stream is a
-            // number in the place of a pointer.
-            unsafe { function(stream, SUCCESS, ptr::with_exposed_provenance_mut(data)) };
         }
     }
 }

@@ -25,25 +25,20 @@ mod device;
 mod event;
 mod fill;
 mod graph;
-mod graph_memory;
 mod information;
 mod lacking;
 mod launch;
 mod library;
-mod link;
 mod managed;
 mod memory;
 mod module;
-mod node;
-mod node_parameters;
 mod occupancy;
-mod peer;
 mod pointer;
 mod pool;
 mod ranges;
 mod stream;
 
-pub(super) use context::current;
+use super::names::is_called;
 
 /// A function of the driver.
 pub(super) struct Entry {
@@ -63,11 +58,6 @@ pub fn functions() -> impl Iterator<Item = (&'static str, (u32, u32))> {
     all().map(move |entry| (entry.name, version(entry.since)))
 }
 
-/// Whether a function is the one of that name, or one of those that differ from it by `_v2`, `_v3` and so on.
-pub(super) fn is_called(function: &str, name: &str) -> bool {
-    function.strip_prefix(name).is_some_and(|suffix| suffix.is_empty() || is_version(suffix))
-}
-
 pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
     let simulated = [
         information::ALL,
@@ -80,19 +70,14 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
         pool::ALL,
         ranges::ALL,
         pointer::ALL,
-        peer::ALL,
         copy::ALL,
         fill::ALL,
         module::ALL,
         library::ALL,
-        link::ALL,
         launch::ALL,
         occupancy::ALL,
         capture::ALL,
         graph::ALL,
-        graph_memory::ALL,
-        node::ALL,
-        node_parameters::ALL,
     ];
     simulated.into_iter().flatten().chain(lacking::ALL)
 }
@@ -102,10 +87,6 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
 fn find(name: &str, version: i32) -> Option<&'static Entry> {
     let is_it = |entry: &&Entry| is_called(entry.name, name) && entry.since <= version;
     all().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
-}
-
-fn is_version(suffix: &str) -> bool {
-    suffix.strip_prefix("_v").is_some_and(|number| number.len() == 1 && number.as_bytes()[0].is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -4,36 +4,16 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
-use super::calls::current as current_context;
 use super::config::Deadlock;
+use super::current::CurrentContext;
 use super::handles::Handle;
-use super::hooks;
-use super::process::{Locked, Simulator};
+use super::process::{Locked, wait_for_change};
 use super::result::{Answer, Code};
 use super::state::State;
-use super::stream::{Because, Doing, Seq, Stream, Work};
-
-/// A call that waits for the device.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    call: &'static str,
-    thread: String,
-    /// The one that is current in the thread.
-    context: Option<Handle>,
-    pub(super) device: usize,
-    pub(super) until: Seq,
-    because: Because,
-    reported: bool,
-    /// It is not to wait any longer.
-    gave_up: bool,
-}
-
-impl Waiting {
-    /// Whether it holds the lock of that context.
-    pub(super) fn holds_lock_of(&self, context: Handle) -> bool {
-        self.because.holds_lock() && self.context == Some(context) && !self.gave_up
-    }
-}
+use super::stream::{Doing, Stream, Work};
+use super::streams::Streams;
+use super::wait::{Seq, WaitReason, Waiting};
+use super::watched;
 
 /// Nothing is called a deadlock before it has lasted so long: another thread of the host may be about to end it.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -43,9 +23,9 @@ pub(super) fn wait_for_device(
     state: Locked,
     device: usize,
     call: &'static str,
-    because: Because,
+    because: WaitReason,
 ) -> Answer<Locked> {
-    let until = state.last;
+    let until = state.streams.last;
     wait_until(state, device, until, call, because)
 }
 
@@ -55,33 +35,35 @@ pub(super) fn wait_until(
     device: usize,
     until: Seq,
     call: &'static str,
-    because: Because,
+    because: WaitReason,
 ) -> Answer<Locked> {
-    if !state.is_busy(device, until) {
+    if !state.streams.is_busy(device, until) {
         return Ok(state);
     }
     let id = state.id();
     let current = thread::current();
     let thread = current.name().map_or_else(|| format!("{:?}", current.id()), |name| format!("`{name}`"));
-    let context = current_context().ok();
+    let context = CurrentContext::get().ok();
     let waiting = Waiting { call, thread, context, device, until, because, reported: false, gave_up: false };
     state.waiting.insert(id, waiting);
-    hooks::watch_waiting(true);
-    while state.is_busy(device, until) && state.waiting.get(&id).is_some_and(|waiting| !waiting.gave_up) {
-        state = Simulator::get().wait(state);
+    watched::set(watched::WAITING, true);
+    while state.streams.is_busy(device, until)
+        && state.waiting.get(&id).is_some_and(|waiting| !waiting.gave_up)
+    {
+        state = wait_for_change(state);
     }
     let waiting = state.waiting.remove(&id);
-    hooks::watch_waiting(!state.waiting.is_empty());
+    watched::set(watched::WAITING, !state.waiting.is_empty());
     if waiting.is_some_and(|waiting| waiting.gave_up) { Err(Code::LAUNCH_TIMEOUT) } else { Ok(state) }
 }
 
 /// Looks whether somebody waits for what does not move, and says so once.
 pub(super) fn look(state: &mut State) {
-    let mut stuck = Vec::new();
+    let mut found = Vec::new();
     for (id, waiting) in state.waiting.iter().filter(|(_, waiting)| !waiting.reported) {
-        if let Some(reasons) = state.stuck(waiting.device, waiting.until) {
+        if let Some(reasons) = stuck(&state.streams, waiting.device, waiting.until) {
             let Waiting { call, thread, because, .. } = waiting;
-            stuck.push((
+            found.push((
                 Who::Call(*id),
                 format!("{call}, in thread {thread}, waits: {because}. But {reasons}"),
             ));
@@ -93,20 +75,20 @@ pub(super) fn look(state: &mut State) {
         if behind.reported || !matches!(item.state, Doing::Waiting) {
             continue;
         }
-        if let Some(reasons) = state.stuck(stream.device, behind.until) {
+        if let Some(reasons) = stuck(&state.streams, stream.device, behind.until) {
             let name = launch.source_name();
             let because = behind.because;
             let words = format!("kernel `{name}` on stream {handle:#x} waits: {because}. But {reasons}");
-            stuck.push((Who::Launch(handle), words));
+            found.push((Who::Launch(handle), words));
         }
     }
-    for (who, words) in stuck {
+    for (who, words) in found {
         eprintln!(
             "simulated CUDA driver: DEADLOCK: {words}; only another thread of the program, or a limit of time, can end that"
         );
         match state.config.deadlock {
-            Deadlock::Wait => state.note(who),
-            Deadlock::Fail => state.give_up(who),
+            Deadlock::Wait => note(state, who),
+            Deadlock::Fail => give_up(state, who),
             Deadlock::Abort => process::abort(),
         }
     }
@@ -118,74 +100,71 @@ enum Who {
     Launch(Handle),
 }
 
-impl State {
-    fn note(&mut self, who: Who) {
-        match who {
-            Who::Call(id) => {
-                if let Some(waiting) = self.waiting.get_mut(&id) {
-                    waiting.reported = true;
-                }
+fn note(state: &mut State, who: Who) {
+    match who {
+        Who::Call(id) => {
+            if let Some(waiting) = state.waiting.get_mut(&id) {
+                waiting.reported = true;
             }
-            Who::Launch(stream) => {
-                let item = self.streams.get_mut(stream).ok().and_then(|stream| stream.queue.front_mut());
-                if let Some(behind) = item.and_then(|item| item.behind.as_mut()) {
-                    behind.reported = true;
-                }
+        }
+        Who::Launch(stream) => {
+            let item = state.streams.get_mut(stream).ok().and_then(|stream| stream.queue.front_mut());
+            if let Some(behind) = item.and_then(|item| item.behind.as_mut()) {
+                behind.reported = true;
             }
         }
     }
+}
 
-    fn give_up(&mut self, who: Who) {
-        match who {
-            Who::Call(id) => {
-                if let Some(waiting) = self.waiting.get_mut(&id) {
-                    waiting.gave_up = true;
-                }
-                Simulator::get().changed.notify_all();
+fn give_up(state: &mut State, who: Who) {
+    match who {
+        Who::Call(id) => {
+            if let Some(waiting) = state.waiting.get_mut(&id) {
+                waiting.gave_up = true;
             }
-            Who::Launch(stream) => {
-                if let Ok(context) = self.streams.get(stream).map(|stream| stream.context) {
-                    self.broke(
-                        context,
-                        Code::LAUNCH_TIMEOUT,
-                        "the launch that waits is dropped, and its context fails",
-                    );
-                }
+            state.wakeup.notify();
+        }
+        Who::Launch(stream) => {
+            if let Ok(context) = state.streams.get(stream).map(|stream| stream.context) {
+                state.broke(
+                    context,
+                    Code::LAUNCH_TIMEOUT,
+                    "the launch that waits is dropped, and its context fails",
+                );
             }
         }
     }
+}
 
-    /// What occupies a device, if none of it has moved for long.
-    fn stuck(&self, device: usize, until: Seq) -> Option<String> {
-        let streams =
-            self.streams.iter().filter(|(_, stream)| stream.device == device && stream.is_busy(until));
-        let mut reasons = Vec::new();
-        for (handle, stream) in streams {
-            if stream.still_since.elapsed() < PATIENCE {
-                return None;
-            }
-            reasons.push(self.reason(handle, stream));
+/// What occupies a device, if none of it has moved for long.
+fn stuck(streams: &Streams, device: usize, until: Seq) -> Option<String> {
+    let busy = streams.iter().filter(|(_, stream)| stream.device == device && stream.is_busy(until));
+    let mut reasons = Vec::new();
+    for (handle, stream) in busy {
+        if stream.still_since.elapsed() < PATIENCE {
+            return None;
         }
-        // Nobody is in the way any more: who waits just has not noticed.
-        (!reasons.is_empty()).then(|| reasons.join(", and "))
+        reasons.push(reason(handle, stream));
     }
+    // Nobody is in the way any more: who waits just has not noticed.
+    (!reasons.is_empty()).then(|| reasons.join(", and "))
+}
 
-    fn reason(&self, handle: Handle, stream: &Stream) -> String {
-        match stream.queue.front().map(|item| (&item.work, &item.state)) {
-            Some((Work::Launch(launch), Doing::Running(_) | Doing::Stepping)) => format!(
-                "kernel `{}` runs on stream {handle:#x}, and does nothing but read the same memory again and again",
-                launch.source_name()
-            ),
-            Some((Work::Launch(launch), Doing::Waiting)) => {
-                format!("kernel `{}` on stream {handle:#x} waits itself", launch.source_name())
-            }
-            Some((Work::WaitValue { address, value, .. }, _)) => {
-                format!("stream {handle:#x} waits until somebody writes {value} to the word at {address:#x}")
-            }
-            Some((Work::WaitFor { stream, .. }, _)) => {
-                format!("stream {handle:#x} waits for stream {stream:#x}")
-            }
-            _ => format!("stream {handle:#x} does not move"),
+fn reason(handle: Handle, stream: &Stream) -> String {
+    match stream.queue.front().map(|item| (&item.work, &item.state)) {
+        Some((Work::Launch(launch), Doing::Running(_) | Doing::Stepping)) => format!(
+            "kernel `{}` runs on stream {handle:#x}, and does nothing but read the same memory again and again",
+            launch.source_name()
+        ),
+        Some((Work::Launch(launch), Doing::Waiting)) => {
+            format!("kernel `{}` on stream {handle:#x} waits itself", launch.source_name())
         }
+        Some((Work::WaitValue { address, value, .. }, _)) => {
+            format!("stream {handle:#x} waits until somebody writes {value} to the word at {address:#x}")
+        }
+        Some((Work::WaitFor { stream, .. }, _)) => {
+            format!("stream {handle:#x} waits for stream {stream:#x}")
+        }
+        _ => format!("stream {handle:#x} does not move"),
     }
 }

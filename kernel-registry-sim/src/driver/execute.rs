@@ -2,61 +2,16 @@
 
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Instant;
 
-use kernel_registry_ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Module, Program, Status};
+use kernel_registry_ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Status};
 
 use super::device::Device;
-use super::handles::Handle;
 use super::launch::Launch;
-use super::memory::{Block, Kind, Shared, View};
-use super::result::{Answer, Code};
-
-/// An image's code with its variables, in one context.
-#[derive(Clone)]
-pub(super) struct Loaded(Arc<Module>);
-
-impl fmt::Debug for Loaded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Loaded")
-    }
-}
-
-impl Loaded {
-    /// Finds room for the variables, and fills them.
-    pub(super) fn new(
-        program: &Arc<Program>,
-        memory: &Shared,
-        context: Handle,
-        device: usize,
-    ) -> Answer<Self> {
-        let mut addresses = Vec::new();
-        for variable in program.variables() {
-            let bytes = variable.size().max(1) as usize;
-            let block = Block { bytes, kind: Kind::Variable, context, device };
-            addresses.push(memory.lock().allocate(block)? as u64);
-        }
-        let module = Module::new(program.clone(), addresses);
-        for (index, address) in module.addresses().iter().enumerate() {
-            let written = memory.lock().write(*address as usize, &module.initial(index));
-            written.map_err(|_| Code::OUT_OF_MEMORY)?;
-        }
-        Ok(Loaded(Arc::new(module)))
-    }
-
-    /// Address and size of a variable.
-    pub(super) fn variable(&self, name: &str) -> Option<(usize, usize)> {
-        let variables = self.0.program().variables();
-        let index = variables.iter().position(|variable| variable.name() == name)?;
-        Some((self.0.addresses()[index] as usize, variables[index].size() as usize))
-    }
-
-    /// Gives the room of the variables back.
-    pub(super) fn unload(&self, memory: &Shared) {
-        self.0.addresses().iter().for_each(|address| memory.lock().free(*address as usize));
-    }
-}
+use super::memory::{Block, Kind, Shared};
+use super::result::Code;
+use super::view::View;
 
 /// Blocks of a grid that run at once: as many as the device has room for, but each costs memory, and a turn of all of them time.
 fn resident(launch: &Launch, device: &Device) -> u32 {

@@ -2,13 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::calls;
-use super::hooks;
+use super::names::is_called;
 use super::result::Code;
 use super::timing::duration;
 
@@ -40,7 +37,7 @@ use super::timing::duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    call: String,
+    pub(super) call: String,
     which: Which,
     outcome: Outcome,
 }
@@ -94,39 +91,6 @@ impl Fault {
     pub fn from(self, number: u64) -> Self {
         Fault { which: Which::From(number), ..self }
     }
-
-    /// Lets it happen, in all threads, until what is returned is dropped.
-    pub fn inject(self) -> Result<Injected, FaultError> {
-        self.check()?;
-        let rule = Arc::new(Rule::new(self));
-        hooks::add(rule.clone());
-        Ok(Injected(rule))
-    }
-
-    pub(super) fn check(&self) -> Result<(), FaultError> {
-        match calls::all().any(|entry| calls::is_called(entry.name, &self.call)) {
-            true => Ok(()),
-            false => Err(FaultError::NoSuchCall(self.call.clone())),
-        }
-    }
-}
-
-/// A fault that is there.
-#[derive(Debug)]
-#[must_use = "the fault is gone when this is dropped"]
-pub struct Injected(Arc<Rule>);
-
-impl Injected {
-    /// How many calls it has happened to.
-    pub fn hits(&self) -> u64 {
-        self.0.hits.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Injected {
-    fn drop(&mut self) {
-        hooks::remove(&self.0);
-    }
 }
 
 /// A fault, and how often it was asked for.
@@ -134,7 +98,7 @@ impl Drop for Injected {
 pub(super) struct Rule {
     fault: Fault,
     calls: AtomicU64,
-    hits: AtomicU64,
+    pub(super) hits: AtomicU64,
 }
 
 impl Rule {
@@ -144,7 +108,7 @@ impl Rule {
 
     /// What it does to this call, if anything.
     pub(super) fn meets(&self, entry: &str) -> Option<Outcome> {
-        if !calls::is_called(entry, &self.fault.call) {
+        if !is_called(entry, &self.fault.call) {
             return None;
         }
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -194,16 +158,8 @@ impl fmt::Debug for FaultError {
     }
 }
 
-impl FromStr for Fault {
-    type Err = FaultError;
-
-    fn from_str(text: &str) -> Result<Self, FaultError> {
-        let fault = parse(text).ok_or_else(|| FaultError::Text(text.to_owned()))?;
-        fault.check().map(|()| fault)
-    }
-}
-
-fn parse(text: &str) -> Option<Fault> {
+/// Reads a fault, without looking whether there is such a call.
+pub(super) fn parse(text: &str) -> Option<Fault> {
     let (calls, outcome) = text.split_once('=')?;
     let outcome = match (outcome.strip_prefix('+'), outcome.strip_prefix("later:")) {
         (Some(time), _) => Outcome::Delays(duration(time)?),
@@ -221,23 +177,6 @@ fn parse(text: &str) -> Option<Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_no_fault_is_said() {
-        for text in [
-            "",
-            "cuFuncLoad",
-            "cuFuncLoad=",
-            "cuFuncLoad:x=CUDA_ERROR_UNKNOWN",
-            "cuFuncLoad=+5",
-            "cuFuncLoad=OOM",
-        ] {
-            assert_eq!(text.parse::<Fault>(), Err(FaultError::Text(text.to_owned())));
-        }
-        let unknown = "cuNothing=CUDA_ERROR_UNKNOWN".parse::<Fault>().unwrap_err();
-        assert_eq!(unknown, FaultError::NoSuchCall("cuNothing".to_owned()));
-        assert!(Fault::fails("cuNothing", 1).inject().is_err());
-    }
 
     #[test]
     fn calls_are_counted_by_their_name_without_a_version() {

@@ -2,27 +2,18 @@
 //! call pays for one look at a flag.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::calls;
-use super::config::Config;
+use super::current::CurrentContext;
 use super::faults::{Outcome, Rule};
 use super::load_lock;
 use super::process::Simulator;
 use super::result::{Answer, Code};
 use super::timing::Timing;
 use super::trace::Trace;
-
-/// What there is to look for. Of a library that was opened nobody has asked yet.
-static WATCHED: AtomicU8 = AtomicU8::new(if cfg!(feature = "export") { HOOKS_THERE } else { 0 });
-
-/// Something is hooked.
-const HOOKS_THERE: u8 = 1;
-/// A call waits for a device.
-const WAITING: u8 = 2;
+use super::watched;
 
 static HOOKS: Mutex<Hooks> =
     Mutex::new(Hooks { rules: Vec::new(), traces: Vec::new(), timing: None, numbers: BTreeMap::new() });
@@ -38,15 +29,16 @@ struct Hooks {
 /// Makes a call, which every function of the driver does with its body.
 #[inline]
 pub(super) fn called(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
-    if WATCHED.load(Ordering::Relaxed) != 0 { watched(name, body) } else { body().into() }
+    if watched::is_any() { call_watched(name, body) } else { body().into() }
 }
 
 #[cold]
-fn watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
+fn call_watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     // It begins with what is configured. In a forked child somebody who is not there may have the lock.
     if Simulator::of_this_process().is_err() {
         return body().into();
     }
+    start();
     let plan = lock().plan(name);
     if !plan.delay.is_zero() {
         thread::sleep(plan.delay);
@@ -102,27 +94,18 @@ fn change(change: impl FnOnce(&mut Hooks)) {
     let mut hooks = lock();
     change(&mut hooks);
     let is_watched = !hooks.rules.is_empty() || !hooks.traces.is_empty() || hooks.timing.is_some();
-    watch(HOOKS_THERE, is_watched);
-}
-
-fn watch(what: u8, is_there: bool) {
-    if is_there {
-        WATCHED.fetch_or(what, Ordering::Relaxed);
-    } else {
-        WATCHED.fetch_and(!what, Ordering::Relaxed);
-    }
-}
-
-/// Whether any call waits for a device. Whoever says so has the lock on what the driver knows.
-pub(super) fn watch_waiting(is_there: bool) {
-    watch(WAITING, is_there);
+    watched::set(watched::HOOKS, is_watched);
 }
 
 /// What was configured is there from the beginning, and stays.
-pub(super) fn start(config: &Config) {
-    change(|hooks| {
-        hooks.timing = config.timing;
-        hooks.rules.extend(config.faults.iter().cloned().map(Rule::new).map(Arc::new));
+pub(super) fn start() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let config = Simulator::config();
+        change(|hooks| {
+            hooks.timing = config.timing;
+            hooks.rules.extend(config.faults.iter().cloned().map(Rule::new).map(Arc::new));
+        });
     });
 }
 
@@ -144,7 +127,7 @@ pub(super) fn remove_trace(trace: &Arc<Trace>) {
 
 /// The context that is current in this thread has an error from now on.
 fn break_current(call: &str, code: Code) {
-    if let Ok(context) = calls::current() {
+    if let Ok(context) = CurrentContext::get() {
         let words = format!("{call} brings about {code}, as it was told to");
         Simulator::get().lock().broke(context, code, &words);
     }

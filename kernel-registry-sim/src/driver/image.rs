@@ -1,6 +1,5 @@
 //! Images, as far as they can be simulated: their PTX, and what is known of their kernels.
 
-use std::ffi::CString;
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,7 +26,6 @@ pub(super) struct Kernel {
     pub(super) name: String,
     /// As its source has it: `reduce<float, 128u>`.
     pub(super) source_name: String,
-    pub(super) c_name: CString,
     /// Offset and size of each.
     pub(super) parameters: Vec<(usize, usize)>,
     pub(super) max_threads: u32,
@@ -145,7 +143,6 @@ impl Kernel {
         Kernel {
             name: entry.symbol.clone(),
             source_name: entry.name().to_owned(),
-            c_name: CString::new(entry.symbol.as_str()).unwrap_or_default(),
             parameters: entry.params.iter().map(parameter).collect(),
             max_threads: entry.limits.max_threads.unwrap_or(1024).min(1024),
             cluster: entry.limits.cluster,

@@ -14,7 +14,7 @@ use super::config::Config;
 use super::faults::{Fault, FaultError};
 use super::process::Simulator;
 use super::ranges::memory_file;
-use super::{calls, elf};
+use super::{calls, elf, hooks};
 
 /// What tells this library from NVIDIA's.
 const MARKER: &CStr = c"kernelRegistrySimulatedDriver";
@@ -55,6 +55,7 @@ impl Config {
         } else {
             let version = self.version;
             Simulator::start(self);
+            hooks::start();
             // Both files stay until both are open: the loader would take one of the same descriptor for the same library.
             let files = [file(NAMES[0], version)?, file(NAMES[1], version)?];
             files.iter().try_for_each(open)?;

@@ -45,7 +45,7 @@ pub fn live() -> Live {
         events: state.events.iter().count(),
         modules: state.modules.iter().count(),
         libraries: state.libraries.iter().count(),
-        graphs: state.graphs.iter().count() + state.executables.iter().count(),
+        graphs: state.graphs.count(),
         allocations,
         bytes,
     }

@@ -3,91 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::code::{Function, Images, Kernel, Library, Loaded, Module};
 use super::deadlock::wait_for_device;
-use super::execute::Loaded;
 use super::handles::Handle;
 use super::image::Image;
 use super::process::Locked;
 use super::result::{Answer, Code};
-use super::state::{Ready, State};
-use super::stream::Because;
-
-/// An image in one context.
-#[derive(Debug)]
-pub(super) struct Module {
-    pub(super) context: Handle,
-    pub(super) image: Arc<Image>,
-    pub(super) code: Loaded,
-    pub(super) library: Option<Handle>,
-    /// By the places of the kernels in the image.
-    functions: BTreeMap<usize, Handle>,
-}
-
-/// An image in no context in particular.
-#[derive(Debug)]
-pub(super) struct Library {
-    images: Images,
-    /// By the ids of contexts: their handles return.
-    modules: BTreeMap<u64, Handle>,
-    kernels: BTreeMap<String, Handle>,
-}
-
-/// What an image is to each of the architectures that there are, or why it is nothing to it.
-pub(super) type Images = BTreeMap<u32, Answer<Arc<Image>>>;
-
-impl Library {
-    /// For one of the devices.
-    pub(super) fn image(&self, arch: u32) -> Answer<&Arc<Image>> {
-        self.images.get(&arch).ok_or(Code::NO_BINARY_FOR_GPU)?.as_ref().map_err(|code| *code)
-    }
-
-    /// For whichever device, to read what is the same for all.
-    pub(super) fn any_image(&self) -> Answer<&Arc<Image>> {
-        self.images.values().find_map(|image| image.as_ref().ok()).ok_or(Code::NO_BINARY_FOR_GPU)
-    }
-}
-
-/// A kernel of a library.
-#[derive(Clone, Debug)]
-pub(super) struct Kernel {
-    pub(super) library: Handle,
-    pub(super) name: String,
-    /// Attributes that were set for a device, by its number.
-    pub(super) set: BTreeMap<(usize, u32), i32>,
-}
-
-/// A kernel in one context.
-#[derive(Debug)]
-pub(super) struct Function {
-    pub(super) context: Handle,
-    pub(super) device: usize,
-    pub(super) module: Handle,
-    pub(super) image: Arc<Image>,
-    pub(super) kernel: usize,
-    /// Whether it is loaded.
-    pub(super) loaded: Ready,
-    /// The most dynamic shared memory that it may be launched with.
-    pub(super) max_shared: u32,
-    pub(super) attributes: BTreeMap<u32, i32>,
-}
-
-/// `CUfunction_attribute`.
-pub(super) mod attributes {
-    pub(in crate::driver) const MAX_THREADS: u32 = 0;
-    pub(in crate::driver) const SHARED: u32 = 1;
-    pub(in crate::driver) const CONSTANTS: u32 = 2;
-    pub(in crate::driver) const LOCAL: u32 = 3;
-    pub(in crate::driver) const REGISTERS: u32 = 4;
-    pub(in crate::driver) const PTX_VERSION: u32 = 5;
-    pub(in crate::driver) const BINARY_VERSION: u32 = 6;
-    pub(in crate::driver) const CACHE_MODE: u32 = 7;
-    pub(in crate::driver) const MAX_DYNAMIC_SHARED: u32 = 8;
-    pub(in crate::driver) const CARVEOUT: u32 = 9;
-    pub(in crate::driver) const CLUSTER_MUST_BE_SET: u32 = 10;
-    pub(in crate::driver) const CLUSTER: [u32; 3] = [11, 12, 13];
-    pub(in crate::driver) const NON_PORTABLE_CLUSTER: u32 = 14;
-    pub(in crate::driver) const CLUSTER_SCHEDULING: u32 = 15;
-}
+use super::state::State;
+use super::wait::WaitReason;
 
 /// The dynamic shared memory that a kernel may have without being granted more, together with its own.
 const USUAL_SHARED: u32 = 48 << 10;
@@ -191,15 +114,15 @@ impl State {
 
     pub(super) fn is_loaded(&self, function: Handle) -> Answer<bool> {
         let function = self.functions.get(function)?;
-        Ok(function.loaded.is_some_and(|seq| !self.is_busy(function.device, seq)))
+        Ok(function.loaded.is_some_and(|seq| !self.streams.is_busy(function.device, seq)))
     }
 
     /// Loads a function without waiting: beside what runs now, it is not there before that is over.
     pub(super) fn load_behind(&mut self, handle: Handle) -> Answer {
-        let last = self.last;
+        let last = self.streams.last;
         let function = self.functions.get(handle)?;
         if function.loaded.is_none() {
-            let is_busy = self.is_busy(function.device, last);
+            let is_busy = self.streams.is_busy(function.device, last);
             self.functions.get_mut(handle)?.loaded = Some(if is_busy { last } else { 0 });
         }
         Ok(())
@@ -212,7 +135,7 @@ pub(super) fn load_now(mut state: Locked, handle: Handle, call: &'static str) ->
     state.sound(context)?;
     if !state.is_loaded(handle)? {
         let device = state.functions.get(handle)?.device;
-        state = wait_for_device(state, device, call, Because::Load)?;
+        state = wait_for_device(state, device, call, WaitReason::Load)?;
         state.functions.get_mut(handle)?.loaded.get_or_insert(0);
     }
     Ok(state)

@@ -1,12 +1,13 @@
 //! The lock that the driver holds while a kernel is loaded, a stack grows for a launch, or memory is freed: calls of other threads in the same context that take it wait too, until
 //! nothing runs on the device.
 
-use super::calls::{current, is_called};
-use super::deadlock::{Waiting, wait_until};
+use super::current::CurrentContext;
+use super::deadlock::wait_until;
 use super::handles::Handle;
+use super::names::is_called;
 use super::process::Simulator;
 use super::state::State;
-use super::stream::Because;
+use super::wait::{Seq, WaitReason, Waiting};
 
 /// The functions that take it, each with all that begin with its name. One of each family was measured, beside a launch that
 /// loads its kernel.
@@ -35,24 +36,22 @@ fn takes_it(function: &str) -> bool {
 
 /// Waits until no other thread has the lock, if the function takes it. A load that was given up has it no more.
 pub(super) fn pass(function: &'static str) {
-    let (true, Ok(context)) = (takes_it(function), current()) else { return };
+    let (true, Ok(context)) = (takes_it(function), CurrentContext::get()) else { return };
     let mut state = Simulator::get().lock();
-    while let Some((device, until)) = state.load_that_waits(context) {
-        match wait_until(state, device, until, function, Because::LoadElsewhere) {
+    while let Some((device, until)) = load_that_waits(&state, context) {
+        match wait_until(state, device, until, function, WaitReason::LoadElsewhere) {
             Ok(after) => state = after,
             Err(_) => return,
         }
     }
 }
 
-impl State {
-    /// A load that waits in a context: for which device, and until what there is done.
-    fn load_that_waits(&self, context: Handle) -> Option<(usize, u64)> {
-        let is_it = |waiting: &&Waiting| {
-            waiting.holds_lock_of(context) && self.is_busy(waiting.device, waiting.until)
-        };
-        self.waiting.values().find(is_it).map(|waiting| (waiting.device, waiting.until))
-    }
+/// A load that waits in a context: for which device, and until what there is done.
+fn load_that_waits(state: &State, context: Handle) -> Option<(usize, Seq)> {
+    let is_it = |waiting: &&Waiting| {
+        waiting.holds_lock_of(context) && state.streams.is_busy(waiting.device, waiting.until)
+    };
+    state.waiting.values().find(is_it).map(|waiting| (waiting.device, waiting.until))
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! Memory that kernels may touch: that of the devices, which is memory of this process, and what the host shares with them.
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::caller::{self, Access};
-use super::graph_memory::Known;
+use super::graph_memory::{Allocation, Known};
 use super::handles::Handle;
-use super::ranges::{Ranges, bit};
+use super::ranges::Ranges;
 use super::result::{Answer, Code};
 
 /// A piece of memory.
@@ -73,8 +72,6 @@ pub(super) struct Memory {
     pub(super) ranges: Ranges,
     /// By address.
     pub(super) of_graphs: BTreeMap<usize, Known>,
-    /// Contexts, and those whose memory they may use although it is another device's.
-    pub(super) peers: BTreeSet<(Handle, Handle)>,
 }
 
 /// What the driver and the kernels share.
@@ -161,9 +158,8 @@ impl Memory {
         }
     }
 
-    /// Frees what a context has, and forgets what it may use: the next context may have its handle.
+    /// Frees what a context has.
     pub(super) fn free_all_of(&mut self, context: Handle) {
-        self.peers.retain(|(one, other)| *one != context && *other != context);
         let addresses: Vec<_> =
             self.blocks.iter().filter(|(_, block)| block.context == context).map(|(at, _)| *at).collect();
         for address in addresses {
@@ -217,6 +213,59 @@ impl Memory {
     pub(super) fn used_of_host(&self) -> u64 {
         let of_host = self.blocks.values().filter(|block| matches!(block.kind, Kind::Host | Kind::Managed));
         of_host.map(|block| block.bytes as u64).sum()
+    }
+
+    /// New memory for graphs, which kernels find only between two nodes.
+    pub(super) fn allocate_for_graph(
+        &mut self,
+        bytes: usize,
+        context: Handle,
+        device: usize,
+    ) -> Answer<Allocation> {
+        let address =
+            self.allocate(Block { bytes, kind: Kind::Graph { is_there: false }, context, device })?;
+        let allocation = Allocation(Arc::new(address));
+        self.of_graphs.insert(address, Known { allocation: allocation.clone(), will_be_there: false });
+        Ok(allocation)
+    }
+
+    /// The memory of graphs that has this address.
+    pub(super) fn of_graph(&self, address: usize) -> Answer<Allocation> {
+        self.of_graphs.get(&address).map(|known| known.allocation.clone()).ok_or(Code::INVALID_VALUE)
+    }
+
+    /// From now on it is there for kernels, or not any more.
+    pub(super) fn appear(&mut self, address: usize, is_there: bool) {
+        if let Some(block) = self.blocks.get_mut(&address) {
+            block.kind = Kind::Graph { is_there };
+        }
+    }
+
+    /// Memory of graphs can be freed only if a launch has allocated it.
+    pub(super) fn may_free(&self, address: usize) -> Answer {
+        let known = self.of_graphs.get(&address);
+        if known.is_none_or(|known| known.will_be_there) { Ok(()) } else { Err(Code::INVALID_VALUE) }
+    }
+
+    /// Notes that what was submitted allocates or frees memory of graphs.
+    pub(super) fn will_be_there(&mut self, address: usize, will: bool) {
+        if let Some(known) = self.of_graphs.get_mut(&address) {
+            known.will_be_there = will;
+        }
+    }
+
+    /// Frees what no graph has any more, between the turns of kernels.
+    pub(super) fn forget_graphs(&mut self) {
+        let is_over = |known: &Known| !known.will_be_there && Arc::strong_count(&known.allocation.0) == 1;
+        let over: Vec<usize> =
+            self.of_graphs.iter().filter(|(_, known)| is_over(known)).map(|(at, _)| *at).collect();
+        for address in over {
+            // Where it was submitted to be freed, that has to be done first.
+            if self.blocks.get(&address).is_none_or(|block| block.kind == Kind::Graph { is_there: false }) {
+                self.of_graphs.remove(&address);
+                self.free(address);
+            }
+        }
     }
 
     /// Where the driver's own memory is, of so many bytes.
@@ -307,133 +356,11 @@ impl Memory {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Gone(pub(super) usize);
 
-/// What a kernel sees of the memory while it runs for a while. It remembers where it looked last, because asking for every
-/// access would take longer than all the rest.
-pub(super) struct View<'m> {
-    memory: &'m Shared,
-    /// Start and end, by the last bits of the pages.
-    known: [Cell<(usize, usize)>; 8],
-    owner: (Handle, usize),
-}
-
-impl<'m> View<'m> {
-    /// For a kernel of that context, on that device.
-    pub(super) fn new(memory: &'m Shared, context: Handle, device: usize) -> Self {
-        View { memory, known: Default::default(), owner: (context, device) }
-    }
-
-    /// Whether a kernel may read, or write, that many bytes there.
-    pub(super) fn allows(&self, address: usize, bytes: usize, write: bool) -> bool {
-        let place = &self.known[(address >> 21) % self.known.len()];
-        let (start, end) = place.get();
-        if address >= start && address.checked_add(bytes).is_some_and(|behind| behind <= end) {
-            return true;
-        }
-        let memory = self.memory.lock();
-        let Some((start, block)) = memory.find(address, bytes) else { return false };
-        let (context, device) = self.owner;
-        let device_bit = bit(device);
-        match block.kind {
-            Kind::Graph { is_there: false } => false,
-            Kind::Device | Kind::Variable
-                if block.device != device && !memory.peers.contains(&(context, block.context)) =>
-            {
-                false
-            }
-            // What may be done there is asked again each time if it is not everything.
-            Kind::Mapped { readers, writers } if readers & writers & device_bit == 0 => {
-                (if write { writers } else { readers }) & device_bit != 0
-            }
-            Kind::Registered | Kind::RegisteredToRead => {
-                drop(memory);
-                let pages = Pages::of(address, bytes);
-                let are_there = pages.are_there();
-                if are_there && block.kind == Kind::Registered {
-                    place.set((start.max(pages.start), (start + block.bytes).min(pages.end)));
-                }
-                are_there && !(write && block.kind == Kind::RegisteredToRead)
-            }
-            _ => {
-                place.set((start, start + block.bytes));
-                true
-            }
-        }
-    }
-
-    /// `malloc` of a kernel: 0 if there is none.
-    pub(super) fn malloc(&self, bytes: usize) -> usize {
-        let (context, device) = self.owner;
-        let block = Block { bytes, kind: Kind::Heap, context, device };
-        self.memory.lock().allocate(block).unwrap_or(0)
-    }
-
-    /// `free` of a kernel. Says whether that was there.
-    pub(super) fn free(&self, address: usize) -> bool {
-        self.known.iter().for_each(|place| place.set((0, 0)));
-        let mut memory = self.memory.lock();
-        let is_there = memory.starting_at(address, |kind| kind == Kind::Heap).is_ok();
-        if is_there {
-            memory.free(address);
-        }
-        is_there
-    }
-}
-
-/// Memory of the host's, of which the driver knows only that it was there when it was registered.
-struct Pages {
-    start: usize,
-    end: usize,
-}
-
-impl Pages {
-    const SIZE: usize = 4096;
-
-    fn of(address: usize, bytes: usize) -> Self {
-        let start = address - address % Self::SIZE;
-        Pages { start, end: (address + bytes).next_multiple_of(Self::SIZE) }
-    }
-
-    fn are_there(&self) -> bool {
-        (self.start..self.end).step_by(Self::SIZE).all(|page| caller::read(page, 1).is_ok())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const BLOCK: Block = Block { bytes: 100, kind: Kind::Device, context: 1, device: 0 };
-
-    #[test]
-    fn a_kernel_sees_what_is_allocated_and_no_more() {
-        let memory = Shared::default();
-        let address = memory.lock().allocate(BLOCK).unwrap();
-        let view = View::new(&memory, 1, 0);
-        let allows = |address, bytes| view.allows(address, bytes, true);
-        assert!(allows(address, 100) && allows(address + 96, 4));
-        assert!(!allows(address + 97, 4) && !allows(address - 1, 1) && !allows(0, 4));
-        assert_eq!(memory.lock().fill(address, 0x0403_0201, 4, 25), Ok(()));
-        assert_eq!(memory.lock().load_word(address + 96, false), Ok(0x0403_0201));
-        memory.lock().free_all_of(1);
-        memory.lock().give_back();
-        assert!(!View::new(&memory, 1, 0).allows(address, 1, false));
-        assert_eq!(memory.lock().used(0), 0);
-        let memory = memory.lock();
-        assert_eq!(memory.load_word(address, true), Err(Gone(address)));
-        assert_eq!(memory.store_word(address, true, 1), Err(Gone(address)));
-        let mut here = [1_u8, 2];
-        let here = here.as_mut_ptr().expose_provenance();
-        assert_eq!(memory.copy(address, here, 2), Err(Gone(address)));
-        assert_eq!(memory.copy(here, address, 2), Err(Gone(address)));
-        assert_eq!(memory.fill(address, 0, 1, 1), Err(Gone(address)));
-    }
-
-    #[test]
-    fn the_next_context_of_a_handle_may_not_use_what_the_last_one_could() {
-        let mut memory = Memory { peers: [(1, 2), (2, 3), (3, 1)].into(), ..Memory::default() };
-        memory.free_all_of(1);
-        assert_eq!(memory.peers, [(2, 3)].into());
-    }
 
     #[test]
     fn only_what_is_mapped_goes_on_in_the_next_block() {
@@ -458,34 +385,5 @@ mod tests {
         }
         assert_eq!(memory.register(start + 100, block), Ok(()));
         assert_eq!(memory.starting_at(start, |kind| kind == Kind::Device), Err(Code::INVALID_VALUE));
-    }
-
-    #[test]
-    fn what_may_only_be_read_is_registered_for_that() {
-        let memory = Shared::default();
-        let constant = "so many bytes of a text that nobody may write".as_ptr().expose_provenance();
-        let block = Block { bytes: 40, kind: Kind::Registered, ..BLOCK };
-        assert_eq!(memory.lock().register(constant, block), Err(Code::INVALID_VALUE));
-        let block = Block { kind: Kind::RegisteredToRead, ..block };
-        assert_eq!(memory.lock().register(constant, block), Ok(()));
-        let view = View::new(&memory, 1, 0);
-        assert!(view.allows(constant, 4, false) && !view.allows(constant, 4, true));
-    }
-
-    #[test]
-    fn what_the_host_took_away_is_not_there() {
-        let memory = Shared::default();
-        let block = Block { bytes: 8192, ..BLOCK };
-        let address = memory.lock().allocate(block).unwrap();
-        // As if it were the host's.
-        memory.lock().blocks.clear();
-        assert_eq!(memory.lock().register(address, Block { kind: Kind::Registered, ..block }), Ok(()));
-        assert!(View::new(&memory, 1, 0).allows(address + 4090, 8, true));
-        memory.lock().freed.push((address + 4096, 4096));
-        memory.lock().give_back();
-        let view = View::new(&memory, 1, 0);
-        assert!(view.allows(address, 8, true) && !view.allows(address + 4096, 8, true));
-        assert!(!view.allows(address + 4090, 8, false));
-        assert_eq!(memory.lock().fill(address, 7, 1, 8192), Err(Gone(address + 4096)));
     }
 }

@@ -1,9 +1,10 @@
 //! Pools of memory, as far as they can be told apart.
 
-use super::handles::Handle;
+use std::collections::BTreeMap;
+
+use super::handles::{Handle, Handles};
 use super::memory::{Kind, Memory};
 use super::result::{Answer, Code};
-use super::state::State;
 
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -45,7 +46,7 @@ impl Attribute {
 }
 
 impl Pool {
-    pub(super) fn new(device: usize, most_bytes: u64) -> Self {
+    fn new(device: usize, most_bytes: u64) -> Self {
         Pool { device, most_bytes, most_used: 0, reuse: [1; 3], threshold: 0 }
     }
 
@@ -77,19 +78,60 @@ impl Memory {
     }
 }
 
-impl State {
+/// All pools, and which of them devices use.
+#[derive(Debug)]
+pub(super) struct Pools {
+    pools: Handles<Pool>,
+    /// The pool that a device has from the beginning, by its number.
+    default: BTreeMap<usize, Handle>,
+    /// The pool that streams of a device allocate from, where that is another one.
+    chosen: BTreeMap<usize, Handle>,
+}
+
+impl Default for Pools {
+    fn default() -> Self {
+        Pools { pools: Handles::of_values(10), default: BTreeMap::new(), chosen: BTreeMap::new() }
+    }
+}
+
+impl Pools {
+    pub(super) fn get(&self, pool: Handle) -> Answer<&Pool> {
+        self.pools.get(pool)
+    }
+
+    pub(super) fn get_mut(&mut self, pool: Handle) -> Answer<&mut Pool> {
+        self.pools.get_mut(pool)
+    }
+
+    pub(super) fn create(&mut self, device: usize, most_bytes: u64) -> Handle {
+        self.pools.insert(Pool::new(device, most_bytes))
+    }
+
     /// The pool that a device has from the beginning.
-    pub(super) fn default_pool(&mut self, device: usize) -> Handle {
-        if let Some(pool) = self.devices[device].default_pool {
-            return pool;
-        }
-        let pool = self.pools.insert(Pool::new(device, 0));
-        self.devices[device].default_pool = Some(pool);
-        pool
+    pub(super) fn default_of(&mut self, device: usize) -> Handle {
+        *self.default.entry(device).or_insert_with(|| self.pools.insert(Pool::new(device, 0)))
     }
 
     /// The pool that streams of a device allocate from.
-    pub(super) fn pool_of(&mut self, device: usize) -> Handle {
-        self.devices[device].pool.unwrap_or_else(|| self.default_pool(device))
+    pub(super) fn chosen_for(&mut self, device: usize) -> Handle {
+        self.chosen.get(&device).copied().unwrap_or_else(|| self.default_of(device))
+    }
+
+    pub(super) fn choose(&mut self, device: usize, pool: Handle) -> Answer {
+        if self.get(pool)?.device != device {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.chosen.insert(device, pool);
+        Ok(())
+    }
+
+    /// Removes a pool. What was allocated from it remains until it is freed.
+    pub(super) fn destroy(&mut self, pool: Handle) -> Answer {
+        let device = self.get(pool)?.device;
+        if self.default_of(device) == pool {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.chosen.retain(|_, chosen| *chosen != pool);
+        self.pools.remove(pool).map(drop)
     }
 }

@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
-use std::thread;
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use super::config::Config;
-use super::hooks;
+use super::handles::Handle;
 use super::result::{Answer, Code};
-use super::schedule;
 use super::state::State;
 
 /// The driver of this process.
@@ -17,8 +15,6 @@ pub(super) struct Simulator {
     /// As in its configuration.
     pub(super) version: i32,
     state: Mutex<State>,
-    /// Something was submitted, or is done.
-    pub(super) changed: Condvar,
     /// What was said to be lacking.
     pub(super) said: Mutex<BTreeSet<&'static str>>,
 }
@@ -59,15 +55,11 @@ impl Simulator {
             if let Some(simulator) = CURRENT.load(Ordering::Acquire).as_ref() {
                 return simulator;
             }
-            let config = CONFIG.get_or_init(Config::from_environment);
-            ONCE.call_once(|| {
-                libc::pthread_atfork(None, None, Some(forked));
-                hooks::start(config);
-            });
+            let config = Simulator::config();
+            ONCE.call_once(|| _ = libc::pthread_atfork(None, None, Some(forked)));
             let new = Box::into_raw(Box::new(Simulator {
                 version: config.version,
                 state: Mutex::new(State::new(config.clone())),
-                changed: Condvar::new(),
                 said: Mutex::default(),
             }));
             match CURRENT.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
@@ -85,26 +77,36 @@ impl Simulator {
         if FORKED.load(Ordering::Relaxed) { Err(Code::NOT_INITIALIZED) } else { Ok(Simulator::get()) }
     }
 
-    /// `cuInit`: from then on there is the thread that does the work.
-    pub(super) fn initialise(&'static self) -> Answer {
-        let mut state = self.lock();
-        if state.devices.is_empty() {
-            return Err(Code::NO_DEVICE);
-        }
-        if !state.initialised {
-            INITIALISED.store(true, Ordering::Relaxed);
-            thread::Builder::new().spawn(schedule::run).map_err(|_| Code::OPERATING_SYSTEM)?;
-            state.initialised = true;
-        }
-        Ok(())
+    /// `cuInit` succeeded: no child of this process can use the driver.
+    pub(super) fn note_initialised() {
+        INITIALISED.store(true, Ordering::Relaxed);
+    }
+
+    /// The configuration of this process: as installed, or else as the environment says.
+    pub(super) fn config() -> &'static Config {
+        CONFIG.get_or_init(Config::from_environment)
     }
 
     pub(super) fn lock(&'static self) -> Locked {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Waits for a change.
-    pub(super) fn wait(&'static self, state: Locked) -> Locked {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-    }
+/// What every function that needs `cuInit` begins with.
+pub(super) fn begin() -> Answer<Locked> {
+    let state = Simulator::of_this_process()?.lock();
+    if state.initialised { Ok(state) } else { Err(Code::NOT_INITIALIZED) }
+}
+
+/// The same for what is about a stream, as the caller means it.
+pub(super) fn begin_with(stream: Handle) -> Answer<(Locked, Handle)> {
+    let mut state = begin()?;
+    let stream = state.stream(stream)?;
+    Ok((state, stream))
+}
+
+/// Waits for a change of the state, without its lock.
+pub(super) fn wait_for_change(state: Locked) -> Locked {
+    let wakeup = state.wakeup.clone();
+    wakeup.wait(state)
 }

@@ -3,20 +3,37 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::abi::HostFunction;
 use super::deadlock;
 use super::execute::{Execution, Step};
 use super::handles::Handle;
-use super::memory::{Gone, View};
-use super::process::{Locked, Simulator};
-use super::result::Code;
+use super::memory::Gone;
+use super::process::{Locked, Simulator, wait_for_change};
+use super::result::{Answer, Code};
 use super::state::State;
-use super::stream::{Doing, Function, Item, Order, Seq, Source, Stream, Work};
+use super::stream::{Doing, Item, Source, Stream, Work};
+use super::view::View;
+use super::wait::Seq;
 
 /// How long nothing is looked at, if nothing could be done at all: words in memory change without anybody telling.
 const PAUSE: Duration = Duration::from_micros(200);
 
+/// `cuInit`: from then on there is the thread that does the work.
+pub(super) fn start(simulator: &'static Simulator) -> Answer {
+    let mut state = simulator.lock();
+    if state.devices.is_empty() {
+        return Err(Code::NO_DEVICE);
+    }
+    if !state.initialised {
+        Simulator::note_initialised();
+        thread::Builder::new().spawn(run).map_err(|_| Code::OPERATING_SYSTEM)?;
+        state.initialised = true;
+    }
+    Ok(())
+}
+
 /// Never returns.
-pub(super) fn run() {
+fn run() {
     let simulator = Simulator::get();
     let mut state = simulator.lock();
     let mut turns_taken = 0;
@@ -30,7 +47,7 @@ pub(super) fn run() {
             }
         }
         if moved {
-            simulator.changed.notify_all();
+            state.wakeup.notify();
         }
         let turns = state.take_turns();
         if !turns.is_empty() {
@@ -51,7 +68,7 @@ pub(super) fn run() {
             state = simulator.lock();
             state.in_turn = false;
             state.turns += 1;
-            simulator.changed.notify_all();
+            state.wakeup.notify();
             for (turn, step) in stepped {
                 moved |= state.end_turn(turn, step);
             }
@@ -66,22 +83,19 @@ pub(super) fn run() {
 /// Waits until no kernel can still be using memory that it found before it was freed: the host may do with it what it likes.
 pub(super) fn after_turn(mut state: Locked) {
     // Its pages are given back even if nothing else is to be done.
-    Simulator::get().changed.notify_all();
+    state.wakeup.notify();
     let turn = state.turns;
     while state.in_turn && state.turns == turn {
-        state = Simulator::get().wait(state);
+        state = wait_for_change(state);
     }
 }
 
 fn pause(state: Locked) -> Locked {
-    let simulator = Simulator::get();
     if state.streams.iter().all(|(_, stream)| stream.queue.is_empty()) {
-        return simulator.wait(state);
+        return wait_for_change(state);
     }
-    match simulator.changed.wait_timeout(state, PAUSE) {
-        Ok((state, _)) => state,
-        Err(poisoned) => poisoned.into_inner().0,
-    }
+    let wakeup = state.wakeup.clone();
+    wakeup.wait_for(state, PAUSE)
 }
 
 /// A kernel whose turn it is.
@@ -112,21 +126,11 @@ impl State {
     }
 
     fn can_begin(&self, stream: &Stream, item: &Item) -> bool {
-        let is_behind = item.behind.is_some_and(|behind| self.is_busy(stream.device, behind.until));
-        !is_behind && !self.waits_for_others(stream, item) && self.has_room(stream, item) && self.holds(item)
-    }
-
-    /// The default stream and those that are blocking do their work in the order in which it was submitted.
-    fn waits_for_others(&self, stream: &Stream, item: &Item) -> bool {
-        let others = match stream.order {
-            Order::NonBlocking => return false,
-            Order::Blocking => Order::Legacy,
-            Order::Legacy => Order::Blocking,
-        };
-        let earlier = |other: &Stream| other.queue.front().is_some_and(|front| front.seq < item.seq);
-        self.streams
-            .iter()
-            .any(|(_, other)| other.context == stream.context && other.order == others && earlier(other))
+        let is_behind = item.behind.is_some_and(|behind| self.streams.is_busy(stream.device, behind.until));
+        !is_behind
+            && !self.streams.waits_for_others(stream, item)
+            && self.has_room(stream, item)
+            && self.holds(item)
     }
 
     /// Whether a kernel fits beside those that run: not if they have all places for threads, and not with much shared memory
@@ -153,7 +157,7 @@ impl State {
 
     fn holds(&self, item: &Item) -> bool {
         match item.work {
-            Work::WaitFor { stream, seq } => self.has_done(stream, seq),
+            Work::WaitFor { stream, seq } => self.streams.has_done(stream, seq),
             // Where there is no word any more there is nothing to wait for.
             Work::WaitValue { address, wide, value, until } => {
                 let word = self.memory.lock().load_word(address, wide);
@@ -161,11 +165,6 @@ impl State {
             }
             _ => true,
         }
-    }
-
-    /// Whether a stream has done all that was submitted until then. One that is gone has nothing left to do.
-    pub(super) fn has_done(&self, stream: Handle, seq: Seq) -> bool {
-        self.streams.get(stream).map_or(true, |stream| stream.has_done(seq))
     }
 
     /// Lets the kernel at the head of a stream begin.
@@ -187,8 +186,7 @@ impl State {
         let done = match work {
             Work::Copy { to, from: Source::Address(from), bytes } => memory.copy(to, from, bytes),
             Work::Copy { to, from: Source::Bytes(from), .. } => memory.write(to, &from),
-            Work::CopyArea { to, from, extent } => to.copy_from(&memory, from, extent),
-            Work::Fill { to, extent, pattern, width } => to.fill(&memory, extent, pattern, width),
+            Work::Fill { to, pattern, width, count } => memory.fill(to, pattern, width, count),
             Work::WriteValue { address, wide, value } => memory.store_word(address, wide, value),
             Work::WaitValue { address, wide, .. } => memory.load_word(address, wide).map(drop),
             Work::Free(address) => {
@@ -214,7 +212,7 @@ impl State {
         };
         drop(memory);
         match done {
-            Ok(()) => self.pop(handle),
+            Ok(()) => self.streams.pop(handle),
             Err(Gone(address)) => {
                 let Ok(context) = self.streams.get(handle).map(|stream| stream.context) else { return false };
                 let words = format!(
@@ -227,7 +225,7 @@ impl State {
     }
 
     /// Calls a function of the host in a thread of its own, because it may wait for anything.
-    fn call(&mut self, handle: Handle, function: Function, data: usize) {
+    fn call(&mut self, handle: Handle, function: HostFunction, data: usize) {
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         let Some(item) = stream.queue.front_mut() else { return };
         item.state = Doing::Stepping;
@@ -235,26 +233,15 @@ impl State {
         let context = stream.context;
         let called = thread::Builder::new().spawn(move || {
             function.call(data);
-            let simulator = Simulator::get();
-            let mut state = simulator.lock();
-            if !state.has_done(handle, seq) {
-                state.pop(handle);
+            let mut state = Simulator::get().lock();
+            if !state.streams.has_done(handle, seq) {
+                state.streams.pop(handle);
             }
-            simulator.changed.notify_all();
+            state.wakeup.notify();
         });
         if let Err(error) = called {
             let words = format!("a function of the host needs a thread: {error}; allow more threads");
             self.broke(context, Code::OPERATING_SYSTEM, &words);
-        }
-    }
-
-    /// The head of a stream is done.
-    fn pop(&mut self, handle: Handle) {
-        let Ok(stream) = self.streams.get_mut(handle) else { return };
-        stream.queue.pop_front();
-        stream.still_since = Instant::now();
-        if stream.closed && stream.queue.is_empty() {
-            let _ = self.streams.remove(handle);
         }
     }
 
@@ -286,31 +273,11 @@ impl State {
                 return progressed;
             }
             Step::Done => {
-                self.pop(turn.stream);
-                Simulator::get().changed.notify_all();
+                self.streams.pop(turn.stream);
+                self.wakeup.notify();
             }
             Step::Fault { code, words } => self.broke(turn.context, code, &words),
         }
         true
-    }
-
-    /// A kernel did what ends its context, and with it all others of the process: nothing of them is done any more.
-    pub(super) fn broke(&mut self, handle: Handle, code: Code, words: &str) {
-        eprintln!("simulated CUDA driver: {words}");
-        let contained = self.config.contained;
-        if !contained {
-            self.broken.get_or_insert(code);
-        }
-        for (_, context) in self.contexts.iter_mut().filter(|(context, _)| !contained || *context == handle) {
-            context.error.get_or_insert(code);
-        }
-        for (_, stream) in
-            self.streams.iter_mut().filter(|(_, stream)| !contained || stream.context == handle)
-        {
-            stream.queue.clear();
-        }
-        // What was destroyed stayed for its work alone.
-        self.streams.retain(|stream| !stream.closed || contained && stream.context != handle);
-        Simulator::get().changed.notify_all();
     }
 }

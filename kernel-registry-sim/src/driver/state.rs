@@ -2,33 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::calls::current;
 use super::capture::{Capture, Part};
+use super::code::{Function, Kernel, Library, Module};
 use super::config::Config;
-use super::deadlock::Waiting;
+use super::current::CurrentContext;
 use super::device;
-use super::graph::{Executable, Graph, Node};
+use super::graph::Graphs;
 use super::handles::{Handle, Handles};
-use super::link::Link;
-use super::load::{Function, Kernel, Library, Module};
 use super::memory::Shared;
-use super::pool::Pool;
-use super::process::{Locked, Simulator};
+use super::pool::Pools;
 use super::result::{Answer, Code};
-use super::stream::{Because, Behind, Item, Order, Seq, Stream, Work};
-
-/// What every function that needs `cuInit` begins with.
-pub(super) fn begin() -> Answer<Locked> {
-    let state = Simulator::of_this_process()?.lock();
-    if state.initialised { Ok(state) } else { Err(Code::NOT_INITIALIZED) }
-}
-
-/// The same for what is about a stream, as the caller means it.
-pub(super) fn begin_with(stream: Handle) -> Answer<(Locked, Handle)> {
-    let mut state = begin()?;
-    let stream = state.stream(stream)?;
-    Ok((state, stream))
-}
+use super::stream::{Order, Stream, Work};
+use super::streams::Streams;
+use super::wait::{Behind, Ready, Seq, Waiting};
+use super::wakeup::Wakeup;
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -36,28 +23,24 @@ pub(super) struct State {
     pub(super) initialised: bool,
     pub(super) devices: Vec<Device>,
     pub(super) contexts: Handles<Context>,
-    pub(super) streams: Handles<Stream>,
+    pub(super) streams: Streams,
     pub(super) events: Handles<Event>,
     pub(super) modules: Handles<Module>,
     pub(super) libraries: Handles<Library>,
     pub(super) kernels: Handles<Kernel>,
     pub(super) functions: Handles<Function>,
-    pub(super) graphs: Handles<Graph>,
-    pub(super) nodes: Handles<Node>,
-    pub(super) executables: Handles<Executable>,
+    pub(super) graphs: Graphs,
     /// What is being captured, by its id.
     pub(super) captures: BTreeMap<u64, Capture>,
-    pub(super) pools: Handles<Pool>,
-    pub(super) links: Handles<Link>,
+    pub(super) pools: Pools,
     pub(super) memory: Shared,
     /// What went wrong in a context, if that is not contained: then there are no new ones.
     pub(super) broken: Option<Code>,
-    /// What was submitted last.
-    pub(super) last: Seq,
     pub(super) waiting: BTreeMap<u64, Waiting>,
     /// How often the kernels that run had a turn, and whether they have one now.
     pub(super) turns: u64,
     pub(super) in_turn: bool,
+    pub(super) wakeup: Wakeup,
     /// For what is counted and never used again.
     next_id: u64,
 }
@@ -72,13 +55,7 @@ pub(super) struct Device {
     pub(super) flags: u32,
     /// Bytes of its memory that somebody else has.
     pub(super) taken: u64,
-    pub(super) default_pool: Option<Handle>,
-    /// Another one, if it was told so.
-    pub(super) pool: Option<Handle>,
 }
-
-/// Whether something is set up: once nothing occupies the device that was submitted until then.
-pub(super) type Ready = Option<Seq>;
 
 #[derive(Debug)]
 pub(super) struct Context {
@@ -126,29 +103,25 @@ impl State {
             references: 0,
             flags: 0,
             taken: 0,
-            default_pool: None,
-            pool: None,
         };
         let devices = config.devices.iter().map(device).collect();
+        let wakeup = Wakeup::default();
         State {
             config,
             initialised: false,
             devices,
             contexts,
-            streams: Handles::new(2),
+            streams: Streams::new(wakeup.clone()),
+            wakeup,
             events: Handles::new(3),
             modules: Handles::new(4),
             libraries: Handles::new(5),
             kernels: Handles::new(6),
             functions: Handles::new(7),
-            graphs: Handles::of_values(8),
-            nodes: Handles::of_values(12),
-            executables: Handles::of_values(9),
+            graphs: Graphs::new(),
             captures: BTreeMap::new(),
-            pools: Handles::of_values(10),
-            links: Handles::new(13),
+            pools: Pools::default(),
             memory: Shared::default(),
-            last: 0,
             waiting: BTreeMap::new(),
             broken: None,
             turns: 0,
@@ -210,7 +183,7 @@ impl State {
         self.functions.retain(|function| function.context != handle);
         self.memory.lock().free_all_of(handle);
         // Nobody is to wait for what is gone.
-        Simulator::get().changed.notify_all();
+        self.wakeup.notify();
         Ok(())
     }
 
@@ -230,8 +203,8 @@ impl State {
     /// The stream that a caller means in the current context.
     pub(super) fn stream(&mut self, handle: Handle) -> Answer<Handle> {
         let stream = match handle {
-            0 | 1 => self.sound(current()?)?.legacy,
-            2 => self.sound(current()?)?.per_thread,
+            0 | 1 => self.sound(CurrentContext::get()?)?.legacy,
+            2 => self.sound(CurrentContext::get()?)?.per_thread,
             _ => handle,
         };
         let context = self
@@ -248,30 +221,31 @@ impl State {
     /// Submits something, or adds it to what is captured there.
     pub(super) fn submit(&mut self, stream: Handle, work: Work, behind: Option<Behind>) -> Answer<Seq> {
         if self.is_captured(stream)? {
-            self.capture_work(stream, work)?;
-            return Ok(self.last);
+            self.capture(stream, work)?;
+            return Ok(self.streams.last);
         }
         self.not_implied(stream)?;
-        self.last += 1;
-        let seq = self.last;
-        let stream = self.streams.get_mut(stream)?;
-        if stream.queue.is_empty() {
-            stream.still_since = std::time::Instant::now();
+        self.streams.push(stream, work, behind)
+    }
+
+    /// A kernel did what ends its context, and with it all others of the process: nothing of them is done any more.
+    pub(super) fn broke(&mut self, handle: Handle, code: Code, words: &str) {
+        eprintln!("simulated CUDA driver: {words}");
+        let contained = self.config.contained;
+        if !contained {
+            self.broken.get_or_insert(code);
         }
-        stream.queue.push_back(Item { seq, work, behind, state: super::stream::Doing::Waiting });
-        Simulator::get().changed.notify_all();
-        Ok(seq)
-    }
-
-    /// Whether something occupies the device that was submitted until then.
-    pub(super) fn is_busy(&self, device: usize, until: Seq) -> bool {
-        until > 0 && self.streams.iter().any(|(_, stream)| stream.device == device && stream.is_busy(until))
-    }
-
-    /// Whether something is set up, or else what it is behind.
-    pub(super) fn behind(&self, device: usize, ready: Ready, because: Because) -> Option<Behind> {
-        let until = ready.unwrap_or(self.last);
-        self.is_busy(device, until).then_some(Behind { until, because, reported: false })
+        for (_, context) in self.contexts.iter_mut().filter(|(context, _)| !contained || *context == handle) {
+            context.error.get_or_insert(code);
+        }
+        for (_, stream) in
+            self.streams.iter_mut().filter(|(_, stream)| !contained || stream.context == handle)
+        {
+            stream.queue.clear();
+        }
+        // What was destroyed stayed for its work alone.
+        self.streams.retain(|stream| !stream.closed || contained && stream.context != handle);
+        self.wakeup.notify();
     }
 
     /// Bytes of a device that nobody has.

@@ -1,28 +1,22 @@
 //! Streams: what is to be done, one thing after the other.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::abi::{HostFunction, StreamFunction};
-use super::area::{Area, Extent};
+use super::abi::HostFunction;
 use super::capture::Part;
 use super::execute::Execution;
 use super::graph_memory::Allocation;
 use super::handles::Handle;
 use super::launch::Launch;
-
-/// The place of something in the order in which all things were submitted. 0 is before all of them.
-pub(super) type Seq = u64;
+use super::wait::{Behind, Seq};
 
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) context: Handle,
     pub(super) device: usize,
     pub(super) order: Order,
-    pub(super) flags: u32,
     pub(super) priority: i32,
-    pub(super) attributes: BTreeMap<u32, [u64; 8]>,
     pub(super) queue: VecDeque<Item>,
     /// What it is given is captured, and not done.
     pub(super) capture: Option<Part>,
@@ -60,79 +54,6 @@ pub(super) enum Doing {
     Stepping,
 }
 
-/// Everything that occupies the device and was submitted until then.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Behind {
-    pub(super) until: Seq,
-    pub(super) because: Because,
-    pub(super) reported: bool,
-}
-
-/// The rule by which something waits for a device: what NVIDIA's driver was seen to do.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Because {
-    Load,
-    /// Another thread of the context loads one.
-    LoadElsewhere,
-    Unload,
-    Free,
-    Destroy,
-    SetStack,
-    Stack {
-        frame: u64,
-        limit: u64,
-    },
-    StackChanged,
-    Printf,
-    Malloc,
-    FirstLaunch,
-    Streams,
-}
-
-impl Because {
-    /// Whether the driver's lock is held meanwhile.
-    pub(super) fn holds_lock(self) -> bool {
-        matches!(self, Because::Load | Because::Free | Because::Stack { .. })
-    }
-}
-
-impl fmt::Display for Because {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Because::Load => f.write_str("a kernel is loaded only when nothing runs on the device"),
-            Because::LoadElsewhere => f.write_str(
-                "another thread of the context loads a kernel, and has the driver's lock until nothing runs on the device",
-            ),
-            Because::Unload => f.write_str("code is unloaded only when nothing runs on the device"),
-            Because::Free => f.write_str("memory is freed only when nothing runs on the device"),
-            Because::Destroy => f.write_str("a context is destroyed only when nothing runs on the device"),
-            Because::SetStack => {
-                f.write_str("the stack limit is changed only when nothing runs on the device")
-            }
-            Because::Stack { frame, limit } => write!(
-                f,
-                "its frame of {frame} bytes is larger than the stack limit of {limit}, and stacks grow only when nothing \
-                 runs on the device"
-            ),
-            Because::StackChanged => f.write_str(
-                "the stack limit was changed, and the next launch waits until nothing runs on the device",
-            ),
-            Because::Printf => f.write_str(
-                "the first launch of a kernel with printf or assert waits until nothing runs on the device",
-            ),
-            Because::Malloc => {
-                f.write_str("the first launch of a kernel with malloc waits until nothing runs on the device")
-            }
-            Because::FirstLaunch => f.write_str(
-                "the first launch of a context with large frames waits for streams that wait for a word in memory",
-            ),
-            Because::Streams => f.write_str(
-                "more than about 34 streams at once are made only when nothing runs on the device",
-            ),
-        }
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     Nothing,
@@ -142,17 +63,12 @@ pub(super) enum Work {
         from: Source,
         bytes: usize,
     },
-    CopyArea {
-        to: Area,
-        from: Area,
-        extent: Extent,
-    },
     Fill {
-        to: Area,
-        extent: Extent,
+        to: usize,
         pattern: u32,
         /// Bytes of the pattern.
         width: usize,
+        count: usize,
     },
     Free(usize),
     /// Memory of graphs is there from now on, or not any more.
@@ -176,32 +92,9 @@ pub(super) enum Work {
         value: u64,
     },
     Call {
-        function: Function,
+        function: HostFunction,
         data: usize,
     },
-}
-
-/// A function of the host.
-#[derive(Clone, Copy)]
-pub(super) enum Function {
-    Plain(HostFunction),
-    /// One that is told the stream.
-    OfStream(StreamFunction, Handle),
-}
-
-impl Function {
-    pub(super) fn call(self, data: usize) {
-        match self {
-            Function::Plain(function) => function.call(data),
-            Function::OfStream(function, stream) => function.call(stream, data),
-        }
-    }
-}
-
-impl fmt::Debug for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Function")
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -253,9 +146,7 @@ impl Stream {
             context,
             device,
             order,
-            flags: u32::from(order == Order::NonBlocking),
             priority: 0,
-            attributes: BTreeMap::new(),
             queue: VecDeque::new(),
             capture: None,
             closed: false,

@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_void};
 
-use super::device::{self, get, last, ok};
+use super::device::{self, get, ok};
 use super::signatures::{Argument, Function, Kind};
 
 const TEXT: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .u32 v = 5;\n\
@@ -26,9 +26,7 @@ pub struct World {
     kernel: usize,
     graph: usize,
     executable: usize,
-    /// A node of each kind, by what functions call it.
-    nodes: Vec<(&'static str, usize)>,
-    link: usize,
+    node: usize,
     pool: usize,
     device_memory: usize,
     pinned: usize,
@@ -69,8 +67,7 @@ impl World {
             kernel: 0,
             graph: 0,
             executable: 0,
-            nodes: Vec::new(),
-            link: 0,
+            node: 0,
             pool: 0,
             device_memory: 0,
             pinned: 0,
@@ -100,7 +97,6 @@ impl World {
         self.pinned = get("cuMemAllocHost_v2", &[ROOM]);
         self.pool = get("cuDeviceGetDefaultMemPool", &[0]);
         ok("cuMemHostRegister_v2", &[address(&self.registered), ROOM, 0]);
-        self.link = last("cuLinkCreate_v2", &[0, 0, 0]);
         ok("cuEventRecord", &[self.event, self.stream]);
         ok("cuStreamSynchronize", &[self.stream]);
         self.values = [self.device_memory, 7];
@@ -111,29 +107,14 @@ impl World {
     fn make_graph(&mut self) {
         let graph = get("cuGraphCreate", &[0]);
         self.graph = graph;
-        self.nodes.clear();
-        for (what, call) in [
-            ("EventRecord", "cuGraphAddEventRecordNode"),
-            ("EventWait", "cuGraphAddEventWaitNode"),
-            ("Kernel", "cuGraphAddKernelNode_v2"),
-            ("Memcpy", "cuGraphAddMemcpyNode"),
-            ("Memset", "cuGraphAddMemsetNode"),
-            ("Host", "cuGraphAddHostNode"),
-            ("Empty", "cuGraphAddEmptyNode"),
-        ] {
-            let structure = self.structure(call);
-            let behind = self.nodes.last().map_or(0, |(_, node)| *node);
-            let (after, count) = ((&raw const behind).expose_provenance(), usize::from(behind != 0));
-            let given = if what.starts_with("Event") { self.event } else { address(&structure) };
-            self.nodes.push((what, get(call, &[graph, after, count, given, 0])));
-        }
+        let structure = self.structure("cuGraphAddKernelNode_v2");
+        self.node = get("cuGraphAddKernelNode_v2", &[graph, 0, 0, address(&structure)]);
         self.executable = get("cuGraphInstantiateWithFlags", &[graph, 0]);
     }
 
     /// What a function reads that takes a structure.
     pub fn structure(&self, call: &str) -> Vec<u64> {
         const TWO_WORDS_OF_1: u64 = 1 << 32 | 1;
-        let (device, host) = (self.device_memory as u64, address(&self.buffers[10]) as u64);
         let one = TWO_WORDS_OF_1;
         match call {
             // A function, grid and block, and arguments.
@@ -150,24 +131,8 @@ impl World {
                     0,
                 ]
             }
-            // For each end: x, y, z, level, kind, the host's address, the device's, array, context, pitch, height.
-            _ if call.contains("Memcpy3D") || call.contains("MemcpyNode") => {
-                let (from, to) =
-                    ([0, 0, 0, 0, 2, 0, device, 0, 0, 8, 1], [0, 0, 0, 0, 1, host, 0, 0, 0, 8, 1]);
-                [&from[..], &to, &[8, 1, 2]].concat()
-            }
-            // For each end: x, y, kind, the host's address, the device's, array, pitch.
-            _ if call.contains("Memcpy2D") => {
-                [&[0, 0, 1, host, 0, 0, 8][..], &[0, 0, 2, 0, device, 0, 8], &[8, 2]].concat()
-            }
-            // An address, the pitch, a pattern of one byte, width, rows.
-            _ if call.contains("MemsetNode") => vec![device, 64, 1 << 32 | 7, 64, 2],
-            _ if call.contains("HostNode") => vec![self.host_function() as u64, 0],
             // Pinned memory of a device.
-            _ if call.contains("Pool")
-                || call.contains("MemAllocNode")
-                || call.contains("AllocationGranularity") =>
-            {
+            _ if call.contains("Pool") || call.contains("AllocationGranularity") => {
                 [&[1, 1][..], &[0; 11], &[64]].concat()
             }
             "cuMemCreate" => vec![1, 1],
@@ -175,9 +140,8 @@ impl World {
             "cuLaunchKernelEx" | "cuOccupancyMaxActiveClusters" | "cuOccupancyMaxPotentialClusterSize" => {
                 vec![one, one, one, 0, self.stream as u64, 0, 0]
             }
-            // An empty node, a device, or nothing.
-            "cuGraphAddNode" | "cuGraphAddNode_v2" | "cuGraphAddNode_v3" => vec![5],
-            "cuMemGetAccess" | "cuMemSetAccess" => vec![1, 3],
+            // A device.
+            "cuMemSetAccess" => vec![1, 3],
             _ => Vec::new(),
         }
     }
@@ -191,10 +155,9 @@ impl World {
     }
 
     pub fn handles(&self) -> Vec<usize> {
-        let libraries = [self.library, self.kernel, self.graph, self.executable, self.link];
-        let nodes: Vec<_> = self.nodes.iter().map(|(_, node)| *node).collect();
+        let libraries = [self.library, self.kernel, self.graph, self.executable, self.node];
         let loaded = [self.context, self.other, self.stream, self.event, self.module, self.function];
-        [&loaded[..], &libraries, &nodes, &[self.pool, self.device_memory, self.pinned]].concat()
+        [&loaded[..], &libraries, &[self.pool, self.device_memory, self.pinned]].concat()
     }
 
     /// Whether the context is as good as new, and nothing is captured.
@@ -215,7 +178,6 @@ impl World {
             ("cuGraphDestroy", self.graph),
             ("cuGraphExecDestroy", self.executable),
             ("cuLibraryUnload", self.library),
-            ("cuLinkDestroy", self.link),
         ] {
             device::call(name, &[handle]);
         }
@@ -255,28 +217,22 @@ impl World {
             Kind::Handle => match name {
                 "context" if call == "cuCtxDestroy_v2" => self.other,
                 "context" | "to_context" | "from_context" => self.context,
-                "event" | "start" | "end" | "recorded" | "awaited" => self.event,
+                "event" | "start" | "end" => self.event,
                 "module" => self.module,
                 "function" => self.function,
                 "library" => self.library,
                 "kernel" => self.kernel,
-                "graph" | "of" | "clone" => self.graph,
+                "graph" => self.graph,
                 "executable" => self.executable,
-                "node" | "original" => {
-                    let is_it = |(what, _): &&(&str, usize)| call.contains(what);
-                    // Otherwise one with nodes before and behind it.
-                    self.nodes.iter().find(is_it).or(self.nodes.get(3)).map_or(0, |(_, node)| *node)
-                }
-                "link" => self.link,
+                "node" => self.node,
                 "pool" => self.pool,
                 _ => self.stream,
             },
             Kind::Out | Kind::In => buffer,
             Kind::Name => {
                 let name = match call {
-                    "cuDeviceGetByPCIBusId" => c"0000:00:00.0",
                     "cuModuleGetGlobal_v2" => c"v",
-                    "cuModuleLoad" | "cuLibraryLoadFromFile" => &self.path,
+                    "cuModuleLoad" => &self.path,
                     "cuGetProcAddress" | "cuGetProcAddress_v2" => c"cuInit",
                     _ => c"k",
                 };
@@ -294,7 +250,7 @@ impl World {
                 ("cuMemHostUnregister", "pointer") => address(&self.registered),
                 (_, "to" | "from" | "pointer" | "address") => self.device_memory,
                 (_, "count") if call.contains("Graph") || call.contains("Capture") => 0,
-                ("cuMemSetAccess" | "cuMemPoolSetAccess", "count") => 1,
+                ("cuMemSetAccess", "count") => 1,
                 (_, "bytes" | "count" | "width" | "pitch" | "room") => 64,
                 _ => 0,
             },

@@ -1,48 +1,19 @@
 //! Contexts, which of them is current, and their limits.
 
-use std::cell::{Cell, RefCell};
-
 use super::device::device;
 use crate::driver::abi::{In, Out};
+use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::handles::Handle;
-use crate::driver::process::{Locked, Simulator};
+use crate::driver::process::{Locked, begin, wait_for_change};
 use crate::driver::result::{Answer, Code};
 use crate::driver::schedule::after_turn;
-use crate::driver::state::{State, begin};
-use crate::driver::stream::Because;
-
-thread_local! {
-    /// The context that is current in this thread, or 0. Nothing of it is dropped when the thread ends, because other things that
-    /// are may call the driver afterwards.
-    static CURRENT: Cell<Handle> = const { Cell::new(0) };
-    /// Those that were current before, the last one of which is next.
-    static BELOW: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The context that is current in this thread.
-pub(in crate::driver) fn current() -> Answer<Handle> {
-    Some(CURRENT.get()).filter(|context| *context != 0).ok_or(Code::INVALID_CONTEXT)
-}
-
-fn push(context: Handle) {
-    let before = CURRENT.replace(context);
-    if before != 0 {
-        // When the thread has ended nothing becomes current again.
-        let _ = BELOW.try_with(|below| below.borrow_mut().push(before));
-    }
-}
-
-fn pop() -> Answer<Handle> {
-    let popped = current()?;
-    let below = BELOW.try_with(|below| below.borrow_mut().pop());
-    CURRENT.set(below.ok().flatten().unwrap_or(0));
-    Ok(popped)
-}
+use crate::driver::state::State;
+use crate::driver::wait::WaitReason;
 
 /// A context, or the current one.
 fn meant(context: Handle) -> Answer<Handle> {
-    if context == 0 { current() } else { Ok(context) }
+    if context == 0 { CurrentContext::get() } else { Ok(context) }
 }
 
 /// A new context, current in this thread.
@@ -52,18 +23,18 @@ fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
     context.ready()?;
     let handle = state.free_context_handle();
     state.create_context(handle, device, flags)?;
-    push(handle);
+    CurrentContext::push(handle);
     context.set(handle)
 }
 
 /// Waits until all work of a context is done.
 pub(super) fn synchronize(mut state: Locked, context: Handle) -> Answer<Locked> {
-    let last = state.last;
+    let last = state.streams.last;
     let is_busy = |state: &State| {
         state.streams.iter().any(|(_, stream)| stream.context == context && !stream.has_done(last))
     };
     while is_busy(&state) {
-        state = Simulator::get().wait(state);
+        state = wait_for_change(state);
     }
     state.sound(context)?;
     Ok(state)
@@ -160,8 +131,8 @@ calls! {
             return Err(Code::INVALID_CONTEXT);
         }
         let id = state.context(context)?.id;
-        if CURRENT.get() == context {
-            pop()?;
+        if CurrentContext::get() == Ok(context) {
+            CurrentContext::pop()?;
         }
         // What has gone wrong in it is no reason to keep it.
         state = match synchronize(state, context) {
@@ -169,7 +140,7 @@ calls! {
             Err(_) => begin()?,
         };
         let device = state.context(context)?.device;
-        state = wait_for_device(state, device, "cuCtxDestroy", Because::Destroy)?;
+        state = wait_for_device(state, device, "cuCtxDestroy", WaitReason::Destroy)?;
         // Somebody else may have been faster, and the next context has this handle again.
         if state.context(context)?.id != id {
             return Err(Code::CONTEXT_IS_DESTROYED);
@@ -181,33 +152,33 @@ calls! {
 
     4000 fn cuCtxGetCurrent(context: Out<Handle>) {
         drop(begin()?);
-        context.set(current().unwrap_or(0))
+        context.set(CurrentContext::get().unwrap_or(0))
     }
 
     4000 fn cuCtxSetCurrent(context: Handle) {
         let mut state = begin()?;
         if context != 0 {
             state.context(context)?;
-            CURRENT.set(context);
-        } else if current().is_ok() {
-            pop()?;
+            CurrentContext::set(context);
+        } else if CurrentContext::get().is_ok() {
+            CurrentContext::pop()?;
         }
         Ok(())
     }
 
     4000 fn cuCtxPushCurrent_v2(context: Handle) {
         begin()?.context(context)?;
-        push(context);
+        CurrentContext::push(context);
         Ok(())
     }
 
     4000 fn cuCtxPopCurrent_v2(context: Out<Handle>) {
         drop(begin()?);
-        context.set_if_wanted(pop()?)
+        context.set_if_wanted(CurrentContext::pop()?)
     }
 
     2000 fn cuCtxGetDevice(ordinal: Out<i32>) {
-        ordinal.set(begin()?.context(current()?)?.device as i32)
+        ordinal.set(begin()?.context(CurrentContext::get()?)?.device as i32)
     }
 
     12000 fn cuCtxGetId(context: Handle, id: Out<u64>) {
@@ -222,17 +193,17 @@ calls! {
     7000 fn cuCtxGetFlags(flags: Out<u32>) {
         // Which was a choice once.
         const MAPS_HOST: u32 = 8;
-        flags.set(begin()?.context(current()?)?.flags | MAPS_HOST)
+        flags.set(begin()?.context(CurrentContext::get()?)?.flags | MAPS_HOST)
     }
 
     12010 fn cuCtxSetFlags(flags: u32) {
-        begin()?.context(current()?)?.flags = flags;
+        begin()?.context(CurrentContext::get()?)?.flags = flags;
         Ok(())
     }
 
     2000 fn cuCtxSynchronize() {
         let mut state = begin()?;
-        let context = current()?;
+        let context = CurrentContext::get()?;
         state.sound(context)?;
         state.none_captured(context)?;
         synchronize(state, context).map(drop)
@@ -252,7 +223,7 @@ calls! {
 
     3010 fn cuCtxGetLimit(value: Out<usize>, limit: u32) {
         let mut state = begin()?;
-        let context = state.sound(current()?)?;
+        let context = state.sound(CurrentContext::get()?)?;
         value.set(match limit {
             STACK_SIZE => context.stack as usize,
             _ => *context.limits.get(&limit).ok_or(Code::UNSUPPORTED_LIMIT)?,
@@ -261,7 +232,7 @@ calls! {
 
     3010 fn cuCtxSetLimit(limit: u32, value: usize) {
         let mut state = begin()?;
-        let current = current()?;
+        let current = CurrentContext::get()?;
         let context = state.sound(current)?;
         if limit != STACK_SIZE {
             let depends = match limit {
@@ -278,7 +249,7 @@ calls! {
             return Ok(());
         }
         let device = context.device;
-        state = wait_for_device(state, device, "cuCtxSetLimit", Because::SetStack)?;
+        state = wait_for_device(state, device, "cuCtxSetLimit", WaitReason::SetStack)?;
         let value = (value as u64).checked_next_multiple_of(16).ok_or(Code::INVALID_VALUE)?;
         let (threads, free) = (state.devices[device].kind.threads(), state.free_memory(device));
         let context = state.sound(current)?;
@@ -295,38 +266,24 @@ calls! {
     }
 
     3020 fn cuCtxGetCacheConfig(config: Out<u32>) {
-        config.set(begin()?.sound(current()?)?.cache_config)
+        config.set(begin()?.sound(CurrentContext::get()?)?.cache_config)
     }
 
     3020 fn cuCtxSetCacheConfig(config: u32) {
-        begin()?.sound(current()?)?.cache_config = config;
+        begin()?.sound(CurrentContext::get()?)?.cache_config = config;
         Ok(())
     }
 
-    4020 fn cuCtxGetSharedMemConfig(config: Out<u32>) {
-        // Banks of four bytes.
-        begin()?.sound(current()?)?;
-        config.set(1)
-    }
-
-    4020 fn cuCtxSetSharedMemConfig(_config: u32) {
-        begin()?.sound(current()?).map(drop)
-    }
-
-    11000 fn cuCtxResetPersistingL2Cache() {
-        begin()?.sound(current()?).map(drop)
-    }
-
     4000 fn cuProfilerStart() {
-        begin()?.sound(current()?).map(drop)
+        begin()?.sound(CurrentContext::get()?).map(drop)
     }
 
     4000 fn cuProfilerStop() {
-        begin()?.sound(current()?).map(drop)
+        begin()?.sound(CurrentContext::get()?).map(drop)
     }
 
     5050 fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) {
-        begin()?.sound(current()?)?;
+        begin()?.sound(CurrentContext::get()?)?;
         least.set_if_wanted(0)?;
         greatest.set_if_wanted(-5)
     }

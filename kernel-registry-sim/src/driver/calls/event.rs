@@ -1,32 +1,16 @@
 //! Events.
 
-use super::context::current;
-use super::stream::{EXTERNAL, wait};
+use super::stream::wait;
 use crate::driver::abi::Out;
-use crate::driver::graph::Task;
+use crate::driver::current::CurrentContext;
 use crate::driver::handles::Handle;
+use crate::driver::process::{begin, begin_with};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{Event, State, begin, begin_with};
-use crate::driver::stream::Seq;
+use crate::driver::state::{Event, State};
+use crate::driver::stream::Work;
+use crate::driver::wait::Seq;
 
 const DISABLE_TIMING: u32 = 2;
-
-fn record(event: Handle, stream: Handle, flags: u32) -> Answer {
-    let (mut state, stream) = begin_with(stream)?;
-    let context = state.streams.get(stream)?.context;
-    if state.events.get(event)?.context != context {
-        return Err(Code::INVALID_HANDLE);
-    }
-    if !state.is_captured(stream)? {
-        return state.record(event, stream).map(drop);
-    }
-    if flags & EXTERNAL != 0 {
-        return state.capture(stream, Task::Record(event));
-    }
-    let part = state.streams.get(stream)?.capture.clone();
-    state.events.get_mut(event)?.captured = part;
-    Ok(())
-}
 
 /// When an event was recorded, if it was; one of what was captured never is.
 fn recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq)>> {
@@ -61,7 +45,7 @@ fn elapsed(time: &Out<f32>, start: Handle, end: Handle) -> Answer {
 calls! {
     2000 fn cuEventCreate(event: Out<Handle>, flags: u32) {
         let mut state = begin()?;
-        let context = current()?;
+        let context = CurrentContext::get()?;
         state.sound(context)?;
         event.ready()?;
         let timing = flags & DISABLE_TIMING == 0;
@@ -69,17 +53,26 @@ calls! {
     }
 
     2000 fn cuEventRecord(event: Handle, stream: Handle) {
-        record(event, stream, 0)
-    }
-
-    11010 fn cuEventRecordWithFlags(event: Handle, stream: Handle, flags: u32) {
-        record(event, stream, flags)
+        let (mut state, stream) = begin_with(stream)?;
+        let context = state.streams.get(stream)?.context;
+        if state.events.get(event)?.context != context {
+            return Err(Code::INVALID_HANDLE);
+        }
+        if state.is_captured(stream)? {
+            let part = state.streams.get(stream)?.capture.clone();
+            state.events.get_mut(event)?.captured = part;
+            return Ok(());
+        }
+        let seq = state.submit(stream, Work::Record(event), None)?;
+        let event = state.events.get_mut(event)?;
+        (event.recorded, event.captured, event.at) = (Some((stream, seq)), None, None);
+        Ok(())
     }
 
     2000 fn cuEventQuery(event: Handle) {
         let mut state = begin()?;
         let recorded = recorded(&mut state, event)?;
-        let is_done = |(stream, seq)| state.has_done(stream, seq);
+        let is_done = |(stream, seq)| state.streams.has_done(stream, seq);
         if recorded.is_none_or(is_done) { Ok(()) } else { Err(Code::NOT_READY) }
     }
 

@@ -5,16 +5,16 @@ use std::ffi::c_char;
 use super::find;
 use crate::driver::abi::{Name, Out};
 use crate::driver::capture::{MODE, Mode};
-use crate::driver::process::Simulator;
+use crate::driver::process::{Simulator, begin};
 use crate::driver::result::{Code, words};
-use crate::driver::state::begin;
+use crate::driver::schedule;
 
 calls! {
     2000 fn cuInit(flags: u32) {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        Simulator::of_this_process()?.initialise()
+        schedule::start(Simulator::of_this_process()?)
     }
 
     2020 fn cuDriverGetVersion(version: Out<i32>) {

@@ -30,62 +30,97 @@ macro_rules! lacking {
 }
 
 lacking! {
-    2000: cuArrayDestroy cuCtxAttach cuCtxDetach cuDeviceGetProperties cuFuncSetBlockShape
-        cuFuncSetSharedSize cuLaunch cuLaunchGrid cuLaunchGridAsync cuModuleGetTexRef cuParamSetSize
-        cuParamSetTexRef cuParamSetf cuParamSeti cuParamSetv cuTexRefCreate cuTexRefDestroy
-        cuTexRefGetAddressMode cuTexRefGetArray cuTexRefGetFilterMode cuTexRefGetFlags cuTexRefGetFormat
-        cuTexRefSetAddressMode cuTexRefSetArray cuTexRefSetFilterMode cuTexRefSetFlags cuTexRefSetFormat;
+    2000: cuArrayDestroy cuCtxAttach cuCtxDetach cuDeviceComputeCapability cuDeviceGetProperties
+        cuFuncSetBlockShape cuFuncSetSharedSize cuLaunch cuLaunchGrid cuLaunchGridAsync cuModuleGetTexRef
+        cuModuleLoadFatBinary cuParamSetSize cuParamSetTexRef cuParamSetf cuParamSeti cuParamSetv
+        cuTexRefCreate cuTexRefDestroy cuTexRefGetAddressMode cuTexRefGetArray cuTexRefGetFilterMode
+        cuTexRefGetFlags cuTexRefGetFormat cuTexRefSetAddressMode cuTexRefSetArray cuTexRefSetFilterMode
+        cuTexRefSetFlags cuTexRefSetFormat;
+    2030: cuMemHostGetFlags;
     3000: cuGetExportTable cuGraphicsMapResources cuGraphicsSubResourceGetMappedArray
         cuGraphicsUnmapResources cuGraphicsUnregisterResource cuModuleGetSurfRef cuSurfRefGetArray
         cuSurfRefSetArray;
     3020: cuArray3DCreate_v2 cuArray3DGetDescriptor_v2 cuArrayCreate_v2 cuArrayGetDescriptor_v2
-        cuGraphicsResourceGetMappedPointer_v2 cuMemcpyAtoA_v2 cuMemcpyAtoD_v2 cuMemcpyAtoHAsync_v2
-        cuMemcpyAtoH_v2 cuMemcpyDtoA_v2 cuMemcpyHtoAAsync_v2 cuMemcpyHtoA_v2 cuTexRefGetAddress_v2
-        cuTexRefSetAddress_v2;
-    4010: cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle cuIpcOpenEventHandle
-        cuTexRefSetAddress2D_v3;
+        cuGraphicsResourceGetMappedPointer_v2 cuMemAllocPitch_v2 cuMemGetAddressRange_v2 cuMemcpy2DAsync_v2
+        cuMemcpy2DUnaligned_v2 cuMemcpy2D_v2 cuMemcpy3DAsync_v2 cuMemcpy3D_v2 cuMemcpyAtoA_v2 cuMemcpyAtoD_v2
+        cuMemcpyAtoHAsync_v2 cuMemcpyAtoH_v2 cuMemcpyDtoA_v2 cuMemcpyHtoAAsync_v2 cuMemcpyHtoA_v2
+        cuMemsetD2D16Async cuMemsetD2D16_v2 cuMemsetD2D32Async cuMemsetD2D32_v2 cuMemsetD2D8Async
+        cuMemsetD2D8_v2 cuTexRefGetAddress_v2 cuTexRefSetAddress_v2;
+    4000: cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuMemcpy3DPeer cuMemcpy3DPeerAsync;
+    4010: cuDeviceGetByPCIBusId cuDeviceGetPCIBusId cuIpcCloseMemHandle cuIpcGetEventHandle
+        cuIpcGetMemHandle cuIpcOpenEventHandle cuTexRefSetAddress2D_v3;
+    4020: cuCtxGetSharedMemConfig cuCtxSetSharedMemConfig cuFuncSetSharedMemConfig;
     5000: cuGraphicsResourceGetMappedMipmappedArray cuMipmappedArrayCreate cuMipmappedArrayDestroy
-        cuMipmappedArrayGetLevel cuSurfObjectCreate cuSurfObjectDestroy cuSurfObjectGetResourceDesc
-        cuTexObjectCreate cuTexObjectDestroy cuTexObjectGetResourceDesc cuTexObjectGetResourceViewDesc
-        cuTexObjectGetTextureDesc cuTexRefGetMaxAnisotropy cuTexRefGetMipmapFilterMode
-        cuTexRefGetMipmapLevelBias cuTexRefGetMipmapLevelClamp cuTexRefGetMipmappedArray
-        cuTexRefSetMaxAnisotropy cuTexRefSetMipmapFilterMode cuTexRefSetMipmapLevelBias
-        cuTexRefSetMipmapLevelClamp cuTexRefSetMipmappedArray;
-    6050: cuGraphicsResourceSetMapFlags_v2;
-    8000: cuMemRangeGetAttribute cuMemRangeGetAttributes cuTexRefGetBorderColor cuTexRefSetBorderColor;
+        cuMipmappedArrayGetLevel cuStreamAddCallback cuSurfObjectCreate cuSurfObjectDestroy
+        cuSurfObjectGetResourceDesc cuTexObjectCreate cuTexObjectDestroy cuTexObjectGetResourceDesc
+        cuTexObjectGetResourceViewDesc cuTexObjectGetTextureDesc cuTexRefGetMaxAnisotropy
+        cuTexRefGetMipmapFilterMode cuTexRefGetMipmapLevelBias cuTexRefGetMipmapLevelClamp
+        cuTexRefGetMipmappedArray cuTexRefSetMaxAnisotropy cuTexRefSetMipmapFilterMode
+        cuTexRefSetMipmapLevelBias cuTexRefSetMipmapLevelClamp cuTexRefSetMipmappedArray;
+    5050: cuLinkComplete cuLinkDestroy;
+    6000: cuPointerSetAttribute;
+    6050: cuGraphicsResourceSetMapFlags_v2 cuLinkAddData_v2 cuLinkAddFile_v2 cuLinkCreate_v2;
+    7000: cuPointerGetAttributes;
+    8000: cuDeviceGetP2PAttribute cuMemRangeGetAttribute cuMemRangeGetAttributes cuStreamBatchMemOp
+        cuTexRefGetBorderColor cuTexRefSetBorderColor;
     9000: cuLaunchCooperativeKernelMultiDevice;
     10000: cuDestroyExternalMemory cuDestroyExternalSemaphore cuDeviceGetLuid
-        cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray cuImportExternalMemory
-        cuImportExternalSemaphore cuSignalExternalSemaphoresAsync cuWaitExternalSemaphoresAsync;
-    10020: cuDeviceGetNvSciSyncAttributes cuMemExportToShareableHandle cuMemImportFromShareableHandle;
-    11000: cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute
-        cuIpcOpenMemHandle_v2;
-    11010: cuArrayGetSparseProperties cuDeviceGetTexture1DLinearMaxWidth cuGraphExecChildGraphNodeSetParams
+        cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray cuGraphAddChildGraphNode
+        cuGraphAddDependencies cuGraphAddEmptyNode cuGraphAddHostNode cuGraphAddMemcpyNode
+        cuGraphAddMemsetNode cuGraphChildGraphNodeGetGraph cuGraphDestroyNode cuGraphGetEdges
+        cuGraphGetRootNodes cuGraphHostNodeGetParams cuGraphHostNodeSetParams cuGraphInstantiate
+        cuGraphKernelNodeGetParams cuGraphKernelNodeSetParams cuGraphMemcpyNodeGetParams
+        cuGraphMemcpyNodeSetParams cuGraphMemsetNodeGetParams cuGraphMemsetNodeSetParams
+        cuGraphNodeFindInClone cuGraphNodeGetDependencies cuGraphNodeGetDependentNodes
+        cuGraphRemoveDependencies cuImportExternalMemory cuImportExternalSemaphore
+        cuSignalExternalSemaphoresAsync cuWaitExternalSemaphoresAsync;
+    10010: cuGraphExecKernelNodeSetParams cuStreamGetCaptureInfo;
+    10020: cuDeviceGetNvSciSyncAttributes cuGraphExecHostNodeSetParams cuGraphExecMemcpyNodeSetParams
+        cuGraphExecMemsetNodeSetParams cuGraphExecUpdate cuMemExportToShareableHandle cuMemGetAccess
+        cuMemGetAllocationPropertiesFromHandle cuMemImportFromShareableHandle;
+    11000: cuCtxResetPersistingL2Cache cuGraphInstantiate_v2
+        cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute
+        cuIpcOpenMemHandle_v2 cuMemRetainAllocationHandle cuStreamCopyAttributes cuStreamGetAttribute
+        cuStreamSetAttribute;
+    11010: cuArrayGetSparseProperties cuDeviceGetTexture1DLinearMaxWidth cuEventRecordWithFlags
+        cuGraphAddEventRecordNode cuGraphAddEventWaitNode cuGraphEventRecordNodeGetEvent
+        cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent
+        cuGraphExecChildGraphNodeSetParams cuGraphExecEventRecordNodeSetEvent cuGraphExecEventWaitNodeSetEvent
         cuMemMapArrayAsync cuMipmappedArrayGetSparseProperties;
     11020: cuArrayGetPlane cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
         cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
         cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresSignalNodeSetParams
         cuGraphExternalSemaphoresWaitNodeGetParams cuGraphExternalSemaphoresWaitNodeSetParams
-        cuMemPoolExportPointer cuMemPoolExportToShareableHandle cuMemPoolImportFromShareableHandle
-        cuMemPoolImportPointer;
-    11030: cuFlushGPUDirectRDMAWrites cuGraphDebugDotPrint cuGraphReleaseUserObject cuGraphRetainUserObject
-        cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain;
+        cuMemPoolExportPointer cuMemPoolExportToShareableHandle cuMemPoolGetAccess
+        cuMemPoolImportFromShareableHandle cuMemPoolImportPointer cuMemPoolSetAccess;
+    11030: cuFlushGPUDirectRDMAWrites cuGraphDebugDotPrint cuGraphReleaseUserObject
+        cuGraphRetainUserObject cuStreamGetCaptureInfo_v2 cuStreamUpdateCaptureDependencies cuUserObjectCreate
+        cuUserObjectRelease cuUserObjectRetain;
     11040: cuCtxGetExecAffinity cuDeviceGetExecAffinitySupport cuDeviceGetGraphMemAttribute
-        cuDeviceSetGraphMemAttribute;
-    11060: cuArrayGetMemoryRequirements cuMipmappedArrayGetMemoryRequirements;
+        cuDeviceSetGraphMemAttribute cuGraphAddMemAllocNode cuGraphAddMemFreeNode cuGraphMemAllocNodeGetParams
+        cuGraphMemFreeNodeGetParams;
+    11060: cuArrayGetMemoryRequirements cuGraphNodeGetEnabled cuGraphNodeSetEnabled
+        cuMipmappedArrayGetMemoryRequirements;
     11070: cuGraphAddBatchMemOpNode cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams
-        cuGraphExecBatchMemOpNodeSetParams cuMemGetHandleForAddressRange;
-    12000: cuLibraryGetManaged cuLibraryGetUnifiedFunction cuTensorMapEncodeIm2col cuTensorMapEncodeTiled
-        cuTensorMapReplaceAddress;
+        cuGraphExecBatchMemOpNodeSetParams cuMemGetHandleForAddressRange cuStreamBatchMemOp_v2;
+    12000: cuGraphExecGetFlags cuGraphExecKernelNodeSetParams_v2 cuGraphExecUpdate_v2
+        cuGraphInstantiateWithParams cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetParams_v2
+        cuKernelSetCacheConfig cuLibraryGetManaged cuLibraryGetUnifiedFunction cuLibraryLoadFromFile
+        cuTensorMapEncodeIm2col cuTensorMapEncodeTiled cuTensorMapReplaceAddress;
     12010: cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal cuCoredumpSetAttribute
         cuCoredumpSetAttributeGlobal cuMulticastAddDevice cuMulticastBindAddr cuMulticastBindMem
         cuMulticastCreate cuMulticastGetGranularity cuMulticastUnbind;
-    12030: cuGraphConditionalHandleCreate;
+    12020: cuGraphAddNode cuGraphExecNodeSetParams cuGraphNodeSetParams;
+    12030: cuFuncGetName cuGraphAddDependencies_v2 cuGraphAddNode_v2 cuGraphConditionalHandleCreate
+        cuGraphGetEdges_v2 cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes_v2
+        cuGraphRemoveDependencies_v2 cuKernelGetName cuStreamBeginCaptureToGraph cuStreamGetCaptureInfo_v3
+        cuStreamUpdateCaptureDependencies_v2;
     12040: cuCtxFromGreenCtx cuCtxGetDevResource cuDevResourceGenerateDesc cuDevSmResourceSplitByCount
         cuDeviceGetDevResource cuDeviceRegisterAsyncNotification cuDeviceUnregisterAsyncNotification
-        cuGreenCtxCreate cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxRecordEvent
-        cuGreenCtxWaitEvent cuStreamGetGreenCtx;
-    12050: cuCtxRecordEvent cuCtxWaitEvent cuGreenCtxStreamCreate cuStreamGetCtx_v2;
+        cuFuncGetParamInfo cuGreenCtxCreate cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxRecordEvent
+        cuGreenCtxWaitEvent cuKernelGetParamInfo cuLibraryEnumerateKernels cuLibraryGetKernelCount
+        cuStreamGetGreenCtx;
+    12050: cuCtxRecordEvent cuCtxWaitEvent cuGreenCtxStreamCreate cuKernelGetLibrary cuStreamGetCtx_v2;
     12060: cuMemBatchDecompressAsync;
     12080: cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId cuCheckpointProcessGetState
         cuCheckpointProcessLock cuCheckpointProcessRestore cuCheckpointProcessUnlock cuMemcpy3DBatchAsync
@@ -97,4 +132,5 @@ lacking! {
         cuMemPrefetchBatchAsync cuMemSetMemPool cuMemcpy3DBatchAsync_v2 cuMemcpyBatchAsync_v2;
     13010: cuMulticastBindAddr_v2 cuMulticastBindMem_v2;
     13020: cuLaunchHostFunc_v2;
+    13040: cuGraphAddNode_v3 cuGraphNodeSetParams_v2;
 }

@@ -2,9 +2,10 @@
 
 use crate::driver::abi::{Arguments, In, Packed};
 use crate::driver::handles::Handle;
-use crate::driver::launch::{Shape, launch};
+use crate::driver::launch::Shape;
+use crate::driver::launching::launch;
+use crate::driver::process::begin_with;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::begin_with;
 
 /// `CUlaunchConfig`.
 #[derive(Clone, Copy)]

@@ -1,21 +1,22 @@
 //! Libraries, and the kernels in them, which belong to no context.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::sync::Arc;
 
-use super::context::current;
 use super::device::device;
 use super::module::{attribute, set_attribute};
 use crate::driver;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
+use crate::driver::code::{Images, Kernel};
 use crate::driver::compile::{Compiler, Compiling, tell};
+use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::handles::Handle;
-use crate::driver::load::{Images, Kernel, load_now};
+use crate::driver::load::load_now;
+use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
-use crate::driver::stream::Because;
+use crate::driver::state::State;
+use crate::driver::wait::WaitReason;
 
 fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
     drop(begin()?);
@@ -26,7 +27,7 @@ fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'stati
     if state.config.eager {
         let devices: BTreeSet<_> = state.contexts.iter().map(|(_, context)| context.device).collect();
         for device in devices {
-            state = wait_for_device(state, device, call, Because::Load)?;
+            state = wait_for_device(state, device, call, WaitReason::Load)?;
         }
     }
     library.set(state.add_library(images))
@@ -66,19 +67,11 @@ calls! {
         load(&library, &image.get()?, &JitOptions::get(count, &options, &values)?, "cuLibraryLoadData")
     }
 
-    12000 fn cuLibraryLoadFromFile(
-        library: Out<Handle>, path: Name, options: In<u32>, values: In<usize>, count: u32,
-        _library_options: In<u32>, _library_values: In<usize>, _library_count: u32,
-    ) {
-        let bytes = fs::read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND)?;
-        load(&library, &bytes, &JitOptions::get(count, &options, &values)?, "cuLibraryLoadFromFile")
-    }
-
     12000 fn cuLibraryUnload(library: Handle) {
         let mut state = begin()?;
         state.libraries.get(library)?;
         for device in 0..state.devices.len() {
-            state = wait_for_device(state, device, "cuLibraryUnload", Because::Unload)?;
+            state = wait_for_device(state, device, "cuLibraryUnload", WaitReason::Unload)?;
         }
         state.libraries.remove(library)?;
         let modules = state.modules.iter().filter(|(_, module)| module.library == Some(library));
@@ -96,51 +89,23 @@ calls! {
     }
 
     12000 fn cuLibraryGetModule(module: Out<Handle>, library: Handle) {
-        module.set(begin()?.module_of(library, current()?)?)
-    }
-
-    12040 fn cuLibraryGetKernelCount(count: Out<u32>, library: Handle) {
-        count.set(begin()?.libraries.get(library)?.any_image()?.kernels.len() as u32)
-    }
-
-    12040 fn cuLibraryEnumerateKernels(kernels: Out<Handle>, room: u32, library: Handle) {
-        let mut state = begin()?;
-        let image = state.libraries.get(library)?.any_image()?.clone();
-        let names = image.kernels.iter().take(room as usize);
-        let found = names.map(|kernel| state.kernel(library, &kernel.name)).collect::<Answer<Vec<_>>>()?;
-        kernels.set_all(found, room as usize)
+        module.set(begin()?.module_of(library, CurrentContext::get()?)?)
     }
 
     12000 fn cuLibraryGetGlobal(address: Out<usize>, bytes: Out<usize>, library: Handle, name: Name) {
         let mut state = begin()?;
-        let module = state.module_of(library, current()?)?;
+        let module = state.module_of(library, CurrentContext::get()?)?;
         let found = state.modules.get(module)?.code.variable(&name.get()?).ok_or(Code::NOT_FOUND)?;
         address.set_if_wanted(found.0)?;
         bytes.set_if_wanted(found.1)?;
         Ok(())
     }
 
-    12000 fn cuKernelSetCacheConfig(kernel: Handle, _config: u32, ordinal: i32) {
-        let state = begin()?;
-        device(&state, ordinal)?;
-        state.kernels.get(kernel).map(drop)
-    }
-
     12000 fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) {
         let mut state = begin()?;
-        let found = state.function_of(kernel, current()?)?;
+        let found = state.function_of(kernel, CurrentContext::get()?)?;
         drop(load_now(state, found, "cuKernelGetFunction")?);
         function.set(found)
-    }
-
-    12030 fn cuKernelGetName(name: Out<*const std::ffi::c_char>, kernel: Handle) {
-        let state = begin()?;
-        let (image, kernel) = known(&state, kernel, None)?;
-        name.set(image.kernels[kernel].c_name.as_ptr())
-    }
-
-    12050 fn cuKernelGetLibrary(library: Out<Handle>, kernel: Handle) {
-        library.set(begin()?.kernels.get(kernel)?.library)
     }
 
     12000 fn cuKernelGetAttribute(value: Out<i32>, which: u32, kernel: Handle, ordinal: i32) {
@@ -157,19 +122,11 @@ calls! {
     12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
-        let function = state.function_of(kernel, current()?)?;
+        let function = state.function_of(kernel, CurrentContext::get()?)?;
         // Other than the query this loads the kernel.
         state = load_now(state, function, "cuKernelSetAttribute")?;
         set_attribute(&mut state, function, which, value)?;
         state.kernels.get_mut(kernel)?.set.insert((device, which), value);
         Ok(())
-    }
-
-    12040 fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
-        let state = begin()?;
-        let (image, kernel) = known(&state, kernel, None)?;
-        let found = image.kernels[kernel].parameters.get(index).ok_or(Code::INVALID_VALUE)?;
-        offset.set(found.0)?;
-        size.set_if_wanted(found.1)
     }
 }

@@ -2,11 +2,11 @@
 
 use super::device::device;
 use super::ranges::Location;
-use crate::driver::abi::Out;
 use crate::driver::handles::Handle;
 use crate::driver::memory::Kind;
+use crate::driver::process::{begin, begin_with};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin, begin_with};
+use crate::driver::state::State;
 use crate::driver::stream::Work;
 
 /// `CU_DEVICE_CPU`.
@@ -68,12 +68,5 @@ calls! {
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
         }
         state.submit(stream, Work::Nothing, None).map(drop)
-    }
-
-    2030 fn cuMemHostGetFlags(flags: Out<u32>, pointer: usize) {
-        let (_, block) = begin()?.memory.lock().find(pointer, 1).ok_or(Code::INVALID_VALUE)?;
-        // All of it is mapped, whether that was asked for or not.
-        const MAPPED: u32 = 2;
-        if block.kind.is_host() { flags.set(MAPPED) } else { Err(Code::INVALID_VALUE) }
     }
 }

@@ -1,14 +1,15 @@
 //! Memory: of the device, pinned, and mapped.
 
-use super::context::current;
 use crate::driver::abi::Out;
 use crate::driver::caller;
+use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::memory::{Block, Kind};
+use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
 use crate::driver::schedule::after_turn;
-use crate::driver::state::{State, begin};
-use crate::driver::stream::Because;
+use crate::driver::state::State;
+use crate::driver::wait::WaitReason;
 
 /// New memory, if there is room for that: on its device, or in this machine for what is the host's or can be.
 pub(super) fn allocate(state: &State, block: Block) -> Answer<usize> {
@@ -28,7 +29,7 @@ fn allocate_to(pointer: &Out<usize>, bytes: usize, kind: Kind) -> Answer {
     let mut state = begin()?;
     pointer.ready()?;
     state.may_disturb()?;
-    let context = current()?;
+    let context = CurrentContext::get()?;
     let device = state.sound(context)?.device;
     pointer.set(allocate(&state, Block { bytes, kind, context, device })?)
 }
@@ -44,7 +45,7 @@ fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer
     state.may_disturb()?;
     state.memory.lock().may_free(address)?;
     if !matches!(kind, Kind::Pooled(_)) {
-        state = wait_for_device(state, device, call, Because::Free)?;
+        state = wait_for_device(state, device, call, WaitReason::Free)?;
     }
     // Somebody else may have been faster.
     let mut memory = state.memory.lock();
@@ -69,25 +70,13 @@ const READ_ONLY: u32 = 8;
 calls! {
     3020 fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) {
         let mut state = begin()?;
-        let device = state.sound(current()?)?.device;
+        let device = state.sound(CurrentContext::get()?)?.device;
         free.set(state.free_memory(device) as usize)?;
         total.set(state.devices[device].kind.memory as usize)
     }
 
     3020 fn cuMemAlloc_v2(pointer: Out<usize>, bytes: usize) {
         allocate_to(&pointer, bytes, Kind::Device)
-    }
-
-    3020 fn cuMemAllocPitch_v2(pointer: Out<usize>, pitch: Out<usize>, width: usize, rows: usize, element: u32) {
-        // Rows begin where what reads them in one go is fastest.
-        const ALIGNMENT: usize = 512;
-        let row = width.checked_next_multiple_of(ALIGNMENT).ok_or(Code::OUT_OF_MEMORY)?;
-        pitch.ready()?;
-        if width == 0 || rows == 0 || !matches!(element, 4 | 8 | 16) {
-            return Err(Code::INVALID_VALUE);
-        }
-        allocate_to(&pointer, row.checked_mul(rows).ok_or(Code::OUT_OF_MEMORY)?, Kind::Device)?;
-        pitch.set(row)
     }
 
     6000 fn cuMemAllocManaged(pointer: Out<usize>, bytes: usize, _flags: u32) {
@@ -115,7 +104,7 @@ calls! {
 
     6050 fn cuMemHostRegister_v2(pointer: usize, bytes: usize, flags: u32) {
         let mut state = begin()?;
-        let context = current()?;
+        let context = CurrentContext::get()?;
         let device = state.sound(context)?.device;
         if pointer == 0 || bytes == 0 || flags & !HOST_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
@@ -139,12 +128,5 @@ calls! {
         let found = state.memory.lock().find(pointer, 1).ok_or(Code::INVALID_VALUE)?;
         let is_known = found.1.kind.is_host() || found.1.kind == Kind::Managed;
         if is_known { device.set(pointer) } else { Err(Code::INVALID_VALUE) }
-    }
-
-    3020 fn cuMemGetAddressRange_v2(start: Out<usize>, bytes: Out<usize>, pointer: usize) {
-        let state = begin()?;
-        let (first, block) = state.memory.lock().find(pointer, 1).ok_or(Code::NOT_FOUND)?;
-        start.set_if_wanted(first)?;
-        bytes.set_if_wanted(block.bytes)
     }
 }

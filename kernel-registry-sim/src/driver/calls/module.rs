@@ -2,20 +2,22 @@
 
 use std::fs;
 
-use super::context::current;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
+use crate::driver::code::{Function, attributes};
 use crate::driver::compile::{Compiler, Compiling, tell};
+use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::device::Device;
 use crate::driver::handles::Handle;
 use crate::driver::image;
-use crate::driver::load::{Function, attributes, load_now};
+use crate::driver::load::load_now;
+use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
-use crate::driver::stream::Because;
+use crate::driver::state::State;
+use crate::driver::wait::WaitReason;
 
 fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
-    let context = current()?;
+    let context = CurrentContext::get()?;
     let (device, arch, compiler) = {
         let mut state = begin()?;
         let device = state.sound(context)?.device;
@@ -23,14 +25,14 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
     };
     module.ready()?;
     let image = compiler.compile(bytes, arch).map_err(|refused| tell(&refused, options))?;
-    let mut state = wait_for_device(begin()?, device, call, Because::Load)?;
+    let mut state = wait_for_device(begin()?, device, call, WaitReason::Load)?;
     module.set(state.add_module(context, image, None)?)
 }
 
 /// A function, or the current context's function of a library's kernel.
 pub(super) fn function_of(state: &mut State, function: Handle) -> Answer<Handle> {
     match state.kernels.get(function) {
-        Ok(_) => state.function_of(function, current()?),
+        Ok(_) => state.function_of(function, CurrentContext::get()?),
         Err(_) => {
             let context = state.functions.get(function)?.context;
             state.sound(context).map(|_| function)
@@ -116,10 +118,6 @@ calls! {
         load(&module, &image.get()?, &options, "cuModuleLoadDataEx")
     }
 
-    2000 fn cuModuleLoadFatBinary(module: Out<Handle>, image: Image) {
-        load(&module, &image.get()?, &JitOptions(Vec::new()), "cuModuleLoadFatBinary")
-    }
-
     2000 fn cuModuleUnload(module: Handle) {
         let mut state = begin()?;
         let context = state.modules.get(module)?.context;
@@ -127,7 +125,7 @@ calls! {
             return Err(Code::INVALID_HANDLE);
         }
         let device = state.sound(context)?.device;
-        state = wait_for_device(state, device, "cuModuleUnload", Because::Unload)?;
+        state = wait_for_device(state, device, "cuModuleUnload", WaitReason::Unload)?;
         state.remove_module(module)
     }
 
@@ -177,12 +175,6 @@ calls! {
         module.set(begin()?.functions.get(function)?.module)
     }
 
-    12030 fn cuFuncGetName(name: Out<*const std::ffi::c_char>, function: Handle) {
-        let state = begin()?;
-        let function = state.functions.get(function)?;
-        name.set(function.image.kernels[function.kernel].c_name.as_ptr())
-    }
-
     2020 fn cuFuncGetAttribute(value: Out<i32>, which: u32, function: Handle) {
         let mut state = begin()?;
         let function = function_of(&mut state, function)?;
@@ -201,18 +193,5 @@ calls! {
     3000 fn cuFuncSetCacheConfig(function: Handle, _config: u32) {
         let mut state = begin()?;
         function_of(&mut state, function).map(drop)
-    }
-
-    4020 fn cuFuncSetSharedMemConfig(function: Handle, _config: u32) {
-        let mut state = begin()?;
-        function_of(&mut state, function).map(drop)
-    }
-
-    12040 fn cuFuncGetParamInfo(function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
-        let state = begin()?;
-        let function = state.functions.get(function)?;
-        let found = function.image.kernels[function.kernel].parameters.get(index).ok_or(Code::INVALID_VALUE)?;
-        offset.set(found.0)?;
-        size.set_if_wanted(found.1)
     }
 }

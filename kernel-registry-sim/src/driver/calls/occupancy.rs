@@ -3,11 +3,12 @@
 use super::launch::Config;
 use super::module::function_of;
 use crate::driver::abi::{In, Out, SharedMemory};
+use crate::driver::code::attributes;
 use crate::driver::device::Room;
 use crate::driver::handles::Handle;
-use crate::driver::load::attributes;
+use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::State;
 
 /// What a kernel takes.
 struct Needs {

@@ -1,10 +1,11 @@
 //! What is known of an address.
 
 use super::lacking::say_once;
-use crate::driver::abi::{In, Out};
+use crate::driver::abi::Out;
 use crate::driver::memory::{Block, Kind};
+use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::State;
 
 /// An attribute's value, as wide as the attribute is.
 enum Value {
@@ -75,50 +76,10 @@ fn attribute(which: u32, address: usize, (start, block): (usize, Block), state: 
     })
 }
 
-/// What it is of an address that nobody knows.
-fn unknown(which: u32) -> Value {
-    // `CU_DEVICE_INVALID`.
-    const NO_DEVICE: i32 = -2;
-    match which {
-        DEVICE => Value::Word(NO_DEVICE.cast_unsigned()),
-        MEMORY_TYPE
-        | SYNC_OPERATIONS
-        | IS_MANAGED
-        | IS_FOR_OTHER_PROCESSES
-        | IS_MAPPED
-        | IS_FOR_OTHER_DEVICES
-        | ACCESS => Value::Word(0),
-        _ => Value::Long(0),
-    }
-}
-
 calls! {
     4000 fn cuPointerGetAttribute(value: Out<u8>, which: u32, address: usize) {
         let state = begin()?;
         let found = state.memory.lock().find(address, 1).ok_or(Code::INVALID_VALUE)?;
         attribute(which, address, found, &state)?.write(&value)
-    }
-
-    7000 fn cuPointerGetAttributes(count: u32, which: In<u32>, values: In<*mut u8>, address: usize) {
-        let state = begin()?;
-        let found = state.memory.lock().find(address, 1);
-        let (which, values) = (which.all(count as usize)?, values.all(count as usize)?);
-        if count == 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        for (which, value) in which.into_iter().zip(values) {
-            let known = found.map(|found| attribute(which, address, found, &state));
-            known.and_then(Result::ok).unwrap_or_else(|| unknown(which)).write(&Out::from(value))?;
-        }
-        Ok(())
-    }
-
-    6000 fn cuPointerSetAttribute(value: In<u32>, which: u32, address: usize) {
-        let state = begin()?;
-        value.get()?;
-        let (_, block) = state.memory.lock().find(address, 1).ok_or(Code::INVALID_VALUE)?;
-        // That copies are waited for changes no result; nothing else can be set.
-        let can_be_set = which == SYNC_OPERATIONS && matches!(block.kind, Kind::Device | Kind::Pooled(_));
-        if can_be_set { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 }

@@ -2,15 +2,14 @@
 
 use super::device::device;
 use super::memory::allocate;
-use super::ranges::{Access, Location, Origin};
+use super::ranges::Origin;
 use crate::driver::abi::{In, Out};
-use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::memory::{Block, Kind};
 use crate::driver::pool::{Attribute, Pool};
+use crate::driver::process::{begin, begin_with};
 use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin, begin_with};
 use crate::driver::stream::{Stream, Work};
 
 /// `CUmemPoolProps`.
@@ -23,25 +22,21 @@ pub(super) struct Properties {
     reserved: [u8; 54],
 }
 
-impl Properties {
-    /// Of a pool without a limit of its own.
-    pub(super) fn of_device(device: usize) -> Self {
-        Properties { origin: Origin::of_device(device), most_bytes: 0, usage: 0, reserved: [0; 54] }
-    }
-}
-
 fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, stream: Handle) -> Answer {
     let (mut state, stream) = begin_with(stream)?;
     let Stream { context, device, .. } = *state.streams.get(stream)?;
     pointer.ready()?;
     if state.is_captured(stream)? {
-        let (task, address) = allocate_in_graph(&state, bytes, context, device)?;
-        pointer.set(address)?;
-        return state.capture(stream, task);
+        if bytes as u64 > state.free_memory(device) {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        let allocation = state.memory.lock().allocate_for_graph(bytes, context, device)?;
+        pointer.set(allocation.address())?;
+        return state.capture(stream, Work::Appear(allocation, true));
     }
     let pool = match pool {
         Some(pool) => pool,
-        None => state.pool_of(device),
+        None => state.pools.chosen_for(device),
     };
     let Pool { device, most_bytes: most, .. } = *state.pools.get(pool)?;
     let used = state.memory.lock().used_of_pool(pool);
@@ -52,27 +47,6 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
     let pool = state.pools.get_mut(pool)?;
     pool.most_used = pool.most_used.max(used + bytes as u64);
     pointer.set(address)
-}
-
-/// A task that allocates memory, and the address of that, which is known at once.
-pub(super) fn allocate_in_graph(
-    state: &State,
-    bytes: usize,
-    context: Handle,
-    device: usize,
-) -> Answer<(Task, usize)> {
-    if bytes as u64 > state.free_memory(device) {
-        return Err(Code::OUT_OF_MEMORY);
-    }
-    let allocation = state.memory.lock().allocate_for_graph(bytes, context, device)?;
-    let address = allocation.address();
-    Ok((Task::Work(Work::Appear(allocation, true), context), address))
-}
-
-/// A task that frees memory which a graph has allocated.
-pub(super) fn free_in_graph(state: &State, pointer: usize, context: Handle) -> Answer<Task> {
-    let allocation = state.memory.lock().of_graph(pointer)?;
-    Ok(Task::Work(Work::Appear(allocation, false), context))
 }
 
 calls! {
@@ -90,8 +64,8 @@ calls! {
             return Ok(());
         }
         if state.is_captured(stream)? {
-            let task = free_in_graph(&state, pointer, state.streams.get(stream)?.context)?;
-            return state.capture(stream, task);
+            let allocation = state.memory.lock().of_graph(pointer)?;
+            return state.capture(stream, Work::Appear(allocation, false));
         }
         let is_kind = |kind| matches!(kind, Kind::Device | Kind::Pooled(_) | Kind::Graph { .. });
         let mut memory = state.memory.lock();
@@ -106,23 +80,19 @@ calls! {
     11020 fn cuDeviceGetDefaultMemPool(pool: Out<Handle>, ordinal: i32) {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
-        pool.set(state.default_pool(device))
+        pool.set(state.pools.default_of(device))
     }
 
     11020 fn cuDeviceGetMemPool(pool: Out<Handle>, ordinal: i32) {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
-        pool.set(state.pool_of(device))
+        pool.set(state.pools.chosen_for(device))
     }
 
     11020 fn cuDeviceSetMemPool(ordinal: i32, pool: Handle) {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
-        if state.pools.get(pool)?.device != device {
-            return Err(Code::INVALID_VALUE);
-        }
-        state.devices[device].pool = Some(pool);
-        Ok(())
+        state.pools.choose(device, pool)
     }
 
     11020 fn cuMemPoolCreate(pool: Out<Handle>, properties: In<Properties>) {
@@ -132,20 +102,11 @@ calls! {
         pool.ready()?;
         // Its memory comes in whole pages.
         let most_bytes = properties.most_bytes.checked_next_multiple_of(GRANULARITY).ok_or(Code::INVALID_VALUE)?;
-        pool.set(state.pools.insert(Pool::new(device, most_bytes as u64)))
+        pool.set(state.pools.create(device, most_bytes as u64))
     }
 
     11020 fn cuMemPoolDestroy(pool: Handle) {
-        let mut state = begin()?;
-        let device = state.pools.get(pool)?.device;
-        if state.default_pool(device) == pool {
-            return Err(Code::INVALID_VALUE);
-        }
-        // What was allocated from it remains until it is freed.
-        if state.devices[device].pool == Some(pool) {
-            state.devices[device].pool = None;
-        }
-        state.pools.remove(pool).map(drop)
+        begin()?.pools.destroy(pool)
     }
 
     11020 fn cuMemPoolTrimTo(pool: Handle, _bytes: usize) {
@@ -167,18 +128,8 @@ calls! {
         if attribute.is_wide() { value.cast().set(number) } else { value.set(number as u32) }
     }
 
-    11020 fn cuMemPoolSetAccess(pool: Handle, accesses: In<Access>, count: usize) {
-        let state = begin()?;
-        state.pools.get(pool)?;
-        // Every device can use every pool here; only what is no device is refused.
-        accesses.all(count)?.into_iter().try_for_each(|access| access.read(&state).map(drop))
-    }
-
-    11020 fn cuMemPoolGetAccess(flags: Out<u32>, pool: Handle, location: In<Location>) {
-        let state = begin()?;
-        state.pools.get(pool)?;
-        location.get()?.device(&state)?;
-        const READ_WRITE: u32 = 3;
-        flags.set(READ_WRITE)
+    11040 fn cuDeviceGraphMemTrim(ordinal: i32) {
+        // Nothing is kept that no graph has.
+        device(&*begin()?, ordinal).map(drop)
     }
 }

@@ -4,9 +4,10 @@ use super::device::device;
 use super::lacking::say_once;
 use crate::driver::abi::{In, Out};
 use crate::driver::handles::Handle;
+use crate::driver::process::begin;
 use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::{State, begin};
+use crate::driver::state::State;
 
 /// `CUmemLocation`: a kind of place, and which one.
 #[derive(Clone, Copy)]
@@ -18,10 +19,6 @@ pub(super) struct Location {
 
 impl Location {
     const DEVICE: u32 = 1;
-
-    fn of_device(device: usize) -> Self {
-        Location { kind: Self::DEVICE, id: device as i32 }
-    }
 
     /// Whether there is such a place: a device, or the host, or one of its nodes.
     pub(super) fn check(self, state: &State) -> Answer {
@@ -53,10 +50,6 @@ pub(super) struct Origin {
 
 impl Origin {
     const PINNED: u32 = 1;
-
-    pub(super) fn of_device(device: usize) -> Self {
-        Origin { kind: Self::PINNED, exported_as: 0, location: Location::of_device(device), security: 0 }
-    }
 
     /// The device whose memory it is.
     pub(super) fn device(self, state: &State) -> Answer<usize> {
@@ -167,26 +160,5 @@ calls! {
             state.memory.lock().set_access(address, bytes, device, read, write)?;
         }
         Ok(())
-    }
-
-    10020 fn cuMemGetAccess(flags: Out<u64>, location: In<Location>, address: usize) {
-        let state = begin()?;
-        let device = location.get()?.device(&state)?;
-        flags.set(match state.memory.lock().access(address, device)? {
-            (_, true) => READ_WRITE.into(),
-            (true, false) => READ.into(),
-            (false, false) => 0,
-        })
-    }
-
-    11000 fn cuMemRetainAllocationHandle(memory: Out<Handle>, address: usize) {
-        let state = begin()?;
-        memory.ready()?;
-        memory.set(state.memory.lock().ranges.retain(address)?)
-    }
-
-    10020 fn cuMemGetAllocationPropertiesFromHandle(properties: Out<Properties>, memory: Handle) {
-        let device = begin()?.memory.lock().ranges.properties(memory)?.1;
-        properties.set(Properties { origin: Origin::of_device(device), flags: 0 })
     }
 }

@@ -1,0 +1,318 @@
+//! Which function an opcode is: arithmetic, bits, comparisons and choices.
+
+use crate::decode::compute::bits;
+use crate::decode::compute::convert::convert;
+use crate::decode::compute::float::{Bf16, F16, Float, Number, Pair, divide, root};
+use crate::decode::opcode::Opcode;
+use crate::types::{Compute, How, Scalar, Type, each, floating, integer, lanes, one_of, scalar_float};
+
+/// The function of an opcode that computes one result from its operands alone. None if it is not known, or not one.
+pub(crate) fn function(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
+    let plain = |function: Option<Compute>| Some((function?, How::default()));
+    match opcode.name {
+        "cvt" => convert(opcode),
+        "selp" => {
+            opcode.kind()?;
+            plain(Some(lanes!(_, |a: u64, b: u64, p: bool| if p { a } else { b })))
+        }
+        "slct" => plain(Some(choice(opcode)?)),
+        "dp4a" => plain(Some(dot(opcode.kinds()?))),
+        "dp2a" => {
+            let high = opcode.take_any(&["lo", "hi"])? == "hi";
+            plain(Some(short_dot(opcode.kinds()?, high)))
+        }
+        _ if opcode.types.len() != 1 => None,
+        _ if opcode.types.iter().any(|kind| is_float(*kind)) => {
+            let how = opcode.how();
+            let kind = opcode.kind()?;
+            Some((exact(opcode, kind).or_else(|| approximated(opcode, kind))?, how))
+        }
+        _ => {
+            let how = How { saturate: opcode.take("sat"), ..How::default() };
+            let kind = opcode.kind()?;
+            let function = whole(opcode, kind, how.saturate).or_else(|| bits::function(opcode, kind))?;
+            Some((function, how))
+        }
+    }
+}
+
+fn is_float(kind: Type) -> bool {
+    matches!(kind, Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 | Type::F32 | Type::F64)
+}
+
+/// Arithmetic of integers.
+fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Compute> {
+    if saturate {
+        return match (opcode.name, kind) {
+            ("add", Type::S32) => Some(lanes!(_, |a: i32, b: i32| a.saturating_add(b))),
+            ("sub", Type::S32) => Some(lanes!(_, |a: i32, b: i32| a.saturating_sub(b))),
+            ("mad", Type::S32) if opcode.take("hi") => Some(lanes!(_, |a: i32, b: i32, c: i32| {
+                (((i64::from(a) * i64::from(b)) >> 32) as i32).saturating_add(c)
+            })),
+            _ => None,
+        };
+    }
+    match opcode.name {
+        "add" => integer!(kind, T => lanes!(_, |a: T, b: T| a.wrapping_add(b))),
+        "sub" => integer!(kind, T => lanes!(_, |a: T, b: T| a.wrapping_sub(b))),
+        "mul" | "mad" => product(opcode, kind),
+        "mul24" | "mad24" => short_product(opcode, kind),
+        // What hardware answers to a division by zero: all ones.
+        "div" => integer!(kind, T => lanes!(_, |a: T, b: T| if b == 0 { !0 } else { a.wrapping_div(b) })),
+        "rem" => integer!(kind, T => lanes!(_, |a: T, b: T| if b == 0 { !0 } else { a.wrapping_rem(b) })),
+        "min" => integer!(kind, T => lanes!(_, |a: T, b: T| a.min(b))),
+        "max" => integer!(kind, T => lanes!(_, |a: T, b: T| a.max(b))),
+        "neg" => integer!(kind, T => lanes!(_, |a: T| (0 as T).wrapping_sub(a))),
+        "sad" => integer!(kind, T => lanes!(_, |a: T, b: T, c: T| c.wrapping_add(a.abs_diff(b) as T))),
+        "abs" => match kind {
+            Type::S16 => Some(lanes!(_, |a: i16| a.wrapping_abs())),
+            Type::S32 => Some(lanes!(_, |a: i32| a.wrapping_abs())),
+            Type::S64 => Some(lanes!(_, |a: i64| a.wrapping_abs())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The function of `mul`, or that of `mad`, which adds a number as wide as the product.
+macro_rules! product {
+    ($opcode:expr, $T:ty => $R:ty, |$a:ident, $b:ident| $value:expr) => {
+        if $opcode.name.starts_with("mad") {
+            lanes!(_, |$a: $T, $b: $T, c: $R| $value.wrapping_add(c))
+        } else {
+            lanes!(_, |$a: $T, $b: $T| $value)
+        }
+    };
+}
+
+fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
+    match opcode.take_any(&["lo", "hi", "wide"])? {
+        "lo" => integer!(kind, T => product!(opcode, T => T, |a, b| a.wrapping_mul(b))),
+        // The product of two u64 fits as bits, which is all that the shift takes.
+        "hi" => integer!(kind, T => product!(opcode, T => T, |a, b| {
+            ((a as i128).wrapping_mul(b as i128) >> T::BITS) as T
+        })),
+        _ => Some(match kind {
+            Type::U16 => product!(opcode, u16 => u32, |a, b| u32::from(a) * u32::from(b)),
+            Type::S16 => product!(opcode, i16 => i32, |a, b| i32::from(a) * i32::from(b)),
+            Type::U32 => product!(opcode, u32 => u64, |a, b| u64::from(a) * u64::from(b)),
+            Type::S32 => product!(opcode, i32 => i64, |a, b| i64::from(a) * i64::from(b)),
+            _ => return None,
+        }),
+    }
+}
+
+/// The product of the lowest 24 bits: its lowest 32 bits, or its highest.
+fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
+    fn short(a: u32, b: u32, signed: bool) -> i64 {
+        let wide =
+            |bits: u32| if signed { i64::from((bits << 8) as i32 >> 8) } else { i64::from(bits << 8 >> 8) };
+        wide(a) * wide(b)
+    }
+    let high = opcode.take_any(&["lo", "hi"])? == "hi";
+    Some(match (kind, high) {
+        (Type::U32, false) => product!(opcode, u32 => u32, |a, b| short(a, b, false) as u32),
+        (Type::U32, true) => product!(opcode, u32 => u32, |a, b| (short(a, b, false) >> 16) as u32),
+        (Type::S32, false) => product!(opcode, u32 => u32, |a, b| short(a, b, true) as u32),
+        (Type::S32, true) => product!(opcode, u32 => u32, |a, b| (short(a, b, true) >> 16) as u32),
+        _ => return None,
+    })
+}
+
+/// The products of four bytes each, added up: `[type of a, type of b]`.
+fn dot(kinds: [Type; 2]) -> Compute {
+    fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
+        let byte = |lane: u32| A::of(u64::from(a >> lane)).into() * B::of(u64::from(b >> lane)).into();
+        c.wrapping_add((byte(0) + byte(8) + byte(16) + byte(24)) as u32)
+    }
+    match kinds {
+        [Type::U32, Type::U32] => lanes!(_, |a: u32, b: u32, c: u32| sum::<u8, u8>(a, b, c)),
+        [Type::U32, _] => lanes!(_, |a: u32, b: u32, c: u32| sum::<u8, i8>(a, b, c)),
+        [_, Type::U32] => lanes!(_, |a: u32, b: u32, c: u32| sum::<i8, u8>(a, b, c)),
+        _ => lanes!(_, |a: u32, b: u32, c: u32| sum::<i8, i8>(a, b, c)),
+    }
+}
+
+/// The products of two halves with two bytes each, which are the lower or the upper ones, added up.
+fn short_dot(kinds: [Type; 2], high: bool) -> Compute {
+    fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
+        let term =
+            |lane: u32| A::of(u64::from(a >> (16 * lane))).into() * B::of(u64::from(b >> (8 * lane))).into();
+        c.wrapping_add((term(0) + term(1)) as u32)
+    }
+    match (kinds, high) {
+        ([Type::U32, Type::U32], false) => lanes!(_, |a: u32, b: u32, c: u32| sum::<u16, u8>(a, b, c)),
+        ([Type::U32, Type::U32], true) => lanes!(_, |a: u32, b: u32, c: u32| sum::<u16, u8>(a, b >> 16, c)),
+        ([Type::U32, _], false) => lanes!(_, |a: u32, b: u32, c: u32| sum::<u16, i8>(a, b, c)),
+        ([Type::U32, _], true) => lanes!(_, |a: u32, b: u32, c: u32| sum::<u16, i8>(a, b >> 16, c)),
+        ([_, Type::U32], false) => lanes!(_, |a: u32, b: u32, c: u32| sum::<i16, u8>(a, b, c)),
+        ([_, Type::U32], true) => lanes!(_, |a: u32, b: u32, c: u32| sum::<i16, u8>(a, b >> 16, c)),
+        (_, false) => lanes!(_, |a: u32, b: u32, c: u32| sum::<i16, i8>(a, b, c)),
+        (_, true) => lanes!(_, |a: u32, b: u32, c: u32| sum::<i16, i8>(a, b >> 16, c)),
+    }
+}
+
+/// What IEEE 754 defines, with one rounding.
+fn exact(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
+    // `min.xorsign.abs`
+    let of_magnitudes = kind == Type::F32 && opcode.take("xorsign") && opcode.take("abs");
+    match opcode.name {
+        "add" => floating!(kind, T => lanes!(how, |a: T, b: T| a.add(how, b))),
+        "sub" => floating!(kind, T => lanes!(how, |a: T, b: T| a.sub(how, b))),
+        "mul" => floating!(kind, T => lanes!(how, |a: T, b: T| a.mul(how, b))),
+        "fma" | "mad" => floating!(kind, T => lanes!(how, |a: T, b: T, c: T| a.fma(how, b, c))),
+        "neg" => floating!(kind, T => lanes!(how, |a: T| a.negate().flushed(how))),
+        "abs" => floating!(kind, T => lanes!(how, |a: T| a.magnitude().flushed(how))),
+        "min" if of_magnitudes => {
+            Some(lanes!(how, |a: f32, b: f32| signed(a, b, a.magnitude().smaller(how, b.magnitude()))))
+        }
+        "max" if of_magnitudes => {
+            Some(lanes!(how, |a: f32, b: f32| signed(a, b, a.magnitude().larger(how, b.magnitude()))))
+        }
+        "min" => floating!(kind, T => lanes!(how, |a: T, b: T| a.smaller(how, b))),
+        "max" => floating!(kind, T => lanes!(how, |a: T, b: T| a.larger(how, b))),
+        _ => single_or_double(opcode, kind),
+    }
+}
+
+/// A number with the sign that the product of two others has.
+fn signed(a: f32, b: f32, value: f32) -> f32 {
+    let sign = (a.to_bits() ^ b.to_bits()) & 1 << 31;
+    if value.is_nan() { value } else { f32::from_bits(value.to_bits() ^ sign) }
+}
+
+fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
+    match (opcode.name, kind) {
+        // The approximate quotients differ from this one by less than they may.
+        ("div", Type::F32) if opcode.take("approx") => {
+            // The inverse of a large divisor is flushed to zero, and then multiplied.
+            Some(lanes!(how, |a: f32, b: f32| {
+                let b = if b.abs() > 1.0 / f32::MIN_POSITIVE { f32::INFINITY.copysign(b) } else { b };
+                divide(how, a, b)
+            }))
+        }
+        ("div", Type::F32) => {
+            opcode.take("full");
+            Some(lanes!(how, |a: f32, b: f32| divide(how, a, b)))
+        }
+        ("div", Type::F64) => Some(lanes!(how, |a: f64, b: f64| divide(how, a, b))),
+        ("rcp", Type::F32) => {
+            opcode.take("approx");
+            Some(lanes!(how, |a: f32| divide(how, 1.0, a)))
+        }
+        ("rcp", Type::F64) if opcode.take("approx") => {
+            Some(lanes!(how, |a: f64| upper_half(how, a, |a| divide(how, 1.0, a))))
+        }
+        ("rcp", Type::F64) => Some(lanes!(how, |a: f64| divide(how, 1.0, a))),
+        ("sqrt", Type::F32) => {
+            opcode.take("approx");
+            Some(lanes!(how, |a: f32| root(how, a)))
+        }
+        ("sqrt", Type::F64) => Some(lanes!(how, |a: f64| root(how, a))),
+        ("copysign", Type::F32) => Some(lanes!(_, |a: u32, b: u32| b & !(1 << 31) | a & (1 << 31))),
+        ("copysign", Type::F64) => Some(lanes!(_, |a: u64, b: u64| b & !(1 << 63) | a & (1 << 63))),
+        ("testp", _) => {
+            let classes = ["finite", "infinite", "number", "notanumber", "normal", "subnormal"];
+            let class = opcode.take_any(&classes)?;
+            one_of!(kind, T => match class {
+                "finite" => lanes!(_, |a: T| a.is_finite()),
+                "infinite" => lanes!(_, |a: T| a.is_infinite()),
+                "number" => lanes!(_, |a: T| !a.is_nan()),
+                "notanumber" => lanes!(_, |a: T| a.is_nan()),
+                "normal" => lanes!(_, |a: T| a.is_normal() || a == 0.0),
+                _ => lanes!(_, |a: T| a.is_subnormal()),
+            }; F32 = f32, F64 = f64)
+        }
+        _ => None,
+    }
+}
+
+/// What hardware approximates, within its documented error.
+fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
+    if !opcode.take("approx") {
+        return None;
+    }
+    let single = kind == Type::F32;
+    match opcode.name {
+        "rsqrt" if single => Some(lanes!(how, |a: f32| a.approximate(how, |x| x.sqrt().recip()))),
+        "rsqrt" if kind == Type::F64 => {
+            Some(lanes!(how, |a: f64| upper_half(how, a, |a| a.approximate(how, |x| x.sqrt().recip()))))
+        }
+        "sin" if single => Some(lanes!(how, |a: f32| a.approximate(how, f64::sin))),
+        "cos" if single => Some(lanes!(how, |a: f32| a.approximate(how, f64::cos))),
+        "lg2" if single => Some(lanes!(how, |a: f32| a.approximate(how, f64::log2))),
+        "ex2" if kind != Type::F64 => {
+            floating!(kind, T => lanes!(how, |a: T| a.approximate(how, f64::exp2)))
+        }
+        "tanh" if kind != Type::F64 => {
+            floating!(kind, T => lanes!(how, |a: T| a.approximate(how, f64::tanh)))
+        }
+        _ => None,
+    }
+}
+
+/// The approximations of f64 that flush: they read and write nothing but the upper half, and have a NaN of their own.
+fn upper_half(how: How, a: f64, function: impl FnOnce(f64) -> f64) -> f64 {
+    let upper = |value: f64| f64::from_bits(value.to_bits() & !0xffff_ffff);
+    if !how.flush {
+        return function(a);
+    }
+    let result = function(upper(a));
+    if result.is_nan() { f64::from_bits(0x7fff_ffff << 32) } else { upper(result) }
+}
+
+/// `slct`: by the sign of the third operand.
+fn choice(opcode: &mut Opcode<'_>) -> Option<Compute> {
+    let flush = opcode.take("ftz");
+    let [_, by] = opcode.kinds()?;
+    match by {
+        Type::S32 => Some(lanes!(_, |a: u64, b: u64, c: i32| if c >= 0 { a } else { b })),
+        // A flushed negative number is minus zero, which is not less than zero.
+        Type::F32 if flush => {
+            Some(lanes!(_, |a: u64, b: u64, c: f32| if c > -f32::MIN_POSITIVE { a } else { b }))
+        }
+        Type::F32 => Some(lanes!(_, |a: u64, b: u64, c: f32| if c >= 0.0 { a } else { b })),
+        _ => None,
+    }
+}
+
+/// The comparison of `setp` and `set`, as a function that answers a predicate.
+pub(crate) fn comparison(name: &str, kind: Type) -> Option<Compute> {
+    macro_rules! ordered {
+        ($operator:tt) => {
+            integer!(kind, T => lanes!(_, |a: T, b: T| a $operator b))
+                .or_else(|| scalar_float!(kind, T => lanes!(how, |a: T, b: T| a.enter(how) $operator b.enter(how))))
+        };
+    }
+    macro_rules! unordered {
+        ($($not:tt)*) => {
+            scalar_float!(kind, T => lanes!(how, |a: T, b: T| {
+                let (a, b) = (a.enter(how), b.enter(how));
+                a.is_nan() || b.is_nan() || a $($not)* b
+            }))
+        };
+    }
+    match name {
+        "eq" => ordered!(==),
+        // Not equal and ordered: unlike `!=` of Rust, which holds for NaN.
+        "ne" => integer!(kind, T => lanes!(_, |a: T, b: T| a != b)).or_else(|| {
+            scalar_float!(kind, T => lanes!(how, |a: T, b: T| {
+                let (a, b) = (a.enter(how), b.enter(how));
+                a != b && !a.is_nan() && !b.is_nan()
+            }))
+        }),
+        "lt" | "lo" => ordered!(<),
+        "le" | "ls" => ordered!(<=),
+        "gt" | "hi" => ordered!(>),
+        "ge" | "hs" => ordered!(>=),
+        "equ" => unordered!(==),
+        "neu" => unordered!(!=),
+        "ltu" => unordered!(<),
+        "leu" => unordered!(<=),
+        "gtu" => unordered!(>),
+        "geu" => unordered!(>=),
+        "num" => scalar_float!(kind, T => lanes!(_, |a: T, b: T| !(a.wide().is_nan() || b.wide().is_nan()))),
+        "nan" => scalar_float!(kind, T => lanes!(_, |a: T, b: T| a.wide().is_nan() || b.wide().is_nan())),
+        _ => None,
+    }
+}

@@ -1,0 +1,417 @@
+//! Floating point as IEEE 754 has it, in four formats and four roundings.
+//!
+//! Values are widened to f64, where the sum, the product, the quotient and the root of narrower formats round the same
+//! way twice as once. Where they do not (fma, directed rounding) the f64 is nudged to an odd last bit, which
+//! remembers that something was lost: rounding that gives what rounding the exact value gives.
+
+use crate::decode::compute::exact::sign_of_sum;
+use crate::types::{How, Rounding, Scalar};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct F16(pub u16);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bf16(pub u16);
+
+/// Two values in one register, the first in the low half.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pair<T>(pub T, pub T);
+
+impl Scalar for F16 {
+    fn of(bits: u64) -> Self {
+        Self(bits as u16)
+    }
+    fn bits(self) -> u64 {
+        u64::from(self.0)
+    }
+}
+
+impl Scalar for Bf16 {
+    fn of(bits: u64) -> Self {
+        Self(bits as u16)
+    }
+    fn bits(self) -> u64 {
+        u64::from(self.0)
+    }
+}
+
+impl<T: Scalar> Scalar for Pair<T> {
+    fn of(bits: u64) -> Self {
+        Self(T::of(bits & 0xffff), T::of(bits >> 16 & 0xffff))
+    }
+    fn bits(self) -> u64 {
+        self.0.bits() | self.1.bits() << 16
+    }
+}
+
+/// One number of a format.
+pub(crate) trait Number: Scalar {
+    /// What an operation answers that has no answer.
+    const NAN: Self;
+    /// The smallest number with full precision.
+    const NORMAL: f64;
+    /// The bits of a mantissa.
+    const MANTISSA: u32;
+    fn wide(self) -> f64;
+    /// `near` is the exact value rounded to f64, `rest` has the sign of what that lost.
+    fn round(near: f64, rest: f64, rounding: Rounding) -> Self;
+
+    /// What an operation makes of its operands if one of them is NaN, or if it has no answer.
+    #[inline(always)]
+    fn or_nan<const N: usize>(self, _operands: [Self; N]) -> Self {
+        self
+    }
+
+    /// What becomes of a NaN that an operation passes on; even one that only changes signs.
+    fn quiet(self) -> Self {
+        Self::NAN.or_nan([self])
+    }
+
+    fn enter(self, how: How) -> f64 {
+        let wide = self.wide();
+        if how.flush && wide.abs() < Self::NORMAL { 0f64.copysign(wide) } else { wide }
+    }
+
+    /// Rounds a result; `rest` is asked where it matters.
+    #[inline(always)]
+    fn finish(how: How, near: f64, rest: impl FnOnce() -> f64) -> Self {
+        let rest = if how.rounding == Rounding::Near { 0.0 } else { rest() };
+        Self::finish_exact(how, near, rest)
+    }
+
+    #[inline(always)]
+    fn finish_exact(how: How, near: f64, rest: f64) -> Self {
+        if near.is_nan() && !how.saturate {
+            return Self::NAN;
+        }
+        let rounded = Self::round(near, rest, how.rounding);
+        if !how.flush && !how.saturate && !how.relu {
+            return rounded;
+        }
+        let wide = rounded.wide();
+        // What would be too small if it kept all of its bits is flushed, also where the next number is not.
+        let small = |wide: f64| {
+            wide.abs() < Self::NORMAL
+                || wide.abs() == Self::NORMAL
+                    && Self::round(4.0 * near, rest, how.rounding).wide().abs() < 4.0 * Self::NORMAL
+        };
+        if how.flush && small(wide) {
+            let sign = if how.saturate || how.relu { 1.0 } else { wide };
+            Self::round(0f64.copysign(sign), 0.0, Rounding::Near)
+        } else if how.saturate {
+            // This is also where NaN becomes zero.
+            Self::round(if wide > 0.0 { wide.min(1.0) } else { 0.0 }, 0.0, Rounding::Near)
+        } else if how.relu && wide <= 0.0 {
+            Self::round(0.0, 0.0, Rounding::Near)
+        } else {
+            rounded
+        }
+    }
+}
+
+impl Number for f64 {
+    const NAN: Self = f64::from_bits(0xfff8_0000_0000_0000);
+    const NORMAL: f64 = f64::MIN_POSITIVE;
+    const MANTISSA: u32 = 52;
+    /// Unlike the narrower formats it keeps what is in a NaN: that of the first operand that is one, made quiet.
+    /// Hardware looks at the operands of a product from the last to the first, and at a third one in between.
+    /// All of it as integers, because the compiler is free to choose the bits of a NaN that it computes.
+    #[inline(always)]
+    fn or_nan<const N: usize>(self, operands: [Self; N]) -> Self {
+        let is_nan = |bits: &u64| bits & !(1 << 63) > 0x7ff0_0000_0000_0000;
+        let bits = self.to_bits();
+        if !is_nan(&bits) {
+            return self;
+        }
+        let found = operands.map(f64::to_bits).into_iter().find(is_nan);
+        Self::from_bits(found.map_or(0xfff8_0000_0000_0000, |bits| bits | 1 << 51))
+    }
+    fn wide(self) -> f64 {
+        self
+    }
+    fn round(near: f64, rest: f64, rounding: Rounding) -> Self {
+        let lost = rest.partial_cmp(&0.0).map_or(0, |order| order as i8);
+        match (rounding, lost) {
+            (Rounding::Zero, 1) if near < 0.0 => near.next_up(),
+            (Rounding::Zero, -1) if near > 0.0 => near.next_down(),
+            (Rounding::Down, -1) => near.next_down(),
+            (Rounding::Up, 1) => near.next_up(),
+            _ => near,
+        }
+    }
+}
+
+impl Number for f32 {
+    const NAN: Self = f32::from_bits(0x7fff_ffff);
+    const NORMAL: f64 = f32::MIN_POSITIVE as f64;
+    const MANTISSA: u32 = 23;
+    fn wide(self) -> f64 {
+        f64::from(self)
+    }
+    #[inline(always)]
+    fn round(near: f64, rest: f64, rounding: Rounding) -> Self {
+        let odd = odd(near, rest);
+        match rounding {
+            Rounding::Near => odd as f32,
+            _ => f32::from_bits(narrow(odd, rounding, Self::MANTISSA, 8) as u32),
+        }
+    }
+}
+
+impl Number for F16 {
+    const NAN: Self = Self(0x7fff);
+    const NORMAL: f64 = 1.0 / 16384.0;
+    const MANTISSA: u32 = 10;
+    fn wide(self) -> f64 {
+        let (exponent, mantissa) = (self.0 >> 10 & 31, f64::from(self.0 & 1023));
+        let magnitude = match exponent {
+            0 => mantissa / 16_777_216.0,
+            31 if mantissa == 0.0 => f64::INFINITY,
+            31 => f64::NAN,
+            _ => (1024.0 + mantissa) * 2f64.powi(i32::from(exponent) - 25),
+        };
+        if self.0 >> 15 == 0 { magnitude } else { -magnitude }
+    }
+    fn round(near: f64, rest: f64, rounding: Rounding) -> Self {
+        Self(narrow(odd(near, rest), rounding, Self::MANTISSA, 5) as u16)
+    }
+}
+
+impl Number for Bf16 {
+    const NAN: Self = Self(0x7fff);
+    const NORMAL: f64 = f32::MIN_POSITIVE as f64;
+    const MANTISSA: u32 = 7;
+    fn wide(self) -> f64 {
+        f64::from(f32::from_bits(u32::from(self.0) << 16))
+    }
+    fn round(near: f64, rest: f64, rounding: Rounding) -> Self {
+        Self(narrow(odd(near, rest), rounding, Self::MANTISSA, 8) as u16)
+    }
+}
+
+/// If something was lost, the neighbour with an odd last bit on the side of the exact value.
+#[inline(always)]
+fn odd(near: f64, rest: f64) -> f64 {
+    let bits = near.to_bits();
+    if rest == 0.0 || rest.is_nan() || bits & 1 == 1 || near == 0.0 || !near.is_finite() {
+        near
+    } else if (rest > 0.0) == (near > 0.0) {
+        f64::from_bits(bits + 1)
+    } else {
+        f64::from_bits(bits - 1)
+    }
+}
+
+/// Rounds to a format with so many bits of mantissa and exponent, and answers its bits.
+fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u32) -> u64 {
+    let sign = value.to_bits() >> 63;
+    let infinite = ((1u64 << exponent) - 1) << mantissa;
+    let place = |magnitude: u64| sign << (mantissa + exponent) | magnitude;
+    if value.is_nan() {
+        return infinite | ((1 << mantissa) - 1);
+    }
+    if value.is_infinite() {
+        return place(infinite);
+    }
+    let bias = (1i64 << (exponent - 1)) - 1;
+    let found = (value.to_bits() >> 52 & 0x7ff) as i64;
+    let full = value.to_bits() & ((1 << 52) - 1) | u64::from(found != 0) << 52;
+    // The exponent field of the result; below 1 the number is subnormal and loses a bit for each step.
+    let field = found.max(1) - 1023 + bias;
+    let shift = (52 - i64::from(mantissa) + (1 - field).max(0)).min(60) as u32;
+    let kept = full >> shift;
+    let lost = full & ((1 << shift) - 1);
+    let half = 1u64 << (shift - 1);
+    let up = match rounding {
+        Rounding::Near => lost > half || lost == half && kept & 1 == 1,
+        Rounding::Zero => false,
+        Rounding::Down => sign == 1 && lost != 0,
+        Rounding::Up => sign == 0 && lost != 0,
+    };
+    // The implicit bit adds one to the exponent, and so does a carry out of the mantissa.
+    let magnitude = kept + u64::from(up) + (((field.max(1) - 1) as u64) << mantissa);
+    if magnitude < infinite {
+        return place(magnitude);
+    }
+    let away = match rounding {
+        Rounding::Near => true,
+        Rounding::Zero => false,
+        Rounding::Down => sign == 1,
+        Rounding::Up => sign == 0,
+    };
+    place(if away { infinite } else { infinite - 1 })
+}
+
+/// The sum to the nearest. Where nothing remains of two numbers, the zero has the sign of the direction.
+#[inline(always)]
+fn sum(how: How, a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    if how.rounding == Rounding::Down && sum == 0.0 && a.is_sign_negative() != b.is_sign_negative() {
+        -0.0
+    } else {
+        sum
+    }
+}
+
+/// Has the sign of what `sum` lost. A sum that overflowed lost all beyond the largest number.
+fn rest_of_sum(a: f64, b: f64, sum: f64) -> f64 {
+    if sum.is_infinite() {
+        return if a.is_finite() && b.is_finite() { -sum } else { 0.0 };
+    }
+    let of_b = sum - a;
+    (a - (sum - of_b)) + (b - of_b)
+}
+
+fn rest_of_product(a: f64, b: f64, product: f64) -> f64 {
+    if product.is_infinite() {
+        return if a.is_finite() && b.is_finite() { -product } else { 0.0 };
+    }
+    sign_of_sum(a, b, -product, 0.0)
+}
+
+/// What PTX computes exactly and then rounds once.
+pub(crate) trait Float: Scalar {
+    fn add(self, how: How, other: Self) -> Self;
+    fn sub(self, how: How, other: Self) -> Self;
+    fn mul(self, how: How, other: Self) -> Self;
+    fn fma(self, how: How, other: Self, third: Self) -> Self;
+    fn negate(self) -> Self;
+    fn magnitude(self) -> Self;
+    /// Zero instead of a subnormal number, if that was asked for.
+    fn flushed(self, how: How) -> Self;
+    fn smaller(self, how: How, other: Self) -> Self;
+    fn larger(self, how: How, other: Self) -> Self;
+    /// A function that hardware approximates: here it is computed in f64 and rounded once.
+    fn approximate(self, how: How, function: fn(f64) -> f64) -> Self;
+}
+
+macro_rules! float {
+    ($($number:ty, $sign:expr;)*) => {$(
+        impl Float for $number {
+            #[inline(always)]
+            fn add(self, how: How, other: Self) -> Self {
+                let (a, b) = (self.enter(how), other.enter(how));
+                Self::finish(how, sum(how, a, b), || rest_of_sum(a, b, a + b)).or_nan([other, self])
+            }
+            #[inline(always)]
+            fn sub(self, how: How, other: Self) -> Self {
+                // Not the sum with the negative, which would turn the sign of a NaN.
+                let (a, b) = (self.enter(how), -other.enter(how));
+                Self::finish(how, sum(how, a, b), || rest_of_sum(a, b, a + b)).or_nan([other, self])
+            }
+            #[inline(always)]
+            fn mul(self, how: How, other: Self) -> Self {
+                let (a, b) = (self.enter(how), other.enter(how));
+                Self::finish(how, a * b, || rest_of_product(a, b, a * b)).or_nan([other, self])
+            }
+            #[inline(always)]
+            fn fma(self, how: How, other: Self, third: Self) -> Self {
+                let (a, b, c) = (self.enter(how), other.enter(how), third.enter(how));
+                if size_of::<Self>() < 8 {
+                    // The product of two narrow numbers is exact, the sum is not.
+                    let sum = sum(how, a * b, c);
+                    return Self::finish_exact(how, sum, rest_of_sum(a * b, c, sum));
+                }
+                let mut near = a.mul_add(b, c);
+                if near == 0.0 && sign_of_sum(a, b, c, 0.0) == 0.0 {
+                    near = sum(how, a * b, c);
+                }
+                Self::finish(how, near, || {
+                    let beyond = near.is_infinite() && [a, b, c].into_iter().all(f64::is_finite);
+                    if beyond { -near } else { sign_of_sum(a, b, c, -near) }
+                })
+                .or_nan([other, third, self])
+            }
+            fn negate(self) -> Self {
+                if self.wide().is_nan() { self.quiet() } else { Self::of(self.bits() ^ $sign) }
+            }
+            fn magnitude(self) -> Self {
+                if self.wide().is_nan() { self.quiet() } else { Self::of(self.bits() & !$sign) }
+            }
+            fn flushed(self, how: How) -> Self {
+                if how.flush && self.wide().abs() < Self::NORMAL { Self::of(self.bits() & $sign) } else { self }
+            }
+            fn smaller(self, how: How, other: Self) -> Self {
+                choose(self, other, how, |a, b| a < b || a == b && a.is_sign_negative())
+            }
+            fn larger(self, how: How, other: Self) -> Self {
+                choose(self, other, how, |a, b| a > b || a == b && a.is_sign_positive())
+            }
+            fn approximate(self, how: How, function: fn(f64) -> f64) -> Self {
+                Self::finish(how, function(self.enter(how)), || 0.0)
+            }
+        }
+    )*};
+}
+
+float! {
+    F16, 1 << 15;
+    Bf16, 1 << 15;
+    f32, 1 << 31;
+    f64, 1 << 63;
+}
+
+impl<T: Float> Float for Pair<T> {
+    fn add(self, how: How, other: Self) -> Self {
+        Self(self.0.add(how, other.0), self.1.add(how, other.1))
+    }
+    fn sub(self, how: How, other: Self) -> Self {
+        Self(self.0.sub(how, other.0), self.1.sub(how, other.1))
+    }
+    fn mul(self, how: How, other: Self) -> Self {
+        Self(self.0.mul(how, other.0), self.1.mul(how, other.1))
+    }
+    fn fma(self, how: How, other: Self, third: Self) -> Self {
+        Self(self.0.fma(how, other.0, third.0), self.1.fma(how, other.1, third.1))
+    }
+    fn negate(self) -> Self {
+        Self(self.0.negate(), self.1.negate())
+    }
+    fn magnitude(self) -> Self {
+        Self(self.0.magnitude(), self.1.magnitude())
+    }
+    fn flushed(self, how: How) -> Self {
+        Self(self.0.flushed(how), self.1.flushed(how))
+    }
+    fn smaller(self, how: How, other: Self) -> Self {
+        Self(self.0.smaller(how, other.0), self.1.smaller(how, other.1))
+    }
+    fn larger(self, how: How, other: Self) -> Self {
+        Self(self.0.larger(how, other.0), self.1.larger(how, other.1))
+    }
+    fn approximate(self, how: How, function: fn(f64) -> f64) -> Self {
+        Self(self.0.approximate(how, function), self.1.approximate(how, function))
+    }
+}
+
+/// The minimum or maximum. A NaN counts as absent, unless `.NaN` asks for it.
+fn choose<T: Number>(a: T, b: T, how: How, first: fn(f64, f64) -> bool) -> T {
+    let (x, y) = (a.enter(how), b.enter(how));
+    let chosen = match (x.is_nan(), y.is_nan()) {
+        (true, true) => return T::NAN.or_nan([b, a]),
+        (true, false) | (false, true) if how.nan => return T::NAN,
+        (true, false) => y,
+        (false, true) => x,
+        (false, false) if first(x, y) => x,
+        (false, false) => y,
+    };
+    T::round(chosen, 0.0, Rounding::Near)
+}
+
+pub(crate) fn divide<T: Number>(how: How, x: T, y: T) -> T {
+    let (a, b) = (x.enter(how), y.enter(how));
+    let near = a / b;
+    // a / b - near has the sign of a - near * b, turned if b is negative.
+    T::finish(how, near, || match (near.is_infinite(), b == 0.0 || a.is_infinite()) {
+        (true, true) => 0.0,
+        (true, false) => -near,
+        (false, _) => sign_of_sum(-near, b, a, 0.0) * b.signum(),
+    })
+    .or_nan([x, y])
+}
+
+pub(crate) fn root<T: Number>(how: How, x: T) -> T {
+    let a = x.enter(how);
+    let near = a.sqrt();
+    T::finish(how, near, || sign_of_sum(-near, near, a, 0.0)).or_nan([x])
+}

@@ -1,0 +1,314 @@
+//! What the instructions of one function are decoded with: its names, its registers, and where instructions go.
+
+use std::collections::HashMap;
+
+use crate::address::{LOCAL_WINDOW, PARAMETER_WINDOW};
+use crate::decode::declare::{Place, Shared, layout, literal, reserve, wrong};
+use crate::decode::form::Kind;
+use crate::error::{LoadError, Reason};
+use crate::op::{DYNAMIC_SHARED, GRID, Instruction, Op, Rows, Sizes, Slot, special};
+use crate::parse::syntax::{self, Operand};
+use crate::program::{Constant, Function, function_address};
+use crate::types::{Compute, How, Scalar, Type, each, lanes};
+
+/// Decodes one body.
+pub(crate) struct Decoder<'a, 'm> {
+    pub shared: &'m mut Shared<'a>,
+    pub(super) constants: &'m mut Vec<Constant>,
+    pub(super) function: Function,
+    pub instructions: Vec<Instruction>,
+    /// What the instructions that one statement becomes have in common.
+    pub guard: Option<(Slot, bool)>,
+    pub line: u32,
+    /// The place of the first instruction in the program.
+    pub(super) start: usize,
+    /// The names of each open brace, and how much of the frame was in use when it opened.
+    pub(super) scopes: Vec<Scope<'a>>,
+    pub(super) opened: usize,
+    pub(super) frame: u64,
+    /// Labels by scope and name, and their instruction, once it is known.
+    pub(super) labels: HashMap<(usize, &'a str), usize>,
+    pub(super) targets: Vec<u32>,
+    pub(super) tables: HashMap<&'a str, Vec<&'a str>>,
+    pub(super) prototypes: HashMap<&'a str, Sizes>,
+    pub(super) carry: Option<Slot>,
+    pub(super) ranges: usize,
+    /// The registers of ranges that are named anywhere, by range and number.
+    pub(super) named: HashMap<(usize, u64), Slot>,
+}
+
+pub(super) struct Scope<'a> {
+    pub(super) number: usize,
+    pub(super) names: HashMap<&'a str, Place>,
+    pub(super) frame: u64,
+}
+
+/// Why an instruction is refused; its line and text are added where they are known.
+pub(crate) type Decoding<T> = Result<T, Reason>;
+
+impl<'a, 'm> Decoder<'a, 'm> {
+    pub(super) fn new(
+        shared: &'m mut Shared<'a>,
+        constants: &'m mut Vec<Constant>,
+        function: &syntax::Function<'a>,
+        index: usize,
+        start: usize,
+    ) -> Self {
+        let signature = shared.signatures[index].clone();
+        let mut names = HashMap::new();
+        let variables = function.returns.iter().chain(&function.parameters);
+        for (variable, &(place, size)) in variables.zip(signature.returns.iter().chain(&signature.parameters))
+        {
+            let place =
+                if function.entry { Place::Parameter(place) } else { Place::Frame(place, size, true) };
+            names.insert(variable.name, place);
+        }
+        let frame = if function.entry { 0 } else { signature.size.next_multiple_of(16) };
+        Self {
+            function: Function {
+                name: function.name.to_owned(),
+                entry: function.entry,
+                start: start as u32,
+                frame,
+                parameters: signature.parameters,
+                returns: signature.returns,
+                max_threads: function.max_threads,
+                cluster: function.cluster,
+                ..Function::default()
+            },
+            shared,
+            constants,
+            instructions: Vec::new(),
+            guard: None,
+            line: 0,
+            start,
+            scopes: vec![Scope { number: 0, names, frame }],
+            opened: 0,
+            frame,
+            labels: HashMap::new(),
+            targets: Vec::new(),
+            tables: HashMap::new(),
+            prototypes: HashMap::new(),
+            carry: None,
+            ranges: 0,
+            named: HashMap::new(),
+        }
+    }
+
+    pub(super) fn scope(&mut self) -> &mut Scope<'a> {
+        self.scopes.last_mut().expect("the parser balances braces")
+    }
+
+    pub(super) fn declare_registers(
+        &mut self,
+        name: &'a str,
+        kind: &str,
+        count: Option<u64>,
+    ) -> Decoding<()> {
+        let kind = Kind::named(kind).ok_or(Reason::Form)?;
+        let place = match count {
+            None => Place::Register(self.register(), kind),
+            Some(count) => {
+                self.ranges += 1;
+                Place::Registers { range: self.ranges, count, kind }
+            }
+        };
+        self.name(name, place)
+    }
+
+    /// Gives a name a meaning up to the next closing brace.
+    fn name(&mut self, name: &'a str, place: Place) -> Decoding<()> {
+        match self.scope().names.insert(name, place) {
+            Some(_) => Err(Reason::Again(name.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// The register of the carry, which `add.cc` and its like have in common.
+    pub(crate) fn carry(&mut self) -> Slot {
+        if let Some(slot) = self.carry {
+            return slot;
+        }
+        let slot = self.register();
+        self.carry = Some(slot);
+        slot
+    }
+
+    /// One more register.
+    pub(crate) fn register(&mut self) -> Slot {
+        self.function.registers += 1;
+        Slot::new(Rows::Register, self.function.registers - 1)
+    }
+
+    pub(super) fn declare(&mut self, variable: &syntax::Variable<'a>) -> Result<(), LoadError> {
+        let place = match variable.space {
+            "local" | "param" => {
+                let (size, align) = layout(variable)?;
+                let place = reserve(&mut self.frame, size, align);
+                self.function.frame = self.function.frame.max(self.frame);
+                if variable.space == "local" {
+                    reserve(&mut self.function.local, size, align);
+                }
+                Place::Frame(place, size, variable.space == "param")
+            }
+            "shared" => self.shared.in_shared_memory(variable)?,
+            _ => return Err(LoadError::syntax(variable.line, variable.name)),
+        };
+        self.name(variable.name, place).map_err(|reason| wrong(variable, reason))
+    }
+
+    /// What a name means here.
+    pub(crate) fn lookup(&mut self, name: &str) -> Option<Place> {
+        // `%r7` was declared as one of `%r<9>`.
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let number = name[stem.len()..].parse::<u64>().ok();
+        let mut found = None;
+        for scope in self.scopes.iter().rev() {
+            if let Some(place) = scope.names.get(name) {
+                return Some(*place);
+            }
+            if let (Some(&Place::Registers { range, count, kind }), Some(number)) =
+                (scope.names.get(stem), number)
+                && number < count
+            {
+                found = Some(((range, number), kind));
+                break;
+            }
+        }
+        let Some((key, kind)) = found else { return self.shared.names.get(name).copied() };
+        let slot = match self.named.get(&key) {
+            Some(slot) => *slot,
+            None => self.register(),
+        };
+        self.named.insert(key, slot);
+        Some(Place::Register(slot, kind))
+    }
+
+    pub(crate) fn label(&self, name: &str) -> Decoding<u32> {
+        let found = self.scopes.iter().rev().find_map(|scope| self.labels.get(&(scope.number, name)));
+        found.map(|id| *id as u32).ok_or_else(|| Reason::Name(name.to_owned()))
+    }
+
+    pub(crate) fn table(&self, name: &str) -> Decoding<Box<[u32]>> {
+        let labels = self.tables.get(name).ok_or_else(|| Reason::Name(name.to_owned()))?;
+        labels.iter().map(|label| self.label(label)).collect()
+    }
+
+    pub(crate) fn prototype(&self, name: &str) -> Decoding<Sizes> {
+        self.prototypes.get(name).cloned().ok_or_else(|| Reason::Name(name.to_owned()))
+    }
+
+    pub(crate) fn constant(&mut self, constant: Constant) -> Slot {
+        let constants = &mut *self.constants;
+        let index = *self.shared.constants.entry(constant).or_insert_with(|| {
+            constants.push(constant);
+            constants.len() - 1
+        });
+        Slot::new(Rows::Grid, GRID.len() + index)
+    }
+
+    pub(crate) fn bits(&mut self, bits: u64) -> Slot {
+        self.constant(Constant::Bits(bits))
+    }
+
+    /// The row of an operand that is read.
+    pub(crate) fn source(&mut self, operand: &Operand<'a>, kind: Type) -> Decoding<Slot> {
+        let (name, offset) = match operand {
+            Operand::Name(name) => (*name, 0),
+            Operand::Address(base, offset) => match **base {
+                Operand::Name(name) => (name, *offset),
+                _ => return Err(Reason::Operands),
+            },
+            Operand::Not(name) => {
+                let from = self.source(&Operand::Name(name), Type::Pred)?;
+                return Ok(self.negated(from));
+            }
+            Operand::Vector(parts) => return self.packed(parts, kind),
+            number => {
+                let bits = literal(number, kind).ok_or(Reason::Operands)?;
+                return Ok(self.bits(bits));
+            }
+        };
+        if name == "WARP_SZ" {
+            return Ok(self.bits(32));
+        }
+        let Some(place) = self.lookup(name) else {
+            return special(name).ok_or_else(|| Reason::Name(name.to_owned()));
+        };
+        Ok(match place {
+            Place::Register(slot, _) if offset == 0 => slot,
+            Place::Register(..) | Place::Registers { .. } => return Err(Reason::Operands),
+            Place::Variable(variable) => self.constant(Constant::Address { variable, offset }),
+            Place::Function(function) if offset == 0 => self.bits(function_address(function)),
+            Place::Function(_) => return Err(Reason::Operands),
+            Place::Shared(variable) => {
+                self.function.shared.insert(variable);
+                self.constant(Constant::Shared { variable, offset })
+            }
+            Place::Parameter(place) => self.bits((PARAMETER_WINDOW + place).wrapping_add_signed(offset)),
+            Place::DynamicShared if offset == 0 => {
+                special(DYNAMIC_SHARED).ok_or_else(|| Reason::Name(name.to_owned()))?
+            }
+            Place::DynamicShared => return Err(Reason::Operands),
+            Place::Frame(place, _, generic) => {
+                let to = self.register();
+                let offset = place.wrapping_add_signed(offset) + if generic { LOCAL_WINDOW } else { 0 };
+                self.emit(Op::Frame { to, offset });
+                to
+            }
+        })
+    }
+
+    /// The register of an operand that is written. `_` is one that nobody reads.
+    pub(crate) fn target(&mut self, operand: &Operand<'a>) -> Decoding<Slot> {
+        match operand {
+            Operand::Name("_") => Ok(self.register()),
+            Operand::Name(name) => match self.lookup(name) {
+                Some(Place::Register(slot, _)) => Ok(slot),
+                Some(_) => Err(Reason::Operands),
+                None => Err(Reason::Name((*name).to_owned())),
+            },
+            _ => Err(Reason::Operands),
+        }
+    }
+
+    pub(crate) fn emit(&mut self, op: Op) {
+        self.instructions.push(Instruction { guard: self.guard, op, line: self.line });
+    }
+
+    pub(crate) fn apply(&mut self, function: Compute, to: Slot, from: &[Slot]) {
+        let op =
+            Op::compute(function, How::default(), to, from).expect("as many operands as the function takes");
+        self.emit(op);
+    }
+
+    pub(crate) fn copy(&mut self, to: Slot, from: Slot) {
+        self.apply(lanes!(_, |a: u64| a), to, &[from]);
+    }
+
+    pub(crate) fn negated(&mut self, from: Slot) -> Slot {
+        let to = self.register();
+        self.apply(lanes!(_, |a: bool| !a), to, &[from]);
+        to
+    }
+
+    /// Several registers as one value of that type, the first in the low bits.
+    pub(crate) fn packed(&mut self, parts: &[Operand<'a>], kind: Type) -> Decoding<Slot> {
+        let to = self.register();
+        let size = kind.size() * 8 / parts.len().max(1) as u64;
+        let function = match size {
+            8 => lanes!(_, |all: u64, part: u8, by: u32| all | u64::from(part) << by),
+            16 => lanes!(_, |all: u64, part: u16, by: u32| all | u64::from(part) << by),
+            32 => lanes!(_, |all: u64, part: u32, by: u32| all | u64::from(part) << by),
+            _ => return Err(Reason::Operands),
+        };
+        let mut all = self.bits(0);
+        for (index, part) in parts.iter().enumerate() {
+            let part = self.source(part, kind)?;
+            let shift = self.bits(size * index as u64);
+            self.apply(function, to, &[all, part, shift]);
+            all = to;
+        }
+        Ok(to)
+    }
+}

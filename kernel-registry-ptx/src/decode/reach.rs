@@ -1,0 +1,75 @@
+//! What a kernel reaches through calls: shared memory, and how deep its stack gets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::decode::declare::reserve;
+use crate::op::{Callee, Op};
+use crate::program::{Program, Reach};
+
+/// What a kernel reaches. `shared` has size and alignment of each variable in shared memory.
+pub(crate) fn reach(kernel: usize, program: &Program, shared: &[(u64, u64)]) -> Reach {
+    let mut reach = Reach::default();
+    let mut walk = Walk { program, open: Vec::new(), known: BTreeMap::new(), recursive: false };
+    (reach.frames, reach.local) = walk.deepest(kernel);
+    reach.own = program.functions[kernel].local.next_multiple_of(8);
+    reach.recursive = walk.recursive;
+    let reached = walk.known.keys().flat_map(|function| &program.functions[*function].shared);
+    let mut variables: Vec<usize> = reached.copied().collect::<BTreeSet<_>>().into_iter().collect();
+    // The most aligned first, so that little is lost between them.
+    variables.sort_by_key(|variable| std::cmp::Reverse(shared[*variable].1));
+    for variable in variables {
+        let (size, align) = shared[variable];
+        reach.places.insert(variable, reserve(&mut reach.shared, size, align));
+    }
+    reach
+}
+
+/// How many calls are followed into each other; what calls deeper is treated as if it had no end.
+const DEEPEST: usize = 200;
+
+/// A walk along all calls.
+struct Walk<'p> {
+    program: &'p Program,
+    /// The functions that led here.
+    open: Vec<usize>,
+    /// Bytes of frames and of local variables from there on.
+    known: BTreeMap<usize, (u64, u64)>,
+    recursive: bool,
+}
+
+impl Walk<'_> {
+    fn deepest(&mut self, function: usize) -> (u64, u64) {
+        if let Some(known) = self.known.get(&function) {
+            return *known;
+        }
+        if self.open.contains(&function) || self.open.len() > DEEPEST {
+            self.recursive = true;
+            return (0, 0);
+        }
+        self.open.push(function);
+        let deepest = self.callees(function).into_iter().map(|callee| self.deepest(callee));
+        let (frames, local) =
+            deepest.fold((0, 0), |(frames, local): (u64, u64), (a, b)| (frames.max(a), local.max(b)));
+        self.open.pop();
+        let own = &self.program.functions[function];
+        let found = (own.frame + frames, own.local.next_multiple_of(8) + local);
+        self.known.insert(function, found);
+        found
+    }
+
+    /// A call by address may be one of every function with such parameters.
+    fn callees(&self, function: usize) -> BTreeSet<usize> {
+        let functions = &self.program.functions;
+        let mut found = BTreeSet::new();
+        for instruction in &self.program.instructions[self.program.range(function)] {
+            match &instruction.op {
+                Op::Call { callee: Callee::Known(callee), .. } => _ = found.insert(*callee),
+                Op::Call { callee: Callee::At(_, sizes), .. } => {
+                    found.extend((0..functions.len()).filter(|index| functions[*index].takes(sizes)));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+}

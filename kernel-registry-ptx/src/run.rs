@@ -1,0 +1,14 @@
+//! The back end: runs the instructions of a program, for the blocks and warps of a launch in turns.
+
+mod access;
+mod block;
+mod collective;
+mod execute;
+pub(crate) mod fault;
+pub(crate) mod grid;
+mod intrinsic;
+pub(crate) mod memory;
+mod printf;
+mod spin;
+mod turn;
+mod warp;

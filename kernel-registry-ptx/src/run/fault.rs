@@ -1,0 +1,135 @@
+//! What ends a grid before its time.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::run::memory::MemoryFault;
+
+/// A fault of a kernel, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The kernel's name in the image.
+    pub kernel: String,
+    /// `blockIdx`
+    pub block: [u32; 3],
+    /// `threadIdx`
+    pub thread: [u32; 3],
+    /// What happened.
+    pub kind: FaultKind,
+    /// The line of the instruction in the PTX.
+    pub line: u32,
+    /// That line.
+    pub instruction: String,
+}
+
+/// What a thread did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// It accessed global memory that is not the kernel's.
+    Global {
+        /// The first byte.
+        address: u64,
+        /// How many bytes.
+        size: u64,
+        /// Whether they were to be written.
+        write: bool,
+        /// Why not.
+        why: MemoryFault,
+    },
+    /// It accessed an address that is not a multiple of the size.
+    Misaligned {
+        /// The address.
+        address: u64,
+        /// How many bytes.
+        size: u64,
+    },
+    /// It accessed shared memory, local memory or arguments beyond their end.
+    Beyond {
+        /// `shared`, `local` or `parameter`.
+        space: &'static str,
+        /// Where in that memory.
+        address: u64,
+        /// How many bytes.
+        size: u64,
+        /// How many there are.
+        limit: u64,
+    },
+    /// An assertion does not hold.
+    Assertion {
+        /// The condition, its file with the line, and the function.
+        text: String,
+    },
+    /// It freed what it had not allocated.
+    Free {
+        /// The address.
+        address: u64,
+        /// Why not.
+        why: MemoryFault,
+    },
+    /// Calls are nested deeper than there is local memory for.
+    Stack {
+        /// Bytes that a thread has.
+        limit: u64,
+    },
+    /// It called an address where no function is that takes such arguments.
+    Call {
+        /// The address.
+        address: u64,
+    },
+    /// It launched a kernel, which is not simulated.
+    DeviceLaunch,
+    /// It ran into a trap, or jumped through a table beyond its end.
+    Trap,
+    /// It named a barrier that does not exist.
+    Barrier {
+        /// Its number.
+        id: u32,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kernel, block, thread, kind, line, instruction } = self;
+        let index = |[x, y, z]: &[u32; 3]| format!("({x}, {y}, {z})");
+        write!(f, "kernel `{kernel}`, block {}, thread {}: {kind}", index(block), index(thread))?;
+        write!(f, " (line {line} of the PTX: `{instruction}`)")
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Global { address, size, write, why } => {
+                let does = if *write { "writes" } else { "reads" };
+                write!(f, "{does} {size} bytes at {address:#x}, {why}")
+            }
+            Self::Misaligned { address, size } => write!(
+                f,
+                "accesses {size} bytes at {address:#x}, which is not a multiple of {size}; align the data",
+            ),
+            Self::Beyond { space, address, size, limit } => write!(
+                f,
+                "accesses {size} bytes at {address:#x} of {limit} bytes of {space} memory; compare the index \
+                 with the size, and the size with the launch",
+            ),
+            Self::Assertion { text } => write!(f, "{text}"),
+            Self::Free { address, why } => write!(f, "frees {address:#x}, {why}"),
+            Self::Stack { limit } => {
+                write!(f, "calls deeper than {limit} bytes of local memory allow; raise the stack limit")
+            }
+            Self::Call { address } => write!(
+                f,
+                "calls {address:#x}, where there is no function of this module with such parameters; take the address \
+                 in device code",
+            ),
+            Self::DeviceLaunch => f.write_str(
+                "launches a kernel, which is not simulated; launch it from the host, or test it on a GPU",
+            ),
+            Self::Trap => f.write_str("ran into a trap; look for the condition that leads there"),
+            Self::Barrier { id } => write!(f, "waits at barrier {id}; there are 16, from 0"),
+        }
+    }
+}
+
+impl Error for Fault {}

@@ -1,0 +1,301 @@
+//! A launch: blocks that start, run in turns and end.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::address::{MOST_LOCAL, MOST_SHARED};
+use crate::error::LaunchError;
+use crate::op::{DYNAMIC_SHARED, GRID};
+use crate::program::Module;
+use crate::run::block::{Barrier, Block};
+use crate::run::fault::Fault;
+use crate::run::memory::Memory;
+use crate::run::warp::{Context, Warp};
+use crate::types::{Row, row};
+
+/// How a kernel is launched.
+#[derive(Clone, Debug)]
+pub struct LaunchParameters {
+    /// Blocks of the grid.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Blocks of a cluster; none for what the kernel says, or one.
+    pub cluster: Option<[u32; 3]>,
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared: u32,
+    /// Bytes of local memory that a thread has for the frames of functions that are called.
+    pub stack: u64,
+    /// How many blocks are on the device at once: those of a cooperative launch must be all. Whole clusters are started, at least one.
+    pub resident: u32,
+    /// The address of 64 bytes of zeros in which blocks count themselves when they wait for the whole grid. Only a cooperative
+    /// launch has them; 0 for others.
+    pub barrier: u64,
+    /// The arguments, each at the offset that [`Program::parameters`](crate::Program::parameters) says.
+    pub arguments: Vec<u8>,
+}
+
+/// What a [`Grid::step`] came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// All threads have ended.
+    Done,
+    /// There is more to do.
+    Running {
+        /// Whether anything got further. It did not if each warp either waits for another, or comes by the same
+        /// place again and again with the same values in all registers (but for what a clock decided), having changed
+        /// no memory in between: it does so until somebody else changes memory, or until its time is over.
+        ///
+        /// A warp has to go in circles for some hundred instructions before that is said of it.
+        progressed: bool,
+    },
+    /// A thread did what it must not; the grid has ended.
+    Fault(Box<Fault>),
+}
+
+/// A kernel that runs, as far as it was told to.
+///
+/// Dropping it ends it. What it left in registers and in shared memory is what the next block finds there, as on a device.
+pub struct Grid {
+    module: Arc<Module>,
+    kernel: usize,
+    launch: LaunchParameters,
+    cluster: [u32; 3],
+    /// Bytes of shared memory of a block, and of local memory of a thread.
+    shared: u64,
+    local: u64,
+    /// Special registers and constants.
+    rows: Vec<Row>,
+    running: VecDeque<Cluster>,
+    /// Clusters that have ended, to be used again.
+    spare: Vec<Cluster>,
+    /// How many clusters have started.
+    started: u64,
+    clusters: u64,
+}
+
+/// Blocks that share their shared memory.
+struct Cluster {
+    blocks: Vec<Block>,
+    warps: Vec<Warp>,
+    barrier: Barrier,
+    /// The warp whose turn it is.
+    turn: usize,
+}
+
+/// How many instructions a warp runs before the next one does.
+const TURN: u64 = 1024;
+
+impl Grid {
+    /// A grid of which nothing has run yet.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such kernel, or the parameters do not fit it.
+    pub fn new(module: &Arc<Module>, kernel: &str, launch: LaunchParameters) -> Result<Self, LaunchError> {
+        let program = module.program();
+        let name = kernel;
+        let Some(kernel) = program.kernels.get(name) else {
+            return Err(LaunchError::NoKernel { kernel: name.to_owned() });
+        };
+        let function = &program.functions[kernel.function];
+        let declared = function.cluster.map(|sizes| sizes.map(|size| size as u32));
+        let cluster = launch.cluster.or(declared).unwrap_or([1; 3]);
+        let count =
+            |sizes: [u32; 3]| sizes.iter().fold(1u64, |count, size| count.saturating_mul((*size).into()));
+        let bound = function.max_threads.unwrap_or(1024).min(1024);
+        let fits = count(launch.grid) > 0
+            && (1..=bound).contains(&count(launch.block))
+            && (1..=16).contains(&count(cluster))
+            && declared.is_none_or(|declared| declared == cluster)
+            && (0..3).all(|axis| launch.grid[axis].is_multiple_of(cluster[axis]));
+        if !fits {
+            return Err(LaunchError::Shape { kernel: name.to_owned() });
+        }
+        let expected = function.parameters.last().map_or(0, |(place, size)| (place + size) as usize);
+        if launch.arguments.len() < expected {
+            let found = launch.arguments.len();
+            return Err(LaunchError::Arguments { kernel: name.to_owned(), expected, found });
+        }
+
+        let shared = kernel.reach.shared.next_multiple_of(16) + u64::from(launch.dynamic_shared);
+        let stack = if kernel.reach.recursive { launch.stack } else { 0 };
+        let local = kernel.reach.frames.saturating_add(stack);
+        if shared > MOST_SHARED || local > MOST_LOCAL {
+            return Err(LaunchError::Memory { kernel: name.to_owned(), shared, local });
+        }
+        let special = GRID.map(|name| row(special(name, &launch, cluster, kernel.reach.shared)));
+        let constants = program.constants.iter().map(|constant| row(module.value(kernel, *constant)));
+        Ok(Self {
+            rows: special.into_iter().chain(constants).collect(),
+            module: Arc::clone(module),
+            kernel: kernel.function,
+            shared,
+            local,
+            clusters: count(launch.grid) / count(cluster),
+            launch,
+            cluster,
+            running: VecDeque::new(),
+            spare: Vec::new(),
+            started: 0,
+        })
+    }
+
+    /// Runs up to so many instructions, each for up to 32 threads.
+    ///
+    /// It returns early if all is done, at a fault, or when nothing can go on. `memory` must be the same each time.
+    pub fn step(&mut self, budget: u64, memory: &dyn Memory) -> Status {
+        let mut left = budget;
+        let mut progressed = self.running.is_empty() && self.start();
+        let mut idle = 0;
+        while !self.running.is_empty() {
+            if left == 0 || idle >= self.running.len() {
+                return Status::Running { progressed };
+            }
+            let Some(mut cluster) = self.running.pop_front() else { break };
+            let before = left;
+            for _ in 0..cluster.warps.len() {
+                if left == 0 {
+                    break;
+                }
+                match self.turn(&mut cluster, TURN.min(left), memory) {
+                    Ok((ran, further)) => {
+                        left -= ran;
+                        progressed |= further;
+                    }
+                    Err(fault) => {
+                        self.running.clear();
+                        self.started = self.clusters;
+                        return Status::Fault(fault);
+                    }
+                }
+            }
+            idle = if left == before { idle + 1 } else { 0 };
+            if cluster.blocks.iter().any(|block| block.live > 0) {
+                self.running.push_back(cluster);
+                progressed |= self.start();
+            } else {
+                progressed = true;
+                self.spare.push(cluster);
+            }
+            if self.running.is_empty() {
+                self.start();
+            }
+        }
+        Status::Done
+    }
+
+    /// Lets the next warp run. Answers how many instructions it ran, and whether they led anywhere.
+    fn turn(
+        &mut self,
+        cluster: &mut Cluster,
+        budget: u64,
+        memory: &dyn Memory,
+    ) -> Result<(u64, bool), Box<Fault>> {
+        let turn = cluster.turn;
+        cluster.turn = (turn + 1) % cluster.warps.len();
+        let warp = &mut cluster.warps[turn];
+        let mut context = Context {
+            program: self.module.program(),
+            grid: &self.rows,
+            memory,
+            arguments: &mut self.launch.arguments,
+            blocks: &mut cluster.blocks,
+            barrier: &mut cluster.barrier,
+        };
+        let (ran, stopped) = warp.run(&mut context, budget);
+        if let Err(stopped) = stopped {
+            let line = context.program.instructions[stopped.at].line;
+            return Err(Box::new(Fault {
+                kernel: context.program.functions[self.kernel].name.clone(),
+                block: context.blocks[warp.block].index,
+                thread: warp.thread(stopped.lane),
+                kind: stopped.kind,
+                line,
+                instruction: context.program.source(line).to_owned(),
+            }));
+        }
+        Ok((ran, ran > 0 && !warp.spins()))
+    }
+
+    /// Starts a cluster if there is room. Whether one was.
+    ///
+    /// One at a time, when those that run have not ended in their turn: so few are begun at once, and their registers stay in the
+    /// caches of the processor. But who waits for a block that has room finds it started.
+    fn start(&mut self) -> bool {
+        let size = self.cluster.iter().product::<u32>();
+        let room = (self.launch.resident / size).max(1) as usize;
+        if self.started == self.clusters || self.running.len() >= room {
+            return false;
+        }
+        let mut cluster = self.spare.pop().unwrap_or_else(|| self.make());
+        self.place(&mut cluster, self.started);
+        self.running.push_back(cluster);
+        self.started += 1;
+        true
+    }
+
+    fn make(&self) -> Cluster {
+        let blocks = self.cluster.iter().product::<u32>() as usize;
+        let warps = self.launch.block.iter().product::<u32>().div_ceil(32);
+        Cluster {
+            blocks: (0..blocks).map(|_| Block::new(self.shared as usize)).collect(),
+            warps: (0..blocks)
+                .flat_map(|block| (0..warps).map(move |warp| (block, warp)))
+                .map(|(block, warp)| Warp::new(block, warp, self.launch.block, self.local))
+                .collect(),
+            barrier: Barrier::default(),
+            turn: 0,
+        }
+    }
+
+    /// Gives a cluster its place in the grid.
+    fn place(&self, cluster: &mut Cluster, index: u64) {
+        let clusters = [0, 1, 2].map(|axis| self.launch.grid[axis] / self.cluster[axis]);
+        let [x, y, z] = position(index, clusters);
+        for (rank, block) in cluster.blocks.iter_mut().enumerate() {
+            let [a, b, c] = position(rank as u64, self.cluster);
+            let place = [x * self.cluster[0] + a, y * self.cluster[1] + b, z * self.cluster[2] + c];
+            let special = [place[0], place[1], place[2], x, y, z, a, b, c, rank as u32];
+            block.start(place, special, self.launch.block.iter().product());
+        }
+        let function = &self.module.program().functions[self.kernel];
+        for warp in &mut cluster.warps {
+            warp.start(self.kernel, function);
+        }
+        cluster.barrier = Barrier::default();
+        cluster.turn = 0;
+    }
+}
+
+/// The coordinates of the nth element, where x changes fastest.
+fn position(index: u64, sizes: [u32; 3]) -> [u32; 3] {
+    let [x, y, _] = sizes.map(u64::from);
+    [(index % x) as u32, (index / x % y) as u32, (index / x / y) as u32]
+}
+
+/// The value of a special register that all blocks of a grid share.
+fn special(name: &str, launch: &LaunchParameters, cluster: [u32; 3], shared: u64) -> u64 {
+    let axis = match name.as_bytes().last() {
+        Some(b'y') => 1,
+        Some(b'z') => 2,
+        _ => 0,
+    };
+    let dynamic = shared.next_multiple_of(16);
+    u64::from(match name.split('.').next().unwrap_or(name) {
+        "%ntid" => launch.block[axis],
+        "%nctaid" => launch.grid[axis],
+        "%nclusterid" => launch.grid[axis] / cluster[axis],
+        "%cluster_nctaid" => cluster[axis],
+        "%cluster_nctarank" => cluster.iter().product(),
+        "%dynamic_smem_size" => launch.dynamic_shared,
+        "%total_smem_size" => return dynamic + u64::from(launch.dynamic_shared),
+        "%nwarpid" => 32,
+        "%is_explicit_cluster" => u32::from(cluster != [1; 3]),
+        "%nsmid" => 1,
+        "%envreg1" => (launch.barrier >> 32) as u32,
+        "%envreg2" => launch.barrier as u32,
+        DYNAMIC_SHARED => return dynamic,
+        _ => 0,
+    })
+}

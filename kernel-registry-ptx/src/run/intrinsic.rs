@@ -1,0 +1,112 @@
+//! Functions that come with the driver: printf, assert and the heap.
+
+use crate::address::{Place, Space};
+use crate::op::Intrinsic;
+use crate::run::access::{read, write};
+use crate::run::fault::FaultKind;
+use crate::run::memory::Span;
+use crate::run::printf::format;
+use crate::run::warp::Warp;
+use crate::run::warp::{Context, Lane};
+
+impl Warp {
+    /// Calls the function for each lane, with arguments from the frame.
+    pub(crate) fn intrinsic(
+        &mut self,
+        context: &mut Context<'_>,
+        what: Intrinsic,
+        lanes: u32,
+        frame: u64,
+        arguments: &[u64],
+        results: &[u64],
+    ) -> Lane<()> {
+        for lane in (0..32).filter(|lane| lanes >> lane & 1 == 1) {
+            let result =
+                self.intrinsic_of(context, what, lane, frame, arguments).map_err(|kind| (lane, kind))?;
+            if let Some(place) = results.first() {
+                let size = if what == Intrinsic::Malloc { 8 } else { 4 };
+                let bytes = self.own(context, lane, Place::Local(frame + place), 0, size);
+                write(bytes.map_err(|kind| (lane, kind))?, result);
+            }
+        }
+        Ok(())
+    }
+
+    fn intrinsic_of(
+        &mut self,
+        context: &mut Context<'_>,
+        what: Intrinsic,
+        lane: usize,
+        frame: u64,
+        arguments: &[u64],
+    ) -> Result<u64, FaultKind> {
+        let argument = |warp: &mut Self, context: &mut Context<'_>, number: usize, size| {
+            warp.own(context, lane, Place::Local(frame + arguments[number]), 0, size).map(|bytes| read(bytes))
+        };
+        match what {
+            Intrinsic::Printf => {
+                let text = argument(self, context, 0, 8)?;
+                let values = argument(self, context, 1, 8)?;
+                let text = self.text(context, lane, text)?;
+                let mut offset = 0u64;
+                let mut printed = 0;
+                let out = format(&text, |wanted| {
+                    let size = wanted.size();
+                    let place = values + offset.next_multiple_of(size);
+                    offset = place - values + size;
+                    let bits = self.bytes(context, lane, place, size)?;
+                    printed += 1;
+                    if wanted.is_text() { self.text(context, lane, bits).map(Ok) } else { Ok(Err(bits)) }
+                })?;
+                context.memory.print(&out);
+                Ok(printed)
+            }
+            Intrinsic::AssertFail => {
+                let mut words = |number| {
+                    let address = argument(self, context, number, 8)?;
+                    self.text(context, lane, address)
+                };
+                let (condition, file, function) = (words(0)?, words(1)?, words(3)?);
+                let line = argument(self, context, 2, 4)?;
+                let text = format!("{file}:{line}: {function}: assertion `{condition}` does not hold");
+                Err(FaultKind::Assertion { text })
+            }
+            Intrinsic::ParameterBuffer | Intrinsic::LaunchDevice => Err(FaultKind::DeviceLaunch),
+            Intrinsic::Malloc => Ok(context.memory.malloc(argument(self, context, 0, 8)?)),
+            Intrinsic::Free => {
+                let address = argument(self, context, 0, 8)?;
+                match context.memory.free(address) {
+                    Err(why) if address != 0 => Err(FaultKind::Free { address, why }),
+                    _ => Ok(0),
+                }
+            }
+        }
+    }
+
+    /// A value at a generic address.
+    fn bytes(
+        &mut self,
+        context: &mut Context<'_>,
+        lane: usize,
+        address: u64,
+        size: u64,
+    ) -> Result<u64, FaultKind> {
+        match Space::Generic.place(address, 0) {
+            Place::Global(address) => Span::new(context.memory, address, size, false)
+                .map(|span| span.load(address, size))
+                .map_err(|why| FaultKind::Global { address, size, write: false, why }),
+            place => self.own(context, lane, place, 0, size).map(|bytes| read(bytes)),
+        }
+    }
+
+    /// The text at a generic address, which ends with a zero.
+    fn text(&mut self, context: &mut Context<'_>, lane: usize, address: u64) -> Result<String, FaultKind> {
+        let mut bytes = Vec::new();
+        loop {
+            match self.bytes(context, lane, address + bytes.len() as u64, 1)? {
+                0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+                byte => bytes.push(byte as u8),
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A turn of a warp: which of its threads go next, and for how long.
+
+use crate::run::warp::{Context, Next, Split, Stopped, Wait, Warp};
+use crate::types::each;
+
+/// How often the lowest split may go first while another one waits.
+const PATIENCE: u32 = 256;
+
+impl Warp {
+    /// Runs up to so many instructions, and answers how many. It ends early when all threads wait or have ended.
+    pub(crate) fn run(&mut self, context: &mut Context<'_>, budget: u64) -> (u64, Result<(), Stopped>) {
+        let begun = self.spin.now;
+        let end = begun + budget;
+        while self.spin.now < end {
+            let Some(index) = self.choose(context) else { break };
+            if let Err(stopped) = self.run_split(index, context, end) {
+                return (self.spin.now - begun, Err(stopped));
+            }
+        }
+        (self.spin.now - begun, Ok(()))
+    }
+
+    /// The split that goes next, if one can.
+    fn choose(&mut self, context: &Context<'_>) -> Option<usize> {
+        self.wake(context);
+        if self.splits.len() > 1 {
+            self.merge();
+        }
+        let ready = |split: &Split| split.wait == Wait::No;
+        let count = self.splits.iter().filter(|split| ready(split)).count();
+        self.patience = if count > 1 { self.patience + 1 } else { 0 };
+        let candidates = self.splits.iter().enumerate().filter(|(_, split)| ready(split));
+        let chosen = if self.patience > PATIENCE {
+            self.patience = 0;
+            candidates.min_by_key(|(_, split)| split.ran)
+        } else {
+            candidates.min_by_key(|(_, split)| (usize::MAX - split.calls.len(), split.at))
+        };
+        chosen.map(|(index, _)| index)
+    }
+
+    fn wake(&mut self, context: &Context<'_>) {
+        let block = &context.blocks[self.block];
+        for index in 0..self.splits.len() {
+            let split = &self.splits[index];
+            match split.wait {
+                Wait::Barrier { id, generation, vote } if block.barriers[id].generation != generation => {
+                    if let Some((to, tally)) = vote {
+                        let result = block.barriers[id].result(tally);
+                        let to = &self.rows[split.base + to.index()];
+                        each(split.lanes, |lane| to[lane].set(result));
+                    }
+                    self.splits[index].wait = Wait::No;
+                    self.spin.restart();
+                }
+                Wait::Cluster if context.barrier.generation != split.arrived => {
+                    self.splits[index].wait = Wait::No;
+                    self.spin.restart();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Joins splits that are at the same place.
+    fn merge(&mut self) {
+        let free = |split: &Split| matches!(split.wait, Wait::No | Wait::Lanes);
+        let mut index = 0;
+        while index < self.splits.len() {
+            let split = &self.splits[index];
+            let same = |other: &Split| {
+                other.at == split.at
+                    && free(other)
+                    && other.base == split.base
+                    && other.arrived == split.arrived
+                    && other.calls == split.calls
+            };
+            let place = index + 1;
+            if free(split)
+                && let Some(found) = self.splits[place..].iter().position(same)
+            {
+                let other = self.splits.swap_remove(place + found);
+                let split = &mut self.splits[index];
+                split.lanes |= other.lanes;
+                split.wait = Wait::No;
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    /// Runs one split until it parts, waits, ends, or comes to where another one is.
+    fn run_split(&mut self, index: usize, context: &mut Context<'_>, end: u64) -> Result<(), Stopped> {
+        let depth = self.splits[index].calls.len();
+        let at = self.splits[index].at;
+        let others = self.splits.iter().filter(|other| other.calls.len() == depth && other.at > at);
+        let meeting = others.map(|other| other.at).min().unwrap_or(usize::MAX);
+        // Alone, a split needs no decisions; else each loop is one.
+        let alone = self.splits.len() == 1;
+        self.splits[index].ran = self.spin.now;
+        loop {
+            self.spin.now += 1;
+            match self.execute(index, context)? {
+                Next::Goes => {}
+                Next::Loops if alone => {}
+                Next::Loops | Next::Parts => return Ok(()),
+            }
+            if self.spin.now >= end || self.splits[index].at >= meeting {
+                return Ok(());
+            }
+        }
+    }
+}

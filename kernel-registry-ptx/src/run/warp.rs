@@ -1,0 +1,253 @@
+//! 32 threads that run together as long as they are at the same place.
+//!
+//! Threads that part become splits, each with a place of its own. The split in the innermost call goes first, and there
+//! the one at the lowest place: so threads that part meet again at the end of an `if` or of a loop, where compilers
+//! put the code behind it. A split that waits for others too long gets a turn out of order, or a thread that spins
+//! would never see what its neighbour is about to write.
+
+use crate::op::{Rows, Slot, Tally};
+use crate::program::{Function, Program};
+use crate::run::block::{Barrier, Block};
+use crate::run::fault::FaultKind;
+use crate::run::memory::Memory;
+use crate::run::spin::Spin;
+use crate::types::{Row, row};
+
+pub(crate) struct Warp {
+    /// The rank of its block in the cluster.
+    pub block: usize,
+    /// Its special registers.
+    pub special: [Row; 10],
+    /// The registers of all calls, the outermost first.
+    pub rows: Vec<Row>,
+    /// Local memory, lane by lane.
+    pub local: Vec<u8>,
+    /// Bytes of local memory a lane.
+    pub local_size: u64,
+    pub splits: Vec<Split>,
+    /// The lanes that are threads of the block.
+    all: u32,
+    /// Those that have not ended.
+    pub live: u32,
+    /// Decisions in a row that left a split waiting.
+    pub patience: u32,
+    pub spin: Spin,
+}
+
+/// What the instructions of a warp work with.
+pub(crate) struct Context<'a> {
+    pub program: &'a Program,
+    /// Special registers of the grid, and the constants of the program.
+    pub grid: &'a [Row],
+    pub memory: &'a dyn Memory,
+    pub arguments: &'a mut [u8],
+    /// Those of the cluster.
+    pub blocks: &'a mut [Block],
+    pub barrier: &'a mut Barrier,
+}
+
+/// A fault, by which lane and at which instruction.
+pub(crate) struct Stopped {
+    pub at: usize,
+    pub lane: usize,
+    pub kind: FaultKind,
+}
+
+/// How a split goes on.
+pub(crate) enum Next {
+    /// At its next instruction.
+    Goes,
+    /// At an earlier one.
+    Loops,
+    /// It waits, it ended, or there are more splits now.
+    Parts,
+}
+
+/// What a lane did, for instructions that do not know their place.
+pub(crate) type Lane<T> = Result<T, (usize, FaultKind)>;
+
+/// Threads at the same place, in the same calls.
+pub(crate) struct Split {
+    pub at: usize,
+    pub lanes: u32,
+    pub function: usize,
+    /// Where the registers of the running function begin.
+    pub base: usize,
+    /// Where its frame begins.
+    pub local: u64,
+    /// The calls that lead here.
+    pub calls: Vec<Call>,
+    pub wait: Wait,
+    /// The generation of the cluster's barrier at which these threads arrived.
+    pub arrived: u64,
+    /// When it last began to run.
+    pub ran: u64,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub at: usize,
+    pub function: usize,
+    pub base: usize,
+    pub local: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    No,
+    /// For lanes of the warp, at the instruction where the split is.
+    Lanes,
+    /// For a barrier to get beyond a generation; then votes go to a register.
+    Barrier {
+        id: usize,
+        generation: u64,
+        vote: Option<(Slot, Tally)>,
+    },
+    Cluster,
+}
+
+impl Warp {
+    pub(crate) fn new(block: usize, number: u32, sizes: [u32; 3], local: u64) -> Self {
+        let threads = sizes.iter().product::<u32>() - number * 32;
+        let all = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
+        let special = [const { 0 }; 10].map(row);
+        for lane in 0..32 {
+            let thread = number * 32 + lane;
+            let values = [
+                thread % sizes[0],
+                thread / sizes[0] % sizes[1],
+                thread / sizes[0] / sizes[1],
+                lane,
+                number,
+                1 << lane,
+                u32::MAX >> (31 - lane),
+                (1 << lane) - 1,
+                u32::MAX << lane,
+                (u32::MAX << lane) & !(1 << lane),
+            ];
+            for (row, value) in special.iter().zip(values) {
+                row[lane as usize].set(u64::from(value));
+            }
+        }
+        Self {
+            block,
+            special,
+            rows: Vec::new(),
+            local: vec![0; 32 * local as usize],
+            local_size: local,
+            splits: Vec::new(),
+            all,
+            live: 0,
+            patience: 0,
+            spin: Spin::default(),
+        }
+    }
+
+    pub(crate) fn start(&mut self, kernel: usize, function: &Function) {
+        self.reserve(function.registers);
+        self.live = self.all;
+        self.splits = vec![Split {
+            at: function.start as usize,
+            lanes: self.all,
+            function: kernel,
+            base: 0,
+            local: 0,
+            calls: Vec::new(),
+            wait: Wait::No,
+            arrived: 0,
+            ran: 0,
+        }];
+        self.patience = 0;
+        self.spin = Spin::default();
+    }
+
+    /// Makes room for that many registers.
+    pub(crate) fn reserve(&mut self, registers: usize) {
+        if self.rows.len() < registers {
+            self.rows.resize_with(registers, || row(0));
+        }
+    }
+
+    /// The `threadIdx` of a lane.
+    pub(crate) fn thread(&self, lane: usize) -> [u32; 3] {
+        [0, 1, 2].map(|axis| self.special[axis][lane].get() as u32)
+    }
+
+    /// Whether it goes in circles.
+    pub(crate) fn spins(&self) -> bool {
+        self.spin.found()
+    }
+
+    /// Leaves lanes of a split behind, at the next instruction.
+    pub(crate) fn part(&mut self, index: usize, lanes: u32, at: usize) {
+        let split = &mut self.splits[index];
+        split.lanes &= !lanes;
+        let parted = Split {
+            at,
+            lanes,
+            function: split.function,
+            base: split.base,
+            local: split.local,
+            calls: split.calls.clone(),
+            wait: Wait::No,
+            arrived: split.arrived,
+            ran: split.ran,
+        };
+        self.splits.push(parted);
+    }
+
+    /// Ends the threads of a split.
+    pub(crate) fn end(&mut self, index: usize, context: &mut Context<'_>) {
+        let ended = self.splits.swap_remove(index).lanes;
+        self.live &= !ended;
+        context.blocks[self.block].end(ended.count_ones());
+        let live = context.blocks.iter().map(|block| block.live).sum();
+        context.barrier.pass(live);
+        // Who waited for these lanes waits no more.
+        self.splits
+            .iter_mut()
+            .filter(|split| split.wait == Wait::Lanes)
+            .for_each(|split| split.wait = Wait::No);
+        self.spin.restart();
+    }
+
+    #[inline(always)]
+    pub(crate) fn row<'r>(&'r self, context: &'r Context<'_>, base: usize, slot: Slot) -> &'r Row {
+        match slot.rows() {
+            Rows::Register => &self.rows[base + slot.index()],
+            Rows::Grid => &context.grid[slot.index()],
+            Rows::Block => &context.blocks[self.block].rows[slot.index()],
+            Rows::Warp => &self.special[slot.index()],
+        }
+    }
+
+    /// Looks at a jump back, now and then.
+    #[inline]
+    pub(crate) fn looped(&mut self, program: &Program) {
+        if self.spin.is_due() {
+            let hash = self.hash(program);
+            self.spin.look(hash);
+        }
+    }
+
+    /// Of where all threads are, and of their registers; but not of those that a clock decides.
+    fn hash(&self, program: &Program) -> u64 {
+        let mut hash = 0u64;
+        let mut add = |value: u64| hash = (hash.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
+        for split in &self.splits {
+            add(split.at as u64);
+            add(u64::from(split.lanes));
+            let timed = &program.functions[split.function].timed;
+            let outer = self.rows[..split.base].iter();
+            let own =
+                self.rows[split.base..].iter().zip(timed).filter(|(_, timed)| !**timed).map(|(row, _)| row);
+            outer.chain(own).flatten().for_each(|lane| add(lane.get()));
+        }
+        hash
+    }
+}
+
+/// The set of lanes for which something holds.
+pub(crate) fn mask(holds: impl Fn(usize) -> bool) -> u32 {
+    (0..32).fold(0, |set, lane| set | u32::from(holds(lane)) << lane)
+}

@@ -1,0 +1,196 @@
+//! Capturing: streams put what they are given into a graph, and some calls are refused meanwhile.
+
+use std::thread;
+
+use super::capture::{Capture, MODE, Mode, Part};
+use super::graph::Task;
+use super::handles::Handle;
+use super::result::{Answer, Code};
+use super::state::State;
+use super::stream::{Order, Work};
+
+impl State {
+    pub(super) fn begin_capture(&mut self, stream: Handle, mode: Mode) -> Answer {
+        let found = self.streams.get(stream)?;
+        if found.order == Order::Legacy {
+            return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        if found.capture.is_some() {
+            return Err(Code::ILLEGAL_STATE);
+        }
+        let (graph, id) = (self.graphs.create(), self.id());
+        let thread = thread::current().id();
+        self.captures.insert(id, Capture { graph, origin: stream, mode, thread, is_invalid: false });
+        self.streams.get_mut(stream)?.capture = Some(Part { capture: id, after: Vec::new() });
+        Ok(())
+    }
+
+    /// The graph that was captured, unless something was done that cannot be captured.
+    pub(super) fn end_capture(&mut self, stream: Handle) -> Answer<Handle> {
+        let part = self.streams.get(stream)?.capture.clone().ok_or(Code::ILLEGAL_STATE)?;
+        let capture = self.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?;
+        let is_wrong_thread = capture.mode != Mode::Relaxed && capture.thread != thread::current().id();
+        if !is_wrong_thread && capture.origin != stream {
+            self.invalidate(part.capture);
+            return Err(Code::STREAM_CAPTURE_UNMATCHED);
+        }
+        let joined = self.graphs.before(&part.after);
+        let parts = self.streams.iter().filter_map(|(_, stream)| stream.capture.as_ref());
+        let is_joined = parts.filter(|other| other.capture == part.capture).flat_map(|other| &other.after);
+        let is_joined = is_joined.into_iter().all(|node| joined.contains(node));
+        let (graph, is_invalid) = (capture.graph, capture.is_invalid);
+        self.forget_capture(part.capture);
+        let wrong = if is_wrong_thread {
+            Code::STREAM_CAPTURE_WRONG_THREAD
+        } else if is_invalid {
+            Code::STREAM_CAPTURE_INVALIDATED
+        } else if !is_joined {
+            Code::STREAM_CAPTURE_UNJOINED
+        } else {
+            return Ok(graph);
+        };
+        self.graphs.remove(graph)?;
+        Err(wrong)
+    }
+
+    fn forget_capture(&mut self, capture: u64) {
+        self.captures.remove(&capture);
+        for (_, stream) in self.streams.iter_mut() {
+            if stream.capture.as_ref().is_some_and(|part| part.capture == capture) {
+                stream.capture = None;
+            }
+        }
+    }
+
+    /// A stream is destroyed: what began there cannot be ended any more.
+    pub(super) fn abandon_capture(&mut self, stream: Handle) {
+        let begun = self.captures.iter().find(|(_, capture)| capture.origin == stream);
+        let Some((id, graph)) = begun.map(|(id, begun)| (*id, begun.graph)) else { return };
+        self.forget_capture(id);
+        let _ = self.graphs.remove(graph);
+    }
+
+    /// What is wrong with an event that was recorded in a captured stream, for whoever wants to know when that was.
+    pub(super) fn captured_event(&self, capture: u64) -> Code {
+        let is_invalid = self.captures.get(&capture).is_some_and(|capture| capture.is_invalid);
+        if is_invalid { Code::INVALID_VALUE } else { Code::CAPTURED_EVENT }
+    }
+
+    pub(super) fn invalidate(&mut self, capture: u64) {
+        if let Some(capture) = self.captures.get_mut(&capture) {
+            capture.is_invalid = true;
+        }
+    }
+
+    /// Whether a stream is captured. One whose capture was made invalid takes nothing.
+    pub(super) fn is_captured(&self, stream: Handle) -> Answer<bool> {
+        let Some(part) = &self.streams.get(stream)?.capture else { return Ok(false) };
+        let is_invalid = self.captures.get(&part.capture).is_none_or(|capture| capture.is_invalid);
+        if is_invalid { Err(Code::STREAM_CAPTURE_INVALIDATED) } else { Ok(true) }
+    }
+
+    /// Adds what a stream was given to the graph that is captured there.
+    pub(super) fn capture(&mut self, stream: Handle, work: Work) -> Answer {
+        let found = self.streams.get(stream)?;
+        let (context, part) = (found.context, found.capture.clone().ok_or(Code::ILLEGAL_STATE)?);
+        let graph = self.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?.graph;
+        let node = self.graphs.add(graph, Task { work, context }, part.after)?;
+        if let Some(part) = &mut self.streams.get_mut(stream)?.capture {
+            part.after = vec![node];
+        }
+        Ok(())
+    }
+
+    /// What cannot be done with a stream while it is captured, and ends that.
+    pub(super) fn not_captured(&mut self, stream: Handle) -> Answer {
+        let Some(part) = self.streams.get(stream)?.capture.clone() else { return self.not_implied(stream) };
+        self.invalidate(part.capture);
+        Err(Code::STREAM_CAPTURE_UNSUPPORTED)
+    }
+
+    /// The default stream would wait for blocking streams, which cannot be while one of them is captured.
+    pub(super) fn not_implied(&mut self, stream: Handle) -> Answer {
+        let Some(capture) = self.blocking_capture(stream)? else { return Ok(()) };
+        self.invalidate(capture);
+        Err(Code::STREAM_CAPTURE_IMPLICIT)
+    }
+
+    /// What is captured in a blocking stream, if this is the default stream.
+    pub(super) fn blocking_capture(&self, stream: Handle) -> Answer<Option<u64>> {
+        let found = self.streams.get(stream)?;
+        if found.order != Order::Legacy {
+            return Ok(None);
+        }
+        let others = self.streams.iter().map(|(_, other)| other);
+        let mut blocking =
+            others.filter(|other| other.context == found.context && other.order == Order::Blocking);
+        Ok(blocking.find_map(|other| other.capture.as_ref()).map(|part| part.capture))
+    }
+
+    /// What could make one of a context's streams wait cannot be done while one is captured.
+    pub(super) fn none_captured(&mut self, context: Handle) -> Answer {
+        let streams = self.streams.iter().filter(|(_, stream)| stream.context == context);
+        let captured: Vec<_> =
+            streams.filter_map(|(_, stream)| Some(stream.capture.as_ref()?.capture)).collect();
+        if captured.is_empty() {
+            return Ok(());
+        }
+        captured.into_iter().for_each(|capture| self.invalidate(capture));
+        Err(Code::STREAM_CAPTURE_UNSUPPORTED)
+    }
+
+    /// Calls that do more than to give work to a stream are refused while something is captured, as the modes of the
+    /// capture and of this thread say; and then the capture is not what it was meant to be.
+    pub(super) fn may_disturb(&mut self) -> Answer {
+        let (this, mode) = (thread::current().id(), MODE.get());
+        let forbids = |capture: &Capture| match mode {
+            Mode::Relaxed => false,
+            _ if capture.thread == this => capture.mode != Mode::Relaxed,
+            Mode::Global => capture.mode == Mode::Global,
+            Mode::ThreadLocal => false,
+        };
+        let mut disturbed = self.captures.values_mut().filter(|capture| forbids(capture)).peekable();
+        if disturbed.peek().is_none() {
+            return Ok(());
+        }
+        disturbed.for_each(|capture| capture.is_invalid = true);
+        Err(Code::STREAM_CAPTURE_UNSUPPORTED)
+    }
+
+    /// What is captured cannot wait for what is not.
+    pub(super) fn isolated(&mut self, stream: Handle) -> Answer {
+        if let Some(part) = self.streams.get(stream)?.capture.clone() {
+            self.invalidate(part.capture);
+        }
+        Err(Code::STREAM_CAPTURE_ISOLATION)
+    }
+
+    /// Lets a stream wait for an event that a captured stream has recorded: from then on it is captured too.
+    pub(super) fn join(&mut self, stream: Handle, event: &Part) -> Answer {
+        if !self.captures.contains_key(&event.capture) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let found = self.streams.get_mut(stream)?;
+        if found.order == Order::Legacy {
+            self.invalidate(event.capture);
+            return Err(Code::STREAM_CAPTURE_IMPLICIT);
+        }
+        match &mut found.capture {
+            None => found.capture = Some(event.clone()),
+            Some(part) if part.capture == event.capture => {
+                for node in &event.after {
+                    if !part.after.contains(node) {
+                        part.after.push(*node);
+                    }
+                }
+            }
+            Some(part) => {
+                let other = part.capture;
+                self.invalidate(other);
+                self.invalidate(event.capture);
+                return Err(Code::STREAM_CAPTURE_MERGE);
+            }
+        }
+        Ok(())
+    }
+}

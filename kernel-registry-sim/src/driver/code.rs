@@ -1,0 +1,135 @@
+//! What images become when they are loaded: modules, libraries, and the kernels in them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use kernel_registry_ptx::Program;
+
+use super::handles::Handle;
+use super::image::Image;
+use super::memory::{Block, Kind, Shared};
+use super::result::{Answer, Code};
+use super::wait::Ready;
+
+/// An image in one context.
+#[derive(Debug)]
+pub(super) struct Module {
+    pub(super) context: Handle,
+    pub(super) image: Arc<Image>,
+    pub(super) code: Loaded,
+    pub(super) library: Option<Handle>,
+    /// By the places of the kernels in the image.
+    pub(super) functions: BTreeMap<usize, Handle>,
+}
+
+/// An image in no context in particular.
+#[derive(Debug)]
+pub(super) struct Library {
+    pub(super) images: Images,
+    /// By the ids of contexts: their handles return.
+    pub(super) modules: BTreeMap<u64, Handle>,
+    pub(super) kernels: BTreeMap<String, Handle>,
+}
+
+/// What an image is to each of the architectures that there are, or why it is nothing to it.
+pub(super) type Images = BTreeMap<u32, Answer<Arc<Image>>>;
+
+impl Library {
+    /// For one of the devices.
+    pub(super) fn image(&self, arch: u32) -> Answer<&Arc<Image>> {
+        self.images.get(&arch).ok_or(Code::NO_BINARY_FOR_GPU)?.as_ref().map_err(|code| *code)
+    }
+
+    /// For whichever device, to read what is the same for all.
+    pub(super) fn any_image(&self) -> Answer<&Arc<Image>> {
+        self.images.values().find_map(|image| image.as_ref().ok()).ok_or(Code::NO_BINARY_FOR_GPU)
+    }
+}
+
+/// A kernel of a library.
+#[derive(Clone, Debug)]
+pub(super) struct Kernel {
+    pub(super) library: Handle,
+    pub(super) name: String,
+    /// Attributes that were set for a device, by its number.
+    pub(super) set: BTreeMap<(usize, u32), i32>,
+}
+
+/// A kernel in one context.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) context: Handle,
+    pub(super) device: usize,
+    pub(super) module: Handle,
+    pub(super) image: Arc<Image>,
+    pub(super) kernel: usize,
+    /// Whether it is loaded.
+    pub(super) loaded: Ready,
+    /// The most dynamic shared memory that it may be launched with.
+    pub(super) max_shared: u32,
+    pub(super) attributes: BTreeMap<u32, i32>,
+}
+
+/// `CUfunction_attribute`.
+pub(super) mod attributes {
+    pub(in crate::driver) const MAX_THREADS: u32 = 0;
+    pub(in crate::driver) const SHARED: u32 = 1;
+    pub(in crate::driver) const CONSTANTS: u32 = 2;
+    pub(in crate::driver) const LOCAL: u32 = 3;
+    pub(in crate::driver) const REGISTERS: u32 = 4;
+    pub(in crate::driver) const PTX_VERSION: u32 = 5;
+    pub(in crate::driver) const BINARY_VERSION: u32 = 6;
+    pub(in crate::driver) const CACHE_MODE: u32 = 7;
+    pub(in crate::driver) const MAX_DYNAMIC_SHARED: u32 = 8;
+    pub(in crate::driver) const CARVEOUT: u32 = 9;
+    pub(in crate::driver) const CLUSTER_MUST_BE_SET: u32 = 10;
+    pub(in crate::driver) const CLUSTER: [u32; 3] = [11, 12, 13];
+    pub(in crate::driver) const NON_PORTABLE_CLUSTER: u32 = 14;
+    pub(in crate::driver) const CLUSTER_SCHEDULING: u32 = 15;
+}
+
+/// An image's code with its variables, in one context.
+#[derive(Clone)]
+pub(super) struct Loaded(pub(super) Arc<kernel_registry_ptx::Module>);
+
+impl fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Loaded")
+    }
+}
+
+impl Loaded {
+    /// Finds room for the variables, and fills them.
+    pub(super) fn new(
+        program: &Arc<Program>,
+        memory: &Shared,
+        context: Handle,
+        device: usize,
+    ) -> Answer<Self> {
+        let mut addresses = Vec::new();
+        for variable in program.variables() {
+            let bytes = variable.size().max(1) as usize;
+            let block = Block { bytes, kind: Kind::Variable, context, device };
+            addresses.push(memory.lock().allocate(block)? as u64);
+        }
+        let module = kernel_registry_ptx::Module::new(program.clone(), addresses);
+        for (index, address) in module.addresses().iter().enumerate() {
+            let written = memory.lock().write(*address as usize, &module.initial(index));
+            written.map_err(|_| Code::OUT_OF_MEMORY)?;
+        }
+        Ok(Loaded(Arc::new(module)))
+    }
+
+    /// Address and size of a variable.
+    pub(super) fn variable(&self, name: &str) -> Option<(usize, usize)> {
+        let variables = self.0.program().variables();
+        let index = variables.iter().position(|variable| variable.name() == name)?;
+        Some((self.0.addresses()[index] as usize, variables[index].size() as usize))
+    }
+
+    /// Gives the room of the variables back.
+    pub(super) fn unload(&self, memory: &Shared) {
+        self.0.addresses().iter().for_each(|address| memory.lock().free(*address as usize));
+    }
+}

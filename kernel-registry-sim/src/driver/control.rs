@@ -1,0 +1,110 @@
+//! What tests control: faults that are injected, and recordings of calls.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::calls;
+use super::faults::{Fault, FaultError, Rule, parse};
+use super::hooks;
+use super::names::is_called;
+use super::trace::{Call, Trace};
+
+impl Fault {
+    /// Lets it happen, in all threads, until what is returned is dropped.
+    pub fn inject(self) -> Result<Injected, FaultError> {
+        self.check()?;
+        let rule = Arc::new(Rule::new(self));
+        hooks::add(rule.clone());
+        Ok(Injected(rule))
+    }
+
+    pub(super) fn check(&self) -> Result<(), FaultError> {
+        match calls::all().any(|entry| is_called(entry.name, &self.call)) {
+            true => Ok(()),
+            false => Err(FaultError::NoSuchCall(self.call.clone())),
+        }
+    }
+}
+
+/// A fault that is there.
+#[derive(Debug)]
+#[must_use = "the fault is gone when this is dropped"]
+pub struct Injected(Arc<Rule>);
+
+impl Injected {
+    /// How many calls it has happened to.
+    pub fn hits(&self) -> u64 {
+        self.0.hits.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Injected {
+    fn drop(&mut self) {
+        hooks::remove(&self.0);
+    }
+}
+
+impl FromStr for Fault {
+    type Err = FaultError;
+
+    fn from_str(text: &str) -> Result<Self, FaultError> {
+        let fault = parse(text).ok_or_else(|| FaultError::Text(text.to_owned()))?;
+        fault.check().map(|()| fault)
+    }
+}
+
+/// The calls of all threads, in the order in which they returned.
+#[derive(Debug)]
+#[must_use = "nothing is recorded after this is dropped"]
+pub struct Recording(Arc<Trace>);
+
+/// Records every call of the driver from now on.
+///
+/// ```
+/// kernel_registry_sim::install()?;
+/// let recording = kernel_registry_sim::record_calls();
+/// // Here is what is looked at.
+/// assert!(recording.calls().is_empty());
+/// # Ok::<(), kernel_registry_sim::InstallError>(())
+/// ```
+pub fn record_calls() -> Recording {
+    let trace = Arc::default();
+    hooks::add_trace(Arc::clone(&trace));
+    Recording(trace)
+}
+
+impl Recording {
+    /// The calls until now.
+    pub fn calls(&self) -> Vec<Call> {
+        self.0.calls()
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        hooks::remove_trace(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_fault_is_said() {
+        for text in [
+            "",
+            "cuFuncLoad",
+            "cuFuncLoad=",
+            "cuFuncLoad:x=CUDA_ERROR_UNKNOWN",
+            "cuFuncLoad=+5",
+            "cuFuncLoad=OOM",
+        ] {
+            assert_eq!(text.parse::<Fault>(), Err(FaultError::Text(text.to_owned())));
+        }
+        let unknown = "cuNothing=CUDA_ERROR_UNKNOWN".parse::<Fault>().unwrap_err();
+        assert_eq!(unknown, FaultError::NoSuchCall("cuNothing".to_owned()));
+        assert!(Fault::fails("cuNothing", 1).inject().is_err());
+    }
+}

@@ -1,0 +1,10 @@
+//! Names of functions with their versions: `cuMemAlloc` means `cuMemAlloc_v2` too.
+
+/// Whether a function is the one of that name, or one of those that differ from it by `_v2`, `_v3` and so on.
+pub(super) fn is_called(function: &str, name: &str) -> bool {
+    function.strip_prefix(name).is_some_and(|suffix| suffix.is_empty() || is_version(suffix))
+}
+
+fn is_version(suffix: &str) -> bool {
+    suffix.strip_prefix("_v").is_some_and(|number| number.len() == 1 && number.as_bytes()[0].is_ascii_digit())
+}

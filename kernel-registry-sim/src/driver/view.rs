@@ -1,0 +1,157 @@
+//! What a running kernel may touch.
+
+use std::cell::Cell;
+
+use super::caller;
+use super::handles::Handle;
+use super::memory::{Block, Kind, Shared};
+use super::ranges::bit;
+
+/// What a kernel sees of the memory while it runs for a while. It remembers where it looked last, because asking for every
+/// access would take longer than all the rest.
+pub(super) struct View<'m> {
+    memory: &'m Shared,
+    /// Start and end, by the last bits of the pages.
+    known: [Cell<(usize, usize)>; 8],
+    owner: (Handle, usize),
+}
+
+impl<'m> View<'m> {
+    /// For a kernel of that context, on that device.
+    pub(super) fn new(memory: &'m Shared, context: Handle, device: usize) -> Self {
+        View { memory, known: Default::default(), owner: (context, device) }
+    }
+
+    /// Whether a kernel may read, or write, that many bytes there.
+    pub(super) fn allows(&self, address: usize, bytes: usize, write: bool) -> bool {
+        let place = &self.known[(address >> 21) % self.known.len()];
+        let (start, end) = place.get();
+        if address >= start && address.checked_add(bytes).is_some_and(|behind| behind <= end) {
+            return true;
+        }
+        let memory = self.memory.lock();
+        let Some((start, block)) = memory.find(address, bytes) else { return false };
+        let device = self.owner.1;
+        let device_bit = bit(device);
+        match block.kind {
+            Kind::Graph { is_there: false } => false,
+            Kind::Device | Kind::Variable if block.device != device => false,
+            // What may be done there is asked again each time if it is not everything.
+            Kind::Mapped { readers, writers } if readers & writers & device_bit == 0 => {
+                (if write { writers } else { readers }) & device_bit != 0
+            }
+            Kind::Registered | Kind::RegisteredToRead => {
+                drop(memory);
+                let pages = Pages::of(address, bytes);
+                let are_there = pages.are_there();
+                if are_there && block.kind == Kind::Registered {
+                    place.set((start.max(pages.start), (start + block.bytes).min(pages.end)));
+                }
+                are_there && !(write && block.kind == Kind::RegisteredToRead)
+            }
+            _ => {
+                place.set((start, start + block.bytes));
+                true
+            }
+        }
+    }
+
+    /// `malloc` of a kernel: 0 if there is none.
+    pub(super) fn malloc(&self, bytes: usize) -> usize {
+        let (context, device) = self.owner;
+        let block = Block { bytes, kind: Kind::Heap, context, device };
+        self.memory.lock().allocate(block).unwrap_or(0)
+    }
+
+    /// `free` of a kernel. Says whether that was there.
+    pub(super) fn free(&self, address: usize) -> bool {
+        self.known.iter().for_each(|place| place.set((0, 0)));
+        let mut memory = self.memory.lock();
+        let is_there = memory.starting_at(address, |kind| kind == Kind::Heap).is_ok();
+        if is_there {
+            memory.free(address);
+        }
+        is_there
+    }
+}
+
+/// Memory of the host's, of which the driver knows only that it was there when it was registered.
+struct Pages {
+    start: usize,
+    end: usize,
+}
+
+impl Pages {
+    const SIZE: usize = 4096;
+
+    fn of(address: usize, bytes: usize) -> Self {
+        let start = address - address % Self::SIZE;
+        Pages { start, end: (address + bytes).next_multiple_of(Self::SIZE) }
+    }
+
+    fn are_there(&self) -> bool {
+        (self.start..self.end).step_by(Self::SIZE).all(|page| caller::read(page, 1).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::memory::Gone;
+    use crate::driver::result::Code;
+
+    const BLOCK: Block = Block { bytes: 100, kind: Kind::Device, context: 1, device: 0 };
+
+    #[test]
+    fn a_kernel_sees_what_is_allocated_and_no_more() {
+        let memory = Shared::default();
+        let address = memory.lock().allocate(BLOCK).unwrap();
+        let view = View::new(&memory, 1, 0);
+        let allows = |address, bytes| view.allows(address, bytes, true);
+        assert!(allows(address, 100) && allows(address + 96, 4));
+        assert!(!allows(address + 97, 4) && !allows(address - 1, 1) && !allows(0, 4));
+        assert_eq!(memory.lock().fill(address, 0x0403_0201, 4, 25), Ok(()));
+        assert_eq!(memory.lock().load_word(address + 96, false), Ok(0x0403_0201));
+        memory.lock().free_all_of(1);
+        memory.lock().give_back();
+        assert!(!View::new(&memory, 1, 0).allows(address, 1, false));
+        assert_eq!(memory.lock().used(0), 0);
+        let memory = memory.lock();
+        assert_eq!(memory.load_word(address, true), Err(Gone(address)));
+        assert_eq!(memory.store_word(address, true, 1), Err(Gone(address)));
+        let mut here = [1_u8, 2];
+        let here = here.as_mut_ptr().expose_provenance();
+        assert_eq!(memory.copy(address, here, 2), Err(Gone(address)));
+        assert_eq!(memory.copy(here, address, 2), Err(Gone(address)));
+        assert_eq!(memory.fill(address, 0, 1, 1), Err(Gone(address)));
+    }
+
+    #[test]
+    fn what_may_only_be_read_is_registered_for_that() {
+        let memory = Shared::default();
+        let constant = "so many bytes of a text that nobody may write".as_ptr().expose_provenance();
+        let block = Block { bytes: 40, kind: Kind::Registered, ..BLOCK };
+        assert_eq!(memory.lock().register(constant, block), Err(Code::INVALID_VALUE));
+        let block = Block { kind: Kind::RegisteredToRead, ..block };
+        assert_eq!(memory.lock().register(constant, block), Ok(()));
+        let view = View::new(&memory, 1, 0);
+        assert!(view.allows(constant, 4, false) && !view.allows(constant, 4, true));
+    }
+
+    #[test]
+    fn what_the_host_took_away_is_not_there() {
+        let memory = Shared::default();
+        let block = Block { bytes: 8192, ..BLOCK };
+        let address = memory.lock().allocate(block).unwrap();
+        // As if it were the host's.
+        memory.lock().blocks.clear();
+        assert_eq!(memory.lock().register(address, Block { kind: Kind::Registered, ..block }), Ok(()));
+        assert!(View::new(&memory, 1, 0).allows(address + 4090, 8, true));
+        memory.lock().freed.push((address + 4096, 4096));
+        memory.lock().give_back();
+        let view = View::new(&memory, 1, 0);
+        assert!(view.allows(address, 8, true) && !view.allows(address + 4096, 8, true));
+        assert!(!view.allows(address + 4090, 8, false));
+        assert_eq!(memory.lock().fill(address, 7, 1, 8192), Err(Gone(address + 4096)));
+    }
+}

@@ -1,0 +1,106 @@
+//! Waiting for a device: the order of submission, and the rules by which calls and launches wait.
+
+use std::fmt;
+
+use super::handles::Handle;
+
+/// The place of something in the order in which all things were submitted. 0 is before all of them.
+pub(super) type Seq = u64;
+
+/// Whether something is set up: once nothing occupies the device that was submitted until then.
+pub(super) type Ready = Option<Seq>;
+
+/// Everything that occupies the device and was submitted until then.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Behind {
+    pub(super) until: Seq,
+    pub(super) because: WaitReason,
+    pub(super) reported: bool,
+}
+
+/// A call that waits for the device.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) call: &'static str,
+    pub(super) thread: String,
+    /// The one that is current in the thread.
+    pub(super) context: Option<Handle>,
+    pub(super) device: usize,
+    pub(super) until: Seq,
+    pub(super) because: WaitReason,
+    pub(super) reported: bool,
+    /// It is not to wait any longer.
+    pub(super) gave_up: bool,
+}
+
+impl Waiting {
+    /// Whether it holds the lock of that context.
+    pub(super) fn holds_lock_of(&self, context: Handle) -> bool {
+        self.because.holds_lock() && self.context == Some(context) && !self.gave_up
+    }
+}
+
+/// The rule by which something waits for a device: what NVIDIA's driver was seen to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum WaitReason {
+    Load,
+    /// Another thread of the context loads one.
+    LoadElsewhere,
+    Unload,
+    Free,
+    Destroy,
+    SetStack,
+    Stack {
+        frame: u64,
+        limit: u64,
+    },
+    StackChanged,
+    Printf,
+    Malloc,
+    FirstLaunch,
+    Streams,
+}
+
+impl WaitReason {
+    /// Whether the driver's lock is held meanwhile.
+    pub(super) fn holds_lock(self) -> bool {
+        matches!(self, WaitReason::Load | WaitReason::Free | WaitReason::Stack { .. })
+    }
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitReason::Load => f.write_str("a kernel is loaded only when nothing runs on the device"),
+            WaitReason::LoadElsewhere => f.write_str(
+                "another thread of the context loads a kernel, and has the driver's lock until nothing runs on the device",
+            ),
+            WaitReason::Unload => f.write_str("code is unloaded only when nothing runs on the device"),
+            WaitReason::Free => f.write_str("memory is freed only when nothing runs on the device"),
+            WaitReason::Destroy => f.write_str("a context is destroyed only when nothing runs on the device"),
+            WaitReason::SetStack => {
+                f.write_str("the stack limit is changed only when nothing runs on the device")
+            }
+            WaitReason::Stack { frame, limit } => write!(
+                f,
+                "its frame of {frame} bytes is larger than the stack limit of {limit}, and stacks grow only when nothing \
+                 runs on the device"
+            ),
+            WaitReason::StackChanged => f.write_str(
+                "the stack limit was changed, and the next launch waits until nothing runs on the device",
+            ),
+            WaitReason::Printf => f.write_str(
+                "the first launch of a kernel with printf or assert waits until nothing runs on the device",
+            ),
+            WaitReason::Malloc => {
+                f.write_str("the first launch of a kernel with malloc waits until nothing runs on the device")
+            }
+            WaitReason::FirstLaunch => f.write_str(
+                "the first launch of a context with large frames waits for streams that wait for a word in memory",
+            ),
+            WaitReason::Streams => f.write_str(
+                "more than about 34 streams at once are made only when nothing runs on the device",
+            ),
+        }
+    }
+}

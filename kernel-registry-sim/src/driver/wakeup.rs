@@ -1,0 +1,25 @@
+//! The wake-up handle: threads wait by it for a change of the state, and whoever changes it tells them.
+
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A condition variable for the lock of the state. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wakeup(Arc<Condvar>);
+
+impl Wakeup {
+    /// Something was submitted, or is done.
+    pub(super) fn notify(&self) {
+        self.0.notify_all();
+    }
+
+    /// Waits for a change, without the lock.
+    pub(super) fn wait<'l, T>(&self, state: MutexGuard<'l, T>) -> MutexGuard<'l, T> {
+        self.0.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, but no longer than that.
+    pub(super) fn wait_for<'l, T>(&self, state: MutexGuard<'l, T>, longest: Duration) -> MutexGuard<'l, T> {
+        self.0.wait_timeout(state, longest).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
