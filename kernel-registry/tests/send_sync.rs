@@ -1,8 +1,8 @@
 //! Types of the API can be used in all threads.
 
 use kernel_registry::{
-    Duplicate, Image, KernelInfo, LaunchConfig, LaunchError, LateLoad, MainError, OtherCopy, Prepared, Progress, RecheckError,
-    RegistryError, Report, Warm, WarmEachError, WarmError,
+    Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, OtherCopy, Prepared,
+    Progress, RecheckError, RegistryError, Report, Warm, WarmEachError, WarmError,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}
