@@ -1,6 +1,7 @@
-//! Making kernels ready: after it, no launch waits for loading or for resizing.
+//! Warming: makes kernels ready, so that no launch waits for loading or for a larger stack.
 //!
-//! `plan` decides before CUDA is touched. `stages` is their sequence, each has a module, and `work` is what all of them work with.
+//! `plan` chooses kernels and images before any CUDA call. `stages` runs the stages. Each has its own module, and `work`
+//! holds the state that they share.
 
 #[cfg(feature = "indicatif")]
 mod bar;
@@ -39,27 +40,26 @@ pub(crate) use plan::Plan;
 pub use recheck::RecheckError;
 pub use report::{HookReport, KernelReport, Report, Stage, Unavailable};
 
-/// Makes every registered kernel ready in a context. After that no launch of one waits for loading or for
-/// resizing, whatever else runs on the device.
+/// Makes every registered kernel ready in a context. After that, no launch of these kernels waits for loading or for a
+/// larger stack, whatever else runs on the device.
 ///
-/// It can be called from any thread, for several contexts at once, and again, which is cheap. Kernels that fail
-/// do not keep the others from being warmed; the error lists all of them.
+/// It can be called from any thread, for several contexts at once, and repeatedly, which is cheap. A kernel that fails
+/// does not keep the others from being warmed; the error lists all failures.
 ///
-/// # What is fixed from then on
+/// # Sizes that warming fixes
 ///
-/// The first launch of a kernel with `printf`, or with `malloc`, fixes the size of the printf buffer, or of the heap, and
-/// warming launches such kernels. A program that needs more than the driver's 8 MiB says so beforehand, with
-/// [`Warmup::printf_fifo`] and [`Warmup::heap`].
+/// The first launch of a kernel with `printf` fixes the size of the printf buffer, and one with `malloc` that of the heap.
+/// Warming launches kernels with both. A program that needs more than the driver's 8 MiB of either sets
+/// [`Warmup::printf_fifo`] or [`Warmup::heap`] in the context's first warm-up.
 ///
-/// # What it cannot know
+/// # Recursive kernels
 ///
 /// No tool knows the stack of a kernel with recursive calls. Its declaration says it: `#[gpu_kernel(stack = 16 * 1024)]`.
-/// Without that, the kernel gets the stack of one pass through its calls, and the report names it:
-/// [`Report::unknown_stacks`].
+/// Without that, the kernel gets the stack of one pass through its calls, and [`Report::unknown_stacks`] lists it.
 ///
 /// # Errors
 ///
-/// See [`WarmError`]: there is no driver, kernels failed, or the device is busy and stays so.
+/// [`WarmError`]: there is no driver, kernels failed, or the device stays busy.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -73,7 +73,7 @@ pub fn warm_all(context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
     Warmup::new().warm(context)
 }
 
-/// How to warm, where [`warm_all`] does not suit.
+/// A warm-up with options; [`warm_all`] is one with the defaults.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -95,9 +95,9 @@ pub fn warm_all(context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
 pub struct Warmup<'a> {
     only: Option<Filter<'a>>,
     skip: Vec<&'static KernelInfo>,
-    /// What is said here holds for late loads, too.
+    /// Options that also apply to late loads.
     policy: Policy,
-    /// The policy is that of the context already: this is a late load.
+    /// This is a late load, and `policy` is already the context's.
     is_late: bool,
     sizes: Sizes,
     progress: Option<Box<dyn FnMut(Progress) + 'a>>,
@@ -106,28 +106,28 @@ pub struct Warmup<'a> {
     hook_timeout: Duration,
 }
 
-/// How long a call of the driver may wait for the device.
+/// How long a driver call may wait for the device.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a function with `#[warmup]` may take: it may compile, or load a model.
+/// How long a `#[warmup]` function may take: it may compile, or load a model.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 
 type Filter<'a> = Box<dyn Fn(&KernelInfo) -> bool + 'a>;
 
-/// How far a warm-up is.
+/// The progress of a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The stage that is at work.
+    /// The current stage.
     pub stage: Stage,
-    /// How many images are compiled, while images are loaded.
+    /// Images compiled so far. Only [`Stage::Load`] compiles.
     pub done: usize,
-    /// How many there are to compile.
+    /// Images to compile.
     pub of: usize,
 }
 
 impl<'a> Warmup<'a> {
-    /// What [`warm_all`] does.
+    /// The warm-up of [`warm_all`].
     pub fn new() -> Self {
         Warmup {
             only: None,
@@ -142,12 +142,12 @@ impl<'a> Warmup<'a> {
         }
     }
 
-    /// Only kernels for which this is true.
+    /// Warms only kernels for which `filter` returns true.
     pub fn only(self, filter: impl Fn(&KernelInfo) -> bool + 'a) -> Self {
         Warmup { only: Some(Box::new(filter)), ..self }
     }
 
-    /// Not these kernels.
+    /// Leaves out these kernels.
     pub fn skip(mut self, kernels: impl IntoIterator<Item = &'static KernelInfo>) -> Self {
         self.skip.extend(kernels);
         self
@@ -159,14 +159,14 @@ impl<'a> Warmup<'a> {
         self
     }
 
-    /// How much device memory larger stacks may take, in bytes. A sixteenth of what is free by default.
+    /// How much device memory larger stacks may take, in bytes. A sixteenth of the free memory by default.
     pub fn stack_budget(mut self, bytes: u64) -> Self {
         self.policy.stack_budget = Some(bytes);
         self
     }
 
     /// The least size of the printf buffer, in bytes. The driver fixes it at the first launch of a kernel with `printf`
-    /// or `assert`, which warming is; so it can only be said in a context's first warm-up, and later is
+    /// or `assert`, and warming launches one. So only a context's first warm-up can set it; later ones fail with
     /// [`WarmError::LimitFrozen`].
     ///
     /// ```no_run
@@ -181,22 +181,22 @@ impl<'a> Warmup<'a> {
         self
     }
 
-    /// The least size of the heap of which kernels take memory with `malloc` and `new`, in bytes. As with
-    /// [`printf_fifo`](Self::printf_fifo), it can only be said in a context's first warm-up.
+    /// The least size of the heap for `malloc` and `new` in kernels, in bytes. As with
+    /// [`printf_fifo`](Self::printf_fifo), only a context's first warm-up can set it.
     pub fn heap(mut self, bytes: u64) -> Self {
         self.sizes.heap = Some(bytes);
         self
     }
 
-    /// What happens when a kernel is launched that is not warm. [`Late::Warn`] if no warm-up of the context has said
-    /// anything else.
+    /// What a launch of a kernel that is not warm does. [`Late::Warn`] unless a warm-up of the context has set another
+    /// policy.
     pub fn late(mut self, late: Late) -> Self {
         self.policy.late = Some(late);
         self
     }
 
-    /// Is told of late loads in the context, before each, with [`Late::Warn`]. Without it they are lines on the standard
-    /// error output. With the feature `tracing` they are events, too.
+    /// Calls this function before each late load in the context, with [`Late::Warn`]. Without it, late loads are lines on
+    /// standard error. With the feature `tracing` they are also events.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -211,30 +211,30 @@ impl<'a> Warmup<'a> {
         self
     }
 
-    /// Is told how far it is, in the thread that waits.
+    /// Calls this function as the warm-up progresses, in the thread that waits for it.
     pub fn progress(self, progress: impl FnMut(Progress) + 'a) -> Self {
         Warmup { progress: Some(Box::new(progress)), ..self }
     }
 
-    /// Kernels that could not be warmed are in the report, and no error.
+    /// Makes failures of kernels and `#[warmup]` functions no error; they are only in the report.
     pub fn allow_partial(self) -> Self {
         Warmup { allow_partial: true, ..self }
     }
 
-    /// Whether functions with [`#[warmup]`](macro@crate::warmup) run, which they do by default, once in a context.
+    /// Whether [`#[warmup]`](macro@crate::warmup) functions run, once in each context. They do by default.
     pub fn hooks(self, run: bool) -> Self {
         Warmup { hooks: run, ..self }
     }
 
-    /// How long one call of the driver may wait for the device, before [`WarmError::TimedOut`]. 30 seconds by default.
-    /// Compiling does not count, nor do functions with `#[warmup]`.
+    /// How long one driver call may wait for the device, before [`WarmError::TimedOut`]. 30 seconds by default.
+    /// Compiling and `#[warmup]` functions do not count.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.policy.timeout = Some(timeout);
         self
     }
 
-    /// How long one function with [`#[warmup]`](macro@crate::warmup) may take, before [`WarmError::HookTimedOut`]. Five
-    /// minutes by default.
+    /// How long one [`#[warmup]`](macro@crate::warmup) function may take, before [`WarmError::HookTimedOut`]. Five minutes
+    /// by default.
     pub fn hook_timeout(self, hook_timeout: Duration) -> Self {
         Warmup { hook_timeout, ..self }
     }
@@ -243,13 +243,13 @@ impl<'a> Warmup<'a> {
     ///
     /// # Errors
     ///
-    /// As of [`warm_all`].
+    /// Those of [`warm_all`].
     pub fn warm(mut self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
         self.warm_one(context)
     }
 
-    /// Makes kernels ready in several contexts, one after the other: what the driver compiles for one device serves
-    /// all that are like it.
+    /// Makes kernels ready in several contexts, one after the other. Images compiled for one device also serve other
+    /// devices of its architecture.
     ///
     /// # Errors
     ///
@@ -265,7 +265,7 @@ impl<'a> Warmup<'a> {
         Ok(warm)
     }
 
-    /// Warms one kernel with the policy that its context has.
+    /// A late load: warms one kernel with its context's policy.
     pub(crate) fn late_load(kernel: &'static KernelInfo, policy: Policy) -> Self {
         Warmup { policy, is_late: true, hooks: false, ..Warmup::new().only(move |other| other == kernel) }
     }
@@ -279,8 +279,8 @@ impl<'a> Warmup<'a> {
         if let Some(hook) = hooks::running_for(id) {
             return Err(WarmError::InHook { hook });
         }
-        let said = if self.is_late { &Policy::default() } else { &self.policy };
-        let known = KnownContext::of(context, said)?;
+        let changes = if self.is_late { &Policy::default() } else { &self.policy };
+        let known = KnownContext::of(context, changes)?;
         let id = known.id;
         let Policy { threads, stack_budget, timeout, .. } = self.policy;
         let job = Job {
@@ -298,21 +298,21 @@ impl<'a> Warmup<'a> {
 
         let caller = trace::Caller::new(job.selected.len());
         let progress = |progress| {
-            if let Some(told) = &mut self.progress {
-                told(progress);
+            if let Some(on_progress) = &mut self.progress {
+                on_progress(progress);
             }
         };
         let timeouts = Timeouts { device: timeout.unwrap_or(TIMEOUT), hook: self.hook_timeout };
-        let late = |overdue| timed_out(overdue, &timeouts);
+        let overdue_error = |overdue| timed_out(overdue, &timeouts);
         let activity = Activity::new(probe(driver, context));
-        job.known.turns.take(&activity, &timeouts).map_err(late)?;
+        job.known.turns.take(&activity, &timeouts).map_err(overdue_error)?;
         let turn = Turn(job.known.clone());
         let work = move |watch: &_| {
             let _turn = turn;
             caller.in_scope(|| stages::run(&job, watch))
         };
         let report = watch::watched(activity, &timeouts, progress, work).map_err(|error| match error {
-            NoResult::Overdue(overdue) => late(overdue),
+            NoResult::Overdue(overdue) => overdue_error(overdue),
             NoResult::NoThread(error) => WarmError::NoThread { reason: error.to_string() },
         })??;
         trace::report(&report);
@@ -355,9 +355,9 @@ impl fmt::Debug for Warmup<'_> {
 
 /// The receipt of a warm-up: the kernels in its report were warm in its context.
 ///
-/// It keeps the context alive. It cannot keep others from lowering the stack limit, unloading modules or resetting the
-/// device: [`recheck`](Warm::recheck) sees that, and a program calls it before it launches a kernel that stays. A limit that was
-/// changed and changed back makes the next launch wait, too, and nothing tells: leave `CU_LIMIT_STACK_SIZE` alone.
+/// It keeps the context alive. It cannot prevent other code from lowering the stack limit, unloading modules or resetting
+/// the device. [`recheck`](Warm::recheck) detects that: call it before launching a resident kernel. It cannot detect a
+/// stack limit that was changed and restored, which also makes the next launch wait: leave `CU_LIMIT_STACK_SIZE` alone.
 #[derive(Clone, Debug)]
 pub struct Warm {
     context: Arc<CudaContext>,
@@ -371,16 +371,16 @@ impl Warm {
         &self.context
     }
 
-    /// What was found and done.
+    /// What the warm-up found and did.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Asks the driver whether everything is still as it was.
+    /// Asks the driver whether the kernels are still warm.
     ///
     /// # Errors
     ///
-    /// [`RecheckError`] says what changed, or why nobody can tell.
+    /// [`RecheckError`] says what changed, or why the driver could not be asked.
     pub fn recheck(&self) -> Result<(), RecheckError> {
         recheck::recheck(self)
     }
@@ -390,7 +390,7 @@ fn cores() -> Option<usize> {
     thread::available_parallelism().map(usize::from).ok()
 }
 
-/// Why a warm-up did not wait any longer.
+/// The error of a warm-up that stopped waiting.
 fn timed_out(overdue: Overdue, timeouts: &Timeouts) -> WarmError {
     match overdue {
         Overdue::Device(call) => {
@@ -404,7 +404,7 @@ fn timed_out(overdue: Overdue, timeouts: &Timeouts) -> WarmError {
 fn probe(driver: &'static Driver, context: &Arc<CudaContext>) -> impl Fn() + Send + Sync + 'static {
     let context = context.clone();
     move || {
-        // An error is an answer, too.
+        // A call that fails has returned, too.
         let Ok(current) = Current::new(&context, driver) else { return };
         if let Ok(module) = current.load_module(&Code::new(prime::PLAIN, false)) {
             current.unload(module);

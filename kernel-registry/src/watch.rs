@@ -1,7 +1,7 @@
-//! Waiting for the driver, but not for ever.
+//! Runs driver calls in a separate thread, with a time limit for each call.
 //!
-//! Loading waits for the kernels that run in the context. If they never end, no call can be cancelled. So a thread of
-//! its own makes the calls, says which one it makes, and is left behind if one of them takes too long.
+//! Loading waits for the kernels that run in the context. If they never end, the call cannot be cancelled. So a separate
+//! thread makes the calls, announces each one, and is left behind if a call takes too long.
 
 mod activity;
 mod turns;
@@ -29,38 +29,38 @@ enum Message<E> {
 }
 
 impl<E> Watch<E> {
-    /// The thread is about to make a call that may have to wait for the device.
+    /// Announces a call that may have to wait for the device.
     pub(crate) fn call(&self, call: &'static str, about: &'static str) {
         self.activity.set(call, about, Kind::Waiting);
     }
 
-    /// The thread waits for the driver's compiler.
+    /// Announces a call of the driver's compiler.
     pub(crate) fn compiles(&self, call: &'static str) {
         self.activity.set(call, "", Kind::Compiling);
     }
 
-    /// The thread runs a function with `#[warmup]`.
+    /// Announces a `#[warmup]` function.
     pub(crate) fn hook(&self, path: &'static str) {
         self.activity.set("#[warmup]", path, Kind::Hook);
     }
 
-    /// Tells the caller.
+    /// Sends an event to the waiting thread.
     pub(crate) fn event(&self, event: E) {
-        // Nobody listens after giving up.
+        // This fails if that thread has stopped waiting.
         let _ = self.events.send(Message::Event(event));
     }
 }
 
-/// Why work in a thread of its own has no result.
+/// Why work in a separate thread has no result.
 #[derive(Debug)]
 pub(crate) enum NoResult {
     Overdue(Overdue),
-    /// The system starts no thread.
+    /// The system could not start a thread.
     NoThread(std::io::Error),
 }
 
-/// Works in a thread of its own and waits for it, unless one call takes too long: then the thread is left to itself, and
-/// the call is the error.
+/// Runs `work` in a separate thread and waits for it. If a call takes too long, leaves the thread behind and returns the
+/// call as the error.
 pub(crate) fn watched<E: Send + 'static, T: Send + 'static>(
     activity: Arc<Activity>,
     timeouts: &Timeouts,

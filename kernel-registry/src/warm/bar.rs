@@ -5,8 +5,8 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use super::{Progress, Warmup};
 
 impl Warmup<'_> {
-    /// Shows how far it is as a progress bar on the standard error output, if that is a terminal. Takes the place of
-    /// [`progress`](Warmup::progress). The bar is gone when the warm-up ends.
+    /// Shows a progress bar on standard error, if that is a terminal, and removes it when the warm-up ends. Replaces
+    /// [`progress`](Warmup::progress).
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,14 +16,14 @@ impl Warmup<'_> {
     /// # }
     /// ```
     pub fn progress_bar(self) -> Self {
-        // Cleared when the warm-up drops it, also after a failure.
+        // Cleared when the warm-up drops it, even after a failure.
         let bar = ProgressBar::new(0).with_style(style()).with_finish(ProgressFinish::AndClear);
         self.progress(move |progress| show(&bar, progress))
     }
 }
 
 fn show(bar: &ProgressBar, Progress { stage, done, of }: Progress) {
-    // Only compiling is counted, because only that takes long. The bar stays as it is in what follows.
+    // Only compiling is counted, because only that takes long. Later stages leave the bar unchanged.
     if of == 0 {
         bar.set_message(stage.as_str());
     } else {
@@ -46,7 +46,7 @@ mod tests {
     use crate::warm::Stage;
 
     #[test]
-    fn the_bar_tells_stage_and_images_and_is_gone_in_the_end() {
+    fn the_bar_shows_stage_and_images_and_disappears_at_the_end() {
         let terminal = InMemoryTerm::new(4, 100);
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
         let bar = ProgressBar::with_draw_target(Some(0), target);

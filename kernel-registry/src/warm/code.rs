@@ -1,21 +1,21 @@
-//! What an image is, as far as it decides how to load it.
+//! Decides how to load an image: as a module or as a library.
 //!
 //! Machine code loads fastest with the module functions, PTX with the library functions, whose compiler runs on
-//! all cores. A wrong guess costs time and nothing else: the driver takes every kind with both.
+//! all cores. A wrong guess only costs time: both kinds of functions take every image.
 
 use kernel_registry_format::fatbin::{self, Entry, Kind};
 
 /// How an image is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// There is machine code for the device.
+    /// The image has machine code for the device.
     Module,
-    /// The driver has to compile it; `text` is PTX by itself.
+    /// The driver has to compile the image. `text`: it is plain PTX, not a fatbin.
     Library { text: bool },
 }
 
 impl Route {
-    /// For a device of this architecture, 90 for sm_90.
+    /// The route for a device of this architecture: 90 for sm_90.
     pub(super) fn of(image: &[u8], arch: u32) -> Route {
         match image {
             [0x7f, b'E', b'L', b'F', ..] => Route::Module,
@@ -26,7 +26,7 @@ impl Route {
     }
 }
 
-/// Whether a fatbin has machine code that runs on the architecture. A malformed one is for the driver to judge.
+/// Whether a fatbin has machine code that runs on the architecture. A malformed one counts: the driver reports it.
 fn has_code(image: &[u8], arch: u32) -> bool {
     fatbin::entries(image).any(|entry| match entry {
         Ok(Entry { kind, sm, .. }) => kind == Kind::Cubin && sm / 10 == arch / 10 && sm <= arch,
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn machine_code_goes_by_module_and_the_rest_by_library() {
+    fn machine_code_loads_as_a_module_and_the_rest_as_a_library() {
         let compiled = Route::Library { text: false };
         assert_eq!(Route::of(b"\x7fELF\x02", 90), Route::Module);
         assert_eq!(Route::of(b".version 8.0", 90), Route::Library { text: true });
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_judges_what_is_malformed() {
+    fn the_driver_judges_malformed_fatbins() {
         let mut endless = fatbin(&[(1, 50)]);
         endless[20..32].fill(0);
         assert_eq!(Route::of(&endless, 90), Route::Module);

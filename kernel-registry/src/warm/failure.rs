@@ -1,4 +1,4 @@
-//! What went wrong when kernels were warmed.
+//! Errors of warming: of a whole warm-up, of one kernel, and of one `#[warmup]` function.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,66 +10,66 @@ use super::report::{Bytes, Count, Report};
 use crate::driver::{DriverError, DriverUnavailable};
 use crate::{Place, RegistryError};
 
-/// Why kernels are not warm.
+/// Why a warm-up failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarmError {
-    /// There is no driver to work with.
+    /// There is no usable driver.
     DriverUnavailable(DriverUnavailable),
-    /// The registry has no answer.
+    /// The registry could not be read.
     Registry(RegistryError),
-    /// The driver refuses to work with the context, or with the kernels of this library itself.
+    /// A driver call failed for the whole context, or for this library's own kernels.
     Driver {
-        /// What it said.
+        /// The driver's error.
         error: DriverError,
-        /// What the call is about, or nothing.
+        /// What the call was for; empty if it was for the context.
         about: &'static str,
-        /// What its compiler wrote, if that was at work.
+        /// The log of the driver's compiler, if that ran.
         log: String,
     },
-    /// A function with `#[warmup]` warms the context that is being warmed.
+    /// A `#[warmup]` function tried to warm the context that it runs in.
     InHook {
-        /// Its path.
+        /// The function's path.
         hook: &'static str,
     },
-    /// A function with `#[warmup]` has not returned. A thread of its own still runs it.
+    /// A `#[warmup]` function has not returned. It still runs, in a separate thread.
     HookTimedOut {
-        /// Its path.
+        /// The function's path.
         hook: &'static str,
-        /// How long it has run.
+        /// How long it was allowed to run.
         limit: Duration,
     },
-    /// The printf buffer or the heap is to be larger, and the driver has set it up already.
+    /// The printf buffer or the heap cannot be enlarged: the driver has already set it up.
     LimitFrozen {
-        /// Which of them.
+        /// Which of the two.
         limit: SetLimit,
-        /// The bytes that were asked for.
+        /// The requested size, in bytes.
         asked: u64,
-        /// The bytes that it has.
+        /// Its size, in bytes.
         size: u64,
     },
-    /// The system does not start a thread.
+    /// The system could not start a thread.
     NoThread {
-        /// What it said.
+        /// The system's reason.
         reason: String,
     },
-    /// A call waits for the device, which something keeps busy.
+    /// A driver call waits for the device, which is busy.
     TimedOut {
-        /// The call. A thread of its own still waits for it.
+        /// The call. It still waits, in a separate thread.
         call: &'static str,
-        /// The kernel or image that it is about, or nothing.
+        /// The kernel or image that the call is for; empty if it is for the context.
         about: &'static str,
         /// How long it has waited.
         timeout: Duration,
     },
-    /// Some kernels could not be warmed. The others are warm.
+    /// Some kernels could not be warmed, or `#[warmup]` functions failed. The other kernels are warm.
     Kernels {
-        /// What was done, with every failure in it.
+        /// The report, with every failure.
         report: Box<Report>,
     },
 }
 
-/// A context of several could not be warmed.
+/// One of several contexts could not be warmed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct WarmEachError {
@@ -77,7 +77,7 @@ pub struct WarmEachError {
     pub warm: Vec<Warm>,
     /// The number of its device.
     pub device: usize,
-    /// What is wrong.
+    /// Why it could not be warmed.
     pub error: WarmError,
 }
 
@@ -91,17 +91,17 @@ impl fmt::Display for WarmEachError {
 /// The text has the causes, so there is no `source`.
 impl std::error::Error for WarmEachError {}
 
-/// What the driver keeps for kernels in a context, and sets up at the first launch of one that uses it.
+/// Memory whose size the driver fixes in a context at the first launch of a kernel that uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SetLimit {
-    /// The buffer of `printf`.
+    /// The printf buffer.
     PrintfFifo,
     /// The heap of `malloc` and `new`.
     Heap,
 }
 
-/// A function with `#[warmup]` that failed. It runs again in the next warm-up of the context.
+/// A `#[warmup]` function that failed. The context's next warm-up runs it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -110,11 +110,11 @@ pub struct HookFailure {
     pub path: &'static str,
     /// Where it is.
     pub place: Place,
-    /// What is wrong.
+    /// Why it failed.
     pub cause: HookCause,
 }
 
-/// Why a function with `#[warmup]` failed.
+/// Why a `#[warmup]` function failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -124,9 +124,9 @@ pub enum HookCause {
         /// The error with its causes.
         error: String,
     },
-    /// What it preloaded could not be set up.
+    /// The context could not be set up for it, or for the kernels that it preloaded.
     Setup {
-        /// What is wrong.
+        /// Why.
         cause: Cause,
     },
 }
@@ -142,11 +142,11 @@ pub struct Failure {
     pub place: Place,
     /// Its image, if it has one.
     pub image: Option<&'static str>,
-    /// What is in the image, with commas between: `sm_80` is machine code, `compute_75` is PTX.
+    /// The image's variants, separated by commas: `sm_80` is machine code, `compute_75` is PTX.
     pub variants: &'static str,
     /// The device's architecture: 90 for sm_90.
     pub arch: u32,
-    /// What is wrong.
+    /// Why it could not be warmed.
     pub cause: Cause,
 }
 
@@ -155,59 +155,59 @@ pub struct Failure {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum Cause {
-    /// It was compiled into the program without an image.
+    /// It was built without an image.
     NoImage,
-    /// The image holds nothing that this device and driver can run.
+    /// The image has no variant that this device and driver can run.
     NoVariant {
-        /// What the driver said.
+        /// The driver's error.
         error: DriverError,
     },
     /// The driver refused the image.
     Refused {
-        /// What it said.
+        /// The driver's error.
         error: DriverError,
-        /// What its compiler wrote.
+        /// The log of the driver's compiler.
         log: String,
     },
-    /// The image has no such kernel.
+    /// The image does not contain the kernel.
     NoEntry {
-        /// The name that was looked for.
+        /// The name that was looked up.
         symbol: &'static str,
     },
-    /// There is not enough memory for it.
+    /// There is not enough device memory.
     OutOfMemory {
-        /// What the driver said.
+        /// The driver's error.
         error: DriverError,
-        /// How much is free.
+        /// Free device memory.
         free: u64,
     },
-    /// Its stack would take more memory than it may, because every thread of the device gets one as large.
+    /// Its stack would exceed the budget, because every thread of the device gets a stack of that size.
     StackBudget {
-        /// The stack that a thread of it needs.
+        /// The stack that a thread needs.
         stack: u64,
-        /// What raising the limit for it would take.
+        /// The device memory that raising the stack limit would take.
         needed: u64,
-        /// What it may take.
+        /// The device memory that it may take.
         budget: u64,
-        /// What is free.
+        /// Free device memory.
         free: u64,
     },
-    /// A block of it needs more shared memory than the device has.
+    /// A block needs more shared memory than the device grants.
     Shared {
-        /// What is known at compile time.
+        /// Its static shared memory.
         fixed: u32,
-        /// What the declaration asks for.
+        /// The dynamic shared memory that the declaration asks for.
         dynamic: u32,
-        /// What the device grants to a block.
+        /// The most that the device grants to a block.
         most: u32,
     },
-    /// The driver says that it is not loaded, after everything was done to load it.
+    /// Loading it succeeded, but the driver says that it is not loaded.
     NotLoaded,
-    /// It was warm, and its module was unloaded since.
+    /// It was warm, but its module has been unloaded since.
     Unloaded,
-    /// Another call failed.
+    /// Another driver call failed.
     Driver {
-        /// What the driver said.
+        /// The driver's error.
         error: DriverError,
     },
 }
@@ -253,14 +253,15 @@ impl fmt::Display for Cause {
         match self {
             Cause::NoImage => f.write_str(
                 "built without image: there was no CUDA compiler when its crate was compiled; \
-                 install one, or commit prebuilt images, and build it again",
+                 install one, or commit prebuilt images, and rebuild",
             ),
             Cause::NoVariant { error } => write!(
                 f,
                 "{error}; the image holds nothing for this device and driver: compile it for this architecture or add \
-                 PTX, with the oldest toolkit that serves; or declare `arch = \">=..\"`, if it is not meant for it"
+                 PTX, with a CUDA toolkit no newer than the driver; or declare `arch = \">=..\"` if it is not meant for \
+                 this device"
             ),
-            Cause::Refused { error, log } if log.is_empty() => write!(f, "{error}; is the image whole?"),
+            Cause::Refused { error, log } if log.is_empty() => write!(f, "{error}; is the image damaged?"),
             Cause::Refused { error, log } => write!(f, "{error}; the driver's compiler says:\n{log}"),
             Cause::NoEntry { symbol } => write!(
                 f,
@@ -274,8 +275,8 @@ impl fmt::Display for Cause {
             ),
             Cause::StackBudget { stack, needed, budget, free } => write!(
                 f,
-                "its stack of {stack} bytes takes {} of device memory, because every thread of the device gets such a \
-                 stack; the budget is {}, and {} are free: raise it with `Warmup::stack_budget`, make frames \
+                "its stack of {stack} bytes takes {} of device memory, because every thread of the device gets one; \
+                 the budget is {}, and {} are free: raise the budget with `Warmup::stack_budget`, make frames \
                  smaller, or `skip` the kernel",
                 Bytes(*needed),
                 Bytes(*budget),
@@ -283,16 +284,16 @@ impl fmt::Display for Cause {
             ),
             Cause::Shared { fixed, dynamic, most } => write!(
                 f,
-                "a block needs {fixed} bytes of shared memory and {dynamic} declared ones, and this device grants {most}; \
-                 declare less `shared`, or `arch = \">=..\"`, if it is meant for larger devices"
+                "a block needs {fixed} bytes of static and {dynamic} of dynamic shared memory, and this device grants {most}; \
+                 declare less `shared`, or `arch = \">=..\"` if it is meant for larger devices"
             ),
             Cause::Unloaded => f.write_str(
-                "it was warm, and its module was unloaded since, which ends its handle; call `warm_all` again, \
-                 and unload no module that this library has loaded",
+                "it was warm, but its module has been unloaded, so its handle is invalid; call `warm_all` again, \
+                 and do not unload modules that this library has loaded",
             ),
             Cause::NotLoaded => f.write_str(
-                "the driver says that it is not loaded, after it was asked to load it; \
-                 please report this with the versions of driver and device",
+                "loading it succeeded, but the driver says that it is not loaded; \
+                 please report this with the driver's version and the device",
             ),
             Cause::Driver { error } => write!(f, "{error}"),
         }
@@ -311,44 +312,42 @@ impl fmt::Display for WarmError {
                 write!(f, "{error}")?;
                 if error.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
                     f.write_str(
-                        "; there is no device memory left for the driver itself: warm kernels before anything takes it",
+                        "; the driver itself has no device memory left: warm kernels before anything else takes it",
                     )
                 } else if error.is_sticky() {
                     Ok(())
                 } else if log.is_empty() {
-                    f.write_str("; no kernel was warmed, and it can be tried again")
+                    f.write_str("; no kernel was warmed; try again")
                 } else {
                     write!(f, "; the driver's compiler says:\n{log}")
                 }
             }
             WarmError::InHook { hook } => write!(
                 f,
-                "the function `{hook}` with `#[warmup]` warms the context that is being warmed, which would wait for \
-                 itself; kernels that the warm-up selects are warm when the function runs: select those that it \
-                 launches, too"
+                "the `#[warmup]` function `{hook}` warms the context that it runs in, and would wait for itself; the \
+                 kernels that the warm-up selects are warm when the function runs, so select those that it launches"
             ),
             WarmError::HookTimedOut { hook, limit } => write!(
                 f,
-                "the function `{hook}` with `#[warmup]` has not returned within {:.1} s; if it needs longer, say so with \
+                "the `#[warmup]` function `{hook}` has not returned within {:.1} s; allow more time with \
                  `Warmup::hook_timeout`",
                 limit.as_secs_f64()
             ),
             WarmError::LimitFrozen { limit, asked, size } => {
                 let (what, user, method) = match limit {
                     SetLimit::PrintfFifo => ("printf buffer", "printf", "printf_fifo"),
-                    SetLimit::Heap => ("heap of kernels", "malloc", "heap"),
+                    SetLimit::Heap => ("kernels' heap", "malloc", "heap"),
                 };
                 write!(
                     f,
-                    "the {what} has {}, and `Warmup::{method}` asks for {}: the driver fixes its size when a kernel with \
-                     {user} is launched, which the first warm-up of a context does; ask in that one, before anything \
-                     is launched",
+                    "the {what} has {}, and `Warmup::{method}` asks for {}: the driver fixed its size at the first launch \
+                     of a kernel with {user}; ask in the context's first warm-up, before any other launch",
                     Bytes(*size),
                     Bytes(*asked)
                 )
             }
             WarmError::NoThread { reason } => {
-                write!(f, "no thread could be started to call the driver in: {reason}; no kernel was warmed")
+                write!(f, "no thread could be started for driver calls: {reason}; no kernel was warmed")
             }
             WarmError::TimedOut { call, about, timeout } => {
                 write!(f, "`{call}` ")?;
@@ -357,8 +356,8 @@ impl fmt::Display for WarmError {
                 }
                 write!(
                     f,
-                    "has waited for {:.1} s: something keeps the device busy; warm kernels before launching one that \
-                     stays, or allow more time with `Warmup::timeout`",
+                    "has waited for {:.1} s: the device is busy; warm kernels before launching a resident one, or allow \
+                     more time with `Warmup::timeout`",
                     timeout.as_secs_f64()
                 )
             }

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use crate::driver::{Current, DriverError, Function, Library, Module};
 
+/// The driver's handle of a loaded image.
 #[derive(Clone, Copy)]
 pub(super) enum Handle {
     Module(Module),
@@ -11,7 +12,7 @@ pub(super) enum Handle {
 }
 
 impl Handle {
-    /// What the device can make wait when a kernel is taken out of it.
+    /// The call that resolves a kernel of it, and may wait for the device.
     pub(super) fn call(self) -> &'static str {
         match self {
             Handle::Module(_) => "cuModuleGetFunction",
@@ -19,7 +20,7 @@ impl Handle {
         }
     }
 
-    /// The kernel of this name, loaded.
+    /// Resolves the kernel of this name, which loads it.
     pub(super) fn function(self, current: &Current<'_>, name: &CStr) -> Result<Function, DriverError> {
         match self {
             Handle::Module(module) => current.function_of_module(module, name),

@@ -1,4 +1,4 @@
-//! The stage that runs the functions with `#[warmup]`, each once in a context.
+//! The stage that runs the `#[warmup]` functions, each once in a context.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -11,8 +11,7 @@ use crate::contexts::Primed;
 use crate::driver::{self, ContextId, LoadError};
 use crate::hook::{Hook, WarmContext};
 
-/// Runs those that have not run in this context, or that failed there. They may launch kernels, which launches can find
-/// already.
+/// Runs the hooks that have not yet succeeded in this context. They may launch registered kernels, which are warm by now.
 pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
     let mut reports = Vec::new();
     if !work.job.hooks {
@@ -39,7 +38,7 @@ pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
 
 fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), HookCause> {
     let path = hook.place().path;
-    // If it never returns, the caller names it.
+    // If it never returns, the error names it.
     work.watch.hook(path);
     let driver_error = |error| HookCause::Setup { cause: Cause::Driver { error } };
     let setup = |cause| HookCause::Setup { cause };
@@ -47,10 +46,10 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), HookCause> {
     let context = WarmContext::new(&work.job.context, &work.current);
     let outcome = inside(work.job.known.id, path, || hook.run(&context));
     let preloaded = context.preloaded();
-    // It may have made another context current, or lowered the stack limit.
+    // The hook may have made another context current, or lowered the stack limit.
     driver::bind(&work.job.context).map_err(driver_error)?;
     limits::raise_stack_for(work, work.loaded.largest_stack()).map_err(setup)?;
-    // Or changed it and changed it back, which nothing tells, and for which the next launch pays.
+    // It may also have changed the limit and restored it. Nothing detects that, and the next launch waits: launch ours.
     work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);
     let refused = |refused: LoadError| driver_error(refused.error);
     work.set_up(work.needs(&[])).map_err(refused)?;
@@ -58,16 +57,16 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), HookCause> {
     let Some(frame) = preloaded else { return Ok(()) };
     limits::raise_stack_for(work, frame).map_err(setup)?;
     work.loaded.preloaded_frame = work.loaded.preloaded_frame.max(frame);
-    // Nothing tells what kernels of others need.
+    // Nothing tells what unregistered kernels need.
     work.set_up(Primed::EVERYTHING.but_not(work.loaded.primed)).map_err(refused)
 }
 
 thread_local! {
-    /// The hook that this thread runs, and the context that is being warmed.
+    /// The hook that this thread is running, and the context that is being warmed.
     static INSIDE: Cell<Option<(ContextId, &'static str)>> = const { Cell::new(None) };
 }
 
-/// Runs a hook, and remembers that meanwhile.
+/// Runs a hook, with `INSIDE` set meanwhile.
 fn inside<T>(context: ContextId, path: &'static str, run: impl FnOnce() -> T) -> T {
     struct Leave;
     impl Drop for Leave {
@@ -80,7 +79,7 @@ fn inside<T>(context: ContextId, path: &'static str, run: impl FnOnce() -> T) ->
     run()
 }
 
-/// The hook that this thread runs for this context: to wait for the end of that warm-up would be to wait for ever.
+/// The hook that this thread is running in this context. It must not wait for the warm-up, which waits for it.
 pub(crate) fn running_for(context: ContextId) -> Option<&'static str> {
     INSIDE.get().filter(|(id, _)| *id == context).map(|(_, path)| path)
 }

@@ -1,4 +1,4 @@
-//! The stage that gives kernels the memory they need beside their own: a stack for each thread, and shared memory.
+//! The stage that raises the context's limits for its kernels: printf buffer, heap, stack and dynamic shared memory.
 
 use cudarc::driver::sys::CUresult;
 
@@ -9,7 +9,7 @@ use super::{SetLimit, WarmError};
 use crate::contexts::Primed;
 use crate::driver::{Current, DriverError, Limit};
 
-/// Gives the kernels what they need, and hands on those that could get it.
+/// Raises the limits, and returns the kernels whose needs they meet.
 pub(super) fn apply(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, WarmError> {
     set_sizes(&work.current, work.job.sizes)?;
     let shared: Vec<_> =
@@ -43,7 +43,7 @@ fn set_sizes(current: &Current<'_>, sizes: Sizes) -> Result<(), WarmError> {
     Ok(())
 }
 
-/// Lets a kernel have the dynamic shared memory that it declares. Without being asked the driver grants 48 KiB.
+/// Grants a kernel the dynamic shared memory that it declares. By default the driver grants 48 KiB.
 fn grant_shared(work: &mut Work<'_>, mut candidate: Candidate) -> Option<Candidate> {
     let Candidate { planned, function, ref mut report, ref mut limits } = candidate;
     let dynamic = planned.kernel.shared.unwrap_or(0);
@@ -63,7 +63,7 @@ fn grant_shared(work: &mut Work<'_>, mut candidate: Candidate) -> Option<Candida
     Some(candidate)
 }
 
-/// Raises the stack limit to the largest stack that a kernel needs, in this context for good: lowering it would make the next launch wait.
+/// Raises the stack limit to the largest stack that a kernel needs. It is never lowered, because the next launch would wait.
 fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, DriverError> {
     let limit = limit(work)?;
     let budget = work.job.stack_budget.unwrap_or(work.free / 16);
@@ -76,7 +76,7 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
         work.failed(planned, Cause::StackBudget { stack, needed, budget, free: work.free });
     }
 
-    // Somebody else may have lowered the limit below what was warm already.
+    // Other code may have lowered the limit below the stack of kernels that were warm.
     let stacks = fitting.iter().map(|candidate| u64::from(candidate.report.stack));
     let largest = stacks.max().unwrap_or(0).max(work.loaded.largest_stack());
     if largest <= limit {
@@ -93,7 +93,7 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
     Ok(fitting)
 }
 
-/// The stack limit. Where it is another than at our last launch, the next launch may wait, which is to be one of ours.
+/// Reads the stack limit. If it has changed since our last launch, the next launch may wait, so a launch of ours is due.
 fn limit(work: &mut Work<'_>) -> Result<u64, DriverError> {
     work.watch.call("cuCtxGetLimit", "the stack of each thread");
     let limit = work.current.stack_limit()?;
@@ -103,7 +103,7 @@ fn limit(work: &mut Work<'_>) -> Result<u64, DriverError> {
     Ok(limit)
 }
 
-/// Raises the stack limit, if it is lower: for what a hook has preloaded, or after a hook has lowered it.
+/// Raises the stack limit if it is lower: for kernels that a hook preloaded, or after a hook lowered it.
 pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cause> {
     let driver = |error| Cause::Driver { error };
     let limit = limit(work).map_err(driver)?;
@@ -111,7 +111,7 @@ pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cau
         return Ok(());
     }
     let budget = work.job.stack_budget.unwrap_or(work.free / 16);
-    // What the kernels that are warm need was within a budget before.
+    // The stack of kernels that are warm was within a budget before.
     if stack > highest_limit(limit, budget, work.device.threads) && stack > work.loaded.largest_stack() {
         let needed = stack_memory(limit, stack, work.device.threads);
         return Err(Cause::StackBudget { stack, needed, budget, free: work.free });
@@ -119,14 +119,14 @@ pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cau
     set_limit(work, stack).map_err(|error| cause(error.into(), work.free))
 }
 
-/// Raises the stack limit. The next launch of any kernel waits for the device then, so one of ours is to be that.
+/// Raises the stack limit. The next launch of any kernel then waits for the device, so a launch of ours is due.
 fn set_limit(work: &mut Work<'_>, stack: u64) -> Result<(), DriverError> {
     work.watch.call("cuCtxSetLimit", "the stack of each thread");
     work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);
     work.current.raise_stack_limit(stack)
 }
 
-/// Those whose stacks fit the limit, and the others.
+/// The kernels whose stacks fit the limit, and the others.
 fn split(candidates: Vec<Candidate>, limit: u64) -> (Vec<Candidate>, Vec<Candidate>) {
     candidates.into_iter().partition(|candidate| u64::from(candidate.report.stack) <= limit)
 }
@@ -150,7 +150,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn memory_is_what_was_measured() {
+    fn stack_memory_is_as_measured() {
         for (frame, mebibytes) in [(2048, 264), (4096, 792), (8192, 1848), (32_768, 8184)] {
             assert_eq!(stack_memory(1024, frame, THREADS), mebibytes * MIB);
         }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_allows_what_it_pays_for() {
+    fn the_budget_bounds_the_limit() {
         assert_eq!(highest_limit(1024, 264 * MIB, THREADS), 2048);
         assert_eq!(highest_limit(1024, 264 * MIB - 1, THREADS), 2047);
         assert_eq!(highest_limit(1024, 0, THREADS), 1024);

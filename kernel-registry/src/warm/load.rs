@@ -1,5 +1,5 @@
-//! The stage that loads images: machine code in one thread, because the driver takes it no faster in several, and PTX
-//! in as many as there are, because it does compile in parallel.
+//! The stage that loads images: machine code in one thread, because more would not be faster, and PTX in many threads,
+//! because the driver compiles in parallel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic;
@@ -22,22 +22,22 @@ use crate::driver::{Code, Current, DriverError, Library, LoadError};
 use crate::lock::lock;
 use crate::watch::Watch;
 
-/// An image that was loaded, or not.
+/// The result of loading an image.
 pub(super) struct Loading {
     pub(super) result: Result<Handle, Cause>,
     pub(super) is_new: bool,
 }
 
-/// By their places in the plan.
+/// Results by the images' places in the plan.
 pub(super) type Images = BTreeMap<usize, Loading>;
 
-/// An image for the driver to compile, and whether it is text.
+/// An image for the driver to compile, and whether it is plain PTX.
 type Source = (&'static [u8], bool);
 
 /// A library, and whether it was compiled just now.
 type Compiled = (Result<Library, LoadError>, bool);
 
-/// Loads the images of these kernels, where they are not loaded yet.
+/// Loads the images of these kernels unless they are loaded already.
 pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     let mut images = Images::new();
     let (mut modules, mut libraries) = (Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
         }
     }
     if !sources.is_empty() {
-        // Launched later, and compiled meanwhile.
+        // Our own kernels are launched later, but compiled now, in parallel with the others.
         let ours = prime::image(work.needs(pending)).map(|image| (image, Route::of(image, work.device.arch)));
         sources.extend(ours.and_then(|(image, route)| match route {
             Route::Library { text } => Some((image, text)),
@@ -79,15 +79,15 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
             let result = module.map(Handle::Module).map_err(|refused| cause(refused, work.free));
             images.insert(index, Loading { result, is_new: true });
         }
-        // In lazy mode resolving a library's kernels is what waits for the device, but for images with managed variables;
-        // in eager mode this does, when the image is compiled.
+        // In eager mode this call waits for the device once the image is compiled. In lazy mode it does so only for
+        // images with managed variables; otherwise resolving the library's kernels waits.
         if compiling.is_some() {
             watch.compiles("cuLibraryLoadData");
         }
         match compiling {
             None => BTreeMap::new(),
             Some(Ok(compiling)) => compiling.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked)),
-            // There is no thread to be had but this one.
+            // The system started no thread, so this one compiles.
             Some(Err(_)) => compile(),
         }
     });
@@ -100,14 +100,13 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     images
 }
 
-/// Threads that take images at first. Those that the driver finds in its cache on disk it hands out fastest to about
-/// so many, and much slower to sixteen.
+/// Threads at first. The driver reads images from its disk cache fastest with about eight, and much slower with sixteen.
 const FEW: usize = 8;
 
-/// How long these take an image each, if it has to be compiled: then all cores are better.
+/// If these threads have not finished an image each by then, images are compiled, which is faster on all cores.
 const SLOW: Duration = Duration::from_millis(4);
 
-/// Has the driver compile images, on as many threads as help. By their keys.
+/// Has the driver compile images, on as many threads as help. Returns the libraries by the images' keys.
 fn compile_all(
     job: &Job,
     arch: u32,
@@ -117,7 +116,7 @@ fn compile_all(
     let (next, compiled) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = |helps: bool| {
         let current = Current::new(&job.context, job.driver);
-        // One thread is enough to do it all, or to say why it cannot be done.
+        // A helper may fail: one thread is enough to compile everything, or to report why it cannot.
         if helps && current.is_err() {
             return;
         }
@@ -135,7 +134,7 @@ fn compile_all(
     let few = all.min(FEW);
     let work = &work;
     thread::scope(|scope| {
-        // This thread is one of them. Others that the system does not start are not needed.
+        // This thread compiles too, so a thread that the system does not start is no error.
         let start = |count: usize| {
             (0..count).all(|_| thread::Builder::new().spawn_scoped(scope, || work(true)).is_ok());
         };
@@ -164,14 +163,14 @@ fn compile(current: &Current<'_>, arch: u32, bytes: &'static [u8], text: bool) -
     (library, is_new)
 }
 
-/// Why an image that the driver took has a kernel that it does not compile: it says so, with a log, only when the
-/// image is loaded as a module.
+/// The error, with a log, for a kernel that does not compile although its image was loaded as a library. The driver gives
+/// it only when the image is loaded as a module.
 pub(super) fn compile_error(current: &Current<'_>, bytes: &'static [u8], error: DriverError) -> LoadError {
     let Route::Library { text } = Route::of(bytes, 0) else { return error.into() };
     current.load_module(&Code::new(bytes, text)).err().unwrap_or_else(|| error.into())
 }
 
-/// What the driver's refusal means.
+/// The cause that a driver error means.
 pub(super) fn cause(LoadError { error, log }: LoadError, free: u64) -> Cause {
     use CUresult::*;
     let is = |results: &[CUresult]| results.iter().any(|result| error.is(*result));

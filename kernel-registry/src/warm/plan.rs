@@ -1,4 +1,4 @@
-//! Before CUDA is touched: which kernels there are, and which images they need.
+//! The plan of a warm-up: which kernels there are, and which images they need. Making it calls no CUDA function.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -15,13 +15,13 @@ pub(crate) struct Plan {
     pub(super) registry: &'static Registry,
     /// In the registry's order.
     pub(super) kernels: Vec<Planned>,
-    /// By their places.
+    /// Indexed by place, in which later plans keep them.
     pub(super) images: Vec<PlannedImage>,
 }
 
-/// A kernel, with its record read: that takes longer than anything else when everything is warm already.
+/// A kernel with its decoded record, which is kept because decoding is the slowest part of a repeated warm-up.
 pub(super) struct Planned {
-    /// What it is known by in every later plan too: how many kernels were planned before it.
+    /// The kernel's number in this and every later plan: how many kernels were planned before it.
     pub(super) place: usize,
     pub(super) info: &'static KernelInfo,
     pub(super) kernel: &'static Kernel<'static>,
@@ -36,11 +36,11 @@ pub(super) struct PlannedImage {
     pub(super) bytes: &'static [u8],
 }
 
-/// The plan of the latest warm-up. Earlier ones are never freed either: their kernels are on their way in other threads.
+/// The plan of the latest warm-up. Plans are never freed: other threads may still be warming the kernels of earlier ones.
 static LATEST: Mutex<Option<&'static Plan>> = Mutex::new(None);
 
 impl Plan {
-    /// The plan of the kernels that are registered now. It has all that earlier plans have, in the same places.
+    /// The plan of the kernels that are registered now. Kernels and images of earlier plans keep their places.
     pub(super) fn get() -> Result<&'static Plan, RegistryError> {
         let mut latest = lock(&LATEST);
         let registry = registry()?;
@@ -98,7 +98,7 @@ mod tests {
 
     fn registry(kernels: &[(&'static KernelInfo, Kernel<'static>)]) -> &'static Registry {
         let (infos, kernels) = kernels.iter().copied().unzip();
-        // Kept for tools that look for memory which nothing refers to.
+        // Keeps leak checkers quiet.
         static KEPT: Mutex<Vec<&'static Registry>> = Mutex::new(Vec::new());
         let registry = Box::leak(Box::new(Registry { infos, kernels, other_copies: Vec::new() }));
         lock(&KEPT).push(registry);
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(places(&first), [("b", 0, Some(0))]);
         let second = Plan::new(registry(&[b, d]), Some(&first));
         assert_eq!(places(&second), [("b", 0, Some(0)), ("d", 1, Some(1))]);
-        // The order is the registry's, and those that came later are behind in their places.
+        // The order is the registry's, but kernels that came later have later places.
         let third = Plan::new(registry(&[a, b, c, d]), Some(&second));
         let expected = [("a", 2, Some(0)), ("b", 0, Some(0)), ("c", 3, Some(1)), ("d", 1, Some(1))];
         assert_eq!(places(&third), expected);

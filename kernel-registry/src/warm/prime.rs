@@ -1,5 +1,7 @@
-//! The first launch of any kernel that contains printf, assert or malloc waits for the whole device, and in some
-//! situations the first launch of a context at all. Kernels of our own have them behind them before it matters.
+//! Priming: launches our own kernels, so that no first launch of another kernel waits.
+//!
+//! The first launch of a kernel that contains printf, assert or malloc waits for the whole device, and so can the first
+//! launch in a context.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,10 +17,10 @@ use crate::watch::Watch;
 static SPECIAL: &[u8] = include_bytes!("../../cuda/prime.fatbin");
 pub(super) static PLAIN: &[u8] = include_bytes!("../../cuda/first.fatbin");
 
-/// What our own kernels are called where a call is about them.
+/// The name of our own kernels in errors.
 pub(super) const OURS: &str = "kernel-registry's own kernels";
 
-/// What a kernel needs, as far as its image told when the program was compiled.
+/// What a kernel needs, as its image showed at compile time.
 pub(super) fn needs(planned: &Planned) -> Primed {
     let kernel_registry_format::Needs { printf, assert, heap, unknown, device_launch: _ } =
         planned.kernel.needs;
@@ -28,7 +30,7 @@ pub(super) fn needs(planned: &Planned) -> Primed {
     Primed { launch: true, printf, assert, malloc: heap }
 }
 
-/// The image whose kernels set it up, if there is anything to set up.
+/// The image of our own kernels that set this up, if there is anything to set up.
 pub(super) fn image(needs: Primed) -> Option<&'static [u8]> {
     match needs {
         Primed { launch: false, printf: false, assert: false, malloc: false } => None,
@@ -37,7 +39,7 @@ pub(super) fn image(needs: Primed) -> Option<&'static [u8]> {
     }
 }
 
-/// Names of the kernels to launch. Any of them is a first launch.
+/// Names of the kernels to launch. Each of them counts as `launch`.
 fn kernels(needs: Primed) -> impl Iterator<Item = &'static CStr> {
     let special = needs.printf || needs.assert || needs.malloc;
     let kernels = [
@@ -49,8 +51,8 @@ fn kernels(needs: Primed) -> impl Iterator<Item = &'static CStr> {
     kernels.into_iter().filter(|(needed, _)| *needed).map(|(_, name)| name)
 }
 
-/// Launches what is needed, each with one thread that does nothing, and waits for it. `loaded` are the modules of our own
-/// images in the context.
+/// Launches our kernels for these needs, each with one thread that does nothing, and waits for them. `loaded` holds the
+/// modules of our own images in the context.
 pub(super) fn prime<E>(
     current: &Current<'_>,
     arch: u32,
@@ -98,21 +100,21 @@ mod tests {
     }
 
     #[test]
-    fn any_kernel_is_a_first_launch() {
+    fn each_kernel_counts_as_a_launch() {
         assert!(kernels(NOTHING).is_empty());
         assert_eq!(kernels(LAUNCH), [c"first"]);
         assert_eq!(kernels(PRINTF), [c"prime_printf"]);
     }
 
     #[test]
-    fn what_is_done_is_not_done_again() {
+    fn nothing_is_set_up_twice() {
         let everything = Primed { assert: true, malloc: true, ..PRINTF };
         assert_eq!(kernels(everything.but_not(PRINTF)), [c"prime_assert", c"prime_malloc"]);
         assert_eq!(PRINTF.but_not(LAUNCH).or(LAUNCH.but_not(LAUNCH)), Primed { printf: true, ..NOTHING });
         assert_eq!(everything.but_not(everything), NOTHING);
     }
 
-    /// The driver would tell, but only where there is one.
+    /// Does not need a driver.
     #[test]
     fn the_images_have_the_kernels() {
         let everything = Primed { assert: true, malloc: true, ..PRINTF };

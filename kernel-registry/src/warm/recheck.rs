@@ -1,4 +1,4 @@
-//! Whether a receipt still holds.
+//! Rechecking: asks the driver whether the kernels of a receipt are still warm.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,42 +12,42 @@ use crate::driver::{ContextId, Current, Driver, DriverError, DriverUnavailable};
 use crate::lock::lock;
 use crate::watch::{self, Activity, NoResult, Timeouts, Watch};
 
-/// Another thread that asks the same is done at once; a warm-up can wait for the device for ever.
+/// How long to wait for the context's lock. Another recheck releases it at once; a warm-up may hold it for ever.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Why kernels that were warm are not any more.
+/// Why kernels are no longer warm, or could not be rechecked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecheckError {
-    /// There is no driver to work with any more: the process was forked, for example.
+    /// There is no usable driver: the process was forked, for example.
     DriverUnavailable(DriverUnavailable),
     /// The device's context was reset.
     Reset,
-    /// Somebody lowered the limit of the stack: the next launch waits for the device.
+    /// Other code lowered the stack limit, so the next launch waits for the device.
     StackLowered {
-        /// What the limit is, in bytes.
+        /// The stack limit, in bytes.
         limit: u64,
-        /// What the warm kernels need, in bytes.
+        /// The stack that the warm kernels need, in bytes.
         needed: u64,
     },
-    /// A kernel is not loaded any more.
+    /// A kernel is no longer loaded.
     NotLoaded {
         /// Its path.
         kernel: &'static str,
     },
-    /// A warm-up of this context is at work, or waits for the device, so nobody can tell.
+    /// A warm-up of this context is running, so its state is not known.
     Warming,
-    /// A question to the driver waits for the device: another thread loads a kernel late, perhaps one of another library.
+    /// A driver call waits for the device: another thread loads a kernel late, perhaps one of another library.
     Waiting {
         /// How long it has waited.
         timeout: Duration,
     },
-    /// The system does not start a thread to ask in.
+    /// The system could not start a thread.
     NoThread {
-        /// What it said.
+        /// The system's reason.
         reason: String,
     },
-    /// The driver refuses to answer.
+    /// Another driver call failed.
     Driver(DriverError),
 }
 
@@ -65,7 +65,7 @@ pub(super) fn recheck(warm: &Warm) -> Result<(), RecheckError> {
     let kernels: Vec<_> = warm.report.kernels.iter().map(|kernel| kernel.path).collect();
     let ask = move |watch: &Watch<()>| {
         let current = Current::new(&context, driver)?;
-        // While another thread loads a kernel late, this waits as long as that does.
+        // While another thread loads a kernel late, this call waits with it.
         watch.call("cuCtxGetLimit", "");
         let limit = current.stack_limit()?;
         let known = KnownContext::find(id).ok_or(RecheckError::Reset)?;
@@ -78,7 +78,7 @@ pub(super) fn recheck(warm: &Warm) -> Result<(), RecheckError> {
     })
 }
 
-/// Compares a context with what a receipt says of it.
+/// Whether the receipt's kernels, and all others that are warm in the context, are still loaded and have their stack.
 fn are_warm(
     current: &Current<'_>,
     limit: u64,
@@ -116,25 +116,25 @@ impl fmt::Display for RecheckError {
             RecheckError::DriverUnavailable(error) => write!(f, "{error}"),
             RecheckError::Reset => {
                 f.write_str(
-                "the context was reset since its kernels were warmed; get the device's context anew, and call `warm_all`",
+                "the context was reset after its kernels were warmed; get the device's context again, and call `warm_all`",
             )
             }
             RecheckError::StackLowered { limit, needed } => write!(
                 f,
-                "somebody lowered the stack of each thread to {limit} bytes, and kernels need {needed}; \
+                "the stack limit was lowered to {limit} bytes, and kernels need {needed}; \
                  call `warm_all` again, and leave `CU_LIMIT_STACK_SIZE` alone"
             ),
             RecheckError::NotLoaded { kernel } => {
-                write!(f, "kernel `{kernel}` is not loaded any more; call `warm_all` again")
+                write!(f, "kernel `{kernel}` is no longer loaded; call `warm_all` again")
             }
-            RecheckError::Warming => f.write_str("a warm-up of this context is not finished; wait for it, and ask again"),
+            RecheckError::Warming => f.write_str("a warm-up of this context is running; wait for it, then try again"),
             RecheckError::Waiting { timeout } => write!(
                 f,
-                "`cuCtxGetLimit` has waited for {:.1} s: another thread loads a kernel late in this context, and waits for the \
-                 device",
+                "`cuCtxGetLimit` has waited for {:.1} s: another thread is loading a kernel late in this context, and waits \
+                 for the device",
                 timeout.as_secs_f64()
             ),
-            RecheckError::NoThread { reason } => write!(f, "no thread could be started to ask the driver in: {reason}"),
+            RecheckError::NoThread { reason } => write!(f, "no thread could be started for driver calls: {reason}"),
             RecheckError::Driver(error) => write!(f, "{error}"),
         }
     }

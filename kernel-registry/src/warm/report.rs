@@ -1,4 +1,4 @@
-//! What warming found and did, for people and for programs.
+//! The report of a warm-up: what it found and did, for people and for programs.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,18 +27,18 @@ pub struct Report {
     pub unavailable: Vec<Unavailable>,
     /// The kernels that could not be warmed.
     pub failures: Vec<Failure>,
-    /// The functions with `#[warmup]` that failed.
+    /// The `#[warmup]` functions that failed.
     pub hook_failures: Vec<HookFailure>,
-    /// Other copies of kernel-registry in the program, whose kernels are not warm. None, as a rule.
+    /// Other copies of kernel-registry in the program, whose kernels are not warm. Usually empty.
     pub other_copies: &'static [OtherCopy],
-    /// The functions with `#[warmup]` that ran, now, in their order.
+    /// The `#[warmup]` functions that this warm-up ran, in order.
     pub hooks: Vec<HookReport>,
-    /// How many images were loaded, now: those of a repeated warm-up are there already.
+    /// How many images this warm-up loaded. Those of an earlier one stay loaded.
     pub images_loaded: usize,
-    /// The stack that each thread has now, in bytes. 0 if the warm-up did not get so far.
+    /// The stack limit, in bytes per thread. 0 if the warm-up stopped early.
     #[cfg_attr(feature = "serde", serde(rename = "stack_bytes"))]
     pub stack: u64,
-    /// Device memory that is gone since the warm-up began, in bytes. Others may have taken part of it meanwhile.
+    /// Device memory taken since the warm-up began, in bytes. Other code may have taken part of it.
     #[cfg_attr(feature = "serde", serde(rename = "device_memory_bytes"))]
     pub device_memory: u64,
     /// Whether the driver confirmed that each kernel is loaded. Drivers before CUDA 12.4 cannot.
@@ -48,40 +48,40 @@ pub struct Report {
     pub stages: Vec<(Stage, Duration)>,
 }
 
-/// A kernel that is warm. All sizes are in bytes, and serialized with `_bytes` behind their names.
+/// A kernel that is warm. All sizes are in bytes; their serialized names end in `_bytes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct KernelReport {
     /// The kernel's path.
     pub path: &'static str,
-    /// The image that it is from.
+    /// The kernel's image.
     pub image: &'static str,
-    /// Whether the driver had to compile the image, and did not find machine code in it.
+    /// Whether the driver had to compile the image, because it has no machine code for the device.
     pub compiled: bool,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Local memory of a thread, as the driver's attribute has it: the frames of the kernel and of all that it calls, but for
-    /// recursive functions.
+    /// Local memory per thread, from the driver's attribute: the frames of the kernel and of all functions that it calls,
+    /// except recursive ones.
     #[cfg_attr(feature = "serde", serde(rename = "local_bytes"))]
     pub local: u32,
-    /// Stack of a thread that was made sure of: `local`, what the declaration says, or what the image tells of recursive calls
-    /// and of kernels that this one launches.
+    /// Stack per thread that each launch will have: the largest of `local`, the declared `stack`, and what the image says
+    /// about recursive calls and about kernels that this one launches.
     #[cfg_attr(feature = "serde", serde(rename = "stack_bytes"))]
     pub stack: u32,
-    /// Whether the kernel cannot need more than that. If it is not, its calls are recursive and its declaration has no
+    /// Whether the kernel never needs more stack than that. False if its calls are recursive and its declaration has no
     /// `stack = ..`; then a launch that needs more waits for the device.
     pub stack_known: bool,
-    /// Shared memory of a block that is known at compile time.
+    /// Static shared memory of a block.
     #[cfg_attr(feature = "serde", serde(rename = "static_shared_bytes"))]
     pub static_shared: u32,
-    /// Dynamic shared memory that a block may have.
+    /// The most dynamic shared memory of a block.
     #[cfg_attr(feature = "serde", serde(rename = "dynamic_shared_bytes"))]
     pub dynamic_shared: u32,
     /// Constant memory.
     #[cfg_attr(feature = "serde", serde(rename = "constants_bytes"))]
     pub constants: u32,
-    /// Threads that a block may have.
+    /// The most threads in a block.
     pub threads: u32,
     /// The PTX version it was compiled from: 80 for 8.0.
     pub ptx_version: u32,
@@ -92,7 +92,7 @@ pub struct KernelReport {
     pub resolved_in: Duration,
 }
 
-/// A function with `#[warmup]` that has run.
+/// A `#[warmup]` function that has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -124,28 +124,28 @@ pub enum Stage {
     Plan,
     /// Loading images, and compiling those without machine code.
     Load,
-    /// Taking each kernel out of its image.
+    /// Getting each kernel's handle from its image, which loads the kernel.
     Resolve,
-    /// Asking what each kernel needs.
+    /// Reading the attributes of each kernel.
     Read,
-    /// Raising the stack limit, granting shared memory.
+    /// Raising the stack limit, granting dynamic shared memory.
     Limits,
-    /// Launching what makes the driver set up printf, assert and malloc.
+    /// Launching our own kernels, for which the driver sets up printf, assert and malloc.
     Prime,
-    /// Asking the driver whether everything is loaded, after which launches find the kernels.
+    /// Asking the driver whether every kernel is loaded. From here on launches find the kernels.
     Verify,
-    /// Running the functions with `#[warmup]`.
+    /// Running the `#[warmup]` functions.
     Hooks,
 }
 
 impl Report {
-    /// The warm kernels whose launches may still wait, because nothing bounds their stack: their calls are recursive, and their
-    /// declarations have no `stack = ..`.
+    /// The warm kernels whose launches may still wait, because their stack is unbounded: their calls are recursive, and
+    /// their declarations have no `stack = ..`.
     pub fn unknown_stacks(&self) -> impl Iterator<Item = &KernelReport> {
         self.kernels.iter().filter(|kernel| !kernel.stack_known)
     }
 
-    /// Whether every selected kernel is warm or unavailable, and every function with `#[warmup]` has run.
+    /// Whether every selected kernel is warm or unavailable, and no `#[warmup]` function failed.
     pub fn is_complete(&self) -> bool {
         self.failures.is_empty() && self.hook_failures.is_empty()
     }
@@ -187,7 +187,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// Bytes, as people say them.
+/// A number of bytes, as B, KiB or MiB.
 pub(super) struct Bytes(pub(super) u64);
 
 impl fmt::Display for Bytes {
@@ -212,8 +212,8 @@ impl fmt::Display for Report {
         for KernelReport { path, stack, .. } in self.unknown_stacks() {
             writeln!(
                 f,
-                "STACK NOT KNOWN, at least {stack} bytes: {path} (its calls are recursive: `stack = ..` in its declaration \
-                 says what it needs, or a launch may wait)"
+                "STACK NOT KNOWN, at least {stack} bytes: {path} (its calls are recursive: declare its `stack = ..`, or a \
+                 launch may wait)"
             )?;
         }
         for Unavailable { path, needs } in unavailable {
@@ -276,7 +276,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Times as numbers, which every reader understands.
+/// Serialises times as numbers of milliseconds.
 #[cfg(feature = "serde")]
 mod serialized {
     use serde::Serializer;
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_can_read_it() {
+    fn people_can_read_the_report() {
         assert_eq!(
             report().to_string(),
             "\
@@ -351,7 +351,7 @@ stack 2048 B a thread, 300 MiB of device memory, 1 image loaded, not verified: d
 
     #[cfg(feature = "serde")]
     #[test]
-    fn a_program_can_read_it() {
+    fn programs_can_read_the_report() {
         let json = serde_json::to_value(report()).expect("it is data");
         assert_eq!(json["driver"], "12.2");
         assert_eq!(json["kernels"][0]["path"], "kernels::saxpy");

@@ -1,4 +1,4 @@
-//! Two stages: taking kernels out of their images, and asking what each of them needs.
+//! Two stages: resolving kernels, which gets their handles from loaded images, and reading their attributes.
 
 use std::ffi::CString;
 use std::mem;
@@ -16,7 +16,7 @@ use super::work::{Candidate, Work};
 use crate::driver::{DriverError, Function, FunctionAttribute, LoadError};
 use crate::table::Limits;
 
-/// Takes kernels out of their images, which loads them.
+/// Gets the handles of kernels from their images, which loads the kernels.
 pub(super) fn resolve(
     work: &mut Work<'_>,
     pending: &[&'static Planned],
@@ -39,7 +39,7 @@ pub(super) fn resolve(
             }
             Err(cause) => {
                 if matches!(cause, Cause::Refused { .. }) {
-                    // It is the same for the image's other kernels, and takes long to find out.
+                    // The image's other kernels fail alike, and finding that out again would take long.
                     image.result = Err(cause.clone());
                 }
                 work.failed(planned, cause);
@@ -62,7 +62,7 @@ fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Fun
     let Ok(name) = CString::new(symbol) else { return Err(no_entry) };
     work.watch.call(handle.call(), path);
     let function = handle.function(&work.current, &name);
-    // Taking it was loading it; to be asked once more costs next to nothing, and never waits.
+    // Getting the handle has loaded the kernel. `cuFuncLoad` then costs next to nothing, and never waits.
     let loaded = function.and_then(|function| work.current.load_function(function).map(|()| function));
     loaded.map_err(|error| {
         if error.is(CUresult::CUDA_ERROR_NOT_FOUND) {
@@ -79,7 +79,7 @@ fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Fun
     })
 }
 
-/// Asks what each kernel needs.
+/// Reads the attributes of each kernel.
 pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Candidate>) -> Vec<Candidate> {
     let mut candidates = Vec::with_capacity(resolved.len());
     for resolved in resolved {
@@ -92,10 +92,10 @@ pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Candidate>) -> Vec<Candida
     candidates
 }
 
-/// Bytes of stack that a thread of a kernel needs, and whether that is all it can need.
+/// Bytes of stack that a thread of a kernel needs, and whether that is the most it can need.
 ///
-/// The attribute leaves out the frames of recursive functions, and what kernels need that this one launches: the driver
-/// enlarges the stack when such a kernel is launched first, which waits for the device.
+/// The attribute `local` leaves out recursive functions, and kernels that this one launches. For those the driver enlarges
+/// the stack at the first launch, which waits for the device.
 fn stack(kernel: &Kernel<'_>, local: u32) -> (u32, bool) {
     let StackFrames { recursive, launched } = kernel.frames;
     let own = kernel.stack.max(recursive).unwrap_or(0);
@@ -122,7 +122,7 @@ fn read_one(work: &Work<'_>, resolved: Candidate) -> Result<Candidate, DriverErr
         binary_version: read(CU_FUNC_ATTRIBUTE_BINARY_VERSION)?,
         ..report
     };
-    // All three are zero, or none.
+    // Either all three are zero or none is.
     let cluster = match read(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)? {
         0 => [0; 3],
         width => [

@@ -1,4 +1,4 @@
-//! The sequence of a warm-up's stages, in the thread that calls the driver.
+//! Runs the stages of a warm-up in order, in the thread that calls the driver.
 
 use super::failure::{Cause, WarmError};
 use super::plan::Planned;
@@ -12,7 +12,7 @@ use crate::lock::lock;
 use crate::table::Limits;
 use crate::watch::Watch;
 
-/// What the stages came to, beside kernels that are warm or not.
+/// Results of the stages for the report, besides kernels and failures.
 #[derive(Default)]
 struct Done {
     hooks: Vec<HookReport>,
@@ -22,9 +22,9 @@ struct Done {
     verified: bool,
 }
 
-/// Goes through the stages, each call of which the device may keep waiting. The caller has the context's turn.
+/// Runs all stages. Any of their driver calls may wait for the device. The caller has the context's turn.
 pub(super) fn run(job: &Job, watch: &Watch<Progress>) -> Result<Report, WarmError> {
-    // While the driver loads a kernel for another thread, it makes other calls wait, too.
+    // While the driver loads a kernel for another thread, even this call waits.
     watch.call("cuCtxGetLimit", "");
     job.begin(lock(&job.known.loaded), watch)?.run()
 }
@@ -44,7 +44,7 @@ impl Work<'_> {
         let read = self.stage(Stage::Read, |work| resolve::read(work, resolved));
         let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
         self.stage(Stage::Prime, |work| work.prime(pending))?;
-        // Once launches can find the kernels, what fails is the failure of a kernel or hook, and no error of them all.
+        // Once launches can find kernels, failures concern one kernel or hook, not the whole warm-up. So ask these before.
         let (mut free, mut stack) = (self.current.free_memory()?, self.current.stack_limit()?);
         let verified = self.stage(Stage::Verify, |work| verify(work, fitting));
         let hooks = self.stage(Stage::Hooks, hooks::run);
@@ -61,8 +61,8 @@ impl Work<'_> {
         })
     }
 
-    /// A call failed that is about no kernel. If kernels have failed before it, they say more: after some errors all calls
-    /// of a context fail, and one of theirs was the first. None of those that were to become warm has.
+    /// The error after a context-wide call failed. If kernels failed before it, they are the error: after a sticky error all
+    /// calls fail, and a kernel's call was the first. Then none of the pending kernels has become warm.
     fn stopped(mut self, pending: &[&Planned], stopped: WarmError) -> WarmError {
         let WarmError::Driver { error, .. } = stopped else { return stopped };
         if self.failures.is_empty() {
@@ -98,7 +98,7 @@ impl Work<'_> {
         }
     }
 
-    /// The kernels that have yet to be warmed.
+    /// The kernels to warm. Kernels without an image fail, and those for newer devices are marked as unavailable.
     fn pending(&mut self) -> Vec<&'static Planned> {
         let mut pending = Vec::new();
         for planned in &self.job.selected {

@@ -1,4 +1,4 @@
-//! What `tracing` hears of a warm-up, with the feature of that name; nothing without it.
+//! Spans and events of a warm-up for `tracing`. Without the feature `tracing` these functions emit nothing.
 
 use super::report::{Report, Stage};
 
@@ -14,7 +14,7 @@ mod with {
 
     use super::Stage;
 
-    /// Where the caller's spans and events go, which the thread that does the work has to be told.
+    /// The caller's subscriber and a span for the warm-up, carried over to the thread that does the work.
     pub(in crate::warm) struct Caller(Dispatch, Span);
 
     impl Caller {
@@ -27,7 +27,7 @@ mod with {
         }
     }
 
-    /// Does what a stage does, in a span.
+    /// Runs a stage in a span.
     pub(in crate::warm) fn stage<T>(stage: Stage, work: impl FnOnce() -> T) -> T {
         info_span!("stage", name = stage.as_str()).in_scope(work)
     }
@@ -54,7 +54,7 @@ mod without {
     }
 }
 
-/// Says how it ended.
+/// Emits events for the outcome.
 pub(super) fn report(report: &Report) {
     #[cfg(feature = "tracing")]
     {

@@ -1,4 +1,4 @@
-//! The stage that asks the driver whether kernels are loaded, and then lets launches find them.
+//! The stage that asks the driver whether kernels are loaded, and then enters them into their tables for launches.
 
 use cudarc::driver::sys::CUresult;
 
@@ -7,7 +7,7 @@ use super::plan::Planned;
 use super::work::{Candidate, Work};
 use crate::contexts::Warmed;
 
-/// Asks the driver for every kernel, also those that were warm before. Returns whether it confirmed all of them.
+/// Asks about every selected kernel, also those that were warm before. Returns whether the driver confirmed all of them.
 pub(super) fn verify(work: &mut Work<'_>, candidates: Vec<Candidate>) -> bool {
     let mut verified = true;
     let selected = &work.job.selected;
@@ -40,7 +40,7 @@ pub(super) fn verify(work: &mut Work<'_>, candidates: Vec<Candidate>) -> bool {
     verified
 }
 
-/// A kernel that was warm is not loaded any more: launches do not find it, and the next warm-up loads it anew.
+/// Records that a warm kernel is no longer loaded: launches no longer find it, and the next warm-up loads it again.
 fn lost(work: &mut Work<'_>, planned: &Planned, cause: Cause) {
     work.job.known.withdraw(planned.info);
     work.loaded.kernels.remove(planned.place);

@@ -1,4 +1,4 @@
-//! What every stage of a warm-up works with.
+//! The state that all stages of a warm-up share.
 
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::driver::{ContextId, Current, Driver, DriverError, Function, LoadError
 use crate::table::Limits;
 use crate::watch::Watch;
 
-/// What is to be done.
+/// The task of a warm-up: which kernels, in which context, with which options.
 pub(super) struct Job {
     pub(super) driver: &'static Driver,
     pub(super) plan: &'static Plan,
@@ -26,33 +26,33 @@ pub(super) struct Job {
     pub(super) threads: usize,
     pub(super) stack_budget: Option<u64>,
     pub(super) sizes: Sizes,
-    /// Whether functions with `#[warmup]` run.
+    /// Whether `#[warmup]` functions run.
     pub(super) hooks: bool,
     pub(super) planned_in: Duration,
 }
 
-/// Bytes that the driver is to keep for kernels, at least. It fixes both when it sets them up.
+/// The least sizes of printf buffer and heap, in bytes, if the application sets them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sizes {
     pub(super) printf_fifo: Option<u64>,
     pub(super) heap: Option<u64>,
 }
 
-/// What all stages need.
+/// A job in progress.
 pub(super) struct Work<'w> {
     pub(super) job: &'w Job,
     pub(super) watch: &'w Watch<Progress>,
     pub(super) current: Current<'w>,
     pub(super) device: &'w Device,
     pub(super) loaded: MutexGuard<'w, Loaded>,
-    /// Bytes of device memory that were free when work began.
+    /// Bytes of device memory that were free at the start.
     pub(super) free: u64,
     pub(super) failures: Vec<Failure>,
     pub(super) hook_failures: Vec<HookFailure>,
     pub(super) stages: Vec<(Stage, Duration)>,
 }
 
-/// A kernel on its way to being warm.
+/// A kernel that is being warmed.
 pub(super) struct Candidate {
     pub(super) planned: &'static Planned,
     pub(super) function: Function,
@@ -61,14 +61,14 @@ pub(super) struct Candidate {
 }
 
 impl Job {
-    /// Makes the context current, and locks what it has.
+    /// Makes the context current, and asks for its device. `loaded` stays locked until the work ends.
     pub(super) fn begin<'w>(
         &'w self,
         loaded: MutexGuard<'w, Loaded>,
         watch: &'w Watch<Progress>,
     ) -> Result<Work<'w>, DriverError> {
         let current = Current::new(&self.context, self.driver)?;
-        // The context may have been reset since the warm-up began, and others may have found that out.
+        // The context may have been reset since the warm-up began, and another thread may have noticed.
         if loaded.forgotten || ContextId::of(&self.context)? != self.known.id {
             let destroyed = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
             return Err(DriverError::new("cuCtxGetId", destroyed));
@@ -92,7 +92,7 @@ impl Job {
 }
 
 impl Work<'_> {
-    /// Runs a stage, and notes how long it took.
+    /// Runs a stage, and records how long it took.
     pub(super) fn stage<T>(&mut self, stage: Stage, work: impl FnOnce(&mut Self) -> T) -> T {
         self.watch.event(Progress { stage, done: 0, of: 0 });
         let since = Instant::now();
@@ -113,15 +113,15 @@ impl Work<'_> {
         });
     }
 
-    /// What these kernels need, and this context does not have yet.
+    /// What these kernels need and this context has not yet set up.
     pub(super) fn needs(&self, pending: &[&Planned]) -> Primed {
-        // Also where nothing is pending: the stack may have been raised for kernels that were warm before.
+        // Even if nothing is pending: the stack limit may have been raised for kernels that were warm before.
         let launch = if self.loaded.is_used() { Primed::LAUNCH } else { Primed::default() };
         let needs = pending.iter().map(|planned| prime::needs(planned)).fold(launch, Primed::or);
         needs.but_not(self.loaded.primed)
     }
 
-    /// Sets up what is needed and was not before.
+    /// Primes the context for these needs.
     pub(super) fn set_up(&mut self, needs: Primed) -> Result<(), LoadError> {
         prime::prime(&self.current, self.device.arch, needs, self.watch, &mut self.loaded.ours)?;
         self.loaded.primed = self.loaded.primed.or(needs);

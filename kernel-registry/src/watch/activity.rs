@@ -1,4 +1,4 @@
-//! What a thread is doing, and whether it has done it for too long.
+//! The call that a warming thread is in, and whether it takes too long.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,36 +12,36 @@ use crate::lock::lock;
 pub(crate) struct Timeouts {
     /// A call that waits for the device.
     pub(crate) device: Duration,
-    /// A function with `#[warmup]`.
+    /// A `#[warmup]` function.
     pub(crate) hook: Duration,
 }
 
 impl Timeouts {
-    /// How often the clock is looked at.
+    /// How often to look at the clock.
     pub(super) fn tick(&self) -> Duration {
         (self.device.min(self.hook) / 8).clamp(Duration::from_millis(1), Duration::from_millis(200))
     }
 }
 
-/// What a thread that warms is doing.
+/// A call of a warming thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) name: &'static str,
-    /// A kernel's path, an image's file, or nothing.
+    /// What the call is for: a kernel's path, an image's file, or nothing.
     pub(crate) about: &'static str,
     kind: Kind,
 }
 
-/// What can make a call slow.
+/// What a call may spend its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Work of this library.
     Computing,
-    /// It may have to wait for the device.
+    /// Waiting for the device.
     Waiting,
-    /// The driver's compiler, after which it may have to wait for the device.
+    /// The driver's compiler, then waiting for the device.
     Compiling,
-    /// A function with `#[warmup]`.
+    /// A `#[warmup]` function.
     Hook,
 }
 
@@ -50,11 +50,11 @@ pub(super) enum Kind {
 pub(crate) enum Overdue {
     /// The device is busy.
     Device(Call),
-    /// The function with `#[warmup]` of this path has not returned.
+    /// The `#[warmup]` function of this path has not returned.
     Hook(&'static str),
 }
 
-/// The call that a warm-up is in, for its own caller and for those that wait for their turn.
+/// The call that a warm-up is in, as seen by its own caller and by warm-ups that wait for their turn.
 pub(crate) struct Activity {
     now: Mutex<Now>,
     probe: Arc<dyn Fn() + Send + Sync>,
@@ -66,7 +66,7 @@ struct Now {
     probe: Option<Probe>,
 }
 
-/// A call that waits for the device and does nothing else, in a thread of its own.
+/// A call that only waits for the device, in a separate thread.
 struct Probe {
     since: Instant,
     returned: Arc<AtomicBool>,
@@ -85,7 +85,7 @@ impl Activity {
         *lock(&self.now) = Now { call, since: Instant::now(), probe: None };
     }
 
-    /// Lets the call have begun earlier.
+    /// Moves the start of the call into the past.
     #[cfg(test)]
     pub(super) fn make_older(&self, by: Duration) {
         lock(&self.now).since -= by;
@@ -93,8 +93,8 @@ impl Activity {
 
     /// Whether the call has taken too long.
     ///
-    /// Nothing tells how much of a slow compilation is waiting for the device. So when its time is over, a probe is
-    /// started: if that returns, the device is free and the time begins anew; if it does not either, the device is busy.
+    /// A slow compilation may be compiling or waiting for the device. So when its time is over, a probe starts: if that
+    /// returns, the device is free and the time begins anew; if it takes too long as well, the device is busy.
     pub(super) fn overdue(&self, timeouts: &Timeouts, at: Instant) -> Option<Overdue> {
         let mut now = lock(&self.now);
         let Now { call, since, .. } = *now;
@@ -126,7 +126,7 @@ impl Probe {
         let returned = Arc::new(AtomicBool::new(false));
         let tell = returned.clone();
         let thread = thread::Builder::new().name("kernel-registry probe".to_owned());
-        // Without a thread the answer is that the device is busy.
+        // Without a thread the probe never returns, so the device counts as busy.
         let _ = thread.spawn(move || {
             probe();
             tell.store(true, Ordering::Release);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn each_call_has_its_own_time() {
+    fn each_call_has_its_own_time_limit() {
         let activity = Activity::new(|| {});
         activity.set("cuModuleLoadData", "a.cubin", Kind::Waiting);
         assert_eq!(overdue_after(&activity, 29), None);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn computing_is_never_overdue_and_a_hook_has_another_time() {
+    fn computing_is_never_overdue_and_a_hook_has_its_own_limit() {
         let activity = Activity::new(|| {});
         assert_eq!(overdue_after(&activity, 1_000_000), None);
         activity.set("#[warmup]", "app::hook", Kind::Hook);

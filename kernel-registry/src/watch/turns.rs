@@ -1,4 +1,4 @@
-//! Turns: one warm-up of a context works at a time.
+//! Turns: warm-ups of one context run one after the other.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::{Activity, Overdue, Timeouts};
 use crate::lock::lock;
 
-/// Lets one warm-up of a context work at a time.
+/// Lets one warm-up of a context run at a time.
 pub(crate) struct Turns {
     holder: Mutex<Option<Arc<Activity>>>,
     free: Condvar,
@@ -17,7 +17,7 @@ impl Turns {
         Turns { holder: Mutex::new(None), free: Condvar::new() }
     }
 
-    /// Waits until no other warm-up is at work, unless that one has been in a call for too long.
+    /// Waits until no other warm-up runs. Fails if that one has been in a call for too long.
     pub(crate) fn take(&self, activity: &Arc<Activity>, timeouts: &Timeouts) -> Result<(), Overdue> {
         let mut holder = lock(&self.holder);
         while let Some(other) = &*holder {
