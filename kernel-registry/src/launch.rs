@@ -80,7 +80,7 @@ impl<'a> Launch<'a> {
         let Launch { kernel, function, id, stream, config } = self;
         let failed = |error| failed(kernel, stream.context(), Some(id), error);
         // The default stream is that of whatever context is current.
-        driver::bind(stream.context()).map_err(failed)?;
+        driver::bind_for_launch(stream.context()).map_err(failed)?;
         // SAFETY: the caller's promise.
         unsafe { driver::launch(function, stream, &config, args) }.map_err(failed)
     }
