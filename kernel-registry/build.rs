@@ -1,4 +1,4 @@
-//! Refuses a compiler that would lose kernels, and records the one that is used.
+//! Build script: refuses a compiler that would lose kernels, and records its version and an id of this copy.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,12 +8,12 @@ use std::process::ExitCode;
 
 use rustc_version::{Version, VersionMeta, version_meta};
 
-/// Before this one, `#[used]` did not stop the linker from dropping the records of kernels.
+/// Before this version, `#[used]` did not stop the linker from dropping the records of kernels.
 const OLDEST: Version = Version::new(1, 89, 0);
 
-/// A number that differs between copies of this package in one program. Cargo's name of the output folder ends in such a
-/// number: a hash of the package's version and source, which does not depend on the machine. Another build system
-/// gets a hash of the version.
+/// A number that differs between copies of this package in one program. With cargo it is the number at the end of the output
+/// folder's name: a hash of the package's version and source, which does not depend on the machine. With another build
+/// system it is a hash of the version.
 fn copy() -> u64 {
     let out = env::var("OUT_DIR").unwrap_or_default();
     let folder = Path::new(&out).parent().and_then(Path::file_name).and_then(OsStr::to_str);

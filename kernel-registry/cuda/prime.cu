@@ -1,6 +1,5 @@
-// Kernels that do nothing, launched once in each context. The first launch of any kernel that contains
-// printf, assert or malloc makes the driver set something up, and waits for the whole device meanwhile;
-// it need not take the path that contains it.
+// Kernels that do nothing, launched once in each context. The first launch of any kernel that contains printf, assert or
+// malloc waits for the whole device while the driver sets these up, even if the kernel does not execute them.
 //
 // prime.ptx and first.ptx are what NVRTC 12.0 makes of these files with --gpu-architecture=compute_50: they load on
 // every driver that this library works with, and on every GPU that these drivers know. But compiling the smallest of

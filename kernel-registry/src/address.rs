@@ -2,7 +2,7 @@
 
 use cudarc::driver::sys::CUdeviceptr;
 
-/// An address on the device without a type, as the driver writes it. It can be passed for a pointer to anything:
+/// An untyped device address, as the driver represents it. It can be passed for a pointer to any type:
 ///
 /// ```
 /// use kernel_registry::{DeviceAddress, PointerTo};
@@ -16,8 +16,8 @@ pub struct DeviceAddress(pub CUdeviceptr);
 
 /// Arguments for a parameter `*const T`: raw pointers that are valid on the device, and a [`DeviceAddress`].
 ///
-/// cudarc does not track the memory behind a pointer, as it does for slices. A kernel that stays on the device needs that:
-/// cudarc would wait for it before it frees a slice.
+/// Unlike with slices, cudarc does not track the memory behind a pointer. A resident kernel needs pointers, because cudarc
+/// frees a slice only after the kernel has ended.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device pointer to `{T}`",
     label = "neither a raw pointer nor a `DeviceAddress`",
@@ -36,7 +36,7 @@ pub trait PointerTo<T>: Sealed {
 )]
 pub trait PointerToMut<T>: PointerTo<T> {}
 
-/// Only this library knows which types are pointers.
+/// Keeps other crates from implementing [`PointerTo`].
 pub trait Sealed {}
 
 impl<T> Sealed for *const T {}

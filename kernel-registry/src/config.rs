@@ -2,10 +2,10 @@
 
 use crate::KernelInfo;
 
-/// The configuration of a launch: the grid, the block and everything else beside the arguments.
+/// The configuration of a launch: the grid, the block and everything else except the arguments.
 ///
 /// [`over`](KernelInfo::over) and [`config`](KernelInfo::config) begin with the `block` and `shared` of the declaration.
-/// Everything can be changed, and a grid that covers a number of threads follows its block:
+/// Methods change each part, and a grid that covers a number of threads follows its block:
 ///
 /// ```
 /// # mod demo {
@@ -28,15 +28,15 @@ use crate::KernelInfo;
 pub struct LaunchConfig {
     /// Blocks of the grid.
     pub grid: [u32; 3],
-    /// Threads of a block. Zeros if nothing says it yet, which a launch refuses.
+    /// Threads of a block. All zeros if not set yet, which a launch refuses.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory of a block.
     pub shared: u32,
-    /// Blocks of a cluster, if the launch chooses it.
+    /// Blocks of a cluster, if the launch sets it.
     pub cluster: Option<[u32; 3]>,
     /// Whether all blocks have to be on the device at once, so that they can wait for each other.
     pub cooperative: bool,
-    /// The threads that the grid covers, if the block decides how many blocks that takes.
+    /// The threads that the grid covers, if its size follows from the block.
     covers: Option<u32>,
 }
 
@@ -68,7 +68,7 @@ impl LaunchConfig {
         LaunchConfig { shared: bytes, ..self }
     }
 
-    /// The same in clusters of blocks.
+    /// The same with clusters of that many blocks.
     pub fn cluster(self, blocks: impl Into<Dim3>) -> Self {
         LaunchConfig { cluster: Some(blocks.into().0), ..self }
     }
@@ -81,13 +81,13 @@ impl LaunchConfig {
 
 /// The grid that covers `n` threads.
 const fn covering(n: u32, block: [u32; 3]) -> [u32; 3] {
-    // In 64 bits, because a block that is too large is refused at launch and not here.
+    // In 64 bits, so that a block that is too large does not overflow. The launch refuses it.
     let threads = (block[0] as u64 * block[1] as u64).saturating_mul(block[2] as u64);
     let blocks = if n == 0 || threads == 0 { 1 } else { (n as u64).div_ceil(threads) };
     [blocks as u32, 1, 1]
 }
 
-/// Two are equal if they launch alike.
+/// Two configurations are equal if they launch the same.
 impl PartialEq for LaunchConfig {
     fn eq(&self, other: &Self) -> bool {
         let all = |config: &Self| {
@@ -114,7 +114,7 @@ impl From<cudarc::driver::LaunchConfig> for LaunchConfig {
     }
 }
 
-/// A size along three axes: one, two or three numbers, where those left out are 1.
+/// A size along three axes, made of one, two or three numbers. Those left out are 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dim3(pub [u32; 3]);
 
@@ -143,15 +143,15 @@ impl From<[u32; 3]> for Dim3 {
 }
 
 impl KernelInfo {
-    /// A grid that covers `n` threads, with the `block` and `shared` of the declaration. Without a declared `block`, one has
-    /// to be set by [`LaunchConfig::block`].
+    /// A grid that covers `n` threads, with the `block` and `shared` of the declaration. Without a declared `block`, set one
+    /// with [`LaunchConfig::block`].
     #[inline]
     pub fn over(&self, n: u32) -> LaunchConfig {
         LaunchConfig::over(n, self.block().unwrap_or_default()).shared(self.shared().unwrap_or(0))
     }
 
-    /// A grid of that many blocks, with the `block` and `shared` of the declaration. Without a declared `block`, one has
-    /// to be set by [`LaunchConfig::block`].
+    /// A grid of that many blocks, with the `block` and `shared` of the declaration. Without a declared `block`, set one
+    /// with [`LaunchConfig::block`].
     #[inline]
     pub fn config(&self, grid: impl Into<Dim3>) -> LaunchConfig {
         self.over(0).grid(grid)
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grids_cover_what_they_are_over() {
+    fn grids_cover_their_threads() {
         let grid = |n, block| LaunchConfig::over(n, block).grid;
         assert_eq!(grid(0, [256, 1, 1]), [1, 1, 1]);
         assert_eq!(grid(1, [256, 1, 1]), [1, 1, 1]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn cudarcs_numbers_are_taken_over() {
+    fn cudarcs_configurations_are_converted() {
         let theirs =
             cudarc::driver::LaunchConfig { grid_dim: (1, 2, 3), block_dim: (4, 5, 6), shared_mem_bytes: 7 };
         assert_eq!(LaunchConfig::from(theirs), LaunchConfig::new([1, 2, 3], [4, 5, 6]).shared(7));

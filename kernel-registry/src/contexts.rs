@@ -1,4 +1,4 @@
-//! The registry of contexts: for each context in which kernels were warmed, whether it still exists, what is loaded there, the
+//! The registry of contexts in which kernels were warmed: for each, whether it still exists, what is loaded there, the
 //! kernels' table entries, and the policy for late loads.
 
 mod device;
@@ -26,20 +26,20 @@ pub(crate) use policy::Policy;
 pub use policy::{Late, LateLoad};
 pub(crate) use primed::Primed;
 
-/// A context that something was warmed in.
+/// A context in which kernels were warmed.
 pub(crate) struct KnownContext {
     pub(crate) id: ContextId,
     pub(crate) ordinal: usize,
-    /// The `CudaContext` that the kernels' tables know it by. Kept for its address too: see `Owner`.
+    /// The `CudaContext` whose address the kernels' tables hold. The `Weak` keeps that address taken: see `Owner`.
     home: Mutex<Weak<CudaContext>>,
-    /// The device of a primary context.
+    /// The device, if this is a primary context.
     primary_of: Option<sys::CUdevice>,
     pub(crate) device: OnceLock<Device>,
-    /// What the application said about late loads.
+    /// The application's policy for late loads.
     pub(crate) policy: Mutex<Policy>,
-    /// One warm-up works at a time.
+    /// Lets one warm-up run at a time.
     pub(crate) turns: Turns,
-    /// Held while something is being warmed.
+    /// Locked during a warm-up.
     pub(crate) loaded: Mutex<Loaded>,
 }
 
@@ -58,7 +58,7 @@ impl KnownContext {
     /// Finds a context, or adds it, and updates its policy. Contexts that no longer exist are forgotten.
     pub(crate) fn of(context: &Arc<CudaContext>, policy: &Policy) -> Result<Arc<KnownContext>, DriverError> {
         let mut contexts = lock(&CONTEXTS);
-        // Under the lock, so that it is not older than what others have found out.
+        // Asked under the lock, so that this id is not older than one that another thread has seen.
         let id = ContextId::of(context)?;
         contexts.retain(|state| state.id == id || !state.is_gone(context) || !state.forget());
         if let Some(state) = contexts.iter().find(|state| state.id == id) {
@@ -80,12 +80,12 @@ impl KnownContext {
         Ok(state)
     }
 
-    /// Finds a context in which something was warmed before.
+    /// Finds a context in which kernels were warmed before.
     pub(crate) fn find(id: ContextId) -> Option<Arc<KnownContext>> {
         lock(&CONTEXTS).iter().find(|state| state.id == id).cloned()
     }
 
-    /// Locks what the context has, unless another thread holds it for longer than this.
+    /// Locks `loaded`, unless another thread holds it for longer than this.
     pub(crate) fn lock_within(&self, timeout: Duration) -> Option<MutexGuard<'_, Loaded>> {
         let begun = Instant::now();
         loop {
@@ -109,13 +109,13 @@ impl KnownContext {
         table::next_epoch();
     }
 
-    /// The `CudaContext` that the kernels' tables know it by.
+    /// The context as the kernels' tables hold it.
     fn owner(&self) -> Owner {
         Owner { address: lock(&self.home).as_ptr(), id: self.id }
     }
 
-    /// Lets the tables know the context by another `CudaContext` if the former one is gone, so that launches through
-    /// the new one are fast.
+    /// If the context's former `CudaContext` is gone, replaces it in the tables, so that launches through the new one are
+    /// fast.
     pub(crate) fn rehome(&self, context: &Arc<CudaContext>, loaded: &Loaded) {
         let mut home = lock(&self.home);
         if home.strong_count() > 0 {
@@ -133,14 +133,14 @@ impl KnownContext {
         drop(former);
     }
 
-    /// Whether the context no longer exists, given another one that does.
+    /// Whether the context no longer exists. `other` does exist.
     fn is_gone(&self, other: &CudaContext) -> bool {
         match self.primary_of {
             // A device has one primary context at a time.
             Some(device) if other.is_primary() && other.cu_device() == device => true,
-            // Without an answer it is not known to be gone.
+            // If the driver does not answer, it may still exist.
             Some(device) => ContextId::of_primary(device).is_ok_and(|id| id != Some(self.id)),
-            // Any other context goes with its `CudaContext`.
+            // Any other context is destroyed with its `CudaContext`.
             None => lock(&self.home).strong_count() == 0,
         }
     }

@@ -1,7 +1,7 @@
 //! Other copies of kernel-registry in the program.
 //!
 //! Cargo builds two copies where packages ask for two versions, or for one version from two sources. The linker puts the
-//! records of all copies into one section, but the registrations of each are a list of its own.
+//! records of all copies into one section, but each copy has its own list of registrations.
 
 use std::fmt;
 
@@ -28,10 +28,10 @@ impl OtherCopy {
 /// The version of this copy.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How to have one copy.
+/// How to get a program with one copy.
 pub(crate) const REMEDY: &str = "let all packages depend on one version of kernel-registry from one source; `cargo tree -d` shows which do not";
 
-/// More kernels than these are counted, and not named.
+/// How many kernels are named. Further ones are only counted.
 const NAMED: usize = 8;
 
 /// `2 kernels are registered with another copy of kernel-registry (version 0.2.0):`, then a line for each.
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_kernels_are_counted_and_not_named() {
+    fn only_the_first_kernels_are_named() {
         let place = |line| Place { path: "a::b", package: "a", version: "1.2.3", file: "src/lib.rs", line };
         let copy = |kernels| OtherCopy { version: "0.2.0", kernels: (1..=kernels).map(place).collect() };
         assert_eq!(

@@ -1,7 +1,7 @@
-//! The CUDA driver: whether there is one, how old it is, and what it says when something fails.
+//! Finds the CUDA driver, checks its version, and wraps the calls that this library makes.
 //!
-//! cudarc panics where the driver or one of its functions is missing. So every way into CUDA begins with
-//! [`Driver::get`], which asks without panicking, and functions newer than CUDA 12.0 are options here.
+//! cudarc panics if the driver or one of its functions is missing. So every use of CUDA begins with [`Driver::get`], which
+//! returns an error instead, and functions newer than CUDA 12.0 are `Option`s here.
 
 mod call;
 mod context;
@@ -25,10 +25,10 @@ pub(crate) use stream::Stream;
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.
 const OLDEST: CudaVersion = CudaVersion(12_000);
 
-/// The version that can tell and list what is loaded.
+/// The first version with functions that list a module's kernels and tell whether they are loaded.
 const SINCE: CudaVersion = CudaVersion(12_040);
 
-/// A driver that is new enough, with those of its functions that an older one lacks.
+/// A driver that is new enough, with the functions that older ones lack.
 pub(crate) struct Driver {
     pub(crate) version: CudaVersion,
     /// The process that initialised it.
@@ -49,7 +49,7 @@ type EnumerateFunctions = unsafe extern "C" fn(*mut sys::CUfunction, u32, sys::C
 type FuncIsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUresult;
 
 impl Driver {
-    /// The driver of this process, initialised. A driver that is missing is looked for again by the next call.
+    /// The initialised driver. If it is missing, the next call looks for it again.
     pub(crate) fn get() -> Result<&'static Driver, DriverUnavailable> {
         static DRIVER: OnceLock<Driver> = OnceLock::new();
         let driver = match DRIVER.get() {
@@ -76,7 +76,7 @@ impl Driver {
         }
         // SAFETY: this may be called at any time and any number of times.
         call("cuInit", unsafe { sys::cuInit(0) }).map_err(|error| {
-            // What nothing but this function could change, so the parent of this process did.
+            // `cuInit` returns this only in a child that was forked after `cuInit`.
             let forked = error.is(sys::CUresult::CUDA_ERROR_NOT_INITIALIZED);
             if forked { DriverUnavailable::Forked } else { DriverUnavailable::Failed(error) }
         })?;
@@ -98,14 +98,14 @@ impl Driver {
     }
 }
 
-/// A function of CUDA 12.4, if the driver has it. That it is not there is no error; that the driver does not answer is one.
+/// A function of CUDA 12.4. A missing function is `None`; a failed lookup is an error.
 ///
 /// # Safety
 ///
 /// `F` is the type of the function pointer in CUDA 12.4.
 unsafe fn lookup<F: Copy>(name: &CStr, driver: CudaVersion) -> Result<Option<F>, DriverError> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // Asked for a newer CUDA than its own, a driver refuses the question.
+    // A driver refuses to look up functions of a CUDA version newer than its own.
     if driver < SINCE {
         return Ok(None);
     }
@@ -123,7 +123,7 @@ unsafe fn lookup<F: Copy>(name: &CStr, driver: CudaVersion) -> Result<Option<F>,
     Ok(Some(unsafe { std::mem::transmute_copy(&address) }))
 }
 
-/// A version of CUDA, such as 12.4: of the driver, the newest that it supports.
+/// A CUDA version, such as 12.4. That of a driver is the newest that it supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CudaVersion(i32);
 
@@ -133,7 +133,7 @@ impl CudaVersion {
         CudaVersion(major * 1000 + minor * 10)
     }
 
-    /// Whether `cuFuncIsLoaded` is there.
+    /// Whether a driver of this version has `cuFuncIsLoaded`.
     pub(crate) fn can_tell_what_is_loaded(self) -> bool {
         self >= SINCE
     }
@@ -143,7 +143,7 @@ impl CudaVersion {
         self.0.unsigned_abs() / 1000
     }
 
-    /// The number behind the point.
+    /// The number after the point.
     pub const fn minor(self) -> u32 {
         self.0.unsigned_abs() % 1000 / 10
     }
@@ -162,8 +162,8 @@ impl fmt::Display for CudaVersion {
     }
 }
 
-/// The primary context of a device, which is what `CudaContext::new` of cudarc returns; but where there is no
-/// driver, that one panics, and this is an error.
+/// The primary context of a device, as from cudarc's `CudaContext::new`. Without a driver this is an error; cudarc
+/// panics.
 ///
 /// # Errors
 ///

@@ -8,7 +8,7 @@ use kernel_registry_format::{Kernel, Malformed};
 use crate::OtherCopy;
 use crate::copies::{REMEDY, VERSION};
 
-/// Why a question to the registry has no answer.
+/// Why a query of the registry failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegistryError {
@@ -19,7 +19,7 @@ pub enum RegistryError {
         records: usize,
         /// How many of them registered themselves.
         registrations: usize,
-        /// Those that did not.
+        /// The others.
         missing: Vec<Place>,
     },
     /// More kernels registered themselves than the binary holds records of.
@@ -29,15 +29,15 @@ pub enum RegistryError {
         /// How many kernels with a record in this binary registered themselves.
         registrations: usize,
     },
-    /// The section that holds the records holds something else too.
+    /// The section of records contains something else too.
     SectionDamaged(Malformed),
     /// No kernel has this path.
     NotFound {
         /// The path asked for.
         path: String,
-        /// Paths that are close to it.
+        /// Similar paths.
         near: Vec<&'static str>,
-        /// The copy of kernel-registry that a kernel with this path is registered with, if there is another in the program.
+        /// Another copy of kernel-registry in the program, if that has a kernel with this path.
         other_copy: Option<&'static OtherCopy>,
     },
     /// Several kernels have this path.
@@ -49,8 +49,7 @@ pub enum RegistryError {
     },
 }
 
-/// Any error, for `main` to return: Rust prints it by `Debug`, which is the error's text here, with the causes that the text
-/// leaves out.
+/// Any error, for `main` to return. Rust prints it with `Debug`, which here is the error's text followed by its sources.
 ///
 /// ```no_run
 /// fn main() -> Result<(), kernel_registry::MainError> {
@@ -79,12 +78,12 @@ impl fmt::Debug for MainError {
     }
 }
 
-/// Where a kernel is declared.
+/// Where a kernel or `#[warmup]` function is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Place {
-    /// The kernel's path.
+    /// Its path.
     pub path: &'static str,
     /// The package.
     pub package: &'static str,
@@ -97,7 +96,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// What expansions of `#[warmup]` call.
+    /// Called by expansions of `#[warmup]`.
     #[doc(hidden)]
     pub const fn new(
         path: &'static str,
@@ -129,19 +128,19 @@ impl fmt::Display for RegistryError {
                 write!(
                     f,
                     "the binary holds {records} kernels, but only {registrations} registered themselves at start: \
-                     the linker dropped initialisers of `.init_array` (mold 1.0.3 does); link with another one"
+                     the linker dropped initialisers of `.init_array` (mold 1.0.3 does); use another linker"
                 )?;
                 missing.iter().try_for_each(|place| write!(f, "\n  lost: `{}` at {place}", place.path))
             }
             RegistryError::RecordsLost { records, registrations } => write!(
                 f,
                 "{registrations} kernels of this binary registered themselves, but it holds records of only {records}: \
-                 the linker dropped part of a section that it was told to keep; link with another one"
+                 the linker dropped part of a section that it had to keep; use another linker"
             ),
             RegistryError::SectionDamaged(malformed) => write!(
                 f,
                 "the section `{}` of this binary does not consist of records: {malformed}; \
-                 is something else placed there?",
+                 does something else use this section?",
                 kernel_registry_format::section::ELF
             ),
             RegistryError::NotFound { path, other_copy: Some(OtherCopy { version, .. }), .. } => write!(
@@ -153,7 +152,7 @@ impl fmt::Display for RegistryError {
                 write!(f, "no kernel `{path}`")?;
                 match near.as_slice() {
                     [] => f.write_str(
-                        ": is its crate named in this program? `link_kernels!` names one that is there for its kernels",
+                        ": is its crate named in this program? `link_kernels!` names a crate that is there only for its kernels",
                     ),
                     [first, rest @ ..] => {
                         write!(f, ": did you mean `{first}`")?;

@@ -1,4 +1,4 @@
-//! `#[warmup]`: what a program makes ready itself, when its kernels are.
+//! Hooks: `#[warmup]` functions, and the context that they get.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -11,7 +11,7 @@ use cudarc::driver::{CudaContext, CudaFunction, sys};
 use crate::Place;
 use crate::driver::{self, Current, DriverError, Function, FunctionAttribute};
 
-/// What a hook can end with.
+/// What a hook can return.
 #[diagnostic::on_unimplemented(
     message = "a function with `#[warmup]` cannot return `{Self}`",
     label = "neither nothing nor a `Result<(), E>`",
@@ -44,7 +44,7 @@ impl<E: Into<Box<dyn Error>>> Outcome for Result<(), E> {
     }
 }
 
-/// A function with `#[warmup]`.
+/// A registered `#[warmup]` function.
 pub struct Hook {
     place: Place,
     order: i32,
@@ -54,12 +54,12 @@ pub struct Hook {
 inventory::collect!(Hook);
 
 impl Hook {
-    /// What the attribute registers.
+    /// The hook that `#[warmup]` registers.
     pub const fn new(place: Place, order: i32, run: fn(&WarmContext<'_>) -> Result<(), String>) -> Self {
         Hook { place, order, run }
     }
 
-    /// All that are linked into the program, in the order in which they run.
+    /// All hooks in the program, in the order in which they run.
     pub(crate) fn all() -> Vec<&'static Hook> {
         let mut all: Vec<&'static Hook> = inventory::iter::<Hook>.into_iter().collect();
         all.sort_by_key(|hook| (hook.order, hook.place.path, hook.place.line));
@@ -74,13 +74,13 @@ impl Hook {
         (self.run)(context)
     }
 
-    /// What tells it from all others.
+    /// Identifies the hook by its address.
     pub(crate) fn key(&'static self) -> usize {
         ptr::from_ref(self).addr()
     }
 }
 
-/// The context that is being warmed, for functions with `#[warmup]`. It is current in their thread.
+/// The context that is being warmed, for `#[warmup]` functions. It is current in their thread.
 pub struct WarmContext<'a> {
     context: &'a Arc<CudaContext>,
     current: &'a Current<'a>,
@@ -98,11 +98,11 @@ impl<'a> WarmContext<'a> {
         self.context
     }
 
-    /// Loads a kernel that is not registered, and sees to it that its first launch does not wait: once the hook has
-    /// returned, the stack is as large as the kernel needs, and printf, assert and the heap are set up.
+    /// Loads a kernel that is not registered, so that its first launch does not wait: once the hook has returned, the
+    /// warm-up raises the stack limit for the kernel, and sets up printf, assert and the heap.
     ///
-    /// That is what the driver tells of the kernel, which is too little for recursive calls and for kernels that launch
-    /// kernels: a hook that needs more raises `CU_LIMIT_STACK_SIZE` itself.
+    /// The stack is what the driver's attribute says, which is too little for recursive calls and for kernels that launch
+    /// kernels. A hook that needs more raises `CU_LIMIT_STACK_SIZE` itself.
     ///
     /// # Errors
     ///
@@ -112,15 +112,15 @@ impl<'a> WarmContext<'a> {
         self.preload(Function(function.cu_function()))
     }
 
-    /// The same for every kernel of a module, which has to be one of this context. Returns how many there are.
+    /// The same for every kernel of a module of this context. Returns how many there are.
     ///
     /// # Safety
     ///
-    /// The module is loaded, and stays so.
+    /// The module is loaded, and stays loaded.
     ///
     /// # Errors
     ///
-    /// The module belongs to another context, or the driver refuses. One older than CUDA 12.4 cannot list a module's kernels.
+    /// The module belongs to another context, or the driver refuses. Drivers before CUDA 12.4 cannot list a module's kernels.
     pub unsafe fn preload_module(&self, module: sys::CUmodule) -> Result<usize, PreloadError> {
         // SAFETY: the caller's promise.
         let functions = unsafe { self.current.functions_of(module)? };
@@ -143,7 +143,7 @@ impl<'a> WarmContext<'a> {
         Ok(())
     }
 
-    /// The largest frame of what was preloaded, if anything was.
+    /// The largest frame of the preloaded kernels, if there are any.
     pub(crate) fn preloaded(&self) -> Option<u64> {
         self.is_used.get().then(|| self.frame.get())
     }
@@ -153,9 +153,9 @@ impl<'a> WarmContext<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PreloadError {
-    /// It belongs to another context than the one that is being warmed.
+    /// It does not belong to the context that is being warmed.
     OtherContext,
-    /// The driver refuses.
+    /// A driver call failed.
     Driver(DriverError),
 }
 
@@ -169,7 +169,7 @@ impl fmt::Display for PreloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PreloadError::OtherContext => f.write_str(
-                "the kernel belongs to another context than the one that is being warmed; load its module through \
+                "the kernel does not belong to the context that is being warmed; load its module through \
                  `WarmContext::context`",
             ),
             PreloadError::Driver(error) => write!(f, "{error}"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_with_its_causes() {
+    fn errors_are_reported_with_their_causes() {
         let cause = "x".parse::<u32>().unwrap_err();
         let failed: Result<(), Outer> = Err(Outer(cause));
         assert_eq!(failed.text(), Err("no handle: invalid digit found in string".to_owned()));

@@ -1,4 +1,4 @@
-//! Late loading: a kernel is launched that is not warm, and the application's policy decides.
+//! Late loading: when a kernel that is not warm is launched, loads it if the context's policy allows that.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) enum NotLoaded {
     NotWarm,
     /// The policy forbids it, and the kernel was registered after the last warm-up.
     RegisteredLater,
-    /// The kernel belongs to a copy of this library with which nothing was warmed.
+    /// The kernel belongs to a copy of this library that has warmed nothing.
     OtherCopy(&'static [OtherCopy]),
     /// Warming it failed.
     Failed(WarmError),
@@ -34,9 +34,9 @@ pub(crate) fn load(
     let Some(policy) = policy.filter(|policy| policy.late != Some(Late::Deny)) else {
         return Err(why_not_warm(kernel));
     };
-    // In a hook of this context, warming is an error, and loads nothing.
+    // In a hook of this context, warming fails and loads nothing.
     if warm::hook_running_for(id).is_none() {
-        policy.tell(&LateLoad { kernel, device: context.ordinal() });
+        policy.report(&LateLoad { kernel, device: context.ordinal() });
     }
     Warmup::late_load(kernel, policy).warm(context).map_err(NotLoaded::Failed)?;
     kernel.table().find(context.ordinal(), id).ok_or(NotLoaded::NotWarm)

@@ -1,4 +1,4 @@
-//! Launching kernels that are warm.
+//! Launching: finds the handle of a warm kernel, checks the configuration, and calls the driver.
 
 mod check;
 mod configure;
@@ -28,13 +28,13 @@ pub use prepared::{Prepared, Untyped};
 ///
 /// # Errors
 ///
-/// The kernel is not warm in the stream's context, the configuration is more than kernel or device allow, or the driver
-/// refuses.
+/// The kernel is not warm in the stream's context, the configuration exceeds a limit of the kernel or device, or the
+/// driver refuses.
 ///
 /// # Safety
 ///
 /// There are as many arguments as the kernel has parameters, each points to a value of the parameter's type,
-/// the memory that these refer to stays until the kernel is done, and the kernel does with it what Rust expects.
+/// the memory that these refer to stays valid until the kernel is done, and the kernel uses it as Rust allows.
 #[inline]
 pub unsafe fn launch_raw(
     kernel: &'static KernelInfo,
@@ -47,18 +47,18 @@ pub unsafe fn launch_raw(
     unsafe { launch.submit(args) }
 }
 
-/// A launch that was checked.
+/// A checked launch.
 pub struct Launch<'a> {
     kernel: &'static KernelInfo,
     function: Function,
-    /// The id of the context that the function is of.
+    /// The id of the function's context.
     id: ContextId,
     stream: &'a CudaStream,
     config: LaunchConfig,
 }
 
 impl<'a> Launch<'a> {
-    /// Compares a launch with what the kernel can do in the stream's context.
+    /// Checks a launch against the kernel's limits in the stream's context.
     #[inline]
     pub fn new(
         kernel: &'static KernelInfo,
@@ -79,7 +79,7 @@ impl<'a> Launch<'a> {
     pub unsafe fn submit(self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
         let Launch { kernel, function, id, stream, config } = self;
         let failed = |error| failed(kernel, stream.context(), Some(id), error);
-        // The default stream is that of whatever context is current.
+        // The handle of the default stream stands for that of the current context.
         driver::bind_for_launch(stream.context()).map_err(failed)?;
         // SAFETY: the caller's promise.
         unsafe { driver::launch(function, stream, &config, args) }.map_err(failed)
@@ -87,11 +87,11 @@ impl<'a> Launch<'a> {
 }
 
 impl KernelInfo {
-    /// The driver's handle of the kernel in a context where it is warm, for what this library does not do.
+    /// The driver's handle of the kernel in a context where it is warm, for calls that this library does not make.
     ///
     /// # Errors
     ///
-    /// The kernel is not warm there.
+    /// The kernel is not warm there, and could not be loaded late.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -115,8 +115,8 @@ fn ready(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Read
     }
 }
 
-/// The same for whatever is not usual: another context of the device, another `CudaContext` of the same
-/// context, a kernel that is not warm.
+/// The same for the rare cases: another context of the device, another `CudaContext` of the same context, a kernel that
+/// is not warm.
 #[cold]
 fn find(kernel: &'static KernelInfo, context: &Arc<CudaContext>) -> Result<Ready, LaunchError> {
     let driver_error = |error| LaunchError::Driver { kernel, error };
@@ -143,8 +143,8 @@ fn not_loaded(kernel: &'static KernelInfo, refused: NotLoaded) -> LaunchError {
     }
 }
 
-/// Says what an error of the driver means where this library knows better: after a reset the handles are void, and after a
-/// fork the driver is. `warmed` is the id of the context in which the kernel was warm.
+/// Turns a driver error into a more specific one where possible: after a reset the handles are invalid, and after a fork
+/// the driver is unusable. `warmed` is the id of the context in which the kernel was warm.
 #[cold]
 fn failed(
     kernel: &'static KernelInfo,

@@ -162,10 +162,10 @@ pub use kernel_registry_macros::KernelParam;
 /// value; `*const T` and `*mut T` are device pointers; `&[T]` and `&mut [T]` are device memory that
 /// the kernel reads or writes.
 ///
-/// The declaration is compared with the image at compile time. The kernel has to be there: under the name of the
-/// function, which for C++ kernels is the name without namespaces, or under what `name` says. It has to
-/// take as many parameters, of the same types; where its name does not tell them (`extern "C"`, structs), of the same
-/// sizes. And a block written in numbers has to fit `__launch_bounds__`:
+/// The declaration is compared with the image at compile time. The image has to contain a kernel of the function's name
+/// (for C++ kernels without namespaces), or of the name in `name`. It has to take as many parameters, of the same types;
+/// where its symbol does not contain them (`extern "C"`, structs), of the same sizes. A block written in numbers has to fit
+/// `__launch_bounds__`:
 ///
 /// ```compile_fail
 /// # use kernel_registry::gpu_kernel;
@@ -185,7 +185,7 @@ pub use kernel_registry_macros::KernelParam;
 /// | `arch = ">=80"` | the least compute capability that the kernel runs on |
 /// | `block = 256`, `block = (32, 8, 1)` | threads in a block |
 /// | `shared = 48 * 1024` | bytes of dynamic shared memory |
-/// | `stack = 16 * 1024` | bytes of stack that a thread needs. Only a kernel with recursive calls wants it: nothing else knows how deep they go |
+/// | `stack = 16 * 1024` | bytes of stack that a thread needs; only for kernels with recursive calls, whose depth no tool knows |
 /// | `type = Saxpy` | the name of the generated type |
 /// | `crate = path` | where kernel-registry is, if this crate knows it under another name |
 ///
@@ -212,18 +212,18 @@ pub use kernel_registry_macros::KernelParam;
 ///     "reduce::<f64, 256>(x: &[f64], out: &mut [f64], n: u32)");
 /// ```
 ///
-/// Each is registered, listed and compared with its image like any kernel. Which C++ instance it is, its arguments
-/// tell: numbers, and types with the same name in both languages. Where they do not, as for a constant instead of a number, its name
-/// follows: `instances(<f32, { config::BLOCK }> = "reduce<float, 256u>")`. Code that is generic itself asks for
-/// [`Kernel`], `where reduce<T, 128>: Kernel`, and can launch it then.
+/// Each is registered, listed and compared with its image like any kernel. Its arguments say which C++ instance it is, if
+/// they are numbers, and types with the same name in both languages. Otherwise, as for a constant instead of a number, its
+/// C++ name follows: `instances(<f32, { config::BLOCK }> = "reduce<float, 256u>")`. Generic code can launch instances with
+/// a bound on [`Kernel`]: `where reduce<T, 128>: Kernel`.
 ///
 /// # On a module
 ///
-/// Every function without a body is a kernel; other items are left as they are. The arguments hold
-/// for all of them, and a declaration's own `#[gpu_kernel(..)]` adds to them or replaces them. The
+/// Every function without a body is a kernel; other items are left unchanged. The arguments apply
+/// to all kernels, and a declaration's own `#[gpu_kernel(..)]` adds to them or replaces them. The
 /// module gets a constant `KERNELS`, which lists the kernels declared in it and in modules inside
-/// it (those that a `macro_rules` macro makes there register themselves, but are not in that list), and a
-/// function `warm_all`, which makes these kernels ready and no others:
+/// it (those made there by a `macro_rules` macro register themselves, but are not in that list), and a
+/// function `warm_all`, which makes only these kernels ready:
 ///
 /// ```
 /// # mod demo {
@@ -262,7 +262,7 @@ pub use kernel_registry_macros::gpu_kernel;
 /// ```
 ///
 /// It runs once in each context, after all kernels are warm, so it may launch them. [`Warmup::hooks`] leaves such functions
-/// out. The printf buffer and the kernels' heap have their final sizes then: [`Warmup::printf_fifo`] and
+/// out. By then the printf buffer and the kernels' heap have their final sizes: [`Warmup::printf_fifo`] and
 /// [`Warmup::heap`] set them. `#[warmup(order = 10)]` runs it after those with a lower number; 0 is the default, and equal
 /// ones run in the order of their paths. The report has its duration. If it fails, the error of the warm-up names it, and
 /// the next warm-up runs it again. It cannot warm its own context, and has a time limit: [`Warmup::hook_timeout`].

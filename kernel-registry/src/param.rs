@@ -1,15 +1,15 @@
-//! Which Rust types a kernel can take.
+//! The trait of Rust types that a kernel can take.
 
 pub use kernel_registry_format::RustType;
 
-/// A type that can be handed to a kernel by value, or be an element of device memory.
+/// A type that can be passed to a kernel by value, or be an element of device memory.
 ///
-/// Structs get it by deriving it:
+/// Structs derive it:
 ///
 /// ```
 /// use kernel_registry::KernelParam;
 ///
-/// /// As `Step` in CUDA.
+/// /// The same as `Step` in CUDA.
 /// #[derive(Clone, Copy, KernelParam)]
 /// #[repr(C)]
 /// struct Step {
@@ -19,9 +19,9 @@ pub use kernel_registry_format::RustType;
 /// }
 /// ```
 ///
-/// which needs `#[repr(C)]`, and fields that are `KernelParam` themselves; a struct around one of them can be
-/// `#[repr(transparent)]`. It is cudarc's `DeviceRepr` then, too, so that its slices can be of it. With a struct as a kernel's parameter, size and alignment are compared with what the
-/// kernel takes.
+/// The struct needs `#[repr(C)]`, or `#[repr(transparent)]` around a single field, and fields that are `KernelParam`
+/// themselves. Deriving also implements cudarc's `DeviceRepr`, so that slices can hold the struct. Where a kernel takes a
+/// struct, its size and alignment are compared with those in the image.
 ///
 /// # Safety
 ///
@@ -34,7 +34,7 @@ pub use kernel_registry_format::RustType;
     note = "kernels take numbers, `bool`, device pointers, and `#[repr(C)]` structs of these with `#[derive(KernelParam)]`"
 )]
 pub unsafe trait KernelParam: Copy + 'static {
-    /// Which type of CUDA's it can stand for. Structs are compared with CUDA's by size and alignment.
+    /// The type, for the comparison with CUDA's. Structs are compared by size and alignment.
     const RUST: RustType = RustType::Struct;
 }
 
@@ -74,6 +74,6 @@ unsafe impl<T: 'static> KernelParam for *mut T {
     const RUST: RustType = RustType::Pointer;
 }
 
-// SAFETY: the elements lie one after the other in both languages. CUDA takes no array by value,
-// which the macro refuses, but it takes structs that contain one.
+// SAFETY: the elements lie one after the other in both languages. CUDA takes no array by value, and the macro refuses
+// one, but structs may contain arrays.
 unsafe impl<T: KernelParam, const N: usize> KernelParam for [T; N] {}

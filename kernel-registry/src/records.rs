@@ -1,18 +1,18 @@
-//! The records in the running program: the section as the linker laid it out.
+//! The records of kernels in the running program: the link section that holds them.
 
 use kernel_registry_format::{Encoded, Library, encode_library, encoded_library_len, section};
 
 const LIBRARY: Library<'static> =
     Library { version: env!("CARGO_PKG_VERSION"), compiler: env!("KERNEL_REGISTRY_RUSTC"), copy: COPY };
 
-/// What tells this copy of the library from others in the program: build.rs has it from cargo.
+/// Identifies this copy of the library among others in the program. build.rs gets it from cargo.
 pub const COPY: u64 = match u64::from_str_radix(env!("KERNEL_REGISTRY_COPY"), 16) {
     Ok(copy) => copy,
     Err(_) => panic!("build.rs writes sixteen digits"),
 };
 
-/// The record of this library itself. With it the section exists in every program, also where there
-/// are no kernels, so that its bounds can be named, and a reader of the file knows what it has before it.
+/// The record of this library itself. Because of it the section exists in every program, even without kernels: so its
+/// bounds are defined, and a reader of the file learns the library's version.
 #[used]
 #[cfg_attr(
     not(any(windows, target_vendor = "apple", target_family = "wasm")),
@@ -22,14 +22,14 @@ pub const COPY: u64 = match u64::from_str_radix(env!("KERNEL_REGISTRY_COPY"), 16
 #[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
 static ANCHOR: [u8; encoded_library_len(&LIBRARY)] = encode_library(&LIBRARY);
 
-/// The attributes, here and in `__register!`, take no constants: here they are compared.
+/// The attributes here and in `__register!` cannot use constants, so this compares their literals with the constants.
 const _: () = {
     assert!(matches!(section::ELF.as_bytes(), b"kernel_registry_v1"));
     assert!(matches!(section::MACH_O.as_bytes(), b"__DATA,__kernel_reg_v1"));
     assert!(matches!(section::PE.as_bytes(), b".krnl1$b"));
 };
 
-/// A record as the bytes that it is.
+/// The bytes of a record.
 pub(crate) const fn bytes<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     record: &'static Encoded<FIXED, PATH, PARAMS>,
 ) -> &'static [u8] {
@@ -38,7 +38,7 @@ pub(crate) const fn bytes<const FIXED: usize, const PATH: usize, const PARAMS: u
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of_val(record)) }
 }
 
-/// The records of this program or shared library, where the object format can tell. (Miri has no linker.)
+/// The section of this program or shared library, where the object format defines its bounds. (Miri has no linker.)
 #[cfg(not(any(windows, target_vendor = "apple", target_family = "wasm", miri)))]
 pub(crate) fn section() -> Option<&'static [u8]> {
     unsafe extern "C" {

@@ -1,4 +1,4 @@
-//! The kernels of the running program.
+//! The registry: all kernels of the running program.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -12,8 +12,8 @@ use crate::{KernelInfo, OtherCopy, Place, RegistryError};
 
 /// Every registered kernel, ordered by path; equal paths by package version and place.
 ///
-/// The first call compares what registered itself at start with what the binary holds; a difference
-/// is an error here, instead of a kernel that is missing later.
+/// The first call compares the kernels that registered themselves at start with the records in the binary. A difference
+/// is an error here, instead of a missing kernel later.
 ///
 /// A Rust shared library (`crate-type = ["dylib"]`) that shares this library with the program registers its kernels
 /// when it is loaded. The next call returns a new slice with these; earlier slices stay as they are.
@@ -48,9 +48,9 @@ pub fn find(path: &str) -> Result<&'static KernelInfo, RegistryError> {
     }
 }
 
-/// Paths that several kernels have, with all of these.
+/// Paths that several kernels have, with these kernels.
 ///
-/// This is no error as such: two versions of a crate can be in one program, and two functions of
+/// Duplicates are no error: two versions of a crate can be in one program, and two functions of
 /// a module can each have a kernel of the same name. But [`find`] cannot tell them apart.
 ///
 /// # Errors
@@ -62,7 +62,7 @@ pub fn duplicates() -> Result<Vec<Duplicate>, RegistryError> {
     Ok(groups.map(|kernels| Duplicate { kernels }).collect())
 }
 
-/// The kernels and, in the same order, what their records say.
+/// The kernels and, in the same order, their decoded records.
 pub(crate) struct Registry {
     pub(crate) infos: Vec<&'static KernelInfo>,
     pub(crate) kernels: Vec<Kernel<'static>>,
@@ -71,36 +71,36 @@ pub(crate) struct Registry {
 
 /// The registry of the kernels that are registered now.
 ///
-/// It is made anew when a library with kernels has been loaded. Earlier ones are never freed, because callers
+/// A new one is built after a library with kernels has been loaded. Earlier ones are never freed, because callers
 /// have references to them.
 pub(crate) fn registry() -> Result<&'static Registry, RegistryError> {
-    static LATEST: RwLock<Option<Made>> = RwLock::new(None);
+    static LATEST: RwLock<Option<Built>> = RwLock::new(None);
     let registered = inventory::iter::<Registration>().count();
-    let known = |latest: &Option<Made>| {
-        let made = latest.as_ref().filter(|made| made.registrations >= registered)?;
-        Some(made.registry.clone())
+    let known = |latest: &Option<Built>| {
+        let built = latest.as_ref().filter(|built| built.registrations >= registered)?;
+        Some(built.registry.clone())
     };
     if let Some(registry) = known(&LATEST.read().unwrap_or_else(PoisonError::into_inner)) {
         return registry;
     }
     let mut latest = LATEST.write().unwrap_or_else(PoisonError::into_inner);
-    // Another thread may have made it meanwhile.
-    known(&latest).unwrap_or_else(|| latest.insert(Made::new()).registry.clone())
+    // Another thread may have built it in between.
+    known(&latest).unwrap_or_else(|| latest.insert(Built::new()).registry.clone())
 }
 
-/// A registry, or why there is none.
-struct Made {
+/// The result of building a registry.
+struct Built {
     /// How many kernels had registered themselves.
     registrations: usize,
     registry: Result<&'static Registry, RegistryError>,
 }
 
-impl Made {
+impl Built {
     fn new() -> Self {
         let infos = inventory::iter::<Registration>().map(|registration| registration.0);
         let both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
         let registry = Registry::new(&both).map(|registry| &*Box::leak(Box::new(registry)));
-        Made { registrations: both.len(), registry }
+        Built { registrations: both.len(), registry }
     }
 }
 
@@ -110,7 +110,7 @@ impl Registry {
             Some(section) => compare(section, both)?,
             None => Vec::new(),
         };
-        // What a record says is large, and sorting moves things often: so it moves references.
+        // Decoded records are large, so this sorts references.
         let mut sorted: Vec<_> = both.iter().collect();
         sorted.sort_by_key(|(kernel, _)| {
             (kernel.path, kernel.version, kernel.file, kernel.line, kernel.column)
@@ -126,7 +126,7 @@ impl Registry {
         &self.infos[start..end]
     }
 
-    /// Up to three paths that somebody who wrote `path` may have meant.
+    /// Up to three registered paths that are similar to `path`.
     fn near(&self, path: &str) -> Vec<&'static str> {
         let wanted = path.rsplit("::").next().unwrap_or_default();
         let mut close: Vec<(usize, &'static str)> = self
@@ -141,7 +141,7 @@ impl Registry {
     }
 }
 
-/// Kernels that share one path. At least two.
+/// Two or more kernels that share one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duplicate {
     kernels: &'static [&'static KernelInfo],
@@ -169,7 +169,7 @@ impl fmt::Display for Duplicate {
 /// Compares the kernels that registered themselves with the records in the section, and returns the other copies of
 /// this library that have records there.
 ///
-/// Kernels whose record lies elsewhere belong to another shared library, which has a section of its own.
+/// Kernels whose record lies elsewhere belong to another shared library, which has its own section.
 fn compare(
     section: &'static [u8],
     kernels: &[(Kernel<'static>, &KernelInfo)],
@@ -189,7 +189,7 @@ fn compare(
         return Ok(Vec::new());
     }
 
-    // Rare, so only now every record is decoded. One without a copy was written by an older version than this.
+    // This is rare, so every record is decoded only now. Records without a copy were written by older versions than this.
     let (mut recorded, mut others) = (Vec::new(), BTreeMap::<u64, OtherCopy>::new());
     for record in Records::new(section) {
         match record.map_err(RegistryError::SectionDamaged)? {

@@ -1,4 +1,4 @@
-//! Where a launch finds its kernel: each kernel has a table of the contexts in which it is warm.
+//! The launch table: each kernel has one, in which a launch finds the kernel's handle for its context.
 
 mod entries;
 mod seqlock;
@@ -14,34 +14,34 @@ use crate::driver::{ContextId, Function};
 use entries::{DEVICES, Entries, Entry, Others, Slots};
 use seqlock::Seqlock;
 
-/// What `seqlock` and `entries` use, which loom has replacements for.
+/// What `seqlock` and `entries` use; tests/loom replaces it.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU64, Ordering, fence};
     pub(super) use std::sync::{RwLock, RwLockWriteGuard};
 }
 
-/// The contexts in which a kernel is warm. All zeros to begin with, so that it takes no room in the file.
+/// The contexts in which a kernel is warm. Initially all zeros, so that it takes no room in the binary.
 pub struct Table {
     slots: Slots,
 }
 
 static OTHERS: Others = RwLock::new(BTreeMap::new());
 
-/// Counts contexts whose entries were removed.
+/// Counts removals of entries.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
-/// A number that changes when a context is forgotten: an entry that was found before still holds while it is the same.
+/// A number that changes when entries are removed. While it stays the same, entries found earlier are still valid.
 #[inline]
 pub(crate) fn epoch() -> u64 {
     EPOCH.load(Ordering::Acquire)
 }
 
-/// To be called after entries of a context were removed: a lookup that still found one is repeated then.
+/// Call this after removing entries: then users of a removed entry look it up again.
 pub(crate) fn next_epoch() {
     EPOCH.fetch_add(1, Ordering::AcqRel);
 }
 
-/// A kernel that is warm in a context, or that will never be.
+/// A kernel in a context, where it is either warm or unavailable.
 #[derive(Clone, Copy)]
 pub(crate) struct Ready {
     pub(crate) function: Function,
@@ -49,11 +49,11 @@ pub(crate) struct Ready {
     pub(crate) limits: Limits,
 }
 
-/// A context, and the `CudaContext` that it was warmed through.
+/// A context, and the `CudaContext` through which it was warmed.
 ///
-/// Whoever enters a context into a table keeps a `Weak` of the `CudaContext` until the entry is replaced or removed:
-/// so no other can come to have this address. (The address of the driver's context proves nothing: after a
-/// context is destroyed, the next one often has it.)
+/// `KnownContext` keeps a `Weak` of the `CudaContext` until the entry is replaced or removed, so no other can get its
+/// address. (The address of the driver's context proves nothing: after a context is destroyed, the next one often
+/// gets it.)
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) address: *const CudaContext,
@@ -65,10 +65,10 @@ unsafe impl Send for Owner {}
 // SAFETY: as above.
 unsafe impl Sync for Owner {}
 
-/// What a launch of a kernel must keep to.
+/// The limits of a kernel's launches in a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// The least architecture, of a kernel that cannot run in this context, else 0.
+    /// The architecture that the kernel needs, if it is unavailable in this context, else 0.
     pub(crate) unavailable_below: u32,
     /// Threads in a block.
     pub(crate) threads: u32,
@@ -76,17 +76,17 @@ pub(crate) struct Limits {
     pub(crate) shared: u32,
     /// Blocks in a cluster along each axis, or zeros if it needs none.
     pub(crate) cluster: [u8; 3],
-    /// A cluster size has to be chosen at each launch.
+    /// Each launch must set a cluster size.
     pub(crate) cluster_must_be_set: bool,
 }
 
 impl Table {
-    /// A kernel that is warm nowhere. A constant, because copying one costs the compiler less than making one.
+    /// The table of a kernel that is warm nowhere. A constant, because the compiler copies it faster than it makes one.
     #[expect(clippy::declare_interior_mutable_const, reason = "every kernel's table starts as a copy of it")]
     pub const COLD: Table = Table { slots: [const { Seqlock::ZERO }; DEVICES] };
 
-    /// The kernel in this context, if it was warmed through this very `CudaContext`, and that is the device's
-    /// first. It takes no lock.
+    /// The kernel in this context, if it was warmed through this very `CudaContext` and has the device's slot. Takes no
+    /// lock.
     #[inline]
     pub(crate) fn get(&self, context: &CudaContext) -> Option<Ready> {
         self.entries().get(context.ordinal(), ptr::from_ref(context).addr() as u64).map(Ready::of_words)
@@ -97,7 +97,7 @@ impl Table {
         self.entries().find(ordinal, id.0).map(Ready::of_words)
     }
 
-    /// Enters the kernel for a context, in place of an earlier entry for it.
+    /// Adds the entry for a context, or replaces it.
     pub(crate) fn set(&self, ordinal: usize, ready: Ready) {
         self.entries().set(ordinal, ready.context.id.0, ready.words());
     }
@@ -132,7 +132,7 @@ impl Ready {
     fn of_words([address, id, function, threads, shared]: Entry) -> Self {
         let [x, y, z, must_be_set] = (shared as u32).to_le_bytes();
         Ready {
-            // The handle goes to the driver only, as it came from there.
+            // The handle came from the driver, and only goes back there.
             function: Function(ptr::with_exposed_provenance_mut(function as usize)),
             context: Owner {
                 address: ptr::without_provenance(address as usize),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_told_apart() {
+    fn each_kernel_has_its_own_entries() {
         let (one, other) = (Table::COLD, Table::COLD);
         one.set(DEVICES, ready(0, 10));
         other.set(DEVICES, ready(0, 20));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_context_has_its_own() {
+    fn each_context_has_its_own_entry() {
         let table = Table::COLD;
         // The first two on one device, one on another, one beyond the slots.
         for (ordinal, id, threads) in [(0, 0, 10), (0, 1, 11), (3, 2, 12), (DEVICES, 3, 13)] {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_found_whole() {
+    fn entries_are_found_as_they_were_set() {
         let table = Table::COLD;
         let limits = Limits {
             unavailable_below: 1,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn warming_again_replaces() {
+    fn warming_again_replaces_the_entry() {
         let table = Table::COLD;
         for threads in [10, 20] {
             table.set(0, ready(0, threads));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_that_is_gone_leaves_its_slot() {
+    fn a_forgotten_context_frees_its_slot() {
         let table = Table::COLD;
         table.set(0, ready(5, 10));
         table.set(0, ready(6, 11));
@@ -244,7 +244,7 @@ mod tests {
             table.set(ordinal, ready(id, id as u32));
         }
         table.forget(0, ContextId(5));
-        let first = table.slots[0].read().map(Ready::of_words).expect("nobody writes");
+        let first = table.slots[0].read().map(Ready::of_words).expect("no write is in progress");
         assert_eq!((first.context.id.0, first.limits.threads), (6, 6));
         assert_eq!(
             [4, 6, 7].map(|id| threads(&table, usize::from(id == 4), id)),
@@ -255,10 +255,9 @@ mod tests {
         assert_eq!(threads(&table, 0, 6), Some(6));
     }
 
-    /// Each thread has a context of its own, of one device, and finds its entry after it has set it, whatever the
-    /// others do.
+    /// Each thread has its own context on one device, and finds the entry that it has set, whatever the others do.
     #[test]
-    fn contexts_of_one_device_do_not_lose_each_other() {
+    fn contexts_of_one_device_do_not_lose_entries() {
         const ROUNDS: u64 = if cfg!(miri) { 20 } else { 20_000 };
         let table = Table::COLD;
         std::thread::scope(|scope| {

@@ -206,8 +206,8 @@ impl<'a> Warmup<'a> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn on_late(mut self, tell: impl Fn(&LateLoad) + Send + Sync + 'static) -> Self {
-        self.policy.on_late = Some(Arc::new(tell));
+    pub fn on_late(mut self, report: impl Fn(&LateLoad) + Send + Sync + 'static) -> Self {
+        self.policy.on_late = Some(Arc::new(report));
         self
     }
 

@@ -1,5 +1,4 @@
-//! Declares two kernels and queries the registry, all in one crate. Small enough for Miri, where records are bytes of
-//! a struct.
+//! Declares two kernels and queries the registry, all in one crate, which is small enough for Miri.
 
 use kernel_registry::{RegistryError, find, gpu_kernel, kernels};
 

@@ -1,4 +1,4 @@
-//! Types of the API can be used in all threads.
+//! Asserts that types of the API are `Send` and `Sync`.
 
 use kernel_registry::{
     Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, OtherCopy, Prepared,
@@ -7,7 +7,7 @@ use kernel_registry::{
 
 const fn send_and_sync<T: Send + Sync>() {}
 
-/// The compiler runs it.
+/// Evaluated at compile time.
 const _: () = {
     send_and_sync::<&KernelInfo>();
     send_and_sync::<Image>();

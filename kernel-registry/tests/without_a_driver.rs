@@ -29,7 +29,7 @@ fn slices_and_views(
     view_mut: &mut CudaViewMut<'_, f32>,
 ) -> Result<(), LaunchError> {
     let cudarcs = driver::LaunchConfig::for_num_elems(1);
-    // SAFETY: nobody calls it.
+    // SAFETY: it is never called.
     unsafe {
         saxpy::launch(stream, saxpy::over(1), 1, 2.0, slice, slice_mut)?;
         saxpy::launch(stream, saxpy::over(1).grid(4).cooperative(), 1, 2.0, view, view_mut)?;
@@ -50,7 +50,7 @@ fn generic<T, const BLOCK: u32>(
 where
     reduce<T, BLOCK>: Kernel,
 {
-    // SAFETY: nobody calls it.
+    // SAFETY: it is never called.
     unsafe { reduce::<T, BLOCK>::launch(stream, reduce::<T, BLOCK>::over(1), x, out, 1) }
 }
 
@@ -69,7 +69,7 @@ fn pointers_of_every_kind_are_addresses() {
 }
 
 #[test]
-fn a_launch_begins_with_what_is_declared() {
+fn launches_have_the_declared_block_and_shared_memory() {
     assert_eq!(saxpy::over(1000), saxpy::INFO.over(1000));
     assert_eq!(saxpy::over(1000), LaunchConfig::new([8, 1, 1], [128, 1, 1]).shared(64));
     assert_eq!(saxpy::INFO.config((3, 2)).grid, [3, 2, 1]);
@@ -84,7 +84,7 @@ fn a_missing_driver_is_an_error_and_no_panic() {
         "no CUDA driver: `libcuda.so` (`nvcuda.dll` on Windows) was not found; install NVIDIA's driver, or start the container \
          with its GPUs; without a GPU `cargo kernels sim -- program` runs it on a simulated driver"
     );
-    // SAFETY: it opens the library and calls nothing of it.
+    // SAFETY: it opens the driver's library, and calls none of its functions.
     let is_there = unsafe { sys::is_culib_present() };
     match kernel_registry::context(0) {
         Err(DriverUnavailable::Missing) => assert!(!is_there),

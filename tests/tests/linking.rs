@@ -196,7 +196,7 @@ fn initialisers_that_a_linker_dropped_are_an_error_in_words() {
     assert_eq!(
         first,
         "the binary holds 7 kernels, but only 0 registered themselves at start: \
-         the linker dropped initialisers of `.init_array` (mold 1.0.3 does); link with another one"
+         the linker dropped initialisers of `.init_array` (mold 1.0.3 does); use another linker"
     );
     assert_eq!(lost.lines().count(), 7);
     assert!(

@@ -170,7 +170,7 @@ fn a_wrong_path_is_answered_with_near_ones() {
     assert_eq!(
         error.to_string(),
         "no kernel `nothing::like::it`: is its crate named in this program? \
-         `link_kernels!` names one that is there for its kernels"
+         `link_kernels!` names a crate that is there only for its kernels"
     );
 }
 

@@ -3,21 +3,21 @@
 use super::KnownContext;
 use crate::driver::{Current, DeviceAttribute, DriverError, architecture};
 
-/// What warming has to know of a device.
+/// The properties of a device that warming needs.
 pub(crate) struct Device {
     pub(crate) name: String,
     /// 90 for sm_90.
     pub(crate) arch: u32,
-    /// Threads that can be on it at once, each of which has a stack.
+    /// Threads that can be on it at once. Each has a stack.
     pub(crate) threads: u64,
-    /// Bytes of shared memory that a block can be granted.
+    /// The most bytes of shared memory that a block can be granted.
     pub(crate) shared: u32,
-    /// Whether the driver loads kernels when they are first needed, and not with their image.
+    /// Whether the driver loads kernels lazily: at their first use, and not with their image.
     pub(crate) loads_lazily: bool,
 }
 
 impl Device {
-    /// The driver is asked once a context.
+    /// The device of a context. The driver is asked once per context.
     pub(crate) fn of<'s>(state: &'s KnownContext, current: &Current<'_>) -> Result<&'s Device, DriverError> {
         match state.device.get() {
             Some(device) => Ok(device),

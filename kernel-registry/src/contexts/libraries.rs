@@ -1,4 +1,4 @@
-//! Libraries, which belong to the process and serve every context.
+//! Loaded libraries, which belong to the process and serve every context.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use crate::driver::Library;
 use crate::lock::lock;
 
-/// A library, in whichever context: `load` is called once for an image and architecture, and again if that failed.
+/// The library of an image for an architecture. Calls `load` the first time, and again if that failed.
 ///
-/// One library would serve all devices, but for one that is unlike the first the driver compiles it when a kernel is taken,
-/// one after the other. A library for each architecture is compiled when it is loaded, on all cores.
+/// One library could serve all devices. But for a device unlike the first, the driver would compile it when kernels are
+/// resolved, one after the other. A library per architecture is compiled when it is loaded, on all cores.
 pub(crate) fn library<E>(
     image: &'static [u8],
     arch: u32,
@@ -26,7 +26,7 @@ pub(crate) fn library<E>(
     }
 }
 
-/// What tells images from each other: the program has each of them once.
+/// Identifies an image by its address: the program contains each image once.
 pub(crate) fn key(bytes: &'static [u8]) -> usize {
     ptr::from_ref(bytes).addr()
 }

@@ -1,4 +1,4 @@
-//! What a context has: loaded images, warm kernels, what was set up by a launch.
+//! The state of a context: loaded images, warm kernels, and what launches have set up.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ pub(crate) struct Warmed {
     pub(crate) report: KernelReport,
 }
 
-/// What there is in a context.
+/// The images, kernels and hooks of a context, and what launches have set up in it.
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub(crate) modules: Places<Module>,
@@ -24,17 +24,17 @@ pub(crate) struct Loaded {
     pub(crate) primed: Primed,
     /// Modules of our own images, by the images' keys.
     pub(crate) ours: HashMap<usize, Module>,
-    /// The stack limit when a kernel of ours was launched last: a launch pays for what has changed since.
+    /// The stack limit at our last launch. If it has changed since, the next launch waits.
     pub(crate) stack_at_launch: u64,
-    /// The context is gone, and its entries were removed from the tables: nothing may be entered any more.
+    /// The context is gone, and its entries were removed from the tables: no entry may be added.
     pub(crate) forgotten: bool,
-    /// The hooks that have run.
+    /// The hooks that have run, by their keys.
     pub(crate) hooks: HashSet<usize>,
-    /// The largest frame of what they preloaded.
+    /// The largest frame of kernels that hooks preloaded.
     pub(crate) preloaded_frame: u64,
 }
 
-/// What is known of images or kernels, by their places, which are the same in every plan.
+/// A map from the places of images or kernels, which are the same in every plan.
 pub(crate) struct Places<T>(Vec<Option<T>>);
 
 impl<T> Places<T> {
@@ -67,23 +67,23 @@ impl<T> Default for Places<T> {
 }
 
 impl Loaded {
-    /// The kernels with an entry in their table.
+    /// The kernels that have an entry for the context in their table.
     pub(super) fn infos(&self) -> impl Iterator<Item = &'static KernelInfo> {
         let warm = self.kernels.values().map(|warmed| warmed.info);
         warm.chain(self.unavailable.values().copied())
     }
 
-    /// Whether kernels are warm, or hooks have preloaded some.
+    /// Whether kernels are warm, or were preloaded by hooks.
     pub(crate) fn is_used(&self) -> bool {
         self.largest_stack() > 0 || self.kernels.values().next().is_some()
     }
 
-    /// Whether the kernel of this place in the plan is warm, or never will be.
+    /// Whether the kernel at this place in the plan is warm or unavailable.
     pub(crate) fn knows(&self, place: usize) -> bool {
         self.kernels.get(place).is_some() || self.unavailable.get(place).is_some()
     }
 
-    /// Bytes of stack that the kernels which are warm need, and those that hooks preloaded.
+    /// The largest stack that warm and preloaded kernels need, in bytes.
     pub(crate) fn largest_stack(&self) -> u64 {
         let registered = self.kernels.values().map(|warmed| u64::from(warmed.report.stack)).max();
         registered.unwrap_or(0).max(self.preloaded_frame)

@@ -1,4 +1,4 @@
-//! What an application has said of late launches in a context. Only what is said replaces what was said before.
+//! The policy of a context: what happens when a kernel that is not warm is launched in it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use crate::KernelInfo;
 
-/// What happens when a kernel is launched that is not warm, in a context in which others are.
+/// What a launch of a kernel that is not warm does, in a context in which others are warm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
-    /// It is warmed then and there, after the function of [`Warmup::on_late`](crate::Warmup::on_late) was told.
+    /// It calls the function of [`Warmup::on_late`](crate::Warmup::on_late), and then warms the kernel.
     #[default]
     Warn,
-    /// The launch is an error.
+    /// It fails.
     Deny,
-    /// It is warmed then and there.
+    /// It warms the kernel.
     Allow,
 }
 
-/// A kernel that is about to be loaded late, which waits for all kernels that run in the context, and makes
-/// other threads wait that use the context meanwhile.
+/// A late load that is about to begin. It waits for all kernels that run in the context, and makes other threads that use
+/// the context wait.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LateLoad {
@@ -34,16 +34,16 @@ impl fmt::Display for LateLoad {
         let LateLoad { kernel, device } = self;
         write!(
             f,
-            "kernel `{}` is loaded late on device {device}, which waits for all that runs there; include it in `warm_all`",
+            "kernel `{}` is loaded late on device {device}, which waits for everything that runs there; include it in `warm_all`",
             kernel.path()
         )
     }
 }
 
-/// What a late load begins with.
+/// A function to call before each late load.
 pub(crate) type OnLate = Arc<dyn Fn(&LateLoad) + Send + Sync>;
 
-/// What was said with a warm-up, and holds for late loads, too.
+/// Options of warm-ups that also apply to late loads. `None` where no warm-up of the context has set the option.
 #[derive(Clone, Default)]
 pub(crate) struct Policy {
     pub(crate) late: Option<Late>,
@@ -54,7 +54,7 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Takes over what is said in a newer one.
+    /// Takes over the options that a newer policy sets.
     pub(crate) fn update(&mut self, newer: &Policy) {
         let Policy { late, on_late, threads, stack_budget, timeout } = newer.clone();
         self.late = late.or(self.late);
@@ -64,8 +64,8 @@ impl Policy {
         self.timeout = timeout.or(self.timeout);
     }
 
-    /// Tells of a late load, where that is wanted.
-    pub(crate) fn tell(&self, load: &LateLoad) {
+    /// Reports a late load, if the policy is to warn.
+    pub(crate) fn report(&self, load: &LateLoad) {
         if self.late.unwrap_or_default() != Late::Warn {
             return;
         }

@@ -1,6 +1,6 @@
-//! What the driver sets up for a context when a kernel is launched that needs it.
+//! Set-up that the driver does in a context at the first launch of a kernel that needs it.
 
-/// What the driver sets up at a launch: what kernels need of it, or what a context has.
+/// A set of such set-up: what kernels need, or what a context has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Primed {
     /// A launch of any kernel.

@@ -1,4 +1,4 @@
-//! The calls of the driver that warming needs, each with its result as a value.
+//! Wrappers of the driver calls that warming needs, which return errors as values.
 
 use std::ffi::{CStr, CString, c_uint, c_void};
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ pub(crate) use sys::{
     CUlimit_enum as Limit,
 };
 
-/// A result as an error that names the call.
+/// Converts a result into an error that names the call.
 pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Result<(), DriverError> {
     match result {
         sys::CUresult::CUDA_SUCCESS => Ok(()),
@@ -21,11 +21,11 @@ pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Result<(), Driv
     }
 }
 
-/// A loaded image, in one context. Never unloaded by this library.
+/// A loaded image in one context. This library never unloads it, except in a probe.
 #[derive(Clone, Copy)]
 pub(crate) struct Module(sys::CUmodule);
 
-/// A loaded image, in no context in particular. Never unloaded by this library.
+/// A loaded image of the process, for all contexts. This library never unloads it.
 #[derive(Clone, Copy)]
 pub(crate) struct Library(sys::CUlibrary);
 
@@ -37,8 +37,8 @@ impl Function {
     pub(crate) const NONE: Function = Function(ptr::null_mut());
 }
 
-// SAFETY: the driver's handles may be used from any thread; a handle that its context did not survive is an
-// error of the call that it is handed to.
+// SAFETY: the driver's handles may be used from any thread. A call with a handle whose context was destroyed returns an
+// error.
 unsafe impl Send for Module {}
 // SAFETY: as above.
 unsafe impl Send for Library {}
@@ -53,7 +53,7 @@ pub(crate) struct Code(Option<CString>, &'static [u8]);
 impl Code {
     pub(crate) fn new(image: &'static [u8], is_text: bool) -> Self {
         let text = is_text.then(|| image.split(|byte| *byte == 0).next().unwrap_or_default());
-        // What is left before the first zero holds none.
+        // The text before the first zero contains no zero.
         Code(text.and_then(|text| CString::new(text).ok()), image)
     }
 
@@ -65,7 +65,7 @@ impl Code {
     }
 }
 
-/// Why an image was not loaded, and what the JIT wrote about it.
+/// Why an image was not loaded, and the log of the driver's compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadError {
     pub(crate) error: DriverError,
@@ -78,13 +78,13 @@ impl From<DriverError> for LoadError {
     }
 }
 
-/// A context that is current in this thread, whose calls are not refused because a stream somewhere is being
-/// captured: nothing that happens here belongs into anybody's graph.
+/// A context that is current in this thread. Until this is dropped, calls do not fail because some stream is being
+/// captured: they do not belong to its graph.
 pub(crate) struct Current<'c> {
     pub(crate) context: &'c CudaContext,
     driver: &'static Driver,
     mode: sys::CUstreamCaptureMode,
-    /// Both are states of the thread.
+    /// The current context and the capture mode belong to the thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -107,15 +107,15 @@ impl<'c> Current<'c> {
         Ok(Module(module))
     }
 
-    /// Of a module of our own. It may wait for the device.
+    /// Unloads a module of our own. This may wait for the device.
     pub(crate) fn unload(&self, module: Module) {
-        // SAFETY: the caller has the only copy of the handle. There is nobody to tell of a failure.
+        // SAFETY: the caller has the only copy of the handle. A failure cannot be reported.
         let _ = unsafe { sys::cuModuleUnload(module.0) };
     }
 
     pub(crate) fn load_library(&self, code: &Code) -> Result<Library, LoadError> {
         let mut library = ptr::null_mut();
-        // SAFETY: as for a module; there are no options of the library.
+        // SAFETY: as for a module; there are no library options.
         let load = |jit: &mut Jit| unsafe {
             let Jit { count, options, values, .. } = jit;
             let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
@@ -134,7 +134,7 @@ impl<'c> Current<'c> {
         Ok(Function(function))
     }
 
-    /// The kernel in this context. That it is there in the library loads nothing yet.
+    /// The kernel's handle in this context. `cuLibraryGetKernel` does not load the kernel, `cuKernelGetFunction` does.
     pub(crate) fn function_of_library(&self, library: Library, name: &CStr) -> Result<Function, DriverError> {
         let (mut kernel, mut function) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: libraries stay loaded, and the name ends with a zero.
@@ -145,7 +145,7 @@ impl<'c> Current<'c> {
         Ok(Function(function))
     }
 
-    /// Loads a function, where the driver can be told to.
+    /// Loads a function, if the driver has `cuFuncLoad`.
     pub(crate) fn load_function(&self, function: Function) -> Result<(), DriverError> {
         match self.driver.func_load {
             // SAFETY: the function is one of this context.
@@ -154,7 +154,7 @@ impl<'c> Current<'c> {
         }
     }
 
-    /// Whether a function is loaded, where the driver can tell.
+    /// Whether a function is loaded, if the driver has `cuFuncIsLoaded`.
     pub(crate) fn is_loaded(&self, function: Function) -> Result<Option<bool>, DriverError> {
         let Some(is_loaded) = self.driver.func_is_loaded else { return Ok(None) };
         let mut state = 0;
@@ -191,7 +191,7 @@ impl<'c> Current<'c> {
         Ok(value.unsigned_abs())
     }
 
-    /// Lets a function have that much dynamic shared memory.
+    /// Grants a function that much dynamic shared memory.
     pub(crate) fn grant_shared(&self, function: Function, bytes: u32) -> Result<(), DriverError> {
         let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function is one of this context.
@@ -204,22 +204,22 @@ impl<'c> Current<'c> {
         value.map(i32::unsigned_abs).map_err(|error| DriverError::new("cuDeviceGetAttribute", error.0))
     }
 
-    /// Bytes that a limit of the context is at.
+    /// A limit of the context, in bytes.
     pub(crate) fn limit(&self, which: Limit) -> Result<u64, DriverError> {
         let mut bytes = 0;
-        // SAFETY: it concerns the current context.
+        // SAFETY: it reads a limit of the current context.
         call("cuCtxGetLimit", unsafe { sys::cuCtxGetLimit(&mut bytes, which) })?;
         Ok(bytes as u64)
     }
 
-    /// The driver rounds up.
+    /// Sets a limit of the context. The driver rounds it up.
     pub(crate) fn set_limit(&self, which: Limit, bytes: u64) -> Result<(), DriverError> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        // SAFETY: it concerns the current context.
+        // SAFETY: it sets a limit of the current context.
         call("cuCtxSetLimit", unsafe { sys::cuCtxSetLimit(which, bytes) })
     }
 
-    /// Bytes of stack that each thread has.
+    /// The stack limit, in bytes per thread.
     pub(crate) fn stack_limit(&self) -> Result<u64, DriverError> {
         self.limit(Limit::CU_LIMIT_STACK_SIZE)
     }
@@ -228,8 +228,8 @@ impl<'c> Current<'c> {
         self.set_limit(Limit::CU_LIMIT_STACK_SIZE, bytes)
     }
 
-    /// Whether a function belongs to this context, of which no call but a launch asks: one without blocks, which is
-    /// refused for that reason only if it is not refused for the other.
+    /// Whether a function belongs to this context. Only a launch can tell. This one has no blocks, so it always fails: for
+    /// a function of another context with that error, and otherwise because the grid is empty.
     ///
     /// # Safety
     ///
@@ -245,7 +245,7 @@ impl<'c> Current<'c> {
         }
     }
 
-    /// Bytes of device memory that nobody has.
+    /// Bytes of free device memory.
     pub(crate) fn free_memory(&self) -> Result<u64, DriverError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: it concerns the current context's device.
@@ -253,10 +253,10 @@ impl<'c> Current<'c> {
         Ok(free as u64)
     }
 
-    /// Whether kernels are loaded when they are first asked for, and not with their image.
+    /// Whether the driver loads kernels lazily: at their first use, and not with their image.
     pub(crate) fn loads_lazily(&self) -> Result<bool, DriverError> {
         let mut mode = sys::CUmoduleLoadingMode::CU_MODULE_EAGER_LOADING;
-        // SAFETY: the driver is initialised, which is when it settles the mode.
+        // SAFETY: the driver is initialised, and has chosen the mode then.
         call("cuModuleGetLoadingMode", unsafe { sys::cuModuleGetLoadingMode(&mut mode) })?;
         Ok(mode == sys::CUmoduleLoadingMode::CU_MODULE_LAZY_LOADING)
     }
@@ -264,20 +264,20 @@ impl<'c> Current<'c> {
 
 impl Drop for Current<'_> {
     fn drop(&mut self) {
-        // It succeeded with another mode, and there is nobody to tell if it does not now.
+        // The same call succeeded before, and a failure here cannot be reported.
         let _ = exchange(self.mode);
     }
 }
 
-/// Sets how this thread is treated while streams are being captured, and returns how it was.
+/// Sets this thread's stream capture mode, and returns the former one.
 fn exchange(mut mode: sys::CUstreamCaptureMode) -> Result<sys::CUstreamCaptureMode, DriverError> {
-    // SAFETY: it reads a mode and stores the thread's former one, which are both of that enumeration.
+    // SAFETY: it reads a mode and stores the thread's former one. Both are values of that enumeration.
     let exchanged = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
     call("cuThreadExchangeStreamCaptureMode", exchanged)?;
     Ok(mode)
 }
 
-/// Options of the JIT compiler: where it may write what is wrong.
+/// Options of the driver's compiler: a buffer for its error log.
 struct Jit {
     count: c_uint,
     options: [sys::CUjit_option; 2],
@@ -294,15 +294,15 @@ impl Jit {
                 sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
                 sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
             ],
-            // The second is a number in the place of a pointer.
+            // The second value is a number, passed as a pointer.
             values: [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log_size)],
             log,
         }
     }
 }
 
-/// Loads without a log, and only if that fails once more with one: a driver that compiles a library again for
-/// another device must not find the address of a log that is gone.
+/// Loads without a log, and only if that fails, again with one. The driver may compile a library later for another device,
+/// and must not write to a log that was freed.
 fn load_with_log(
     name: &'static str,
     mut load: impl FnMut(&mut Jit) -> sys::CUresult,
@@ -310,8 +310,8 @@ fn load_with_log(
     let Err(error) = call(name, load(&mut Jit::new(0))) else { return Ok(()) };
     let mut jit = Jit::new(8 * 1024);
     match call(name, load(&mut jit)) {
-        // What failed for want of memory, say, can succeed the second time. The driver may use the log again when it
-        // compiles a library for another device, so it stays.
+        // The second try can succeed, for example because there is more free memory. Then the driver may write to the log
+        // later, so it is never freed.
         Ok(()) => {
             mem::forget(jit);
             Ok(())

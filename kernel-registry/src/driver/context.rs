@@ -1,4 +1,4 @@
-//! Contexts: which one it is, and which one is current.
+//! Contexts: identifies them, and makes them current.
 
 use std::ptr;
 
@@ -6,8 +6,8 @@ use cudarc::driver::{CudaContext, sys};
 
 use super::{DriverError, call};
 
-/// Tells one context from every other of this process, now or earlier. The address does not: a primary context that
-/// was reset keeps it.
+/// The driver's id of a context, which it never uses again. An address does not identify a context: a primary context that
+/// is reset keeps its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ContextId(pub(crate) u64);
 
@@ -30,7 +30,7 @@ impl ContextId {
             return Ok(None);
         }
         let (mut context, mut id) = (ptr::null_mut(), 0);
-        // SAFETY: while it is retained another thread cannot destroy it, but for a reset, which keeps its address.
+        // SAFETY: while it is retained, another thread can only reset it, which keeps its address.
         let asked = unsafe {
             call("cuDevicePrimaryCtxRetain", sys::cuDevicePrimaryCtxRetain(&mut context, device))?;
             let asked = sys::cuCtxGetId(context, &mut id);
@@ -42,8 +42,8 @@ impl ContextId {
     }
 }
 
-/// Makes a context the current one of this thread, as cudarc does, and leaves it so. The error can be that of an
-/// earlier call, which cudarc kept for the next one that can return it.
+/// Makes a context current in this thread, as cudarc does, and leaves it current. The error may be that of an earlier
+/// call, which cudarc keeps for the next call that can return it.
 pub(crate) fn bind(context: &CudaContext) -> Result<(), DriverError> {
     context.bind_to_thread().map_err(|error| DriverError::new("CudaContext::bind_to_thread", error.0))
 }

@@ -1,4 +1,4 @@
-//! What the driver says when something fails, in values.
+//! Errors of driver calls, and of a missing or unusable driver.
 
 use std::error::Error;
 use std::ffi::{CStr, c_char};
@@ -9,23 +9,23 @@ use kernel_registry_format::sticky;
 
 use super::CudaVersion;
 
-/// A call of the driver that failed.
+/// A driver call that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct DriverError {
     /// The function.
     pub call: &'static str,
-    /// What it returned, such as 200.
+    /// The code that it returned, such as 200.
     pub code: u32,
-    /// The name of that, such as `CUDA_ERROR_INVALID_IMAGE`.
+    /// The name of the code, such as `CUDA_ERROR_INVALID_IMAGE`.
     pub name: &'static str,
-    /// What the driver says of it, such as `device kernel image is invalid`.
+    /// The driver's description of the code, such as `device kernel image is invalid`.
     pub description: &'static str,
 }
 
 impl DriverError {
-    /// What a call returned, which only a driver can do: there is one to ask for the words.
+    /// The error of a call. Asks the driver for name and description: there is a driver, because it returned the result.
     pub(crate) fn new(call: &'static str, result: sys::CUresult) -> Self {
         DriverError {
             call,
@@ -45,7 +45,7 @@ impl DriverError {
     }
 }
 
-/// What the driver calls a result. Its texts are as static as its code, which is never unloaded.
+/// The driver's name or description of a result. These texts are static, because the driver is never unloaded.
 fn words(
     result: sys::CUresult,
     ask: unsafe fn(sys::CUresult, *mut *const c_char) -> sys::CUresult,
@@ -64,7 +64,7 @@ impl fmt::Display for DriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} returned {}: {}", self.call, self.name, self.description)?;
         if let Some(reason) = sticky::reason(self.code) {
-            // NVIDIA's driver makes no new context either, of whatever device.
+            // NVIDIA's driver then makes no new contexts either, on any device.
             write!(
                 f,
                 "; this error is sticky ({reason}): every later call of this process fails, in every context; \
@@ -77,20 +77,20 @@ impl fmt::Display for DriverError {
 
 impl Error for DriverError {}
 
-/// Why there is no driver to work with.
+/// Why there is no usable driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DriverUnavailable {
-    /// There is no library of the driver.
+    /// The driver's library was not found.
     Missing,
     /// The driver is too old.
     TooOld {
         /// The newest CUDA that it supports.
         version: CudaVersion,
-        /// The CUDA that it has to support at least.
+        /// The oldest CUDA that this library needs.
         oldest: CudaVersion,
     },
-    /// The process was forked from one that had used the driver, which works in the first one only.
+    /// The process was forked from one that had used the driver, which does not work in the child.
     Forked,
     /// The driver refuses to work: there is no device, for example.
     Failed(DriverError),
@@ -116,8 +116,8 @@ impl fmt::Display for DriverUnavailable {
                  install a driver of the 525 series or newer"
             ),
             DriverUnavailable::Forked => f.write_str(
-                "this process was forked from one that had used CUDA, and the driver does not follow it; \
-                 fork before CUDA is used, or start a program anew",
+                "this process was forked from one that had used CUDA, and the driver does not work in the child; \
+                 fork before CUDA is used, or start a new program",
             ),
             DriverUnavailable::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => write!(
                 f,

@@ -9,7 +9,7 @@ use cudarc::driver::{CudaStream, sys};
 use super::{DriverError, Function, call};
 use crate::LaunchConfig;
 
-/// Hands a kernel to the driver.
+/// Launches a kernel with `cuLaunchKernelEx`.
 ///
 /// # Safety
 ///

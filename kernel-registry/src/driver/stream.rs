@@ -7,7 +7,7 @@ use cudarc::driver::sys;
 
 use super::{DriverError, Function, call};
 
-/// A stream that waits for no other.
+/// A stream that does not wait for others, not even the default stream.
 pub(crate) struct Stream(sys::CUstream);
 
 impl Stream {
@@ -31,9 +31,9 @@ impl Stream {
         })
     }
 
-    /// Waits until all that was launched is done.
+    /// Waits until all launched kernels are done.
     pub(crate) fn wait(&self) -> Result<(), DriverError> {
-        // SAFETY: the stream is there until it is dropped.
+        // SAFETY: the stream exists until it is dropped.
         call("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.0) })
     }
 }

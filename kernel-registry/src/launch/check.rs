@@ -4,7 +4,7 @@ use super::LaunchError;
 use crate::table::Limits;
 use crate::{KernelInfo, LaunchConfig};
 
-/// What every device that CUDA 12 knows allows along the axes of a block and of a grid.
+/// The largest block and grid along each axis, on every device that CUDA 12 supports.
 const BLOCK: [u32; 3] = [1024, 1024, 64];
 const GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 
@@ -25,11 +25,11 @@ pub(super) fn check(
 }
 
 fn within(axes: [u32; 3], most: [u32; 3]) -> bool {
-    // An axis of 0 becomes the largest number there is.
+    // An axis of 0 wraps to the largest number, and is refused.
     (0..3).all(|axis| axes[axis].wrapping_sub(1) < most[axis])
 }
 
-/// What is wrong, or nothing: only clusters are looked at more closely here.
+/// The error, if there is one. Valid clusters come here too: `check` passes all of them on.
 #[cold]
 fn explain(
     kernel: &'static KernelInfo,
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_allowed_up_to_the_last_thread() {
+    fn configurations_up_to_the_limits_are_allowed() {
         for config in [
             FINE,
             FINE.block([512, 1, 1]),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_the_numbers() {
+    fn configurations_beyond_a_limit_are_refused_with_the_numbers() {
         for (config, numbers) in [
             (FINE.block(513), ["513 x 1 x 1", "512"]),
             (FINE.block((16, 33)), ["16 x 33 x 1", "512"]),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_keep_to_what_the_kernel_fixes() {
+    fn clusters_must_match_those_of_the_kernel() {
         let fixed = Limits { cluster: [2, 1, 1], ..LIMITS };
         assert_eq!(check(scale(), &FINE.grid(4), &fixed), Ok(()));
         assert_eq!(check(scale(), &FINE.grid(4).cluster(2), &fixed), Ok(()));

@@ -1,4 +1,4 @@
-//! What a kernel's `launch` takes as its configuration.
+//! The types that a kernel's `launch` takes as its configuration.
 
 use std::ptr;
 
@@ -21,10 +21,10 @@ pub trait Configure<K>: Sealed {
         K: Kernel;
 }
 
-/// Only this library knows what a configuration is.
+/// Keeps other crates from implementing [`Configure`].
 pub trait Sealed {}
 
-/// What can become a `LaunchConfig` is checked at each launch.
+/// Types that convert to a `LaunchConfig`, which is checked at each launch.
 macro_rules! checked_each_time {
     ($($config:ty),*) => {
         $(
@@ -58,12 +58,12 @@ impl<K> Configure<K> for &Prepared<K> {
 }
 
 impl<K> Prepared<K> {
-    /// The launch on this stream, if that is one of the context for which it was prepared.
+    /// The launch on this stream, which must belong to the context for which it was prepared.
     #[inline]
     pub(super) fn on<'a>(&self, stream: &'a CudaStream) -> Result<Launch<'a>, LaunchError> {
         let Prepared { kernel, function, id, config, .. } = *self;
         let theirs: &CudaContext = stream.context();
-        // Both are alive, so the driver's own addresses tell whether they are one context.
+        // Both contexts are alive, so they are the same if the driver's addresses are equal.
         if !ptr::eq(theirs, &*self.context) && theirs.cu_ctx() != self.context.cu_ctx() {
             return Err(LaunchError::OtherContext { kernel });
         }

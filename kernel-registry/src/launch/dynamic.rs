@@ -1,4 +1,4 @@
-//! Launching a kernel that is known only at run time: its arguments are compared with its record.
+//! Launches of kernels that are known only at run time: arguments are compared with the kernel's record.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -13,7 +13,7 @@ use crate::{KernelInfo, KernelParam, LaunchConfig, PointerTo};
 /// An argument for [`launch_dyn`].
 pub struct DynArg<'a> {
     given: Given<'a>,
-    /// Of the value, or of what the slice consists of.
+    /// Bytes of the value, or of an element behind the pointer or slice.
     size: u32,
     align: u32,
 }
@@ -25,7 +25,7 @@ enum Given<'a> {
     SliceMut(Track<'a>),
 }
 
-/// Tells cudarc that a stream is about to use a slice, and what to do once it does.
+/// Tells cudarc that a stream is about to use a slice. The guard, when dropped, records that use.
 type Track<'a> = Box<dyn FnOnce(&'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) + 'a>;
 
 impl<'a> DynArg<'a> {
@@ -83,8 +83,7 @@ pub(super) fn kind(pass: Pass) -> &'static str {
     }
 }
 
-/// Launches a kernel with arguments that are compared with its declaration: how many there are, of which kind,
-/// and the sizes of their values.
+/// Launches a kernel after comparing the arguments with its declaration: their number, kinds and sizes.
 ///
 /// It reads the kernel's record and allocates; a typed launch does neither.
 ///
@@ -111,8 +110,8 @@ pub(super) fn kind(pass: Pass) -> &'static str {
 ///
 /// # Safety
 ///
-/// Sizes are not types, and the kernel can do anything with the memory: it has to be there until the kernel
-/// is done, and what the kernel does with it has to be what Rust expects.
+/// Only sizes are compared, not types. The memory that the arguments refer to has to stay valid until the kernel is done,
+/// and the kernel has to use it as Rust allows.
 pub unsafe fn launch_dyn<'a>(
     kernel: &'static KernelInfo,
     stream: &'a CudaStream,
@@ -123,7 +122,7 @@ pub unsafe fn launch_dyn<'a>(
     compare(kernel, &args)?;
     let launch = Launch::new(kernel, stream, &config.into())?;
 
-    // From here on cudarc records that the stream uses the slices, when the guards are dropped: after the launch.
+    // After the launch the guards are dropped, and cudarc records that the stream uses the slices.
     let (mut guards, mut addresses) = (Vec::new(), Vec::with_capacity(args.len()));
     let mut values: Vec<*mut c_void> = Vec::with_capacity(args.len());
     for arg in args {
@@ -139,7 +138,7 @@ pub unsafe fn launch_dyn<'a>(
                 address
             }
         };
-        // There is room for all of them, so none moves once it is referred to.
+        // The vector has room for all addresses, so none moves after a pointer to it was taken.
         addresses.push(address);
         values.push(addresses.last_mut().map_or(ptr::null_mut(), |address| ptr::from_mut(address).cast()));
     }

@@ -1,4 +1,4 @@
-//! Why a kernel was not launched.
+//! The error of a launch.
 
 use std::error::Error;
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum LaunchError {
     NotWarm { kernel: &'static KernelInfo },
     /// It is not warm, because it was registered after the last warm-up.
     RegisteredLater { kernel: &'static KernelInfo },
-    /// Nothing was warmed with the copy of kernel-registry that it is registered with, and the program has others.
+    /// It is registered with a copy of kernel-registry that has warmed nothing, and the program has other copies.
     OtherCopy { kernel: &'static KernelInfo, others: &'static [OtherCopy] },
     /// The device's architecture is below the one that the kernel's declaration asks for.
     Unavailable { kernel: &'static KernelInfo, needs: u32, arch: u32 },
@@ -26,25 +26,25 @@ pub enum LaunchError {
     LoadedAnew { kernel: &'static KernelInfo },
     /// Neither the declaration nor the launch says how many threads a block has.
     BlockMissing { kernel: &'static KernelInfo },
-    /// No block has so many threads along an axis, or none along one.
+    /// The block has too many threads along an axis, or none.
     BlockAxes { kernel: &'static KernelInfo, block: [u32; 3], most: [u32; 3] },
-    /// No grid has so many blocks along an axis, or none along one.
+    /// The grid has too many blocks along an axis, or none.
     GridAxes { kernel: &'static KernelInfo, grid: [u32; 3], most: [u32; 3] },
-    /// The kernel cannot have so many threads in a block.
+    /// The block has more threads than the kernel allows.
     BlockTooLarge { kernel: &'static KernelInfo, block: [u32; 3], most: u32 },
-    /// The kernel was not granted so much dynamic shared memory.
+    /// The launch needs more dynamic shared memory than the kernel was granted.
     SharedTooLarge { kernel: &'static KernelInfo, shared: u32, most: u32 },
     /// The grid does not consist of whole clusters.
     GridOfClusters { kernel: &'static KernelInfo, grid: [u32; 3], cluster: [u32; 3] },
     /// The kernel was compiled for clusters of another size.
     ClusterFixed { kernel: &'static KernelInfo, chosen: [u32; 3], fixed: [u32; 3] },
-    /// The kernel was compiled for clusters whose size the launch has to say.
+    /// The kernel was compiled for clusters whose size the launch must set.
     ClusterMissing { kernel: &'static KernelInfo },
     /// A prepared launch was given a stream of another context.
     OtherContext { kernel: &'static KernelInfo },
-    /// The kernel takes another number of arguments.
+    /// The number of arguments is wrong.
     ArgumentCount { kernel: &'static KernelInfo, given: usize, takes: usize },
-    /// An argument is not what the parameter takes.
+    /// An argument does not fit its parameter.
     Argument {
         kernel: &'static KernelInfo,
         index: usize,
@@ -54,7 +54,7 @@ pub enum LaunchError {
     },
     /// It was not warm, and could not be warmed late.
     Late { kernel: &'static KernelInfo, error: Box<WarmError> },
-    /// There is no driver to work with any more: the process was forked.
+    /// The driver is no longer usable: the process was forked.
     DriverUnavailable { kernel: &'static KernelInfo, error: DriverUnavailable },
     /// The driver refused.
     Driver { kernel: &'static KernelInfo, error: DriverError },
@@ -104,7 +104,7 @@ impl fmt::Display for LaunchError {
         match *self {
             LaunchError::NotWarm { .. } => f.write_str(
                 "it is not warm in the context of this stream; \
-                 call `warm_all` with that context, and look whether it skips this kernel",
+                 call `warm_all` with that context, and check that it does not skip this kernel",
             ),
             LaunchError::RegisteredLater { .. } => f.write_str(
                 "it was registered after the last `warm_all`, because its library was loaded later; \
@@ -128,13 +128,13 @@ impl fmt::Display for LaunchError {
                 )
             }
             LaunchError::Reset { .. } => f.write_str(
-                "its context was reset after it was warmed; get it anew, and call `warm_all` again",
+                "its context was reset after it was warmed; get the context again, and call `warm_all`",
             ),
             LaunchError::LoadedAnew { .. } => {
-                f.write_str("it was loaded anew after this launch was prepared; prepare the launch again")
+                f.write_str("it was loaded again after this launch was prepared; prepare the launch again")
             }
             LaunchError::BlockMissing { .. } => f.write_str(
-                "nothing says how many threads a block has; add `block = ..` to its declaration, or `.block(..)` to the launch",
+                "the block size is not set; add `block = ..` to its declaration, or `.block(..)` to the launch",
             ),
             LaunchError::BlockAxes { block, most, .. } => {
                 write!(f, "a block of {} threads; a block has 1 x 1 x 1 to {}", Size(block), Size(most))
@@ -144,13 +144,13 @@ impl fmt::Display for LaunchError {
             }
             LaunchError::BlockTooLarge { block, most, .. } => write!(
                 f,
-                "a block of {} threads; it can have {most} in all, which its registers and launch bounds decide",
+                "a block of {} threads; its registers and launch bounds allow {most} in all",
                 Size(block)
             ),
             LaunchError::SharedTooLarge { shared, most, .. } => write!(
                 f,
-                "{shared} bytes of dynamic shared memory; it was granted {most}, \
-                 and more is granted by `shared = {shared}` in its declaration"
+                "{shared} bytes of dynamic shared memory; it was granted {most}; \
+                 for more, add `shared = {shared}` to its declaration"
             ),
             LaunchError::GridOfClusters { grid, cluster, .. } => write!(
                 f,
@@ -160,15 +160,15 @@ impl fmt::Display for LaunchError {
             ),
             LaunchError::ClusterFixed { chosen, fixed, .. } => write!(
                 f,
-                "clusters of {} blocks; it was compiled for {}, so leave `cluster(..)` away",
+                "clusters of {} blocks; it was compiled for {}, so leave out `cluster(..)`",
                 Size(chosen),
                 Size(fixed)
             ),
             LaunchError::ClusterMissing { .. } => {
-                f.write_str("it was compiled for clusters, whose size `cluster(..)` has to say")
+                f.write_str("it was compiled for clusters of any size; set one with `cluster(..)`")
             }
             LaunchError::OtherContext { .. } => f.write_str(
-                "the launch was prepared for another context than that of this stream; prepare one for each",
+                "the launch was prepared for another context than this stream's; prepare one for each context",
             ),
             LaunchError::ArgumentCount { given, takes, .. } => {
                 write!(f, "it takes {takes} arguments, and {given} were given")

@@ -1,4 +1,4 @@
-//! A prepared launch: checked once, made many times.
+//! Prepared launches, which are checked once and made many times.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -12,8 +12,8 @@ use super::{LaunchError, check, ready};
 use crate::driver::{ContextId, Function};
 use crate::{Kernel, KernelInfo, LaunchConfig, table};
 
-/// A launch of the kernel `K` that was checked once, for all streams of a context. A kernel that is known only at run time has a
-/// `Prepared<Untyped>`, made by [`Prepared::of`].
+/// A launch of the kernel `K` that was checked once, for all streams of a context. A kernel that is known only at run time
+/// has a `Prepared<Untyped>`, made by [`Prepared::of`].
 ///
 /// ```no_run
 /// # mod demo {
@@ -43,10 +43,10 @@ pub struct Prepared<K = Untyped> {
     pub(super) kernel: &'static KernelInfo,
     pub(super) function: Function,
     pub(super) context: Arc<CudaContext>,
-    /// The context's id: its handles end with it.
+    /// The context's id. The function is valid while the context has this id.
     pub(super) id: ContextId,
     pub(super) config: LaunchConfig,
-    /// When the function was last known to be that of the context: `table::epoch`.
+    /// The `table::epoch` at which the function was last known to be valid.
     epoch: AtomicU64,
     _kernel: PhantomData<fn() -> K>,
 }
@@ -56,7 +56,7 @@ pub struct Prepared<K = Untyped> {
 pub struct Untyped;
 
 impl<K: Kernel> Prepared<K> {
-    /// Compares a launch with what the kernel can do in a context.
+    /// Checks a launch against the kernel's limits in a context.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl<K> Prepared<K> {
         context: &Arc<CudaContext>,
         config: LaunchConfig,
     ) -> Result<Self, LaunchError> {
-        // Whatever is forgotten from here on is looked for by the first launch.
+        // Read first: if an entry is removed from here on, the first launch looks the kernel up again.
         let epoch = AtomicU64::new(table::epoch());
         let ready = ready(kernel, context)?;
         check::check(kernel, &config, &ready.limits)?;
@@ -95,7 +95,7 @@ impl<K> Prepared<K> {
         Ok(Prepared { kernel, function, context: context.clone(), id, config, epoch, _kernel: PhantomData })
     }
 
-    /// Whether the function is still that of the kernel in its context, which may have been reset.
+    /// Checks that the function is still the kernel's in its context, which may have been reset.
     #[inline]
     pub(super) fn still_holds(&self) -> Result<(), LaunchError> {
         let epoch = table::epoch();

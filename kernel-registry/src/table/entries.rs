@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::seqlock::Seqlock;
 use super::sync::{RwLock, RwLockWriteGuard};
 
-/// Devices that have a slot. Loom looks at each of its words.
+/// How many devices have a slot. Loom explores each word of each slot.
 pub(super) const DEVICES: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// An entry as words. The first is the address of the `CudaContext`, the second the context's id plus one: both are
@@ -16,10 +16,10 @@ pub(super) const WORDS: usize = 5;
 const ADDRESS: usize = 0;
 const ID: usize = 1;
 
-/// Slots for the first contexts of devices.
+/// A slot for the first context of each device.
 pub(super) type Slots = [Seqlock<WORDS>; DEVICES];
 
-/// Entries without a slot, of all kernels: by kernel, device and context. Every change of any entry holds its lock.
+/// Entries of all kernels that have no slot, by kernel, device and context. Any change, also of a slot, holds this lock.
 pub(super) type Others = RwLock<BTreeMap<(usize, usize, u64), Entry>>;
 
 /// The entries of the kernel that `key` stands for.
@@ -30,11 +30,11 @@ pub(super) struct Entries<'t> {
 }
 
 impl Entries<'_> {
-    /// The entry that was made through the `CudaContext` of this address, if it has the device's slot.
+    /// The entry made through the `CudaContext` of this address, if it has the device's slot.
     #[inline]
     pub(super) fn get(&self, device: usize, address: u64) -> Option<Entry> {
         let slot = self.slots.get(device)?;
-        // Most lookups that fail fail here, before all words are read.
+        // Most failing lookups end here, before all words are read.
         if slot.peek(ADDRESS) != address {
             return None;
         }
@@ -47,7 +47,7 @@ impl Entries<'_> {
         let slot = self.slots.get(device);
         slot.and_then(Seqlock::read).filter(is_its).or_else(|| {
             let others = self.others.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-            // Under the lock nobody writes, so a slot that changed a moment ago can be read now.
+            // Nothing is written under the lock, so a slot that was changing can be read now.
             let slot = slot.and_then(Seqlock::read).filter(is_its);
             slot.or_else(|| others.get(&(self.key, device, id)).copied())
         })

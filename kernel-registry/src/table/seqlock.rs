@@ -1,11 +1,11 @@
-//! A few words that many threads read without a lock while one thread at a time replaces them.
+//! A sequence lock: a few words that many threads read without a lock while one thread at a time replaces them.
 //!
-//! A sequence lock: the number is odd while the words change, so a reader that finds an odd number, or another one
-//! after reading than before, has read a mixture and knows it. tests/loom runs this file under loom.
+//! The number is odd while the words change. A reader that finds an odd number, or different numbers before and after
+//! reading, has read a mixture and discards it. tests/loom runs this file under loom.
 
 use super::sync::{AtomicU64, Ordering, fence};
 
-/// Words that are read whole or not at all. All zeros to begin with.
+/// Words that are read all together or not at all. Initially all zeros.
 pub(super) struct Seqlock<const WORDS: usize> {
     number: AtomicU64,
     words: [AtomicU64; WORDS],
@@ -33,13 +33,13 @@ impl<const WORDS: usize> Seqlock<WORDS> {
     pub(super) fn read(&self) -> Option<[u64; WORDS]> {
         let before = self.number.load(Ordering::Acquire);
         let words = std::array::from_fn(|word| self.words[word].load(Ordering::Relaxed));
-        // No load above may move below the second look at the number.
+        // No load above may move below the second load of the number.
         fence(Ordering::Acquire);
         let after = self.number.load(Ordering::Relaxed);
         (before == after && before.is_multiple_of(2)).then_some(words)
     }
 
-    /// Replaces all words. The caller sees to it that one thread does so at a time.
+    /// Replaces all words. The caller ensures that one thread does so at a time.
     pub(super) fn write(&self, words: [u64; WORDS]) {
         let number = self.number.load(Ordering::Relaxed);
         self.number.store(number.wrapping_add(1), Ordering::Relaxed);

@@ -49,7 +49,7 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), HookCause> {
     // The hook may have made another context current, or lowered the stack limit.
     driver::bind(&work.job.context).map_err(driver_error)?;
     limits::raise_stack_for(work, work.loaded.largest_stack()).map_err(setup)?;
-    // It may also have changed the limit and restored it. Nothing detects that, and the next launch waits: launch ours.
+    // It may also have changed the limit and restored it. Nothing detects that, so a launch of ours is due.
     work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);
     let refused = |refused: LoadError| driver_error(refused.error);
     work.set_up(work.needs(&[])).map_err(refused)?;
@@ -57,7 +57,7 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), HookCause> {
     let Some(frame) = preloaded else { return Ok(()) };
     limits::raise_stack_for(work, frame).map_err(setup)?;
     work.loaded.preloaded_frame = work.loaded.preloaded_frame.max(frame);
-    // Nothing tells what unregistered kernels need.
+    // The needs of unregistered kernels are unknown, so everything is set up.
     work.set_up(Primed::EVERYTHING.but_not(work.loaded.primed)).map_err(refused)
 }
 
@@ -66,7 +66,7 @@ thread_local! {
     static INSIDE: Cell<Option<(ContextId, &'static str)>> = const { Cell::new(None) };
 }
 
-/// Runs a hook, with `INSIDE` set meanwhile.
+/// Runs a hook with `INSIDE` set.
 fn inside<T>(context: ContextId, path: &'static str, run: impl FnOnce() -> T) -> T {
     struct Leave;
     impl Drop for Leave {

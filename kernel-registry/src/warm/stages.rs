@@ -61,8 +61,8 @@ impl Work<'_> {
         })
     }
 
-    /// The error after a context-wide call failed. If kernels failed before it, they are the error: after a sticky error all
-    /// calls fail, and a kernel's call was the first. Then none of the pending kernels has become warm.
+    /// The error after a context-wide call failed. If kernels failed before it, they are the error: after some errors all
+    /// calls of a context fail, and a kernel's call was the first. Then none of the pending kernels has become warm.
     fn stopped(mut self, pending: &[&Planned], stopped: WarmError) -> WarmError {
         let WarmError::Driver { error, .. } = stopped else { return stopped };
         if self.failures.is_empty() {

@@ -94,7 +94,7 @@ impl Activity {
     /// Whether the call has taken too long.
     ///
     /// A slow compilation may be compiling or waiting for the device. So when its time is over, a probe starts: if that
-    /// returns, the device is free and the time begins anew; if it takes too long as well, the device is busy.
+    /// returns, the device is free and the time starts again; if it takes too long as well, the device is busy.
     pub(super) fn overdue(&self, timeouts: &Timeouts, at: Instant) -> Option<Overdue> {
         let mut now = lock(&self.now);
         let Now { call, since, .. } = *now;
@@ -124,12 +124,12 @@ impl Activity {
 impl Probe {
     fn start(probe: Arc<dyn Fn() + Send + Sync>, at: Instant) -> Self {
         let returned = Arc::new(AtomicBool::new(false));
-        let tell = returned.clone();
+        let has_returned = returned.clone();
         let thread = thread::Builder::new().name("kernel-registry probe".to_owned());
         // Without a thread the probe never returns, so the device counts as busy.
         let _ = thread.spawn(move || {
             probe();
-            tell.store(true, Ordering::Release);
+            has_returned.store(true, Ordering::Release);
         });
         Probe { since: at, returned }
     }
@@ -192,6 +192,6 @@ mod tests {
             let later = begun + Duration::from_secs(31);
             assert_eq!(free.overdue(&TIMEOUTS, later), None);
         }
-        assert_eq!(overdue_after(&free, 29), None, "the time has begun anew");
+        assert_eq!(overdue_after(&free, 29), None, "the time has started again");
     }
 }

@@ -52,7 +52,7 @@ mod tests {
     fn a_turn_is_waited_for_unless_the_other_is_overdue() {
         let turns = Turns::new();
         let (first, second) = (Activity::new(|| {}), Activity::new(|| {}));
-        turns.take(&first, &TIMEOUTS).expect("nobody has it");
+        turns.take(&first, &TIMEOUTS).expect("the turn is free");
         first.set("cuModuleLoadData", "a.cubin", Kind::Waiting);
         first.make_older(Duration::from_secs(31));
         assert!(matches!(turns.take(&second, &TIMEOUTS), Err(Overdue::Device(_))));
