@@ -1,5 +1,6 @@
-//! Addresses. Those of global memory are the process's own; shared and local memory and the parameters have windows
-//! of generic addresses that no process can have.
+//! Address spaces: how large they are, and where they lie among generic addresses.
+//!
+//! A global address is one of the process. Shared and local memory and parameters have windows that no process uses.
 
 /// The most bytes of shared memory that a block can have.
 pub const MOST_SHARED: u64 = 228 << 10;
@@ -13,20 +14,20 @@ pub(crate) const LOCAL_WINDOW: u64 = 0x7a00_0000_0000_0000;
 pub(crate) const SHARED_WINDOW: u64 = 0x7b00_0000_0000_0000;
 /// The same for the arguments of the kernel.
 pub(crate) const PARAMETER_WINDOW: u64 = 0x7c00_0000_0000_0000;
-/// The addresses of functions, where nothing is to be read or written.
+/// The addresses of functions, which cannot be read or written.
 pub(crate) const FUNCTION_WINDOW: u64 = 0x7d00_0000_0000_0000;
 pub(crate) const WINDOW_SIZE: u64 = 1 << 32;
 
-/// Shared addresses have 24 bits for the place and 8 above them for the block: 0 is the thread's own, others are one more
-/// than the rank in the cluster.
+/// The bits of a shared address that name a block of the cluster: 0 is the thread's own, others are its rank plus one. The 24 bits
+/// below are the offset.
 const BLOCK: u64 = 0xff << 24;
 
-/// The place of a shared address in the shared memory of another block of the cluster.
+/// The address of the same offset in the shared memory of another block of the cluster.
 pub(crate) fn peer(address: u64, rank: u32) -> u64 {
     address & !BLOCK | (u64::from(rank) + 1) << 24 & BLOCK
 }
 
-/// Where an access goes.
+/// The address space of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Space {
     Global,
@@ -36,15 +37,15 @@ pub(crate) enum Space {
     Frame,
     /// The arguments of the kernel.
     Parameter,
-    /// One of the others, as the address says.
+    /// Any of the others, as the address says.
     Generic,
 }
 
-/// The memory that an address is in, and where.
+/// An address space and the offset in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Global(u64),
-    /// The block (0 is the own one, others one more than the rank) and the offset.
+    /// The block, as in a shared address, and the offset.
     Shared(usize, u64),
     Local(u64),
     Parameter(u64),

@@ -1,7 +1,7 @@
 //! The front end: from a PTX text to a [`Program`].
 //!
-//! [`parse`](crate::parse) reads the text. Here names become registers, places and targets, and each statement the instructions
-//! that it is. `operands` refuses what the assembler of a driver refuses.
+//! [`parse`](crate::parse) reads the text. `body` and `decoder` resolve names, `instruction`, `compare`, `threads` and `copy_async`
+//! turn statements into instructions, and `form` and `operands` refuse what ptxas refuses.
 
 mod body;
 mod clock;
@@ -53,8 +53,8 @@ fn program(text: &str) -> Result<Program, LoadError> {
         }
         module.signatures.push(signature);
     }
-    // One that is declared for others and defined here is one variable. What is defined nowhere is loaded nevertheless, as zeros:
-    // an H200's driver did so.
+    // A variable that is declared `.extern` and defined is one variable. One that is defined nowhere is loaded as zeros, as an
+    // H200's driver did.
     let is_defined = |name: &str| parsed.variables.iter().any(|other| !other.external && other.name == name);
     let own = |variable: &&syntax::Variable<'_>| !variable.external || !is_defined(variable.name);
     for variable in parsed.variables.iter().filter(own) {

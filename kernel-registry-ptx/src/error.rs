@@ -1,4 +1,4 @@
-//! What can be wrong with a PTX text or with a launch of one of its kernels.
+//! Errors of loading a PTX text and of launching one of its kernels.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::address::{MOST_LOCAL, MOST_SHARED};
 pub struct LoadError {
     /// The line of the text, from 1.
     pub line: u32,
-    /// The statement, or as much of it as says what is meant.
+    /// The statement, or the part of it that is wrong.
     pub statement: String,
     /// What is wrong with it.
     pub reason: Reason,
@@ -20,23 +20,23 @@ pub struct LoadError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is not PTX, or not a form of it that compilers write.
+    /// It is not PTX, or not as compilers write it.
     Syntax,
-    /// The instruction, one of its types or one of its modifiers is not known here.
+    /// The instruction, one of its types or one of its modifiers is not simulated.
     Instruction,
-    /// A register, variable, label or function that is not declared.
+    /// It names a register, variable, label or function that is not declared.
     Name(String),
-    /// A type or a modifier that the instruction cannot have, or one that it lacks.
+    /// It has a type or a modifier that the instruction cannot have, or lacks one.
     Form,
-    /// A name that is declared already.
+    /// It declares a name again.
     Again(String),
     /// The operands do not fit the instruction.
     Operands,
-    /// It needs more of something than there is.
+    /// It is larger than its address space allows.
     TooLarge {
-        /// How many bytes.
+        /// Bytes that it takes.
         bytes: u64,
-        /// How many there may be.
+        /// Bytes that it may take.
         limit: u64,
     },
 }
@@ -55,7 +55,7 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {} of the PTX: `{}` ", self.line, self.statement)?;
         match &self.reason {
-            Reason::Syntax => f.write_str("is not understood; compile the source with nvcc or NVRTC"),
+            Reason::Syntax => f.write_str("is not valid PTX; compile the source with nvcc or NVRTC"),
             Reason::Instruction => f.write_str(
                 "is not simulated, or a type or modifier of it is not; keep the kernel out of simulated runs, \
                  or compile it for an older architecture",
@@ -84,12 +84,12 @@ pub enum LaunchError {
         /// The name asked for.
         kernel: String,
     },
-    /// The grid, the block or the cluster has no size, is too large, or they do not fit each other.
+    /// The grid, the block or the cluster is empty or too large, or they do not fit each other.
     Shape {
         /// The kernel.
         kernel: String,
     },
-    /// A block needs more shared memory, or a thread more local memory, than there is.
+    /// A block needs too much shared memory, or a thread too much local memory.
     Memory {
         /// The kernel.
         kernel: String,
@@ -98,7 +98,7 @@ pub enum LaunchError {
         /// Bytes of local memory of a thread, of which it can have [`MOST_LOCAL`](crate::MOST_LOCAL).
         local: u64,
     },
-    /// The arguments are fewer bytes than the parameters.
+    /// The arguments are smaller than the parameters.
     Arguments {
         /// The kernel.
         kernel: String,

@@ -1,17 +1,17 @@
-//! Instructions, decoded: everything that can be known before a launch is.
+//! Decoded instructions, which the interpreter runs.
 
 use crate::address::Space;
 use crate::types::{Compute, How, Row, Type};
 
-/// Where a row of 32 values is: an index, and in the two highest bits which rows are meant.
+/// A register: an index, and in the two highest bits whose rows it indexes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot(pub u32);
 
-/// The rows that a slot can be in.
+/// Whose rows a slot indexes.
 pub(crate) enum Rows {
     /// The registers of the running function.
     Register,
-    /// The same for the whole grid: its shape, and the constants of the program.
+    /// Those of the whole grid: its special registers, and the constants of the program.
     Grid,
     Block,
     Warp,
@@ -38,7 +38,7 @@ impl Slot {
     }
 }
 
-/// The special registers of a grid, in the order of their rows. The last one is ours: where dynamic shared memory begins.
+/// The special registers of a grid, in the order of their rows. The last is our own: the start of dynamic shared memory.
 pub(crate) const GRID: [&str; 23] = [
     "%ntid.x",
     "%ntid.y",
@@ -92,7 +92,7 @@ pub(crate) const WARP: [&str; 10] = [
     "%lanemask_gt",
 ];
 
-/// The row of a special register that does not change while a thread runs.
+/// The row of a special register whose value does not change while a thread runs.
 pub(crate) fn special(name: &str) -> Option<Slot> {
     let among = |names: &[&str]| names.iter().position(|found| *found == name);
     None.or_else(|| among(&GRID).map(|index| Slot::new(Rows::Grid, index)))
@@ -107,7 +107,7 @@ pub(crate) struct Instruction {
     pub line: u32,
 }
 
-/// `offset` bytes from what `base` holds.
+/// An address operand: a register plus an offset.
 #[derive(Clone, Copy)]
 pub(crate) struct Address {
     pub space: Space,
@@ -115,7 +115,7 @@ pub(crate) struct Address {
     pub offset: i64,
 }
 
-/// From the old value and two operands to the new one.
+/// An atomic update: from the old value and two operands to the new value.
 pub(crate) type Update = fn(u64, u64, u64) -> u64;
 
 pub(crate) enum Op {
@@ -123,7 +123,7 @@ pub(crate) enum Op {
     Two(Compute2, How, Slot, [Slot; 2]),
     Three(Compute3, How, Slot, [Slot; 3]),
     Four(Compute4, How, Slot, [Slot; 4]),
-    /// The address of something in the frame.
+    /// The address of a variable in the frame.
     Frame {
         to: Slot,
         offset: u64,
@@ -145,7 +145,7 @@ pub(crate) enum Op {
         address: Address,
         operands: [Slot; 2],
     },
-    /// What a clock says; as it changes by itself, it does not count as progress.
+    /// Reads a clock, whose changes do not count as progress.
     Clock {
         to: Slot,
         shift: u32,
@@ -153,7 +153,7 @@ pub(crate) enum Op {
     ActiveMask {
         to: Slot,
     },
-    /// What the lanes `members` do together.
+    /// A collective of the lanes `members`.
     Collective {
         what: Collective,
         to: Slot,
@@ -195,14 +195,14 @@ pub(crate) enum Op {
     Trap,
 }
 
-/// Whom a call is for.
+/// The function that is called.
 pub(crate) enum Callee {
     Known(usize),
-    /// The function whose address is there, for these sizes of parameters and results.
+    /// The function whose address is in a register, with the sizes of its parameters and results.
     At(Slot, Box<Sizes>),
 }
 
-/// The sizes of what a function takes, and of what it returns.
+/// The sizes of a function's parameters and results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Sizes {
     pub parameters: Vec<u64>,
@@ -248,7 +248,7 @@ impl Op {
     }
 }
 
-/// How the predicates of a block's threads become one value.
+/// How a barrier reduces the predicates of a block's threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tally {
     Count,
@@ -262,7 +262,7 @@ pub(crate) enum Collective {
     Sync,
     Shuffle(Shuffle),
     Vote(Vote),
-    /// `match`; with `all` one answer for all members.
+    /// `match`: by `all` only if all members agree.
     Match {
         all: bool,
         wide: bool,
@@ -286,14 +286,14 @@ pub(crate) enum Vote {
     Ballot,
 }
 
-/// Functions that come with the driver.
+/// Functions that the driver provides to kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Intrinsic {
     Printf,
     AssertFail,
     Malloc,
     Free,
-    /// What a launch of a kernel by a kernel begins with: memory for its arguments.
+    /// The first call of a launch by a kernel: memory for its arguments.
     ParameterBuffer,
     LaunchDevice,
 }

@@ -1,4 +1,4 @@
-//! A program: everything that a PTX text defines, decoded once for any number of launches.
+//! A decoded PTX text, and what it becomes when its variables have addresses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -25,28 +25,28 @@ pub struct Program {
     pub(crate) variables: Vec<Variable>,
 }
 
-/// A value that instructions name.
+/// A constant operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Constant {
     Bits(u64),
-    /// So many bytes from the start of a variable.
+    /// The address of a variable plus an offset.
     Address {
         variable: usize,
         offset: i64,
     },
-    /// The same in shared memory, where each kernel has its own places for variables.
+    /// The same in shared memory, where each kernel has a layout of its own.
     Shared {
         variable: usize,
         offset: i64,
     },
 }
 
-/// What a program has as the address of a function: nothing can be read or written there.
+/// The address of a function, which cannot be read or written.
 pub(crate) fn function_address(function: usize) -> u64 {
     FUNCTION_WINDOW + 16 * function as u64
 }
 
-/// The function whose address that is.
+/// The function at an address.
 pub(crate) fn function_at(address: u64) -> Option<usize> {
     let offset = address.checked_sub(FUNCTION_WINDOW)?;
     offset.is_multiple_of(16).then_some((offset / 16) as usize)
@@ -61,16 +61,16 @@ pub(crate) struct Function {
     pub registers: usize,
     /// Bytes of local memory: variables, parameters of functions, arguments of calls.
     pub frame: u64,
-    /// Place and size of each parameter, in the arguments of a kernel or in the frame.
+    /// Offset and size of each parameter, in the arguments of a kernel or in the frame.
     pub parameters: Vec<(u64, u64)>,
     pub returns: Vec<(u64, u64)>,
-    /// The variables in shared memory that it names, in their order.
+    /// The variables in shared memory that it names.
     pub shared: BTreeSet<usize>,
     /// Bytes of its variables in local memory.
     pub local: u64,
     pub max_threads: Option<u64>,
     pub cluster: Option<[u64; 3]>,
-    /// For each register whether a clock decides what it holds.
+    /// For each register whether its value depends on a clock.
     pub timed: Vec<bool>,
 }
 
@@ -82,27 +82,27 @@ impl Function {
     }
 }
 
-/// What can be launched.
+/// A function that can be launched.
 pub(crate) struct Kernel {
     pub function: usize,
     /// What it reaches through calls.
     pub reach: Reach,
 }
 
-/// What a kernel needs, with all functions that it may call.
+/// What a kernel needs, together with all functions that it may call.
 #[derive(Default, Debug)]
 pub(crate) struct Reach {
     /// Bytes of shared memory, without the dynamic one.
     pub shared: u64,
-    /// Where the variables in it are.
+    /// The offsets of variables in it.
     pub places: BTreeMap<usize, u64>,
-    /// The most bytes of local memory that frames of nested calls take, with a function that calls itself counted once.
+    /// Bytes of local memory for the deepest chain of calls, where a recursive function counts once.
     pub frames: u64,
-    /// The same of what the source has in local memory.
+    /// The same for variables of the source alone.
     pub local: u64,
-    /// Of that, what the kernel itself has.
+    /// Of that, the kernel's own.
     pub own: u64,
-    /// Whether calls may be nested as deep as they like.
+    /// Whether calls may be nested without bound.
     pub recursive: bool,
 }
 
@@ -111,9 +111,9 @@ pub struct Variable {
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) align: u64,
-    /// Zeros follow.
+    /// Its first bytes; zeros follow.
     pub(crate) initial: Vec<u8>,
-    /// Where in `initial` the address of which variable belongs, plus how much.
+    /// Pointers in `initial`: an offset there, and a variable with an offset in it.
     pub(crate) pointers: Vec<(usize, usize, i64)>,
 }
 
@@ -135,12 +135,12 @@ impl Variable {
 }
 
 impl Program {
-    /// The names of its kernels, in no order.
+    /// The names of its kernels, in no particular order.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.kernels.keys().map(String::as_str)
     }
 
-    /// Bytes of local memory that a thread of a kernel takes for variables, with those of the functions that it calls.
+    /// Bytes of local memory that a thread needs for variables of a kernel and of the functions that it calls.
     pub fn frame(&self, kernel: &str) -> Option<u64> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.local)
     }
@@ -150,7 +150,7 @@ impl Program {
         self.kernels.get(kernel).map(|kernel| kernel.reach.own)
     }
 
-    /// Whether calls of a kernel may be nested as deep as they like, so that no compiler knows how much stack it needs.
+    /// Whether a kernel's calls may be nested without bound, so that no compiler knows how much stack it needs.
     pub fn is_recursive(&self, kernel: &str) -> Option<bool> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.recursive)
     }
@@ -160,17 +160,17 @@ impl Program {
         self.kernels.get(kernel).map(|kernel| kernel.reach.shared)
     }
 
-    /// Its variables, which whoever loads the program finds room for.
+    /// Its variables, for which the caller allocates memory.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// Place and size of each parameter of a kernel among its arguments.
+    /// Offset and size of each parameter of a kernel among its arguments.
     pub fn parameters(&self, kernel: &str) -> Option<&[(u64, u64)]> {
         self.kernels.get(kernel).map(|kernel| &self.functions[kernel.function].parameters[..])
     }
 
-    /// Where the instructions of a function are.
+    /// The instructions of a function.
     pub(crate) fn range(&self, function: usize) -> Range<usize> {
         let next = self.functions.get(function + 1);
         let end = next.map_or(self.instructions.len(), |next| next.start as usize);
@@ -182,7 +182,7 @@ impl Program {
     }
 }
 
-/// A program with a place for each of its variables: what is loaded into one context.
+/// A program with an address for each of its variables.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -199,7 +199,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Takes the address of each of [`Program::variables`].
+    /// Makes a module from the addresses of [`Program::variables`], in their order.
     ///
     /// # Panics
     ///
@@ -219,7 +219,7 @@ impl Module {
         &self.addresses
     }
 
-    /// What a variable begins with when the module was loaded, which whoever loads it writes to its address; zeros follow.
+    /// The first bytes of a variable, which the caller writes to its address; zeros follow.
     pub fn initial(&self, variable: usize) -> Vec<u8> {
         let variable = &self.program.variables[variable];
         let mut bytes = variable.initial.clone();
@@ -230,7 +230,7 @@ impl Module {
         bytes
     }
 
-    /// The value of a constant, now that addresses are known.
+    /// The value of a constant in this module.
     pub(crate) fn value(&self, kernel: &Kernel, constant: Constant) -> u64 {
         match constant {
             Constant::Bits(bits) => bits,

@@ -1,4 +1,4 @@
-//! The back end: runs the instructions of a program, for the blocks and warps of a launch in turns.
+//! The back end: runs the blocks and warps of a launch in turns.
 
 mod access;
 mod block;

@@ -1,11 +1,11 @@
-//! The types of PTX, the values that Rust has for them, and rows of 32 such values.
+//! The types of PTX, the Rust types of their values, and rows of 32 values.
 
 use std::cell::Cell;
 
-/// A register of a warp: one value a lane, in the low bits. Signed values are extended to all 64 bits, others with
-/// zeros; who reads takes as many as its type has.
+/// A register of a warp: a value for each lane. Signed values are sign-extended to 64 bits, others zero-extended; a reader takes the
+/// bits of its type.
 ///
-/// The cells are what lets an operation write the row that it reads from.
+/// They are cells so that an operation can write the row that it reads.
 pub(crate) type Row = [Cell<u64>; 32];
 
 pub(crate) fn row(value: u64) -> Row {
@@ -32,7 +32,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// The untyped bits are unsigned integers here: no operation treats them otherwise.
+    /// Untyped bits are unsigned integers here, as all operations treat them.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "u8" | "b8" => Self::U8,
@@ -63,7 +63,7 @@ impl Type {
         }
     }
 
-    /// What a register holds after that many bits of this type were read from memory.
+    /// The value of a register after bits of this type were loaded.
     pub(crate) fn extend(self, bits: u64) -> u64 {
         match self {
             Self::S8 => i8::of(bits).bits(),
@@ -74,7 +74,7 @@ impl Type {
     }
 }
 
-/// A value of a register, seen as a type of Rust.
+/// A Rust type that a register can hold.
 pub(crate) trait Scalar: Copy {
     fn of(bits: u64) -> Self;
     fn bits(self) -> u64;
@@ -132,7 +132,7 @@ pub(crate) enum Rounding {
     Up,
 }
 
-/// The modifiers of an operation that change how it computes, not what.
+/// The modifiers of an operation: rounding, flushing, saturation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct How {
     pub rounding: Rounding,
@@ -146,7 +146,7 @@ pub(crate) struct How {
     pub relu: bool,
 }
 
-/// What is done to all lanes of a set (one bit a lane): results first, then operands.
+/// A function of rows, for a set of lanes (one bit each): the result first, then the operands.
 #[derive(Clone, Copy)]
 pub(crate) enum Compute {
     One(fn(How, u32, &Row, &Row)),
@@ -155,7 +155,7 @@ pub(crate) enum Compute {
     Four(fn(How, u32, &Row, [&Row; 4])),
 }
 
-/// Calls `visit` for each lane of a set. The whole warp is the common case, and the one that becomes vector code.
+/// Calls `visit` for each lane of a set. The whole warp is the common case, which the compiler vectorises.
 #[inline(always)]
 pub(crate) fn each(lanes: u32, mut visit: impl FnMut(usize)) {
     if lanes == u32::MAX {
@@ -213,7 +213,7 @@ macro_rules! lanes {
     };
 }
 
-/// An expression with `$T` as the one of these types that is meant: none for others.
+/// Evaluates an expression with `$T` as the Rust type of a PTX type, or `None` if it is not listed.
 macro_rules! one_of {
     ($kind:expr, $T:ident => $value:expr; $($name:ident = $type:ty),* $(,)?) => {
         match $kind {
@@ -226,21 +226,21 @@ macro_rules! one_of {
     };
 }
 
-/// The same with the integers that are computed with.
+/// The same for integers of 16 to 64 bits.
 macro_rules! integer {
     ($kind:expr, $T:ident => $value:expr) => {
         $crate::types::one_of!($kind, $T => $value; U16 = u16, U32 = u32, U64 = u64, S16 = i16, S32 = i32, S64 = i64)
     };
 }
 
-/// The same with one number of floating point.
+/// The same for floating point, without pairs.
 macro_rules! scalar_float {
     ($kind:expr, $T:ident => $value:expr) => {
         $crate::types::one_of!($kind, $T => $value; F16 = F16, Bf16 = Bf16, F32 = f32, F64 = f64)
     };
 }
 
-/// The same with floating point, also two numbers at once.
+/// The same for floating point, with pairs.
 macro_rules! floating {
     ($kind:expr, $T:ident => $value:expr) => {
         $crate::types::one_of!($kind, $T => $value; F16 = F16, Bf16 = Bf16, F32 = f32, F64 = f64, F16x2 = Pair<F16>, Bf16x2 = Pair<Bf16>)

@@ -9,7 +9,7 @@ use crate::op::{Instruction, Op};
 use crate::parse::syntax::{self, Statement};
 use crate::program::Function;
 
-/// What a body became.
+/// A decoded body.
 pub(super) struct Decoded {
     pub(super) function: Function,
     pub(super) instructions: Vec<Instruction>,
@@ -72,7 +72,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(Decoded { function: self.function, instructions: self.instructions })
     }
 
-    /// Labels are known before their instruction is, and inline assembly has its own in each brace.
+    /// Finds the labels, which are used before their instruction is known. Each brace of inline assembly has its own.
     fn find_labels(&mut self, body: &[Statement<'a>]) -> Result<(), LoadError> {
         let mut opened = 0;
         let mut scopes = vec![0];

@@ -1,4 +1,4 @@
-//! Which registers hold what a clock decided.
+//! Finds the registers that depend on a clock.
 
 use crate::address::Space;
 use crate::op::{Op, Rows, Slot};
@@ -11,7 +11,7 @@ pub(crate) fn mark(program: &mut Program) {
         program.instructions[program.range(function)].iter().any(|found| matches!(found.op, Op::Clock { .. }))
     };
     let clocks: Vec<bool> = (0..program.functions.len()).map(clock).collect();
-    // What a function returns comes back through the frame.
+    // Results of functions come back through the frame.
     let frames = program.functions.iter().zip(&clocks).any(|(function, clock)| *clock && !function.entry);
     for (index, clock) in clocks.into_iter().enumerate() {
         program.functions[index].timed = if clock || frames {
@@ -22,7 +22,7 @@ pub(crate) fn mark(program: &mut Program) {
     }
 }
 
-/// For each register of a function whether a clock decides what it holds, or, where `frames` count, something in the frame.
+/// For each register of a function whether it depends on a clock, or on the frame if `frames` may hold clock values.
 fn timed(program: &Program, function: usize, frames: bool) -> Vec<bool> {
     let mut timed = vec![false; program.functions[function].registers];
     let register = |slot: &Slot| matches!(slot.rows(), Rows::Register).then(|| slot.index());

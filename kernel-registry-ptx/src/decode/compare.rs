@@ -1,4 +1,4 @@
-//! `setp` and `set`: comparisons, alone or of two numbers in one register.
+//! Decodes `setp` and `set`: comparisons, also of pairs in one register.
 
 use crate::decode::compute::arithmetic::comparison;
 use crate::decode::decoder::{Decoder, Decoding};
@@ -30,7 +30,7 @@ impl<'a> Decoder<'a, '_> {
             .ok_or(Reason::Instruction)?;
         let [to, a, b, third @ ..] = operands else { return Err(Reason::Operands) };
         let whole = [self.source(a, kind)?, self.source(b, kind)?];
-        // The second predicate is the opposite, or what the upper numbers answer.
+        // The second predicate is the negated first, or the result of the upper numbers.
         let mut found = vec![self.compared(compare, how, whole)?];
         if half.is_some() {
             let upper = whole.map(|whole| {
@@ -60,13 +60,13 @@ impl<'a> Decoder<'a, '_> {
             }
             _ => return Err(Reason::Operands),
         }
-        // Only now, as a predicate that is written may also be the one that was combined with.
+        // Written last, because the target may be the predicate that is combined.
         match (to, &found[..]) {
             (Operand::Pair(first, second), &[one, other]) if predicate => {
                 let (first, second) =
                     (self.target(&Operand::Name(first))?, self.target(&Operand::Name(second))?);
                 let mut copies = [(first, one), (second, other)];
-                // Each copy is guarded, so the guard is written last.
+                // Both copies have the guard, so the guard is written last.
                 if self.guard.is_some_and(|(guard, _)| guard == first) {
                     copies.reverse();
                 }
@@ -90,7 +90,7 @@ impl<'a> Decoder<'a, '_> {
     }
 }
 
-/// What a register of that type says for yes: one if it is for numbers, otherwise all bits, in each half if there are two.
+/// How a type says true: 1.0 in floating point, otherwise all bits set; in each half of a pair.
 fn answer(result: Type, halves: bool) -> Option<Compute> {
     Some(match (result, halves) {
         (Type::Pred, false) => lanes!(_, |a: bool| a),

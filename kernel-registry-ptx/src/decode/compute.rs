@@ -1,4 +1,4 @@
-//! The functions that instructions compute by: which one an opcode means, and what it does to values.
+//! The functions by which instructions compute: arithmetic, bits, conversions, atomics.
 
 pub(crate) mod arithmetic;
 pub(crate) mod atomic;

@@ -1,4 +1,4 @@
-//! Copies from global to shared memory that go on beside the kernel: here they are done at once, as they may be.
+//! Decodes `cp.async`: copies from global to shared memory, which are done at once, as is allowed.
 
 use crate::address::Space;
 use crate::decode::decoder::{Decoder, Decoding};
@@ -22,7 +22,7 @@ impl<'a> Decoder<'a, '_> {
             self.emit(Op::Nothing);
             return Ok(());
         }
-        opcode.ignore(&["ca", "cg", "L2::64B", "L2::128B", "L2::256B"]);
+        opcode.ignore("ca cg L2::64B L2::128B L2::256B");
         if opcode.take_any(&["shared", "shared::cta"]).is_none() || !opcode.take("global") {
             return Err(Reason::Instruction);
         }
@@ -46,7 +46,7 @@ impl<'a> Decoder<'a, '_> {
         self.emit(Op::Store { from: parts, kind: Type::U32, address: to });
     }
 
-    /// Copies as many bytes as a register says, and writes zeros behind them; none of all if it is a predicate that holds.
+    /// Copies as many bytes as a register says, and writes zeros behind them. A predicate that holds means no bytes.
     fn copy_some(&mut self, to: Address, from: Address, size: u64, some: &Operand<'a>) -> Decoding<()> {
         let some = if self.fits(some, WORD, false).is_ok() {
             self.source(some, Type::U32)?

@@ -1,4 +1,4 @@
-//! What a text declares outside of its functions: sizes, places and first contents.
+//! Declarations: layout, limits and initial values of variables and parameters.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use crate::parse::syntax::{self, Operand};
 use crate::program::{Constant, Variable, function_address};
 use crate::types::{Scalar, Type};
 
-/// What the functions of a module share.
+/// What the decoders of all functions share.
 #[derive(Default)]
 pub(crate) struct Shared<'a> {
     pub names: HashMap<&'a str, Place>,
     /// Size and alignment of each variable in shared memory, also of those that functions declare.
     pub shared: Vec<(u64, u64)>,
-    /// The places of results and parameters of each function.
+    /// The layout of results and parameters of each function.
     pub signatures: Vec<Signature>,
     pub constants: HashMap<Constant, usize>,
 }
@@ -26,7 +26,7 @@ impl Shared<'_> {
         Ok(Place::Shared(self.shared.len() - 1))
     }
 
-    /// What a function takes and returns. None of a kernel, which cannot be called.
+    /// The sizes of a function's parameters and results. `None` for a kernel, which cannot be called.
     pub(crate) fn sizes(&self, function: usize) -> Option<Sizes> {
         let signature = &self.signatures[function];
         (!signature.entry).then(|| signature.sizes())
@@ -55,11 +55,11 @@ pub(crate) enum Place {
     Variable(usize),
     Shared(usize),
     DynamicShared,
-    /// Something in the frame, its size, and whether its address is generic as that of a parameter is.
+    /// A variable in the frame: offset, size, and whether its address is generic, as that of a parameter is.
     Frame(u64, u64, bool),
     Parameter(u64),
     Register(Slot, Kind),
-    /// `%r<9>`, which of all such there are in the function, and how many registers it is.
+    /// `%r<9>`: the number of this range in the function, and how many registers it has.
     Registers {
         range: usize,
         count: u64,
@@ -67,7 +67,7 @@ pub(crate) enum Place {
     },
 }
 
-/// Results first, then parameters: in the arguments of a kernel, or from the start of a function's frame.
+/// Lays out results, then parameters: in the arguments of a kernel, or from the start of a function's frame.
 pub(crate) fn signature(function: &syntax::Function<'_>) -> Result<Signature, LoadError> {
     let mut signature = Signature { entry: function.entry, ..Signature::default() };
     for (variables, places) in
@@ -81,12 +81,12 @@ pub(crate) fn signature(function: &syntax::Function<'_>) -> Result<Signature, Lo
     Ok(signature)
 }
 
-/// Bytes of all variables in constant memory.
+/// The most bytes of all variables in constant memory.
 const MOST_CONSTANTS: u64 = 64 << 10;
-/// Bytes of shared memory without the dynamic one.
+/// The most bytes of static shared memory.
 pub(crate) const MOST_STATIC: u64 = 48 << 10;
 
-/// Bytes of the parameters of a kernel: version 8.1 of PTX has room for more.
+/// The most bytes of a kernel's parameters, which PTX 8.1 raised.
 pub(crate) fn most_parameters(version: (u64, u64)) -> u64 {
     if version >= (8, 1) { 32_764 } else { 4352 }
 }
@@ -99,7 +99,7 @@ pub(crate) fn check_size(function: &syntax::Function<'_>, bytes: u64, limit: u64
     Err(LoadError { line: function.line, statement, reason: Reason::TooLarge { bytes, limit } })
 }
 
-/// Whether all variables in constant memory together are small enough.
+/// Checks the size of constant memory.
 pub(crate) fn check_constants(variables: &[&syntax::Variable<'_>]) -> Result<(), LoadError> {
     let mut bytes = 0;
     for variable in variables.iter().filter(|variable| variable.space == "const") {
@@ -126,7 +126,7 @@ pub(crate) fn layout(variable: &syntax::Variable<'_>) -> Result<(u64, u64), Load
     }
 }
 
-/// No single variable has more bytes.
+/// The most bytes of a variable.
 const LARGEST: u64 = 1 << 40;
 
 pub(crate) fn wrong(variable: &syntax::Variable<'_>, reason: Reason) -> LoadError {
@@ -134,14 +134,14 @@ pub(crate) fn wrong(variable: &syntax::Variable<'_>, reason: Reason) -> LoadErro
     LoadError { line: variable.line, statement, reason }
 }
 
-/// Takes the next place that is aligned.
+/// Takes the next aligned offset.
 pub(crate) fn reserve(used: &mut u64, size: u64, align: u64) -> u64 {
     let place = used.next_multiple_of(align);
     *used = place + size;
     place
 }
 
-/// A variable with the bytes that it begins with.
+/// A variable with its initial value.
 pub(crate) fn initialised(
     variable: &syntax::Variable<'_>,
     names: &HashMap<&str, Place>,
@@ -182,7 +182,7 @@ pub(crate) fn initialised(
     Ok(made)
 }
 
-/// The bits of a number, as that type has them.
+/// The bits of a number in a type.
 pub(crate) fn literal(number: &Operand<'_>, kind: Type) -> Option<u64> {
     match *number {
         Operand::Integer(value) => Some(value),

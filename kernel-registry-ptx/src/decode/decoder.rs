@@ -1,4 +1,4 @@
-//! What the instructions of one function are decoded with: its names, its registers, and where instructions go.
+//! The decoder of one function: it resolves names, allocates registers, and collects instructions.
 
 use std::collections::HashMap;
 
@@ -17,23 +17,23 @@ pub(crate) struct Decoder<'a, 'm> {
     pub(super) constants: &'m mut Vec<Constant>,
     pub(super) function: Function,
     pub instructions: Vec<Instruction>,
-    /// What the instructions that one statement becomes have in common.
+    /// The guard and the line of the statement that is decoded.
     pub guard: Option<(Slot, bool)>,
     pub line: u32,
     /// The place of the first instruction in the program.
     pub(super) start: usize,
-    /// The names of each open brace, and how much of the frame was in use when it opened.
+    /// The scopes of the open braces.
     pub(super) scopes: Vec<Scope<'a>>,
     pub(super) opened: usize,
     pub(super) frame: u64,
-    /// Labels by scope and name, and their instruction, once it is known.
+    /// Ids of labels by scope and name, and the instruction of each id, once it is known.
     pub(super) labels: HashMap<(usize, &'a str), usize>,
     pub(super) targets: Vec<u32>,
     pub(super) tables: HashMap<&'a str, Vec<&'a str>>,
     pub(super) prototypes: HashMap<&'a str, Sizes>,
     pub(super) carry: Option<Slot>,
     pub(super) ranges: usize,
-    /// The registers of ranges that are named anywhere, by range and number.
+    /// The registers of ranges that were used, by range and number.
     pub(super) named: HashMap<(usize, u64), Slot>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Scope<'a> {
     pub(super) frame: u64,
 }
 
-/// Why an instruction is refused; its line and text are added where they are known.
+/// A result whose error gets its line and statement from the caller.
 pub(crate) type Decoding<T> = Result<T, Reason>;
 
 impl<'a, 'm> Decoder<'a, 'm> {
@@ -116,7 +116,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         self.name(name, place)
     }
 
-    /// Gives a name a meaning up to the next closing brace.
+    /// Declares a name up to the next closing brace.
     fn name(&mut self, name: &'a str, place: Place) -> Decoding<()> {
         match self.scope().names.insert(name, place) {
             Some(_) => Err(Reason::Again(name.to_owned())),
@@ -124,7 +124,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         }
     }
 
-    /// The register of the carry, which `add.cc` and its like have in common.
+    /// The register of the carry flag, for `add.cc` and its like.
     pub(crate) fn carry(&mut self) -> Slot {
         if let Some(slot) = self.carry {
             return slot;
@@ -134,7 +134,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         slot
     }
 
-    /// One more register.
+    /// A new register.
     pub(crate) fn register(&mut self) -> Slot {
         self.function.registers += 1;
         Slot::new(Rows::Register, self.function.registers - 1)
@@ -157,7 +157,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         self.name(variable.name, place).map_err(|reason| wrong(variable, reason))
     }
 
-    /// What a name means here.
+    /// What a name means in the current scope.
     pub(crate) fn lookup(&mut self, name: &str) -> Option<Place> {
         // `%r7` was declared as one of `%r<9>`.
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -211,7 +211,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         self.constant(Constant::Bits(bits))
     }
 
-    /// The row of an operand that is read.
+    /// The register of an operand that is read.
     pub(crate) fn source(&mut self, operand: &Operand<'a>, kind: Type) -> Decoding<Slot> {
         let (name, offset) = match operand {
             Operand::Name(name) => (*name, 0),
@@ -259,7 +259,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         })
     }
 
-    /// The register of an operand that is written. `_` is one that nobody reads.
+    /// The register of an operand that is written. `_` is a new one, which nobody reads.
     pub(crate) fn target(&mut self, operand: &Operand<'a>) -> Decoding<Slot> {
         match operand {
             Operand::Name("_") => Ok(self.register()),

@@ -1,8 +1,8 @@
-//! The forms of instructions: which types and modifiers each can have, and what kinds of operands.
+//! The forms of instructions: which types, modifiers and operands each can have.
 
 use crate::error::Reason;
 
-/// A type as far as registers have one. Bits are of the kind of everything of their size.
+/// The type of a register or operand: its size, and the class that is checked. Untyped bits fit any class of their size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kind {
     pub size: u64,
@@ -37,8 +37,8 @@ impl Kind {
         known.then_some(Self { size: bits / 8, class })
     }
 
-    /// Whether a register of this kind can be an operand of that one. Where memory is accessed and where types are converted, a
-    /// `wider` one can, unless both are of floating point.
+    /// Whether a register of this kind can be an operand of that kind. In loads, stores and conversions it may be `wider`, unless both
+    /// are floating point.
     pub(crate) fn fits(self, operand: Self, wider: bool) -> bool {
         let class = self.class == operand.class
             || [self.class, operand.class].contains(&Class::Bits)
@@ -48,9 +48,9 @@ impl Kind {
     }
 }
 
-/// What an instruction looks like.
+/// The form of an instruction.
 pub(crate) struct Form {
-    /// Letters for groups of types, see [`in_groups`]; none where types are not looked at.
+    /// Letters for groups of types, see [`in_groups`]. Empty: types are not checked.
     pub types: &'static str,
     /// A letter for each operand: alternatives with a space between.
     ///
@@ -61,7 +61,7 @@ pub(crate) struct Form {
     pub operands: &'static str,
 }
 
-/// The form of an opcode, which is in its parts. None for those that only decoding looks at.
+/// The form of an opcode, given its parts. `None` if only decoding checks it.
 pub(crate) fn form(parts: &[&str]) -> Option<Form> {
     let has = |modifier: &str| parts.contains(&modifier);
     let (types, operands) = match parts[0] {
@@ -161,7 +161,7 @@ fn in_groups(groups: &str, kind: &str) -> bool {
     })
 }
 
-/// Checks the types of an opcode and its modifiers, as far as decoding does not.
+/// Checks types and modifiers, as far as decoding does not.
 pub(crate) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), Reason> {
     let Some(&kind) = types.first() else { return Ok(()) };
     if !form.types.is_empty() && !in_groups(form.types, kind) {
@@ -180,7 +180,7 @@ pub(crate) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), R
         "rcp" | "sqrt" if kind == "f32" => !rounds && !has(&["approx"]),
         "rcp" => !(rounds || has(&["approx"]) && has(&["ftz"])),
         "div" | "sqrt" if float => !rounds,
-        // Of those of 16 bits, bf16 has to flush and f16 cannot.
+        // bf16 must flush, and f16 cannot.
         "ex2" if kind != "f32" => has(&["ftz"]) != kind.starts_with("bf"),
         "tanh" => has(&["ftz"]),
         "setp" | "set" => match () {
@@ -211,7 +211,7 @@ pub(crate) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), R
     if wrong || flushes || saturates || directed { Err(Reason::Form) } else { Ok(()) }
 }
 
-/// Which conversions have to say how they round, and which must not.
+/// Checks the rounding of a conversion.
 fn converts(parts: &[&str], types: &[&str]) -> Result<(), Reason> {
     let &[to, from] = types else { return Err(Reason::Form) };
     let (Some(wide), Some(narrow)) = (Kind::named(to), Kind::named(from)) else { return Err(Reason::Form) };

@@ -1,4 +1,4 @@
-//! One statement to the instructions that it is.
+//! Decodes a statement into instructions: moves, memory, arithmetic.
 
 use crate::address::{LOCAL_WINDOW, SHARED_WINDOW, Space};
 use crate::decode::compute::arithmetic::function;
@@ -50,10 +50,7 @@ impl<'a> Decoder<'a, '_> {
                 if opcode.modifiers.is_empty() || !operands.is_empty() {
                     return Err(Reason::Form);
                 }
-                opcode.ignore(&[
-                    "cta", "cluster", "gl", "gpu", "sys", "sc", "acq_rel", "acquire", "release", "proxy",
-                    "alias",
-                ]);
+                opcode.ignore("cta cluster gl gpu sys sc acq_rel acquire release proxy alias");
                 self.emit(Op::Fence);
                 Ok(())
             }
@@ -75,7 +72,7 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    /// A result, and as many operands as the function takes.
+    /// An instruction that computes one result from its operands.
     fn compute(&mut self, function: Compute, how: How, operands: &[Operand<'a>], kind: Type) -> Decoding<()> {
         let [to, from @ ..] = operands else { return Err(Reason::Operands) };
         let to = self.target(to)?;
@@ -101,7 +98,7 @@ impl<'a> Decoder<'a, '_> {
             self.copy(to, from);
             return Ok(());
         };
-        // Unpacked from a copy, as the whole may be one of the parts.
+        // Unpacked from a copy, because the source may be one of the parts.
         let whole = self.register();
         self.copy(whole, from);
         let size = kind.size() * 8 / parts.len().max(1) as u64;
@@ -146,48 +143,21 @@ impl<'a> Decoder<'a, '_> {
                 Address { space: Space::Parameter, base: zero, offset: place as i64 + offset }
             }
             _ => {
-                // The address of a parameter, once it is in a register, says itself where it leads.
+                // In a register, the address of a parameter is generic.
                 let space = if space == Space::Parameter { Space::Generic } else { space };
                 Address { space, base: self.source(base, Type::U64)?, offset: *offset }
             }
         })
     }
 
-    /// The order and the caches of accesses: all are done one after the other, on memory itself.
+    /// Takes modifiers about order and caches: accesses are done in order, on memory itself.
     fn ordering(opcode: &mut Opcode<'a>) {
-        opcode.ignore(&[
-            "weak",
-            "volatile",
-            "relaxed",
-            "acquire",
-            "release",
-            "acq_rel",
-            "mmio",
-            "cta",
-            "cluster",
-            "gpu",
-            "sys",
-            "nc",
-            "ca",
-            "cg",
-            "cs",
-            "lu",
-            "cv",
-            "wb",
-            "wt",
-            "L1::evict_normal",
-            "L1::evict_unchanged",
-            "L1::evict_first",
-            "L1::evict_last",
-            "L1::no_allocate",
-            "L2::64B",
-            "L2::128B",
-            "L2::256B",
-            "L2::evict_normal",
-            "L2::evict_first",
-            "L2::evict_last",
-            "noftz",
-        ]);
+        opcode.ignore(
+            "weak volatile relaxed acquire release acq_rel mmio cta cluster gpu sys nc ca cg cs lu cv \
+             wb wt L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last \
+             L1::no_allocate L2::64B L2::128B L2::256B L2::evict_normal L2::evict_first \
+             L2::evict_last noftz",
+        );
     }
 
     fn elements<'o>(opcode: &mut Opcode<'a>, operand: &'o Operand<'a>) -> Decoding<&'o [Operand<'a>]> {
@@ -272,7 +242,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// Arithmetic of numbers longer than a register: the carry is a register of its own.
+    /// Extended-precision arithmetic: the carry flag is a register.
     fn with_carry(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let takes = opcode.name.len() == 4;
         let sets = !takes || opcode.take("cc");
@@ -323,7 +293,7 @@ impl<'a> Decoder<'a, '_> {
     }
 }
 
-/// By how many bits a register shows the clock shifted, which counts nanoseconds.
+/// The shift of a clock register; the clock counts nanoseconds.
 fn clock(name: &str) -> Option<u32> {
     match name {
         "%clock" | "%clock64" | "%globaltimer" | "%globaltimer_lo" => Some(0),

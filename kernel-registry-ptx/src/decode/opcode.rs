@@ -1,9 +1,8 @@
-//! An opcode taken apart: `add.rn.ftz.f32` is `add` with two modifiers and one type.
+//! The parts of an opcode: `add.rn.ftz.f32` is `add` with two modifiers and one type.
 
 use crate::types::{How, Rounding, Type};
 
-/// What is left of an opcode; whoever understands a part of it takes it out, and an opcode with something left over is
-/// not understood.
+/// The parts of an opcode that are not decoded yet. Decoding takes each part; an opcode with a part left over is refused.
 pub(crate) struct Opcode<'a> {
     pub name: &'a str,
     pub modifiers: Vec<&'a str>,
@@ -24,7 +23,7 @@ impl<'a> Opcode<'a> {
         opcode
     }
 
-    /// Whether the modifier is there; it is taken out.
+    /// Takes a modifier, and says whether it was there.
     pub(crate) fn take(&mut self, modifier: &str) -> bool {
         self.take_any(&[modifier]).is_some()
     }
@@ -34,9 +33,9 @@ impl<'a> Opcode<'a> {
         Some(self.modifiers.remove(place))
     }
 
-    /// Takes modifiers that mean nothing here.
-    pub(crate) fn ignore(&mut self, modifiers: &[&str]) {
-        while self.take_any(modifiers).is_some() {}
+    /// Takes modifiers that mean nothing here, which are listed with spaces between.
+    pub(crate) fn ignore(&mut self, modifiers: &str) {
+        self.modifiers.retain(|found| modifiers.split(' ').all(|modifier| modifier != *found));
     }
 
     /// Takes the only type.

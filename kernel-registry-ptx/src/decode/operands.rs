@@ -1,4 +1,4 @@
-//! Checks operands before they are decoded: what the assembler of a driver refuses is refused here too.
+//! Checks operands before they are decoded, and refuses what ptxas refuses.
 
 use crate::decode::declare::Place;
 use crate::decode::decoder::{Decoder, Decoding};
@@ -61,7 +61,7 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    /// Whether an operand can stand where that kind is expected.
+    /// Checks that an operand fits a kind.
     pub(crate) fn fits(&mut self, operand: &Operand<'a>, kind: Kind, wider: bool) -> Decoding<()> {
         let right = match operand {
             Operand::Name("_") => true,
@@ -89,7 +89,7 @@ impl<'a> Decoder<'a, '_> {
         if right { Ok(()) } else { Err(Reason::Operands) }
     }
 
-    /// All elements are as wide as the first, which decides.
+    /// Checks that elements of a vector fit, and are as wide as each other.
     fn elements_fit(&mut self, elements: &[Operand<'a>], kind: Kind) -> Decoding<()> {
         let Some(first) = elements.first() else { return Err(Reason::Operands) };
         self.fits(first, kind, true)?;
@@ -104,7 +104,7 @@ impl<'a> Decoder<'a, '_> {
         if sizes.windows(2).all(|pair| pair[0] == pair[1]) { Ok(()) } else { Err(Reason::Operands) }
     }
 
-    /// What an access names must be in the space of the access; an address in a register has as many bits as that space needs.
+    /// Checks an address: a name must be in the space of the access, a register as wide as that space needs.
     fn address_fits(&mut self, parts: &[&str], operand: &Operand<'a>) -> Decoding<()> {
         let Operand::Address(base, _) = operand else { return Err(Reason::Operands) };
         let any = |spaces: &[&str]| spaces.iter().any(|space| parts.contains(space));
@@ -135,7 +135,7 @@ impl<'a> Decoder<'a, '_> {
         matches!(self.lookup(name), Some(Place::Register(..)))
     }
 
-    /// A move can take bits apart or put them together, and read a special register.
+    /// Checks an operand of `mov`, which may be a vector to pack or unpack, or a special register.
     fn moved(&mut self, operand: &Operand<'a>, kind: Kind) -> Decoding<()> {
         if let Some(special) = special_kind(operand) {
             let right = if special.size == 8 { kind.size == 8 } else { (2..=4).contains(&kind.size) };

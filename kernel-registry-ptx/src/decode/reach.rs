@@ -1,4 +1,4 @@
-//! What a kernel reaches through calls: shared memory, and how deep its stack gets.
+//! Walks the calls of a kernel: which shared memory it needs, and how much stack.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +24,10 @@ pub(crate) fn reach(kernel: usize, program: &Program, shared: &[(u64, u64)]) -> 
     reach
 }
 
-/// How many calls are followed into each other; what calls deeper is treated as if it had no end.
+/// How many nested calls are followed; deeper ones count as recursion.
 const DEEPEST: usize = 200;
 
-/// A walk along all calls.
+/// A depth-first walk along calls.
 struct Walk<'p> {
     program: &'p Program,
     /// The functions that led here.
@@ -57,7 +57,7 @@ impl Walk<'_> {
         found
     }
 
-    /// A call by address may be one of every function with such parameters.
+    /// The functions that a function calls. A call by address may go to each function with such parameters.
     fn callees(&self, function: usize) -> BTreeSet<usize> {
         let functions = &self.program.functions;
         let mut found = BTreeSet::new();

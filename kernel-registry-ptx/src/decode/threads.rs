@@ -1,4 +1,4 @@
-//! Statements that move threads, or that several threads are needed for.
+//! Decodes control flow, barriers and collectives.
 
 use crate::decode::compute::atomic::update;
 use crate::decode::declare::Place;
@@ -11,7 +11,7 @@ use crate::types::Type;
 
 impl<'a> Decoder<'a, '_> {
     pub(crate) fn control(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
-        opcode.ignore(&["uni"]);
+        opcode.ignore("uni");
         let op = match (opcode.name, operands) {
             ("bra", [Operand::Name(label)]) => Op::Branch { to: self.label(label)? },
             ("brx", [index, Operand::Name(table)]) if opcode.take("idx") => {
@@ -79,7 +79,7 @@ impl<'a> Decoder<'a, '_> {
     }
 
     pub(crate) fn barrier(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
-        opcode.ignore(&["cta", "aligned"]);
+        opcode.ignore("cta aligned");
         if opcode.take("warp") {
             opcode.take("sync");
             let [members] = operands else { return Err(Reason::Operands) };
@@ -87,7 +87,7 @@ impl<'a> Decoder<'a, '_> {
             return self.emit_together(Collective::Sync, to, None, &[], members);
         }
         if opcode.take("cluster") {
-            opcode.ignore(&["release", "acquire", "relaxed"]);
+            opcode.ignore("release acquire relaxed");
             let op = if opcode.take("arrive") { Op::ClusterArrive } else { Op::ClusterWait };
             opcode.take("wait");
             self.emit(op);

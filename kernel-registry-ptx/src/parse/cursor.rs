@@ -1,4 +1,4 @@
-//! A place among the words of a text, which what is understood moves on.
+//! A token cursor.
 
 use crate::error::LoadError;
 use crate::parse::lex::{Token, tokens};
@@ -30,19 +30,19 @@ impl<'a> Cursor<'a> {
         self.tokens.get(self.next).or(self.tokens.last()).map_or(1, |&(_, line)| line)
     }
 
-    /// The next token is wrong.
+    /// A syntax error at the next token.
     pub(crate) fn wrong<T>(&self) -> Parsed<T> {
         let line = self.line();
         Err(LoadError::syntax(line, self.source.lines().nth(line as usize - 1).unwrap_or("")))
     }
 
-    /// The token that was taken last is.
+    /// A syntax error at the token that was taken last.
     pub(crate) fn unexpected<T>(&mut self) -> Parsed<T> {
         self.next -= 1;
         self.wrong()
     }
 
-    /// Whether that is the next token, which is then taken.
+    /// Takes the next token if it is this one.
     fn is(&mut self, token: Token<'_>) -> bool {
         let found = self.peek() == Some(token);
         self.next += usize::from(found);
@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// One or more, with commas between them.
+    /// One or more items, with commas between them.
     pub(crate) fn list<T>(&mut self, one: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut found = vec![one(self)?];
         while self.sign(',') {
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         Ok(found)
     }
 
-    /// Skips what ends with its line, as some directives for debuggers do.
+    /// Skips the rest of the line, where directives for debuggers end.
     pub(crate) fn skip_line(&mut self) {
         let line = self.line();
         while self.peek().is_some() && self.line() == line {
@@ -93,7 +93,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips everything up to a sign, and that.
+    /// Skips everything up to a sign, inclusively.
     pub(crate) fn skip_to(&mut self, sign: char) -> Parsed<()> {
         while !self.sign(sign) {
             if self.take().is_none() {

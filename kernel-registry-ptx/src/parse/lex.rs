@@ -1,4 +1,4 @@
-//! Text to words, numbers and punctuation, each with its line.
+//! The lexer: text to words, numbers and punctuation, each with its line.
 
 use crate::error::LoadError;
 
@@ -38,7 +38,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<(Token<'_>, u32)>, LoadError> {
     Ok(found)
 }
 
-/// The token that `rest` begins with, and its length.
+/// The first token of `rest`, and its length.
 fn token(rest: &str) -> Option<(Token<'_>, usize)> {
     let first = rest.chars().next()?;
     if first == '"' {

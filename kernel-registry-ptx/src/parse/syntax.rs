@@ -1,4 +1,4 @@
-//! Words to statements: what a PTX text declares, before anything is looked up.
+//! The parser: tokens to declarations and statements, before names are resolved.
 
 use crate::parse::cursor::{Cursor, Parsed};
 use crate::parse::lex::Token;
@@ -36,7 +36,7 @@ pub(crate) struct Function<'a> {
     pub max_threads: Option<u64>,
     /// `.reqnctapercluster`.
     pub cluster: Option<[u64; 3]>,
-    /// None for a declaration.
+    /// `None` for a declaration.
     pub body: Option<Vec<Statement<'a>>>,
     pub line: u32,
 }
@@ -53,9 +53,9 @@ pub(crate) enum Statement<'a> {
         count: Option<u64>,
     },
     Variable(Variable<'a>),
-    /// Labels that a branch chooses from.
+    /// The targets of an indirect branch.
     Targets(Vec<&'a str>),
-    /// What a function looks like whose address is all that is known.
+    /// The prototype of an indirect call.
     Prototype(Function<'a>),
     Instruction(Instruction<'a>),
 }
@@ -74,7 +74,7 @@ pub(crate) enum Operand<'a> {
     Integer(u64),
     Single(u32),
     Double(u64),
-    /// `[base + offset]`, and the same without brackets.
+    /// `[base + offset]`, with or without brackets.
     Address(Box<Operand<'a>>, i64),
     Vector(Vec<Operand<'a>>),
     /// In parentheses: the results and the arguments of a call.
@@ -97,7 +97,7 @@ pub(crate) fn parse(text: &str) -> Parsed<Text<'_>> {
 const DEEPEST: u32 = 16;
 
 impl<'a> Cursor<'a> {
-    /// It reads as a number like any other.
+    /// The version, which the lexer took for a decimal number.
     fn version(&mut self) -> Parsed<(u64, u64)> {
         let Some(Token::Double(bits)) = self.take() else { return self.unexpected() };
         let tenths = (f64::from_bits(bits) * 10.0).round() as u64;
@@ -144,13 +144,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Advice to the compiler.
+    /// A pragma, which is advice to the compiler.
     fn pragma(&mut self) -> Parsed<()> {
         self.list(Self::text)?;
         self.expect(';')
     }
 
-    /// Everything after the state space, to the end of the initialiser.
+    /// A variable after its state space, to the end of the initialiser.
     fn variable(&mut self, space: &'a str, external: bool, line: u32) -> Parsed<Variable<'a>> {
         let mut variable = Variable {
             space: &space[1..],
@@ -169,7 +169,7 @@ impl<'a> Cursor<'a> {
                 ".v2" => variable.vector = 2,
                 ".v4" => variable.vector = 4,
                 ".attribute" => self.skip_to(')')?,
-                // What a pointer parameter points to: `.ptr .global .align 4`.
+                // The target of a pointer parameter: `.ptr .global .align 4`.
                 ".ptr" => {
                     let _ =
                         [".global", ".const", ".shared", ".local"].iter().any(|space| self.directive(space));
@@ -210,7 +210,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// `generic(name)` is the address that this program uses anyway.
+    /// A value of an initialiser. `generic(name)` is the same as `name`, because global addresses are generic.
     fn initial_value(&mut self) -> Parsed<Operand<'a>> {
         if !self.directive("generic") {
             return self.operand(0);
@@ -356,7 +356,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Within it, operands are nested at most so deep.
+    /// An operand, in which others are nested at most so deep.
     fn operand(&mut self, depth: u32) -> Parsed<Operand<'a>> {
         if depth > 0 && self.sign('[') {
             let inner = self.operand(0)?;

@@ -1,4 +1,4 @@
-//! Loads, stores and atomic operations, wherever they lead.
+//! Loads, stores and atomics, in all address spaces.
 
 use crate::address::{LOCAL_WINDOW, Place, Space};
 use crate::op::{Address, Op};
@@ -12,7 +12,7 @@ use crate::types::each;
 const TOGETHER: u64 = 4096;
 
 impl Warp {
-    /// Executes an instruction that accesses memory. Whether it changed any.
+    /// Executes an instruction that accesses memory, and says whether it changed any.
     pub(crate) fn access(
         &mut self,
         context: &mut Context<'_>,
@@ -31,7 +31,7 @@ impl Warp {
         let (addresses, low, high) = self.addresses(context, address, lanes, base);
         let whole = size * count;
         let write = !matches!(op, Op::Load { .. });
-        // Lanes that do not take part have zeros there.
+        // Inactive lanes have address 0.
         let misaligned = |address: u64| address & (whole - 1) != 0;
         if misaligned(addresses.iter().fold(0, |any, address| any | address))
             && let Some(lane) = addresses.iter().position(|address| misaligned(*address))
@@ -149,7 +149,7 @@ impl Warp {
         changed
     }
 
-    /// Accesses memory of the grid itself: shared, local, or the arguments.
+    /// Accesses shared or local memory, or the arguments.
     fn access_own(
         &mut self,
         context: &mut Context<'_>,
@@ -192,7 +192,7 @@ impl Warp {
         }
     }
 
-    /// `size` bytes of the grid's own memory.
+    /// A slice of shared or local memory, or of the arguments.
     pub(crate) fn own<'r>(
         &'r mut self,
         context: &'r mut Context<'_>,
@@ -240,7 +240,7 @@ fn for_each_lane(lanes: u32, mut visit: impl FnMut(usize) -> Lane<()>) -> Lane<(
     Ok(())
 }
 
-/// A number of 1, 2, 4 or 8 bytes: each of its own, as copies of any length are slow.
+/// Reads a number of 1, 2, 4 or 8 bytes, each with code of its own, because copies of variable length are slow.
 pub(crate) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => u64::from(a),
@@ -251,7 +251,7 @@ pub(crate) fn read(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Whether that changed anything.
+/// Writes a number, and says whether that changed anything.
 pub(crate) fn write(bytes: &mut [u8], value: u64) -> bool {
     let changed = read(bytes) != value & u64::MAX >> (64 - 8 * bytes.len());
     let all = value.to_le_bytes();

@@ -21,7 +21,7 @@ pub(crate) struct Votes {
     pub no: u32,
 }
 
-/// Where threads of a block, or of a cluster, wait for each other.
+/// A barrier of a block or a cluster.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Barrier {
     /// How often it was passed.
@@ -30,7 +30,7 @@ pub(crate) struct Barrier {
     /// How many have to arrive, if it is not all.
     expected: Option<u32>,
     votes: Votes,
-    /// Those when it was last passed.
+    /// The votes when it was last passed.
     last: Votes,
 }
 

@@ -1,4 +1,4 @@
-//! What lanes of a warp do together: exchange values, vote, compare, reduce.
+//! Collectives of a warp: shuffles, votes, matches, reductions.
 
 use crate::op::{Collective, Op, Shuffle, Slot, Vote};
 use crate::run::warp::{Context, Next, mask};
@@ -8,7 +8,7 @@ use crate::types::{Row, each};
 type Operation = (Collective, Slot, Option<Slot>, [Slot; 3], Slot);
 
 impl Warp {
-    /// Lets the lanes act whose members are all here; the others wait for theirs.
+    /// Executes a collective for the lanes whose members have all arrived. The others wait.
     pub(crate) fn together(&mut self, index: usize, context: &mut Context<'_>, operation: Operation) -> Next {
         let (what, to, also, operands, members) = operation;
         let (at, base) = (self.splits[index].at, self.splits[index].base);
@@ -38,7 +38,7 @@ impl Warp {
         Next::Parts
     }
 
-    /// Lanes may wait for each other at different places; then the last one lets all others go.
+    /// `bar.warp.sync`, where lanes may arrive at different instructions: the last one releases the others.
     fn sync_elsewhere(&mut self, context: &Context<'_>, index: usize, wanted: u32, group: u32) -> u32 {
         let waiting: Vec<usize> = (0..self.splits.len())
             .filter(|&other| {
@@ -106,7 +106,7 @@ fn act(what: Collective, lanes: u32, to: &Row, also: Option<&Row>, [a, b, c]: [&
     }
 }
 
-/// The lane that a shuffle reads from, and whether that is inside of the lane's segment.
+/// The source lane of a shuffle, and whether it is inside of the segment.
 fn source(mode: Shuffle, lane: u32, by: u32, bounds: u32) -> (u32, bool) {
     let (clamp, segment, by) = (bounds & 31, bounds >> 8 & 31, by & 31);
     let last = lane & segment | clamp & !segment;

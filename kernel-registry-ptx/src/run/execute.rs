@@ -1,4 +1,4 @@
-//! What each instruction does.
+//! Executes instructions.
 
 use crate::op::{Callee, Op};
 use crate::program::function_at;
@@ -57,7 +57,7 @@ impl Warp {
             _ => {
                 let next =
                     self.control(index, context, lanes).map_err(|(lane, kind)| Stopped { at, lane, kind })?;
-                // Those whose guard does not hold are a split of their own now.
+                // Lanes whose guard does not hold are a split of their own now.
                 return Ok(if lanes == all { next } else { Next::Parts });
             }
         }
@@ -65,13 +65,13 @@ impl Warp {
         Ok(Next::Goes)
     }
 
-    /// Executes what moves threads, or makes them wait.
+    /// Executes control flow, barriers and collectives.
     fn control(&mut self, index: usize, context: &mut Context<'_>, lanes: u32) -> Lane<Next> {
         let program = context.program;
         let Split { at, lanes: all, base, local, .. } = self.splits[index];
         let op = &program.instructions[at].op;
         if lanes != all {
-            // Those whose guard does not hold go on.
+            // Lanes whose guard does not hold go on.
             self.part(index, all & !lanes, at + 1);
         }
         let first = lanes.trailing_zeros() as usize;
@@ -186,7 +186,7 @@ impl Warp {
 }
 
 impl Warp {
-    /// The function that the first lane of a split calls. Lanes that call another one stay behind, at the call.
+    /// The function that the first lane of a split calls. Lanes that call another one become a split of their own, at the call.
     fn callee(&mut self, index: usize, context: &Context<'_>, callee: &Callee) -> Lane<(usize, u32)> {
         let Split { at, lanes, base, .. } = self.splits[index];
         let (slot, expected) = match callee {

@@ -1,11 +1,11 @@
-//! What ends a grid before its time.
+//! Faults of kernels, which end their grid.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::run::memory::MemoryFault;
 
-/// A fault of a kernel, and whose it is.
+/// A fault of a kernel, with the thread and the instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The kernel's name in the image.
@@ -22,11 +22,11 @@ pub struct Fault {
     pub instruction: String,
 }
 
-/// What a thread did.
+/// What a thread did wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// It accessed global memory that is not the kernel's.
+    /// It accessed global memory that it may not.
     Global {
         /// The first byte.
         address: u64,
@@ -48,7 +48,7 @@ pub enum FaultKind {
     Beyond {
         /// `shared`, `local` or `parameter`.
         space: &'static str,
-        /// Where in that memory.
+        /// The offset in that memory.
         address: u64,
         /// How many bytes.
         size: u64,
@@ -60,26 +60,26 @@ pub enum FaultKind {
         /// The condition, its file with the line, and the function.
         text: String,
     },
-    /// It freed what it had not allocated.
+    /// It freed memory that `malloc` had not returned.
     Free {
         /// The address.
         address: u64,
         /// Why not.
         why: MemoryFault,
     },
-    /// Calls are nested deeper than there is local memory for.
+    /// Its calls overflowed the stack.
     Stack {
         /// Bytes that a thread has.
         limit: u64,
     },
-    /// It called an address where no function is that takes such arguments.
+    /// It called an address that is not a function with such parameters.
     Call {
         /// The address.
         address: u64,
     },
     /// It launched a kernel, which is not simulated.
     DeviceLaunch,
-    /// It ran into a trap, or jumped through a table beyond its end.
+    /// It executed `trap`, or an indirect branch beyond its table.
     Trap,
     /// It named a barrier that does not exist.
     Barrier {
@@ -116,7 +116,7 @@ impl fmt::Display for FaultKind {
             Self::Assertion { text } => write!(f, "{text}"),
             Self::Free { address, why } => write!(f, "frees {address:#x}, {why}"),
             Self::Stack { limit } => {
-                write!(f, "calls deeper than {limit} bytes of local memory allow; raise the stack limit")
+                write!(f, "overflows its stack of {limit} bytes; raise the stack limit")
             }
             Self::Call { address } => write!(
                 f,

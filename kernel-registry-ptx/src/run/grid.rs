@@ -1,4 +1,4 @@
-//! A launch: blocks that start, run in turns and end.
+//! A launch of a kernel, which runs in steps: starts blocks, and gives their warps turns.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,42 +20,40 @@ pub struct LaunchParameters {
     pub grid: [u32; 3],
     /// Threads of a block.
     pub block: [u32; 3],
-    /// Blocks of a cluster; none for what the kernel says, or one.
+    /// Blocks of a cluster; by default as the kernel declares, or one.
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
     /// Bytes of local memory that a thread has for the frames of functions that are called.
     pub stack: u64,
-    /// How many blocks are on the device at once: those of a cooperative launch must be all. Whole clusters are started, at least one.
+    /// How many blocks run at once: all of a cooperative launch must. Whole clusters are started, at least one.
     pub resident: u32,
-    /// The address of 64 bytes of zeros in which blocks count themselves when they wait for the whole grid. Only a cooperative
-    /// launch has them; 0 for others.
+    /// The address of 64 bytes of zeros, by which the blocks of a cooperative launch wait for each other; 0 for other launches.
     pub barrier: u64,
     /// The arguments, each at the offset that [`Program::parameters`](crate::Program::parameters) says.
     pub arguments: Vec<u8>,
 }
 
-/// What a [`Grid::step`] came to.
+/// The result of [`Grid::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     /// All threads have ended.
     Done,
-    /// There is more to do.
+    /// Threads are left.
     Running {
-        /// Whether anything got further. It did not if each warp either waits for another, or comes by the same
-        /// place again and again with the same values in all registers (but for what a clock decided), having changed
-        /// no memory in between: it does so until somebody else changes memory, or until its time is over.
+        /// Whether any warp made progress. A warp makes none if it waits for another, or if it spins: its registers repeat, but
+        /// for those that depend on a clock, and it wrote no memory. Then only a change of memory, or time, can end the loop.
         ///
-        /// A warp has to go in circles for some hundred instructions before that is said of it.
+        /// A warp must have spun for some hundred instructions before that is noticed.
         progressed: bool,
     },
-    /// A thread did what it must not; the grid has ended.
+    /// A thread had a fault, which ended the grid.
     Fault(Box<Fault>),
 }
 
-/// A kernel that runs, as far as it was told to.
+/// A launch of a kernel, which runs in steps.
 ///
-/// Dropping it ends it. What it left in registers and in shared memory is what the next block finds there, as on a device.
+/// Dropping it ends the launch. Registers and shared memory keep their values from block to block, as on a device.
 pub struct Grid {
     module: Arc<Module>,
     kernel: usize,
@@ -87,7 +85,7 @@ struct Cluster {
 const TURN: u64 = 1024;
 
 impl Grid {
-    /// A grid of which nothing has run yet.
+    /// Prepares a launch.
     ///
     /// # Errors
     ///
@@ -141,9 +139,9 @@ impl Grid {
         })
     }
 
-    /// Runs up to so many instructions, each for up to 32 threads.
+    /// Runs up to `budget` instructions, each for up to 32 threads.
     ///
-    /// It returns early if all is done, at a fault, or when nothing can go on. `memory` must be the same each time.
+    /// It returns early when all threads have ended, at a fault, or when none can go on. `memory` must be the same each time.
     pub fn step(&mut self, budget: u64, memory: &dyn Memory) -> Status {
         let mut left = budget;
         let mut progressed = self.running.is_empty() && self.start();
@@ -185,7 +183,7 @@ impl Grid {
         Status::Done
     }
 
-    /// Lets the next warp run. Answers how many instructions it ran, and whether they led anywhere.
+    /// Gives the next warp a turn. Returns how many instructions it ran, and whether it made progress.
     fn turn(
         &mut self,
         cluster: &mut Cluster,
@@ -218,10 +216,10 @@ impl Grid {
         Ok((ran, ran > 0 && !warp.spins()))
     }
 
-    /// Starts a cluster if there is room. Whether one was.
+    /// Starts a cluster if there is room, and says whether it did.
     ///
-    /// One at a time, when those that run have not ended in their turn: so few are begun at once, and their registers stay in the
-    /// caches of the processor. But who waits for a block that has room finds it started.
+    /// One is started at a time, so that few are in progress and their registers stay in the processor's caches; but a warp that waits
+    /// for a block which has room finds it started.
     fn start(&mut self) -> bool {
         let size = self.cluster.iter().product::<u32>();
         let room = (self.launch.resident / size).max(1) as usize;

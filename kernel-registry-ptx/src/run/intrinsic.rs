@@ -1,4 +1,4 @@
-//! Functions that come with the driver: printf, assert and the heap.
+//! Functions that the driver provides to kernels: printf, assert and the heap.
 
 use crate::address::{Place, Space};
 use crate::op::Intrinsic;
@@ -10,7 +10,7 @@ use crate::run::warp::Warp;
 use crate::run::warp::{Context, Lane};
 
 impl Warp {
-    /// Calls the function for each lane, with arguments from the frame.
+    /// Calls a function for each lane, with arguments from the frame.
     pub(crate) fn intrinsic(
         &mut self,
         context: &mut Context<'_>,
@@ -99,7 +99,7 @@ impl Warp {
         }
     }
 
-    /// The text at a generic address, which ends with a zero.
+    /// The zero-terminated text at a generic address.
     fn text(&mut self, context: &mut Context<'_>, lane: usize, address: u64) -> Result<String, FaultKind> {
         let mut bytes = Vec::new();
         loop {

@@ -1,7 +1,7 @@
-//! Memory that is not the grid's own: what kernels share with the host and with each other.
+//! Global memory: the trait by which the caller lends it, and checked atomic accesses.
 //!
-//! This is the only place with `unsafe`. All accesses are atomic, as the host may poll what a kernel writes, and a kernel
-//! what the host writes.
+//! This is the only file with `unsafe`. All accesses are atomic, because the host may poll what a kernel writes, and a kernel what
+//! the host writes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -15,30 +15,30 @@ use crate::types::Scalar;
 ///
 /// # Safety
 ///
-/// What [`Memory::check`] answers must be valid for atomic reads, and writes if it was asked for them, of so many bytes, until the
-/// [`Grid::step`](crate::Grid::step) that asked returns; and aligned as the address is, up to 8 bytes.
+/// The pointer that [`Memory::check`] returns must be valid for atomic reads of that many bytes, and for writes if they were asked
+/// for, until the [`Grid::step`](crate::Grid::step) that asked returns; and aligned as the address is, up to 8 bytes.
 pub unsafe trait Memory {
     /// Whether a kernel may access these bytes, and where they are.
     ///
     /// # Errors
     ///
-    /// If not: why.
+    /// Why it may not.
     fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault>;
 
-    /// Bytes for a kernel that called `malloc`, or 0 if there are none.
+    /// `malloc` of a kernel: an address, or 0 if there is no memory left.
     fn malloc(&self, size: u64) -> u64;
 
-    /// Takes them back.
+    /// `free` of a kernel.
     ///
     /// # Errors
     ///
-    /// If the address is none that `malloc` answered, or was freed before.
+    /// If `malloc` did not return the address, or it was freed before.
     fn free(&self, address: u64) -> Result<(), MemoryFault>;
 
-    /// What a kernel prints: whole calls of printf, in the order in which they happen.
+    /// Prints the text of a call of printf.
     fn print(&self, text: &str);
 
-    /// Nanoseconds since some moment, for the clocks of kernels.
+    /// Nanoseconds since some fixed moment, for the clocks of kernels.
     fn now(&self) -> u64;
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for MemoryFault {
     }
 }
 
-/// Bytes that were checked.
+/// Memory that was checked for an access.
 pub(crate) struct Span {
     start: u64,
     size: u64,
@@ -105,7 +105,7 @@ impl Span {
         Ok(Self { start, size, pointer, write })
     }
 
-    /// The place of an access of `size` bytes, which must lie in the span and be aligned.
+    /// A pointer for an access of `size` bytes, which must lie in the span and be aligned.
     #[inline(always)]
     fn place(&self, address: u64, size: u64) -> *mut u8 {
         let offset = address.wrapping_sub(self.start);
@@ -122,7 +122,7 @@ impl Span {
         by_size!(size, Atomic, T => unsafe { Atomic::from_ptr(place.cast::<T>()) }.load(Ordering::Acquire).bits())
     }
 
-    /// Whether that changed anything.
+    /// Stores a value, and says whether that changed anything.
     #[inline(always)]
     pub(crate) fn store(&self, address: u64, size: u64, value: u64) -> bool {
         assert!(self.write, "memory was checked for reading");
@@ -136,7 +136,7 @@ impl Span {
         })
     }
 
-    /// The old value.
+    /// Updates a value atomically. Returns the old one, and whether that changed anything.
     pub(crate) fn update(&self, address: u64, size: u64, update: Update, a: u64, b: u64) -> (u64, bool) {
         assert!(self.write, "memory was checked for reading");
         let place = self.place(address, size);
@@ -152,7 +152,7 @@ impl Span {
     }
 }
 
-/// The order of accesses of different threads, where a fence asks for it.
+/// A fence for accesses of other threads.
 pub(crate) fn fence() {
     std::sync::atomic::fence(Ordering::SeqCst);
 }

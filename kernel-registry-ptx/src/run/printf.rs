@@ -1,6 +1,6 @@
-//! The format strings of printf.
+//! Formats text as C's printf does.
 
-/// What a conversion takes from the arguments.
+/// The type of argument that a conversion takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wanted {
     Word,
@@ -31,10 +31,10 @@ struct Conversion {
     long: bool,
 }
 
-/// The most that a width or a precision counts for.
+/// The largest width and precision.
 const MOST: usize = 4096;
 
-/// Formats; `next` answers the text or the bits of the next argument.
+/// Formats a text. `next` returns the next argument, as text or as bits.
 pub(crate) fn format<E>(
     text: &str,
     mut next: impl FnMut(Wanted) -> Result<Result<String, u64>, E>,

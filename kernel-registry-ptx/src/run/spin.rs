@@ -1,7 +1,7 @@
-//! Finds out that a warp goes in circles.
+//! Detects that a warp spins: its registers repeat, and it changes nothing.
 
-/// Counts the instructions of a warp, and compares what its registers hold at one jump back with what they held at
-/// another. Alike means that nothing but memory or a clock can end the loop, unless it changed memory itself.
+/// Compares hashes of a warp's registers at backward jumps. If they repeat without a write to memory, only memory or a clock can end
+/// the loop.
 #[derive(Default)]
 pub(crate) struct Spin {
     /// Instructions run.
@@ -10,24 +10,24 @@ pub(crate) struct Spin {
     changed: u64,
     /// The registers at some jump back, as a hash, and when that was.
     seen: Option<(u64, u64)>,
-    /// With how many jumps that was compared, and with how many it is to be.
+    /// With how many jumps that hash was compared, and with how many it shall be.
     compared: u32,
     limit: u32,
     /// No comparison before.
     next: u64,
-    /// When the same was seen again, and how long that took.
+    /// When the hash was seen again, and how many instructions that took.
     circle: Option<(u64, u64)>,
 }
 
-/// How many instructions without effect make a warp suspicious.
+/// After how many instructions without effect comparing begins.
 const QUIET: u64 = 256;
-/// How many instructions are not looked at after comparisons that found nothing, for the sake of long computations.
+/// How many instructions comparing pauses for after it found nothing, because long computations should not pay for it.
 const PAUSE: u64 = 8192;
-/// How many jumps back a circle may have.
+/// The most backward jumps of a loop that is detected.
 const CIRCLE: u32 = 64;
 
 impl Spin {
-    /// Something changed: memory, the set of threads, or what they waited for.
+    /// Begins anew, because memory, the set of threads, or a wait has changed.
     #[inline]
     pub(crate) fn restart(&mut self) {
         self.changed = self.now;
@@ -35,13 +35,13 @@ impl Spin {
         self.circle = None;
     }
 
-    /// Whether a jump back is to be looked at.
+    /// Whether a backward jump is to be compared.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.now >= self.next && self.now - self.changed >= QUIET
     }
 
-    /// Takes the hash of all registers at a jump back.
+    /// Compares the hash of the registers at a backward jump.
     pub(crate) fn look(&mut self, hash: u64) {
         match self.seen {
             Some((seen, at)) if seen == hash => {
@@ -51,7 +51,7 @@ impl Spin {
             }
             Some(_) if self.compared < self.limit => self.compared += 1,
             _ => {
-                // The circle may begin later than what was compared with, or be longer.
+                // The loop may begin later, or be longer.
                 self.seen = Some((hash, self.now));
                 self.compared = 0;
                 self.limit = (self.limit * 2).max(2);
@@ -64,7 +64,7 @@ impl Spin {
         }
     }
 
-    /// Whether the warp came by again lately.
+    /// Whether a repetition was found lately.
     pub(crate) fn found(&self) -> bool {
         self.circle.is_some_and(|(at, length)| self.now - at <= 2 * length + 64)
     }

@@ -1,4 +1,4 @@
-//! A turn of a warp: which of its threads go next, and for how long.
+//! A turn of a warp: chooses which of its splits runs, and for how long.
 
 use crate::run::warp::{Context, Next, Split, Stopped, Wait, Warp};
 use crate::types::each;
@@ -7,7 +7,7 @@ use crate::types::each;
 const PATIENCE: u32 = 256;
 
 impl Warp {
-    /// Runs up to so many instructions, and answers how many. It ends early when all threads wait or have ended.
+    /// Runs up to `budget` instructions, and returns how many. It ends early when all threads wait or have ended.
     pub(crate) fn run(&mut self, context: &mut Context<'_>, budget: u64) -> (u64, Result<(), Stopped>) {
         let begun = self.spin.now;
         let end = begun + budget;
@@ -89,13 +89,13 @@ impl Warp {
         }
     }
 
-    /// Runs one split until it parts, waits, ends, or comes to where another one is.
+    /// Runs one split until it divides, waits, ends, or reaches another one.
     fn run_split(&mut self, index: usize, context: &mut Context<'_>, end: u64) -> Result<(), Stopped> {
         let depth = self.splits[index].calls.len();
         let at = self.splits[index].at;
         let others = self.splits.iter().filter(|other| other.calls.len() == depth && other.at > at);
         let meeting = others.map(|other| other.at).min().unwrap_or(usize::MAX);
-        // Alone, a split needs no decisions; else each loop is one.
+        // With other splits, each iteration of a loop is a new choice.
         let alone = self.splits.len() == 1;
         self.splits[index].ran = self.spin.now;
         loop {

@@ -1,9 +1,8 @@
-//! 32 threads that run together as long as they are at the same place.
+//! A warp: 32 threads that run together as long as they are at the same instruction.
 //!
-//! Threads that part become splits, each with a place of its own. The split in the innermost call goes first, and there
-//! the one at the lowest place: so threads that part meet again at the end of an `if` or of a loop, where compilers
-//! put the code behind it. A split that waits for others too long gets a turn out of order, or a thread that spins
-//! would never see what its neighbour is about to write.
+//! Threads that diverge become splits, each with an instruction of its own. The split in the innermost call runs first, and among
+//! those the one at the lowest instruction, so that threads meet again at the end of an `if` or of a loop. A split that has waited
+//! too long gets a turn out of order; otherwise a thread that spins would never see what another one is about to write.
 
 use crate::op::{Rows, Slot, Tally};
 use crate::program::{Function, Program};
@@ -29,12 +28,12 @@ pub(crate) struct Warp {
     all: u32,
     /// Those that have not ended.
     pub live: u32,
-    /// Decisions in a row that left a split waiting.
+    /// How many choices in a row left a split waiting.
     pub patience: u32,
     pub spin: Spin,
 }
 
-/// What the instructions of a warp work with.
+/// What the instructions of a warp use.
 pub(crate) struct Context<'a> {
     pub program: &'a Program,
     /// Special registers of the grid, and the constants of the program.
@@ -53,20 +52,20 @@ pub(crate) struct Stopped {
     pub kind: FaultKind,
 }
 
-/// How a split goes on.
+/// How a split goes on after an instruction.
 pub(crate) enum Next {
     /// At its next instruction.
     Goes,
-    /// At an earlier one.
+    /// At an earlier one: it loops.
     Loops,
     /// It waits, it ended, or there are more splits now.
     Parts,
 }
 
-/// What a lane did, for instructions that do not know their place.
+/// A result whose error names the lane; the caller adds the instruction.
 pub(crate) type Lane<T> = Result<T, (usize, FaultKind)>;
 
-/// Threads at the same place, in the same calls.
+/// Threads at the same instruction, in the same calls.
 pub(crate) struct Split {
     pub at: usize,
     pub lanes: u32,
@@ -161,7 +160,7 @@ impl Warp {
         self.spin = Spin::default();
     }
 
-    /// Makes room for that many registers.
+    /// Makes room for registers.
     pub(crate) fn reserve(&mut self, registers: usize) {
         if self.rows.len() < registers {
             self.rows.resize_with(registers, || row(0));
@@ -173,12 +172,12 @@ impl Warp {
         [0, 1, 2].map(|axis| self.special[axis][lane].get() as u32)
     }
 
-    /// Whether it goes in circles.
+    /// Whether it spins.
     pub(crate) fn spins(&self) -> bool {
         self.spin.found()
     }
 
-    /// Leaves lanes of a split behind, at the next instruction.
+    /// Makes lanes of a split one of their own, at another instruction.
     pub(crate) fn part(&mut self, index: usize, lanes: u32, at: usize) {
         let split = &mut self.splits[index];
         split.lanes &= !lanes;
@@ -203,7 +202,7 @@ impl Warp {
         context.blocks[self.block].end(ended.count_ones());
         let live = context.blocks.iter().map(|block| block.live).sum();
         context.barrier.pass(live);
-        // Who waited for these lanes waits no more.
+        // Collectives that waited for these lanes are tried again.
         self.splits
             .iter_mut()
             .filter(|split| split.wait == Wait::Lanes)
@@ -221,7 +220,7 @@ impl Warp {
         }
     }
 
-    /// Looks at a jump back, now and then.
+    /// Notes a backward jump.
     #[inline]
     pub(crate) fn looped(&mut self, program: &Program) {
         if self.spin.is_due() {
@@ -230,7 +229,7 @@ impl Warp {
         }
     }
 
-    /// Of where all threads are, and of their registers; but not of those that a clock decides.
+    /// A hash of where all threads are and of their registers, but for those that depend on a clock.
     fn hash(&self, program: &Program) -> u64 {
         let mut hash = 0u64;
         let mut add = |value: u64| hash = (hash.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);

@@ -1,6 +1,6 @@
-//! Where pointers of callers become values and results: what the functions of the driver have as arguments.
+//! The types of the driver functions' arguments: pointers of the caller, read and written safely.
 //!
-//! None of them is trusted: [`caller`] looks whether there is memory.
+//! No pointer is trusted: [`caller`] copies through the system, which reports an address that is not mapped.
 
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use std::ptr;
 use super::caller::{self, Access};
 use super::result::{Answer, Code};
 
-/// Where a result goes.
+/// A pointer to where a result goes.
 #[repr(transparent)]
 pub(super) struct Out<T>(*mut T);
 
@@ -22,7 +22,7 @@ impl<T> Out<T> {
         self.0.expose_provenance()
     }
 
-    /// Finds out whether there is room, before something is made whose handle would be lost otherwise.
+    /// Checks that the result can be written, before an object is made whose handle would be lost otherwise.
     pub(super) fn ready(&self) -> Answer {
         let mut before = MaybeUninit::<T>::uninit();
         // SAFETY: the bytes go to where there is room for them, and come back from there.
@@ -37,23 +37,23 @@ impl<T> Out<T> {
         unsafe { caller::copy_to(self.address(), (&raw const value).cast(), size_of::<T>()) }
     }
 
-    /// For results that a caller may do without.
+    /// Writes an optional result: null means that the caller does not want it.
     pub(super) fn set_if_wanted(&self, value: T) -> Answer {
         if self.is_null() { Ok(()) } else { self.set(value) }
     }
 
-    /// Whether that many can be written. What a caller says of that may be nonsense.
+    /// Whether that many values can be written.
     pub(super) fn has_room(&self, count: usize) -> bool {
         let bytes = count.checked_mul(size_of::<T>());
         bytes.is_some_and(|bytes| caller::allows(self.address(), bytes, Access::Write))
     }
 
-    /// As many of these as there is room for.
+    /// Writes up to `room` values.
     pub(super) fn set_all(&self, values: impl IntoIterator<Item = T>, room: usize) -> Answer {
         const AT_ONCE: usize = 1024;
         let mut values = values.into_iter().take(room);
         let mut at = self.address();
-        // In parts, because what a caller says of the room may be nonsense.
+        // In parts, because the caller's size may be absurd.
         loop {
             let part: Vec<T> = values.by_ref().take(AT_ONCE).collect();
             // SAFETY: the bytes of a vector can be read.
@@ -73,20 +73,20 @@ impl<T> From<*mut T> for Out<T> {
 }
 
 impl<T> Out<T> {
-    /// The same place for a result of another type, where that depends on another argument.
+    /// The same pointer for another type, where another argument decides the type.
     pub(super) fn cast<U>(&self) -> Out<U> {
         Out(self.0.cast())
     }
 }
 
 impl<T: Copy> Out<T> {
-    /// What is there before, where a value is exchanged.
+    /// Reads the value that is there, for functions that exchange it.
     pub(super) fn get(&self) -> Answer<T> {
         In::from(self.0.cast_const()).get()
     }
 }
 
-/// A structure, or an array of them: of numbers and pointers, for which any bytes will do.
+/// A pointer to a structure or an array of numbers and pointers, so that any bytes are a valid value.
 #[repr(transparent)]
 pub(super) struct In<T>(*const T);
 
@@ -106,7 +106,7 @@ impl<T: Copy> In<T> {
         }
     }
 
-    /// That many, if that is not absurd. None of nothing is no error.
+    /// Reads an array, if its length is not absurd. An empty one may have any address.
     pub(super) fn all(&self, count: usize) -> Answer<Vec<T>> {
         const MOST: usize = 1 << 16;
         if count > MOST {
@@ -123,7 +123,7 @@ impl<T: Copy> In<T> {
     }
 }
 
-/// A name.
+/// A pointer to a text that ends with a zero.
 #[repr(transparent)]
 pub(super) struct Name(*const c_char);
 
@@ -133,21 +133,21 @@ impl Name {
     }
 }
 
-/// Writes a text that ends with a zero, as much of it as there is room for.
+/// Writes a text and a zero, cut to the room that there is.
 pub(super) fn write_text(to: Out<u8>, room: usize, text: &str) -> Answer {
     let end = text.len().min(room.checked_sub(1).ok_or(Code::INVALID_VALUE)?);
     to.set_all(text.bytes().take(end).chain([0]), room)
 }
 
-/// An image of kernels, whose size only its own bytes say.
+/// A pointer to an image of kernels, whose size only its own header says.
 #[repr(transparent)]
 pub(super) struct Image(*const c_void);
 
 impl Image {
-    /// A copy of it: text up to a zero, or a file that begins with a header which says how long it is.
+    /// Copies the image: PTX up to a zero, or a fatbin or an ELF file as long as its header says.
     pub(super) fn get(&self) -> Answer<Vec<u8>> {
         let address = self.0.expose_provenance();
-        // Nothing is shorter than this, but a text.
+        // Only a text can be shorter.
         let Ok(magic) = caller::read(address, 4) else { return caller::read_text(address) };
         let size = if magic == FATBIN {
             let header = caller::read(address, 16)?;
@@ -176,71 +176,38 @@ fn number(header: &[u8], at: usize, bytes: usize) -> usize {
 
 const FATBIN: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
 
-/// The arguments of a launch: a pointer to each value.
+/// The arguments of a launch: an array of pointers, one to each value.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Arguments(*const *const c_void);
 
 impl Arguments {
-    /// One after the other, each at its offset and with its size. They may also be in one buffer already.
-    pub(super) fn get(&self, parameters: &[(usize, usize)], packed: &Packed) -> Answer<Vec<u8>> {
+    /// Copies the arguments into one buffer, each to its offset.
+    pub(super) fn get(&self, parameters: &[(usize, usize)]) -> Answer<Vec<u8>> {
         let size = parameters.iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
-        if let Some(bytes) = packed.get(size)? {
-            return if self.0.is_null() { Ok(bytes) } else { Err(Code::INVALID_VALUE) };
-        }
         let addresses = In::from(self.0.cast::<usize>()).all(parameters.len())?;
-        let pieces: Vec<_> = addresses.into_iter().zip(parameters.iter().copied()).collect();
         let mut bytes = vec![0; size];
-        caller::read_pieces(&mut bytes, &pieces)?;
+        for (address, (offset, size)) in addresses.into_iter().zip(parameters) {
+            let to = &mut bytes[*offset..offset + size];
+            // SAFETY: the slice has that many bytes.
+            unsafe { caller::copy_from(address, to.as_mut_ptr(), *size)? };
+        }
         Ok(bytes)
     }
 }
 
-/// The arguments of a launch in another way: a list of what is what.
+/// The `extra` argument of a launch: all arguments in one buffer, which is not simulated.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Packed(*const usize);
 
 impl Packed {
-    pub(super) fn null() -> Self {
-        Packed(ptr::null())
-    }
-
-    /// The bytes of all arguments, if they are given so; there may be more than they need.
-    fn get(&self, size: usize) -> Answer<Option<Vec<u8>>> {
-        const END: usize = 0;
-        const BUFFER: usize = 1;
-        const SIZE: usize = 2;
-        if self.0.is_null() {
-            return Ok(None);
-        }
-        let (mut buffer, mut room) = (0, 0);
-        let mut place = self.0;
-        // Each of them once, and the end.
-        for _ in 0..3 {
-            match In::from(place).get()? {
-                END => {
-                    let fits = buffer != 0 && room >= size;
-                    return if fits {
-                        caller::read(buffer, size).map(Some)
-                    } else {
-                        Err(Code::INVALID_VALUE)
-                    };
-                }
-                BUFFER => buffer = In::from(place.wrapping_add(1)).get()?,
-                SIZE => {
-                    let size = In::from(place.wrapping_add(1)).get()?;
-                    room = In::from(ptr::with_exposed_provenance::<usize>(size)).get()?;
-                }
-                _ => return Err(Code::INVALID_VALUE),
-            }
-            place = place.wrapping_add(2);
-        }
-        Err(Code::INVALID_VALUE)
+    pub(super) fn is_null(&self) -> bool {
+        self.0.is_null()
     }
 }
 
-/// Options of the JIT compiler: numbers, each with a value in the place of a pointer.
+/// Options of the JIT compiler: each a number and a value.
 #[derive(Clone, Debug)]
 pub(super) struct JitOptions(pub(super) Vec<(u32, usize)>);
 
@@ -250,7 +217,7 @@ impl JitOptions {
         Ok(JitOptions(options.into_iter().zip(values).collect()))
     }
 
-    /// Writes what is wrong with an image to where the caller wants to read it. Says whether it wants to.
+    /// Writes the error log to the caller's buffer. Says whether there is one.
     pub(super) fn write_log(&self, text: &str) -> bool {
         const ERROR_LOG: u32 = 5;
         const ERROR_LOG_SIZE: u32 = 6;
@@ -264,13 +231,13 @@ impl JitOptions {
     }
 }
 
-/// A function of the host that a stream calls.
+/// A callback that a stream calls on the host.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(super) struct HostFunction(Option<unsafe extern "C" fn(*mut c_void)>);
 
 impl HostFunction {
-    /// Whether there is code. What it is, only the caller knows.
+    /// Whether it points to executable memory.
     pub(super) fn is_there(self) -> bool {
         self.0.is_some_and(|function| caller::allows(function as usize, 1, Access::Execute))
     }
@@ -283,13 +250,13 @@ impl HostFunction {
     }
 }
 
-/// A function of the host that says how much shared memory a block of so many threads has.
+/// A callback that says how much dynamic shared memory a block of so many threads has.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct SharedMemory(Option<unsafe extern "C" fn(i32) -> usize>);
 
 impl SharedMemory {
-    /// Whether there is code, or no function, which is allowed.
+    /// Whether it points to executable memory, or is null, which is allowed.
     pub(super) fn is_sound(self) -> bool {
         self.0.is_none_or(|function| caller::allows(function as usize, 1, Access::Execute))
     }

@@ -1,8 +1,8 @@
-//! Memory of the caller, of which nobody knows whether it is there. The system is asked to copy it: other than this process it
-//! may touch what is not mapped, and says so.
+//! Reads and writes memory of the caller, whose addresses may be wrong.
 //!
-//! What lies on the stack of the thread that calls is there, so most arguments cost no call of the system. Where that is not
-//! allowed to copy memory, callers are trusted.
+//! `process_vm_readv` and `process_vm_writev` copy it: they report an address that is not mapped, and do not crash. Addresses on
+//! the stack of the calling thread are copied directly, so most arguments cost no system call. Where the system forbids these
+//! calls, callers are trusted.
 
 use std::cell::Cell;
 use std::fs;
@@ -13,32 +13,32 @@ use std::ptr;
 
 use super::result::{Answer, Code};
 
-/// Copies that many bytes of the caller's to a place of our own.
+/// Copies bytes from the caller's memory to ours.
 ///
 /// # Safety
 ///
-/// There is room for them at `to`, which nobody else uses meanwhile but as memory that is shared with kernels.
+/// `to` is valid for that many bytes, and nobody else uses it meanwhile, but for kernels that share it.
 pub(super) unsafe fn copy_from(from: usize, to: *mut u8, bytes: usize) -> Answer {
     // SAFETY: the caller's promise.
     unsafe { transfer(Way::FromCaller, to, from, bytes) }
 }
 
-/// Copies that many bytes of our own to a place of the caller's.
+/// Copies bytes from our memory to the caller's.
 ///
 /// # Safety
 ///
-/// They can be read at `from`.
+/// `from` is valid for that many bytes.
 pub(super) unsafe fn copy_to(to: usize, from: *const u8, bytes: usize) -> Answer {
     // SAFETY: the caller's promise; nothing is written there.
     unsafe { transfer(Way::ToCaller, from.cast_mut(), to, bytes) }
 }
 
-/// A copy of bytes of the caller's.
+/// Copies bytes from the caller's memory into a vector.
 pub(super) fn read(from: usize, bytes: usize) -> Answer<Vec<u8>> {
     const MOST: usize = 1 << 36;
     let mut read = Vec::new();
     if bytes > MOST || read.try_reserve_exact(bytes).is_err() {
-        // A size that is none is the caller's mistake.
+        // An absurd size is the caller's mistake; a large one that is mapped is not.
         let is_there = allows(from, bytes, Access::Read);
         return Err(if is_there { Code::OUT_OF_MEMORY } else { Code::INVALID_VALUE });
     }
@@ -55,40 +55,9 @@ pub(super) fn write(to: usize, bytes: &[u8]) -> Answer {
     unsafe { copy_to(to, bytes.as_ptr(), bytes.len()) }
 }
 
-/// Several pieces: the address of each, and the offset and the size of its place.
-pub(super) fn read_pieces(to: &mut [u8], pieces: &[(usize, (usize, usize))]) -> Answer {
-    // As many as the system takes.
-    const AT_ONCE: usize = 1024;
-    let (start, room) = (to.as_mut_ptr(), to.len());
-    let place = |offset: usize, bytes: usize| {
-        assert!(bytes <= room && offset <= room - bytes, "the piece has no place");
-        start.wrapping_add(offset)
-    };
-    let mut one_by_one = pieces.iter().all(|(from, (_, bytes))| is_on_stack(*from, *bytes));
-    for pieces in pieces.chunks(AT_ONCE) {
-        if !one_by_one {
-            let both =
-                |&(from, (offset, bytes))| (vector(place(offset, bytes), bytes), vector_at(from, bytes));
-            let (ours, theirs): (Vec<_>, Vec<_>) = pieces.iter().map(both).unzip();
-            let all = pieces.iter().map(|(_, (_, bytes))| bytes).sum();
-            // SAFETY: each of them has a place for as many bytes.
-            match unsafe { ask(Way::FromCaller, &ours, &theirs) } {
-                Asked::Copied(bytes) if bytes == all => continue,
-                Asked::Forbidden => one_by_one = true,
-                _ => return Err(Code::INVALID_VALUE),
-            }
-        }
-        for &(from, (offset, bytes)) in pieces {
-            // SAFETY: it has a place for as many bytes.
-            unsafe { copy_from(from, place(offset, bytes), bytes)? };
-        }
-    }
-    Ok(())
-}
-
-/// Bytes up to a zero, which is not one of them.
+/// Copies a text up to its zero, without it.
 pub(super) fn read_text(from: usize) -> Answer<Vec<u8>> {
-    // No page is looked at behind that with the zero.
+    // Page by page, because the page behind the zero may not be mapped.
     const PAGE: usize = 4096;
     const MOST: usize = 1 << 30;
     let mut text = Vec::new();
@@ -104,7 +73,7 @@ pub(super) fn read_text(from: usize) -> Answer<Vec<u8>> {
     Err(Code::INVALID_VALUE)
 }
 
-/// What can be done with memory.
+/// A permission of a mapping.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Access {
     Read,
@@ -112,7 +81,7 @@ pub(super) enum Access {
     Execute,
 }
 
-/// Whether all of that is mapped, and allows this. Where the system does not tell, it is.
+/// Whether all of these bytes are mapped with that permission. Yes where `/proc/self/maps` cannot be read.
 pub(super) fn allows(address: usize, bytes: usize, access: Access) -> bool {
     let Some(end) = address.checked_add(bytes) else { return false };
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return true };
@@ -141,7 +110,7 @@ enum Way {
 
 /// # Safety
 ///
-/// `ours` is valid for so many bytes: for writes from the caller, and for reads to it.
+/// `ours` is valid for that many bytes: for writes if they come from the caller, else for reads.
 unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answer {
     let mut done = if is_on_stack(theirs, bytes) {
         // SAFETY: both places are there.
@@ -154,7 +123,7 @@ unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answ
         let next = theirs.checked_add(done).ok_or(Code::INVALID_VALUE)?;
         let (left, rest) = (bytes - done, ours.wrapping_add(done));
         // SAFETY: it is the rest of what the caller promises.
-        match unsafe { ask(way, &[vector(rest, left)], &[vector_at(next, left)]) } {
+        match unsafe { ask(way, rest, next, left) } {
             Asked::Copied(bytes) => done += bytes,
             Asked::NotThere => return Err(Code::INVALID_VALUE),
             Asked::Forbidden if next == 0 => return Err(Code::INVALID_VALUE),
@@ -182,15 +151,7 @@ unsafe fn copy(way: Way, ours: *mut u8, theirs: usize, bytes: usize) {
     }
 }
 
-fn vector(start: *mut u8, bytes: usize) -> libc::iovec {
-    libc::iovec { iov_base: start.cast(), iov_len: bytes }
-}
-
-fn vector_at(address: usize, bytes: usize) -> libc::iovec {
-    vector(ptr::with_exposed_provenance_mut(address), bytes)
-}
-
-/// What the system says.
+/// What the system answers.
 enum Asked {
     /// At least one byte.
     Copied(usize),
@@ -200,16 +161,16 @@ enum Asked {
 
 /// # Safety
 ///
-/// As for [`transfer`], for each piece of ours. What the caller has may be anywhere.
-unsafe fn ask(way: Way, ours: &[libc::iovec], theirs: &[libc::iovec]) -> Asked {
+/// As for [`transfer`].
+unsafe fn ask(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Asked {
     let process = process::id().cast_signed();
-    let (our_count, count) = (ours.len() as libc::c_ulong, theirs.len() as libc::c_ulong);
-    let (ours, theirs) = (ours.as_ptr(), theirs.as_ptr());
+    let piece = |start: *mut u8| libc::iovec { iov_base: start.cast(), iov_len: bytes };
+    let (ours, theirs) = (piece(ours), piece(ptr::with_exposed_provenance_mut(theirs)));
     // SAFETY: the caller's promise for what is ours; the rest is looked at by the system, which does not fail for that.
     let copied = unsafe {
         match way {
-            Way::FromCaller => libc::process_vm_readv(process, ours, our_count, theirs, count, 0),
-            Way::ToCaller => libc::process_vm_writev(process, ours, our_count, theirs, count, 0),
+            Way::FromCaller => libc::process_vm_readv(process, &ours, 1, &theirs, 1, 0),
+            Way::ToCaller => libc::process_vm_writev(process, &ours, 1, &theirs, 1, 0),
         }
     };
     match usize::try_from(copied) {
@@ -222,7 +183,7 @@ unsafe fn ask(way: Way, ours: &[libc::iovec], theirs: &[libc::iovec]) -> Asked {
     }
 }
 
-/// Bytes of memory that this machine has.
+/// The physical memory of this machine, in bytes.
 pub(super) fn memory() -> u64 {
     // SAFETY: the system answers with numbers, negative ones if it does not know.
     let (pages, bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
@@ -232,7 +193,7 @@ pub(super) fn memory() -> u64 {
     }
 }
 
-/// Whether that is on the stack of this thread, as far as it is in use.
+/// Whether these bytes are on the used part of this thread's stack.
 fn is_on_stack(address: usize, bytes: usize) -> bool {
     thread_local! {
         static STACK: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
@@ -246,7 +207,7 @@ fn is_on_stack(address: usize, bytes: usize) -> bool {
     address >= start.max(here) && address.checked_add(bytes).is_some_and(|behind| behind <= end)
 }
 
-/// Where the stack of this thread is. That of the first thread grows, so its start is a guess.
+/// The bounds of this thread's stack. The main thread's stack grows, so its lower bound is a guess.
 fn stack() -> (usize, usize) {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut start, mut bytes) = (ptr::null_mut(), 0);
@@ -302,25 +263,6 @@ mod tests {
         assert_eq!(read_text(pages), REFUSED);
         assert_eq!(write(pages + 4095, &[0]), Ok(()));
         assert_eq!(read_text(pages + 4090), Ok(b"aaaaa".to_vec()));
-    }
-
-    #[test]
-    fn pieces_are_from_everywhere() {
-        let (pages, here) = (half_mapped(), [3_u8, 4]);
-        let here = (&raw const here).expose_provenance();
-        assert_eq!(write(pages, &[1, 2]), Ok(()));
-        let read = |pieces: &[_]| {
-            let mut to = vec![0; 3];
-            read_pieces(&mut to, pieces).map(|()| to)
-        };
-        assert_eq!(read(&[(here, (1, 2))]), Ok(vec![0, 3, 4]));
-        assert_eq!(read(&[(pages, (1, 2)), (here, (0, 1))]), Ok(vec![3, 1, 2]));
-        assert_eq!(read(&[(here, (0, 2)), (pages + 4096, (2, 1))]), REFUSED);
-        // More than the system takes at once.
-        let many: Vec<_> = (0..3000).map(|at| (pages + at % 2, (at, 1))).collect();
-        let mut to = [0; 3000];
-        assert_eq!(read_pieces(&mut to, &many), Ok(()));
-        assert_eq!(to[..], [1, 2].repeat(1500));
     }
 
     #[test]

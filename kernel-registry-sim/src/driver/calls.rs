@@ -1,12 +1,12 @@
-//! The functions of the driver, under their real names: what each takes, and what it does with that.
+//! The functions of the driver under their real names, a file for each group.
 //!
-//! Arguments that are pointers have types of [`abi`](super::abi), which is where they are followed. Everything else is numbers.
+//! Pointers among the arguments have types of [`abi`](super::abi), which reads and writes through them. The others are numbers.
 
 // The names are NVIDIA's.
 #![allow(non_snake_case)]
 
-/// Functions with C's way of calling, and a list of them. Each begins with the version of CUDA that has it first, and its
-/// body is an [`Answer`](super::result::Answer).
+/// Defines `extern "C"` functions and a list of them. Each begins with the first version of CUDA that has it; its body is
+/// an [`Answer`](super::result::Answer).
 macro_rules! calls {
     ($($since:literal fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
         $(#[cfg_attr(feature = "export", unsafe(no_mangle))]
@@ -43,12 +43,12 @@ use super::names::is_called;
 /// A function of the driver.
 pub(super) struct Entry {
     pub(super) name: &'static str,
-    /// The version of CUDA that has it first, such as 12040.
+    /// The first version of CUDA that has it, such as 12040.
     pub(super) since: i32,
     pub(super) address: *const (),
 }
 
-/// The functions that the driver has, each with the version of CUDA from which on drivers have it, such as (12, 4).
+/// The functions of the driver, each with the first version of CUDA that has it, such as (12, 4).
 ///
 /// ```
 /// assert!(kernel_registry_sim::functions().any(|function| function == ("cuFuncIsLoaded", (12, 4))));
@@ -82,8 +82,8 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
     simulated.into_iter().flatten().chain(lacking::ALL)
 }
 
-/// The function of this name for programs that know CUDA as of `version`: of several that differ by `_v2`, `_v3` and so on,
-/// the newest one.
+/// The function that a program built for this version of CUDA means by a name: of those that differ by `_v2`, `_v3` and so on
+/// the newest.
 fn find(name: &str, version: i32) -> Option<&'static Entry> {
     let is_it = |entry: &&Entry| is_called(entry.name, name) && entry.since <= version;
     all().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))

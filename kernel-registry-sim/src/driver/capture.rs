@@ -1,4 +1,4 @@
-//! What is captured: streams that make a graph of what they are given, and what may not be done meanwhile.
+//! Stream capture: the modes, and what streams and events know of a capture.
 
 use std::cell::Cell;
 use std::thread::ThreadId;
@@ -6,7 +6,7 @@ use std::thread::ThreadId;
 use super::handles::Handle;
 use super::result::{Answer, Code};
 
-/// `CUstreamCaptureMode`: who is kept from calls that could disturb what is captured.
+/// `CUstreamCaptureMode`: which threads may not make unsafe calls while a stream is captured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Mode {
     Global,
@@ -24,26 +24,26 @@ impl Mode {
 }
 
 thread_local! {
-    /// How this thread is treated while streams are captured.
+    /// The mode of this thread, by `cuThreadExchangeStreamCaptureMode`.
     pub(super) static MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
 }
 
-/// A graph that is being captured.
+/// A capture that has begun and not ended.
 #[derive(Debug)]
 pub(super) struct Capture {
     pub(super) graph: Handle,
-    /// The stream that it began in.
+    /// The stream in which it began.
     pub(super) origin: Handle,
     pub(super) mode: Mode,
     pub(super) thread: ThreadId,
-    /// Something was done that cannot be captured.
+    /// It was invalidated: something was done that cannot be captured.
     pub(super) is_invalid: bool,
 }
 
-/// What a stream or an event has of a graph that is being captured.
+/// The place of a stream or an event in a capture.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) capture: u64,
-    /// What comes next is after these nodes.
+    /// The nodes that the next one comes after.
     pub(super) after: Vec<Handle>,
 }

@@ -1,4 +1,4 @@
-//! Capturing: streams put what they are given into a graph, and some calls are refused meanwhile.
+//! Stream capture: work becomes nodes of a graph, and unsafe calls are refused meanwhile.
 
 use std::thread;
 
@@ -25,7 +25,7 @@ impl State {
         Ok(())
     }
 
-    /// The graph that was captured, unless something was done that cannot be captured.
+    /// Ends a capture: the graph, or why it is invalid.
     pub(super) fn end_capture(&mut self, stream: Handle) -> Answer<Handle> {
         let part = self.streams.get(stream)?.capture.clone().ok_or(Code::ILLEGAL_STATE)?;
         let capture = self.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?;
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    /// A stream is destroyed: what began there cannot be ended any more.
+    /// Ends the capture that began in a stream, because the stream is destroyed.
     pub(super) fn abandon_capture(&mut self, stream: Handle) {
         let begun = self.captures.iter().find(|(_, capture)| capture.origin == stream);
         let Some((id, graph)) = begun.map(|(id, begun)| (*id, begun.graph)) else { return };
@@ -70,7 +70,7 @@ impl State {
         let _ = self.graphs.remove(graph);
     }
 
-    /// What is wrong with an event that was recorded in a captured stream, for whoever wants to know when that was.
+    /// The error of a query of an event that was recorded in a captured stream.
     pub(super) fn captured_event(&self, capture: u64) -> Code {
         let is_invalid = self.captures.get(&capture).is_some_and(|capture| capture.is_invalid);
         if is_invalid { Code::INVALID_VALUE } else { Code::CAPTURED_EVENT }
@@ -82,14 +82,14 @@ impl State {
         }
     }
 
-    /// Whether a stream is captured. One whose capture was made invalid takes nothing.
+    /// Whether a stream is captured. If its capture is invalid, nothing can be submitted to it.
     pub(super) fn is_captured(&self, stream: Handle) -> Answer<bool> {
         let Some(part) = &self.streams.get(stream)?.capture else { return Ok(false) };
         let is_invalid = self.captures.get(&part.capture).is_none_or(|capture| capture.is_invalid);
         if is_invalid { Err(Code::STREAM_CAPTURE_INVALIDATED) } else { Ok(true) }
     }
 
-    /// Adds what a stream was given to the graph that is captured there.
+    /// Adds work as a node of the graph that a stream captures.
     pub(super) fn capture(&mut self, stream: Handle, work: Work) -> Answer {
         let found = self.streams.get(stream)?;
         let (context, part) = (found.context, found.capture.clone().ok_or(Code::ILLEGAL_STATE)?);
@@ -101,14 +101,14 @@ impl State {
         Ok(())
     }
 
-    /// What cannot be done with a stream while it is captured, and ends that.
+    /// Refuses a call that cannot be captured, and invalidates the capture.
     pub(super) fn not_captured(&mut self, stream: Handle) -> Answer {
         let Some(part) = self.streams.get(stream)?.capture.clone() else { return self.not_implied(stream) };
         self.invalidate(part.capture);
         Err(Code::STREAM_CAPTURE_UNSUPPORTED)
     }
 
-    /// The default stream would wait for blocking streams, which cannot be while one of them is captured.
+    /// Refuses work for the default stream while a blocking stream is captured, which it would have to wait for.
     pub(super) fn not_implied(&mut self, stream: Handle) -> Answer {
         let Some(capture) = self.blocking_capture(stream)? else { return Ok(()) };
         self.invalidate(capture);
@@ -127,7 +127,7 @@ impl State {
         Ok(blocking.find_map(|other| other.capture.as_ref()).map(|part| part.capture))
     }
 
-    /// What could make one of a context's streams wait cannot be done while one is captured.
+    /// Refuses to wait for a context while one of its streams is captured.
     pub(super) fn none_captured(&mut self, context: Handle) -> Answer {
         let streams = self.streams.iter().filter(|(_, stream)| stream.context == context);
         let captured: Vec<_> =
@@ -139,8 +139,8 @@ impl State {
         Err(Code::STREAM_CAPTURE_UNSUPPORTED)
     }
 
-    /// Calls that do more than to give work to a stream are refused while something is captured, as the modes of the
-    /// capture and of this thread say; and then the capture is not what it was meant to be.
+    /// Refuses unsafe calls, such as allocations, while something is captured, as the modes of the capture and of this thread
+    /// say; then the capture is invalid.
     pub(super) fn may_disturb(&mut self) -> Answer {
         let (this, mode) = (thread::current().id(), MODE.get());
         let forbids = |capture: &Capture| match mode {
@@ -157,7 +157,7 @@ impl State {
         Err(Code::STREAM_CAPTURE_UNSUPPORTED)
     }
 
-    /// What is captured cannot wait for what is not.
+    /// Refuses that a captured stream waits for an event that was recorded outside of the capture.
     pub(super) fn isolated(&mut self, stream: Handle) -> Answer {
         if let Some(part) = self.streams.get(stream)?.capture.clone() {
             self.invalidate(part.capture);
@@ -165,7 +165,7 @@ impl State {
         Err(Code::STREAM_CAPTURE_ISOLATION)
     }
 
-    /// Lets a stream wait for an event that a captured stream has recorded: from then on it is captured too.
+    /// Lets a stream wait for an event of a capture: the stream joins that capture.
     pub(super) fn join(&mut self, stream: Handle, event: &Part) -> Answer {
         if !self.captures.contains_key(&event.capture) {
             return Err(Code::INVALID_VALUE);

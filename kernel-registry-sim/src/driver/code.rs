@@ -1,4 +1,4 @@
-//! What images become when they are loaded: modules, libraries, and the kernels in them.
+//! Loaded code: modules, libraries, and their kernels.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,36 +12,36 @@ use super::memory::{Block, Kind, Shared};
 use super::result::{Answer, Code};
 use super::wait::Ready;
 
-/// An image in one context.
+/// A module: an image in one context.
 #[derive(Debug)]
 pub(super) struct Module {
     pub(super) context: Handle,
     pub(super) image: Arc<Image>,
     pub(super) code: Loaded,
     pub(super) library: Option<Handle>,
-    /// By the places of the kernels in the image.
+    /// Functions by the index of their kernel in the image.
     pub(super) functions: BTreeMap<usize, Handle>,
 }
 
-/// An image in no context in particular.
+/// A library: an image that is loaded into contexts on demand.
 #[derive(Debug)]
 pub(super) struct Library {
     pub(super) images: Images,
-    /// By the ids of contexts: their handles return.
+    /// Modules by the id of their context, because handles of contexts are used again.
     pub(super) modules: BTreeMap<u64, Handle>,
     pub(super) kernels: BTreeMap<String, Handle>,
 }
 
-/// What an image is to each of the architectures that there are, or why it is nothing to it.
+/// A compiled image, or the error, for each architecture among the devices.
 pub(super) type Images = BTreeMap<u32, Answer<Arc<Image>>>;
 
 impl Library {
-    /// For one of the devices.
+    /// The image for an architecture.
     pub(super) fn image(&self, arch: u32) -> Answer<&Arc<Image>> {
         self.images.get(&arch).ok_or(Code::NO_BINARY_FOR_GPU)?.as_ref().map_err(|code| *code)
     }
 
-    /// For whichever device, to read what is the same for all.
+    /// The image for any architecture, to read what is the same for all.
     pub(super) fn any_image(&self) -> Answer<&Arc<Image>> {
         self.images.values().find_map(|image| image.as_ref().ok()).ok_or(Code::NO_BINARY_FOR_GPU)
     }
@@ -52,7 +52,7 @@ impl Library {
 pub(super) struct Kernel {
     pub(super) library: Handle,
     pub(super) name: String,
-    /// Attributes that were set for a device, by its number.
+    /// Attributes that were set, by device and attribute.
     pub(super) set: BTreeMap<(usize, u32), i32>,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Function {
     pub(super) module: Handle,
     pub(super) image: Arc<Image>,
     pub(super) kernel: usize,
-    /// Whether it is loaded.
+    /// When it is loaded: kernels load lazily.
     pub(super) loaded: Ready,
     /// The most dynamic shared memory that it may be launched with.
     pub(super) max_shared: u32,
@@ -89,7 +89,7 @@ pub(super) mod attributes {
     pub(in crate::driver) const CLUSTER_SCHEDULING: u32 = 15;
 }
 
-/// An image's code with its variables, in one context.
+/// A decoded program with memory for its variables, in one context.
 #[derive(Clone)]
 pub(super) struct Loaded(pub(super) Arc<kernel_registry_ptx::Module>);
 
@@ -100,7 +100,7 @@ impl fmt::Debug for Loaded {
 }
 
 impl Loaded {
-    /// Finds room for the variables, and fills them.
+    /// Allocates and initialises the variables.
     pub(super) fn new(
         program: &Arc<Program>,
         memory: &Shared,
@@ -128,7 +128,7 @@ impl Loaded {
         Some((self.0.addresses()[index] as usize, variables[index].size() as usize))
     }
 
-    /// Gives the room of the variables back.
+    /// Frees the variables.
     pub(super) fn unload(&self, memory: &Shared) {
         self.0.addresses().iter().for_each(|address| memory.lock().free(*address as usize));
     }

@@ -1,4 +1,4 @@
-//! Compiling images, and how long that seems to take.
+//! Compiling images, for a simulated time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -9,20 +9,20 @@ use super::image::{Image, Refused};
 use super::result::Code;
 use super::state::State;
 
-/// How compiling goes together with compiling in other threads.
+/// Whether several threads compile at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Compiling {
-    /// In as many threads as ask for it, as by the functions of libraries.
+    /// In parallel, as `cuLibraryLoadData` does.
     Together,
-    /// One image after the other, as by the functions of modules.
+    /// One at a time, as `cuModuleLoadData` does.
     Alone,
 }
 
-/// What compiles, without the lock on what the driver knows: it takes long.
+/// A compiler. It takes long, and does not hold the lock of the state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compiler {
     version: i32,
-    /// What a KiB of text takes.
+    /// The time that a KiB of PTX takes.
     kibibyte: Duration,
     how: Compiling,
 }
@@ -32,7 +32,7 @@ impl Compiler {
         Compiler { version: state.config.version, kibibyte: state.config.jit, how }
     }
 
-    /// An image as it is for devices of an architecture.
+    /// Compiles an image for an architecture.
     pub(super) fn compile(self, bytes: &[u8], arch: u32) -> Result<Arc<Image>, Refused> {
         let image = Image::read(bytes, arch, self.version)?;
         self.pass_time(image.compiled);
@@ -51,7 +51,7 @@ impl Compiler {
     }
 }
 
-/// Tells the caller, or else everybody, why an image was refused.
+/// Writes why an image was refused to the caller's log, or else to standard error.
 pub(super) fn tell(refused: &Refused, options: &JitOptions) -> Code {
     if !options.write_log(&refused.log) {
         eprintln!("simulated CUDA driver: an image was refused: {}", refused.log);

@@ -1,4 +1,4 @@
-//! What is simulated.
+//! The configuration of the simulated driver: which devices, how old a driver, and what goes wrong.
 
 use std::env;
 use std::time::Duration;
@@ -21,18 +21,18 @@ pub struct Config {
     pub(super) version: i32,
     pub(super) eager: bool,
     pub(super) deadlock: Deadlock,
-    /// Whether a failure ends one context, and not all.
+    /// Whether a fault of a kernel ends one context, and not all.
     pub(super) contained: bool,
-    /// What compiling a KiB of PTX takes.
+    /// The time that compiling a KiB of PTX takes.
     pub(super) jit: Duration,
     pub(super) timing: Option<Timing>,
     pub(super) faults: Vec<Fault>,
 }
 
-/// What becomes of a deadlock, after it was reported.
+/// What happens after a deadlock was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadlock {
-    /// The wait goes on: kernels that give up after a time end it.
+    /// The wait goes on: a kernel with a time limit may end it.
     Wait,
     /// The call returns `CUDA_ERROR_LAUNCH_TIMEOUT`; a launch is dropped, and its context has that error.
     Fail,
@@ -41,14 +41,14 @@ pub enum Deadlock {
 }
 
 impl Default for Config {
-    /// What was measured: one H200 with a driver of CUDA 13.0, which loads lazily.
+    /// One H200 with a driver of CUDA 13.0 that loads lazily, as was measured.
     fn default() -> Self {
         Config::of([Device::h200()])
     }
 }
 
 impl Config {
-    /// These devices, with a driver as by default.
+    /// These devices, with the default driver.
     pub fn of(devices: impl IntoIterator<Item = Device>) -> Self {
         Config {
             devices: devices.into_iter().collect(),
@@ -62,7 +62,7 @@ impl Config {
         }
     }
 
-    /// The default, but for what these variables say, all of which begin with `KERNEL_REGISTRY_SIM_`:
+    /// The default, changed by these environment variables, all of which begin with `KERNEL_REGISTRY_SIM_`:
     ///
     /// | variable | value |
     /// |---|---|
@@ -78,12 +78,12 @@ impl Config {
     /// `CUDA_MODULE_LOADING` (`LAZY` or `EAGER`) and `CUDA_VISIBLE_DEVICES` (numbers of devices; if it is empty, there is
     /// none) are obeyed as by the real driver.
     ///
-    /// What cannot be understood is reported on standard error, and not used; a variable with another name is reported too.
+    /// A value that cannot be parsed is reported on standard error and not used; so is a variable of an unknown name.
     pub fn from_environment() -> Self {
         let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         for name in names.filter(|name| is_misspelled(name)) {
             eprintln!(
-                "simulated CUDA driver: `{name}` says nothing to it; there are {}",
+                "simulated CUDA driver: `{name}` is no variable of it; there are {}",
                 VARIABLES.join(", ")
             );
         }
@@ -112,7 +112,7 @@ impl Config {
         }
     }
 
-    /// That many devices, all like the first one.
+    /// This many devices, all like the first one.
     pub fn devices(self, devices: usize) -> Self {
         let first = self.devices.into_iter().next().unwrap_or_else(Device::h200);
         Config { devices: vec![first; devices], ..self }
@@ -147,38 +147,38 @@ impl Config {
         Config { eager, ..self }
     }
 
-    /// What becomes of a deadlock.
+    /// What happens after a deadlock was reported.
     pub fn deadlock(self, deadlock: Deadlock) -> Self {
         Config { deadlock, ..self }
     }
 
-    /// Whether a kernel that goes wrong ends its own context alone. As with NVIDIA's driver it ends all of the process, on all
-    /// devices, and there are no new ones; tests that go on in one process want to have that contained.
+    /// Whether a fault of a kernel ends its own context alone. By default it ends every context of the process, on all devices,
+    /// and no new one can be made, as with NVIDIA's driver. Tests that go on after a fault contain it.
     pub fn contained(self, contained: bool) -> Self {
         Config { contained, ..self }
     }
 
-    /// How long compiling a KiB of PTX seems to take, in images without machine code for the device; by default no longer
-    /// than it does. As was measured, `cuLibraryLoadData` compiles in as many threads as call it, and `cuModuleLoadData` in
-    /// one after the other. A real driver takes 7 ms or so for a kernel of 4 KiB of machine code.
+    /// The time that compiling a KiB of PTX takes, in images without machine code for the device; by default none is added.
+    /// As was measured, threads compile in parallel by `cuLibraryLoadData`, and one at a time by `cuModuleLoadData`. A real
+    /// driver takes about 7 ms for a kernel of 4 KiB of machine code.
     pub fn jit(self, jit: Duration) -> Self {
         Config { jit, ..self }
     }
 
-    /// Delays every call, and every turn of a kernel, by up to this long: by times that look random, and are the same for
-    /// the same seed, so that what one thread is first to do in one run another is in the next.
+    /// Delays each call, and each turn of a kernel, by a pseudo-random time of up to `longest`. Equal seeds give equal delays;
+    /// other seeds let threads run in another order.
     pub fn timing(self, seed: u64, longest: Duration) -> Self {
         Config { timing: Some(Timing::new(seed, longest)), ..self }
     }
 
-    /// A fault that is there from the beginning. May be called several times.
+    /// Adds a fault that is there from the beginning.
     pub fn fault(mut self, fault: Fault) -> Self {
         self.faults.push(fault);
         self
     }
 }
 
-/// Each behind `KERNEL_REGISTRY_SIM_`.
+/// The names of the variables, without `KERNEL_REGISTRY_SIM_`.
 const VARIABLES: [&str; 10] =
     ["DEVICES", "ARCH", "PROCESSORS", "MEMORY", "DRIVER", "DEADLOCK", "FAILURES", "FAULTS", "JIT", "TIMING"];
 
@@ -191,7 +191,7 @@ fn variable<T>(name: &str, parse: fn(&str) -> Option<T>) -> Option<T> {
     let value = env::var(&name).ok()?;
     let parsed = parse(&value);
     if parsed.is_none() {
-        eprintln!("simulated CUDA driver: `{name}` is `{value}`, which is not understood, and not used");
+        eprintln!("simulated CUDA driver: `{name}` is `{value}`, which cannot be parsed, and is not used");
     }
     parsed
 }
@@ -207,7 +207,7 @@ fn devices(value: &str) -> Option<Vec<Device>> {
     }
 }
 
-/// The devices that `CUDA_VISIBLE_DEVICES` names. As with the real driver, those behind one that is not there are not seen.
+/// The devices that `CUDA_VISIBLE_DEVICES` names, up to the first that does not exist, as with the real driver.
 fn seen(devices: &[Device], visible: &str) -> Vec<Device> {
     let named = visible.split(',').map_while(|number| devices.get(number.trim().parse::<usize>().ok()?));
     named.cloned().collect()
@@ -222,7 +222,7 @@ fn version(value: &str) -> Option<i32> {
     Some(major.parse::<i32>().ok()? * 1000 + minor.parse::<i32>().ok()? * 10)
 }
 
-/// The mode that `CUDA_MODULE_LOADING` names. As with the real driver, case does not matter, and an unknown mode is the usual one.
+/// Whether `CUDA_MODULE_LOADING` asks for eager loading. As with the real driver, case does not matter.
 fn is_eager(mode: &str) -> bool {
     mode.eq_ignore_ascii_case("EAGER")
 }

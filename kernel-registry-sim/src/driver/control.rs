@@ -11,7 +11,7 @@ use super::names::is_called;
 use super::trace::{Call, Trace};
 
 impl Fault {
-    /// Lets it happen, in all threads, until what is returned is dropped.
+    /// Injects the fault, for all threads, until the guard that is returned is dropped.
     pub fn inject(self) -> Result<Injected, FaultError> {
         self.check()?;
         let rule = Arc::new(Rule::new(self));
@@ -27,13 +27,13 @@ impl Fault {
     }
 }
 
-/// A fault that is there.
+/// Keeps a fault injected.
 #[derive(Debug)]
 #[must_use = "the fault is gone when this is dropped"]
 pub struct Injected(Arc<Rule>);
 
 impl Injected {
-    /// How many calls it has happened to.
+    /// How many calls it has changed.
     pub fn hits(&self) -> u64 {
         self.0.hits.load(Ordering::Relaxed)
     }
@@ -54,7 +54,7 @@ impl FromStr for Fault {
     }
 }
 
-/// The calls of all threads, in the order in which they returned.
+/// Records the calls of all threads, in the order in which they return.
 #[derive(Debug)]
 #[must_use = "nothing is recorded after this is dropped"]
 pub struct Recording(Arc<Trace>);
@@ -64,7 +64,7 @@ pub struct Recording(Arc<Trace>);
 /// ```
 /// kernel_registry_sim::install()?;
 /// let recording = kernel_registry_sim::record_calls();
-/// // Here is what is looked at.
+/// // The code to look at goes here.
 /// assert!(recording.calls().is_empty());
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_fault_is_said() {
+    fn malformed_faults_are_errors() {
         for text in [
             "",
             "cuFuncLoad",

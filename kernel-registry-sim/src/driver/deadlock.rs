@@ -1,4 +1,4 @@
-//! Who waits for whom, where NVIDIA's driver would hang: a call or a launch that waits for the device, on which nothing moves.
+//! Waiting for a device, and the reports of deadlocks: who waits for whom, where NVIDIA's driver would hang.
 
 use std::process;
 use std::thread;
@@ -15,10 +15,10 @@ use super::streams::Streams;
 use super::wait::{Seq, WaitReason, Waiting};
 use super::watched;
 
-/// Nothing is called a deadlock before it has lasted so long: another thread of the host may be about to end it.
+/// How long nothing must have moved before it is a deadlock: another thread of the host may be about to end it.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Waits until everything is over that occupies a device, and was submitted before.
+/// Waits until all work is over that occupies a device and was submitted before.
 pub(super) fn wait_for_device(
     state: Locked,
     device: usize,
@@ -29,7 +29,7 @@ pub(super) fn wait_for_device(
     wait_until(state, device, until, call, because)
 }
 
-/// The same for what was submitted until then.
+/// The same for work that was submitted up to a place in the order.
 pub(super) fn wait_until(
     mut state: Locked,
     device: usize,
@@ -57,7 +57,7 @@ pub(super) fn wait_until(
     if waiting.is_some_and(|waiting| waiting.gave_up) { Err(Code::LAUNCH_TIMEOUT) } else { Ok(state) }
 }
 
-/// Looks whether somebody waits for what does not move, and says so once.
+/// Looks for calls and launches that wait for work that does not move, and reports each once.
 pub(super) fn look(state: &mut State) {
     let mut found = Vec::new();
     for (id, waiting) in state.waiting.iter().filter(|(_, waiting)| !waiting.reported) {
@@ -94,9 +94,9 @@ pub(super) fn look(state: &mut State) {
     }
 }
 
+/// Who waits: a call, or the launch at the head of a stream.
 enum Who {
     Call(u64),
-    /// That at the head of this stream.
     Launch(Handle),
 }
 
@@ -136,7 +136,7 @@ fn give_up(state: &mut State, who: Who) {
     }
 }
 
-/// What occupies a device, if none of it has moved for long.
+/// What occupies a device, if none of it has moved for a while.
 fn stuck(streams: &Streams, device: usize, until: Seq) -> Option<String> {
     let busy = streams.iter().filter(|(_, stream)| stream.device == device && stream.is_busy(until));
     let mut reasons = Vec::new();
@@ -146,7 +146,7 @@ fn stuck(streams: &Streams, device: usize, until: Seq) -> Option<String> {
         }
         reasons.push(reason(handle, stream));
     }
-    // Nobody is in the way any more: who waits just has not noticed.
+    // Nothing is in the way any more: the thread that waits has not noticed yet.
     (!reasons.is_empty()).then(|| reasons.join(", and "))
 }
 

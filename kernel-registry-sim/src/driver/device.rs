@@ -1,7 +1,6 @@
-//! What kinds of devices there are to simulate.
+//! The devices that can be simulated: names, architectures, sizes.
 
-/// A device: its name, architecture and sizes. Threads, blocks and shared memory of a multiprocessor follow from the
-/// architecture.
+/// A device: name, architecture, multiprocessors and memory. What a multiprocessor has room for follows from the architecture.
 ///
 /// ```
 /// use kernel_registry_sim::Device;
@@ -22,19 +21,19 @@ pub struct Device {
     pub(super) speed: Speed,
 }
 
-/// What decides how fast a device is, and nothing else.
+/// What the driver says of a device's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Speed {
-    /// In MHz, as that of the memory.
+    /// MHz, of the processor and of the memory.
     pub(super) clock: u32,
     pub(super) memory_clock: u32,
-    /// Bits of the way to the memory.
+    /// Width of the memory bus in bits.
     pub(super) bus: u32,
-    /// Mebibytes of cache.
+    /// MiB of L2 cache.
     pub(super) cache: u32,
 }
 
-/// A constructor for each device, and all of them by name. Memory is about what the driver says.
+/// Defines a constructor for each device, and the lookup by name. Memory is what the driver says, about.
 macro_rules! known {
     ($($key:literal $function:ident: $name:literal, $arch:literal, $processors:literal x, $memory:literal MiB,
         $clock:literal / $memory_clock:literal MHz, $bus:literal bits, $cache:literal MiB;)*) => {
@@ -75,13 +74,13 @@ known! {
 pub(super) struct Room {
     pub(super) threads: u32,
     pub(super) blocks: u32,
-    /// Bytes of shared memory, and how many of them the system takes for each block.
+    /// Bytes of shared memory, and how many of them the system reserves for each block.
     pub(super) shared: u32,
     pub(super) reserved: u32,
 }
 
 impl Device {
-    /// A device of a kind that has no name here, as fast as an H200.
+    /// A device that has no constructor of its own, as fast as an H200.
     pub fn new(name: &str, arch: u32, processors: u32, memory: u64) -> Self {
         let speed = Speed { clock: 1980, memory_clock: 3201, bus: 6144, cache: 60 };
         Device { name: name.to_owned(), arch, processors, memory, speed }
@@ -102,7 +101,7 @@ impl Device {
         Device { memory, ..self }
     }
 
-    /// What NVIDIA's manual says of each architecture; one that it does not name is as the one before.
+    /// The limits in NVIDIA's manual; an architecture that it does not name has those of the one before.
     pub(super) fn room(&self) -> Room {
         let (threads, blocks, shared) = match self.arch {
             ..75 => (2048, 32, 96),
@@ -119,12 +118,12 @@ impl Device {
         Room { threads, blocks, shared: shared << 10, reserved }
     }
 
-    /// The threads that the device has room for.
+    /// The threads that can be resident on the device.
     pub(super) fn threads(&self) -> u64 {
         u64::from(self.processors) * u64::from(self.room().threads)
     }
 
-    /// Bytes of shared memory that a block can be granted.
+    /// The most bytes of shared memory that a block can opt in to.
     pub(super) fn shared_of_block(&self) -> u32 {
         let Room { shared, reserved, .. } = self.room();
         shared - reserved

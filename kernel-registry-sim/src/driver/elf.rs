@@ -1,7 +1,6 @@
-//! A shared object made in memory: nothing but a name and symbols, each of which is an address in this process.
+//! Writes an ELF shared object that has a name and absolute symbols, and no code.
 
-/// The bytes of a shared object of that name (`DT_SONAME`) with these symbols, none of which is relocated: they are
-/// absolute.
+/// A shared object with this `DT_SONAME`. Its symbols are absolute: addresses of functions in this process.
 pub(super) fn shared_object(name: &str, symbols: &[(&str, u64)]) -> Vec<u8> {
     let mut strings = vec![0];
     let name = string(&mut strings, name);
@@ -11,10 +10,10 @@ pub(super) fn shared_object(name: &str, symbols: &[(&str, u64)]) -> Vec<u8> {
         table.extend([GLOBAL_FUNCTION, DEFAULT_VISIBILITY]);
         table.extend(ABSOLUTE.to_le_bytes());
         table.extend(address.to_le_bytes());
-        // A size, which nobody asks for, and which may not be 0 for an absolute symbol.
+        // Any size but 0, which an absolute symbol may not have.
         table.extend(1_u64.to_le_bytes());
     }
-    let hash = hash_table(symbols);
+    let hash = hash_table(symbols.len());
 
     let dynamic_at = HEADER + 3 * SEGMENT;
     let table_at = dynamic_at + 7 * DYNAMIC;
@@ -26,7 +25,7 @@ pub(super) fn shared_object(name: &str, symbols: &[(&str, u64)]) -> Vec<u8> {
     // The loader writes into the dynamic section, so all of it is writable.
     object.extend(segment(LOAD, 0, end));
     object.extend(segment(DYNAMIC_SEGMENT, dynamic_at, 7 * DYNAMIC));
-    // Without it the loader would make the stacks of all threads executable.
+    // Without this segment the loader makes the stacks of all threads executable.
     object.extend(segment(STACK, 0, 0));
     for (tag, value) in [
         (SONAME, name as usize),
@@ -103,50 +102,10 @@ fn segment(kind: u32, offset: usize, size: usize) -> Vec<u8> {
     segment
 }
 
-/// `DT_HASH`: for each bucket the first symbol, and for each symbol the next one of its bucket.
-fn hash_table(symbols: &[(&str, u64)]) -> Vec<u8> {
-    const BUCKETS: usize = 64;
-    let mut buckets = vec![0_u32; BUCKETS];
-    let mut chain = vec![0_u32; symbols.len() + 1];
-    for (index, (name, _)) in symbols.iter().enumerate() {
-        let bucket = &mut buckets[hash(name) as usize % BUCKETS];
-        chain[index + 1] = *bucket;
-        *bucket = index as u32 + 1;
-    }
-    let counts = [BUCKETS as u32, chain.len() as u32];
-    counts.iter().chain(&buckets).chain(&chain).flat_map(|word| word.to_le_bytes()).collect()
-}
-
-fn hash(name: &str) -> u32 {
-    name.bytes().fold(0_u32, |hash, byte| {
-        let hash = (hash << 4).wrapping_add(byte.into());
-        let high = hash & 0xf000_0000;
-        (hash ^ (high >> 24)) & !high
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_hash_as_the_system_v_abi_says() {
-        assert_eq!(hash("printf"), 0x077905a6);
-        assert_eq!(hash("exit"), 0x0006cf04);
-    }
-
-    #[test]
-    fn every_symbol_is_in_its_bucket() {
-        let symbols: Vec<_> = (0..200).map(|n| format!("function{n}")).collect();
-        let symbols: Vec<_> = symbols.iter().map(|name| (name.as_str(), 0)).collect();
-        let table = hash_table(&symbols);
-        let word = |at: usize| u32::from_le_bytes(*table[4 * at..].first_chunk().unwrap()) as usize;
-        for (index, (name, _)) in symbols.iter().enumerate() {
-            let mut symbol = word(2 + hash(name) as usize % word(0));
-            while symbol != index + 1 {
-                assert_ne!(symbol, 0, "{name}");
-                symbol = word(2 + word(0) + symbol);
-            }
-        }
-    }
+/// `DT_HASH` with one bucket, which lists all symbols from the last to the first: so nothing has to be hashed.
+fn hash_table(symbols: usize) -> Vec<u8> {
+    let symbols = symbols as u32;
+    let counts = [1, symbols + 1];
+    let (bucket, chain) = ([symbols], [0].into_iter().chain(0..symbols));
+    counts.into_iter().chain(bucket).chain(chain).flat_map(u32::to_le_bytes).collect()
 }

@@ -1,4 +1,4 @@
-//! Where a launch meets the interpreter: what a kernel runs on, and what its end means for the driver.
+//! Runs launches on the interpreter, and turns its faults into driver errors.
 
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
@@ -13,7 +13,7 @@ use super::memory::{Block, Kind, Shared};
 use super::result::Code;
 use super::view::View;
 
-/// Blocks of a grid that run at once: as many as the device has room for, but each costs memory, and a turn of all of them time.
+/// How many blocks of a grid run at once: as the device has room, but not more than this machine runs well.
 fn resident(launch: &Launch, device: &Device) -> u32 {
     const MOST: u64 = 256;
     const MOST_STACK: u64 = 64 << 20;
@@ -33,7 +33,7 @@ pub(super) struct Execution {
     _barrier: Option<GridBarrier>,
 }
 
-/// Memory in which the blocks of a cooperative launch count themselves. It belongs to no context, but to the launch.
+/// The word by which the blocks of a cooperative launch wait for each other. It belongs to the launch, and not to a context.
 struct GridBarrier {
     memory: Shared,
     address: usize,
@@ -60,17 +60,17 @@ impl fmt::Debug for Execution {
     }
 }
 
-/// What a turn came to.
+/// The result of a turn.
 pub(super) enum Step {
     Done,
     Running { progressed: bool },
     Fault { code: Code, words: String },
 }
 
-/// Instructions of a turn: a millisecond or so.
+/// Instructions of a turn, which takes about a millisecond.
 const BUDGET: u64 = 50_000;
 
-/// Instructions of a turn of a kernel that got nowhere in its last one: enough to see whether it does now.
+/// Instructions of a turn of a kernel that spun in its last one: enough to see whether it still does.
 const SHORT_BUDGET: u64 = 300;
 
 impl Execution {
@@ -97,12 +97,12 @@ impl Execution {
     }
 
     pub(super) fn step(&mut self, view: &View<'_>) -> Step {
-        // Should the interpreter be wrong somewhere, the program is to hear of that, and not to wait for ever.
+        // A panic of the interpreter becomes an error of the program, which would wait for ever otherwise.
         let stepped = panic::catch_unwind(AssertUnwindSafe(|| self.grid.step(self.budget, view)));
         let Ok(status) = stepped else {
             return Step::Fault {
                 code: Code::UNKNOWN,
-                words: "the interpreter failed, which is its error".into(),
+                words: "the interpreter panicked, which is a defect of it; report it with the kernel".into(),
             };
         };
         match status {
@@ -116,7 +116,7 @@ impl Execution {
     }
 }
 
-/// What the driver returns after a fault.
+/// The driver's error for a fault.
 fn code(fault: &FaultKind) -> Code {
     match fault {
         FaultKind::Global { .. } | FaultKind::Beyond { .. } | FaultKind::Free { .. } => Code::ILLEGAL_ADDRESS,

@@ -1,4 +1,4 @@
-//! Faults at will: which calls fail, or take longer, or start what fails.
+//! Faults to inject: calls that fail, take longer, or succeed and break their context.
 
 use std::error::Error;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::names::is_called;
 use super::result::Code;
 use super::timing::duration;
 
-/// What goes wrong: calls of one of the driver's functions, which fail, take longer, or start what fails.
+/// A fault to inject into calls of one function of the driver: they fail, take longer, or break their context.
 ///
 /// ```
 /// use kernel_registry_sim::Fault;
@@ -17,12 +17,12 @@ use super::timing::duration;
 /// const CUDA_ERROR_OUT_OF_MEMORY: u32 = 2;
 /// kernel_registry_sim::install()?;
 /// let fault = Fault::fails("cuModuleLoadData", CUDA_ERROR_OUT_OF_MEMORY).nth(3).inject()?;
-/// // Here is what is tested.
-/// assert_eq!(fault.hits(), 0, "nobody has called it three times");
+/// // The test goes here.
+/// assert_eq!(fault.hits(), 0, "it was not called three times");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// As text, which `KERNEL_REGISTRY_SIM_FAULTS` takes, it is a call, which ones of them, and what happens:
+/// As text, for `KERNEL_REGISTRY_SIM_FAULTS`: a function, which of its calls, and what happens to them:
 ///
 /// ```
 /// # use kernel_registry_sim::Fault;
@@ -48,7 +48,7 @@ enum Which {
     From(u64),
 }
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Fails(Code),
@@ -57,18 +57,16 @@ pub(super) enum Outcome {
 }
 
 impl Fault {
-    /// Calls return a result, which is a `CUresult`, and do nothing. The name is that of a function, with or without `_v2`
-    /// and the like.
+    /// Calls do nothing and return this `CUresult`. The name of the function may be without `_v2` and the like.
     ///
-    /// After a result that says that a kernel went wrong, such as `CUDA_ERROR_ILLEGAL_ADDRESS` or
-    /// `CUDA_ERROR_LAUNCH_FAILED`, later calls return it too, in every context unless that is
-    /// [contained](crate::Config::contained).
+    /// A sticky error, such as `CUDA_ERROR_ILLEGAL_ADDRESS` or `CUDA_ERROR_LAUNCH_FAILED`, is returned by later calls too, in
+    /// every context unless faults are [contained](crate::Config::contained).
     pub fn fails(call: &str, result: u32) -> Self {
         Fault::new(call, Outcome::Fails(Code(result)))
     }
 
-    /// Calls succeed, and then the current context has an error, as if a kernel had gone wrong that they started; and with it
-    /// all others, unless that is [contained](crate::Config::contained).
+    /// Calls succeed, and then the current context has a sticky error, as if a kernel that they launched had failed; so have all
+    /// other contexts, unless faults are [contained](crate::Config::contained).
     pub fn breaks(call: &str, result: u32) -> Self {
         Fault::new(call, Outcome::Breaks(Code(result)))
     }
@@ -82,18 +80,18 @@ impl Fault {
         Fault { call: call.to_owned(), which: Which::From(1), outcome }
     }
 
-    /// Only the call of this number, from 1 on, counted since the fault is there.
+    /// Only the call of this number, counted from 1 since the fault was injected.
     pub fn nth(self, number: u64) -> Self {
         Fault { which: Which::Nth(number), ..self }
     }
 
-    /// The call of this number, and all that follow.
+    /// The call of this number and all later ones.
     pub fn from(self, number: u64) -> Self {
         Fault { which: Which::From(number), ..self }
     }
 }
 
-/// A fault, and how often it was asked for.
+/// A fault that is injected, and how many calls it saw and changed.
 #[derive(Debug)]
 pub(super) struct Rule {
     fault: Fault,
@@ -106,7 +104,7 @@ impl Rule {
         Rule { fault, calls: AtomicU64::new(0), hits: AtomicU64::new(0) }
     }
 
-    /// What it does to this call, if anything.
+    /// Counts a call, and says what the fault does to it.
     pub(super) fn meets(&self, entry: &str) -> Option<Outcome> {
         if !is_called(entry, &self.fault.call) {
             return None;
@@ -123,13 +121,13 @@ impl Rule {
     }
 }
 
-/// What is wrong with a fault itself.
+/// Why a fault cannot be injected.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultError {
     /// The driver has no such function.
     NoSuchCall(String),
-    /// The text is not understood.
+    /// The text cannot be parsed.
     Text(String),
 }
 
@@ -137,7 +135,7 @@ impl fmt::Display for FaultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchCall(call) => {
-                write!(f, "the driver has no function `{call}` that could fail; use the name in cuda.h")
+                write!(f, "the driver has no function `{call}`; use the name in cuda.h")
             }
             Self::Text(text) => write!(
                 f,

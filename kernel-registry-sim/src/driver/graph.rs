@@ -50,7 +50,7 @@ impl Task {
 /// A graph that can be launched.
 #[derive(Clone, Debug)]
 pub(super) struct Executable {
-    /// That which it was made of.
+    /// The graph that it was made of.
     graph: Handle,
     pub(super) steps: Vec<Step>,
     /// Whether a launch frees what the last one has allocated.

@@ -22,7 +22,7 @@ impl State {
         Ok(())
     }
 
-    /// Memory that an earlier launch has allocated must have been freed.
+    /// Refuses a launch whose memory an earlier launch has allocated and nobody has freed.
     fn may_allocate(&self, steps: &[Step]) -> Answer {
         let memory = self.memory.lock();
         let is_there = |step: &Step| match &step.task.work {
@@ -34,10 +34,10 @@ impl State {
         if steps.iter().any(is_there) { Err(Code::INVALID_VALUE) } else { Ok(()) }
     }
 
-    /// Gives steps to a stream, behind the end of an earlier launch. Says where they end.
+    /// Submits steps behind the end of an earlier launch, and says where they end.
     ///
-    /// A chain of steps goes into one queue: the first into that of the stream, others into streams that nobody sees, which
-    /// wait for each other as the steps do. The stream goes on when all is done.
+    /// Each chain of steps goes into one queue: the first into that of the stream, the others into internal streams, which wait for
+    /// each other as the steps do. The stream goes on when all are done.
     fn launch_steps(&mut self, steps: &[Step], last: Option<(Handle, Seq)>, stream: Handle) -> Answer<Seq> {
         let begin = match last {
             Some((earlier, seq)) => Work::WaitFor { stream: earlier, seq },
@@ -78,7 +78,7 @@ impl State {
         Ok(end)
     }
 
-    /// A stream for a chain of steps, which is gone when they are done.
+    /// An internal stream for a chain of steps, which is removed when they are done.
     fn add_lane(&mut self, context: Handle, stream: Handle, begin: Seq) -> Answer<Lane> {
         let device = self.context(context)?.device;
         let lane = Stream { closed: true, ..Stream::new(context, device, Order::NonBlocking) };

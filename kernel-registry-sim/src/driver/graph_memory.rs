@@ -1,9 +1,9 @@
-//! Memory that graphs allocate: it has its address from when the node is made, and is there from one node to another.
+//! Memory that graphs allocate and free by nodes: its address is fixed when the allocating node is made.
 
 use std::sync::Arc;
 
-/// What the nodes and steps of graphs share that allocate or free the same memory. When all are gone, so is the memory, unless
-/// it was allocated and not freed.
+/// The address of such memory, shared by the nodes and steps that allocate and free it. When all of them are gone, so is the
+/// memory, unless it is allocated at that time.
 #[derive(Clone, Debug)]
 pub(super) struct Allocation(pub(super) Arc<usize>);
 
@@ -13,7 +13,7 @@ impl Allocation {
     }
 }
 
-/// What is known of it beside its block.
+/// What the driver knows of it beside its block.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) allocation: Allocation,

@@ -1,23 +1,23 @@
-//! What callers hold: numbers that stand for the driver's objects. They are no addresses, so one that is stale or made up is
-//! found out, and not followed.
+//! Handles: the numbers by which callers name the driver's objects. They are not addresses, so a stale or invented one is an
+//! error and never dereferenced.
 
 use std::collections::BTreeMap;
 
 use super::result::{Answer, Code};
 
-/// A number in the place of a pointer. 0 is null, and 1 and 2 stand for streams that everybody has.
+/// A number in the place of a pointer. 0 is null; 1 and 2 are the default streams.
 pub(super) type Handle = usize;
 
-/// Objects of one kind.
+/// Objects of one kind, by handle.
 #[derive(Debug)]
 pub(super) struct Handles<T> {
-    /// What another handle is answered with.
+    /// The error for any other handle.
     unknown: Code,
     next: Handle,
     objects: BTreeMap<Handle, T>,
 }
 
-/// Between handles, as between the addresses of objects.
+/// The distance of two handles.
 const STEP: usize = 64;
 
 impl<T> Handles<T> {
@@ -26,12 +26,12 @@ impl<T> Handles<T> {
         Handles { unknown: Code::INVALID_HANDLE, next: (kind << 40) | STEP, objects: BTreeMap::new() }
     }
 
-    /// Of a kind whose handles the driver calls values.
+    /// For objects where the driver answers a wrong handle with `CUDA_ERROR_INVALID_VALUE`.
     pub(super) fn of_values(kind: usize) -> Self {
         Handles { unknown: Code::INVALID_VALUE, ..Handles::new(kind) }
     }
 
-    /// A handle that nothing had before.
+    /// A handle that was never used.
     pub(super) fn reserve(&mut self) -> Handle {
         self.next += STEP;
         self.next - STEP
@@ -43,12 +43,12 @@ impl<T> Handles<T> {
         handle
     }
 
-    /// Under a handle that was reserved, or that another object had.
+    /// Inserts an object under a handle that was reserved, or that was another object's.
     pub(super) fn insert_at(&mut self, handle: Handle, object: T) {
         self.objects.insert(handle, object);
     }
 
-    /// The lowest handle under which there is nothing, but for those that are kept free.
+    /// The lowest unused handle, but for those that are kept free.
     pub(super) fn lowest_free(&mut self, is_kept: impl Fn(Handle) -> bool) -> Handle {
         let first = (self.next >> 40 << 40) | STEP;
         let free = |handle: &Handle| !self.objects.contains_key(handle) && !is_kept(*handle);

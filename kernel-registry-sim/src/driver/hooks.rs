@@ -1,5 +1,5 @@
-//! What happens around each call of the driver: faults, delays and records, and the lock of a load. Where there are none of them a
-//! call pays for one look at a flag.
+//! Hooks around each call of the driver: faults, delays, recordings, and the lock of a load. Without any, a call costs one look
+//! at a flag.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -22,11 +22,11 @@ struct Hooks {
     rules: Vec<Arc<Rule>>,
     traces: Vec<Arc<Trace>>,
     timing: Option<Timing>,
-    /// How often each function was called, where that decides how long it takes.
+    /// How often each function was called, by which delays are chosen.
     numbers: BTreeMap<&'static str, u64>,
 }
 
-/// Makes a call, which every function of the driver does with its body.
+/// Calls the body of a driver function, with the hooks that there are.
 #[inline]
 pub(super) fn called(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     if watched::is_any() { call_watched(name, body) } else { body().into() }
@@ -34,7 +34,7 @@ pub(super) fn called(name: &'static str, body: impl FnOnce() -> Answer) -> Code 
 
 #[cold]
 fn call_watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
-    // It begins with what is configured. In a forked child somebody who is not there may have the lock.
+    // After fork, the lock may be held by a thread that no longer exists.
     if Simulator::of_this_process().is_err() {
         return body().into();
     }
@@ -47,7 +47,7 @@ fn call_watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     let code = plan.fails.unwrap_or_else(|| body().into());
     let broken = match plan.breaks {
         Some(broken) if code == Code(0) => Some(broken),
-        _ => plan.fails.filter(|code| code.is_of_a_kernel()),
+        _ => plan.fails.filter(|code| code.is_sticky()),
     };
     if let Some(broken) = broken {
         break_current(name, broken);
@@ -56,7 +56,7 @@ fn call_watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     code
 }
 
-/// What is to become of a call.
+/// What is to happen to a call.
 struct Plan {
     delay: Duration,
     fails: Option<Code>,
@@ -97,7 +97,7 @@ fn change(change: impl FnOnce(&mut Hooks)) {
     watched::set(watched::HOOKS, is_watched);
 }
 
-/// What was configured is there from the beginning, and stays.
+/// Adds the faults and delays of the configuration, once.
 pub(super) fn start() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -125,7 +125,7 @@ pub(super) fn remove_trace(trace: &Arc<Trace>) {
     change(|hooks| hooks.traces.retain(|other| !Arc::ptr_eq(other, trace)));
 }
 
-/// The context that is current in this thread has an error from now on.
+/// Gives the current context of this thread a sticky error.
 fn break_current(call: &str, code: Code) {
     if let Ok(context) = CurrentContext::get() {
         let words = format!("{call} brings about {code}, as it was told to");

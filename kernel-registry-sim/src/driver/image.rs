@@ -1,4 +1,4 @@
-//! Images, as far as they can be simulated: their PTX, and what is known of their kernels.
+//! Images: picks the PTX that fits a device, decodes it, and describes its kernels.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use super::result::Code;
 
 /// An image that was loaded.
 pub(super) struct Image {
-    /// How many it has.
+    /// Its size.
     pub(super) bytes: usize,
     pub(super) program: Arc<Program>,
     pub(super) kernels: Vec<Kernel>,
-    /// The bytes of PTX that a driver would have to compile: none where there is machine code for the device.
+    /// Bytes of PTX that a driver would compile: none if the image has machine code for the device.
     pub(super) compiled: usize,
     /// Such as 80 for 8.0.
     pub(super) ptx_version: u32,
@@ -34,7 +34,7 @@ pub(super) struct Kernel {
     pub(super) needs: Needs,
     /// Bytes of stack that a thread needs when the kernel is launched.
     pub(super) frame: u32,
-    /// What the driver tells of that: nothing of recursive calls.
+    /// The frame that the driver tells by its attribute, without the kernels that it launches.
     pub(super) local: u32,
     /// Bytes of shared memory of a block, without the dynamic one.
     pub(super) shared: u32,
@@ -60,11 +60,11 @@ impl fmt::Debug for Image {
 }
 
 impl Image {
-    /// For a device of this architecture, and a driver of this version.
+    /// Reads an image for an architecture and a version of the driver.
     pub(super) fn read(bytes: &[u8], arch: u32, version: i32) -> Result<Self, Refused> {
         let invalid = |error: kernel_registry_image::Error| Refused::new(Code::INVALID_IMAGE, error);
         let image = kernel_registry_image::read(bytes).map_err(|error| {
-            // What is no image of another kind is taken for text.
+            // What is no ELF file or fatbin is taken for PTX.
             let code = if bytes.starts_with(b"\x7fELF") { Code::INVALID_IMAGE } else { Code::INVALID_PTX };
             Refused::new(code, error)
         })?;
@@ -112,7 +112,7 @@ impl Image {
     }
 }
 
-/// The largest frame among the kernels that a kernel launches: those that its text names.
+/// The largest frame among the kernels that a kernel launches, which are those that its text names.
 fn launched_frame(kernel: &Kernel, all: &[Kernel], text: &str) -> u32 {
     if !kernel.needs.device_launch {
         return 0;
@@ -154,7 +154,7 @@ impl Kernel {
     }
 }
 
-/// More than fits is more than any device has.
+/// Saturates: so many bytes no device has.
 fn bounded(bytes: Option<u64>) -> u32 {
     u32::try_from(bytes.unwrap_or(0)).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,4 @@
-//! How this process comes to have the simulated driver: as a shared library of the real one's name, which is opened
-//! before anybody else opens that name.
+//! Installs the simulated driver in this process: as a shared library of the real one's name, which is opened first.
 
 use std::error::Error;
 use std::ffi::{CStr, CString};
@@ -16,22 +15,21 @@ use super::process::Simulator;
 use super::ranges::memory_file;
 use super::{calls, elf, hooks};
 
-/// What tells this library from NVIDIA's.
+/// The symbol that tells this library from NVIDIA's.
 const MARKER: &CStr = c"kernelRegistrySimulatedDriver";
 
-/// The marker of the library that is a file.
+/// The marker in the library that `cargo kernels sim` builds.
 #[cfg(feature = "export")]
 #[unsafe(export_name = "kernelRegistrySimulatedDriver")]
 static MARKED: u8 = 1;
 
-/// What programs open: cudarc the first, NVIDIA's own libraries and most other programs the second, which is the name that
-/// the real driver has of itself.
+/// The names that programs open: cudarc the first, most others the second, which is the SONAME of the real driver.
 const NAMES: [&CStr; 2] = [c"libcuda.so", c"libcuda.so.1"];
 
-/// Makes the simulated driver that of this process, as its [environment](Config::from_environment) says. Twice is as good as
-/// once, and so is once under `cargo kernels sim`.
+/// Installs the simulated driver in this process, configured by its [environment](Config::from_environment). Later calls have no
+/// effect, nor has any call under `cargo kernels sim`.
 ///
-/// From then on whoever opens `libcuda.so` gets it, cudarc included, also where there is a real driver.
+/// From then on everything that opens `libcuda.so` in this process gets it, cudarc included, even where there is a real driver.
 ///
 /// ```
 /// kernel_registry_sim::install()?;
@@ -42,7 +40,7 @@ pub fn install() -> Result<(), InstallError> {
 }
 
 impl Config {
-    /// Makes a driver of this configuration that of this process. If there is a simulated one, it stays as it was.
+    /// Installs a driver of this configuration. If there is a simulated one already, it stays as it is.
     pub fn install(self) -> Result<(), InstallError> {
         static INSTALLED: Mutex<bool> = Mutex::new(false);
         let mut installed = INSTALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -56,7 +54,7 @@ impl Config {
             let version = self.version;
             Simulator::start(self);
             hooks::start();
-            // Both files stay until both are open: the loader would take one of the same descriptor for the same library.
+            // Both files stay open until both are loaded: the loader takes an equal descriptor for an equal library.
             let files = [file(NAMES[0], version)?, file(NAMES[1], version)?];
             files.iter().try_for_each(open)?;
             // Another thread may have opened the real one meanwhile.
@@ -94,10 +92,10 @@ fn open(file: &File) -> Result<(), InstallError> {
     Ok(())
 }
 
-/// A driver that is open. It is never closed.
+/// An open driver library, which is never closed.
 struct Driver(*mut libc::c_void);
 
-/// The library that this process has under this name, opened if need be and if `flags` do not say otherwise.
+/// Opens the library of this name, unless `flags` say that it must be open already.
 fn opened(name: &CStr, flags: libc::c_int) -> Option<Driver> {
     // SAFETY: only a driver has this name, and loading one does what every program that uses a GPU does.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
@@ -115,9 +113,9 @@ impl Driver {
 /// Why the simulated driver could not be installed.
 #[non_exhaustive]
 pub enum InstallError {
-    /// A fault that was configured cannot happen.
+    /// A configured fault cannot be injected.
     Fault(FaultError),
-    /// The real driver is in use already.
+    /// NVIDIA's driver is in use already.
     AlreadyOpen,
     /// The library could not be made.
     File(io::Error),

@@ -1,4 +1,4 @@
-//! Launches: what a stream is given, and what it has to wait for.
+//! A launch of a kernel: its shape, its arguments, and what the driver checks before it runs.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::result::{Answer, Code};
 /// A launch of a kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
-    /// A kernel in a context.
+    /// The kernel's function in the context.
     pub(super) function: Handle,
     pub(super) image: Arc<Image>,
     pub(super) code: Loaded,
@@ -20,11 +20,11 @@ pub(super) struct Launch {
     pub(super) arguments: Arc<Vec<u8>>,
     /// Bytes of stack of each thread.
     pub(super) stack: u64,
-    /// Its carve-out is all shared memory already.
+    /// Its preferred carve-out is all shared memory.
     pub(super) prefers_shared: bool,
 }
 
-/// How many of what.
+/// The grid, blocks and clusters of a launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Shape {
     pub(super) grid: [u32; 3],
@@ -55,7 +55,7 @@ impl Launch {
         product(self.shape.block)
     }
 
-    /// The places for threads that it takes while it runs.
+    /// The threads that are resident while it runs.
     pub(super) fn resident_threads(&self, device: &Device) -> u64 {
         self.blocks().saturating_mul(self.threads_of_block()).min(device.threads())
     }
@@ -64,7 +64,7 @@ impl Launch {
         self.kernel().shared.saturating_add(self.shape.shared)
     }
 
-    /// What the driver finds wrong with it before anything runs.
+    /// Checks the shape, as the driver does before anything runs.
     pub(super) fn check(&self, max_shared: u32, device: &Device) -> Answer {
         let Shape { grid, block, cluster, shared, cooperative } = self.shape;
         let kernel = self.kernel();

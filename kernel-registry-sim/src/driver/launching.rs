@@ -1,4 +1,4 @@
-//! Submitting launches: what each has to wait for, and what it sets up for those after it.
+//! Submitting a launch: what it has to wait for, and what it sets up for later launches.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use super::state::State;
 use super::stream::Work;
 use super::wait::{Behind, WaitReason};
 
-/// Frames of 8 KiB do not make the first launch of a context wait, and those of 32 KiB do. What is between was not measured.
+/// Frames above this make the first launch of a context wait: 8 KiB did not, and 32 KiB did; nothing between was measured.
 const SMALL_FRAME: u32 = 9 << 10;
 
-/// Launches that a stream takes before its next one waits for room.
+/// How many launches a stream queues before the next one waits for room.
 const QUEUE: usize = 1024;
 
-/// Gives a launch to a stream. The function may also be a library's kernel.
+/// Submits a launch to a stream. The function may also be a library's kernel.
 pub(super) fn launch(
     mut state: Locked,
     function: Handle,
@@ -35,13 +35,13 @@ pub(super) fn launch(
     let launch = state.prepare(function, context, shape, arguments)?;
     let function = launch.function;
     let work = Work::Launch(Box::new(launch));
-    // Graphs have their printf, their stacks and the rest set up when they are made.
+    // What a node needs is set up when its graph is made.
     if state.is_captured(stream)? {
         state.load_behind(function)?;
         state.submit(stream, work, None)?;
         return Ok(state);
     }
-    // Any other is loaded while its stream waits.
+    // Other kernels are loaded while their stream waits.
     if is_new {
         state = load_now(state, function, "cuLaunchKernel")?;
     }
@@ -58,7 +58,7 @@ pub(super) fn launch(
 }
 
 impl State {
-    /// A launch in a context, as far as it does not depend on what comes before it.
+    /// Makes and checks a launch, as far as that does not depend on earlier ones.
     pub(super) fn prepare(
         &mut self,
         function: Handle,
@@ -88,7 +88,7 @@ impl State {
         Ok(launch)
     }
 
-    /// What a launch has to wait for beside its stream, and what it sets up for those after it.
+    /// What a launch has to wait for beside its stream. Notes what it sets up for later ones.
     fn launch_behind(&mut self, function: Handle, stream: Handle) -> Answer<Option<Behind>> {
         let last = self.streams.last;
         let found = self.functions.get_mut(function)?;
@@ -132,7 +132,7 @@ impl State {
         Ok(all.max_by_key(|behind| behind.until))
     }
 
-    /// The device whose stacks have to grow for a launch: the host waits for that.
+    /// The device whose stacks must grow for a launch, which the calling thread waits for.
     fn grows_stack(&mut self, function: Handle) -> Answer<Option<(usize, WaitReason)>> {
         let found = self.functions.get(function)?;
         let (device, frame) = (found.device, u64::from(found.image.kernels[found.kernel].frame));

@@ -1,40 +1,40 @@
-//! How much there is of everything, for tests that look whether something is left.
+//! Counts the objects that are alive, for tests that look for leaks.
 
 use super::process::Simulator;
 
-/// What programs have made, and not destroyed.
+/// How many objects were made and not destroyed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Live {
     /// Contexts, primary ones included.
     pub contexts: usize,
-    /// Streams, without those that every context has.
+    /// Streams, without the default streams.
     pub streams: usize,
     /// Events.
     pub events: usize,
-    /// Modules, with those that libraries have in contexts.
+    /// Modules, with those of libraries.
     pub modules: usize,
     /// Libraries.
     pub libraries: usize,
-    /// Graphs, and those that can be launched.
+    /// Graphs, and instantiated ones.
     pub graphs: usize,
-    /// Pieces of memory, of devices and of the host, with the variables of modules.
+    /// Allocations of device and host memory, with the variables of modules.
     pub allocations: usize,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// Counts what there is.
+/// Counts the objects that are alive.
 ///
 /// ```
 /// kernel_registry_sim::install()?;
 /// let before = kernel_registry_sim::live();
-/// // Here is what should leave nothing behind.
+/// // The code that should leave nothing behind goes here.
 /// assert_eq!(kernel_registry_sim::live(), before);
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```
 pub fn live() -> Live {
-    // In a child of the process that has initialised the driver there is none.
+    // After fork there is no driver.
     let Ok(simulator) = Simulator::of_this_process() else { return Live::default() };
     let state = simulator.lock();
     let contexts = state.contexts.iter().count();

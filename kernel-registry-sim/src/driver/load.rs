@@ -1,4 +1,4 @@
-//! Modules, libraries and kernels, and which call really loads one.
+//! Loading modules, libraries and kernels, which are loaded lazily.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::result::{Answer, Code};
 use super::state::State;
 use super::wait::WaitReason;
 
-/// The dynamic shared memory that a kernel may have without being granted more, together with its own.
+/// Shared memory that a kernel may use without opting in to more.
 const USUAL_SHARED: u32 = 48 << 10;
 
 impl State {
@@ -44,7 +44,7 @@ impl State {
         self.libraries.insert(Library { images, modules: BTreeMap::new(), kernels: BTreeMap::new() })
     }
 
-    /// The function of a module's kernel, as it is: that it is found does not load it.
+    /// The function of a module's kernel, which this does not load.
     pub(super) fn function(&mut self, module: Handle, kernel: usize) -> Answer<Handle> {
         let found = self.modules.get(module)?;
         if let Some(function) = found.functions.get(&kernel) {
@@ -69,7 +69,7 @@ impl State {
         Ok(function)
     }
 
-    /// The handle of a library's kernel, which loads nothing.
+    /// The handle of a library's kernel, which this does not load.
     pub(super) fn kernel(&mut self, library: Handle, name: &str) -> Answer<Handle> {
         let found = self.libraries.get(library)?;
         let mut images = found.images.values().filter_map(|image| image.as_ref().ok());
@@ -84,7 +84,7 @@ impl State {
         Ok(handle)
     }
 
-    /// A library's module in a context, in which nothing is loaded yet.
+    /// A library's module in a context, made on first use; its kernels are not loaded.
     pub(super) fn module_of(&mut self, library: Handle, context: Handle) -> Answer<Handle> {
         let (id, device) = (self.sound(context)?.id, self.sound(context)?.device);
         let found = self.libraries.get(library)?;
@@ -97,7 +97,7 @@ impl State {
         Ok(module)
     }
 
-    /// The function of a library's kernel in a context, as it is.
+    /// The function of a library's kernel in a context, which this does not load.
     pub(super) fn function_of(&mut self, kernel: Handle, context: Handle) -> Answer<Handle> {
         let Kernel { library, name, .. } = self.kernels.get(kernel)?.clone();
         let module = self.module_of(library, context)?;
@@ -105,7 +105,7 @@ impl State {
         self.function(module, kernel)
     }
 
-    /// Whether it is a kernel of a library of which nothing is in that context yet.
+    /// Whether it is a kernel of a library that has no module in that context yet.
     pub(super) fn is_of_new_library(&self, kernel: Handle, context: Handle) -> bool {
         let library = self.kernels.get(kernel).and_then(|kernel| self.libraries.get(kernel.library));
         let id = self.contexts.get(context).map(|context| context.id);
@@ -117,7 +117,7 @@ impl State {
         Ok(function.loaded.is_some_and(|seq| !self.streams.is_busy(function.device, seq)))
     }
 
-    /// Loads a function without waiting: beside what runs now, it is not there before that is over.
+    /// Loads a function without waiting: it is loaded once all work is over that occupies the device now.
     pub(super) fn load_behind(&mut self, handle: Handle) -> Answer {
         let last = self.streams.last;
         let function = self.functions.get(handle)?;
@@ -129,7 +129,7 @@ impl State {
     }
 }
 
-/// Loads a function, which waits for the device if it is not loaded yet.
+/// Loads a function, and waits for the device if it is not loaded yet.
 pub(super) fn load_now(mut state: Locked, handle: Handle, call: &'static str) -> Answer<Locked> {
     let context = state.functions.get(handle)?.context;
     state.sound(context)?;

@@ -1,5 +1,5 @@
-//! The lock that the driver holds while a kernel is loaded, a stack grows for a launch, or memory is freed: calls of other threads in the same context that take it wait too, until
-//! nothing runs on the device.
+//! The driver's lock of a context: held while a kernel is loaded, a stack grows or memory is freed. Calls of other threads that
+//! take it wait too, until nothing runs on the device.
 
 use super::current::CurrentContext;
 use super::deadlock::wait_until;
@@ -9,8 +9,7 @@ use super::process::Simulator;
 use super::state::State;
 use super::wait::{Seq, WaitReason, Waiting};
 
-/// The functions that take it, each with all that begin with its name. One of each family was measured, beside a launch that
-/// loads its kernel.
+/// Prefixes of the functions that take the lock. One of each family was measured beside a launch that loads its kernel.
 const TAKE_IT: [&str; 12] = [
     "cuCtxGetLimit",
     "cuEventCreate",
@@ -26,7 +25,7 @@ const TAKE_IT: [&str; 12] = [
     "cuStreamCreate",
 ];
 
-/// Those among them that do not.
+/// Exceptions, which do not take it.
 const PASS: [&str; 2] = ["cuMemAllocAsync", "cuMemAllocFromPoolAsync"];
 
 fn takes_it(function: &str) -> bool {
@@ -34,7 +33,7 @@ fn takes_it(function: &str) -> bool {
         && !PASS.iter().any(|name| is_called(function, name))
 }
 
-/// Waits until no other thread has the lock, if the function takes it. A load that was given up has it no more.
+/// Waits until no other thread holds the lock, if the function takes it.
 pub(super) fn pass(function: &'static str) {
     let (true, Ok(context)) = (takes_it(function), CurrentContext::get()) else { return };
     let mut state = Simulator::get().lock();
@@ -46,7 +45,7 @@ pub(super) fn pass(function: &'static str) {
     }
 }
 
-/// A load that waits in a context: for which device, and until what there is done.
+/// The load that holds the lock of a context: for which device it waits, and up to which place.
 fn load_that_waits(state: &State, context: Handle) -> Option<(usize, Seq)> {
     let is_it = |waiting: &&Waiting| {
         waiting.holds_lock_of(context) && state.streams.is_busy(waiting.device, waiting.until)

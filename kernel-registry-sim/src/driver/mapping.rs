@@ -8,7 +8,7 @@ use super::ranges::{GRANULARITY, Mapping, bit, is_whole};
 use super::result::{Answer, Code};
 
 impl Memory {
-    /// Reserves addresses. The alignment is a power of two.
+    /// Reserves an address range. The alignment is a power of two.
     pub(super) fn reserve(&mut self, bytes: usize, alignment: usize) -> Answer<usize> {
         let alignment = alignment.max(GRANULARITY);
         if !is_whole(bytes) || !alignment.is_power_of_two() {
@@ -25,7 +25,7 @@ impl Memory {
         Ok(address)
     }
 
-    /// Gives addresses back, to which nothing is mapped any more.
+    /// Frees an address range, to which nothing may be mapped any more.
     pub(super) fn unreserve(&mut self, address: usize, bytes: usize) -> Answer {
         let is_mapped = self.ranges.mappings.range(address..address.saturating_add(bytes)).next().is_some();
         if self.ranges.reserved.get(&address) != Some(&bytes) || is_mapped {
@@ -37,7 +37,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Maps memory to reserved addresses, for no device yet.
+    /// Maps memory to a reserved range. No device has access yet.
     pub(super) fn map(&mut self, address: usize, bytes: usize, physical: Handle) -> Answer {
         let found = self.ranges.physical.get(physical)?;
         let in_the_way = self.ranges.mappings.range(..address.saturating_add(bytes)).next_back();
@@ -52,7 +52,7 @@ impl Memory {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
         let place = std::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: the addresses are reserved, and nothing is mapped there that anybody may use.
+        // SAFETY: the range is reserved, and nothing is mapped there that anybody may use.
         let mapped = unsafe { libc::mmap(place, bytes, access, flags, found.file.as_raw_fd(), 0) };
         if mapped == libc::MAP_FAILED {
             return Err(Code::OUT_OF_MEMORY);
@@ -62,7 +62,7 @@ impl Memory {
         Ok(())
     }
 
-    /// From now on kernels do not find what is mapped there, if anything is. The addresses remain reserved.
+    /// Unmaps what is mapped there, if anything is. The range remains reserved.
     pub(super) fn unmap(&mut self, address: usize, bytes: usize) -> Answer {
         for start in self.ranges.mapped_within(address, bytes)? {
             let Some(mapping) = self.ranges.mappings.remove(&start) else { continue };
@@ -73,18 +73,18 @@ impl Memory {
         Ok(())
     }
 
-    /// Between the turns of kernels.
+    /// Clears the pages of unmapped memory, between the turns of kernels.
     pub(super) fn clear_unmapped(&mut self) {
         for (address, bytes) in std::mem::take(&mut self.ranges.unmapped) {
             let after = self.ranges.mappings.range(..address + bytes).next_back();
             if after.is_none_or(|(start, mapping)| start + mapping.bytes <= address) {
-                // What cannot be cleared is found by nobody, and replaced by what is mapped there next.
+                // A failure is harmless: nobody has access, and the next mapping replaces the pages.
                 let _ = pages(Some(address), bytes, libc::PROT_NONE);
             }
         }
     }
 
-    /// Says whether a device may use what is mapped there.
+    /// Sets the access of a device to what is mapped there.
     pub(super) fn set_access(
         &mut self,
         address: usize,

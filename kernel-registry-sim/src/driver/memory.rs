@@ -1,7 +1,7 @@
-//! Memory that kernels may touch: that of the devices, which is memory of this process, and what the host shares with them.
+//! All memory that kernels may touch. Device memory is memory of this process, at its own address.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::caller::{self, Access};
@@ -10,63 +10,57 @@ use super::handles::Handle;
 use super::ranges::Ranges;
 use super::result::{Answer, Code};
 
-/// A piece of memory.
+/// An allocation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Block {
     pub(super) bytes: usize,
     pub(super) kind: Kind,
-    /// The context that it is freed with.
+    /// The context with which it is freed.
     pub(super) context: Handle,
     pub(super) device: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// A device's.
+    /// Device memory.
     Device,
-    /// A device's, from a pool.
+    /// Device memory of a pool.
     Pooled(Handle),
-    /// A device's, which graphs allocate and free again and again.
+    /// Device memory that nodes of graphs allocate and free.
     Graph { is_there: bool },
-    /// Both may use it.
+    /// Managed memory, for the host and all devices.
     Managed,
-    /// A module's.
+    /// A variable of a module.
     Variable,
-    /// What a kernel allocated.
+    /// Memory that a kernel allocated by `malloc`.
     Heap,
-    /// The host's, pinned.
+    /// Pinned host memory.
     Host,
-    /// The host's, which it had already.
+    /// Host memory that was registered.
     Registered,
-    /// The same, which kernels may only read.
-    RegisteredToRead,
-    /// Part of a range of addresses that was reserved: the devices that may read and write there, a bit for each.
+    /// Mapped virtual memory: the devices that may read and write there, a bit for each.
     Mapped { readers: u64, writers: u64 },
 }
 
 impl Kind {
-    pub(super) fn is_registered(self) -> bool {
-        matches!(self, Kind::Registered | Kind::RegisteredToRead)
-    }
-
-    /// Whether it is the host's memory, and no device's.
+    /// Whether it is host memory.
     pub(super) fn is_host(self) -> bool {
-        self == Kind::Host || self.is_registered()
+        matches!(self, Kind::Host | Kind::Registered)
     }
 
-    /// Whether the driver gives it back. What is not its own may be gone at any time.
+    /// Whether the driver allocated it. Other memory may be unmapped at any time.
     fn is_ours(self) -> bool {
-        !self.is_registered()
+        self != Kind::Registered
     }
 }
 
-/// All memory that kernels may touch, by address.
+/// All allocations, by address.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) blocks: BTreeMap<usize, Block>,
-    /// Pages that are free, but not given back yet.
+    /// Freed pages, which are still mapped.
     pub(super) freed: Vec<(usize, usize)>,
-    /// Addresses that were given back, and are kept so that nothing else comes there, with all their bytes.
+    /// Freed ranges whose addresses are kept, so that a stale address is an error and not other memory.
     kept: VecDeque<(usize, usize)>,
     kept_bytes: usize,
     pub(super) ranges: Ranges,
@@ -74,7 +68,7 @@ pub(super) struct Memory {
     pub(super) of_graphs: BTreeMap<usize, Known>,
 }
 
-/// What the driver and the kernels share.
+/// The memory, shared by the driver and the kernels that run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shared(Arc<Mutex<Memory>>);
 
@@ -84,7 +78,7 @@ impl Shared {
     }
 }
 
-/// Pages of zeros, or of nothing: somewhere, or in the place of what is there.
+/// Maps anonymous pages: somewhere, or in the place of what is at an address.
 pub(super) fn pages(at: Option<usize>, bytes: usize, access: libc::c_int) -> Answer<usize> {
     let fixed = if at.is_some() { libc::MAP_FIXED } else { 0 };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
@@ -106,28 +100,27 @@ impl Memory {
         Ok(address)
     }
 
-    /// Lets kernels touch memory that the host has.
+    /// Registers host memory.
     pub(super) fn register(&mut self, address: usize, block: Block) -> Answer {
         let end = address.checked_add(block.bytes).ok_or(Code::INVALID_VALUE)?;
         let before = self.blocks.range(..end).next_back();
         if before.is_some_and(|(start, block)| start + block.bytes > address) {
             return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
         }
-        let access = if block.kind == Kind::RegisteredToRead { Access::Read } else { Access::Write };
-        if !caller::allows(address, block.bytes, access) {
+        if !caller::allows(address, block.bytes, Access::Write) {
             return Err(Code::INVALID_VALUE);
         }
         self.blocks.insert(address, block);
         Ok(())
     }
 
-    /// The block that begins there, if it is of one of these kinds.
+    /// The allocation that begins there, if it is of one of these kinds.
     pub(super) fn starting_at(&self, address: usize, is_kind: impl Fn(Kind) -> bool) -> Answer<Block> {
         let block = self.blocks.get(&address).filter(|block| is_kind(block.kind));
         block.copied().ok_or(Code::INVALID_VALUE)
     }
 
-    /// From now on kernels do not find it. One whose turn it is may have found it already, so the pages stay a while.
+    /// Frees an allocation. A kernel whose turn it is may have its address already, so the pages stay until the turn is over.
     pub(super) fn free(&mut self, address: usize) {
         if self.of_graphs.contains_key(&address) {
             return self.appear(address, false);
@@ -138,21 +131,20 @@ impl Memory {
         }
     }
 
-    /// Gives pages back that are free, between the turns of kernels. Whoever still has their addresses finds nothing there, and not
-    /// the memory of somebody else, until much more was given back.
+    /// Unmaps freed pages, between the turns of kernels. Their addresses stay unused until much more was freed.
     pub(super) fn give_back(&mut self) {
         const MOST_KEPT: usize = 1 << 40;
         self.clear_unmapped();
         self.forget_graphs();
         for (address, bytes) in self.freed.drain(..) {
-            // What cannot be given back is found by nobody.
+            // A failure is harmless: nobody has access.
             let _ = pages(Some(address), bytes, libc::PROT_NONE);
             self.kept.push_back((address, bytes));
             self.kept_bytes += bytes;
         }
         while self.kept_bytes > MOST_KEPT {
             let Some((address, bytes)) = self.kept.pop_front() else { break };
-            // SAFETY: nothing is there, and nobody is told of it any more.
+            // SAFETY: the range is kept by us alone.
             unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(address), bytes) };
             self.kept_bytes -= bytes;
         }
@@ -168,13 +160,12 @@ impl Memory {
         }
     }
 
-    /// Whether all of these bytes are there.
+    /// Whether all of these bytes are allocated.
     pub(super) fn has(&self, address: usize, bytes: usize) -> bool {
         self.first_of(address, bytes).is_some()
     }
 
-    /// The block with the first of these bytes, if all are there: ranges that were reserved may have several blocks, one behind
-    /// the other.
+    /// The allocation with the first of these bytes, if all are allocated: adjacent mappings of virtual memory count as one.
     fn first_of(&self, address: usize, bytes: usize) -> Option<Block> {
         let end = address.checked_add(bytes)?;
         let is_mapped = |block: &Block| matches!(block.kind, Kind::Mapped { .. });
@@ -187,18 +178,18 @@ impl Memory {
         Some(first)
     }
 
-    /// The block that has these bytes.
+    /// The allocation that has all of these bytes.
     pub(super) fn find(&self, address: usize, bytes: usize) -> Option<(usize, Block)> {
         let (start, block) = self.blocks.range(..=address).next_back()?;
         (address.checked_add(bytes)? <= start + block.bytes).then_some((*start, *block))
     }
 
-    /// How many pieces there are, and their bytes.
+    /// The number of allocations, and their bytes.
     pub(super) fn count(&self) -> (usize, u64) {
         (self.blocks.len(), self.blocks.values().map(|block| block.bytes as u64).sum())
     }
 
-    /// Bytes of a device that are taken.
+    /// Allocated bytes of a device.
     pub(super) fn used(&self, device: usize) -> u64 {
         let blocks = self.blocks.values();
         let is_taken = |kind: Kind| {
@@ -209,13 +200,13 @@ impl Memory {
         blocks + self.ranges.used(device)
     }
 
-    /// Bytes of this machine that are taken, or may be.
+    /// Allocated bytes of host and managed memory.
     pub(super) fn used_of_host(&self) -> u64 {
         let of_host = self.blocks.values().filter(|block| matches!(block.kind, Kind::Host | Kind::Managed));
         of_host.map(|block| block.bytes as u64).sum()
     }
 
-    /// New memory for graphs, which kernels find only between two nodes.
+    /// Allocates memory for nodes of graphs.
     pub(super) fn allocate_for_graph(
         &mut self,
         bytes: usize,
@@ -229,38 +220,38 @@ impl Memory {
         Ok(allocation)
     }
 
-    /// The memory of graphs that has this address.
+    /// The allocation of graphs at this address.
     pub(super) fn of_graph(&self, address: usize) -> Answer<Allocation> {
         self.of_graphs.get(&address).map(|known| known.allocation.clone()).ok_or(Code::INVALID_VALUE)
     }
 
-    /// From now on it is there for kernels, or not any more.
+    /// Lets kernels access such memory, or ends that.
     pub(super) fn appear(&mut self, address: usize, is_there: bool) {
         if let Some(block) = self.blocks.get_mut(&address) {
             block.kind = Kind::Graph { is_there };
         }
     }
 
-    /// Memory of graphs can be freed only if a launch has allocated it.
+    /// Refuses to free memory of graphs that no launch has allocated.
     pub(super) fn may_free(&self, address: usize) -> Answer {
         let known = self.of_graphs.get(&address);
         if known.is_none_or(|known| known.will_be_there) { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 
-    /// Notes that what was submitted allocates or frees memory of graphs.
+    /// Notes that submitted work allocates or frees memory of graphs.
     pub(super) fn will_be_there(&mut self, address: usize, will: bool) {
         if let Some(known) = self.of_graphs.get_mut(&address) {
             known.will_be_there = will;
         }
     }
 
-    /// Frees what no graph has any more, between the turns of kernels.
+    /// Frees memory that no graph refers to any more, between the turns of kernels.
     pub(super) fn forget_graphs(&mut self) {
         let is_over = |known: &Known| !known.will_be_there && Arc::strong_count(&known.allocation.0) == 1;
         let over: Vec<usize> =
             self.of_graphs.iter().filter(|(_, known)| is_over(known)).map(|(at, _)| *at).collect();
         for address in over {
-            // Where it was submitted to be freed, that has to be done first.
+            // Work that frees it may be submitted, and not done yet.
             if self.blocks.get(&address).is_none_or(|block| block.kind == Kind::Graph { is_there: false }) {
                 self.of_graphs.remove(&address);
                 self.free(address);
@@ -268,13 +259,13 @@ impl Memory {
         }
     }
 
-    /// Where the driver's own memory is, of so many bytes.
+    /// A pointer to these bytes, if the driver allocated them.
     fn ours(&self, address: usize, bytes: usize) -> Option<*mut u8> {
         let is_ours = self.first_of(address, bytes)?.kind.is_ours();
         is_ours.then(|| std::ptr::with_exposed_provenance_mut(address))
     }
 
-    /// Copies bytes. Those that are not the driver's may be gone by now: then it says where.
+    /// Copies bytes. Memory that the driver did not allocate may be gone by now.
     pub(super) fn copy(&self, to: usize, from: usize, bytes: usize) -> Result<(), Gone> {
         let (gone_to, gone_from) = (|_| Gone(to), |_| Gone(from));
         // SAFETY: what is the driver's is there as long as its lock is held, and is given back by nobody else; the host and kernels
@@ -294,7 +285,7 @@ impl Memory {
         }
     }
 
-    /// Copies bytes that the driver has taken already.
+    /// Writes bytes.
     pub(super) fn write(&self, to: usize, bytes: &[u8]) -> Result<(), Gone> {
         match self.ours(to, bytes.len()) {
             // SAFETY: as for `copy`.
@@ -317,42 +308,28 @@ impl Memory {
         Ok(())
     }
 
-    /// The word there, which kernels and the host may be writing at this moment. Its address is a multiple of its size.
-    pub(super) fn load_word(&self, address: usize, wide: bool) -> Result<u64, Gone> {
-        let bytes = if wide { 8 } else { 4 };
-        let Some(word) = self.ours(address, bytes) else {
-            let read = caller::read(address, bytes).map_err(|_| Gone(address))?;
-            return Ok(read.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+    /// Reads an aligned word, which kernels and the host may be writing at this moment.
+    pub(super) fn load_word(&self, address: usize) -> Result<u32, Gone> {
+        let Some(word) = self.ours(address, 4) else {
+            let read = caller::read(address, 4).map_err(|_| Gone(address))?;
+            return Ok(read.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)));
         };
         // SAFETY: it is there as long as the lock is held, and aligned; whoever else writes there does so atomically.
-        Ok(unsafe {
-            if wide {
-                AtomicU64::from_ptr(word.cast()).load(Ordering::Acquire)
-            } else {
-                AtomicU32::from_ptr(word.cast()).load(Ordering::Acquire).into()
-            }
-        })
+        Ok(unsafe { AtomicU32::from_ptr(word.cast()) }.load(Ordering::Acquire))
     }
 
-    /// Writes a word that others may be reading.
-    pub(super) fn store_word(&self, address: usize, wide: bool, value: u64) -> Result<(), Gone> {
-        let bytes = if wide { 8 } else { 4 };
-        let Some(word) = self.ours(address, bytes) else {
-            return caller::write(address, &value.to_le_bytes()[..bytes]).map_err(|_| Gone(address));
+    /// Writes an aligned word that others may be reading.
+    pub(super) fn store_word(&self, address: usize, value: u32) -> Result<(), Gone> {
+        let Some(word) = self.ours(address, 4) else {
+            return caller::write(address, &value.to_le_bytes()).map_err(|_| Gone(address));
         };
         // SAFETY: as for `load_word`.
-        unsafe {
-            if wide {
-                AtomicU64::from_ptr(word.cast()).store(value, Ordering::Release);
-            } else {
-                AtomicU32::from_ptr(word.cast()).store(value as u32, Ordering::Release);
-            }
-        }
+        unsafe { AtomicU32::from_ptr(word.cast()) }.store(value, Ordering::Release);
         Ok(())
     }
 }
 
-/// Memory was there when something was asked for, and is not any more.
+/// This address was valid when work was submitted, and is not any more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Gone(pub(super) usize);
 

@@ -1,4 +1,4 @@
-//! Names of functions with their versions: `cuMemAlloc` means `cuMemAlloc_v2` too.
+//! Names of driver functions: `cuMemAlloc` also means `cuMemAlloc_v2`.
 
 /// Whether a function is the one of that name, or one of those that differ from it by `_v2`, `_v3` and so on.
 pub(super) fn is_called(function: &str, name: &str) -> bool {

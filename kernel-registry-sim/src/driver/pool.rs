@@ -1,4 +1,4 @@
-//! Pools of memory, as far as they can be told apart.
+//! Memory pools: counts of their bytes, and which pool a device uses.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,15 @@ use super::result::{Answer, Code};
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) device: usize,
-    /// 0 if it has no limit but the device's.
-    pub(super) most_bytes: u64,
-    /// The most that was allocated from it at once.
+    /// The most bytes that were allocated from it at once.
     pub(super) most_used: u64,
-    /// Three switches about what is reused when, and how much it should keep. All are remembered, and change nothing.
-    reuse: [u64; 3],
+    /// How much it should keep: remembered, and of no effect.
     threshold: u64,
 }
 
 /// `CUmemPool_attribute`.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Attribute {
-    Reuse(usize),
     Threshold,
     Used,
     MostUsed,
@@ -30,29 +26,22 @@ pub(super) enum Attribute {
 impl Attribute {
     pub(super) fn from_number(which: u32) -> Answer<Self> {
         Ok(match which {
-            1..=3 => Attribute::Reuse(which as usize - 1),
             4 => Attribute::Threshold,
-            // What is reserved is what is used.
+            // Bytes that are reserved are those that are used.
             5 | 7 => Attribute::Used,
             6 | 8 => Attribute::MostUsed,
             _ => return Err(Code::INVALID_VALUE),
         })
     }
-
-    /// Whether it has 64 bits.
-    pub(super) fn is_wide(self) -> bool {
-        !matches!(self, Attribute::Reuse(_))
-    }
 }
 
 impl Pool {
-    fn new(device: usize, most_bytes: u64) -> Self {
-        Pool { device, most_bytes, most_used: 0, reuse: [1; 3], threshold: 0 }
+    fn new(device: usize) -> Self {
+        Pool { device, most_used: 0, threshold: 0 }
     }
 
     pub(super) fn get(&self, attribute: Attribute, used: u64) -> u64 {
         match attribute {
-            Attribute::Reuse(which) => self.reuse[which],
             Attribute::Threshold => self.threshold,
             Attribute::Used => used,
             Attribute::MostUsed => self.most_used.max(used),
@@ -61,9 +50,8 @@ impl Pool {
 
     pub(super) fn set(&mut self, attribute: Attribute, value: u64) -> Answer {
         match attribute {
-            Attribute::Reuse(which) => self.reuse[which] = value,
             Attribute::Threshold => self.threshold = value,
-            // A record can only be begun anew.
+            // A high-water mark can only be reset.
             Attribute::MostUsed if value == 0 => self.most_used = 0,
             Attribute::MostUsed | Attribute::Used => return Err(Code::INVALID_VALUE),
         }
@@ -103,13 +91,13 @@ impl Pools {
         self.pools.get_mut(pool)
     }
 
-    pub(super) fn create(&mut self, device: usize, most_bytes: u64) -> Handle {
-        self.pools.insert(Pool::new(device, most_bytes))
+    pub(super) fn create(&mut self, device: usize) -> Handle {
+        self.pools.insert(Pool::new(device))
     }
 
     /// The pool that a device has from the beginning.
     pub(super) fn default_of(&mut self, device: usize) -> Handle {
-        *self.default.entry(device).or_insert_with(|| self.pools.insert(Pool::new(device, 0)))
+        *self.default.entry(device).or_insert_with(|| self.pools.insert(Pool::new(device)))
     }
 
     /// The pool that streams of a device allocate from.

@@ -1,4 +1,4 @@
-//! The driver of a process, its lock, and what becomes of it in a process that was forked.
+//! The driver of this process: its configuration, the lock of its state, and fork.
 
 use std::collections::BTreeSet;
 use std::ptr;
@@ -15,7 +15,7 @@ pub(super) struct Simulator {
     /// As in its configuration.
     pub(super) version: i32,
     state: Mutex<State>,
-    /// What was said to be lacking.
+    /// The functions that were reported as not simulated.
     pub(super) said: Mutex<BTreeSet<&'static str>>,
 }
 
@@ -24,14 +24,14 @@ pub(super) type Locked = MutexGuard<'static, State>;
 static CONFIG: OnceLock<Config> = OnceLock::new();
 static CURRENT: AtomicPtr<Simulator> = AtomicPtr::new(ptr::null_mut());
 
-/// Somebody called `cuInit`.
+/// Set by `cuInit`.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 
-/// This process is the child of one in which somebody had.
+/// Set in a child that was forked after `cuInit`.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// In a child of this process there is neither the thread that does the work nor whoever has a lock. NVIDIA's driver does not work
-/// there if it was initialised before; otherwise everything begins anew.
+/// Runs in a forked child, where neither the worker thread exists nor a thread that holds a lock. As with NVIDIA's driver, the
+/// child cannot use a driver that was initialised before; otherwise it gets a new one.
 extern "C" fn forked() {
     if INITIALISED.load(Ordering::Relaxed) {
         FORKED.store(true, Ordering::Relaxed);
@@ -41,13 +41,13 @@ extern "C" fn forked() {
 }
 
 impl Simulator {
-    /// Says what is simulated, if nobody has yet.
+    /// Sets the configuration, if there is none yet.
     pub(super) fn start(config: Config) {
         let _ = CONFIG.set(config);
         Simulator::get();
     }
 
-    /// Whoever has an address of the driver's has installed it, or opened it as a library: then it is as the environment says.
+    /// The driver. If it was opened as a library and not installed, the environment configures it.
     pub(super) fn get() -> &'static Simulator {
         static ONCE: Once = Once::new();
         // SAFETY: what is called in a child does nothing but store to atomics. The driver lasts as long as the process.
@@ -72,12 +72,12 @@ impl Simulator {
         }
     }
 
-    /// The driver, but not in a child of the process that has initialised it.
+    /// The driver, or an error in a child that was forked after `cuInit`.
     pub(super) fn of_this_process() -> Answer<&'static Simulator> {
         if FORKED.load(Ordering::Relaxed) { Err(Code::NOT_INITIALIZED) } else { Ok(Simulator::get()) }
     }
 
-    /// `cuInit` succeeded: no child of this process can use the driver.
+    /// From now on a forked child cannot use the driver.
     pub(super) fn note_initialised() {
         INITIALISED.store(true, Ordering::Relaxed);
     }
@@ -92,13 +92,13 @@ impl Simulator {
     }
 }
 
-/// What every function that needs `cuInit` begins with.
+/// Locks the state, for functions that need `cuInit` before.
 pub(super) fn begin() -> Answer<Locked> {
     let state = Simulator::of_this_process()?.lock();
     if state.initialised { Ok(state) } else { Err(Code::NOT_INITIALIZED) }
 }
 
-/// The same for what is about a stream, as the caller means it.
+/// The same for functions of a stream, with the handle that the caller means.
 pub(super) fn begin_with(stream: Handle) -> Answer<(Locked, Handle)> {
     let mut state = begin()?;
     let stream = state.stream(stream)?;

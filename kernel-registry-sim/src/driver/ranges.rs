@@ -1,6 +1,6 @@
-//! Virtual memory: addresses that are reserved, memory that has none, and the one mapped to the other.
+//! Virtual memory: reserved address ranges, physical memory, and what is mapped where.
 //!
-//! Memory is a file without a name, so that it can be at several addresses.
+//! Physical memory is an anonymous file, so that it can be mapped at several addresses.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -11,18 +11,18 @@ use std::os::fd::FromRawFd;
 use super::handles::{Handle, Handles};
 use super::result::{Answer, Code};
 
-/// What sizes and addresses are multiples of.
+/// Sizes and addresses are multiples of this.
 pub(super) const GRANULARITY: usize = 2 << 20;
 
-/// Ranges of addresses, and the memory that can be mapped to them.
+/// Address ranges, and the memory that can be mapped to them.
 #[derive(Debug)]
 pub(super) struct Ranges {
-    /// Sizes, by address.
+    /// Reserved ranges: sizes by address.
     pub(super) reserved: BTreeMap<usize, usize>,
     pub(super) physical: Handles<Physical>,
-    /// By address; a block of [`Memory`] is there once a device may use it.
+    /// By address. The memory has a block there once a device has access.
     pub(super) mappings: BTreeMap<usize, Mapping>,
-    /// What was unmapped, and may be in a kernel's hands until its turn is over.
+    /// Unmapped ranges, which a kernel may access until its turn is over.
     pub(super) unmapped: Vec<(usize, usize)>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Physical {
     pub(super) file: File,
     pub(super) bytes: usize,
     pub(super) device: usize,
-    /// The caller has given it back: it goes when no mapping is left.
+    /// The caller has released it: it is freed when no mapping is left.
     is_released: bool,
 }
 
@@ -58,14 +58,14 @@ impl Ranges {
         of_device.map(|(_, physical)| physical.bytes as u64).sum()
     }
 
-    /// New memory, at no address.
+    /// Allocates physical memory.
     pub(super) fn create(&mut self, bytes: usize, device: usize) -> Answer<Handle> {
         let file = memory_file(c"device memory").and_then(|file| file.set_len(bytes as u64).map(|()| file));
         let file = file.map_err(|_| Code::OUT_OF_MEMORY)?;
         Ok(self.physical.insert(Physical { file, bytes, device, is_released: false }))
     }
 
-    /// The caller gives memory back.
+    /// Releases memory on behalf of the caller.
     pub(super) fn release(&mut self, handle: Handle) -> Answer {
         let physical = self.physical.get_mut(handle)?;
         if std::mem::replace(&mut physical.is_released, true) {
@@ -87,19 +87,19 @@ impl Ranges {
         (address - start < mapping.bytes).then_some((*start, *mapping))
     }
 
-    /// Whether one reservation has all of these addresses.
+    /// Whether one reserved range has all of these addresses.
     pub(super) fn is_reserved(&self, address: usize, bytes: usize) -> bool {
         let range = self.reservation(address);
         range.is_some_and(|(start, size)| bytes <= size - (address - start))
     }
 
-    /// The start and size of the reservation that has this address.
+    /// The start and size of the reserved range with this address.
     pub(super) fn reservation(&self, address: usize) -> Option<(usize, usize)> {
         let (start, bytes) = self.reserved.range(..=address).next_back()?;
         (address - start < *bytes).then_some((*start, *bytes))
     }
 
-    /// The mappings among these reserved addresses, none of which goes beyond them.
+    /// The mappings in a reserved range, none of which may go beyond it.
     pub(super) fn mapped_within(&self, address: usize, bytes: usize) -> Answer<Vec<usize>> {
         if !is_whole(bytes) || !self.is_reserved(address, bytes) {
             return Err(Code::INVALID_VALUE);
@@ -112,7 +112,7 @@ impl Ranges {
         Ok(self.mappings.range(address..end).map(|(start, _)| *start).collect())
     }
 
-    /// The mappings that are these addresses, and no others.
+    /// The mappings that make up exactly this range.
     pub(super) fn exactly(&self, address: usize, bytes: usize) -> Answer<Vec<usize>> {
         let end = address.checked_add(bytes).ok_or(Code::INVALID_VALUE)?;
         let (mut at, mut found) = (address, Vec::new());
@@ -124,7 +124,7 @@ impl Ranges {
     }
 }
 
-/// A file in memory; the name is for who looks at what this process has.
+/// A file in memory, whose name shows in `/proc/self/maps`.
 pub(super) fn memory_file(name: &CStr) -> io::Result<File> {
     // SAFETY: the name ends with a zero, and the descriptor is nobody else's.
     unsafe {
@@ -133,7 +133,7 @@ pub(super) fn memory_file(name: &CStr) -> io::Result<File> {
     }
 }
 
-/// The bit of a device among those that may use something.
+/// The bit of a device in a set of devices.
 pub(super) fn bit(device: usize) -> u64 {
     1_u64.wrapping_shl(device as u32)
 }

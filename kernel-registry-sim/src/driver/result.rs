@@ -1,4 +1,4 @@
-//! What the functions of the driver return.
+//! `CUresult`: the codes that the functions of the driver return, with names and texts.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -12,13 +12,13 @@ pub(super) type Answer<T = ()> = Result<T, Code>;
 
 macro_rules! codes {
     ($($value:literal $name:ident $words:literal)*) => {
-        // Programs may ask for the words of any of them, and the simulator returns but some.
+        // Programs may ask for the text of each, and the simulator returns only some.
         #[allow(dead_code)]
         impl Code {
             $(pub(super) const $name: Code = Code($value);)*
         }
 
-        /// The name of a result, and what NVIDIA's driver says of it.
+        /// The name and the text of a code, as NVIDIA's driver has them.
         pub(super) fn words(code: u32) -> Option<(&'static CStr, &'static CStr)> {
             let (name, words) = match code {
                 0 => ("CUDA_SUCCESS\0", "no error\0"),
@@ -92,14 +92,14 @@ codes! {
 }
 
 impl Code {
-    /// The result of this name, such as `CUDA_ERROR_UNKNOWN`.
+    /// The code of this name, such as `CUDA_ERROR_UNKNOWN`.
     pub(super) fn named(name: &str) -> Option<Code> {
         let is_it = |code: &u32| words(*code).is_some_and(|(found, _)| found.to_bytes() == name.as_bytes());
         (1..1000).find(is_it).map(Code)
     }
 
-    /// Whether it is sticky: then every later call of its context returns it.
-    pub(super) fn is_of_a_kernel(self) -> bool {
+    /// Whether it is a sticky error: every later call in its context returns it.
+    pub(super) fn is_sticky(self) -> bool {
         kernel_registry_format::sticky::reason(self.0).is_some()
     }
 }

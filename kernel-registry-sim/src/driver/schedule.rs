@@ -1,4 +1,4 @@
-//! The thread that does what was submitted: the heads of all streams, and the kernels that run, in turns.
+//! The worker thread: it does the work at the heads of the streams, and runs kernels in turns.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use super::stream::{Doing, Item, Source, Stream, Work};
 use super::view::View;
 use super::wait::Seq;
 
-/// How long nothing is looked at, if nothing could be done at all: words in memory change without anybody telling.
+/// How long the thread sleeps if it could do nothing: words in memory change without a notice.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// `cuInit`: from then on there is the thread that does the work.
+/// `cuInit`: starts the worker thread.
 pub(super) fn start(simulator: &'static Simulator) -> Answer {
     let mut state = simulator.lock();
     if state.devices.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn start(simulator: &'static Simulator) -> Answer {
     Ok(())
 }
 
-/// Never returns.
+/// The loop of the worker thread, which never ends.
 fn run() {
     let simulator = Simulator::get();
     let mut state = simulator.lock();
@@ -80,9 +80,9 @@ fn run() {
     }
 }
 
-/// Waits until no kernel can still be using memory that it found before it was freed: the host may do with it what it likes.
+/// Waits for the end of the current turn: afterwards no kernel uses memory that was freed before.
 pub(super) fn after_turn(mut state: Locked) {
-    // Its pages are given back even if nothing else is to be done.
+    // The worker thread unmaps the pages even if it has nothing else to do.
     state.wakeup.notify();
     let turn = state.turns;
     while state.in_turn && state.turns == turn {
@@ -108,7 +108,7 @@ struct Turn {
 }
 
 impl State {
-    /// Does what is at the head of a stream, if it can be done now. Says whether there may be more.
+    /// Does the work at the head of a stream, if it can begin now. Says whether there may be more.
     fn advance(&mut self, handle: Handle) -> bool {
         let Ok(stream) = self.streams.get(handle) else { return false };
         let Some(item) = stream.queue.front() else { return false };
@@ -133,8 +133,8 @@ impl State {
             && self.holds(item)
     }
 
-    /// Whether a kernel fits beside those that run: not if they have all places for threads, and not with much shared memory
-    /// if they have a block on every multiprocessor, which cannot divide its memory anew meanwhile.
+    /// Whether a kernel fits beside those that run: there must be room for its threads; and a multiprocessor cannot change its
+    /// split of shared memory while a block runs on it.
     fn has_room(&self, stream: &Stream, item: &Item) -> bool {
         let Work::Launch(launch) = &item.work else { return true };
         let running = self.streams.iter().filter(|(_, other)| other.device == stream.device);
@@ -158,16 +158,16 @@ impl State {
     fn holds(&self, item: &Item) -> bool {
         match item.work {
             Work::WaitFor { stream, seq } => self.streams.has_done(stream, seq),
-            // Where there is no word any more there is nothing to wait for.
-            Work::WaitValue { address, wide, value, until } => {
-                let word = self.memory.lock().load_word(address, wide);
-                word.map_or(true, |word| until.holds(word, value, wide))
+            // If the word was freed, performing the work reports that.
+            Work::WaitValue { address, value, until } => {
+                let word = self.memory.lock().load_word(address);
+                word.map_or(true, |word| until.holds(word, value))
             }
             _ => true,
         }
     }
 
-    /// Lets the kernel at the head of a stream begin.
+    /// Starts the kernel at the head of a stream.
     fn start(&mut self, handle: Handle) {
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         let (context, device) = (stream.context, (stream.device, &self.devices[stream.device].kind));
@@ -187,8 +187,8 @@ impl State {
             Work::Copy { to, from: Source::Address(from), bytes } => memory.copy(to, from, bytes),
             Work::Copy { to, from: Source::Bytes(from), .. } => memory.write(to, &from),
             Work::Fill { to, pattern, width, count } => memory.fill(to, pattern, width, count),
-            Work::WriteValue { address, wide, value } => memory.store_word(address, wide, value),
-            Work::WaitValue { address, wide, .. } => memory.load_word(address, wide).map(drop),
+            Work::WriteValue { address, value } => memory.store_word(address, value),
+            Work::WaitValue { address, .. } => memory.load_word(address).map(drop),
             Work::Free(address) => {
                 memory.free(address);
                 Ok(())
@@ -224,7 +224,7 @@ impl State {
         true
     }
 
-    /// Calls a function of the host in a thread of its own, because it may wait for anything.
+    /// Calls a host function in a thread of its own, because it may block.
     fn call(&mut self, handle: Handle, function: HostFunction, data: usize) {
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         let Some(item) = stream.queue.front_mut() else { return };
@@ -260,7 +260,7 @@ impl State {
         turns
     }
 
-    /// Whether the kernel got any further. One whose stream was destroyed with its context is gone.
+    /// Takes the result of a turn. Says whether the kernel made progress.
     fn end_turn(&mut self, turn: Turn, step: Step) -> bool {
         let Ok(stream) = self.streams.get_mut(turn.stream) else { return true };
         let Some(item) = stream.queue.front_mut().filter(|item| item.seq == turn.seq) else { return true };

@@ -1,4 +1,4 @@
-//! All that the simulated driver knows, under one lock.
+//! The state of the driver, under one lock: devices, contexts, and all objects in them.
 
 use std::collections::BTreeMap;
 
@@ -30,30 +30,30 @@ pub(super) struct State {
     pub(super) kernels: Handles<Kernel>,
     pub(super) functions: Handles<Function>,
     pub(super) graphs: Graphs,
-    /// What is being captured, by its id.
+    /// Captures that have begun, by id.
     pub(super) captures: BTreeMap<u64, Capture>,
     pub(super) pools: Pools,
     pub(super) memory: Shared,
-    /// What went wrong in a context, if that is not contained: then there are no new ones.
+    /// A sticky error of the whole process: then no context can be made.
     pub(super) broken: Option<Code>,
     pub(super) waiting: BTreeMap<u64, Waiting>,
-    /// How often the kernels that run had a turn, and whether they have one now.
+    /// How many turns kernels have had, and whether one is in progress.
     pub(super) turns: u64,
     pub(super) in_turn: bool,
     pub(super) wakeup: Wakeup,
-    /// For what is counted and never used again.
+    /// The last id of a context, a capture or a wait.
     next_id: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) kind: device::Device,
-    /// Its primary context, which comes and goes, but always with this handle.
+    /// The handle of its primary context, which stays the same when that is made anew.
     pub(super) primary: Handle,
     pub(super) references: u32,
-    /// Those of the next primary context.
+    /// The flags of the next primary context.
     pub(super) flags: u32,
-    /// Bytes of its memory that somebody else has.
+    /// Bytes of its memory that `leave_memory` has taken.
     pub(super) taken: u64,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Context {
     pub(super) legacy: Handle,
     pub(super) per_thread: Handle,
     pub(super) stack: u64,
-    /// The stack limit was changed, and no launch has paid for that yet.
+    /// The stack limit was changed, and no launch has waited for that yet.
     pub(super) stack_changed: bool,
     /// The other limits.
     pub(super) limits: BTreeMap<u32, usize>,
@@ -76,7 +76,7 @@ pub(super) struct Context {
     pub(super) stack_ready: Seq,
     /// The most streams that were alive at once.
     pub(super) most_streams: usize,
-    /// What a kernel did wrong: from then on everything returns it.
+    /// The sticky error of a kernel's fault.
     pub(super) error: Option<Code>,
 }
 
@@ -86,12 +86,12 @@ pub(super) struct Event {
     pub(super) timing: bool,
     /// Where it was recorded last: the stream, and the place.
     pub(super) recorded: Option<(Handle, Seq)>,
-    /// Where, if that stream was captured.
+    /// Its place in a capture, if that stream was captured.
     pub(super) captured: Option<Part>,
     pub(super) at: Option<std::time::Instant>,
 }
 
-/// Bytes of a device that every context takes.
+/// Bytes of device memory that a context takes.
 const CONTEXT_MEMORY: u64 = 500 << 20;
 
 impl State {
@@ -135,7 +135,7 @@ impl State {
         self.next_id
     }
 
-    /// The lowest handle that no context has: the next context often has the address of one that is gone.
+    /// The lowest handle that no context has: as in the real driver, a new context often has the address of a destroyed one.
     pub(super) fn free_context_handle(&mut self) -> Handle {
         let primaries: Vec<_> = self.devices.iter().map(|device| device.primary).collect();
         self.contexts.lowest_free(|handle| primaries.contains(&handle))
@@ -171,7 +171,7 @@ impl State {
         Ok(())
     }
 
-    /// With everything that was made in it.
+    /// Destroys a context with all that was made in it.
     pub(super) fn destroy_context(&mut self, handle: Handle) -> Answer {
         self.contexts.remove(handle)?;
         let streams = self.streams.iter().filter(|(_, stream)| stream.context == handle);
@@ -182,7 +182,7 @@ impl State {
         self.modules.retain(|module| module.context != handle);
         self.functions.retain(|function| function.context != handle);
         self.memory.lock().free_all_of(handle);
-        // Nobody is to wait for what is gone.
+        // Threads that wait for its work wake up.
         self.wakeup.notify();
         Ok(())
     }
@@ -194,13 +194,13 @@ impl State {
         self.contexts.get_mut(handle).map_err(|_| error)
     }
 
-    /// A context in which nothing has gone wrong.
+    /// A context without a sticky error.
     pub(super) fn sound(&mut self, handle: Handle) -> Answer<&mut Context> {
         let context = self.context(handle)?;
         context.error.map_or(Ok(context), Err)
     }
 
-    /// The stream that a caller means in the current context.
+    /// The stream that a caller means: 0, 1 and 2 are those of the current context.
     pub(super) fn stream(&mut self, handle: Handle) -> Answer<Handle> {
         let stream = match handle {
             0 | 1 => self.sound(CurrentContext::get()?)?.legacy,
@@ -218,7 +218,7 @@ impl State {
         Ok(stream)
     }
 
-    /// Submits something, or adds it to what is captured there.
+    /// Submits work to a stream, or captures it.
     pub(super) fn submit(&mut self, stream: Handle, work: Work, behind: Option<Behind>) -> Answer<Seq> {
         if self.is_captured(stream)? {
             self.capture(stream, work)?;
@@ -228,7 +228,7 @@ impl State {
         self.streams.push(stream, work, behind)
     }
 
-    /// A kernel did what ends its context, and with it all others of the process: nothing of them is done any more.
+    /// Gives a context a sticky error, and all others too unless faults are contained. Their work is dropped.
     pub(super) fn broke(&mut self, handle: Handle, code: Code, words: &str) {
         eprintln!("simulated CUDA driver: {words}");
         let contained = self.config.contained;
@@ -243,12 +243,12 @@ impl State {
         {
             stream.queue.clear();
         }
-        // What was destroyed stayed for its work alone.
+        // Streams that were destroyed stayed only for their work.
         self.streams.retain(|stream| !stream.closed || contained && stream.context != handle);
         self.wakeup.notify();
     }
 
-    /// Bytes of a device that nobody has.
+    /// Free bytes of a device.
     pub(super) fn free_memory(&self, device: usize) -> u64 {
         let Device { kind, taken, .. } = &self.devices[device];
         let contexts = self.contexts.iter().filter(|(_, context)| context.device == device);

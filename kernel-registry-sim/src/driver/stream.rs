@@ -1,4 +1,4 @@
-//! Streams: what is to be done, one thing after the other.
+//! A stream: a queue of work, done one item after the other.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -18,15 +18,15 @@ pub(super) struct Stream {
     pub(super) order: Order,
     pub(super) priority: i32,
     pub(super) queue: VecDeque<Item>,
-    /// What it is given is captured, and not done.
+    /// Its place in a capture, while it is captured.
     pub(super) capture: Option<Part>,
-    /// Destroyed by its owner; it stays until all is done.
+    /// The caller has destroyed it; it stays until its work is done.
     pub(super) closed: bool,
-    /// Since when nothing has moved here.
+    /// When it last made progress.
     pub(super) still_since: Instant,
 }
 
-/// How a stream goes with the others of its context.
+/// Whether a stream waits for others of its context.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Order {
     /// The default stream: it and blocking streams wait for each other.
@@ -35,12 +35,12 @@ pub(super) enum Order {
     NonBlocking,
 }
 
-/// Something to do.
+/// An item in the queue of a stream.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) seq: Seq,
     pub(super) work: Work,
-    /// What has to be over before, beside what is in front of it in its stream.
+    /// What has to be over before it begins, beside earlier items of its stream.
     pub(super) behind: Option<Behind>,
     pub(super) state: Doing,
 }
@@ -48,9 +48,9 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) enum Doing {
     Waiting,
-    /// A kernel, which takes its turns.
+    /// A kernel that runs, between two turns.
     Running(Box<Execution>),
-    /// A kernel whose turn it is now, or a function of the host that is being called.
+    /// A kernel in its turn, or a host function that is being called.
     Stepping,
 }
 
@@ -71,25 +71,23 @@ pub(super) enum Work {
         count: usize,
     },
     Free(usize),
-    /// Memory of graphs is there from now on, or not any more.
+    /// A node of a graph allocates memory, or frees it.
     Appear(Allocation, bool),
-    /// Marks an event.
+    /// Records an event.
     Record(Handle),
-    /// Until that stream has done everything up to there.
+    /// Waits until a stream has done everything up to that place.
     WaitFor {
         stream: Handle,
         seq: Seq,
     },
     WaitValue {
         address: usize,
-        wide: bool,
-        value: u64,
+        value: u32,
         until: Until,
     },
     WriteValue {
         address: usize,
-        wide: bool,
-        value: u64,
+        value: u32,
     },
     Call {
         function: HostFunction,
@@ -100,11 +98,11 @@ pub(super) enum Work {
 #[derive(Clone, Debug)]
 pub(super) enum Source {
     Address(usize),
-    /// Memory that was not pinned was copied when the copy was asked for.
+    /// A copy of pageable memory, made when the work was submitted.
     Bytes(Vec<u8>),
 }
 
-/// What a word has to be like.
+/// How a word is compared with a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Until {
     AtLeast,
@@ -120,21 +118,19 @@ impl Until {
         [Until::AtLeast, Until::Equal, Until::And, Until::Nor].get((flags & !FLUSH) as usize).copied()
     }
 
-    pub(super) fn holds(self, word: u64, value: u64, wide: bool) -> bool {
-        let mask = if wide { u64::MAX } else { u32::MAX.into() };
+    pub(super) fn holds(self, word: u32, value: u32) -> bool {
         match self {
             // Cyclic: the sign of the difference.
-            Until::AtLeast if wide => word.wrapping_sub(value).cast_signed() >= 0,
-            Until::AtLeast => (word as u32).wrapping_sub(value as u32).cast_signed() >= 0,
-            Until::Equal => (word ^ value) & mask == 0,
-            Until::And => word & value & mask != 0,
-            Until::Nor => !(word | value) & mask != 0,
+            Until::AtLeast => word.wrapping_sub(value).cast_signed() >= 0,
+            Until::Equal => word == value,
+            Until::And => word & value != 0,
+            Until::Nor => !(word | value) != 0,
         }
     }
 }
 
 impl Work {
-    /// Whether the driver waits for it where it waits for the device.
+    /// Whether it occupies the device, so that calls which wait for the device wait for it.
     pub(super) fn occupies(&self) -> bool {
         matches!(self, Work::Launch(_) | Work::WaitValue { .. })
     }
@@ -154,7 +150,7 @@ impl Stream {
         }
     }
 
-    /// Whether all is done that was submitted until then.
+    /// Whether all work up to that place is done.
     pub(super) fn has_done(&self, seq: Seq) -> bool {
         self.queue.front().is_none_or(|item| item.seq > seq)
     }
@@ -170,7 +166,7 @@ mod tests {
 
     #[test]
     fn words_are_compared_as_the_manual_says() {
-        let holds = |until: Until, word, value| until.holds(word, value, false);
+        let holds = |until: Until, word, value| until.holds(word, value);
         assert!(holds(Until::AtLeast, 5, 5) && holds(Until::AtLeast, 6, 5) && !holds(Until::AtLeast, 4, 5));
         assert!(holds(Until::AtLeast, 1, 0xffff_ffff), "it wraps around");
         assert!(holds(Until::Equal, 1, 1) && !holds(Until::Equal, 0, 1));

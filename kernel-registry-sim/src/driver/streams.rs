@@ -12,7 +12,7 @@ use super::wakeup::Wakeup;
 #[derive(Debug)]
 pub(super) struct Streams {
     streams: Handles<Stream>,
-    /// What was submitted last.
+    /// The place of the last work.
     pub(super) last: Seq,
     wakeup: Wakeup,
 }
@@ -36,7 +36,7 @@ impl Streams {
         Streams { streams: Handles::new(2), last: 0, wakeup }
     }
 
-    /// Puts work at the end of a stream, and says which place it has.
+    /// Puts work at the end of a stream, and returns its place.
     pub(super) fn push(&mut self, stream: Handle, work: Work, behind: Option<Behind>) -> Answer<Seq> {
         let stream = self.streams.get_mut(stream)?;
         self.last += 1;
@@ -48,7 +48,7 @@ impl Streams {
         Ok(self.last)
     }
 
-    /// The head of a stream is done.
+    /// Removes the head of a stream, which is done.
     pub(super) fn pop(&mut self, handle: Handle) {
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         stream.queue.pop_front();
@@ -58,17 +58,17 @@ impl Streams {
         }
     }
 
-    /// Whether something occupies the device that was submitted until then.
+    /// Whether work up to that place still occupies a device.
     pub(super) fn is_busy(&self, device: usize, until: Seq) -> bool {
         until > 0 && self.iter().any(|(_, stream)| stream.device == device && stream.is_busy(until))
     }
 
-    /// Whether a stream has done all that was submitted until then. One that is gone has nothing left to do.
+    /// Whether a stream has done all work up to that place, as one that is gone has.
     pub(super) fn has_done(&self, stream: Handle, seq: Seq) -> bool {
         self.get(stream).map_or(true, |stream| stream.has_done(seq))
     }
 
-    /// What has to be over before something is set up, unless it is already.
+    /// What has to be over before something is ready, unless it is ready.
     pub(super) fn behind(&self, device: usize, ready: Ready, because: WaitReason) -> Option<Behind> {
         let until = ready.unwrap_or(self.last);
         self.is_busy(device, until).then_some(Behind { until, because, reported: false })

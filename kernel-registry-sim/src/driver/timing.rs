@@ -1,9 +1,9 @@
-//! Delays that look random, and are the same in every run.
+//! Pseudo-random delays, the same in every run.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Delays of what happens, so that it happens in another order than usual.
+/// Delays by which threads run in another order than usual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Timing {
     seed: u64,
@@ -15,8 +15,7 @@ impl Timing {
         Timing { seed, longest }
     }
 
-    /// Of the event of this number among those of this kind. It does not depend on other kinds, whose order is another in
-    /// each run.
+    /// The delay of the nth event of a kind. It does not depend on events of other kinds, whose order differs between runs.
     pub(super) fn delay(&self, kind: &str, number: u64) -> Duration {
         let kind = kind.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

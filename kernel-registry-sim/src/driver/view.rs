@@ -1,4 +1,4 @@
-//! What a running kernel may touch.
+//! Memory as a running kernel sees it: which accesses are allowed.
 
 use std::cell::Cell;
 
@@ -7,22 +7,22 @@ use super::handles::Handle;
 use super::memory::{Block, Kind, Shared};
 use super::ranges::bit;
 
-/// What a kernel sees of the memory while it runs for a while. It remembers where it looked last, because asking for every
-/// access would take longer than all the rest.
+/// The memory as a kernel sees it during a turn. It caches the allocations of the last accesses, because looking each one up
+/// would take longer than all the rest.
 pub(super) struct View<'m> {
     memory: &'m Shared,
-    /// Start and end, by the last bits of the pages.
+    /// Start and end of allocations, in slots chosen by address.
     known: [Cell<(usize, usize)>; 8],
     owner: (Handle, usize),
 }
 
 impl<'m> View<'m> {
-    /// For a kernel of that context, on that device.
+    /// The view of a kernel in a context, on a device.
     pub(super) fn new(memory: &'m Shared, context: Handle, device: usize) -> Self {
         View { memory, known: Default::default(), owner: (context, device) }
     }
 
-    /// Whether a kernel may read, or write, that many bytes there.
+    /// Whether the kernel may read, or write, these bytes.
     pub(super) fn allows(&self, address: usize, bytes: usize, write: bool) -> bool {
         let place = &self.known[(address >> 21) % self.known.len()];
         let (start, end) = place.get();
@@ -36,18 +36,18 @@ impl<'m> View<'m> {
         match block.kind {
             Kind::Graph { is_there: false } => false,
             Kind::Device | Kind::Variable if block.device != device => false,
-            // What may be done there is asked again each time if it is not everything.
+            // Partial access is not cached.
             Kind::Mapped { readers, writers } if readers & writers & device_bit == 0 => {
                 (if write { writers } else { readers }) & device_bit != 0
             }
-            Kind::Registered | Kind::RegisteredToRead => {
+            Kind::Registered => {
                 drop(memory);
                 let pages = Pages::of(address, bytes);
                 let are_there = pages.are_there();
-                if are_there && block.kind == Kind::Registered {
+                if are_there {
                     place.set((start.max(pages.start), (start + block.bytes).min(pages.end)));
                 }
-                are_there && !(write && block.kind == Kind::RegisteredToRead)
+                are_there
             }
             _ => {
                 place.set((start, start + block.bytes));
@@ -56,14 +56,14 @@ impl<'m> View<'m> {
         }
     }
 
-    /// `malloc` of a kernel: 0 if there is none.
+    /// `malloc` of a kernel: 0 if there is no memory left.
     pub(super) fn malloc(&self, bytes: usize) -> usize {
         let (context, device) = self.owner;
         let block = Block { bytes, kind: Kind::Heap, context, device };
         self.memory.lock().allocate(block).unwrap_or(0)
     }
 
-    /// `free` of a kernel. Says whether that was there.
+    /// `free` of a kernel. Says whether it was allocated by `malloc`.
     pub(super) fn free(&self, address: usize) -> bool {
         self.known.iter().for_each(|place| place.set((0, 0)));
         let mut memory = self.memory.lock();
@@ -75,7 +75,7 @@ impl<'m> View<'m> {
     }
 }
 
-/// Memory of the host's, of which the driver knows only that it was there when it was registered.
+/// Pages of registered host memory, which the host may have unmapped since.
 struct Pages {
     start: usize,
     end: usize,
@@ -98,7 +98,6 @@ impl Pages {
 mod tests {
     use super::*;
     use crate::driver::memory::Gone;
-    use crate::driver::result::Code;
 
     const BLOCK: Block = Block { bytes: 100, kind: Kind::Device, context: 1, device: 0 };
 
@@ -111,31 +110,19 @@ mod tests {
         assert!(allows(address, 100) && allows(address + 96, 4));
         assert!(!allows(address + 97, 4) && !allows(address - 1, 1) && !allows(0, 4));
         assert_eq!(memory.lock().fill(address, 0x0403_0201, 4, 25), Ok(()));
-        assert_eq!(memory.lock().load_word(address + 96, false), Ok(0x0403_0201));
+        assert_eq!(memory.lock().load_word(address + 96), Ok(0x0403_0201));
         memory.lock().free_all_of(1);
         memory.lock().give_back();
         assert!(!View::new(&memory, 1, 0).allows(address, 1, false));
         assert_eq!(memory.lock().used(0), 0);
         let memory = memory.lock();
-        assert_eq!(memory.load_word(address, true), Err(Gone(address)));
-        assert_eq!(memory.store_word(address, true, 1), Err(Gone(address)));
+        assert_eq!(memory.load_word(address), Err(Gone(address)));
+        assert_eq!(memory.store_word(address, 1), Err(Gone(address)));
         let mut here = [1_u8, 2];
         let here = here.as_mut_ptr().expose_provenance();
         assert_eq!(memory.copy(address, here, 2), Err(Gone(address)));
         assert_eq!(memory.copy(here, address, 2), Err(Gone(address)));
         assert_eq!(memory.fill(address, 0, 1, 1), Err(Gone(address)));
-    }
-
-    #[test]
-    fn what_may_only_be_read_is_registered_for_that() {
-        let memory = Shared::default();
-        let constant = "so many bytes of a text that nobody may write".as_ptr().expose_provenance();
-        let block = Block { bytes: 40, kind: Kind::Registered, ..BLOCK };
-        assert_eq!(memory.lock().register(constant, block), Err(Code::INVALID_VALUE));
-        let block = Block { kind: Kind::RegisteredToRead, ..block };
-        assert_eq!(memory.lock().register(constant, block), Ok(()));
-        let view = View::new(&memory, 1, 0);
-        assert!(view.allows(constant, 4, false) && !view.allows(constant, 4, true));
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! Waiting for a device: the order of submission, and the rules by which calls and launches wait.
+//! The order of submission, and why calls and launches wait for a device.
 
 use std::fmt;
 
 use super::handles::Handle;
 
-/// The place of something in the order in which all things were submitted. 0 is before all of them.
+/// The place of work in the order in which all work was submitted. 0 is before all.
 pub(super) type Seq = u64;
 
-/// Whether something is set up: once nothing occupies the device that was submitted until then.
+/// When something is ready: once no work up to that place occupies the device. `None` is not yet asked for.
 pub(super) type Ready = Option<Seq>;
 
-/// Everything that occupies the device and was submitted until then.
+/// Work that has to be over before: all that occupies the device, up to a place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Behind {
     pub(super) until: Seq,
@@ -23,28 +23,28 @@ pub(super) struct Behind {
 pub(super) struct Waiting {
     pub(super) call: &'static str,
     pub(super) thread: String,
-    /// The one that is current in the thread.
+    /// The current context of the thread.
     pub(super) context: Option<Handle>,
     pub(super) device: usize,
     pub(super) until: Seq,
     pub(super) because: WaitReason,
     pub(super) reported: bool,
-    /// It is not to wait any longer.
+    /// The deadlock was broken: it shall not wait any longer.
     pub(super) gave_up: bool,
 }
 
 impl Waiting {
-    /// Whether it holds the lock of that context.
+    /// Whether it holds the driver's lock of that context.
     pub(super) fn holds_lock_of(&self, context: Handle) -> bool {
         self.because.holds_lock() && self.context == Some(context) && !self.gave_up
     }
 }
 
-/// The rule by which something waits for a device: what NVIDIA's driver was seen to do.
+/// Why something waits for a device: rules that were measured with NVIDIA's driver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum WaitReason {
     Load,
-    /// Another thread of the context loads one.
+    /// Another thread of the context loads a kernel.
     LoadElsewhere,
     Unload,
     Free,
@@ -62,7 +62,7 @@ pub(super) enum WaitReason {
 }
 
 impl WaitReason {
-    /// Whether the driver's lock is held meanwhile.
+    /// Whether the driver's lock of the context is held meanwhile.
     pub(super) fn holds_lock(self) -> bool {
         matches!(self, WaitReason::Load | WaitReason::Free | WaitReason::Stack { .. })
     }

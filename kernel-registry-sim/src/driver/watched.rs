@@ -1,4 +1,4 @@
-//! The flag that each call looks at: whether anything happens around it, or a call waits for a device.
+//! The flag that each call looks at: whether there are hooks, or a call waits for a device.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

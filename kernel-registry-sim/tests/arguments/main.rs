@@ -110,7 +110,7 @@ fn every_argument_of_every_function() {
         }
     }
     // Otherwise the arguments that are not the bad one are bad too.
-    assert!(succeeded.len() > 140, "only {} functions succeed: {succeeded:?}", succeeded.len());
+    assert!(succeeded.len() > 120, "only {} functions succeed: {succeeded:?}", succeeded.len());
     assert!(calls > 2000, "{calls}");
 }
 

@@ -1,4 +1,4 @@
-//! Which function an opcode is: arithmetic, bits, comparisons and choices.
+//! Arithmetic, comparisons and selections: from an opcode to its function.
 
 use crate::decode::compute::bits;
 use crate::decode::compute::convert::convert;
@@ -6,7 +6,7 @@ use crate::decode::compute::float::{Bf16, F16, Float, Number, Pair, divide, root
 use crate::decode::opcode::Opcode;
 use crate::types::{Compute, How, Scalar, Type, each, floating, integer, lanes, one_of, scalar_float};
 
-/// The function of an opcode that computes one result from its operands alone. None if it is not known, or not one.
+/// The function of an opcode that computes a result from its operands alone. `None` if it is unknown or no such opcode.
 pub(crate) fn function(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     let plain = |function: Option<Compute>| Some((function?, How::default()));
     match opcode.name {
@@ -57,7 +57,7 @@ fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Compute>
         "sub" => integer!(kind, T => lanes!(_, |a: T, b: T| a.wrapping_sub(b))),
         "mul" | "mad" => product(opcode, kind),
         "mul24" | "mad24" => short_product(opcode, kind),
-        // What hardware answers to a division by zero: all ones.
+        // Division by zero gives all ones, as in hardware.
         "div" => integer!(kind, T => lanes!(_, |a: T, b: T| if b == 0 { !0 } else { a.wrapping_div(b) })),
         "rem" => integer!(kind, T => lanes!(_, |a: T, b: T| if b == 0 { !0 } else { a.wrapping_rem(b) })),
         "min" => integer!(kind, T => lanes!(_, |a: T, b: T| a.min(b))),
@@ -74,7 +74,7 @@ fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Compute>
     }
 }
 
-/// The function of `mul`, or that of `mad`, which adds a number as wide as the product.
+/// The function of `mul`, or of `mad`, which adds a third operand as wide as the product.
 macro_rules! product {
     ($opcode:expr, $T:ty => $R:ty, |$a:ident, $b:ident| $value:expr) => {
         if $opcode.name.starts_with("mad") {
@@ -152,7 +152,7 @@ fn short_dot(kinds: [Type; 2], high: bool) -> Compute {
     }
 }
 
-/// What IEEE 754 defines, with one rounding.
+/// Operations that IEEE 754 defines, with one rounding.
 fn exact(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     // `min.xorsign.abs`
     let of_magnitudes = kind == Type::F32 && opcode.take("xorsign") && opcode.take("abs");
@@ -183,7 +183,7 @@ fn signed(a: f32, b: f32, value: f32) -> f32 {
 
 fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     match (opcode.name, kind) {
-        // The approximate quotients differ from this one by less than they may.
+        // This quotient is within the error bounds of the approximate ones.
         ("div", Type::F32) if opcode.take("approx") => {
             // The inverse of a large divisor is flushed to zero, and then multiplied.
             Some(lanes!(how, |a: f32, b: f32| {
@@ -227,7 +227,7 @@ fn single_or_double(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// What hardware approximates, within its documented error.
+/// Functions that hardware approximates, within their documented error.
 fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     if !opcode.take("approx") {
         return None;
@@ -251,7 +251,7 @@ fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// The approximations of f64 that flush: they read and write nothing but the upper half, and have a NaN of their own.
+/// Approximations of f64 with `.ftz`: they read and write only the upper half, and have a NaN of their own.
 fn upper_half(how: How, a: f64, function: impl FnOnce(f64) -> f64) -> f64 {
     let upper = |value: f64| f64::from_bits(value.to_bits() & !0xffff_ffff);
     if !how.flush {
@@ -276,7 +276,7 @@ fn choice(opcode: &mut Opcode<'_>) -> Option<Compute> {
     }
 }
 
-/// The comparison of `setp` and `set`, as a function that answers a predicate.
+/// The comparison of `setp` and `set`, whose result is a predicate.
 pub(crate) fn comparison(name: &str, kind: Type) -> Option<Compute> {
     macro_rules! ordered {
         ($operator:tt) => {
@@ -294,7 +294,7 @@ pub(crate) fn comparison(name: &str, kind: Type) -> Option<Compute> {
     }
     match name {
         "eq" => ordered!(==),
-        // Not equal and ordered: unlike `!=` of Rust, which holds for NaN.
+        // Ordered and not equal, unlike Rust's `!=`, which holds for NaN.
         "ne" => integer!(kind, T => lanes!(_, |a: T, b: T| a != b)).or_else(|| {
             scalar_float!(kind, T => lanes!(how, |a: T, b: T| {
                 let (a, b) = (a.enter(how), b.enter(how));

@@ -1,4 +1,4 @@
-//! What an atomic operation makes of the old value.
+//! Updates of atomic operations: from the old value to the new one.
 
 use crate::decode::compute::float::{Bf16, F16, Float, Pair};
 use crate::op::Update;

@@ -1,4 +1,4 @@
-//! Operations on bits.
+//! Operations on bits: shifts, fields, permutations, address windows.
 
 use crate::address::{LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_SIZE, peer};
 use crate::decode::opcode::Opcode;
@@ -29,7 +29,7 @@ pub(crate) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
         "bfe" => Some(match kind {
             Type::U32 => lanes!(_, |a: u32, at: u8, n: u8| extract(a.into(), at.into(), n.into(), 32, false)),
             Type::S32 => lanes!(_, |a: u32, at: u8, n: u8| extract(a.into(), at.into(), n.into(), 32, true)),
-            // Only of 32 bits does hardware take the place and the length from the lowest byte.
+            // For 32 bits hardware takes position and length from the lowest byte.
             Type::U64 => lanes!(_, |a: u64, at: u32, n: u32| extract(a, at, n, 64, false)),
             Type::S64 => lanes!(_, |a: u64, at: u32, n: u32| extract(a, at, n, 64, true)),
             _ => return None,
@@ -62,7 +62,7 @@ pub(crate) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
         })),
         // From an address of one block's shared memory to the same place in another's.
         "mapa" => {
-            opcode.ignore(&["shared::cluster"]);
+            opcode.ignore("shared::cluster");
             Some(lanes!(_, |a: u64, rank: u32| peer(a, rank)))
         }
         _ => None,
@@ -93,7 +93,7 @@ fn funnel(opcode: &mut Opcode<'_>) -> Option<Compute> {
     })
 }
 
-/// The highest bit that is not the sign; all ones where there is none. As a shift: how far it is from the top.
+/// `bfind`: the position of the highest bit that differs from the sign, or how far it is from the top; all ones if there is none.
 fn find(shift: bool, kind: Type) -> Option<Compute> {
     fn place(zeros: u32, size: u32, shift: bool) -> u32 {
         match size.checked_sub(zeros + 1) {

@@ -1,4 +1,4 @@
-//! `cvt`: between all types, with rounding and saturation.
+//! `cvt`: conversions between all types, with rounding and saturation.
 
 use crate::decode::compute::float::{Bf16, F16, Number, Pair};
 use crate::decode::opcode::Opcode;

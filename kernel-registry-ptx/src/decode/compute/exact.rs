@@ -1,4 +1,4 @@
-//! Sums with more bits than an f64 has: what rounding in a direction needs to know.
+//! Exact sums, by whose sign directed rounding is decided.
 
 /// The sign of `a * b + c + d`, with no rounding before it: 1, -1 or 0. It is 0, too, if one of them is not finite.
 pub(crate) fn sign_of_sum(a: f64, b: f64, c: f64, d: f64) -> f64 {

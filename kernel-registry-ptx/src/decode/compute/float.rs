@@ -1,4 +1,4 @@
-//! Floating point as IEEE 754 has it, in four formats and four roundings.
+//! IEEE 754 floating point, in four formats and four rounding modes.
 //!
 //! Values are widened to f64, where the sum, the product, the quotient and the root of narrower formats round the same
 //! way twice as once. Where they do not (fma, directed rounding) the f64 is nudged to an odd last bit, which
@@ -17,23 +17,20 @@ pub(crate) struct Bf16(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pair<T>(pub T, pub T);
 
-impl Scalar for F16 {
-    fn of(bits: u64) -> Self {
-        Self(bits as u16)
-    }
-    fn bits(self) -> u64 {
-        u64::from(self.0)
-    }
+macro_rules! half {
+    ($($half:ident)*) => {$(
+        impl Scalar for $half {
+            fn of(bits: u64) -> Self {
+                Self(bits as u16)
+            }
+            fn bits(self) -> u64 {
+                u64::from(self.0)
+            }
+        }
+    )*};
 }
 
-impl Scalar for Bf16 {
-    fn of(bits: u64) -> Self {
-        Self(bits as u16)
-    }
-    fn bits(self) -> u64 {
-        u64::from(self.0)
-    }
-}
+half!(F16 Bf16);
 
 impl<T: Scalar> Scalar for Pair<T> {
     fn of(bits: u64) -> Self {
@@ -46,7 +43,7 @@ impl<T: Scalar> Scalar for Pair<T> {
 
 /// One number of a format.
 pub(crate) trait Number: Scalar {
-    /// What an operation answers that has no answer.
+    /// The NaN that operations return.
     const NAN: Self;
     /// The smallest number with full precision.
     const NORMAL: f64;
@@ -56,13 +53,13 @@ pub(crate) trait Number: Scalar {
     /// `near` is the exact value rounded to f64, `rest` has the sign of what that lost.
     fn round(near: f64, rest: f64, rounding: Rounding) -> Self;
 
-    /// What an operation makes of its operands if one of them is NaN, or if it has no answer.
+    /// Replaces a NaN result by the one that hardware derives from the operands.
     #[inline(always)]
     fn or_nan<const N: usize>(self, _operands: [Self; N]) -> Self {
         self
     }
 
-    /// What becomes of a NaN that an operation passes on; even one that only changes signs.
+    /// The NaN that an operation passes on, even one that only changes signs.
     fn quiet(self) -> Self {
         Self::NAN.or_nan([self])
     }
@@ -269,7 +266,7 @@ fn rest_of_product(a: f64, b: f64, product: f64) -> f64 {
     sign_of_sum(a, b, -product, 0.0)
 }
 
-/// What PTX computes exactly and then rounds once.
+/// Operations that PTX computes exactly and then rounds once.
 pub(crate) trait Float: Scalar {
     fn add(self, how: How, other: Self) -> Self;
     fn sub(self, how: How, other: Self) -> Self;
@@ -351,33 +348,26 @@ float! {
     f64, 1 << 63;
 }
 
+/// Functions of pairs that do the same to both numbers.
+macro_rules! of_each {
+    ($($name:ident($($how:ident)? $(; $operand:ident)*);)*) => {$(
+        fn $name(self $(, $how: How)? $(, $operand: Self)*) -> Self {
+            Self(self.0.$name($($how,)? $($operand.0),*), self.1.$name($($how,)? $($operand.1),*))
+        }
+    )*};
+}
+
 impl<T: Float> Float for Pair<T> {
-    fn add(self, how: How, other: Self) -> Self {
-        Self(self.0.add(how, other.0), self.1.add(how, other.1))
-    }
-    fn sub(self, how: How, other: Self) -> Self {
-        Self(self.0.sub(how, other.0), self.1.sub(how, other.1))
-    }
-    fn mul(self, how: How, other: Self) -> Self {
-        Self(self.0.mul(how, other.0), self.1.mul(how, other.1))
-    }
-    fn fma(self, how: How, other: Self, third: Self) -> Self {
-        Self(self.0.fma(how, other.0, third.0), self.1.fma(how, other.1, third.1))
-    }
-    fn negate(self) -> Self {
-        Self(self.0.negate(), self.1.negate())
-    }
-    fn magnitude(self) -> Self {
-        Self(self.0.magnitude(), self.1.magnitude())
-    }
-    fn flushed(self, how: How) -> Self {
-        Self(self.0.flushed(how), self.1.flushed(how))
-    }
-    fn smaller(self, how: How, other: Self) -> Self {
-        Self(self.0.smaller(how, other.0), self.1.smaller(how, other.1))
-    }
-    fn larger(self, how: How, other: Self) -> Self {
-        Self(self.0.larger(how, other.0), self.1.larger(how, other.1))
+    of_each! {
+        add(how; other);
+        sub(how; other);
+        mul(how; other);
+        fma(how; other; third);
+        negate();
+        magnitude();
+        flushed(how);
+        smaller(how; other);
+        larger(how; other);
     }
     fn approximate(self, how: How, function: fn(f64) -> f64) -> Self {
         Self(self.0.approximate(how, function), self.1.approximate(how, function))

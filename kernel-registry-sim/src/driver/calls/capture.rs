@@ -1,30 +1,22 @@
-//! Capturing streams.
+//! Functions of stream capture.
 
 use crate::driver::abi::Out;
 use crate::driver::capture::Mode;
 use crate::driver::handles::Handle;
 use crate::driver::process::{begin, begin_with};
-use crate::driver::result::{Answer, Code};
+use crate::driver::result::Code;
 
 /// `CUstreamCaptureStatus`.
 const NONE: u32 = 0;
 const ACTIVE: u32 = 1;
 const INVALIDATED: u32 = 2;
 
-fn begin_capture(stream: Handle, mode: u32) -> Answer {
-    let mut state = begin()?;
-    let mode = Mode::from_number(mode)?;
-    let stream = state.stream(stream)?;
-    state.begin_capture(stream, mode)
-}
-
 calls! {
-    10000 fn cuStreamBeginCapture(stream: Handle) {
-        begin_capture(stream, 0)
-    }
-
     10010 fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) {
-        begin_capture(stream, mode)
+        let mut state = begin()?;
+        let mode = Mode::from_number(mode)?;
+        let stream = state.stream(stream)?;
+        state.begin_capture(stream, mode)
     }
 
     10000 fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) {
@@ -36,7 +28,7 @@ calls! {
 
     10000 fn cuStreamIsCapturing(stream: Handle, status: Out<u32>) {
         let (state, stream) = begin_with(stream)?;
-        // It looks, and does not disturb.
+        // A query does not invalidate the capture.
         if state.blocking_capture(stream)?.is_some() {
             return Err(Code::STREAM_CAPTURE_IMPLICIT);
         }

@@ -1,4 +1,4 @@
-//! Contexts, which of them is current, and their limits.
+//! Functions of contexts: primary ones, which one is current, limits.
 
 use super::device::device;
 use crate::driver::abi::{In, Out};
@@ -27,7 +27,7 @@ fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
     context.set(handle)
 }
 
-/// Waits until all work of a context is done.
+/// Waits until all work of a context is done that was submitted before.
 pub(super) fn synchronize(mut state: Locked, context: Handle) -> Answer<Locked> {
     let last = state.streams.last;
     let is_busy = |state: &State| {
@@ -40,7 +40,7 @@ pub(super) fn synchronize(mut state: Locked, context: Handle) -> Answer<Locked> 
     Ok(state)
 }
 
-/// The primary context goes, if it is there, and the next one has no flags.
+/// Destroys the primary context, if there is one. The next one has no flags.
 fn end_primary(mut state: Locked, device: usize) -> Answer {
     state.devices[device].flags = 0;
     let handle = state.devices[device].primary;
@@ -110,13 +110,6 @@ calls! {
         create(&context, flags, ordinal)
     }
 
-    11040 fn cuCtxCreate_v3(context: Out<Handle>, _affinity: In<u8>, affinities: i32, flags: u32, ordinal: i32) {
-        if affinities != 0 {
-            return Err(Code::NOT_SUPPORTED);
-        }
-        create(&context, flags, ordinal)
-    }
-
     12050 fn cuCtxCreate_v4(context: Out<Handle>, parameters: In<[usize; 3]>, flags: u32, ordinal: i32) {
         // Affinity, and contexts of graphics.
         if parameters.get().is_ok_and(|parameters| parameters[0] != 0 || parameters[2] != 0) {
@@ -134,14 +127,14 @@ calls! {
         if CurrentContext::get() == Ok(context) {
             CurrentContext::pop()?;
         }
-        // What has gone wrong in it is no reason to keep it.
+        // A sticky error is no reason to keep it.
         state = match synchronize(state, context) {
             Ok(state) => state,
             Err(_) => begin()?,
         };
         let device = state.context(context)?.device;
         state = wait_for_device(state, device, "cuCtxDestroy", WaitReason::Destroy)?;
-        // Somebody else may have been faster, and the next context has this handle again.
+        // Another thread may have destroyed it, and a new context may have its handle.
         if state.context(context)?.id != id {
             return Err(Code::CONTEXT_IS_DESTROYED);
         }
@@ -191,7 +184,7 @@ calls! {
     }
 
     7000 fn cuCtxGetFlags(flags: Out<u32>) {
-        // Which was a choice once.
+        // `CU_CTX_MAP_HOST`, which is always set.
         const MAPS_HOST: u32 = 8;
         flags.set(begin()?.context(CurrentContext::get()?)?.flags | MAPS_HOST)
     }
@@ -207,18 +200,6 @@ calls! {
         state.sound(context)?;
         state.none_captured(context)?;
         synchronize(state, context).map(drop)
-    }
-
-    13000 fn cuCtxSynchronize_v2(context: Handle) {
-        let mut state = begin()?;
-        let context = meant(context)?;
-        state.sound(context)?;
-        state.none_captured(context)?;
-        synchronize(state, context).map(drop)
-    }
-
-    13000 fn cuCtxGetDevice_v2(ordinal: Out<i32>, context: Handle) {
-        ordinal.set(begin()?.context(meant(context)?)?.device as i32)
     }
 
     3010 fn cuCtxGetLimit(value: Out<usize>, limit: u32) {

@@ -1,4 +1,4 @@
-//! Copies of memory.
+//! Functions that copy memory.
 
 use super::stream::wait;
 use crate::driver::caller;
@@ -8,14 +8,14 @@ use crate::driver::process::{Locked, begin, begin_with};
 use crate::driver::result::{Answer, Code};
 use crate::driver::stream::{Source, Work};
 
-/// Where the bytes of a copy are.
+/// Whose memory an end of a copy is.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Device,
     Host,
 }
 
-/// Which way bytes go.
+/// A copy.
 struct Copy {
     to: (usize, Place),
     from: (usize, Place),
@@ -23,8 +23,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Gives a copy to a stream. Memory of the host that is not pinned is read at once, and written before the call returns,
-    /// as is everything if the caller wants to wait.
+    /// Submits a copy. Pageable host memory is read at once, and written before the call returns.
     fn submit(self, stream: Handle, waits: bool) -> Answer {
         let (state, stream) = begin_with(stream)?;
         let is_captured = state.is_captured(stream)?;
@@ -35,7 +34,7 @@ impl Copy {
         if [to, from].iter().any(|(address, _)| *address == 0) {
             return Err(Code::INVALID_VALUE);
         }
-        // Whether the driver knows the memory; of the host's it need not.
+        // Whether the driver allocated the memory, which it must have for that of a device.
         let is_known = |(address, place)| {
             let memory = state.memory.lock();
             let is_known = memory.has(address, bytes);
@@ -51,7 +50,7 @@ impl Copy {
         if to_known || is_captured {
             return finish(state, stream, Work::Copy { to: to.0, from, bytes }, waits);
         }
-        // By way of memory that is there for sure, so that an address of the caller's which is none concerns nobody else.
+        // Through our own buffer, so that a bad address of the caller stays the caller's error.
         let (context, device) = state.streams.get(stream).map(|stream| (stream.context, stream.device))?;
         let between = state.memory.lock().allocate(Block { bytes, kind: Kind::Host, context, device })?;
         let done = finish(state, stream, Work::Copy { to: between, from, bytes }, true);
@@ -63,7 +62,7 @@ impl Copy {
     }
 }
 
-/// Gives work to a stream, and perhaps waits until it is done.
+/// Submits work, and waits for it if asked to.
 pub(super) fn finish(mut state: Locked, stream: Handle, work: Work, waits: bool) -> Answer {
     let seq = state.submit(stream, work, None)?;
     if waits { wait(state, stream, seq).map(drop) } else { Ok(()) }
@@ -82,10 +81,6 @@ calls! {
         Copy { to: (to, Place::Device), from: (from, Place::Device), bytes }.submit(0, false)
     }
 
-    4000 fn cuMemcpy(to: usize, from: usize, bytes: usize) {
-        Copy { to: (to, Place::Host), from: (from, Place::Host), bytes }.submit(0, true)
-    }
-
     4000 fn cuMemcpyPeer(to: usize, _to_context: Handle, from: usize, _from_context: Handle, bytes: usize) {
         Copy { to: (to, Place::Device), from: (from, Place::Device), bytes }.submit(0, true)
     }
@@ -100,10 +95,6 @@ calls! {
 
     3020 fn cuMemcpyDtoDAsync_v2(to: usize, from: usize, bytes: usize, stream: Handle) {
         Copy { to: (to, Place::Device), from: (from, Place::Device), bytes }.submit(stream, false)
-    }
-
-    4000 fn cuMemcpyAsync(to: usize, from: usize, bytes: usize, stream: Handle) {
-        Copy { to: (to, Place::Host), from: (from, Place::Host), bytes }.submit(stream, false)
     }
 
     4000 fn cuMemcpyPeerAsync(

@@ -1,4 +1,4 @@
-//! Devices and their attributes.
+//! Functions of devices: names, sizes, attributes.
 
 use crate::driver::abi::{Out, write_text};
 use crate::driver::device::{Device, Room};
@@ -6,13 +6,13 @@ use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
 
-/// A device that there is.
+/// The index of a device, if it exists.
 pub(super) fn device(state: &State, ordinal: i32) -> Answer<usize> {
     let device = usize::try_from(ordinal).ok().filter(|device| *device < state.devices.len());
     device.ok_or(Code::INVALID_DEVICE)
 }
 
-/// What it is.
+/// The kind of a device.
 fn kind(state: &State, ordinal: i32) -> Answer<&Device> {
     Ok(&state.devices[device(state, ordinal)?].kind)
 }
@@ -66,7 +66,7 @@ fn uuid_of(device: usize) -> [u8; 16] {
     uuid
 }
 
-/// What an H200 says, as far as it was asked for, and where devices differ what the device's kind is.
+/// `CUdevice_attribute`: as an H200 answers, and by the kind of device where they differ.
 fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
     let Room { threads, blocks, shared, reserved } = kind.room();
     Some(match which {
@@ -120,8 +120,9 @@ fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
         }
         88 => 0,
         89..=91 => 1,
-        // Words in memory: 32 and 64 bits, and NOR.
-        92..=94 => 1,
+        // Words in memory of 32 bits, and NOR, but not of 64 bits.
+        92 | 94 => 1,
+        93 => 0,
         95 => 1,
         96 => 0,
         // The shared memory that a block can be granted.

@@ -1,4 +1,4 @@
-//! Events.
+//! Functions of events.
 
 use super::stream::wait;
 use crate::driver::abi::Out;
@@ -12,7 +12,7 @@ use crate::driver::wait::Seq;
 
 const DISABLE_TIMING: u32 = 2;
 
-/// When an event was recorded, if it was; one of what was captured never is.
+/// Where an event was recorded, if it was. It is an error if that was in a capture.
 fn recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq)>> {
     let context = state.events.get(event)?.context;
     state.sound(context)?;

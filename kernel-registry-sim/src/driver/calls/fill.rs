@@ -1,4 +1,4 @@
-//! Filling memory.
+//! Functions that fill memory.
 
 use super::copy::finish;
 use crate::driver::handles::Handle;
@@ -6,7 +6,7 @@ use crate::driver::process::begin_with;
 use crate::driver::result::{Answer, Code};
 use crate::driver::stream::Work;
 
-/// Gives a stream so many elements to fill, each of `width` bytes.
+/// Submits a fill of `count` elements, each of `width` bytes.
 fn fill(to: usize, pattern: u32, width: usize, count: usize, stream: Handle, waits: bool) -> Answer {
     let (mut state, stream) = begin_with(stream)?;
     if count == 0 {
@@ -16,7 +16,7 @@ fn fill(to: usize, pattern: u32, width: usize, count: usize, stream: Handle, wai
     if !to.is_multiple_of(width) || !state.memory.lock().has(to, bytes) {
         return Err(Code::INVALID_VALUE);
     }
-    // A memset is as good as a launch for what the first one of a context waits for.
+    // After a memset the next launch is not the first of its context.
     let (context, last) = (state.streams.get(stream)?.context, state.streams.last);
     state.sound(context)?.launched.get_or_insert(last);
     finish(state, stream, Work::Fill { to, pattern, width, count }, waits)
@@ -27,20 +27,12 @@ calls! {
         fill(to, value.into(), 1, count, 0, true)
     }
 
-    3020 fn cuMemsetD16_v2(to: usize, value: u16, count: usize) {
-        fill(to, value.into(), 2, count, 0, true)
-    }
-
     3020 fn cuMemsetD32_v2(to: usize, value: u32, count: usize) {
         fill(to, value, 4, count, 0, true)
     }
 
     3020 fn cuMemsetD8Async(to: usize, value: u8, count: usize, stream: Handle) {
         fill(to, value.into(), 1, count, stream, false)
-    }
-
-    3020 fn cuMemsetD16Async(to: usize, value: u16, count: usize, stream: Handle) {
-        fill(to, value.into(), 2, count, stream, false)
     }
 
     3020 fn cuMemsetD32Async(to: usize, value: u32, count: usize, stream: Handle) {

@@ -1,6 +1,7 @@
-//! Graphs: making them node by node, and launching them.
+//! Functions of graphs: making, instantiating and launching them.
 
 use super::lacking::say_once;
+use super::launch::not_packed;
 use crate::driver::abi::{Arguments, In, Out, Packed};
 use crate::driver::current::CurrentContext;
 use crate::driver::graph::Task;
@@ -11,23 +12,16 @@ use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
 use crate::driver::stream::Work;
 
-/// `CUDA_KERNEL_NODE_PARAMS` before CUDA 12.
+/// `CUDA_KERNEL_NODE_PARAMS`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct OldKernel {
+struct Kernel {
     function: Handle,
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
     arguments: Arguments,
     packed: Packed,
-}
-
-/// `CUDA_KERNEL_NODE_PARAMS`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Kernel {
-    old: OldKernel,
     /// A library's kernel, in the place of a function.
     kernel: Handle,
     context: Handle,
@@ -35,7 +29,7 @@ struct Kernel {
 
 impl Kernel {
     fn task(&self, state: &mut State) -> Answer<Task> {
-        let OldKernel { function, grid, block, shared, arguments, packed } = self.old;
+        let Kernel { function, grid, block, shared, arguments, packed, .. } = *self;
         let function = if function == 0 { self.kernel } else { function };
         let context = match state.functions.get(function) {
             Ok(function) => function.context,
@@ -43,29 +37,13 @@ impl Kernel {
             Err(_) => CurrentContext::get()?,
         };
         state.context(context)?;
+        not_packed(&packed)?;
         let shape = Shape { grid, block, cluster: None, shared, cooperative: false };
-        let launch =
-            state.prepare(function, context, shape, |kernel| arguments.get(&kernel.parameters, &packed))?;
+        let launch = state.prepare(function, context, shape, |kernel| arguments.get(&kernel.parameters))?;
         // It is loaded with the graph.
         state.load_behind(launch.function)?;
         Ok(Task { work: Work::Launch(Box::new(launch)), context })
     }
-}
-
-/// Adds a node that launches a kernel.
-fn add(
-    node: &Out<Handle>,
-    graph: Handle,
-    after: &In<Handle>,
-    count: usize,
-    kernel: impl FnOnce() -> Answer<Kernel>,
-) -> Answer {
-    let mut state = begin()?;
-    let after = after.all(count)?;
-    state.graphs.may_add(graph, &after)?;
-    node.ready()?;
-    let task = kernel()?.task(&mut state)?;
-    node.set(state.graphs.add(graph, task, after)?)
 }
 
 /// `CUgraphInstantiate_flags`.
@@ -92,16 +70,15 @@ calls! {
         clone.set(state.graphs.clone_of(graph)?)
     }
 
-    10000 fn cuGraphAddKernelNode(
-        node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<OldKernel>,
-    ) {
-        add(&node, graph, &after, count, || Ok(Kernel { old: parameters.get()?, kernel: 0, context: 0 }))
-    }
-
     12000 fn cuGraphAddKernelNode_v2(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<Kernel>,
     ) {
-        add(&node, graph, &after, count, || parameters.get())
+        let mut state = begin()?;
+        let after = after.all(count)?;
+        state.graphs.may_add(graph, &after)?;
+        node.ready()?;
+        let task = parameters.get()?.task(&mut state)?;
+        node.set(state.graphs.add(graph, task, after)?)
     }
 
     10000 fn cuGraphGetNodes(graph: Handle, found: Out<Handle>, count: Out<usize>) {

@@ -1,4 +1,4 @@
-//! The driver itself: its version, its functions, and the words for its results.
+//! Functions of the driver itself: initialisation, version, addresses of functions, texts of errors.
 
 use std::ffi::c_char;
 

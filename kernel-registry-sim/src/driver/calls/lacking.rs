@@ -1,19 +1,19 @@
-//! Functions of CUDA 13 that are not simulated. They are there, because a program that looks for one of them must not
-//! take the driver for an older one; each says once that it is not supported.
+//! Functions that are not simulated: each reports that once, and returns `CUDA_ERROR_NOT_SUPPORTED`. They exist so that a program
+//! that looks for one of them does not take the driver for an older one.
 
 use std::sync::PoisonError;
 
 use crate::driver::process::Simulator;
 use crate::driver::result::Code;
 
-/// Says on standard error that something is not simulated, unless that was said before.
+/// Reports once, on standard error, that something is not simulated.
 pub(super) fn say_once(what: &'static str) {
     if Simulator::get().said.lock().unwrap_or_else(PoisonError::into_inner).insert(what) {
         eprintln!("simulated CUDA driver: {what} is not simulated, and returns CUDA_ERROR_NOT_SUPPORTED");
     }
 }
 
-/// Functions that do not look at their arguments, by the version of CUDA that has them first.
+/// Defines such functions, grouped by the first version of CUDA that has them.
 macro_rules! lacking {
     ($($since:literal: $($name:ident)*;)*) => {
         $($(#[cfg_attr(feature = "export", unsafe(no_mangle))]
@@ -37,18 +37,18 @@ lacking! {
         cuTexRefGetFlags cuTexRefGetFormat cuTexRefSetAddressMode cuTexRefSetArray cuTexRefSetFilterMode
         cuTexRefSetFlags cuTexRefSetFormat;
     2030: cuMemHostGetFlags;
-    3000: cuGetExportTable cuGraphicsMapResources cuGraphicsSubResourceGetMappedArray
-        cuGraphicsUnmapResources cuGraphicsUnregisterResource cuModuleGetSurfRef cuSurfRefGetArray
-        cuSurfRefSetArray;
+    3000: cuGetExportTable cuGraphicsMapResources cuGraphicsSubResourceGetMappedArray cuGraphicsUnmapResources
+        cuGraphicsUnregisterResource cuModuleGetSurfRef cuSurfRefGetArray cuSurfRefSetArray;
     3020: cuArray3DCreate_v2 cuArray3DGetDescriptor_v2 cuArrayCreate_v2 cuArrayGetDescriptor_v2
         cuGraphicsResourceGetMappedPointer_v2 cuMemAllocPitch_v2 cuMemGetAddressRange_v2 cuMemcpy2DAsync_v2
         cuMemcpy2DUnaligned_v2 cuMemcpy2D_v2 cuMemcpy3DAsync_v2 cuMemcpy3D_v2 cuMemcpyAtoA_v2 cuMemcpyAtoD_v2
         cuMemcpyAtoHAsync_v2 cuMemcpyAtoH_v2 cuMemcpyDtoA_v2 cuMemcpyHtoAAsync_v2 cuMemcpyHtoA_v2
-        cuMemsetD2D16Async cuMemsetD2D16_v2 cuMemsetD2D32Async cuMemsetD2D32_v2 cuMemsetD2D8Async
-        cuMemsetD2D8_v2 cuTexRefGetAddress_v2 cuTexRefSetAddress_v2;
-    4000: cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuMemcpy3DPeer cuMemcpy3DPeerAsync;
-    4010: cuDeviceGetByPCIBusId cuDeviceGetPCIBusId cuIpcCloseMemHandle cuIpcGetEventHandle
-        cuIpcGetMemHandle cuIpcOpenEventHandle cuTexRefSetAddress2D_v3;
+        cuMemsetD16Async cuMemsetD16_v2 cuMemsetD2D16Async cuMemsetD2D16_v2 cuMemsetD2D32Async
+        cuMemsetD2D32_v2 cuMemsetD2D8Async cuMemsetD2D8_v2 cuTexRefGetAddress_v2 cuTexRefSetAddress_v2;
+    4000: cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuMemcpy cuMemcpy3DPeer cuMemcpy3DPeerAsync
+        cuMemcpyAsync;
+    4010: cuDeviceGetByPCIBusId cuDeviceGetPCIBusId cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle
+        cuIpcOpenEventHandle cuTexRefSetAddress2D_v3;
     4020: cuCtxGetSharedMemConfig cuCtxSetSharedMemConfig cuFuncSetSharedMemConfig;
     5000: cuGraphicsResourceGetMappedMipmappedArray cuMipmappedArrayCreate cuMipmappedArrayDestroy
         cuMipmappedArrayGetLevel cuStreamAddCallback cuSurfObjectCreate cuSurfObjectDestroy
@@ -57,31 +57,30 @@ lacking! {
         cuTexRefGetMipmapFilterMode cuTexRefGetMipmapLevelBias cuTexRefGetMipmapLevelClamp
         cuTexRefGetMipmappedArray cuTexRefSetMaxAnisotropy cuTexRefSetMipmapFilterMode
         cuTexRefSetMipmapLevelBias cuTexRefSetMipmapLevelClamp cuTexRefSetMipmappedArray;
-    5050: cuLinkComplete cuLinkDestroy;
+    5050: cuLinkComplete cuLinkDestroy cuStreamGetFlags;
     6000: cuPointerSetAttribute;
     6050: cuGraphicsResourceSetMapFlags_v2 cuLinkAddData_v2 cuLinkAddFile_v2 cuLinkCreate_v2;
     7000: cuPointerGetAttributes;
     8000: cuDeviceGetP2PAttribute cuMemRangeGetAttribute cuMemRangeGetAttributes cuStreamBatchMemOp
-        cuTexRefGetBorderColor cuTexRefSetBorderColor;
-    9000: cuLaunchCooperativeKernelMultiDevice;
-    10000: cuDestroyExternalMemory cuDestroyExternalSemaphore cuDeviceGetLuid
-        cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray cuGraphAddChildGraphNode
-        cuGraphAddDependencies cuGraphAddEmptyNode cuGraphAddHostNode cuGraphAddMemcpyNode
-        cuGraphAddMemsetNode cuGraphChildGraphNodeGetGraph cuGraphDestroyNode cuGraphGetEdges
-        cuGraphGetRootNodes cuGraphHostNodeGetParams cuGraphHostNodeSetParams cuGraphInstantiate
-        cuGraphKernelNodeGetParams cuGraphKernelNodeSetParams cuGraphMemcpyNodeGetParams
-        cuGraphMemcpyNodeSetParams cuGraphMemsetNodeGetParams cuGraphMemsetNodeSetParams
-        cuGraphNodeFindInClone cuGraphNodeGetDependencies cuGraphNodeGetDependentNodes
-        cuGraphRemoveDependencies cuImportExternalMemory cuImportExternalSemaphore
-        cuSignalExternalSemaphoresAsync cuWaitExternalSemaphoresAsync;
+        cuStreamWaitValue32 cuStreamWriteValue32 cuTexRefGetBorderColor cuTexRefSetBorderColor;
+    9000: cuLaunchCooperativeKernelMultiDevice cuStreamWaitValue64 cuStreamWriteValue64;
+    10000: cuDestroyExternalMemory cuDestroyExternalSemaphore cuDeviceGetLuid cuExternalMemoryGetMappedBuffer
+        cuExternalMemoryGetMappedMipmappedArray cuGraphAddChildGraphNode cuGraphAddDependencies
+        cuGraphAddEmptyNode cuGraphAddHostNode cuGraphAddKernelNode cuGraphAddMemcpyNode cuGraphAddMemsetNode
+        cuGraphChildGraphNodeGetGraph cuGraphDestroyNode cuGraphGetEdges cuGraphGetRootNodes
+        cuGraphHostNodeGetParams cuGraphHostNodeSetParams cuGraphInstantiate cuGraphKernelNodeGetParams
+        cuGraphKernelNodeSetParams cuGraphMemcpyNodeGetParams cuGraphMemcpyNodeSetParams
+        cuGraphMemsetNodeGetParams cuGraphMemsetNodeSetParams cuGraphNodeFindInClone
+        cuGraphNodeGetDependencies cuGraphNodeGetDependentNodes cuGraphRemoveDependencies
+        cuImportExternalMemory cuImportExternalSemaphore cuSignalExternalSemaphoresAsync cuStreamBeginCapture
+        cuWaitExternalSemaphoresAsync;
     10010: cuGraphExecKernelNodeSetParams cuStreamGetCaptureInfo;
     10020: cuDeviceGetNvSciSyncAttributes cuGraphExecHostNodeSetParams cuGraphExecMemcpyNodeSetParams
         cuGraphExecMemsetNodeSetParams cuGraphExecUpdate cuMemExportToShareableHandle cuMemGetAccess
         cuMemGetAllocationPropertiesFromHandle cuMemImportFromShareableHandle;
-    11000: cuCtxResetPersistingL2Cache cuGraphInstantiate_v2
-        cuGraphKernelNodeCopyAttributes cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute
-        cuIpcOpenMemHandle_v2 cuMemRetainAllocationHandle cuStreamCopyAttributes cuStreamGetAttribute
-        cuStreamSetAttribute;
+    11000: cuCtxResetPersistingL2Cache cuGraphInstantiate_v2 cuGraphKernelNodeCopyAttributes
+        cuGraphKernelNodeGetAttribute cuGraphKernelNodeSetAttribute cuIpcOpenMemHandle_v2
+        cuMemRetainAllocationHandle cuStreamCopyAttributes cuStreamGetAttribute cuStreamSetAttribute;
     11010: cuArrayGetSparseProperties cuDeviceGetTexture1DLinearMaxWidth cuEventRecordWithFlags
         cuGraphAddEventRecordNode cuGraphAddEventWaitNode cuGraphEventRecordNodeGetEvent
         cuGraphEventRecordNodeSetEvent cuGraphEventWaitNodeGetEvent cuGraphEventWaitNodeSetEvent
@@ -93,20 +92,22 @@ lacking! {
         cuGraphExternalSemaphoresWaitNodeGetParams cuGraphExternalSemaphoresWaitNodeSetParams
         cuMemPoolExportPointer cuMemPoolExportToShareableHandle cuMemPoolGetAccess
         cuMemPoolImportFromShareableHandle cuMemPoolImportPointer cuMemPoolSetAccess;
-    11030: cuFlushGPUDirectRDMAWrites cuGraphDebugDotPrint cuGraphReleaseUserObject
-        cuGraphRetainUserObject cuStreamGetCaptureInfo_v2 cuStreamUpdateCaptureDependencies cuUserObjectCreate
-        cuUserObjectRelease cuUserObjectRetain;
-    11040: cuCtxGetExecAffinity cuDeviceGetExecAffinitySupport cuDeviceGetGraphMemAttribute
+    11030: cuFlushGPUDirectRDMAWrites cuGraphDebugDotPrint cuGraphReleaseUserObject cuGraphRetainUserObject
+        cuStreamGetCaptureInfo_v2 cuStreamUpdateCaptureDependencies cuUserObjectCreate cuUserObjectRelease
+        cuUserObjectRetain;
+    11040: cuCtxCreate_v3 cuCtxGetExecAffinity cuDeviceGetExecAffinitySupport cuDeviceGetGraphMemAttribute
         cuDeviceSetGraphMemAttribute cuGraphAddMemAllocNode cuGraphAddMemFreeNode cuGraphMemAllocNodeGetParams
         cuGraphMemFreeNodeGetParams;
     11060: cuArrayGetMemoryRequirements cuGraphNodeGetEnabled cuGraphNodeSetEnabled
         cuMipmappedArrayGetMemoryRequirements;
     11070: cuGraphAddBatchMemOpNode cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams
-        cuGraphExecBatchMemOpNodeSetParams cuMemGetHandleForAddressRange cuStreamBatchMemOp_v2;
+        cuGraphExecBatchMemOpNodeSetParams cuMemGetHandleForAddressRange cuStreamBatchMemOp_v2
+        cuStreamWaitValue64_v2 cuStreamWriteValue64_v2;
     12000: cuGraphExecGetFlags cuGraphExecKernelNodeSetParams_v2 cuGraphExecUpdate_v2
         cuGraphInstantiateWithParams cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetParams_v2
-        cuKernelSetCacheConfig cuLibraryGetManaged cuLibraryGetUnifiedFunction cuLibraryLoadFromFile
-        cuTensorMapEncodeIm2col cuTensorMapEncodeTiled cuTensorMapReplaceAddress;
+        cuKernelSetCacheConfig cuLibraryGetGlobal cuLibraryGetManaged cuLibraryGetUnifiedFunction
+        cuLibraryLoadFromFile cuStreamGetId cuTensorMapEncodeIm2col cuTensorMapEncodeTiled
+        cuTensorMapReplaceAddress;
     12010: cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal cuCoredumpSetAttribute
         cuCoredumpSetAttributeGlobal cuMulticastAddDevice cuMulticastBindAddr cuMulticastBindMem
         cuMulticastCreate cuMulticastGetGranularity cuMulticastUnbind;
@@ -124,12 +125,13 @@ lacking! {
     12060: cuMemBatchDecompressAsync;
     12080: cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId cuCheckpointProcessGetState
         cuCheckpointProcessLock cuCheckpointProcessRestore cuCheckpointProcessUnlock cuMemcpy3DBatchAsync
-        cuMemcpyBatchAsync cuTensorMapEncodeIm2colWide;
+        cuMemcpyBatchAsync cuStreamGetDevice cuTensorMapEncodeIm2colWide;
     12090: cuGreenCtxGetId cuLogsCurrent cuLogsDumpToFile cuLogsDumpToMemory cuLogsRegisterCallback
         cuLogsUnregisterCallback;
-    13000: cuDeviceGetHostAtomicCapabilities cuDeviceGetP2PAtomicCapabilities
-        cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync cuMemGetDefaultMemPool cuMemGetMemPool
-        cuMemPrefetchBatchAsync cuMemSetMemPool cuMemcpy3DBatchAsync_v2 cuMemcpyBatchAsync_v2;
+    13000: cuCtxGetDevice_v2 cuCtxSynchronize_v2 cuDeviceGetHostAtomicCapabilities
+        cuDeviceGetP2PAtomicCapabilities cuMemDiscardAndPrefetchBatchAsync cuMemDiscardBatchAsync
+        cuMemGetDefaultMemPool cuMemGetMemPool cuMemPrefetchBatchAsync cuMemSetMemPool cuMemcpy3DBatchAsync_v2
+        cuMemcpyBatchAsync_v2;
     13010: cuMulticastBindAddr_v2 cuMulticastBindMem_v2;
     13020: cuLaunchHostFunc_v2;
     13040: cuGraphAddNode_v3 cuGraphNodeSetParams_v2;

@@ -1,5 +1,6 @@
-//! Launches.
+//! Functions that launch kernels.
 
+use super::lacking::say_once;
 use crate::driver::abi::{Arguments, In, Packed};
 use crate::driver::handles::Handle;
 use crate::driver::launch::Shape;
@@ -19,7 +20,7 @@ pub(super) struct Config {
     count: u32,
 }
 
-/// `CUlaunchAttribute`: which one, and its value, of which the first bytes are looked at.
+/// `CUlaunchAttribute`: its id and its value.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Attribute {
@@ -59,12 +60,10 @@ impl Shape {
         match id {
             COOPERATIVE => self.cooperative = value[0] != 0,
             CLUSTER_DIMENSION => self.cluster = Some([value[0], value[1], value[2]]),
-            // How blocks are spread, and which go first, changes no result.
+            // Scheduling hints change no result.
             IGNORE | CLUSTER_SCHEDULING | PRIORITY => {}
             _ => {
-                super::lacking::say_once(
-                    "cuLaunchKernelEx with an attribute other than clusters and cooperation",
-                );
+                say_once("cuLaunchKernelEx with an attribute other than clusters and cooperation");
                 return Err(Code::NOT_SUPPORTED);
             }
         }
@@ -72,9 +71,18 @@ impl Shape {
     }
 }
 
-fn submit(function: Handle, stream: Handle, shape: Shape, arguments: &Arguments, packed: &Packed) -> Answer {
+/// The arguments of a launch are pointers to each, and not `packed` in one buffer.
+pub(super) fn not_packed(packed: &Packed) -> Answer {
+    if packed.is_null() {
+        return Ok(());
+    }
+    say_once("a launch with all arguments in one buffer");
+    Err(Code::NOT_SUPPORTED)
+}
+
+fn submit(function: Handle, stream: Handle, shape: Shape, arguments: &Arguments) -> Answer {
     let (state, stream) = begin_with(stream)?;
-    launch(state, function, stream, shape, |kernel| arguments.get(&kernel.parameters, packed)).map(drop)
+    launch(state, function, stream, shape, |kernel| arguments.get(&kernel.parameters)).map(drop)
 }
 
 calls! {
@@ -84,7 +92,8 @@ calls! {
     ) {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         let shape = Shape { grid, block, cluster: None, shared, cooperative: false };
-        submit(function, stream, shape, &arguments, &packed)
+        not_packed(&packed)?;
+        submit(function, stream, shape, &arguments)
     }
 
     9000 fn cuLaunchCooperativeKernel(
@@ -93,11 +102,12 @@ calls! {
     ) {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
         let shape = Shape { grid, block, cluster: None, shared, cooperative: true };
-        submit(function, stream, shape, &arguments, &Packed::null())
+        submit(function, stream, shape, &arguments)
     }
 
     11060 fn cuLaunchKernelEx(config: In<Config>, function: Handle, arguments: Arguments, packed: Packed) {
         let config = config.get()?;
-        submit(function, config.stream, config.shape()?, &arguments, &packed)
+        not_packed(&packed)?;
+        submit(function, config.stream, config.shape()?, &arguments)
     }
 }

@@ -1,4 +1,4 @@
-//! Libraries, and the kernels in them, which belong to no context.
+//! Functions of libraries and of their kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'stati
     library.ready()?;
     let images = compile_for_all(bytes, options)?;
     let mut state = begin()?;
-    // Eagerly it goes to the devices now, and lazily nothing does.
+    // With eager loading the code goes to the devices now.
     if state.config.eager {
         let devices: BTreeSet<_> = state.contexts.iter().map(|(_, context)| context.device).collect();
         for device in devices {
@@ -33,7 +33,7 @@ fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'stati
     library.set(state.add_library(images))
 }
 
-/// Compiles an image for every architecture that there is. That some cannot run it is no error before it is used there.
+/// Compiles an image for each architecture among the devices. An error for one of them is reported on first use there.
 fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
     let (archs, compiler) = {
         let state = begin()?;
@@ -51,7 +51,7 @@ fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
     }
 }
 
-/// A kernel's image, for devices of an architecture or for any, and its place there.
+/// The image of a kernel, for an architecture or for any, and the kernel's index in it.
 fn known(state: &State, kernel: Handle, arch: Option<u32>) -> Answer<(&Arc<driver::image::Image>, usize)> {
     let Kernel { library, name, .. } = state.kernels.get(kernel)?;
     let library = state.libraries.get(*library)?;
@@ -90,15 +90,6 @@ calls! {
 
     12000 fn cuLibraryGetModule(module: Out<Handle>, library: Handle) {
         module.set(begin()?.module_of(library, CurrentContext::get()?)?)
-    }
-
-    12000 fn cuLibraryGetGlobal(address: Out<usize>, bytes: Out<usize>, library: Handle, name: Name) {
-        let mut state = begin()?;
-        let module = state.module_of(library, CurrentContext::get()?)?;
-        let found = state.modules.get(module)?.code.variable(&name.get()?).ok_or(Code::NOT_FOUND)?;
-        address.set_if_wanted(found.0)?;
-        bytes.set_if_wanted(found.1)?;
-        Ok(())
     }
 
     12000 fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) {

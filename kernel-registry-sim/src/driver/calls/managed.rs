@@ -1,4 +1,4 @@
-//! Memory that host and devices share: where it had better be. It is in one place here, so advice changes nothing.
+//! Functions of managed memory: advice and prefetching, which are checked and have no effect.
 
 use super::device::device;
 use super::ranges::Location;
@@ -12,7 +12,7 @@ use crate::driver::stream::Work;
 /// `CU_DEVICE_CPU`.
 const HOST: i32 = -1;
 
-/// Memory that can be advised about.
+/// Checks that these bytes are managed memory.
 fn managed(state: &State, address: usize, bytes: usize) -> Answer {
     let found = state.memory.lock().find(address, bytes);
     let is_managed = found.is_some_and(|(_, block)| block.kind == Kind::Managed);
@@ -25,7 +25,7 @@ fn advise(address: usize, bytes: usize, advice: u32, place: impl FnOnce(&State) 
     if !(1..=6).contains(&advice) {
         return Err(Code::INVALID_VALUE);
     }
-    // Whether it is read mostly does not depend on a place.
+    // `SET_READ_MOSTLY` and its opposite have no location.
     if advice <= 2 { Ok(()) } else { place(&state) }
 }
 

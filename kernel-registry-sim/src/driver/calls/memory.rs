@@ -1,5 +1,6 @@
-//! Memory: of the device, pinned, and mapped.
+//! Functions that allocate, free and register memory.
 
+use super::lacking::say_once;
 use crate::driver::abi::Out;
 use crate::driver::caller;
 use crate::driver::current::CurrentContext;
@@ -11,7 +12,7 @@ use crate::driver::schedule::after_turn;
 use crate::driver::state::State;
 use crate::driver::wait::WaitReason;
 
-/// New memory, if there is room for that: on its device, or in this machine for what is the host's or can be.
+/// Allocates, if there is room: on the device, or in this machine for host and managed memory.
 pub(super) fn allocate(state: &State, block: Block) -> Answer<usize> {
     let room = match block.kind {
         Kind::Device | Kind::Pooled(_) => state.free_memory(block.device),
@@ -24,7 +25,7 @@ pub(super) fn allocate(state: &State, block: Block) -> Answer<usize> {
     state.memory.lock().allocate(block)
 }
 
-/// New memory of the current context.
+/// Allocates memory for the current context.
 fn allocate_to(pointer: &Out<usize>, bytes: usize, kind: Kind) -> Answer {
     let mut state = begin()?;
     pointer.ready()?;
@@ -34,7 +35,7 @@ fn allocate_to(pointer: &Out<usize>, bytes: usize, kind: Kind) -> Answer {
     pointer.set(allocate(&state, Block { bytes, kind, context, device })?)
 }
 
-/// Frees memory of a kind, which waits for the device, but for memory of pools. Null is no memory, and no error.
+/// Frees memory, after waiting for the device unless it is of a pool. Null is ignored.
 fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer {
     let mut state = begin()?;
     if address == 0 {
@@ -47,7 +48,7 @@ fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer
     if !matches!(kind, Kind::Pooled(_)) {
         state = wait_for_device(state, device, call, WaitReason::Free)?;
     }
-    // Somebody else may have been faster.
+    // Another thread may have freed it meanwhile.
     let mut memory = state.memory.lock();
     memory.starting_at(address, is_kind)?;
     memory.may_free(address)?;
@@ -58,13 +59,13 @@ fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer
     Ok(())
 }
 
-/// What `cuMemFree` frees.
+/// The kinds that `cuMemFree` frees.
 fn is_device(kind: Kind) -> bool {
     matches!(kind, Kind::Device | Kind::Managed | Kind::Pooled(_) | Kind::Graph { .. })
 }
 
-/// Flags of `cuMemHostAlloc` and `cuMemHostRegister`: portable, mapped, write-combined or for devices, read-only.
-const HOST_FLAGS: u32 = 0xf;
+/// Flags of `cuMemHostAlloc` and `cuMemHostRegister`: portable, mapped, write-combined or for devices.
+const HOST_FLAGS: u32 = 7;
 const READ_ONLY: u32 = 8;
 
 calls! {
@@ -106,21 +107,25 @@ calls! {
         let mut state = begin()?;
         let context = CurrentContext::get()?;
         let device = state.sound(context)?.device;
+        if flags & READ_ONLY != 0 {
+            say_once("memory of the host that kernels may only read");
+            return Err(Code::NOT_SUPPORTED);
+        }
         if pointer == 0 || bytes == 0 || flags & !HOST_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let kind = if flags & READ_ONLY == 0 { Kind::Registered } else { Kind::RegisteredToRead };
-        state.memory.lock().register(pointer, Block { bytes, kind, context, device })
+        let block = Block { bytes, kind: Kind::Registered, context, device };
+        state.memory.lock().register(pointer, block)
     }
 
     4000 fn cuMemHostUnregister(pointer: usize) {
         if pointer == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let is_registered = |_| Code::HOST_MEMORY_NOT_REGISTERED;
+        let is_registered = |kind| kind == Kind::Registered;
         let memory = begin()?.memory.clone();
-        memory.lock().starting_at(pointer, Kind::is_registered).map_err(is_registered)?;
-        free(pointer, Kind::is_registered, "cuMemHostUnregister")
+        memory.lock().starting_at(pointer, is_registered).map_err(|_| Code::HOST_MEMORY_NOT_REGISTERED)?;
+        free(pointer, is_registered, "cuMemHostUnregister")
     }
 
     3020 fn cuMemHostGetDevicePointer_v2(device: Out<usize>, pointer: usize, _flags: u32) {

@@ -1,4 +1,4 @@
-//! Modules, and the functions in them.
+//! Functions of modules and of their functions.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
     module.set(state.add_module(context, image, None)?)
 }
 
-/// A function, or the current context's function of a library's kernel.
+/// The function of a handle, which may be a library's kernel: then that of the current context.
 pub(super) fn function_of(state: &mut State, function: Handle) -> Answer<Handle> {
     match state.kernels.get(function) {
         Ok(_) => state.function_of(function, CurrentContext::get()?),
@@ -40,11 +40,11 @@ pub(super) fn function_of(state: &mut State, function: Handle) -> Answer<Handle>
     }
 }
 
-/// An attribute of a kernel, of which registers are a guess: no machine code is made.
+/// `CUfunction_attribute` of a kernel. The number of registers is a guess, because no machine code is made.
 pub(super) fn attribute(kernel: &image::Kernel, ptx_version: u32, arch: u32, which: u32) -> Answer<i32> {
     use attributes::*;
     const GUESSED_REGISTERS: i32 = 32;
-    // Parameters follow what the system puts in front of them.
+    // Parameters follow the driver's own constants.
     const SYSTEM_CONSTANTS: usize = 528;
     let parameters = kernel.parameters.iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
     Ok(match which {
@@ -95,7 +95,7 @@ pub(super) fn set_attribute(state: &mut State, function: Handle, which: u32, val
     function.set_attribute(&state.devices[function.device].kind, which, value)
 }
 
-/// A function that is loaded, or is being loaded: attributes of others cannot be read.
+/// Refuses attributes of a function that is neither loaded nor being loaded.
 fn taken(state: &State, function: Handle) -> Answer {
     match state.functions.get(function)?.loaded {
         Some(_) => Ok(()),
@@ -137,7 +137,7 @@ calls! {
         state.sound(context)?;
         let kernel = state.modules.get(module)?.image.find(&name).ok_or(Code::NOT_FOUND)?;
         let found = state.function(module, kernel)?;
-        // This loads it; but beside a kernel that runs the call returns, and the first launch is what waits.
+        // This loads the kernel. Beside a running kernel the call returns, and the first launch waits.
         state.load_behind(found)?;
         function.set(found)
     }

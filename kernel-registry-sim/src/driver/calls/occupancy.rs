@@ -1,4 +1,4 @@
-//! How much of a kernel a device has room for.
+//! Functions that compute occupancy.
 
 use super::launch::Config;
 use super::module::function_of;
@@ -10,15 +10,15 @@ use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
 
-/// What a kernel takes.
+/// What a kernel needs, and what a multiprocessor has.
 struct Needs {
     max_threads: usize,
     shared: usize,
-    /// The most dynamic shared memory that it was granted.
+    /// The most dynamic shared memory that it opted in to.
     max_dynamic: usize,
-    /// It may have larger clusters than every device has room for.
+    /// It opted in to non-portable cluster sizes.
     large_clusters: bool,
-    /// What there is on a multiprocessor, and how many of those.
+    /// The limits of a multiprocessor, and the number of multiprocessors.
     room: Room,
     processors: usize,
 }
@@ -26,7 +26,7 @@ struct Needs {
 impl Needs {
     fn of(state: &mut State, function: Handle) -> Answer<Self> {
         let function = function_of(state, function)?;
-        // It loads the kernel, and does not wait for that.
+        // It loads the kernel, without waiting.
         state.load_behind(function)?;
         let function = state.functions.get(function)?;
         let kernel = &function.image.kernels[function.kernel];
@@ -66,8 +66,7 @@ fn occupancy(blocks: &Out<i32>, function: Handle, block: i32, shared: usize) -> 
     blocks.set(Needs::of(&mut state, function)?.blocks(block, shared)? as i32)
 }
 
-/// The size of blocks that fills a multiprocessor best, the largest of those that do so equally, and the blocks of all
-/// multiprocessors.
+/// The block size with the highest occupancy, the largest of several, and the number of blocks that fills the device.
 fn best(
     (grid, block): (&Out<i32>, &Out<i32>),
     function: Handle,

@@ -1,4 +1,4 @@
-//! What is known of an address.
+//! `cuPointerGetAttribute`: what is known of an address.
 
 use super::lacking::say_once;
 use crate::driver::abi::Out;
@@ -7,7 +7,7 @@ use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
 
-/// An attribute's value, as wide as the attribute is.
+/// The value of an attribute.
 enum Value {
     Word(u32),
     Long(u64),
@@ -27,16 +27,10 @@ const CONTEXT: u32 = 1;
 const MEMORY_TYPE: u32 = 2;
 const DEVICE_POINTER: u32 = 3;
 const HOST_POINTER: u32 = 4;
-const SYNC_OPERATIONS: u32 = 6;
 const IS_MANAGED: u32 = 8;
 const DEVICE: u32 = 9;
-const IS_FOR_OTHER_PROCESSES: u32 = 10;
 const RANGE_START: u32 = 11;
 const RANGE_SIZE: u32 = 12;
-const IS_MAPPED: u32 = 13;
-const HANDLE_TYPES: u32 = 14;
-const IS_FOR_OTHER_DEVICES: u32 = 15;
-const ACCESS: u32 = 16;
 const POOL: u32 = 17;
 
 /// `CUmemorytype`.
@@ -55,16 +49,12 @@ fn attribute(which: u32, address: usize, (start, block): (usize, Block), state: 
         DEVICE_POINTER => Value::Long(address as u64),
         HOST_POINTER if is_both => Value::Long(address as u64),
         HOST_POINTER => return Err(Code::INVALID_VALUE),
-        SYNC_OPERATIONS | IS_FOR_OTHER_PROCESSES | IS_FOR_OTHER_DEVICES => Value::Word(0),
         IS_MANAGED => Value::Word((block.kind == Kind::Managed).into()),
         DEVICE => Value::Word(block.device as u32),
         RANGE_START | RANGE_SIZE => {
             let range = state.memory.lock().ranges.reservation(address).unwrap_or((start, block.bytes));
             Value::Long(if which == RANGE_START { range.0 } else { range.1 } as u64)
         }
-        IS_MAPPED => Value::Word(1),
-        HANDLE_TYPES => Value::Long(0),
-        ACCESS => Value::Word(3),
         POOL => Value::Long(match block.kind {
             Kind::Pooled(pool) => pool as u64,
             _ => 0,

@@ -1,14 +1,14 @@
-//! Pools, which streams allocate from. What is given back to one is free at once: nothing stays in it.
+//! Functions of memory pools. Memory that is freed to a pool is free at once: a pool keeps nothing.
 
 use super::device::device;
+use super::lacking::say_once;
 use super::memory::allocate;
 use super::ranges::Origin;
 use crate::driver::abi::{In, Out};
 use crate::driver::handles::Handle;
 use crate::driver::memory::{Block, Kind};
-use crate::driver::pool::{Attribute, Pool};
+use crate::driver::pool::Attribute;
 use crate::driver::process::{begin, begin_with};
-use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
 use crate::driver::stream::{Stream, Work};
 
@@ -38,11 +38,8 @@ fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, strea
         Some(pool) => pool,
         None => state.pools.chosen_for(device),
     };
-    let Pool { device, most_bytes: most, .. } = *state.pools.get(pool)?;
+    let device = state.pools.get(pool)?.device;
     let used = state.memory.lock().used_of_pool(pool);
-    if most != 0 && used.saturating_add(bytes as u64) > most {
-        return Err(Code::OUT_OF_MEMORY);
-    }
     let address = allocate(&state, Block { bytes, kind: Kind::Pooled(pool), context, device })?;
     let pool = state.pools.get_mut(pool)?;
     pool.most_used = pool.most_used.max(used + bytes as u64);
@@ -100,9 +97,11 @@ calls! {
         let properties = properties.get()?;
         let device = properties.origin.device(&state)?;
         pool.ready()?;
-        // Its memory comes in whole pages.
-        let most_bytes = properties.most_bytes.checked_next_multiple_of(GRANULARITY).ok_or(Code::INVALID_VALUE)?;
-        pool.set(state.pools.create(device, most_bytes as u64))
+        if properties.most_bytes != 0 {
+            say_once("a pool with a limit");
+            return Err(Code::NOT_SUPPORTED);
+        }
+        pool.set(state.pools.create(device))
     }
 
     11020 fn cuMemPoolDestroy(pool: Handle) {
@@ -113,23 +112,21 @@ calls! {
         begin()?.pools.get(pool).map(drop)
     }
 
-    11020 fn cuMemPoolSetAttribute(pool: Handle, which: u32, value: Out<u32>) {
+    11020 fn cuMemPoolSetAttribute(pool: Handle, which: u32, value: Out<u64>) {
         let mut state = begin()?;
-        let attribute = Attribute::from_number(which)?;
-        let number = if attribute.is_wide() { value.cast().get()? } else { value.get()?.into() };
-        state.pools.get_mut(pool)?.set(attribute, number)
+        let (attribute, value) = (Attribute::from_number(which)?, value.get()?);
+        state.pools.get_mut(pool)?.set(attribute, value)
     }
 
-    11020 fn cuMemPoolGetAttribute(pool: Handle, which: u32, value: Out<u32>) {
+    11020 fn cuMemPoolGetAttribute(pool: Handle, which: u32, value: Out<u64>) {
         let state = begin()?;
         let attribute = Attribute::from_number(which)?;
         let used = state.memory.lock().used_of_pool(pool);
-        let number = state.pools.get(pool)?.get(attribute, used);
-        if attribute.is_wide() { value.cast().set(number) } else { value.set(number as u32) }
+        value.set(state.pools.get(pool)?.get(attribute, used))
     }
 
     11040 fn cuDeviceGraphMemTrim(ordinal: i32) {
-        // Nothing is kept that no graph has.
+        // Memory that no graph refers to is freed anyway.
         device(&*begin()?, ordinal).map(drop)
     }
 }

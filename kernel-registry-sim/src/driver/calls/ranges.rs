@@ -1,4 +1,4 @@
-//! Virtual memory: addresses, memory, and the one mapped to the other.
+//! Functions of virtual memory: address ranges, physical memory, mappings, access.
 
 use super::device::device;
 use super::lacking::say_once;
@@ -9,7 +9,7 @@ use crate::driver::ranges::GRANULARITY;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
 
-/// `CUmemLocation`: a kind of place, and which one.
+/// `CUmemLocation`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Location {
@@ -20,12 +20,12 @@ pub(super) struct Location {
 impl Location {
     const DEVICE: u32 = 1;
 
-    /// Whether there is such a place: a device, or the host, or one of its nodes.
+    /// Checks that the location exists: a device, the host, or a NUMA node.
     pub(super) fn check(self, state: &State) -> Answer {
         if matches!(self.kind, 2..=4) { Ok(()) } else { self.device(state).map(drop) }
     }
 
-    /// A device, which is all that memory can be on here.
+    /// The device of the location: virtual memory of the host is not simulated.
     pub(super) fn device(self, state: &State) -> Answer<usize> {
         match self.kind {
             Self::DEVICE => device(state, self.id),
@@ -38,7 +38,7 @@ impl Location {
     }
 }
 
-/// What `CUmemAllocationProp` and `CUmemPoolProps` begin with.
+/// The fields with which `CUmemAllocationProp` and `CUmemPoolProps` begin.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Origin {

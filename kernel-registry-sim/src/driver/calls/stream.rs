@@ -1,4 +1,4 @@
-//! Streams, and words in memory that they wait for or write.
+//! Functions of streams, and of words in memory that they write or wait for.
 
 use super::lacking::say_once;
 use crate::driver::abi::{HostFunction, Out};
@@ -11,7 +11,7 @@ use crate::driver::state::Context;
 use crate::driver::stream::{Order, Stream, Until, Work};
 use crate::driver::wait::{Seq, WaitReason};
 
-/// Streams that can be alive at once before the driver has to make room for more: with 34 it had not, and with 36 it had.
+/// How many streams can be alive before making one more waits for the device: 34 did not, and 36 did.
 const STREAMS: usize = 34;
 
 fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> Answer {
@@ -38,7 +38,7 @@ fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> 
 /// `CU_EVENT_WAIT_EXTERNAL`: the wait is a node of the graph that is captured.
 const EXTERNAL: u32 = 1;
 
-/// Waits until a stream has done what was submitted until then.
+/// Waits until a stream has done all work up to that place.
 pub(super) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked> {
     let context = state.streams.get(stream)?.context;
     while !state.streams.has_done(stream, seq) {
@@ -48,24 +48,14 @@ pub(super) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked
     Ok(state)
 }
 
-/// Gives a stream a word to write or to wait for.
-fn word(stream: Handle, address: usize, wide: bool, work: Option<Work>) -> Answer {
+/// Submits work on a word in memory; `None` is work with wrong flags.
+fn word(stream: Handle, address: usize, work: Option<Work>) -> Answer {
     let (mut state, stream) = begin_with(stream)?;
     let work = work.ok_or(Code::INVALID_VALUE)?;
-    let bytes = if wide { 8 } else { 4 };
-    if !address.is_multiple_of(bytes) || !state.memory.lock().has(address, bytes) {
+    if !address.is_multiple_of(4) || !state.memory.lock().has(address, 4) {
         return Err(Code::INVALID_VALUE);
     }
     state.submit(stream, work, None).map(drop)
-}
-
-fn wait_value(stream: Handle, address: usize, wide: bool, value: u64, flags: u32) -> Answer {
-    let until = Until::from_flags(flags);
-    word(stream, address, wide, until.map(|until| Work::WaitValue { address, wide, value, until }))
-}
-
-fn write_value(stream: Handle, address: usize, wide: bool, value: u64) -> Answer {
-    word(stream, address, wide, Some(Work::WriteValue { address, wide, value }))
 }
 
 calls! {
@@ -112,11 +102,6 @@ calls! {
         if state.streams.get(stream)?.queue.is_empty() { Ok(()) } else { Err(Code::NOT_READY) }
     }
 
-    5050 fn cuStreamGetFlags(stream: Handle, flags: Out<u32>) {
-        let (state, stream) = begin_with(stream)?;
-        flags.set((state.streams.get(stream)?.order == Order::NonBlocking).into())
-    }
-
     5050 fn cuStreamGetPriority(stream: Handle, priority: Out<i32>) {
         let (state, stream) = begin_with(stream)?;
         priority.set(state.streams.get(stream)?.priority)
@@ -125,15 +110,6 @@ calls! {
     9020 fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) {
         let (state, stream) = begin_with(stream)?;
         context.set(state.streams.get(stream)?.context)
-    }
-
-    12080 fn cuStreamGetDevice(stream: Handle, ordinal: Out<i32>) {
-        let (state, stream) = begin_with(stream)?;
-        ordinal.set(state.streams.get(stream)?.device as i32)
-    }
-
-    12000 fn cuStreamGetId(stream: Handle, id: Out<u64>) {
-        id.set(begin()?.stream(stream)? as u64)
     }
 
     3020 fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) {
@@ -158,36 +134,13 @@ calls! {
         Ok(())
     }
 
-    8000 fn cuStreamWaitValue32(stream: Handle, address: usize, value: u32, flags: u32) {
-        wait_value(stream, address, false, value.into(), flags)
-    }
-
     11070 fn cuStreamWaitValue32_v2(stream: Handle, address: usize, value: u32, flags: u32) {
-        wait_value(stream, address, false, value.into(), flags)
-    }
-
-    9000 fn cuStreamWaitValue64(stream: Handle, address: usize, value: u64, flags: u32) {
-        wait_value(stream, address, true, value, flags)
-    }
-
-    11070 fn cuStreamWaitValue64_v2(stream: Handle, address: usize, value: u64, flags: u32) {
-        wait_value(stream, address, true, value, flags)
-    }
-
-    8000 fn cuStreamWriteValue32(stream: Handle, address: usize, value: u32, _flags: u32) {
-        write_value(stream, address, false, value.into())
+        let until = Until::from_flags(flags);
+        word(stream, address, until.map(|until| Work::WaitValue { address, value, until }))
     }
 
     11070 fn cuStreamWriteValue32_v2(stream: Handle, address: usize, value: u32, _flags: u32) {
-        write_value(stream, address, false, value.into())
-    }
-
-    9000 fn cuStreamWriteValue64(stream: Handle, address: usize, value: u64, _flags: u32) {
-        write_value(stream, address, true, value)
-    }
-
-    11070 fn cuStreamWriteValue64_v2(stream: Handle, address: usize, value: u64, _flags: u32) {
-        write_value(stream, address, true, value)
+        word(stream, address, Some(Work::WriteValue { address, value }))
     }
 
     10000 fn cuLaunchHostFunc(stream: Handle, function: HostFunction, data: usize) {
