@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NONE, VERSION, kind};
+use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
 use crate::param::Repr;
 use crate::{Image, Kernel, Library, Needs, Param, Params, Pass, StackFrames};
 
@@ -227,7 +227,7 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
     if layouts.len() != params {
         return Err(Problem::FieldSize);
     }
-    let given = |number: u32| (number != NONE).then_some(number);
+    let given = |number: u32| (number != NOT_FIXED).then_some(number);
     let [x, y, z, shared] = launch.ok_or(Problem::FieldMissing)?;
     let frames = frames.map_or(StackFrames::KNOWN, |[recursive, launched]| StackFrames {
         recursive: given(recursive),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;
 
-use crate::{Entry, Image, Variant, near};
+use crate::{Entry, Image, Signature, Variant, near};
 
 /// Names that an error lists at most.
 const LISTED: usize = 8;
@@ -50,8 +50,22 @@ impl Image {
 
     /// All kernels that are called `name`, in the order of the variants: as a rule one kernel in each.
     pub fn named(&self, name: &str) -> Vec<&Entry> {
-        let names = self.index.0.get_or_init(|| Names::of(&self.variants));
-        names.places(name).iter().filter_map(|place| place.entry(&self.variants)).collect()
+        self.entries(self.names().places(name)).collect()
+    }
+
+    /// The C++ signatures of all instances of a template, which is named with or without namespaces.
+    pub fn instances_of(&self, template: &str) -> Vec<&Signature> {
+        let places = self.names().names.get(template).map_or(&[][..], Vec::as_slice);
+        let signatures = self.entries(places).filter_map(|entry| entry.signature.as_ref());
+        signatures.filter(|signature| !signature.template_args.is_empty()).collect()
+    }
+
+    fn names(&self) -> &Names {
+        self.index.0.get_or_init(|| Names::of(&self.variants))
+    }
+
+    fn entries<'a>(&'a self, places: &'a [Place]) -> impl Iterator<Item = &'a Entry> {
+        places.iter().filter_map(|place| place.entry(&self.variants))
     }
 
     fn missing(&self, name: String, file: String) -> FindError {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaFunction, sys};
 
-use crate::Place;
 use crate::driver::{self, Current, DriverError, Function, FunctionAttribute};
+use crate::{Place, registration};
 
 /// What a hook can end with.
 #[diagnostic::on_unimplemented(
@@ -51,8 +51,6 @@ pub struct Hook {
     run: fn(&WarmContext<'_>) -> Result<(), String>,
 }
 
-inventory::collect!(Hook);
-
 impl Hook {
     /// What the attribute registers.
     pub const fn new(place: Place, order: i32, run: fn(&WarmContext<'_>) -> Result<(), String>) -> Self {
@@ -61,7 +59,7 @@ impl Hook {
 
     /// All that are linked into the program, in the order in which they run.
     pub(crate) fn all() -> Vec<&'static Hook> {
-        let mut all: Vec<&'static Hook> = inventory::iter::<Hook>.into_iter().collect();
+        let mut all = registration::hooks();
         all.sort_by_key(|hook| (hook.order, hook.place.path, hook.place.line));
         all
     }

@@ -73,6 +73,7 @@ mod info;
 mod launch;
 mod param;
 mod records;
+mod registration;
 mod registry;
 mod table;
 mod warm;

@@ -6,9 +6,8 @@ use std::sync::{PoisonError, RwLock};
 
 use kernel_registry_format::{Frames, Kernel, Record, Records};
 
-use crate::__private::Registration;
 use crate::records::{self, COPY};
-use crate::{Error, KernelInfo, OtherCopy, Place};
+use crate::{Error, KernelInfo, OtherCopy, Place, registration};
 
 /// Every registered kernel, ordered by path; equal paths by package version and place.
 ///
@@ -63,7 +62,7 @@ pub(crate) struct Registry {
 /// have references to them.
 pub(crate) fn registry() -> Result<&'static Registry, Error> {
     static LATEST: RwLock<Option<Made>> = RwLock::new(None);
-    let registered = inventory::iter::<Registration>().count();
+    let registered = registration::count();
     let known = |latest: &Option<Made>| {
         let made = latest.as_ref().filter(|made| made.registrations >= registered)?;
         Some(made.registry.clone())
@@ -85,8 +84,7 @@ struct Made {
 
 impl Made {
     fn new() -> Self {
-        let infos = inventory::iter::<Registration>().map(|registration| registration.0);
-        let both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
+        let both: Vec<_> = registration::kernels().into_iter().map(|info| (info.kernel(), info)).collect();
         let registry = Registry::new(&both).map(|registry| &*Box::leak(Box::new(registry)));
         Made { registrations: both.len(), registry }
     }
