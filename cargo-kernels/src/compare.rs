@@ -1,7 +1,7 @@
 //! One declaration against one image, by the rules that `#[gpu_kernel]` goes by.
 
 use kernel_registry_format::Kernel;
-use kernel_registry_image::declared::{self, Mismatch, Param, Verdict};
+use kernel_registry_image::comparison::{self, Mismatch, Param, Verdict};
 use kernel_registry_image::{Entry, FindError, Image, Signature};
 
 /// The kernel of an image that a declaration is about, and what the declaration says otherwise.
@@ -17,7 +17,7 @@ pub(crate) fn with<'a>(kernel: &Kernel<'_>, image: &'a Image, file: &str) -> Res
     let mut mismatches = mismatches(kernel, entry, file);
     // Other parameters are reason enough for another symbol.
     if mismatches.is_empty() {
-        mismatches.extend(declared::compare_symbol(kernel.symbol, entry, file).err());
+        mismatches.extend(comparison::compare_symbol(kernel.symbol, entry, file).err());
     }
     Ok(Compared { entry, mismatches })
 }
@@ -43,7 +43,7 @@ fn find<'a>(symbol: &str, image: &'a Image, file: &str) -> Result<&'a Entry, Fin
 }
 
 fn mismatches(kernel: &Kernel<'_>, entry: &Entry, file: &str) -> Vec<Mismatch> {
-    if let Err(mismatch) = declared::compare_count(kernel.params.len(), entry, file) {
+    if let Err(mismatch) = comparison::compare_count(kernel.params.len(), entry, file) {
         return vec![mismatch];
     }
     let mut mismatches = Vec::new();
@@ -54,7 +54,7 @@ fn mismatches(kernel: &Kernel<'_>, entry: &Entry, file: &str) -> Vec<Mismatch> {
             mismatches.push(mismatch);
         }
     }
-    let block = kernel.block.map(|block| declared::compare_block(block, entry));
+    let block = kernel.block.map(|block| comparison::compare_block(block, entry));
     mismatches.extend(block.and_then(Result::err));
     mismatches
 }

@@ -1,4 +1,4 @@
-//! The decoder: bounded and total. Whatever the bytes, it ends, allocates nothing and never panics.
+//! The decoder. On any bytes it ends, allocates nothing and never panics.
 
 use core::fmt;
 
@@ -59,7 +59,7 @@ pub enum Problem {
     FieldSize,
     /// Text that is not UTF-8.
     Text,
-    /// A parameter is passed in a way that there is not.
+    /// A parameter is passed in an unknown way.
     Pass,
 }
 

@@ -1,9 +1,8 @@
 //! The encoder, in two halves.
 //!
-//! What a declaration says is known to the macro, which writes it at its leisure: [`fixed_fields`]. What only the compiler
-//! knows, the module's path and the sizes of types, is added at compile time, in the compiler's interpreter:
-//! [`encode`]. To that a call is as much work as copying twenty bytes in a loop, and moving an array is
-//! a single step; so the record is a struct of arrays, and no byte of it is copied by itself.
+//! The macro writes what the declaration says: [`fixed_fields`]. The compiler adds the module's path and the sizes of
+//! types, by evaluating [`encode`]. Its interpreter moves an array in a single step, and takes as long for a call or for
+//! copying twenty bytes in a loop. So the record is a struct of arrays.
 
 use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
 use crate::{Kernel, Library, Needs, Param, StackFrames};
@@ -126,7 +125,7 @@ pub const fn encode<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     }
 }
 
-/// Writes the whole record of a kernel of which everything is known.
+/// Writes the whole record of a kernel.
 pub fn write_kernel(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
     struct Count(usize);
     impl Extend<u8> for Count {

@@ -1,4 +1,4 @@
-//! Finds a kernel by what people call it.
+//! Finds kernels by name: symbol or C++ name.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -79,7 +79,7 @@ impl Image {
     }
 }
 
-/// By what the kernels can be told apart.
+/// Names that differ between the kernels: C++ names, or symbols for overloads.
 fn distinct(found: &[&Entry]) -> Vec<String> {
     let sorted = |name: fn(&Entry) -> &str| {
         let mut names: Vec<_> = found.iter().map(|entry| name(entry).to_owned()).collect();
@@ -118,7 +118,7 @@ pub enum FindError {
         /// Names that tell them apart.
         names: Vec<String>,
     },
-    /// Its symbol is another one on another machine.
+    /// Its symbol depends on the path of its source, so that it differs between machines.
     Anonymous {
         /// Its C++ name.
         name: String,
@@ -178,7 +178,7 @@ impl fmt::Display for FindError {
 
 impl std::error::Error for FindError {}
 
-/// The index of an image's names, once somebody has asked for one. It is no part of what the image is.
+/// The index of an image's names, made by the first search. Images compare equal with and without it.
 #[derive(Default)]
 pub(crate) struct Index(OnceLock<Names>);
 
@@ -212,7 +212,7 @@ struct Names {
     names: HashMap<String, Vec<Place>>,
 }
 
-/// Which of the entries of which of the variants.
+/// The position of a variant, and of an entry in it.
 #[derive(Clone, Copy)]
 struct Place {
     variant: usize,

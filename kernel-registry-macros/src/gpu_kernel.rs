@@ -39,7 +39,7 @@ enum Checked {
     Broken(Box<Name>, Errors),
 }
 
-/// A kernel of which everything is known and right.
+/// A kernel that passed all checks.
 struct Kernel {
     name: Name,
     declaration: Declaration,

@@ -118,7 +118,7 @@ fn layout(input: &ItemStruct, errors: &mut Errors) -> Option<Layout> {
     found
 }
 
-/// Reports what points into the memory of the host.
+/// Reports references, which point into the memory of the host.
 fn references(fields: &Fields, errors: &mut Errors) {
     for field in fields {
         if let Type::Reference(_) = field.ty {

@@ -1,4 +1,4 @@
-//! What the attribute writes and says, without a compiler: parse, expand, print, compare.
+//! Tests of expansions and errors, without a compiler: parse, expand, print, compare.
 
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::quote;

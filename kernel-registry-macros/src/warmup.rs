@@ -87,12 +87,13 @@ fn order(input: ParseStream<'_>) -> syn::Result<i32> {
 fn check(item: &ItemFn, errors: &mut Errors) {
     let sig = &item.sig;
     if let Some(token) = &sig.asyncness {
-        errors.at(token, "nobody is there to await it: wait for what it starts before it returns");
+        errors
+            .at(token, "a `#[warmup]` function cannot be `async`: wait for what it starts before it returns");
     }
     if let Safety::Unsafe(token) = &sig.safety {
         errors.at(
             token,
-            "it runs by itself, and nobody is there to keep its conditions: leave `unsafe` to what is in it",
+            "a `#[warmup]` function is called by the library, which keeps no safety conditions: put `unsafe` inside of it",
         );
     }
     if !sig.generics.params.is_empty() {

@@ -6,7 +6,7 @@
 mod record;
 
 use kernel_registry_format::{NOT_FIXED, Pass};
-use kernel_registry_image::declared::BlockRule;
+use kernel_registry_image::comparison::BlockRule;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::Expr;

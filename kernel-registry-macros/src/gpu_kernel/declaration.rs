@@ -255,12 +255,11 @@ fn attributes(attrs: &[Attribute], errors: &mut Errors) {
         };
         let Some(name) = path.get_ident().map(Ident::to_string) else { continue };
         if CODE.contains(&name.as_str()) {
-            errors
-                .at(attr, format!("`{name}` is about machine code of the host, of which a kernel has none"));
+            errors.at(attr, format!("`{name}` is about machine code of the host, and a kernel has none"));
         } else if TESTS.contains(&name.as_str()) {
             errors.at(attr, "a kernel is not a test: launch it from one");
         } else if name == "derive" || name == "repr" {
-            errors.at(attr, format!("`{name}` is about values, and nobody makes a value of a kernel's type"));
+            errors.at(attr, format!("`{name}` is about values, and a kernel's type has none"));
         } else if name == "gpu_kernel" {
             errors.at(attr, "`gpu_kernel` is given twice");
         }

@@ -1,6 +1,6 @@
 //! The facts of the image: which kernel in it an instance of a declaration is.
 
-use kernel_registry_image::declared::{number_meets, number_size};
+use kernel_registry_format::{RustType, Scalar};
 use kernel_registry_image::{CudaType, Entry, Image, Signature};
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -70,8 +70,8 @@ fn are(args: &GenericArgs, template_args: &[String]) -> bool {
 /// Whether C++ calls this type so.
 fn type_is(ty: &Type, cuda: &str) -> bool {
     let spelled = param::spelled_tokens(ty.to_token_stream());
-    if number_size(&spelled).is_some() {
-        return matches!(CudaType::parse(cuda), CudaType::Scalar(scalar) if number_meets(&spelled, scalar));
+    if let Some(number) = RustType::named(&spelled) {
+        return matches!(CudaType::parse(cuda), CudaType::Scalar(scalar) if scalar != Scalar::Void && scalar.accepts(number));
     }
     let Type::Path(path) = ty else { return false };
     let Some(last) = path.path.segments.last() else { return false };

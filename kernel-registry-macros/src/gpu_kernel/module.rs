@@ -133,7 +133,7 @@ fn member(item: Item) -> Member {
     }
 }
 
-/// Takes our own attribute off a member, under whatever path it is written.
+/// Takes `#[gpu_kernel]` off a member, by any path.
 fn take_own(attrs: &mut Vec<Attribute>) -> Option<Attribute> {
     let is_own =
         |attr: &Attribute| attr.path().segments.last().is_some_and(|last| last.ident == "gpu_kernel");

@@ -1,7 +1,8 @@
-//! The verdict: a declaration against the facts of its image. The rules are those of `kernel_registry_image::declared`;
+//! The verdict: a declaration against the facts of its image. The rules are those of `kernel_registry_image::comparison`;
 //! what they say is reported here, where it is written.
 
-use kernel_registry_image::declared::{self, BlockRule, Expected, compare_count, number_size};
+use kernel_registry_format::RustType;
+use kernel_registry_image::comparison::{self, BlockRule, Expected, compare_count};
 use kernel_registry_image::{Entry, Needs, StackFrames};
 use syn::spanned::Spanned;
 
@@ -99,11 +100,13 @@ fn layouts(params: &[Param], name: &Name, entry: &Entry, file: &str, errors: &mu
     }
     let layout = |(index, param): (usize, &Param)| {
         let Param { name, spelled, pass, .. } = param;
-        let declared = declared::Param { name, spelled, pass: *pass, layout: None };
+        let declared = comparison::Param { name, spelled, pass: *pass, layout: None };
         match declared.compare(index, entry, file) {
-            declared::Verdict::Meets => number_size(declared.element()).map_or(Layout::Any, Layout::Number),
-            declared::Verdict::Needs { expected, message } => Layout::Checked(expected, message),
-            declared::Verdict::Wrong(mismatch) => {
+            comparison::Verdict::Meets => RustType::named(declared.element())
+                .and_then(RustType::size)
+                .map_or(Layout::Any, Layout::Number),
+            comparison::Verdict::Needs { expected, message } => Layout::Checked(expected, message),
+            comparison::Verdict::Wrong(mismatch) => {
                 errors.push(syn::Error::new(param.element.span(), mismatch.message));
                 Layout::Any
             }

@@ -3,7 +3,7 @@
 use std::env;
 
 use kernel_registry_format::{self as format, Pass};
-use kernel_registry_image::declared::Expected;
+use kernel_registry_image::comparison::Expected;
 use kernel_registry_image::{Image, Variant, VariantKind};
 use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
 use quote::quote_spanned;

@@ -115,7 +115,7 @@ fn classify(ty: &Type) -> Result<(Pass, &Type), &'static str> {
 fn sized(element: &Type) -> Result<&Type, &'static str> {
     match plain(element) {
         Type::Slice(_) | Type::TraitObject(_) => {
-            Err("a pointer to something without a fixed size is two words, of which CUDA knows nothing: \
+            Err("a pointer to something without a fixed size is two words, and CUDA passes one: \
                  write `*const T`, and pass the length on its own")
         }
         Type::Path(path) if path.path.is_ident("str") => {
