@@ -1,4 +1,4 @@
-//! What an annotated kernel costs, beside the same information handed to `inventory::submit!` by hand.
+//! The cost of an annotated kernel, compared with the same written by hand: with a typed launch function, and without.
 
 pub mod crates;
 pub mod image;
@@ -18,8 +18,10 @@ pub const MODULES: usize = 20;
 pub struct Each<T> {
     /// Of the one with each kernel under `#[gpu_kernel]`.
     pub annotated: T,
-    /// Of the one with each kernel a struct of the same information, under `inventory::submit!`.
+    /// Of the one with each kernel a struct of the same information under `inventory::submit!`, and a typed launch function.
     pub by_hand: T,
+    /// Of the one with the struct alone.
+    pub bare: T,
 }
 
 /// Something of a crate with kernels, and of one that differs from it by having none.
@@ -33,12 +35,12 @@ pub struct Kernels<T> {
 impl<T> Each<T> {
     /// Does the same with each, up to the first failure.
     pub fn try_map<U>(&self, mut with: impl FnMut(&T) -> Result<U>) -> Result<Each<U>> {
-        Ok(Each { annotated: with(&self.annotated)?, by_hand: with(&self.by_hand)? })
+        Ok(Each { annotated: with(&self.annotated)?, by_hand: with(&self.by_hand)?, bare: with(&self.bare)? })
     }
 
     /// Does the same with each.
     pub fn map<'a, U>(&'a self, mut with: impl FnMut(&'a T) -> U) -> Each<U> {
-        Each { annotated: with(&self.annotated), by_hand: with(&self.by_hand) }
+        Each { annotated: with(&self.annotated), by_hand: with(&self.by_hand), bare: with(&self.bare) }
     }
 }
 

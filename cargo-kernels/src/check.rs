@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use kernel_registry_format::Kernel;
-use kernel_registry_image::declared::About;
+use kernel_registry_image::comparison::About;
 use kernel_registry_image::{FindError, Image};
 
 use crate::binaries;

@@ -1,7 +1,7 @@
 //! Compares one declaration with one image, by the rules of `#[gpu_kernel]`.
 
 use kernel_registry_format::Kernel;
-use kernel_registry_image::declared::{self, Mismatch, Param, Verdict};
+use kernel_registry_image::comparison::{self, Mismatch, Param, Verdict};
 use kernel_registry_image::{Entry, FindError, Image, Signature};
 
 /// The kernel in the image that a declaration names, and how the two differ.
@@ -17,7 +17,7 @@ pub(crate) fn with<'a>(kernel: &Kernel<'_>, image: &'a Image, file: &str) -> Res
     let mut mismatches = mismatches(kernel, entry, file);
     // If parameters differ, the symbol differs too: report only the parameters.
     if mismatches.is_empty() {
-        mismatches.extend(declared::compare_symbol(kernel.symbol, entry, file).err());
+        mismatches.extend(comparison::compare_symbol(kernel.symbol, entry, file).err());
     }
     Ok(Compared { entry, mismatches })
 }
@@ -43,7 +43,7 @@ fn find<'a>(symbol: &str, image: &'a Image, file: &str) -> Result<&'a Entry, Fin
 }
 
 fn mismatches(kernel: &Kernel<'_>, entry: &Entry, file: &str) -> Vec<Mismatch> {
-    if let Err(mismatch) = declared::compare_count(kernel.params.len(), entry, file) {
+    if let Err(mismatch) = comparison::compare_count(kernel.params.len(), entry, file) {
         return vec![mismatch];
     }
     let mut mismatches = Vec::new();
@@ -54,7 +54,7 @@ fn mismatches(kernel: &Kernel<'_>, entry: &Entry, file: &str) -> Vec<Mismatch> {
             mismatches.push(mismatch);
         }
     }
-    let block = kernel.block.map(|block| declared::compare_block(block, entry));
+    let block = kernel.block.map(|block| comparison::compare_block(block, entry));
     mismatches.extend(block.and_then(Result::err));
     mismatches
 }

@@ -1,10 +1,10 @@
-//! What a build script asks for.
+//! `Build`: the options of a build script.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
-use crate::{Report, Result, run};
+use crate::options::Options;
 
 /// What to compile, and how. Paths are relative to the package, the folder of Cargo.toml.
 ///
@@ -40,16 +40,6 @@ pub struct Build {
     pub(crate) complete: bool,
     pub(crate) allowed: Vec<String>,
     pub(crate) environment: Environment,
-}
-
-/// What is the same for all sources.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Options {
-    pub(crate) std: Option<String>,
-    pub(crate) includes: Vec<PathBuf>,
-    /// `NAME` or `NAME=value`.
-    pub(crate) defines: Vec<String>,
-    pub(crate) flags: Vec<String>,
 }
 
 impl Build {
@@ -170,7 +160,7 @@ impl Build {
         self
     }
 
-    /// Sets a variable of the environment, for the search of compilers and for them. An empty one is as none.
+    /// Sets a variable of the environment, for the search of compilers and for them. Empty means unset.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.set(name.as_ref(), value.as_ref());
         self
@@ -180,22 +170,5 @@ impl Build {
     pub fn env_clear(mut self) -> Self {
         self.environment.clear();
         self
-    }
-
-    /// Compiles, tells cargo what to watch, and ends the build script with the compiler's words if that fails.
-    pub fn compile(self) {
-        if let Err(error) = self.try_compile() {
-            eprintln!("{error}");
-            std::process::exit(1);
-        }
-    }
-
-    /// The same, for build scripts that want to go on after a failure.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Error`](crate::Error): the compiler's, and where a release build has no image.
-    pub fn try_compile(&self) -> Result<Report> {
-        run::run(self)
     }
 }

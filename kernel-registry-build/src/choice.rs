@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::compile_source::Compiler;
 use crate::environment::{CHOICE, Environment};
-use crate::make::Compiler;
 use crate::nvcc::Nvcc;
 use crate::nvrtc::Nvrtc;
 use crate::{Error, Result, find};

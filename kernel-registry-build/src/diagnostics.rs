@@ -1,4 +1,4 @@
-//! What compilers say, cut into pieces that cargo can pass on.
+//! Diagnostics of compilers, cut into lines that cargo can pass on.
 
 /// The lines of warnings, each warning once: nvcc repeats them for every architecture.
 pub(crate) fn warnings(text: &str) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What the preprocessor's directives of a text say of headers: `#include`, `__has_include`, and `#define` for those that macros name.
+//! The preprocessor's directives that name headers: `#include`, `__has_include`, and `#define` for names that are macros.
 
 /// How a directive names a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct Include {
     pub(crate) text: String,
 }
 
-/// The directives of a text, whatever conditions they are under.
+/// The directives of a text, under any conditions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directives {
     pub(crate) includes: Vec<Include>,
@@ -94,7 +94,7 @@ fn bodies(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The headers of which a condition asks whether they are there.
+/// The headers that a condition asks for: `__has_include`.
 fn asked(condition: &str) -> impl Iterator<Item = (Header, bool)> {
     condition.match_indices(HAS_INCLUDE).filter_map(|(at, name)| {
         let rest = &condition[at + name.len()..];

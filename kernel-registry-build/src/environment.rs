@@ -1,4 +1,4 @@
-//! What a build script is told by variables: those of the process, or those that the user put in their place.
+//! Environment variables: those of the process, or those that the build script sets instead.
 
 use std::collections::BTreeMap;
 use std::env;

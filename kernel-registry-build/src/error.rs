@@ -1,4 +1,4 @@
-//! Why there are no images: a sentence each, the remedy last.
+//! The errors of a build: a sentence each, the remedy last.
 
 use std::fmt;
 use std::io;
@@ -52,7 +52,7 @@ pub enum Error {
     NotAnArch {
         /// What was given.
         arch: String,
-        /// An example of what is wanted in its place.
+        /// An example of a valid name.
         like: &'static str,
     },
     /// The compiler does not know an architecture.
@@ -117,7 +117,7 @@ pub enum Error {
         /// What it said before.
         text: String,
     },
-    /// NVRTC has no header that a source needs, and there is nobody else to compile it.
+    /// A source needs a header that NVRTC does not have, and there is no other compiler.
     NeedsHeader {
         /// The source, relative to the package.
         source: String,

@@ -1,4 +1,4 @@
-//! Where compilers can be.
+//! The places where compilers are looked for.
 
 use std::env;
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! What an image was made of, in a small file beside it, so that nothing is compiled twice.
+//! Fingerprints: a small file beside each image records its inputs, so that nothing is compiled twice.
 
 use std::fmt::Write as _;
 use std::fs::{self, Metadata};
@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
-use crate::Result;
-use crate::index;
+use crate::{Result, files};
 
 /// Raised when the meaning of the file changes, or what is in a key.
 const VERSION: &str = "kernel-registry fingerprint 1";
@@ -37,8 +36,8 @@ pub(crate) struct Stamp {
 }
 
 impl Fingerprint {
-    /// What the files are now; `None` if one of them changed since that time, so that it is not known which
-    /// content the compiler saw.
+    /// The files as they are now; `None` if one of them changed since that time, because the compiler may have seen its
+    /// earlier content.
     pub(crate) fn stamp(files: &[PathBuf], since: SystemTime) -> Option<Vec<Stamp>> {
         let since = since.duration_since(UNIX_EPOCH).ok()?;
         files.iter().map(|path| Stamp::of(path).filter(|stamp| stamp.modified <= since)).collect()
@@ -53,7 +52,7 @@ impl Fingerprint {
 
     /// Puts it beside the image.
     pub(crate) fn write(&self, image: &Path) -> Result<()> {
-        index::replace(&beside(image), self.print().as_bytes())
+        files::replace(&beside(image), self.print().as_bytes())
     }
 
     /// Removes what is beside the image, before that is replaced.
@@ -136,7 +135,7 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
     text
 }
 
-/// The hash of a list of texts, none of which can pass for the end of another.
+/// The hash of a list of texts, which depends on where each of them ends.
 pub(crate) fn hash_all<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
     let mut all = Vec::new();
     for part in parts {

@@ -1,14 +1,14 @@
-//! Which headers a source includes, read from its text: NVRTC does not tell.
+//! The headers that a source includes, read from its text, because NVRTC does not list them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use crate::builder::Options;
 use crate::directives::{Directives, Header, Include};
+use crate::options::Options;
 use crate::source::tidy;
 
-/// What a source and its headers include, whatever conditions they put around that.
+/// The headers that a source and its headers include, under any conditions.
 #[derive(Debug, Default)]
 pub(crate) struct Includes {
     /// The source and the headers that were found, in the order of their discovery.

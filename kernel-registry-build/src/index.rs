@@ -1,15 +1,13 @@
-//! What the macro reads: which image belongs to which source.
+//! The index that the macro reads, and the names of the images in it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::{Mutex, PoisonError};
 
 use kernel_registry_format::index::{self, Entry};
 
 use crate::fingerprint;
-use crate::{Error, Result};
+use crate::{Result, files};
 
 /// Adds to the index of this folder, which is begun anew by each process.
 pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'a>>) -> Result<()> {
@@ -21,7 +19,7 @@ pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'
         lines.insert(entry.source.to_owned(), entry.to_string());
     }
     let text: String = lines.values().map(String::as_str).collect();
-    replace(&folder.join(index::FILE), text.as_bytes())
+    files::replace(&folder.join(index::FILE), text.as_bytes())
 }
 
 /// The name of a source's image: `cuda__blas1.cu.fatbin` of `cuda/blas1.cu`.
@@ -38,25 +36,10 @@ pub(crate) fn image_name(source: &str, extension: &str) -> String {
     format!("{name}.{extension}")
 }
 
-/// Writes a file, at once and only if that changes it.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    if fs::read(path).is_ok_and(|there| there == bytes) {
-        return Ok(());
-    }
-    let temporary = temporary(path);
-    fs::write(&temporary, bytes).map_err(Error::file("write", &temporary))?;
-    fs::rename(&temporary, path).map_err(Error::file("write", path))
-}
-
-/// Where a file is made before it gets its place.
-pub(crate) fn temporary(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", process::id()));
-    path.with_file_name(name)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

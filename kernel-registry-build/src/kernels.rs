@@ -1,4 +1,4 @@
-//! Which kernels an image has, in a small file beside it, because images take long to read.
+//! The kernels of an image, cached in a small file beside it, because images take long to read.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kernel_registry_image::{Entry, Signature};
 
 use crate::fingerprint::Stamp;
-use crate::{Error, Result, index};
+use crate::{Error, Result, files};
 
 /// Raised when the meaning of the file changes.
 const VERSION: &str = "kernel-registry kernels 1";
@@ -52,7 +52,7 @@ pub(crate) fn of(image: &Path) -> Result<Vec<Kernel>> {
     if let Some(kernels) = fs::read_to_string(&beside).ok().and_then(|text| parse(&text)) {
         return Ok(kernels);
     }
-    // Before the bytes: if it changes in between, the stamp is of what was, and does not hold.
+    // Before the bytes: if the image changes in between, the stamp is outdated and does not hold.
     let stamp = Stamp::of(image);
     let bytes = fs::read(image).map_err(Error::file("read", image))?;
     let variants = kernel_registry_image::read(&bytes).map(|image| image.variants).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(crate) fn of(image: &Path) -> Result<Vec<Kernel>> {
         }
     }
     if let Some(stamp) = stamp {
-        index::replace(&beside, print(&stamp, &kernels).as_bytes())?;
+        files::replace(&beside, print(&stamp, &kernels).as_bytes())?;
     }
     Ok(kernels)
 }

@@ -53,7 +53,7 @@
 //! # Committed images
 //!
 //! A committed image is taken while its bytes and everything that it was made of are as recorded in `prebuilt/index`. The headers are
-//! those that source and headers include, whatever conditions are around that.
+//! those that source and headers include, under any conditions.
 //!
 //! | changed | what happens |
 //! |---|---|
@@ -72,7 +72,7 @@
 //! compiled, so it reads the package's Rust files as text: those in `src`, `examples`, `tests` and `benches`, and
 //! those beside Cargo.toml. A kernel counts as declared if its name, without namespaces and template arguments,
 //! follows `fn` there, or is in the text of a `name = ".."`. Where a macro of the package writes functions
-//! (`fn $name`), any word of the package's code will do. So it misses more than it is wrong about: a template is
+//! (`fn $name`), any word of the package's code will do. So it may miss an undeclared kernel, but seldom warns wrongly: a template is
 //! declared as soon as one of its instances is, and a function that has the name of a kernel hides it. It is wrong
 //! about declarations in other files, as in what another build step writes, or by a macro of another crate.
 //! `cargo kernels check` compares what was compiled, and is exact.
@@ -87,24 +87,27 @@
 mod arch;
 mod builder;
 mod choice;
-mod declared;
+mod compile_source;
 mod diagnostics;
 mod directives;
 mod environment;
 mod error;
+mod files;
 mod find;
 mod fingerprint;
 mod includes;
 mod index;
+mod job;
 mod kernels;
-mod make;
 mod nvcc;
 mod nvrtc;
 mod nvrtc_library;
+mod options;
 mod parallel;
 mod prebuilt;
 mod report;
 mod run;
+mod rust_scanner;
 mod source;
 mod unused;
 

@@ -1,4 +1,4 @@
-//! nvcc: one fat binary a source.
+//! nvcc: makes one fat binary of each source.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use crate::diagnostics;
 use crate::environment::{Environment, OF_NVCC};
 use crate::fingerprint;
 use crate::includes::Includes;
-use crate::make::{Compiled, Job};
+use crate::job::{Compiled, Job};
 use crate::source::tidy;
 use crate::{Error, Result};
 
 /// What images of this compiler are called.
 pub(crate) const EXTENSION: &str = "fatbin";
 
-/// How the names of preprocessed sources end, of which there is one for each architecture.
+/// The endings of preprocessed sources; nvcc makes one for each architecture.
 const PREPROCESSED: &str = ".cpp1.ii";
 
 /// An nvcc that was started once, for its version.

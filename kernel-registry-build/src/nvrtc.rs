@@ -1,4 +1,4 @@
-//! NVRTC, a compiler that is a library: PTX of sources that need no headers of the host.
+//! NVRTC, the compiler library: makes PTX of sources that need no headers of the host.
 
 use std::env;
 use std::ffi::CString;
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::environment::Environment;
 use crate::includes::Includes;
-use crate::make::{Compiled, Job};
+use crate::job::{Compiled, Job};
 use crate::nvrtc_library::{Answer, Library};
 use crate::{Error, Result, diagnostics, find, fingerprint};
 

@@ -1,4 +1,4 @@
-//! The functions of the NVRTC library, behind a safe face. The only file that calls foreign code.
+//! A safe interface to the NVRTC library. The only file here that calls foreign code.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{env, iter};
 
-use crate::builder::Options;
 use crate::includes::Includes;
-use crate::make::Job;
+use crate::job::Job;
 use crate::nvrtc::{self, Nvrtc};
+use crate::options::Options;
 use crate::source::Source;
-use crate::{Build, Error, Result, fingerprint, index, parallel, run};
+use crate::{Build, Error, Result, files, fingerprint, index, parallel, source};
 
 /// The folder of a package with its prebuilt images, and an index of them.
 pub const PREBUILT: &str = "prebuilt";
@@ -67,7 +67,7 @@ pub fn write_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<Vec
     for (name, bytes) in wanted {
         let path = folder.join(name);
         if !fs::read(&path).is_ok_and(|there| there == bytes) {
-            index::replace(&path, &bytes)?;
+            files::replace(&path, &bytes)?;
             changed.push(path);
         }
     }
@@ -134,7 +134,7 @@ pub(crate) struct Found {
     pub(crate) doubts: Vec<String>,
 }
 
-/// The committed image of a source, if it was made of what the source is now.
+/// The committed image of a source, unless it is stale.
 pub(crate) fn find(package: &Path, source: &Source, options: &Options) -> Result<Found> {
     let folder = package.join(PREBUILT);
     let path = folder.join(index::image_name(&source.path, EXTENSION));
@@ -298,7 +298,7 @@ fn wanted(package: &Path, build: &Build, nvrtc: &Path) -> Result<BTreeMap<String
     let package = &fs::canonicalize(package).map_err(Error::file("find", package))?;
     let environment = &build.environment;
     let nvrtc = Nvrtc::at(nvrtc.to_owned(), environment);
-    let (sources, _) = run::sources(build, package)?;
+    let (sources, _) = source::all(build, package)?;
     let options = &build.options;
     let images = inside(package, || {
         parallel::each(environment, &sources, |source| {

@@ -1,4 +1,4 @@
-//! What was done.
+//! The report of a build.
 
 use std::path::PathBuf;
 

@@ -7,21 +7,18 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_format::index::{Entry, FOLDER};
 
-use crate::arch::Targets;
 use crate::choice::{self, Chosen};
+use crate::compile_source::SourceImage;
 use crate::environment::WATCHED;
 use crate::error::{Doubtful, Missing, REMEDY, Undeclared};
 use crate::index;
-use crate::make::{Job, Made};
+use crate::job::Job;
 use crate::source::{self, Source};
-use crate::{Build, Error, Image, Report, Result, parallel, prebuilt, unused};
-
-/// The folder of a package that is searched for sources.
-pub(crate) const SOURCES: &str = "cuda";
+use crate::{Build, Error, Image, Report, Result, files, parallel, prebuilt, unused};
 
 /// What there is for a source.
 enum Outcome {
-    Made(Made),
+    Image(SourceImage),
     /// The reason why there is no image.
     None(String),
 }
@@ -33,16 +30,35 @@ struct Notes {
     warnings: Vec<String>,
 }
 
-pub(crate) fn run(build: &Build) -> Result<Report> {
+impl Build {
+    /// Compiles, tells cargo what to watch, and ends the build script with the compiler's words if that fails.
+    pub fn compile(self) {
+        if let Err(error) = self.try_compile() {
+            eprintln!("{error}");
+            std::process::exit(1);
+        }
+    }
+
+    /// The same, for build scripts that want to go on after a failure.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Error`](crate::Error): the compiler's, and where a release build has no image.
+    pub fn try_compile(&self) -> Result<Report> {
+        run(self)
+    }
+}
+
+fn run(build: &Build) -> Result<Report> {
     let environment = &build.environment;
-    let package = package(build)?;
+    let package = source::package(build)?;
     let out = match &build.out_dir {
         Some(folder) => folder.clone(),
         None => environment.folder("OUT_DIR")?,
     };
     let mut notes = Notes::default();
     let built = compile(build, &package, &out.join(FOLDER), &mut notes);
-    // Of a file that is not there cargo would believe that it changes all the time.
+    // Cargo treats a missing file as always changed.
     notes.watched.retain(|path| path.exists());
     // Also after a failure, so that a build script that goes on is run again when it should be.
     if !build.quiet {
@@ -54,61 +70,9 @@ pub(crate) fn run(build: &Build) -> Result<Report> {
     Ok(report)
 }
 
-/// The folder of the package.
-pub(crate) fn package(build: &Build) -> Result<PathBuf> {
-    match &build.package {
-        Some(folder) => std::path::absolute(folder).map_err(Error::file("find", folder)),
-        None => build.environment.folder("CARGO_MANIFEST_DIR"),
-    }
-}
-
-/// The sources of a build, with the folders to watch for new ones.
-pub(crate) fn sources(build: &Build, package: &Path) -> Result<(Vec<Source>, Vec<PathBuf>)> {
-    let folder = package.join(SOURCES);
-    let (files, folders) = if !build.files.is_empty() {
-        (build.files.clone(), Vec::new())
-    } else if folder.is_dir() {
-        source::below(&folder)?
-    } else {
-        (Vec::new(), Vec::new())
-    };
-    if files.is_empty() {
-        return Err(Error::NoSources { folder });
-    }
-    let mut special = Vec::new();
-    let mut errors = Vec::new();
-    for (path, archs, ptx) in &build.special {
-        match source::relative(package, path) {
-            Ok(path) => special.push((path, archs, ptx)),
-            Err(error) => errors.push(error),
-        }
-    }
-    let mut found: Vec<Source> = Vec::new();
-    for file in &files {
-        let one = source::relative(package, file).and_then(|path| {
-            let absolute = package.join(&path);
-            let text = fs::read(&absolute).map_err(Error::file("read", &absolute))?;
-            let said = source::directive(&path, &String::from_utf8_lossy(&text))?;
-            let targets = match (special.iter().find(|(special, ..)| *special == path), &said) {
-                (Some((_, archs, ptx)), _) => Targets::new(archs, ptx),
-                (None, Some((archs, ptx))) => Targets::new(archs, ptx),
-                (None, None) => Targets::new(&build.archs, &build.ptx),
-            };
-            Ok(Source { path, targets: targets? })
-        });
-        match one {
-            Ok(source) if found.iter().all(|other| other.path != source.path) => found.push(source),
-            Ok(_) => {}
-            Err(error) => errors.push(error),
-        }
-    }
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    Error::several(errors).map_or(Ok((found, folders)), Err)
-}
-
 fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> Result<Report> {
     notes.watched.insert(package.join("build.rs"));
-    let (sources, folders) = sources(build, package)?;
+    let (sources, folders) = source::all(build, package)?;
     notes.watched.extend(folders);
     notes.watched.extend(sources.iter().map(|source| package.join(&source.path)));
     fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
@@ -120,12 +84,12 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
             notes.watched.extend(compiler.file().map(Path::to_owned));
             let options = &build.options;
             let made = parallel::each(environment, &sources, |source| {
-                compiler.image(&Job { package, source, options, environment }, folder)
+                compiler.compile_source(&Job { package, source, options, environment }, folder)
             });
             made.into_iter()
                 .zip(&sources)
                 .map(|(made, source)| match made {
-                    Ok(made) => Ok(Outcome::Made(made)),
+                    Ok(made) => Ok(Outcome::Image(made)),
                     Err(Error::NeedsHeader { header, .. }) => {
                         let reason = format!("it includes `{header}`, which NVRTC does not have");
                         committed(build, package, folder, source, &reason, notes)
@@ -149,7 +113,7 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         .filter(|image| image.file.is_none())
         .map(|image| (image.source.clone(), image.origin.clone()))
         .collect();
-    // Who says that there are to be no images gets none, without a word.
+    // `KERNEL_REGISTRY_COMPILER=none` means no images, without a warning.
     if !missing.is_empty() && !matches!(chosen, Chosen::Nothing(_)) {
         if environment.is_release() {
             return Err(Error::NoImages { sources: missing });
@@ -188,9 +152,15 @@ fn committed(
             let image = index::image_name(&source.path, prebuilt::EXTENSION);
             let doubts = found.doubts.iter();
             notes.warnings.extend(doubts.map(|why| Doubtful { source: &source.path, why }.to_string()));
-            index::replace(&folder.join(&image), &bytes)?;
+            files::replace(&folder.join(&image), &bytes)?;
             let origin = prebuilt::ORIGIN.to_owned();
-            Ok(Outcome::Made(Made { image, origin, warnings: vec![], files: vec![], compiled: false }))
+            Ok(Outcome::Image(SourceImage {
+                image,
+                origin,
+                warnings: vec![],
+                files: vec![],
+                compiled: false,
+            }))
         }
         Err(why) => Ok(Outcome::None(format!("{reason}, and {why}"))),
     }
@@ -213,7 +183,7 @@ fn report(folder: &Path, sources: Vec<Source>, outcomes: Vec<Outcome>, notes: &m
         let source = source.path;
         report.images.push(match outcome {
             Outcome::None(origin) => Image { source, file: None, origin },
-            Outcome::Made(made) => {
+            Outcome::Image(made) => {
                 report.compiled += usize::from(made.compiled);
                 notes.watched.extend(made.files);
                 notes.warnings.extend(made.warnings);

@@ -1,10 +1,13 @@
-//! Which sources there are, and what each of them is compiled for.
+//! The sources of a build, and the architectures that each is compiled for.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::arch::Targets;
-use crate::{Error, Result};
+use crate::{Build, Error, Result};
+
+/// The folder of a package that is searched for sources.
+pub(crate) const SOURCES: &str = "cuda";
 
 /// In how many of its first lines a source can say what it is compiled for.
 const DIRECTIVE_LINES: usize = 20;
@@ -15,6 +18,58 @@ pub(crate) struct Source {
     /// Relative to the package, with slashes.
     pub(crate) path: String,
     pub(crate) targets: Targets,
+}
+
+/// The folder of the package.
+pub(crate) fn package(build: &Build) -> Result<PathBuf> {
+    match &build.package {
+        Some(folder) => std::path::absolute(folder).map_err(Error::file("find", folder)),
+        None => build.environment.folder("CARGO_MANIFEST_DIR"),
+    }
+}
+
+/// The sources of a build, with the folders to watch for new ones.
+pub(crate) fn all(build: &Build, package: &Path) -> Result<(Vec<Source>, Vec<PathBuf>)> {
+    let folder = package.join(SOURCES);
+    let (files, folders) = if !build.files.is_empty() {
+        (build.files.clone(), Vec::new())
+    } else if folder.is_dir() {
+        below(&folder)?
+    } else {
+        (Vec::new(), Vec::new())
+    };
+    if files.is_empty() {
+        return Err(Error::NoSources { folder });
+    }
+    let mut special = Vec::new();
+    let mut errors = Vec::new();
+    for (path, archs, ptx) in &build.special {
+        match relative(package, path) {
+            Ok(path) => special.push((path, archs, ptx)),
+            Err(error) => errors.push(error),
+        }
+    }
+    let mut found: Vec<Source> = Vec::new();
+    for file in &files {
+        let one = relative(package, file).and_then(|path| {
+            let absolute = package.join(&path);
+            let text = fs::read(&absolute).map_err(Error::file("read", &absolute))?;
+            let said = directive(&path, &String::from_utf8_lossy(&text))?;
+            let targets = match (special.iter().find(|(special, ..)| *special == path), &said) {
+                (Some((_, archs, ptx)), _) => Targets::new(archs, ptx),
+                (None, Some((archs, ptx))) => Targets::new(archs, ptx),
+                (None, None) => Targets::new(&build.archs, &build.ptx),
+            };
+            Ok(Source { path, targets: targets? })
+        });
+        match one {
+            Ok(source) if found.iter().all(|other| other.path != source.path) => found.push(source),
+            Ok(_) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Error::several(errors).map_or(Ok((found, folders)), Err)
 }
 
 /// Every `.cu` below a folder, sorted, with the folders that they can be in.

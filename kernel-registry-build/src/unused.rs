@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::declared::Declared;
 use crate::kernels::Kernel;
+use crate::rust_scanner::Declared;
 use crate::{Build, Image, Result, kernels};
 
 /// What was found, and what can change it.

@@ -1,4 +1,4 @@
-//! What is recorded of a kernel, and of the library that registered it.
+//! The model of a record: a kernel, and the library that registered it.
 
 use core::fmt;
 
@@ -43,10 +43,10 @@ pub struct Kernel<'a> {
     pub copy: u64,
 }
 
-/// Stack frames of which the driver's `LOCAL_SIZE_BYTES` says nothing.
+/// Stack frames that the driver's `LOCAL_SIZE_BYTES` leaves out.
 ///
-/// The driver counts the frames of a kernel and of all that it calls, with two exceptions: nobody can bound the stack of
-/// recursive calls, and a kernel that launches others needs a stack for any kernel of its image.
+/// The driver counts the frames of a kernel and of all functions that it calls, with two exceptions: the stack of
+/// recursive calls has no bound, and a kernel that launches others needs a stack for any kernel of its image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StackFrames {
     /// The kernel's calls are recursive, so that its stack has no known bound. This is the least that it needs in bytes:
@@ -154,13 +154,12 @@ pub struct Library<'a> {
     pub version: &'a str,
     /// The compiler that built it, such as `rustc 1.95.0`.
     pub compiler: &'a str,
-    /// What tells this copy from every other in the same program, where cargo builds two: of two versions, or of one
-    /// version from two sources.
+    /// Identifies this copy in a program that contains several: of two versions, or of one version from two sources.
     pub copy: u64,
 }
 
 impl<'a> Kernel<'a> {
-    /// A kernel of which nothing is known, to complete a struct expression with.
+    /// An empty record, to complete a struct expression with.
     pub const EMPTY: Kernel<'static> = Kernel {
         path: "",
         symbol: "",

@@ -26,8 +26,8 @@ pub const HEADER_LEN: usize = 16;
 /// A field is a tag of one byte and a length of four, then its bytes.
 pub(crate) const FIELD_HEADER_LEN: usize = 5;
 
-/// A number that is not there.
-pub(crate) const NONE: u32 = u32::MAX;
+/// Stands for a number that the declaration does not fix.
+pub const NOT_FIXED: u32 = u32::MAX;
 
 pub(crate) mod kind {
     pub(crate) const LIBRARY: u16 = 0;
@@ -49,16 +49,16 @@ pub(crate) mod kernel {
     pub(crate) const MIN_ARCH: u8 = 9;
     pub(crate) const IMAGE_FILE: u8 = 10;
     pub(crate) const IMAGE_LEN: u8 = 11;
-    /// The three axes of the block and the dynamic shared memory, each `NONE` if it is not fixed.
+    /// The three axes of the block and the dynamic shared memory, each `NOT_FIXED` if it is not fixed.
     pub(crate) const LAUNCH: u8 = 12;
     /// For each parameter size and alignment of its value or element.
     pub(crate) const LAYOUTS: u8 = 13;
     pub(crate) const IMAGE_VARIANTS: u8 = 14;
     /// One byte: printf 1, assert 2, heap 4, device launch 8, unknown 16.
     pub(crate) const NEEDS: u8 = 15;
-    /// Declared bytes of stack, `NONE` if the declaration does not say.
+    /// Declared bytes of stack, `NOT_FIXED` if the declaration does not say.
     pub(crate) const STACK: u8 = 16;
-    /// The frames of `StackFrames`, each `NONE` if it does not apply.
+    /// The frames of `StackFrames`, each `NOT_FIXED` if it does not apply.
     pub(crate) const FRAMES: u8 = 17;
     /// The copy of the library: eight bytes.
     pub(crate) const COPY: u8 = 18;

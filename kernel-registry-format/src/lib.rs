@@ -60,7 +60,7 @@ pub mod sticky;
 mod write;
 
 pub use kernel::{Image, Kernel, Library, Needs, Signature, StackFrames};
-pub use layout::{HEADER_LEN, MAGIC, VERSION};
+pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
 pub use param::{Direction, Param, Params, ParamsIter, Pass};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
 pub use scalar::{RustType, Scalar};

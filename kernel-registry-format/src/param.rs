@@ -1,4 +1,4 @@
-//! The parameters of a kernel, equally readable from a declaration and from a record.
+//! The parameters of a kernel: from a declaration, or read from a record.
 
 use core::fmt;
 
@@ -47,7 +47,7 @@ pub enum Direction {
     InOut,
 }
 
-/// Size and alignment of an address on the device, which is a 64-bit one whatever the host.
+/// Size and alignment of an address on the device, which are those of 64 bits on every host.
 const ADDRESS: u32 = 8;
 
 impl<'a> Param<'a> {

@@ -1,8 +1,8 @@
-//! The decoder: bounded and total. Whatever the bytes, it ends, allocates nothing and never panics.
+//! The decoder. On any bytes it ends, allocates nothing and never panics.
 
 use core::fmt;
 
-use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NONE, VERSION, kind};
+use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
 use crate::param::Repr;
 use crate::{Image, Kernel, Library, Needs, Param, Params, Pass, StackFrames};
 
@@ -59,7 +59,7 @@ pub enum Problem {
     FieldSize,
     /// Text that is not UTF-8.
     Text,
-    /// A parameter is passed in a way that there is not.
+    /// A parameter is passed in an unknown way.
     Pass,
 }
 
@@ -227,7 +227,7 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
     if layouts.len() != params {
         return Err(Problem::FieldSize);
     }
-    let given = |number: u32| (number != NONE).then_some(number);
+    let given = |number: u32| (number != NOT_FIXED).then_some(number);
     let [x, y, z, shared] = launch.ok_or(Problem::FieldMissing)?;
     let frames = frames.map_or(StackFrames::KNOWN, |[recursive, launched]| StackFrames {
         recursive: given(recursive),

@@ -108,7 +108,7 @@ impl Scalar {
 }
 
 impl RustType {
-    /// The number type of this name. Nobody calls another type `u32`.
+    /// The number type of this name. A type called `u32` is taken for Rust's.
     pub fn named(name: &str) -> Option<RustType> {
         Some(match name {
             "bool" => RustType::Bool,

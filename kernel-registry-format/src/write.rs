@@ -1,11 +1,10 @@
 //! The encoder, in two halves.
 //!
-//! What a declaration says is known to the macro, which writes it at its leisure: [`fixed_fields`]. What only the compiler
-//! knows, the module's path and the sizes of types, is added at compile time, in the compiler's interpreter:
-//! [`encode`]. To that a call is as much work as copying twenty bytes in a loop, and moving an array is
-//! a single step; so the record is a struct of arrays, and no byte of it is copied by itself.
+//! The macro writes what the declaration says: [`fixed_fields`]. The compiler adds the module's path and the sizes of
+//! types, by evaluating [`encode`]. Its interpreter moves an array in a single step, and takes as long for a call or for
+//! copying twenty bytes in a loop. So the record is a struct of arrays.
 
-use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NONE, VERSION, kind};
+use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
 use crate::{Kernel, Library, Needs, Param, StackFrames};
 
 /// Writes the fields that declaration and image decide: all but path, launch, stack, copy and layouts.
@@ -33,7 +32,7 @@ pub fn fixed_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
     }
     if kernel.frames != StackFrames::KNOWN {
         let StackFrames { recursive, launched } = kernel.frames;
-        let frames = [recursive.unwrap_or(NONE), launched.unwrap_or(NONE)];
+        let frames = [recursive.unwrap_or(NOT_FIXED), launched.unwrap_or(NOT_FIXED)];
         numbers(layout::kernel::FRAMES, &frames, out);
     }
     if let Some(image) = kernel.image {
@@ -63,7 +62,7 @@ pub struct Encoded<const FIXED: usize, const PATH: usize, const PARAMS: usize> {
 }
 
 impl<const FIXED: usize, const PATH: usize, const PARAMS: usize> Encoded<FIXED, PATH, PARAMS> {
-    /// The threads of a block and the bytes of dynamic shared memory, each `u32::MAX` if the declaration does not fix it.
+    /// The threads of a block and the bytes of dynamic shared memory, each [`NOT_FIXED`] if the declaration does not fix it.
     pub const fn launch(&self) -> &[[u8; 4]; 4] {
         &self.launch
     }
@@ -89,30 +88,19 @@ impl<const FIXED: usize, const PATH: usize, const PARAMS: usize> Encoded<FIXED, 
     }
 }
 
-/// A record from its fixed fields, the path of the kernel, the block, dynamic shared memory and stack that the
-/// declaration fixes, the copy of the library, and for each parameter size and alignment of its value or element.
+/// A record from its fixed fields, the path of the kernel, the block, dynamic shared memory and stack, each
+/// [`NOT_FIXED`] if the declaration does not fix it, the copy of the library, and for each parameter size and alignment
+/// of its value or element.
 pub const fn encode<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     fixed: &[u8; FIXED],
     path: &str,
-    block: Option<[u32; 3]>,
-    shared: Option<u32>,
-    stack: Option<u32>,
+    [x, y, z]: [u32; 3],
+    shared: u32,
+    stack: u32,
     copy: u64,
     layouts: [[u32; 2]; PARAMS],
 ) -> Encoded<FIXED, PATH, PARAMS> {
     let Some(path) = path.as_bytes().first_chunk() else { panic!("`PATH` is the length of the path") };
-    let [x, y, z] = match block {
-        Some(block) => block,
-        None => [NONE; 3],
-    };
-    let shared = match shared {
-        Some(shared) => shared,
-        None => NONE,
-    };
-    let stack = match stack {
-        Some(stack) => stack,
-        None => NONE,
-    };
     let mut layout_bytes = [[[0; 4]; 2]; PARAMS];
     let mut index = 0;
     while index < PARAMS {
@@ -137,7 +125,7 @@ pub const fn encode<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     }
 }
 
-/// Writes the whole record of a kernel of which everything is known.
+/// Writes the whole record of a kernel.
 pub fn write_kernel(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
     struct Count(usize);
     impl Extend<u8> for Count {
@@ -154,9 +142,9 @@ pub fn write_kernel(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
 fn kernel_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
     fixed_fields(kernel, out);
     text(layout::kernel::PATH, kernel.path, out);
-    let [x, y, z] = kernel.block.unwrap_or([NONE; 3]);
-    numbers(layout::kernel::LAUNCH, &[x, y, z, kernel.shared.unwrap_or(NONE)], out);
-    numbers(layout::kernel::STACK, &[kernel.stack.unwrap_or(NONE)], out);
+    let [x, y, z] = kernel.block.unwrap_or([NOT_FIXED; 3]);
+    numbers(layout::kernel::LAUNCH, &[x, y, z, kernel.shared.unwrap_or(NOT_FIXED)], out);
+    numbers(layout::kernel::STACK, &[kernel.stack.unwrap_or(NOT_FIXED)], out);
     bytes(layout::kernel::COPY, &kernel.copy.to_le_bytes(), out);
     out.extend(field_header(layout::kernel::LAYOUTS, 8 * kernel.params.len()));
     for param in kernel.params {

@@ -85,8 +85,15 @@ fn what_was_written_at_compile_time_is_read() {
     assert_eq!(fixed.len(), FIXED);
     let fixed: &[u8; FIXED] = fixed.as_slice().try_into().unwrap();
     let layouts = [[4, 4], [4, 4], [8, 8], [1, 1], [6, 2]];
-    let encoded: Encoded<FIXED, { PATH.len() }, 5> =
-        encode(fixed, PATH, FULL.block, FULL.shared, FULL.stack, FULL.copy, layouts);
+    let encoded: Encoded<FIXED, { PATH.len() }, 5> = encode(
+        fixed,
+        PATH,
+        FULL.block.unwrap(),
+        FULL.shared.unwrap(),
+        FULL.stack.unwrap(),
+        FULL.copy,
+        layouts,
+    );
     let bytes: Vec<u8> = encoded.bytes().collect();
     assert_eq!(bytes.len(), size_of_val(&encoded));
     assert_eq!(only(&bytes), Ok(Record::Kernel(FULL)));

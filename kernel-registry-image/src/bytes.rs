@@ -1,4 +1,4 @@
-//! Little-endian numbers out of bytes that may end at any place.
+//! Little-endian numbers at offsets of bytes; `None` beyond their end.
 
 /// `N` bytes at an offset.
 pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {

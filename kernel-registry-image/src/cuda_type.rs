@@ -18,7 +18,7 @@ pub enum CudaType {
         /// Whether that is `volatile`.
         is_volatile: bool,
     },
-    /// A class, structure, union or enumeration, of which the mangled name tells no more than the name:
+    /// A class, structure, union or enumeration, known by name only, as the mangled name tells no more:
     /// `Step`, `float4`, `__half`, `ns::Type<int, 3>`. A dependent type such as
     /// `Accumulator<float>::type` looks the same, and can be any type.
     Named(String),
@@ -42,7 +42,7 @@ const KNOWN: [(&str, u32); 12] = [
     ("dim3", 12),
 ];
 
-/// Pointers to pointers are followed that far; nobody writes more.
+/// Pointers to pointers are followed to this depth.
 const MAX_DEPTH: u32 = 32;
 
 impl CudaType {

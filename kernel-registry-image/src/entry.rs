@@ -1,4 +1,4 @@
-//! What is known about one kernel.
+//! The facts about one kernel.
 
 use kernel_registry_format::{Needs, StackFrames};
 
@@ -16,12 +16,12 @@ pub struct Entry {
     pub params: Vec<ParamLayout>,
     /// What its launches must keep to.
     pub limits: Limits,
-    /// What it occupies. `None` for PTX, of which machine code is yet to be made.
+    /// What it occupies. `None` for PTX, which the driver has yet to compile.
     pub resources: Option<Resources>,
     /// What it needs of the driver.
     pub needs: Needs,
-    /// What its stack needs beyond what the driver says of it. For PTX, of which frames are yet to be made, an
-    /// estimate from its variables.
+    /// What its stack needs beyond what the driver says of it. For PTX, which the driver has yet to
+    /// compile, an estimate from its variables.
     pub frames: StackFrames,
 }
 

@@ -1,11 +1,11 @@
-//! Finds a kernel by what people call it.
+//! Finds kernels by name: symbol or C++ name.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;
 
-use crate::{Entry, Image, Variant, near};
+use crate::{Entry, Image, Signature, Variant, near};
 
 /// Names that an error lists at most.
 const LISTED: usize = 8;
@@ -50,8 +50,22 @@ impl Image {
 
     /// All kernels that are called `name`, in the order of the variants: as a rule one kernel in each.
     pub fn named(&self, name: &str) -> Vec<&Entry> {
-        let names = self.index.0.get_or_init(|| Names::of(&self.variants));
-        names.places(name).iter().filter_map(|place| place.entry(&self.variants)).collect()
+        self.entries(self.names().places(name)).collect()
+    }
+
+    /// The C++ signatures of all instances of a template, which is named with or without namespaces.
+    pub fn instances_of(&self, template: &str) -> Vec<&Signature> {
+        let places = self.names().names.get(template).map_or(&[][..], Vec::as_slice);
+        let signatures = self.entries(places).filter_map(|entry| entry.signature.as_ref());
+        signatures.filter(|signature| !signature.template_args.is_empty()).collect()
+    }
+
+    fn names(&self) -> &Names {
+        self.index.0.get_or_init(|| Names::of(&self.variants))
+    }
+
+    fn entries<'a>(&'a self, places: &'a [Place]) -> impl Iterator<Item = &'a Entry> {
+        places.iter().filter_map(|place| place.entry(&self.variants))
     }
 
     fn missing(&self, name: String, file: String) -> FindError {
@@ -65,7 +79,7 @@ impl Image {
     }
 }
 
-/// By what the kernels can be told apart.
+/// Names that differ between the kernels: C++ names, or symbols for overloads.
 fn distinct(found: &[&Entry]) -> Vec<String> {
     let sorted = |name: fn(&Entry) -> &str| {
         let mut names: Vec<_> = found.iter().map(|entry| name(entry).to_owned()).collect();
@@ -104,7 +118,7 @@ pub enum FindError {
         /// Names that tell them apart.
         names: Vec<String>,
     },
-    /// Its symbol is another one on another machine.
+    /// Its symbol depends on the path of its source, so that it differs between machines.
     Anonymous {
         /// Its C++ name.
         name: String,
@@ -164,7 +178,7 @@ impl fmt::Display for FindError {
 
 impl std::error::Error for FindError {}
 
-/// The index of an image's names, once somebody has asked for one. It is no part of what the image is.
+/// The index of an image's names, made by the first search. Images compare equal with and without it.
 #[derive(Default)]
 pub(crate) struct Index(OnceLock<Names>);
 
@@ -198,7 +212,7 @@ struct Names {
     names: HashMap<String, Vec<Place>>,
 }
 
-/// Which of the entries of which of the variants.
+/// The position of a variant, and of an entry in it.
 #[derive(Clone, Copy)]
 struct Place {
     variant: usize,

@@ -5,9 +5,8 @@
 //! lie, what limits a launch, what it occupies, and what it [needs](Needs) of the driver. No
 //! compiler, no driver and no GPU is asked.
 //!
-//! Images come from build scripts and strangers alike. Whatever the bytes: reading ends, does not
-//! panic, and takes time and memory in proportion to the input, or after decompression to
-//! [`MAX_PLAIN_SIZE`] at most.
+//! Images need not be trusted: on any bytes, reading ends, does not panic, and takes time and memory in proportion to
+//! the input, or to its size after decompression, which is [`MAX_PLAIN_SIZE`] at most.
 //!
 //! ```
 //! use kernel_registry_image::{CudaType, Scalar, read};
@@ -35,9 +34,9 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod comparison;
 mod cubin;
 mod cuda_type;
-pub mod declared;
 mod elf;
 pub mod embedded;
 mod entry;

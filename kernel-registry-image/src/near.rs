@@ -1,4 +1,4 @@
-//! What somebody may have meant.
+//! "Did you mean": kernels with similar names.
 
 use crate::Entry;
 

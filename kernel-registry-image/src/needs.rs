@@ -1,15 +1,15 @@
-//! From the functions that a kernel can reach to what it needs of the driver.
+//! The call graph of a variant, and what each kernel needs of the driver through it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Needs;
 
-/// Who calls whom in a variant. Functions have numbers: in cubins those of their symbols.
+/// The call graph of a variant. Functions have numbers: in cubins those of their symbols.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     /// Callee and caller, each at least once. There can be one for every word of a hostile text.
     pub(crate) edges: Vec<(u32, u32)>,
-    /// A function, and one that has its address: what the first needs the second may need.
+    /// A function, and one that takes its address: the second may need whatever the first needs.
     references: Vec<(u32, u32)>,
     pub(crate) address_taken: BTreeSet<u32>,
 }

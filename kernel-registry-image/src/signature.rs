@@ -1,4 +1,4 @@
-//! What the mangled name of a C++ kernel says about it.
+//! C++ signatures, read from mangled names.
 
 use std::fmt::{self, Write};
 

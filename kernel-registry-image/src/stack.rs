@@ -1,4 +1,4 @@
-//! From the functions that a kernel can reach to the stack that their frames need.
+//! The stack of a kernel: the frames of all functions that it can reach.
 
 use std::collections::BTreeMap;
 

@@ -9,9 +9,8 @@ use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{FnArg, ItemFn, Lit, Path, ReturnType, Safety, Token};
 
-use crate::check;
-use crate::model::Position;
-use crate::report::Report;
+use crate::errors::Errors;
+use crate::source::{self, Position};
 
 /// The arguments: `order = 10, crate = path`.
 struct Args {
@@ -20,28 +19,28 @@ struct Args {
 }
 
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
-    let mut report = Report::default();
-    let args = Args::parse(args, &mut report);
+    let mut errors = Errors::default();
+    let args = Args::parse(args, &mut errors);
     let item: ItemFn = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(error) => {
-            report.push(error);
-            let errors = report.into_items(&[]);
+            errors.push(error);
+            let errors = errors.into_items(&[]);
             return quote!(#errors #item);
         }
     };
-    check(&item, &mut report);
-    let is_fine = report.count() == 0;
-    let cfgs: Vec<_> = item.attrs.iter().filter(|attr| check::decides_presence(attr)).cloned().collect();
+    check(&item, &mut errors);
+    let is_fine = errors.are_none();
+    let cfgs = source::cfgs(&item.attrs);
     let registration = if is_fine { register(&item, &args) } else { TokenStream::new() };
-    let errors = report.into_items(&cfgs);
+    let errors = errors.into_items(&cfgs);
     // A function with errors has no caller, which is not what is wrong with it.
     let alive = if is_fine { quote!() } else { quote!(#[allow(dead_code)]) };
     quote!(#errors #alive #item #(#cfgs)* #registration)
 }
 
 impl Args {
-    fn parse(tokens: TokenStream, report: &mut Report) -> Self {
+    fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut args = Args { order: 0, krate: quote!(::kernel_registry) };
         let read = |input: ParseStream<'_>| {
             while !input.is_empty() {
@@ -67,7 +66,7 @@ impl Args {
             Ok(())
         };
         if let Err(error) = read.parse2(tokens) {
-            report.push(error);
+            errors.push(error);
         }
         args
     }
@@ -85,23 +84,24 @@ fn order(input: ParseStream<'_>) -> syn::Result<i32> {
     Ok(if is_negative { -value } else { value })
 }
 
-fn check(item: &ItemFn, report: &mut Report) {
+fn check(item: &ItemFn, errors: &mut Errors) {
     let sig = &item.sig;
     if let Some(token) = &sig.asyncness {
-        report.at(token, "nobody is there to await it: wait for what it starts before it returns");
+        errors
+            .at(token, "a `#[warmup]` function cannot be `async`: wait for what it starts before it returns");
     }
     if let Safety::Unsafe(token) = &sig.safety {
-        report.at(
+        errors.at(
             token,
-            "it runs by itself, and nobody is there to keep its conditions: leave `unsafe` to what is in it",
+            "a `#[warmup]` function is called by the library, which keeps no safety conditions: put `unsafe` inside of it",
         );
     }
     if !sig.generics.params.is_empty() {
-        report.at(&sig.generics, "a function that runs by itself has no generic parameters");
+        errors.at(&sig.generics, "a function that runs by itself has no generic parameters");
     }
     let takes_one = sig.inputs.len() == 1 && matches!(sig.inputs.first(), Some(FnArg::Typed(_)));
     if !takes_one {
-        report.at(&sig.ident, "it takes the context that is warmed: declare `(warm: &WarmContext<'_>)`");
+        errors.at(&sig.ident, "it takes the context that is warmed: declare `(warm: &WarmContext<'_>)`");
     }
 }
 
@@ -111,7 +111,7 @@ fn register(item: &ItemFn, Args { order, krate }: &Args) -> TokenStream {
     let path = format!("::{}", ident.unraw());
     let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    let Position { file, line, .. } = check::position(ident.span());
+    let Position { file, line, .. } = Position::of(ident.span());
     let (order, line) = (Literal::i32_unsuffixed(*order), Literal::u32_unsuffixed(line));
     // An error in what it takes or returns is shown there.
     let span = match &item.sig.output {

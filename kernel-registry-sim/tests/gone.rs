@@ -275,7 +275,7 @@ fn arguments_in_one_buffer_are_not_simulated() {
     // SAFETY: the driver looks at addresses.
     let launched =
         unsafe { sys::cuLaunchKernel(own.kernel, 1, 1, 1, 1, 1, 1, 0, own.stream, ptr::null_mut(), list) };
-    assert_eq!(launched, CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    assert_eq!(launched, CUDA_ERROR_NOT_SUPPORTED);
 }
 
 #[test]

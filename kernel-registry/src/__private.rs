@@ -4,8 +4,6 @@ use std::ffi::c_void;
 pub use std::string::String;
 pub use std::sync::Arc;
 
-use cudarc::driver::SyncOnDrop;
-use cudarc::driver::sys::CUdeviceptr;
 pub use cudarc::driver::{CudaContext, CudaStream, DevicePtr, DevicePtrMut};
 pub use inventory;
 pub use kernel_registry_format::{Encoded, encode};
@@ -25,6 +23,12 @@ inventory::collect!(Registration);
 /// The image that an expansion embeds.
 pub trait ImageSource {
     const BYTES: &'static [u8];
+}
+
+/// The bytes as they are. The compiler writes a constant that is a literal into the crate's metadata and documentation as
+/// text, once for each kernel, and one that is a call as `_`.
+pub const fn embedded(bytes: &'static [u8]) -> &'static [u8] {
+    bytes
 }
 
 /// The bytes of an image.
@@ -91,29 +95,43 @@ pub const fn stack(bytes: u32, most: u32) -> u32 {
 
 /// An argument as the driver takes it, which only reads what it points to.
 #[inline]
-pub const fn pointer<T>(value: &T) -> *mut c_void {
+pub const fn argument<T>(value: &T) -> *mut c_void {
     (&raw const *value).cast_mut().cast()
 }
 
-/// The address of a slice that a kernel reads, and what keeps track of that.
-#[inline]
-pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
-    slice.device_ptr(stream)
-}
+/// The driver's arguments, each made from a parameter of a generated `launch`. They stay where they are for the whole
+/// expression of the launch.
+pub mod pass {
+    use cudarc::driver::sys::CUdeviceptr;
+    use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
 
-/// The address of a slice that a kernel writes, and what keeps track of that.
-#[inline]
-pub fn slice_mut<'a, T>(
-    slice: &'a mut impl DevicePtrMut<T>,
-    stream: &'a CudaStream,
-) -> (CUdeviceptr, SyncOnDrop<'a>) {
-    slice.device_ptr_mut(stream)
-}
+    use crate::PointerTo;
 
-/// The address that a pointer holds.
-#[inline]
-pub fn address<T>(pointer: impl PointerTo<T>) -> CUdeviceptr {
-    pointer.address()
+    /// The address of a slice, and the guard that tracks its use.
+    #[repr(C)]
+    pub struct Tracked<'a>(CUdeviceptr, SyncOnDrop<'a>);
+
+    #[inline]
+    pub fn value<T>(value: T, _: &CudaStream) -> T {
+        value
+    }
+
+    #[inline]
+    pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, stream: &'a CudaStream) -> Tracked<'a> {
+        let (address, guard) = slice.device_ptr(stream);
+        Tracked(address, guard)
+    }
+
+    #[inline]
+    pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, stream: &'a CudaStream) -> Tracked<'a> {
+        let (address, guard) = slice.device_ptr_mut(stream);
+        Tracked(address, guard)
+    }
+
+    #[inline]
+    pub fn pointer<T>(pointer: impl PointerTo<T>, _: &CudaStream) -> CUdeviceptr {
+        pointer.address()
+    }
 }
 
 /// Warms the kernels of a module.
@@ -137,9 +155,9 @@ pub const fn join<const N: usize>(parts: &[&[&'static KernelInfo]]) -> [&'static
     let Some(mut rest) = parts.split_first() else {
         assert!(N == 0);
         // Never read: there are no elements.
-        return [NONE; N];
+        return [UNKNOWN; N];
     };
-    let mut joined = [NONE; N];
+    let mut joined = [UNKNOWN; N];
     let mut at = 0;
     loop {
         let (first, others) = rest;
@@ -152,11 +170,11 @@ pub const fn join<const N: usize>(parts: &[&[&'static KernelInfo]]) -> [&'static
     }
 }
 
-/// Fills an array until its elements are known.
-const NONE: &KernelInfo = {
+/// Stands for a kernel that is not known: one whose declaration has errors, and elements of an array until they are known.
+pub const UNKNOWN: &KernelInfo = {
     static COLD: Table = Table::COLD;
-    static NONE: KernelInfo = KernelInfo::new(&[], &[[0xff; 4]; 4], || &[], &COLD);
-    &NONE
+    static UNKNOWN: KernelInfo = KernelInfo::new(&[], &[[0xff; 4]; 4], || &[], &COLD);
+    &UNKNOWN
 };
 
 /// Size and alignment of what a parameter is or points to, of types that a kernel can take, compared with
@@ -197,70 +215,102 @@ pub mod param {
     }
 }
 
-/// Registers a kernel whose type there is already, and implements for that a trait that has its `INFO`. A macro of the
-/// library, because the compiler expands it many times faster than the attribute could write the same tokens.
+/// All of a kernel but its type: the functions of the type, and the registration of each instance. A macro of the library,
+/// because the compiler expands it many times faster than the attribute could write the same tokens.
+///
+/// Every token here costs the build of a program a thousandfold, if that has a thousand kernels. So documentation is one
+/// literal each, and numbers that a declaration does not fix are `u32::MAX`, as in the record.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __register {
+macro_rules! __kernel {
     (
-        $has_info:path, $kernel:ty,
-        path: $path:literal
-        fixed: $fixed:literal $fixed_len:literal
-        params: [$($layout:expr,)*] $param_count:literal
-        block: $block:tt
-        shared: $shared:tt
-        stack: $stack:tt
-        image: $image:expr
+        [$($impl:tt)*] $about:literal
+        $(launch($($arg:ident: $ty:ty = $pass:ident,)*))?
+        $(
+            register $kernel:ty: $has_info:path, $path:literal
+            $fixed:literal $fixed_len:literal [$($layout:expr,)*] $param_count:literal
+            $block:expr, $shared:expr, $stack:expr, $image:expr;
+        )*
     ) => {
         #[allow(deprecated)]
-        const _: () = {
-            #[used]
-            // Every object format has its own name for the section: see `kernel_registry_format::section`.
-            #[cfg_attr(
-                not(any(windows, target_vendor = "apple", target_family = "wasm")),
-                unsafe(link_section = "kernel_registry_v1")
-            )]
-            #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__kernel_reg_v1"))]
-            #[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
-            static __RECORD: $crate::__private::Encoded<
-                $fixed_len,
-                { ::core::concat!(::core::module_path!(), $path).len() },
-                $param_count,
-            > = $crate::__private::encode(
-                $fixed,
-                ::core::concat!(::core::module_path!(), $path),
-                $crate::__option!($block),
-                $crate::__option!($shared),
-                $crate::__option!($stack),
-                $crate::__private::COPY,
-                [$($layout),*],
-            );
+        #[doc = $about]
+        $($impl)* {
+            #[doc = " What is known of the kernel without loading it."]
+            pub const INFO: &'static $crate::KernelInfo = <Self as $crate::Kernel>::INFO;
 
-            static __TABLE: $crate::__private::Table = $crate::__private::Table::COLD;
-
-            impl $crate::__private::ImageSource for $kernel {
-                const BYTES: &'static [::core::primitive::u8] = $image;
+            #[doc = " A grid that covers `n` threads, with the `block` and `shared` of the declaration."]
+            #[inline]
+            pub fn over(n: ::core::primitive::u32) -> $crate::LaunchConfig {
+                <Self as $crate::Kernel>::INFO.over(n)
             }
 
-            $crate::__private::inventory::submit! {
-                $crate::__private::Registration(<$kernel as $has_info>::INFO)
+            #[doc = " A grid of that many blocks, with the `block` and `shared` of the declaration."]
+            #[inline]
+            pub fn config(grid: impl ::core::convert::Into<$crate::Dim3>) -> $crate::LaunchConfig {
+                <Self as $crate::Kernel>::INFO.config(grid)
             }
 
-            impl $has_info for $kernel {
-                const INFO: &'static $crate::KernelInfo =
-                    &$crate::__private::info::<$kernel, _, _, _>(&__RECORD, &__TABLE);
-            }
-        };
-    };
-}
+            $(
+                #[doc = " Launches the kernel on a stream of a context in which it is warm.\n\n # Safety\n\n The kernel does with its arguments what its declaration says: it stays within the slices, reads through `&[T]` and `*const T` only, and what pointers point to stays until it is done."]
+                #[inline]
+                #[allow(clippy::too_many_arguments)]
+                pub unsafe fn launch(
+                    stream: &$crate::__private::CudaStream,
+                    config: impl $crate::Configure<Self>,
+                    $($arg: $ty),*
+                ) -> ::core::result::Result<(), $crate::LaunchError> {
+                    // A launch that is refused does nothing to slices and streams: the receiver comes before arguments.
+                    // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.
+                    unsafe {
+                        $crate::Configure::<Self>::configure(config, stream)?.submit(&mut [
+                            $($crate::__private::argument(&$crate::__private::pass::$pass($arg, stream))),*
+                        ])
+                    }
+                }
+            )?
+        }
 
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __option {
-    (()) => {
-        ::core::option::Option::None
-    };
-    (($value:expr)) => {
-        ::core::option::Option::Some($value)
+        $(
+            #[allow(deprecated)]
+            const _: () = {
+                #[used]
+                // Every object format has its own name for the section: see `kernel_registry_format::section`.
+                #[cfg_attr(
+                    not(any(windows, target_vendor = "apple", target_family = "wasm")),
+                    unsafe(link_section = "kernel_registry_v1")
+                )]
+                #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__kernel_reg_v1"))]
+                #[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
+                static __RECORD: $crate::__private::Encoded<
+                    $fixed_len,
+                    { ::core::concat!(::core::module_path!(), $path).len() },
+                    $param_count,
+                > = $crate::__private::encode(
+                    $fixed,
+                    ::core::concat!(::core::module_path!(), $path),
+                    $block,
+                    $shared,
+                    $stack,
+                    $crate::__private::COPY,
+                    [$($layout),*],
+                );
+
+                static __TABLE: $crate::__private::Table = $crate::__private::Table::COLD;
+
+                #[doc(hidden)]
+                impl $crate::__private::ImageSource for $kernel {
+                    const BYTES: &'static [::core::primitive::u8] = $crate::__private::embedded($image);
+                }
+
+                $crate::__private::inventory::submit! {
+                    $crate::__private::Registration(<$kernel as $has_info>::INFO)
+                }
+
+                impl $has_info for $kernel {
+                    const INFO: &'static $crate::KernelInfo =
+                        &$crate::__private::info::<$kernel, _, _, _>(&__RECORD, &__TABLE);
+                }
+            };
+        )*
     };
 }

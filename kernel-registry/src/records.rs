@@ -22,7 +22,7 @@ pub const COPY: u64 = match u64::from_str_radix(env!("KERNEL_REGISTRY_COPY"), 16
 #[cfg_attr(windows, unsafe(link_section = ".krnl1$b"))]
 static ANCHOR: [u8; encoded_library_len(&LIBRARY)] = encode_library(&LIBRARY);
 
-/// The attributes here and in `__register!` cannot use constants, so this compares their literals with the constants.
+/// The attributes here and in `__kernel!` cannot use constants, so this compares their literals with the constants.
 const _: () = {
     assert!(matches!(section::ELF.as_bytes(), b"kernel_registry_v1"));
     assert!(matches!(section::MACH_O.as_bytes(), b"__DATA,__kernel_reg_v1"));

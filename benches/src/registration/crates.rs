@@ -1,4 +1,5 @@
-//! The generated crates: a thousand annotated kernels, the same by hand, both without kernels, and sixty of one image.
+//! The generated crates: a thousand annotated kernels, the same by hand with and without launch functions, each without
+//! kernels too, and sixty kernels of one image.
 
 use std::ops::Range;
 
@@ -13,8 +14,8 @@ pub fn compared(workshop: &Workshop) -> Result<Each<Kernels<Package>>> {
         files.push(main(ANNOTATED_MAIN, modules));
         workshop.package(name, &kernel_registry(), files)
     };
-    let by_hand = |name, modules| {
-        let mut files = files(modules, KERNELS / MODULES, module_by_hand);
+    let by_hand = |name, modules, module| {
+        let mut files = files(modules, KERNELS / MODULES, module);
         files.extend([main(BY_HAND_MAIN, modules), ("src/kernel.rs".to_owned(), BY_HAND_TYPES.into())]);
         workshop.package(name, INVENTORY, files)
     };
@@ -23,7 +24,14 @@ pub fn compared(workshop: &Workshop) -> Result<Each<Kernels<Package>>> {
             with: annotated("annotated", MODULES)?,
             without: annotated("annotated-none", 0)?,
         },
-        by_hand: Kernels { with: by_hand("by-hand", MODULES)?, without: by_hand("by-hand-none", 0)? },
+        by_hand: Kernels {
+            with: by_hand("by-hand", MODULES, module_by_hand)?,
+            without: by_hand("by-hand-none", 0, module_by_hand)?,
+        },
+        bare: Kernels {
+            with: by_hand("bare", MODULES, bare_module)?,
+            without: by_hand("bare-none", 0, bare_module)?,
+        },
     })
 }
 
@@ -100,8 +108,35 @@ fn main() {
 }
 "#;
 
-/// What a person would write without the attribute: every field that a `KernelInfo` has, and no record.
+/// A module as a person would write it without the attribute: every field that a `KernelInfo` has, and a typed launch
+/// function for each kernel, but no record.
 fn module_by_hand(image: &str, numbers: Range<usize>) -> String {
+    let launch = |number| {
+        format!(
+            r#"
+/// y = a*x + y, number {number}.
+#[allow(dead_code)]
+pub unsafe fn k{number:04}(
+    stream: &CudaStream,
+    function: &CudaFunction,
+    config: LaunchConfig,
+    n: u32,
+    a: f32,
+    x: &CudaSlice<f32>,
+    y: &mut CudaSlice<f32>,
+) -> Result<(), DriverError> {{
+    unsafe {{ stream.launch_builder(function).arg(&n).arg(&a).arg(x).arg(y).launch(config) }}?;
+    Ok(())
+}}
+"#
+        )
+    };
+    let uses = "use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, DriverError, LaunchConfig, PushKernelArg};\n";
+    uses.to_owned() + &bare_module(image, numbers.clone()) + &numbers.map(launch).collect::<String>()
+}
+
+/// The same without launch functions.
+fn bare_module(image: &str, numbers: Range<usize>) -> String {
     let head = format!(
         r#"use crate::kernel::{{Image, Kernel, Param}};
 

@@ -15,7 +15,7 @@ pub enum Edit {
     Module,
 }
 
-/// Builds both crates once, from nothing but their dependencies.
+/// Builds each crate once, from nothing but its dependencies.
 pub fn first(crates: &Each<&Package>) -> Result<Each<Sample>> {
     crates.try_map(|package| {
         package.build(Profile::Debug)?;
@@ -26,8 +26,8 @@ pub fn first(crates: &Each<&Package>) -> Result<Each<Sample>> {
     })
 }
 
-/// Rebuilds both crates again and again, in turn, so that whatever else the machine does meets both alike.
-pub fn after(edit: Edit, crates: &Each<&Package>, profile: Profile, pairs: usize) -> Result<Each<Sample>> {
+/// Rebuilds the crates again and again, in turn, so that whatever else the machine does meets all alike.
+pub fn after(edit: Edit, crates: &Each<&Package>, profile: Profile, rounds: usize) -> Result<Each<Sample>> {
     // The first build after another one of the kind fills the incremental caches.
     crates.try_map(|package| {
         package.build(profile)?;
@@ -35,9 +35,13 @@ pub fn after(edit: Edit, crates: &Each<&Package>, profile: Profile, pairs: usize
         package.build(profile)
     })?;
     let mut builds = Each::<Sample>::default();
-    for pair in 0..pairs {
-        let mut turns = [(crates.annotated, &mut builds.annotated), (crates.by_hand, &mut builds.by_hand)];
-        turns.rotate_left(pair % 2);
+    for round in 0..rounds {
+        let mut turns = [
+            (crates.annotated, &mut builds.annotated),
+            (crates.by_hand, &mut builds.by_hand),
+            (crates.bare, &mut builds.bare),
+        ];
+        turns.rotate_left(round % 3);
         for (package, sample) in turns {
             edit.apply(package)?;
             sample.push(package.build(profile)?);

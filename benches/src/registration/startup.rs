@@ -51,9 +51,11 @@ pub fn times(programs: &Programs, task: Task, runs: usize) -> Result<Each<Kernel
             (&programs.annotated.without, &mut times.annotated.without),
             (&programs.by_hand.with, &mut times.by_hand.with),
             (&programs.by_hand.without, &mut times.by_hand.without),
+            (&programs.bare.with, &mut times.bare.with),
+            (&programs.bare.without, &mut times.bare.without),
         ];
         // The places rotate, as what ran before leaves its traces in caches.
-        turns.rotate_left(run % 4);
+        turns.rotate_left(run % 6);
         for (program, sample) in turns {
             let mut command = Command::new(program);
             command.args(task.argument()).stdout(Stdio::null());

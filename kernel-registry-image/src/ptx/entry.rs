@@ -4,7 +4,7 @@ use super::lexer::Token;
 use super::{Functions, Parser, number};
 use crate::{Entry, Error, Limits, ParamLayout};
 
-/// More parameters than anybody's kernel has; their space is limited to 32,764 bytes.
+/// More parameters than any kernel has: their space is limited to 32,764 bytes.
 const MAX_PARAMS: usize = 4096;
 
 impl<'a> Parser<'a> {

@@ -19,71 +19,28 @@ const _: () = {
     pub trait Instance {
         const INFO: &'static ::kernel_registry::KernelInfo;
     }
-    ::kernel_registry::__register! {
-        Instance, reduce < f32, 128 >, path : "::reduce::<f32, 128>" fixed :
-        b"\x02\x1C\0\0\0_Z6reduceIfLj128EEvPKT_PS0_j\x03\x16\0\0\0kernel-registry-macros\x04\x05\0\0\x000.1.0\x05\r\0\0\0<unspecified>\x06\x08\0\0\0\x01\0\0\0\x01\0\0\0\x07\x16\0\0\0The sum of each block.\x08\x17\0\0\0\x01\x01\0\0\0x\x02\x06\0\0\0&[f32]\x03\x01\0\0\0\x01\x08\x1D\0\0\0\x01\x03\0\0\0out\x02\n\0\0\0&mut [f32]\x03\x01\0\0\0\x02\x08\x14\0\0\0\x01\x01\0\0\0n\x02\x03\0\0\0u32\x03\x01\0\0\0\0\n\x17\0\0\0src/tests/templates.ptx\x0B\x08\0\0\0\xD5\x02\0\0\0\0\0\0\x0E\n\0\0\0compute_60"
-        271 params : [[4, 4], [4, 4], [4, 4],] 3 block : ([128, 1, 1]) shared : () stack
-        : () image :
-        ::core::include_bytes!("/package/src/tests/templates.ptx")
-    }
-    ::kernel_registry::__register! {
-        Instance, reduce < f64, { A + B } >, path : "::reduce::<f64, { A + B }>" fixed :
-        b"\x02\x1C\0\0\0_Z6reduceIdLj256EEvPKT_PS0_j\x03\x16\0\0\0kernel-registry-macros\x04\x05\0\0\x000.1.0\x05\r\0\0\0<unspecified>\x06\x08\0\0\0\x01\0\0\0\x01\0\0\0\x07\x16\0\0\0The sum of each block.\x08\x17\0\0\0\x01\x01\0\0\0x\x02\x06\0\0\0&[f64]\x03\x01\0\0\0\x01\x08\x1D\0\0\0\x01\x03\0\0\0out\x02\n\0\0\0&mut [f64]\x03\x01\0\0\0\x02\x08\x14\0\0\0\x01\x01\0\0\0n\x02\x03\0\0\0u32\x03\x01\0\0\0\0\n\x17\0\0\0src/tests/templates.ptx\x0B\x08\0\0\0\xD5\x02\0\0\0\0\0\0\x0E\n\0\0\0compute_60"
-        271 params : [[8, 8], [8, 8], [4, 4],] 3 block : ({ use
-        ::kernel_registry::__private::block as __block; __block([{ A + B }, 1, 1])
-        .at_most(256u32,
-        "`reduce<double, 256u>` was compiled for blocks of at most 256 threads").axes()
-        }) shared : () stack : () image :
-        ::core::include_bytes!("/package/src/tests/templates.ptx")
-    }
     impl<T, const BLOCK: u32> ::kernel_registry::Kernel for reduce<T, BLOCK>
     where
         Self: Instance,
     {
         const INFO: &'static ::kernel_registry::KernelInfo = <Self as Instance>::INFO;
     }
-    ///A kernel with the instances `reduce::<f32, 128>`, `reduce::<f64, { A + B }>`.
-    impl<T, const BLOCK: u32> reduce<T, BLOCK>
-    where
-        Self: ::kernel_registry::Kernel,
-    {
-        /// What is known of this instance without loading it.
-        pub const INFO: &'static ::kernel_registry::KernelInfo = <Self as ::kernel_registry::Kernel>::INFO;
-        /** As many blocks as `n` threads need, with the blocks and the shared memory that the declaration says, else with
- blocks of 256 threads.*/
-        #[inline]
-        pub fn over(n: ::core::primitive::u32) -> ::kernel_registry::LaunchConfig {
-            Self::INFO.over(n)
-        }
-        /** Launches the kernel on a stream of a context in which it is warm.
-
- # Safety
-
- The kernel does with its arguments what its declaration says: it stays within the slices, reads through
- `&[T]` and `*const T` only, and what pointers point to stays until it is done.*/
-        #[inline]
-        #[allow(clippy::too_many_arguments)]
-        pub unsafe fn launch(
-            stream: &::kernel_registry::__private::CudaStream,
-            config: impl ::kernel_registry::Configure,
-            x: &impl ::kernel_registry::__private::DevicePtr<T>,
-            out: &mut impl ::kernel_registry::__private::DevicePtrMut<T>,
-            n: u32,
-        ) -> ::core::result::Result<(), ::kernel_registry::LaunchError> {
-            unsafe {
-                ::kernel_registry::Configure::configure(config, Self::INFO, stream)?
-                    .submit(
-                        &mut [
-                            ::kernel_registry::__private::pointer(
-                                &::kernel_registry::__private::slice::<T>(x, stream).0,
-                            ),
-                            ::kernel_registry::__private::pointer(
-                                &::kernel_registry::__private::slice_mut::<T>(out, stream).0,
-                            ),
-                            ::kernel_registry::__private::pointer(&n),
-                        ],
-                    )
-            }
-        }
+    ::kernel_registry::__kernel! {
+        [impl < T, const BLOCK : u32 > reduce < T, BLOCK > where Self :
+        ::kernel_registry::Kernel]
+        "A kernel with the instances `reduce::<f32, 128>`, `reduce::<f64, { A + B }>`."
+        launch(x : & impl ::kernel_registry::__private::DevicePtr < T > = slice, out : &
+        mut impl ::kernel_registry::__private::DevicePtrMut < T > = slice_mut, n : u32 =
+        value,) register reduce < f32, 128 > : Instance, "::reduce::<f32, 128>"
+        b"\x02\x1C\0\0\0_Z6reduceIfLj128EEvPKT_PS0_j\x03\x16\0\0\0kernel-registry-macros\x04\x05\0\0\x000.1.0\x05\r\0\0\0<unspecified>\x06\x08\0\0\0\x01\0\0\0\x01\0\0\0\x07\x16\0\0\0The sum of each block.\x08\x17\0\0\0\x01\x01\0\0\0x\x02\x06\0\0\0&[f32]\x03\x01\0\0\0\x01\x08\x1D\0\0\0\x01\x03\0\0\0out\x02\n\0\0\0&mut [f32]\x03\x01\0\0\0\x02\x08\x14\0\0\0\x01\x01\0\0\0n\x02\x03\0\0\0u32\x03\x01\0\0\0\0\n\x17\0\0\0src/tests/templates.ptx\x0B\x08\0\0\0\xD5\x02\0\0\0\0\0\0\x0E\n\0\0\0compute_60"
+        271[[4, 4], [4, 4], [4, 4],] 3[128, 1, 1], 4294967295, 4294967295,
+        ::core::include_bytes!("/package/src/tests/templates.ptx");
+        register reduce < f64, { A + B } > : Instance, "::reduce::<f64, { A + B }>"
+        b"\x02\x1C\0\0\0_Z6reduceIdLj256EEvPKT_PS0_j\x03\x16\0\0\0kernel-registry-macros\x04\x05\0\0\x000.1.0\x05\r\0\0\0<unspecified>\x06\x08\0\0\0\x01\0\0\0\x01\0\0\0\x07\x16\0\0\0The sum of each block.\x08\x17\0\0\0\x01\x01\0\0\0x\x02\x06\0\0\0&[f64]\x03\x01\0\0\0\x01\x08\x1D\0\0\0\x01\x03\0\0\0out\x02\n\0\0\0&mut [f64]\x03\x01\0\0\0\x02\x08\x14\0\0\0\x01\x01\0\0\0n\x02\x03\0\0\0u32\x03\x01\0\0\0\0\n\x17\0\0\0src/tests/templates.ptx\x0B\x08\0\0\0\xD5\x02\0\0\0\0\0\0\x0E\n\0\0\0compute_60"
+        271[[8, 8], [8, 8], [4, 4],] 3 { use ::kernel_registry::__private::block as
+        __block; __block([{ A + B }, 1, 1]).at_most(256u32,
+        "`reduce<double, 256u>` was compiled for blocks of at most 256 threads").axes()
+        }, 4294967295, 4294967295,
+        ::core::include_bytes!("/package/src/tests/templates.ptx");
     }
 };

@@ -1,27 +1,53 @@
-//! One parameter of a declaration: which Rust types can be a kernel's argument, and how they are handed over.
+//! The parameters of a declaration: which Rust types can be a kernel's argument, and how they are passed.
 
+use kernel_registry_format::Pass;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 use syn::{FnArg, Pat, PointerMutability, Type};
 
-use crate::model::{Expected, Param, Pass};
-use crate::report::Report;
+use crate::errors::Errors;
 
-pub(crate) fn check(arg: FnArg, report: &mut Report) -> Option<Param> {
+/// A parameter that a kernel can have.
+pub(crate) struct Param {
+    pub(crate) ident: Ident,
+    /// Its name without `r#`.
+    pub(crate) name: String,
+    pub(crate) pass: Pass,
+    /// The type as written, on one line.
+    pub(crate) spelled: String,
+    /// The type passed by value, or what the slice or pointer points to.
+    pub(crate) element: Type,
+}
+
+/// The parameters of a kernel.
+pub(crate) fn all<'a>(inputs: impl IntoIterator<Item = &'a FnArg>, errors: &mut Errors) -> Vec<Param> {
+    let mut params: Vec<Param> = Vec::new();
+    for arg in inputs {
+        let Some(param) = one(arg, errors) else { continue };
+        if params.iter().any(|other| other.name == param.name) {
+            errors
+                .push(syn::Error::new(arg.span(), format!("there is a parameter `{}` already", param.name)));
+        }
+        params.push(param);
+    }
+    params
+}
+
+fn one(arg: &FnArg, errors: &mut Errors) -> Option<Param> {
     let FnArg::Typed(arg) = arg else {
-        report.at(arg, "a kernel is not a method: it takes no `self`");
+        errors.at(arg, "a kernel is not a method: it takes no `self`");
         return None;
     };
     if let Some(attr) = arg.attrs.first() {
-        report.at(attr, "attributes on a kernel's parameters have no meaning");
+        errors.at(attr, "attributes on a kernel's parameters have no meaning");
     }
-    let name = name(&arg.pat, report);
-    let passed = classify(&arg.ty);
-    let (pass, element) = match passed {
+    let name = name(&arg.pat, errors);
+    let (pass, element) = match classify(&arg.ty) {
         Ok(passed) => passed,
         Err(message) => {
-            report.at(&arg.ty, message);
+            errors.at(&arg.ty, message);
             return None;
         }
     };
@@ -29,20 +55,20 @@ pub(crate) fn check(arg: FnArg, report: &mut Report) -> Option<Param> {
     let mut ident = name?;
     let name = ident.unraw().to_string();
     ident.set_span(ident.span().resolved_at(Span::mixed_site()));
-    Some(Param { ident, name, pass, element, spelled, expected: Expected::Nothing, message: String::new() })
+    Some(Param { ident, name, pass, spelled, element })
 }
 
-fn name(pat: &Pat, report: &mut Report) -> Option<Ident> {
+fn name(pat: &Pat, errors: &mut Errors) -> Option<Ident> {
     match pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.mutability.is_none() && pat.subpat.is_none() => {
             Some(pat.ident.clone())
         }
         Pat::Ident(pat) => {
-            report.at(pat, format!("a kernel's parameter is a plain name: write `{}`", pat.ident));
+            errors.at(pat, format!("a kernel's parameter is a plain name: write `{}`", pat.ident));
             None
         }
         _ => {
-            report.at(pat, "a kernel's parameter needs a name, by which errors and listings call it");
+            errors.at(pat, "a kernel's parameter needs a name, by which errors and listings call it");
             None
         }
     }
@@ -89,7 +115,7 @@ fn classify(ty: &Type) -> Result<(Pass, &Type), &'static str> {
 fn sized(element: &Type) -> Result<&Type, &'static str> {
     match plain(element) {
         Type::Slice(_) | Type::TraitObject(_) => {
-            Err("a pointer to something without a fixed size is two words, of which CUDA knows nothing: \
+            Err("a pointer to something without a fixed size is two words, and CUDA passes one: \
                  write `*const T`, and pass the length on its own")
         }
         Type::Path(path) if path.path.is_ident("str") => {

@@ -4,23 +4,26 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, Item, ItemMod};
 
-use crate::args::{Args, KERNEL_KEYS};
-use crate::check::{self, Checked};
-use crate::declaration::Declaration;
-use crate::report::Report;
+use super::Checked;
+use super::arguments::Arguments;
+use super::written::Declaration;
+use super::{Kernel, code};
+use crate::errors::Errors;
+use crate::source;
 
-pub(crate) fn expand(module: ItemMod, args: Args, report: &mut Report) -> TokenStream {
-    for key in KERNEL_KEYS {
-        if let Some(arg) = args.get(key) {
-            report.at(&arg.key, format!("`{key}` belongs to one kernel: put it on the declaration"));
-        }
+/// `errors` are those of the arguments.
+pub(crate) fn expand(module: ItemMod, args: &Arguments, mut errors: Errors) -> TokenStream {
+    for key in args.of_one_kernel() {
+        errors.at(key, format!("`{key}` belongs to one kernel: put it on the declaration"));
     }
-    expand_module(module, &args, report)
+    let module = expand_module(module, args, &mut errors);
+    let errors = errors.into_items(&[]);
+    quote!(#errors #module)
 }
 
-fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> TokenStream {
+fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> TokenStream {
     let Some((_, items)) = module.content.take() else {
-        report.at(
+        errors.at(
             &module,
             "the kernels of a module in a file of its own are out of the attribute's sight: \
              put it on each declaration there, or write the module inline",
@@ -35,42 +38,36 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
     let mut has_warm_all = false;
     for item in items {
         match member(item) {
-            Member::Kernel(declaration, own) => {
-                // The compiler has not looked at `#[cfg]` inside of the module: what is wrong with a kernel that
-                // is not there is wrong with nothing.
-                let report = &mut Report::default();
-                let own = own.map(|attr| arguments(&attr, report)).unwrap_or_default();
-                let checked = check::kernel(*declaration, &own, Some(args), report);
+            Member::Kernel(written, own) => {
+                // The compiler has not looked at `#[cfg]` inside of the module, so errors get the attributes of the
+                // kernel: what is wrong with one that is not compiled is not reported.
+                let mut errors = Errors::default();
+                let own = own.map(|attr| arguments(&attr, &mut errors)).unwrap_or_default();
+                let checked = Checked::new(*written, &own.or(args), errors);
                 if let Checked::Kernel(kernel) = &checked {
-                    let (ident, cfgs) = (&kernel.ident, &kernel.cfgs);
-                    let args = kernel.instances.iter().map(|instance| match instance.spelled.is_empty() {
-                        true => quote!(),
-                        false => {
-                            let args = &instance.args;
-                            quote!(::#args)
-                        }
-                    });
-                    kernels.push(quote!(#(#cfgs)* &[#(#ident #args::INFO),*]));
+                    let Kernel { name, declaration, .. } = &**kernel;
+                    let cfgs = &name.cfgs;
+                    let names =
+                        declaration.instances.iter().map(|instance| code::used_name(&name.ident, instance));
+                    kernels.push(quote!(#(#cfgs)* &[#(#names::INFO),*]));
                 }
-                body.extend(std::mem::take(report).into_items(checked.cfgs()));
                 body.extend(checked.expand());
             }
             Member::Module(inner, own) => {
-                let report = &mut Report::default();
-                let own = own.map(|attr| arguments(&attr, report)).unwrap_or_default();
+                let mut errors = Errors::default();
+                let own = own.map(|attr| arguments(&attr, &mut errors)).unwrap_or_default();
                 let name = &inner.ident;
-                let cfgs: Vec<_> =
-                    inner.attrs.iter().filter(|attr| check::decides_presence(attr)).cloned().collect();
+                let cfgs = source::cfgs(&inner.attrs);
                 kernels.push(quote!(#(#cfgs)* #name::KERNELS));
-                body.extend(expand_module(*inner, &own.or(args), report));
-                body.extend(std::mem::take(report).into_items(&cfgs));
+                body.extend(expand_module(*inner, &own.or(args), &mut errors));
+                body.extend(errors.into_items(&cfgs));
             }
             Member::Other(item) => {
                 // Whoever has one does it another way.
                 has_warm_all |= matches!(&*item, Item::Fn(item) if item.sig.ident == "warm_all");
                 if let Some(ident) = kernels_item(&item) {
                     name_is_taken = true;
-                    report.at(
+                    errors.at(
                         ident,
                         "`KERNELS` is the list that `#[gpu_kernel]` generates: choose another name",
                     );
@@ -80,7 +77,7 @@ fn expand_module(mut module: ItemMod, args: &Args, report: &mut Report) -> Token
         }
     }
 
-    let krate = check::krate(args, report);
+    let krate = args.krate();
     let private = quote!(#krate::__private);
     let list = quote! {
         /// The kernels declared in this module and the modules inside it, in the order of their declaration.
@@ -136,7 +133,7 @@ fn member(item: Item) -> Member {
     }
 }
 
-/// Takes our own attribute off a member, under whatever path it is written.
+/// Takes `#[gpu_kernel]` off a member, by any path.
 fn take_own(attrs: &mut Vec<Attribute>) -> Option<Attribute> {
     let is_own =
         |attr: &Attribute| attr.path().segments.last().is_some_and(|last| last.ident == "gpu_kernel");
@@ -144,13 +141,13 @@ fn take_own(attrs: &mut Vec<Attribute>) -> Option<Attribute> {
     Some(attrs.remove(at))
 }
 
-fn arguments(attr: &Attribute, report: &mut Report) -> Args {
+fn arguments(attr: &Attribute, errors: &mut Errors) -> Arguments {
     match &attr.meta {
-        syn::Meta::Path(_) => Args::default(),
-        syn::Meta::List(list) => Args::parse(list.tokens.clone(), report),
+        syn::Meta::Path(_) => Arguments::default(),
+        syn::Meta::List(list) => Arguments::parse(list.tokens.clone(), errors),
         syn::Meta::NameValue(meta) => {
-            report.at(meta, "`gpu_kernel` takes its arguments in parentheses");
-            Args::default()
+            errors.at(meta, "`gpu_kernel` takes its arguments in parentheses");
+            Arguments::default()
         }
     }
 }

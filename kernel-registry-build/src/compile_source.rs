@@ -1,35 +1,17 @@
-//! From a source to its image: made, or still good.
+//! Compiles a source to its image, unless the image of an earlier build is still good.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::builder::Options;
-use crate::environment::Environment;
 use crate::fingerprint::Fingerprint;
+use crate::job::{Compiled, Job};
 use crate::nvcc::{self, Nvcc};
 use crate::nvrtc::{self, Nvrtc};
-use crate::source::Source;
-use crate::{Error, Result, index};
+use crate::{Error, Result, files, index};
 
-/// One source to compile, with all that decides on the result.
-pub(crate) struct Job<'a> {
-    pub(crate) package: &'a Path,
-    pub(crate) source: &'a Source,
-    pub(crate) options: &'a Options,
-    pub(crate) environment: &'a Environment,
-}
-
-/// What a compiler leaves besides the image.
-pub(crate) struct Compiled {
-    /// Line by line.
-    pub(crate) warnings: Vec<String>,
-    /// The source and what it includes.
-    pub(crate) files: Vec<PathBuf>,
-}
-
-/// An image in its place.
-pub(crate) struct Made {
+/// The image of a source, in the folder of images.
+pub(crate) struct SourceImage {
     /// Its file's name.
     pub(crate) image: String,
     pub(crate) origin: String,
@@ -64,7 +46,7 @@ impl Compiler {
     }
 
     /// The image of a source in this folder.
-    pub(crate) fn image(&self, job: &Job<'_>, folder: &Path) -> Result<Made> {
+    pub(crate) fn compile_source(&self, job: &Job<'_>, folder: &Path) -> Result<SourceImage> {
         let (extension, key) = match self {
             Compiler::Nvcc(nvcc) => (nvcc::EXTENSION, nvcc.key(job)),
             Compiler::Nvrtc(nvrtc) => (nvrtc::EXTENSION, nvrtc.key(job)?),
@@ -73,10 +55,10 @@ impl Compiler {
         let path = folder.join(&image);
         if let Some(Fingerprint { origin, files, warnings, .. }) = Fingerprint::current(&path, &key) {
             let files = files.into_iter().map(|stamp| stamp.path).collect();
-            return Ok(Made { image, origin, warnings, files, compiled: false });
+            return Ok(SourceImage { image, origin, warnings, files, compiled: false });
         }
         let started = SystemTime::now();
-        let temporary = index::temporary(&path);
+        let temporary = files::temporary(&path);
         let made = match self {
             Compiler::Nvcc(nvcc) => nvcc.compile(job, &temporary).map(|made| (nvcc.name.clone(), made)),
             Compiler::Nvrtc(nvrtc) => nvrtc.compile(job, &temporary),
@@ -100,6 +82,6 @@ impl Compiler {
             let (origin, warnings) = (origin.clone(), warnings.clone());
             Fingerprint { key, origin, files: stamps, warnings }.write(&path)?;
         }
-        Ok(Made { image, origin, warnings, files, compiled: true })
+        Ok(SourceImage { image, origin, warnings, files, compiled: true })
     }
 }

@@ -1,12 +1,11 @@
-//! A declaration in Rust against a kernel: does the kernel take what is declared?
+//! Compares a declaration in Rust with a kernel in an image: does the kernel take what is declared?
 //!
-//! `#[gpu_kernel]` asks while a crate is compiled, where what a type is called is all that is known of it, and
-//! `cargo kernels check` asks of a binary, where sizes are known and aliases look like any type. The rules and
-//! the words are the same.
+//! `#[gpu_kernel]` compares while a crate is compiled, when only the names of types are known. `cargo kernels check`
+//! compares a binary, when sizes are known and aliases look like any type. Rules and messages are the same.
 //!
 //! ```
 //! use kernel_registry_format::Pass;
-//! use kernel_registry_image::declared::{Param, Verdict};
+//! use kernel_registry_image::comparison::{Param, Verdict};
 //!
 //! let ptx = ".version 8.0 .target sm_75 .entry _Z4fillPfi(.param .u64 x, .param .u32 n) { ret; }";
 //! let image = kernel_registry_image::read(ptx.as_bytes())?;
@@ -43,9 +42,9 @@ pub struct Param<'a> {
 /// Whether a declared parameter meets the kernel's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does, as far as anybody can tell.
+    /// It does, as far as names and layouts tell.
     Meets,
-    /// It does if its type, or the type of its elements, is what is expected. Only where the layout is not known.
+    /// It does if its type, or that of its elements, is the expected one. Only if the layout is not known.
     Needs {
         /// What the type has to be.
         expected: Expected,
@@ -72,7 +71,7 @@ pub enum Expected {
     },
 }
 
-/// What a declaration says otherwise than the kernel.
+/// A difference between a declaration and the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// In which respect.
@@ -190,16 +189,6 @@ pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
     }
 }
 
-/// The size, and the alignment, of the number type of Rust's with this name.
-pub fn number_size(name: &str) -> Option<u32> {
-    RustType::named(name)?.size()
-}
-
-/// Whether the number type of Rust's with this name can stand for what C++ calls so. None can stand for `void`.
-pub fn number_meets(name: &str, scalar: Scalar) -> bool {
-    scalar != Scalar::Void && RustType::named(name).is_some_and(|rust| scalar.accepts(rust))
-}
-
 impl Param<'_> {
     /// Compares this parameter with the one of the kernel at the same place. `file` is what messages call the image.
     pub fn compare(&self, index: usize, entry: &Entry, file: &str) -> Verdict {
@@ -263,11 +252,11 @@ impl Param<'_> {
     /// What the elements of a slice or pointer have to be.
     fn pointee(&self, to: &CudaType) -> Option<Expected> {
         match to {
-            // A pointer to anything meets any pointer, and so does `c_void`, under whatever path.
+            // `void*` meets any pointer, and so does `c_void`, by any path.
             CudaType::Scalar(Scalar::Void) => None,
             _ if self.element().rsplit("::").next() == Some("c_void") => None,
             CudaType::Scalar(scalar) => Some(Expected::Scalar(*scalar)),
-            // Of what has a name, the mangled name of the kernel does not tell the layout, but that of some is known.
+            // The mangled name does not tell the layout of named types; CUDA's own are known here.
             CudaType::Named(name) => layout_of(name).map(|[size, align]| Expected::Layout { size, align }),
             CudaType::Pointer { .. } | CudaType::Other(_) => None,
         }

@@ -43,7 +43,7 @@ pub struct Starts<'a> {
     ends: Vec<End>,
 }
 
-/// An image, of which it is not known where exactly it begins and ends.
+/// An image whose exact beginning and end are not known.
 #[derive(Clone, Debug)]
 struct Start {
     /// Where it may begin, the likeliest first.
@@ -91,7 +91,7 @@ impl<'a> Starts<'a> {
         starts
     }
 
-    /// The containers that follow each other from here on, of which each may be an image's first. Returns their end.
+    /// Adds the containers that follow each other from here on; an image may begin with any of them. Returns their end.
     fn add_fatbins(&mut self, mut at: usize) -> usize {
         let (first, start) = (self.binaries.len(), self.ends.len());
         while let Some(length) = fatbin::container_len(&self.bytes[at..]) {

@@ -5,32 +5,32 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Fields, Item, ItemStruct, Meta, Token, Type, parse_quote};
 
-use crate::report::Report;
+use crate::errors::Errors;
 
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
-    let mut report = Report::default();
+    let mut errors = Errors::default();
     let implementation = match syn::parse2(input) {
-        Ok(Item::Struct(input)) => implement(&input, &mut report),
+        Ok(Item::Struct(input)) => implement(&input, &mut errors),
         Ok(Item::Enum(input)) => {
-            report.at(
+            errors.at(
                 input.enum_token,
                 "the kernel could make a value of an enum that Rust knows nothing of: pass its number",
             );
             TokenStream::new()
         }
         Ok(item) => {
-            report.at(
+            errors.at(
                 item,
                 "some bits of a union may be undefined: implement `KernelParam` by hand, with the reason why it is sound",
             );
             TokenStream::new()
         }
         Err(error) => {
-            report.push(error);
+            errors.push(error);
             TokenStream::new()
         }
     };
-    let errors = report.into_items(&[]);
+    let errors = errors.into_items(&[]);
     quote!(#errors #implementation)
 }
 
@@ -41,14 +41,14 @@ enum Layout {
     Transparent,
 }
 
-fn implement(input: &ItemStruct, report: &mut Report) -> TokenStream {
-    let krate = krate(input, report);
+fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
+    let krate = krate(input, errors);
     let ItemStruct { ident, fields, .. } = input;
-    let Some(layout) = layout(input, report) else { return TokenStream::new() };
+    let Some(layout) = layout(input, errors) else { return TokenStream::new() };
     if fields.is_empty() {
-        report.at(ident, "a struct without fields has one byte in C++ and none in Rust: leave it out");
+        errors.at(ident, "a struct without fields has one byte in C++ and none in Rust: leave it out");
     }
-    references(fields, report);
+    references(fields, errors);
     let types = fields.iter().map(|field| &field.ty);
     let mut generics = input.generics.clone();
     if !generics.params.is_empty() {
@@ -92,7 +92,7 @@ fn implement(input: &ItemStruct, report: &mut Report) -> TokenStream {
 }
 
 /// The layout that `#[repr(..)]` asks for, if C knows it.
-fn layout(input: &ItemStruct, report: &mut Report) -> Option<Layout> {
+fn layout(input: &ItemStruct, errors: &mut Errors) -> Option<Layout> {
     let mut found = None;
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
         // The compiler has its own words for what is wrong in there.
@@ -110,7 +110,7 @@ fn layout(input: &ItemStruct, report: &mut Report) -> Option<Layout> {
         });
     }
     if found.is_none() {
-        report.at(
+        errors.at(
             &input.ident,
             "the layout of the struct is the compiler's secret, and another one in C++: add `#[repr(C)]`",
         );
@@ -118,11 +118,11 @@ fn layout(input: &ItemStruct, report: &mut Report) -> Option<Layout> {
     found
 }
 
-/// Reports what points into the memory of the host.
-fn references(fields: &Fields, report: &mut Report) {
+/// Reports references, which point into the memory of the host.
+fn references(fields: &Fields, errors: &mut Errors) {
     for field in fields {
         if let Type::Reference(_) = field.ty {
-            report.at(
+            errors.at(
                 &field.ty,
                 "a reference into host memory does not cross to the device: write `*const T` or `*mut T`, for a device pointer",
             );
@@ -131,7 +131,7 @@ fn references(fields: &Fields, report: &mut Report) {
 }
 
 /// How the implementation reaches the library.
-fn krate(input: &ItemStruct, report: &mut Report) -> TokenStream {
+fn krate(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
     let mut krate = quote!(::kernel_registry);
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("kernel_param")) {
         let path = match &attr.meta {
@@ -144,7 +144,7 @@ fn krate(input: &ItemStruct, report: &mut Report) -> TokenStream {
         };
         match path {
             Ok(path) => krate = path.to_token_stream(),
-            Err(_) => report.at(
+            Err(_) => errors.at(
                 attr,
                 "`kernel_param` takes `crate = path`, under which this crate knows kernel-registry",
             ),

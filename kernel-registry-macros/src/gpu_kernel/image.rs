@@ -1,4 +1,4 @@
-//! Finds the file that holds a kernel's code, and says in words why it cannot be that one.
+//! The image: the file that holds a kernel's code, and the facts that are read from it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,15 +8,54 @@ use std::time::SystemTime;
 use std::{env, fs, io};
 
 use kernel_registry_format::index;
-use kernel_registry_image::{Error, Variant, VariantKind};
+use kernel_registry_image::Error;
 
-use crate::model::{Content, Image};
+use super::arguments::{Arguments, Code};
+use super::declaration::Name;
+use crate::errors::Errors;
 
 /// In front of a path: the folder in which the package's build script leaves its files.
 const OUT_DIR: &str = "$OUT_DIR/";
 
+/// The file that a declaration names, and what is in it.
+pub(crate) struct Image {
+    /// The path as declared.
+    pub(crate) file: String,
+    /// None where there is no compiler, and the build goes on without.
+    pub(crate) content: Option<Content>,
+}
+
+pub(crate) struct Content {
+    /// The absolute path, for `include_bytes!`.
+    pub(crate) path: String,
+    pub(crate) len: u64,
+    pub(crate) facts: Rc<kernel_registry_image::Image>,
+}
+
+impl Image {
+    pub(crate) fn of(args: &Arguments, name: &Name, errors: &mut Errors) -> Option<Image> {
+        let Some(code) = &args.code else {
+            let function = &name.function;
+            errors.at(
+                function,
+                format!(
+                    "where is the code of `{function}`? say `file = \"cuda/x.cu\"` or `image = \"x.ptx\"`"
+                ),
+            );
+            return None;
+        };
+        let (Code::File(argument) | Code::Image(argument)) = code;
+        let path = argument.value.as_ref()?;
+        let found = match code {
+            Code::File(_) => of_source(&path.value()),
+            Code::Image(_) => compiled(&path.value()),
+        };
+        found.map_err(|message| errors.at(path, message)).ok()
+    }
+}
+
 /// Looks up a compiled image: `declared` is relative to the folder of Cargo.toml.
-pub(crate) fn compiled(declared: &str) -> Result<Image, String> {
+fn compiled(declared: &str) -> Result<Image, String> {
     let path = locate(declared)?;
     if path.extension().is_some_and(|extension| extension == "cu") {
         return Err(format!("`{declared}` is CUDA source: `image` takes what a compiler made of it"));
@@ -25,7 +64,7 @@ pub(crate) fn compiled(declared: &str) -> Result<Image, String> {
 }
 
 /// Looks up what the build script made of a source file, in the index that kernel-registry-build leaves.
-pub(crate) fn of_source(declared: &str) -> Result<Image, String> {
+fn of_source(declared: &str) -> Result<Image, String> {
     let source = locate(declared)?;
     fs::metadata(&source).map_err(|error| unreadable(declared, &source, &error))?;
     let not_compiled = || {
@@ -86,18 +125,6 @@ impl Version {
         KNOWN.with_borrow_mut(|known| known.insert(self.clone(), facts.clone()));
         Ok(facts)
     }
-}
-
-/// The variants of an image as nvcc calls them: `sm_90` for machine code, `compute_75` for PTX.
-pub(crate) fn variants(image: &kernel_registry_image::Image) -> String {
-    let name = |variant: &Variant| {
-        let target = variant.target.to_string();
-        match variant.kind {
-            VariantKind::Ptx { .. } => target.replacen("sm_", "compute_", 1),
-            _ => target,
-        }
-    };
-    image.variants.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
 fn locate(declared: &str) -> Result<PathBuf, String> {

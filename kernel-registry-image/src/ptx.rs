@@ -1,4 +1,4 @@
-//! PTX: the text is split into modules, and of each what lies outside of the bodies is read.
+//! PTX: splits the text into modules, and reads what is outside of function bodies.
 
 mod entry;
 mod lexer;
@@ -49,7 +49,7 @@ struct Parser<'a> {
     lexer: Lexer<'a>,
 }
 
-/// The functions and kernels of a module, and who calls whom.
+/// The functions and kernels of a module, and their call graph.
 #[derive(Default)]
 struct Functions<'a> {
     numbers: BTreeMap<&'a str, u32>,
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
         Err(self.malformed(format!("the text ends within the function `{name}`")))
     }
 
-    /// A body behind its `{`, of which only the functions matter that it mentions.
+    /// A body behind its `{`: only the functions that it mentions matter.
     fn body(&mut self, name: &'a str, functions: &mut Functions<'a>) -> Result<(), Error> {
         let caller = functions.declare(name);
         let mut depth = 1u32;

@@ -1,4 +1,4 @@
-//! Which kernels the Rust files of a package declare, as far as their text tells.
+//! Scans the Rust files of a package for declarations of kernels, as text.
 
 use std::collections::BTreeSet;
 use std::fs;

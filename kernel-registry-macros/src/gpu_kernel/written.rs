@@ -1,4 +1,4 @@
-//! What the attribute stands on: a function without a body, or a module of such functions.
+//! The item that the attribute stands on, as written: a function without a body, or a module of such functions.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream, Parser};

@@ -209,7 +209,7 @@ impl Functions {
     }
 }
 
-/// Who calls whom.
+/// The call graph.
 ///
 /// A kernel's EXTERNS attribute names the undefined functions that its own code refers to. In code that was compiled
 /// separately and linked, calls between functions are in `.nv.callgraph`.

@@ -1,0 +1,23 @@
+//! A job for a compiler: one source with its options; and the result.
+
+use std::path::{Path, PathBuf};
+
+use crate::environment::Environment;
+use crate::options::Options;
+use crate::source::Source;
+
+/// One source to compile, with all that decides on the result.
+pub(crate) struct Job<'a> {
+    pub(crate) package: &'a Path,
+    pub(crate) source: &'a Source,
+    pub(crate) options: &'a Options,
+    pub(crate) environment: &'a Environment,
+}
+
+/// What a compiler leaves besides the image.
+pub(crate) struct Compiled {
+    /// Line by line.
+    pub(crate) warnings: Vec<String>,
+    /// The source and what it includes.
+    pub(crate) files: Vec<PathBuf>,
+}

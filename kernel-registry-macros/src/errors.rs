@@ -1,0 +1,49 @@
+//! Collects errors, each on its own tokens, so that a declaration can be mended in one go.
+
+use std::fmt::Display;
+use std::mem;
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::Attribute;
+
+/// The errors of one item. Phases add to it; between phases [`Errors::propagate`] ends the work if there are any.
+#[derive(Default)]
+pub(crate) struct Errors {
+    all: Option<syn::Error>,
+}
+
+impl Errors {
+    /// Adds an error about these tokens. Messages are lower case, state the rule, then the remedy.
+    pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl Display) {
+        self.push(syn::Error::new_spanned(tokens, message));
+    }
+
+    pub(crate) fn push(&mut self, error: syn::Error) {
+        match &mut self.all {
+            Some(errors) => errors.combine(error),
+            None => self.all = Some(error),
+        }
+    }
+
+    pub(crate) fn append(&mut self, other: Errors) {
+        if let Some(error) = other.all {
+            self.push(error);
+        }
+    }
+
+    pub(crate) fn are_none(&self) -> bool {
+        self.all.is_none()
+    }
+
+    /// What a phase made, if no error was found so far; or else all errors. A phase that makes nothing has added one.
+    pub(crate) fn propagate<T>(&mut self, made: Option<T>) -> Result<T, Errors> {
+        made.filter(|_| self.are_none()).ok_or_else(|| mem::take(self))
+    }
+
+    /// The errors as items with these attributes, so that `#[cfg]` removes them with the item that they are about.
+    pub(crate) fn into_items(self, cfgs: &[Attribute]) -> TokenStream {
+        let errors = self.all.into_iter().flatten().map(|error| error.to_compile_error());
+        errors.map(|error| quote!(#(#cfgs)* #error)).collect()
+    }
+}

@@ -1,0 +1,269 @@
+//! Code: the type that stands for a kernel, and a call of the library's `__kernel!`, which does the rest.
+//!
+//! The compiler expands that macro many times faster than a procedural macro, which cargo builds without optimisation,
+//! can write the same tokens. So what is the same for all kernels is there.
+
+mod record;
+
+use kernel_registry_format::{NOT_FIXED, Pass};
+use kernel_registry_image::comparison::BlockRule;
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::Expr;
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+
+use super::Kernel;
+use super::declaration::block::Block;
+use super::declaration::generics::Generic;
+use super::declaration::param::Param;
+use super::declaration::shared::Shared;
+use super::declaration::stack::{self, Stack};
+use super::declaration::{Instance, Name};
+use super::verdict::Verdict;
+
+pub(crate) fn kernel(kernel: &Kernel) -> TokenStream {
+    let attrs = &kernel.declaration.attrs;
+    let (name, rest) = (
+        type_item(&kernel.name),
+        match kernel.name.generics.is_empty() {
+            true => ordinary(kernel),
+            false => generic(kernel),
+        },
+    );
+    quote! {
+        #(#attrs)*
+        #name
+        #rest
+    }
+}
+
+fn ordinary(kernel: &Kernel) -> TokenStream {
+    let Kernel { name, declaration, image, verdicts } = kernel;
+    let Name { krate, ident, cfgs, .. } = name;
+    let ([instance], [verdict]) = (&*declaration.instances, &**verdicts) else { return TokenStream::new() };
+    let params = instance.params.iter();
+    let params: Vec<String> = params.map(|param| format!("{}: {}", param.name, param.spelled)).collect();
+    let about =
+        format!("Kernel `{ident}({})`, entry `{}` of `{}`.", params.join(", "), verdict.symbol, image.file);
+    let launch = launch(&instance.params, krate);
+    let registered = registered_as(kernel, instance, verdict, quote!(#krate::Kernel));
+    quote! {
+        #(#cfgs)*
+        #krate::__kernel! {
+            [impl #ident] #about
+            #launch
+            #registered
+        }
+    }
+}
+
+/// What the instances share needs a bound that only they meet: a trait of its own, because then it can say in an error
+/// which instances there are.
+fn generic(kernel: &Kernel) -> TokenStream {
+    let Kernel { name, declaration, verdicts, .. } = kernel;
+    let Name { krate, ident, cfgs, generics, .. } = name;
+    let (declared, used) = (declared(generics), used(generics));
+    let instances = &declaration.instances;
+    let listed: Vec<String> =
+        instances.iter().map(|instance| format!("`{ident}::{}`", instance.args.spelled)).collect();
+    let listed = listed.join(", ");
+    let message = format!("`{{Self}}` is not an instance of the kernel `{ident}`");
+    let note = format!("its instances are {listed}: others are added in `instances(..)` of its declaration");
+    let about = format!("A kernel with the instances {listed}.");
+    let launch = name.params.as_ref().map(|params| launch(params, krate));
+    let registered = instances.iter().zip(verdicts);
+    let registered =
+        registered.map(|(instance, verdict)| registered_as(kernel, instance, verdict, quote!(Instance)));
+    quote! {
+        #(#cfgs)*
+        #[allow(deprecated)]
+        const _: () = {
+            #[diagnostic::on_unimplemented(message = #message, label = "no such instance", note = #note)]
+            #[allow(unreachable_pub)]
+            pub trait Instance {
+                const INFO: &'static #krate::KernelInfo;
+            }
+
+            impl<#declared> #krate::Kernel for #ident<#used>
+            where
+                Self: Instance,
+            {
+                const INFO: &'static #krate::KernelInfo = <Self as Instance>::INFO;
+            }
+
+            // The library's trait is the one that others can name, so that code which is generic itself can launch.
+            #krate::__kernel! {
+                [impl<#declared> #ident<#used> where Self: #krate::Kernel]
+                #about
+                #launch
+                #(#registered)*
+            }
+        };
+    }
+}
+
+/// The name and its functions: using it compiles as far as types go, and the errors that were reported stay the only ones.
+pub(crate) fn broken(name: &Name) -> TokenStream {
+    let Name { krate, ident, cfgs, generics, params, .. } = name;
+    let launch = params.as_ref().map(|params| launch(params, krate));
+    let (declared, used) = (declared(generics), used(generics));
+    let type_item = type_item(name);
+    quote! {
+        #(#cfgs)*
+        #[allow(missing_docs)]
+        #type_item
+
+        #(#cfgs)*
+        impl<#declared> #krate::Kernel for #ident<#used> {
+            const INFO: &'static #krate::KernelInfo = #krate::__private::UNKNOWN;
+        }
+
+        #(#cfgs)*
+        #krate::__kernel! { [impl<#declared> #ident<#used>] "" #launch }
+    }
+}
+
+/// The type that stands for the kernel. It has braces, so that its name stays free for values after a
+/// glob import, and a field without a value, so that there is nothing to make. Errors and lints about
+/// it are shown at the kernel's name. A kernel that nothing refers to is registered all the same: it is not dead.
+fn type_item(name: &Name) -> TokenStream {
+    let Name { vis, ident, generics, .. } = name;
+    let declared = declared(generics);
+    let types = generics.iter().filter(|generic| generic.of.is_none()).map(|generic| &generic.ident);
+    let parameters = if generics.is_empty() { quote!() } else { quote!(<#declared>) };
+    // Each type parameter has to occur; as the result of a function it asks nothing of the type.
+    let marker = quote!(::core::marker::PhantomData<(#(fn() -> #types,)*)>);
+    let field = match generics.as_slice() {
+        [] => quote!(::core::convert::Infallible),
+        _ => quote!((::core::convert::Infallible, #marker)),
+    };
+    quote_spanned! {ident.span()=>
+        #[allow(dead_code)]
+        #vis struct #ident #parameters {
+            #[doc(hidden)]
+            __only_a_name: #field,
+        }
+    }
+}
+
+/// The generic parameters as a declaration has them.
+fn declared(generics: &[Generic]) -> TokenStream {
+    let declared = generics.iter().map(|Generic { ident, of }| match of {
+        Some(ty) => quote!(const #ident: #ty),
+        None => quote!(#ident),
+    });
+    quote!(#(#declared),*)
+}
+
+/// The generic parameters as arguments.
+fn used(generics: &[Generic]) -> TokenStream {
+    let idents = generics.iter().map(|generic| &generic.ident);
+    quote!(#(#idents),*)
+}
+
+/// The parameters as `launch` has them, each with the function of `__private::pass` that makes the driver's argument of it.
+fn launch(params: &[Param], krate: &TokenStream) -> TokenStream {
+    let params = params.iter().map(|Param { ident, element, pass, .. }| {
+        let span = element.span();
+        match pass {
+            Pass::Value => quote!(#ident: #element = value,),
+            Pass::Slice => {
+                quote_spanned!(span=> #ident: &impl #krate::__private::DevicePtr<#element> = slice,)
+            }
+            Pass::SliceMut => {
+                quote_spanned!(span=> #ident: &mut impl #krate::__private::DevicePtrMut<#element> = slice_mut,)
+            }
+            Pass::Pointer => quote_spanned!(span=> #ident: impl #krate::__private::PointerTo<#element> = pointer,),
+            Pass::PointerMut => {
+                quote_spanned!(span=> #ident: impl #krate::__private::PointerToMut<#element> = pointer,)
+            }
+        }
+    });
+    quote!(launch(#(#params)*))
+}
+
+/// What `__kernel!` registers of one instance; `has_info` is the trait that it implements.
+fn registered_as(
+    kernel: &Kernel,
+    instance: &Instance,
+    verdict: &Verdict,
+    has_info: TokenStream,
+) -> TokenStream {
+    let Name { krate, ident, .. } = &kernel.name;
+    let args = &instance.args;
+    let tokens = &args.tokens;
+    let turbofish = if args.are_none() { "" } else { "::" };
+    let path = format!("::{}{turbofish}{}", ident.unraw(), args.spelled);
+    let fixed = record::fixed_fields(kernel, instance, verdict);
+    let (fixed, fixed_len) = (Literal::byte_string(&fixed), Literal::usize_unsuffixed(fixed.len()));
+    let layouts = instance.params.iter().zip(&verdict.layouts);
+    let layouts = layouts.map(|(param, layout)| record::layout(param, layout, krate));
+    let param_count = Literal::usize_unsuffixed(instance.params.len());
+    let not_fixed = Literal::u32_unsuffixed(NOT_FIXED);
+    let block = instance.block.as_ref().map(|block| block_value(block, verdict, krate));
+    let block = block.unwrap_or_else(|| quote!([#not_fixed; 3]));
+    let shared = instance.shared.as_ref().map(|shared| shared_value(shared, verdict, krate));
+    let shared = shared.unwrap_or_else(|| quote!(#not_fixed));
+    let stack = instance.stack.as_ref().map(|stack| stack_value(stack, krate));
+    let stack = stack.unwrap_or_else(|| quote!(#not_fixed));
+    let image = match &kernel.image.content {
+        Some(content) => {
+            let path = &content.path;
+            quote!(::core::include_bytes!(#path))
+        }
+        None => quote!(&[]),
+    };
+    quote! {
+        register #ident #tokens: #has_info, #path
+        #fixed #fixed_len [#(#layouts,)*] #param_count #block, #shared, #stack, #image;
+    }
+}
+
+/// The axes as an array. What the macro has not seen to be right is checked by the compiler, in code
+/// that has the span of what was written, so that an error in it is shown there.
+fn block_value(block: &Block, verdict: &Verdict, krate: &TokenStream) -> TokenStream {
+    let [x, y, z] = &block.axes;
+    if block.numbers().is_some() {
+        return quote!([#x, #y, #z]);
+    }
+    let span = x.span();
+    let check = match &verdict.block {
+        None => quote_spanned!(span=> __block([#x, #y, #z])),
+        Some((BlockRule::Exactly([a, b, c]), message)) => {
+            quote_spanned!(span=> __block([#x, #y, #z]).exactly([#a, #b, #c], #message))
+        }
+        Some((BlockRule::AtMost(max), message)) => {
+            quote_spanned!(span=> __block([#x, #y, #z]).at_most(#max, #message))
+        }
+    };
+    quote!({ use #krate::__private::block as __block; #check.axes() })
+}
+
+/// The bytes of dynamic shared memory, checked by the compiler in the same way.
+fn shared_value(shared: &Shared, verdict: &Verdict, krate: &TokenStream) -> TokenStream {
+    let bytes = &shared.0;
+    match &verdict.shared {
+        Some((most, message)) if shared.number().is_none() => {
+            let check = quote_spanned!(bytes.span()=> __shared(#bytes, #most, #message));
+            quote!({ use #krate::__private::shared as __shared; #check })
+        }
+        _ => quote!(#bytes),
+    }
+}
+
+/// The bytes of stack, checked by the compiler in the same way.
+fn stack_value(Stack(bytes): &Stack, krate: &TokenStream) -> TokenStream {
+    if let Expr::Lit(_) = bytes {
+        return quote!(#bytes);
+    }
+    let most = stack::MOST;
+    let check = quote_spanned!(bytes.span()=> __stack(#bytes, #most));
+    quote!({ use #krate::__private::stack as __stack; #check })
+}
+
+/// The kernel's own name in code outside of its item: `saxpy`, `reduce::<f32, 128>`.
+pub(crate) fn used_name(ident: &Ident, instance: &Instance) -> TokenStream {
+    let args = &instance.args.tokens;
+    if instance.args.are_none() { quote!(#ident) } else { quote!(#ident::#args) }
+}

@@ -1,0 +1,104 @@
+//! The parts of a kernel's record: the bytes that are known here, and calls for sizes that the compiler knows.
+
+use std::env;
+
+use kernel_registry_format::{self as format, Pass};
+use kernel_registry_image::comparison::Expected;
+use kernel_registry_image::{Image, Variant, VariantKind};
+use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
+use quote::quote_spanned;
+use syn::spanned::Spanned;
+
+use crate::gpu_kernel::Kernel;
+use crate::gpu_kernel::declaration::Instance;
+use crate::gpu_kernel::declaration::param::Param;
+use crate::gpu_kernel::verdict::{Layout, Verdict};
+
+/// The fields of the record that are known here.
+pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> Vec<u8> {
+    let Kernel { declaration, image, .. } = kernel;
+    // The compiler adds sizes and alignments.
+    let params = instance.params.iter();
+    let params: Vec<_> =
+        params.map(|param| format::Param::new(&param.name, &param.spelled, param.pass, 0, 0)).collect();
+    let variants = image.content.as_ref().map(|content| variants(&content.facts)).unwrap_or_default();
+    let variable = |name| env::var(name).unwrap_or_default();
+    let mut bytes = Vec::new();
+    format::fixed_fields(
+        &format::Kernel {
+            symbol: &verdict.symbol,
+            package: &variable("CARGO_PKG_NAME"),
+            version: &variable("CARGO_PKG_VERSION"),
+            file: &declaration.position.file,
+            line: declaration.position.line,
+            column: declaration.position.column,
+            summary: &declaration.summary,
+            params: format::Params::new(&params),
+            min_arch: declaration.min_arch,
+            frames: verdict.frames,
+            needs: verdict.needs,
+            image: Some(format::Image {
+                file: &image.file,
+                len: image.content.as_ref().map_or(0, |content| content.len),
+                variants: &variants,
+            }),
+            ..format::Kernel::EMPTY
+        },
+        &mut bytes,
+    );
+    bytes
+}
+
+/// The variants of an image as nvcc calls them: `sm_90` for machine code, `compute_75` for PTX.
+fn variants(image: &Image) -> String {
+    let name = |variant: &Variant| {
+        let target = variant.target.to_string();
+        match variant.kind {
+            VariantKind::Ptx { .. } => target.replacen("sm_", "compute_", 1),
+            _ => target,
+        }
+    };
+    image.variants.iter().map(name).collect::<Vec<_>>().join(",")
+}
+
+/// A call that returns size and alignment of a parameter's type, after comparing that with what the image
+/// says. All of it has the span of the type, so that an error in it is shown there.
+pub(crate) fn layout(param: &Param, layout: &Layout, krate: &TokenStream) -> TokenStream {
+    let element = &param.element;
+    let span = element.span();
+    let function = |name: &str| {
+        let name = Ident::new(name, span);
+        let path = quote_spanned!(span=> #krate::__private::param::#name);
+        let respan = |mut token: TokenTree| {
+            token.set_span(span);
+            token
+        };
+        path.into_iter().map(respan).collect::<TokenStream>()
+    };
+    match layout {
+        Layout::Number(size) => {
+            let size = Literal::u32_unsuffixed(*size);
+            quote_spanned!(span=> [#size, #size])
+        }
+        Layout::Checked(Expected::Scalar(scalar), message) => {
+            let (check, scalar) = (function("scalar"), Ident::new(&format!("{scalar:?}"), span));
+            let scalar_path = function("Scalar");
+            quote_spanned!(span=> #check::<#element>(#scalar_path::#scalar, #message))
+        }
+        Layout::Checked(Expected::Pointer, message) => {
+            let check = function("address");
+            quote_spanned!(span=> #check::<#element>(#message))
+        }
+        Layout::Checked(Expected::Layout { size, align }, message) => {
+            let check = function("sized");
+            quote_spanned!(span=> #check::<#element>(#size, #align, #message))
+        }
+        Layout::Any => {
+            let any = match param.pass {
+                Pass::Pointer | Pass::PointerMut => function("pointee"),
+                _ => function("any"),
+            };
+            quote_spanned!(span=> #any::<#element>())
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The declaration: plain data that keeps every rule which needs no image. Each broken rule is reported where it is
+//! broken.
+
+pub(crate) mod block;
+pub(crate) mod generics;
+pub(crate) mod param;
+pub(crate) mod shared;
+pub(crate) mod stack;
+
+use std::rc::Rc;
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
+use syn::{Attribute, Expr, ExprLit, FnArg, Lit, Meta, ReturnType, Safety, Signature, Visibility};
+
+use self::block::Block;
+use self::generics::{Generic, GenericArgs};
+use self::param::Param;
+use self::shared::Shared;
+use self::stack::Stack;
+use super::arguments::{Argument, Arguments};
+use super::written;
+use crate::errors::Errors;
+use crate::source::{self, Position};
+
+/// The type that stands for a kernel. It is there even if the rest of the declaration is wrong.
+pub(crate) struct Name {
+    /// How the expansion reaches the library: `::kernel_registry` or what `crate = ..` says.
+    pub(crate) krate: TokenStream,
+    /// The declared function.
+    pub(crate) function: Ident,
+    /// The generated type.
+    pub(crate) ident: Ident,
+    pub(crate) vis: Visibility,
+    /// The attributes that decide whether the kernel is compiled.
+    pub(crate) cfgs: Vec<Attribute>,
+    /// Empty for an ordinary kernel.
+    pub(crate) generics: Vec<Generic>,
+    /// The parameters as declared. None if one of them is wrong.
+    pub(crate) params: Option<Rc<Vec<Param>>>,
+}
+
+/// What a declaration says beside the name.
+pub(crate) struct Declaration {
+    /// Attributes of the user that go onto the type.
+    pub(crate) attrs: Vec<Attribute>,
+    /// The first line of the documentation.
+    pub(crate) summary: String,
+    pub(crate) position: Position,
+    pub(crate) wanted: Wanted,
+    pub(crate) min_arch: Option<u32>,
+    /// One for an ordinary kernel.
+    pub(crate) instances: Vec<Instance>,
+}
+
+/// The kernel's name in the image, and where that is written.
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) span: Span,
+}
+
+/// What becomes a registered kernel: all of an ordinary one, an instance of a generic one.
+pub(crate) struct Instance {
+    pub(crate) args: GenericArgs,
+    pub(crate) params: Rc<Vec<Param>>,
+    pub(crate) block: Option<Block>,
+    pub(crate) shared: Option<Shared>,
+    pub(crate) stack: Option<Stack>,
+}
+
+impl Name {
+    pub(crate) fn of(written: &written::Declaration, args: &Arguments, errors: &mut Errors) -> Self {
+        let written::Declaration { attrs, vis, sig, .. } = written;
+        let generics = generics::all(&sig.generics, errors);
+        // What is wrong with the parameters of a generic kernel is reported for its instances.
+        let mut own = Errors::default();
+        let params = param::all(&sig.inputs, &mut own);
+        let params = own.are_none().then(|| Rc::new(params));
+        if generics.is_empty() {
+            errors.append(own);
+        }
+        let ident = args.type_name.as_ref().and_then(|name| name.value.clone());
+        let mut ident = ident.unwrap_or_else(|| sig.ident.clone());
+        // The type is named as if the user had written it, but lints about names take it for a macro's work.
+        ident.set_span(ident.span().resolved_at(Span::mixed_site()));
+        Name {
+            krate: args.krate(),
+            function: sig.ident.clone(),
+            ident,
+            vis: vis.clone(),
+            cfgs: source::cfgs(attrs),
+            generics,
+            params,
+        }
+    }
+}
+
+impl Declaration {
+    pub(crate) fn of(
+        name: &Name,
+        written: written::Declaration,
+        args: &Arguments,
+        errors: &mut Errors,
+    ) -> Option<Self> {
+        let written::Declaration { attrs, sig, body, .. } = written;
+        if let Some(body) = body {
+            errors.at(
+                &body,
+                "a kernel is declared without a body: end it with `;`, its code is in the CUDA file or image",
+            );
+        }
+        signature(&sig, errors);
+        attributes(&attrs, errors);
+        let wanted = wanted(name, args, errors);
+        let instances = instances(name, &sig, args, errors);
+        Some(Declaration {
+            summary: summary(&attrs),
+            attrs,
+            position: Position::of(name.function.span()),
+            wanted: wanted?,
+            min_arch: args.min_arch.as_ref().and_then(|arch| arch.value),
+            instances,
+        })
+    }
+}
+
+impl Arguments {
+    /// How the expansion reaches the library.
+    pub(crate) fn krate(&self) -> TokenStream {
+        let path = self.krate.as_ref().and_then(|krate| krate.value.as_ref());
+        path.map_or_else(|| quote!(::kernel_registry), ToTokens::to_token_stream)
+    }
+}
+
+fn wanted(name: &Name, args: &Arguments, errors: &mut Errors) -> Option<Wanted> {
+    if let Some(Argument { value, .. }) = &args.name {
+        return value.as_ref().map(|name| Wanted { name: name.value(), span: name.span() });
+    }
+    let function = &name.function;
+    let name = function.unraw().to_string();
+    if !name.is_ascii() {
+        errors.at(function, "CUDA's names are ASCII: give the kernel's name in the image as `name = \"..\"`");
+    }
+    Some(Wanted { name, span: function.span() })
+}
+
+/// The instances of a generic kernel, or of an ordinary one the one that it is.
+fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors) -> Vec<Instance> {
+    if name.generics.is_empty() {
+        if let Some(Argument { key, .. }) = &args.instances {
+            errors.at(key, "only a generic kernel has instances: declare `unsafe fn name<T>(..)`");
+        }
+        let params = name.params.clone().unwrap_or_default();
+        return vec![Instance::of(GenericArgs::default(), params, args, errors)];
+    }
+    let mut instances = Vec::new();
+    for generic_args in concrete(name, args, errors) {
+        let mut own = Errors::default();
+        let inputs: Vec<FnArg> =
+            sig.inputs.iter().filter_map(|arg| generic_args.put_into_param(arg, &mut own)).collect();
+        let params = Rc::new(param::all(&inputs, &mut own));
+        instances.push(Instance::of(generic_args, params, args, &mut own));
+        // What is wrong with one instance is mostly wrong with all.
+        if !own.are_none() {
+            errors.append(own);
+            return instances;
+        }
+    }
+    if instances.is_empty() {
+        param::all(&sig.inputs, errors);
+    }
+    instances
+}
+
+/// The arguments of each instance of a generic kernel.
+fn concrete(name: &Name, args: &Arguments, errors: &mut Errors) -> Vec<GenericArgs> {
+    let Some(Argument { key, value }) = &args.instances else {
+        let function = &name.function;
+        errors.at(
+            function,
+            format!("which instances of `{function}` are there? say `instances(<..>, <..>)`, as the CUDA source has them"),
+        );
+        return Vec::new();
+    };
+    let Some(list) = value else { return Vec::new() };
+    if list.is_empty() {
+        errors.at(key, "a kernel without instances cannot be launched: name one");
+    }
+    generics::args(&name.generics, list, errors)
+}
+
+impl Instance {
+    fn of(args: GenericArgs, params: Rc<Vec<Param>>, given: &Arguments, errors: &mut Errors) -> Self {
+        let value =
+            |given: &Option<Argument<Expr>>| Some(args.put_into_expr(given.as_ref()?.value.as_ref()?));
+        Instance {
+            block: value(&given.block).and_then(|value| Block::parse(&value, errors)),
+            shared: value(&given.shared).map(|value| Shared::parse(&value, errors)),
+            stack: value(&given.stack).map(|value| Stack::parse(&value, errors)),
+            params,
+            args,
+        }
+    }
+}
+
+fn signature(sig: &Signature, errors: &mut Errors) {
+    match &sig.safety {
+        Safety::Unsafe(_) => {}
+        Safety::Safe(safe) => errors.at(safe, "launching a kernel is unsafe: write `unsafe fn`"),
+        Safety::Default => errors.at(
+            sig.fn_token,
+            "launching a kernel is unsafe, as its code can do anything to device memory: write `unsafe fn`",
+        ),
+    }
+    if let Some(token) = &sig.constness {
+        errors.at(token, "a kernel cannot be `const`: it runs on the device");
+    }
+    if let Some(token) = &sig.asyncness {
+        errors.at(token, "a kernel cannot be `async`: every launch is asynchronous already");
+    }
+    if let Some(abi) = &sig.abi {
+        errors.at(abi, "the calling convention is CUDA's own: leave `extern` out");
+    }
+    if let Some(clause) = &sig.generics.where_clause {
+        errors.at(clause, "the instances say which types there are: leave `where` out");
+    }
+    if let ReturnType::Type(..) = &sig.output {
+        errors.at(&sig.output, "a kernel returns nothing: let it write through a `&mut [T]` parameter");
+    }
+    if let Some(variadic) = &sig.variadic {
+        errors.at(variadic, "a kernel has a fixed number of parameters");
+    }
+}
+
+/// Attributes that ask the compiler for something it cannot do to a kernel.
+fn attributes(attrs: &[Attribute], errors: &mut Errors) {
+    const CODE: [&str; 8] = [
+        "inline",
+        "cold",
+        "no_mangle",
+        "export_name",
+        "link_section",
+        "target_feature",
+        "track_caller",
+        "naked",
+    ];
+    const TESTS: [&str; 3] = ["test", "bench", "should_panic"];
+    for attr in attrs {
+        let path = match &attr.meta {
+            Meta::List(list) if list.path.is_ident("unsafe") => {
+                list.parse_args::<Meta>().map_or_else(|_| list.path.clone(), |meta| meta.path().clone())
+            }
+            meta => meta.path().clone(),
+        };
+        let Some(name) = path.get_ident().map(Ident::to_string) else { continue };
+        if CODE.contains(&name.as_str()) {
+            errors.at(attr, format!("`{name}` is about machine code of the host, and a kernel has none"));
+        } else if TESTS.contains(&name.as_str()) {
+            errors.at(attr, "a kernel is not a test: launch it from one");
+        } else if name == "derive" || name == "repr" {
+            errors.at(attr, format!("`{name}` is about values, and a kernel's type has none"));
+        } else if name == "gpu_kernel" {
+            errors.at(attr, "`gpu_kernel` is given twice");
+        }
+    }
+}
+
+/// The first line of the documentation that says anything.
+fn summary(attrs: &[Attribute]) -> String {
+    let line = |attr: &Attribute| match &attr.meta {
+        Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let lines = attrs
+        .iter()
+        .filter_map(line)
+        .flat_map(|text| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>());
+    lines.into_iter().find(|line| !line.is_empty()).unwrap_or_default()
+}

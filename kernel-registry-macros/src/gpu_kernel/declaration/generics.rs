@@ -1,0 +1,195 @@
+//! The generic parameters of a declaration, and the arguments that each of its instances has for them.
+
+use proc_macro2::{Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{
+    AngleBracketedGenericArguments, Expr, FnArg, GenericArgument, GenericParam, Generics, LitStr, Type,
+};
+
+use super::param;
+use crate::errors::Errors;
+use crate::gpu_kernel::arguments;
+
+/// A generic parameter.
+pub(crate) struct Generic {
+    pub(crate) ident: Ident,
+    /// The type of a constant; none for a type.
+    pub(crate) of: Option<Type>,
+}
+
+/// The generic arguments of an instance. An ordinary kernel has none.
+#[derive(Default)]
+pub(crate) struct GenericArgs {
+    /// As written, to be put behind the kernel's name: `<f32, 128>`.
+    pub(crate) tokens: TokenStream,
+    /// The same for people, and empty for an ordinary kernel.
+    pub(crate) spelled: String,
+    /// The instance's name in the image, if that is given.
+    pub(crate) name: Option<LitStr>,
+    /// The parameters with their arguments.
+    pub(crate) values: Vec<(Ident, Value)>,
+}
+
+/// A generic argument.
+pub(crate) enum Value {
+    Type(Type),
+    Const(Expr),
+}
+
+/// The generic parameters of a declaration, with those that a kernel cannot have reported.
+pub(crate) fn all(written: &Generics, errors: &mut Errors) -> Vec<Generic> {
+    let mut generics = Vec::new();
+    for param in &written.params {
+        match param {
+            GenericParam::Lifetime(param) => {
+                errors.at(param, "a lifetime has no meaning for a kernel: leave it out");
+            }
+            GenericParam::Type(param) => {
+                if !param.bounds.is_empty() {
+                    errors.at(&param.bounds, "the instances say which types there are: leave the bounds out");
+                }
+                if let Some((_, default)) = &param.default {
+                    errors.at(default, "every instance says all of its arguments: leave the default out");
+                }
+                generics.push(Generic { ident: param.ident.clone(), of: None });
+            }
+            GenericParam::Const(param) => {
+                if let Some((_, default)) = &param.default {
+                    errors.at(default, "every instance says all of its arguments: leave the default out");
+                }
+                generics.push(Generic { ident: param.ident.clone(), of: Some(param.ty.clone()) });
+            }
+        }
+    }
+    generics
+}
+
+/// The arguments of the instances that are listed, for these parameters.
+pub(crate) fn args(
+    generics: &[Generic],
+    listed: &[arguments::Instance],
+    errors: &mut Errors,
+) -> Vec<GenericArgs> {
+    let mut all: Vec<GenericArgs> = Vec::new();
+    for arguments::Instance { args, name } in listed {
+        let Some(values) = values(generics, args, errors) else { continue };
+        let tokens = args.to_token_stream();
+        let spelled = param::spelled_tokens(tokens.clone());
+        if all.iter().any(|other| other.spelled == spelled) {
+            errors.at(args, format!("the instance `{spelled}` is given twice"));
+            continue;
+        }
+        all.push(GenericArgs { tokens, spelled, name: name.clone(), values });
+    }
+    all
+}
+
+/// Each parameter with its argument.
+fn values(
+    generics: &[Generic],
+    args: &AngleBracketedGenericArguments,
+    errors: &mut Errors,
+) -> Option<Vec<(Ident, Value)>> {
+    if args.args.len() != generics.len() {
+        let (count, given) = (generics.len(), args.args.len());
+        let plural = if count == 1 { "" } else { "s" };
+        errors.at(
+            args,
+            format!("the kernel has {count} generic parameter{plural}, and {given} are given here"),
+        );
+        return None;
+    }
+    let value = |(generic, arg): (&Generic, &GenericArgument)| {
+        let value = match (&generic.of, arg) {
+            (None, GenericArgument::Type(ty)) => Value::Type(ty.clone()),
+            (Some(_), GenericArgument::Const(value)) => Value::Const(value.clone()),
+            // The name of a constant parses as a type.
+            (Some(_), GenericArgument::Type(Type::Path(path))) => {
+                let tokens = path.to_token_stream();
+                Value::Const(Expr::Verbatim(quote::quote!({ #tokens })))
+            }
+            _ => {
+                let kind = if generic.of.is_some() { "a number" } else { "a type" };
+                errors.at(arg, format!("`{}` takes {kind}", generic.ident));
+                return None;
+            }
+        };
+        Some((generic.ident.clone(), value))
+    };
+    generics.iter().zip(&args.args).map(value).collect()
+}
+
+impl GenericArgs {
+    /// Whether these are the arguments of an ordinary kernel: none.
+    pub(crate) fn are_none(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// A parameter with the arguments in place of the generic parameters.
+    pub(crate) fn put_into_param(&self, arg: &FnArg, errors: &mut Errors) -> Option<FnArg> {
+        let mut arg = arg.clone();
+        if let FnArg::Typed(arg) = &mut arg {
+            match syn::parse2(self.put_into(arg.ty.to_token_stream())) {
+                Ok(ty) => *arg.ty = ty,
+                Err(error) => {
+                    errors.push(error);
+                    return None;
+                }
+            }
+        }
+        Some(arg)
+    }
+
+    /// An expression with the arguments in place of the generic parameters.
+    pub(crate) fn put_into_expr(&self, value: &Expr) -> Expr {
+        if self.are_none() {
+            return value.clone();
+        }
+        syn::parse2(self.put_into(value.to_token_stream())).unwrap_or_else(|_| value.clone())
+    }
+
+    fn put_into(&self, tokens: TokenStream) -> TokenStream {
+        let mut out = TokenStream::new();
+        // `path::T` is something else than `T`.
+        let mut colons = 0;
+        for token in tokens {
+            let behind_path = colons == 2;
+            colons = match &token {
+                TokenTree::Punct(punct) if punct.as_char() == ':' && (colons == 1 || is_joint(punct)) => {
+                    colons + 1
+                }
+                _ => 0,
+            };
+            match token {
+                TokenTree::Ident(ident) if !behind_path => match self.value(&ident) {
+                    Some(value) => out.extend(value.into_iter().map(|token| respanned(token, ident.span()))),
+                    None => out.extend([TokenTree::Ident(ident)]),
+                },
+                TokenTree::Group(group) => {
+                    let mut inner = Group::new(group.delimiter(), self.put_into(group.stream()));
+                    inner.set_span(group.span());
+                    out.extend([TokenTree::Group(inner)]);
+                }
+                token => out.extend([token]),
+            }
+        }
+        out
+    }
+
+    fn value(&self, ident: &Ident) -> Option<TokenStream> {
+        let (_, value) = self.values.iter().find(|(parameter, _)| parameter == ident)?;
+        Some(match value {
+            Value::Type(ty) => ty.to_token_stream(),
+            Value::Const(value) => value.to_token_stream(),
+        })
+    }
+}
+
+fn is_joint(punct: &Punct) -> bool {
+    punct.spacing() == Spacing::Joint
+}
+
+fn respanned(mut token: TokenTree, span: Span) -> TokenTree {
+    token.set_span(span);
+    token
+}

@@ -1,0 +1,32 @@
+//! The stack that a declaration asks for, where nothing else tells how much the kernel needs.
+
+use syn::{Expr, ExprLit, Lit};
+
+use crate::errors::Errors;
+
+/// Local memory that a thread can have at most: CUDA's programming guide, table of compute capabilities.
+pub(crate) const MOST: u32 = 512 * 1024;
+
+/// Bytes of stack of a thread, or an expression for them.
+pub(crate) struct Stack(pub(crate) Expr);
+
+impl Stack {
+    pub(crate) fn parse(value: &Expr, errors: &mut Errors) -> Stack {
+        let fits = match value {
+            Expr::Lit(ExprLit { lit: Lit::Int(bytes), .. }) => match bytes.base10_parse::<u32>() {
+                Ok(bytes) if bytes > MOST => {
+                    errors.at(value, format!("a thread can have a stack of {MOST} bytes at most"));
+                    true
+                }
+                parsed => parsed.is_ok(),
+            },
+            Expr::Lit(_) | Expr::Unary(_) => false,
+            _ => true,
+        };
+        if !fits {
+            errors
+                .at(value, "`stack` takes the bytes of stack that a thread needs, as in `stack = 16 * 1024`");
+        }
+        Stack(value.clone())
+    }
+}

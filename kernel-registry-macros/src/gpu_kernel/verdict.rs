@@ -1,0 +1,171 @@
+//! The verdict: a declaration against the facts of its image. The rules are those of `kernel_registry_image::comparison`;
+//! what they say is reported here, where it is written.
+
+use kernel_registry_format::RustType;
+use kernel_registry_image::comparison::{self, BlockRule, Expected, compare_count};
+use kernel_registry_image::{Entry, Needs, StackFrames};
+use syn::spanned::Spanned;
+
+use super::declaration::block::Block;
+use super::declaration::param::Param;
+use super::declaration::shared::Shared;
+use super::declaration::{Declaration, Instance, Name};
+use super::facts;
+use super::image::{Content, Image};
+use crate::errors::Errors;
+
+/// What is known of an instance by its image, and what is left for the compiler to check.
+pub(crate) struct Verdict {
+    /// The name of the kernel in the image.
+    pub(crate) symbol: String,
+    /// One for each parameter.
+    pub(crate) layouts: Vec<Layout>,
+    /// What a block has to be, with the words for one that is not.
+    pub(crate) block: Option<(BlockRule, String)>,
+    /// The most dynamic shared memory there can be, with the words for more.
+    pub(crate) shared: Option<(u32, String)>,
+    pub(crate) frames: StackFrames,
+    pub(crate) needs: Needs,
+}
+
+/// Size and alignment of a parameter, or of what it points to.
+pub(crate) enum Layout {
+    /// Those of a number type of this size.
+    Number(u32),
+    /// The compiler finds out, and checks nothing.
+    Any,
+    /// The compiler finds out, and compares with what the image says. The text is for a type that differs.
+    Checked(Expected, String),
+}
+
+/// The verdict of each instance. None if there was an error.
+pub(crate) fn all(
+    name: &Name,
+    declaration: &Declaration,
+    image: &Image,
+    errors: &mut Errors,
+) -> Option<Vec<Verdict>> {
+    // What is wrong with one instance is mostly wrong with all, so this ends with the first.
+    let verdict = |instance| of(name, declaration, instance, image, errors);
+    declaration.instances.iter().map(verdict).collect()
+}
+
+fn of(
+    name: &Name,
+    declaration: &Declaration,
+    instance: &Instance,
+    image: &Image,
+    errors: &mut Errors,
+) -> Option<Verdict> {
+    let Image { file, content } = image;
+    let Some(Content { facts, .. }) = content else { return Some(without_image(declaration, instance)) };
+    let mut own = Errors::default();
+    let entry = match facts::entry(&declaration.wanted, &instance.args, facts, file) {
+        Ok(entry) => entry,
+        Err(error) => {
+            errors.push(error);
+            return None;
+        }
+    };
+    let verdict = Verdict {
+        symbol: entry.symbol.clone(),
+        layouts: layouts(&instance.params, name, entry, file, &mut own),
+        block: instance.block.as_ref().and_then(|block| block_rule(block, entry, &mut own)),
+        shared: instance
+            .shared
+            .as_ref()
+            .and_then(|shared| shared_limit(shared, entry, facts, file, declaration.min_arch, &mut own)),
+        frames: facts.stack_frames(&entry.symbol),
+        needs: facts.needs(&entry.symbol),
+    };
+    own.propagate(Some(verdict)).map_err(|own| errors.append(own)).ok()
+}
+
+/// Nothing is known of the kernel but what is declared.
+fn without_image(declaration: &Declaration, instance: &Instance) -> Verdict {
+    Verdict {
+        symbol: format!("{}{}", declaration.wanted.name, instance.args.spelled),
+        layouts: instance.params.iter().map(|_| Layout::Any).collect(),
+        block: None,
+        shared: None,
+        frames: StackFrames::KNOWN,
+        needs: Needs::NONE,
+    }
+}
+
+fn layouts(params: &[Param], name: &Name, entry: &Entry, file: &str, errors: &mut Errors) -> Vec<Layout> {
+    if let Err(mismatch) = compare_count(params.len(), entry, file) {
+        errors.at(&name.function, mismatch.message);
+        return Vec::new();
+    }
+    let layout = |(index, param): (usize, &Param)| {
+        let Param { name, spelled, pass, .. } = param;
+        let declared = comparison::Param { name, spelled, pass: *pass, layout: None };
+        match declared.compare(index, entry, file) {
+            comparison::Verdict::Meets => RustType::named(declared.element())
+                .and_then(RustType::size)
+                .map_or(Layout::Any, Layout::Number),
+            comparison::Verdict::Needs { expected, message } => Layout::Checked(expected, message),
+            comparison::Verdict::Wrong(mismatch) => {
+                errors.push(syn::Error::new(param.element.span(), mismatch.message));
+                Layout::Any
+            }
+        }
+    };
+    params.iter().enumerate().map(layout).collect()
+}
+
+/// Compares a block that is written in numbers with what the kernel was compiled for.
+fn block_rule(block: &Block, entry: &Entry, errors: &mut Errors) -> Option<(BlockRule, String)> {
+    let rule = BlockRule::of(entry)?;
+    let message = rule.message(entry);
+    if block.numbers().is_some_and(|block| !rule.allows(block)) {
+        errors.at(&block.axes[0], &message);
+    }
+    Some((rule, message))
+}
+
+/// Compares dynamic shared memory with what the oldest device that the kernel is for gives a block: the one that the
+/// declaration names, or the oldest that the image is for.
+fn shared_limit(
+    shared: &Shared,
+    entry: &Entry,
+    image: &kernel_registry_image::Image,
+    file: &str,
+    min_arch: Option<u32>,
+    errors: &mut Errors,
+) -> Option<(u32, String)> {
+    let oldest = image.variants.iter().map(|variant| variant.target.sm).min()?;
+    let arch = min_arch.unwrap_or(oldest).max(oldest);
+    let variants = image.named(&entry.symbol);
+    let fixed = variants.iter().filter_map(|entry| Some(entry.resources.as_ref()?.static_shared)).max();
+    let fixed = fixed.unwrap_or(0);
+    let most = most_shared(arch);
+    let bytes = most.saturating_sub(fixed);
+    let remedy = if most < MOST_SHARED { ": say where it runs, as in `arch = \">=90\"`" } else { "" };
+    let fixed = if fixed > 0 { format!(" beside its own {fixed}") } else { String::new() };
+    let reason = if min_arch.is_some() { String::new() } else { format!(", which `{file}` is for,") };
+    let message = format!(
+        "on sm_{arch}{reason} a block can have {bytes} bytes of dynamic shared memory{fixed}, and this is more{remedy}"
+    );
+    if shared.number().is_some_and(|asked| asked > bytes) {
+        errors.at(&shared.0, &message);
+    }
+    Some((bytes, message))
+}
+
+/// The shared memory of a block on the largest devices.
+const MOST_SHARED: u32 = 227 * 1024;
+
+/// The most shared memory that a block can ask for: CUDA's programming guide, table of compute capabilities.
+fn most_shared(arch: u32) -> u32 {
+    1024 * match arch {
+        ..70 => 48,
+        70..75 => 96,
+        75..80 => 64,
+        86 | 89 => 99,
+        80..90 => 163,
+        120.. => 99,
+        _ => MOST_SHARED / 1024,
+    }
+}

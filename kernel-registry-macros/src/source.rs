@@ -1,0 +1,30 @@
+//! Facts about an item that every macro needs: where it stands, and which attributes can remove it.
+
+use proc_macro2::Span;
+use syn::{Attribute, Meta};
+
+/// Where an item stands in its source file.
+pub(crate) struct Position {
+    pub(crate) file: String,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+impl Position {
+    pub(crate) fn of(span: Span) -> Self {
+        let start = span.start();
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Position { file: span.file(), line: number(start.line), column: number(start.column + 1) }
+    }
+}
+
+/// The attributes that decide whether the item is compiled: `#[cfg(..)]`, alone or in `#[cfg_attr(..)]`.
+pub(crate) fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
+    let removes = |attr: &&Attribute| match &attr.meta {
+        Meta::List(list) if list.path.is_ident("cfg_attr") => {
+            list.tokens.clone().into_iter().any(|token| token.to_string() == "cfg")
+        }
+        meta => meta.path().is_ident("cfg"),
+    };
+    attrs.iter().filter(removes).cloned().collect()
+}
