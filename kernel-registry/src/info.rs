@@ -160,8 +160,7 @@ impl KernelInfo {
     }
 }
 
-/// A type that stands for a kernel. `#[gpu_kernel]` implements it, and nobody else needs to: it is for code that
-/// is generic over kernels.
+/// The types of kernels, for code that is generic over kernels. Only `#[gpu_kernel]` implements it: it is sealed.
 ///
 /// ```
 /// # mod demo {
@@ -181,7 +180,7 @@ impl KernelInfo {
     message = "`{Self}` is not a kernel",
     label = "not declared with `#[gpu_kernel]`"
 )]
-pub trait Kernel {
+pub trait Kernel: crate::__private::ImageSource {
     /// What is known of the kernel without loading it.
     const INFO: &'static KernelInfo;
 }

@@ -81,7 +81,7 @@ fn generic(kernel: &Kernel) -> TokenStream {
         const _: () = {
             #[diagnostic::on_unimplemented(message = #message, label = "no such instance", note = #note)]
             #[allow(unreachable_pub)]
-            pub trait Instance {
+            pub trait Instance: #krate::__private::ImageSource {
                 const INFO: &'static #krate::KernelInfo;
             }
 
@@ -113,6 +113,11 @@ pub(crate) fn broken(name: &Name) -> TokenStream {
         #(#cfgs)*
         #[allow(missing_docs)]
         #type_item
+
+        #(#cfgs)*
+        impl<#declared> #krate::__private::ImageSource for #ident<#used> {
+            const BYTES: &'static [::core::primitive::u8] = &[];
+        }
 
         #(#cfgs)*
         impl<#declared> #krate::Kernel for #ident<#used> {

@@ -25,25 +25,43 @@ pub trait Configure<K>: Sealed {
 pub trait Sealed {}
 
 /// Types that convert to a `LaunchConfig`, which is checked at each launch.
-macro_rules! checked_each_time {
-    ($($config:ty),*) => {
-        $(
-            impl Sealed for $config {}
+// Each is written out, because the compiler shows them in its errors.
 
-            impl<K> Configure<K> for $config {
-                #[inline]
-                fn configure(self, stream: &CudaStream) -> Result<Launch<'_>, LaunchError>
-                where
-                    K: Kernel,
-                {
-                    Launch::new(K::INFO, stream, &self.into())
-                }
-            }
-        )*
-    };
+impl Sealed for LaunchConfig {}
+
+impl<K> Configure<K> for LaunchConfig {
+    #[inline]
+    fn configure(self, stream: &CudaStream) -> Result<Launch<'_>, LaunchError>
+    where
+        K: Kernel,
+    {
+        Launch::new(K::INFO, stream, &self)
+    }
 }
 
-checked_each_time!(LaunchConfig, &LaunchConfig, cudarc::driver::LaunchConfig);
+impl Sealed for &LaunchConfig {}
+
+impl<K> Configure<K> for &LaunchConfig {
+    #[inline]
+    fn configure(self, stream: &CudaStream) -> Result<Launch<'_>, LaunchError>
+    where
+        K: Kernel,
+    {
+        Launch::new(K::INFO, stream, self)
+    }
+}
+
+impl Sealed for cudarc::driver::LaunchConfig {}
+
+impl<K> Configure<K> for cudarc::driver::LaunchConfig {
+    #[inline]
+    fn configure(self, stream: &CudaStream) -> Result<Launch<'_>, LaunchError>
+    where
+        K: Kernel,
+    {
+        Launch::new(K::INFO, stream, &self.into())
+    }
+}
 
 impl<K> Sealed for &Prepared<K> {}
 
