@@ -16,7 +16,7 @@ const _: () = {
         note = "its instances are `reduce::<f32, 128>`, `reduce::<f64, { A + B }>`: others are added in `instances(..)` of its declaration"
     )]
     #[allow(unreachable_pub)]
-    pub trait Instance {
+    pub trait Instance: ::kernel_registry::__private::ImageSource {
         const INFO: &'static ::kernel_registry::KernelInfo;
     }
     impl<T, const BLOCK: u32> ::kernel_registry::Kernel for reduce<T, BLOCK>
