@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tests::{cargo, package, scratch_folder};
+use tests::{cargo, package, scratch};
 
 const KERNELS: usize = 8;
 
@@ -35,20 +35,17 @@ fn an_image_is_not_in_the_documentation_and_once_in_the_metadata() {
     image += &format!("// {}\n", "filler ".repeat(IMAGE / 7));
     fs::write(package.join("large.ptx"), &image).unwrap();
 
-    let docs = scratch_folder();
     let run = |args: &[&str]| {
-        let mut cargo = cargo();
-        let output = cargo.args(args).arg("--quiet").current_dir(&package).output().expect("cargo runs");
+        let output = cargo().args(args).current_dir(&package).output().expect("cargo runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
-    let docs_path = docs.to_str().expect("UTF-8");
-    run(&["rustdoc", "--lib", "--", "--document-private-items", "--out-dir", docs_path]);
-    let html = files(&docs, "html");
+    run(&["doc", "--quiet", "--lib", "--no-deps"]);
+    let html = files(&scratch().join("fixtures/doc/changing"), "html");
     assert!(html > 0 && html < IMAGE as u64 / 2, "{html} bytes of HTML");
 
-    let metadata = docs.join("metadata.rmeta");
-    let emit = format!("--emit=metadata={}", metadata.to_str().expect("UTF-8"));
-    run(&["rustc", "--lib", "--", &emit]);
+    let metadata = package.join("metadata.rmeta");
+    let emit = format!("--emit=metadata={}", metadata.to_str().expect("the target directory is UTF-8"));
+    run(&["rustc", "--quiet", "--lib", "--", &emit]);
     let metadata = metadata.metadata().unwrap().len();
     assert!(metadata < 2 * IMAGE as u64, "{metadata} bytes of metadata");
 }
