@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kernel_registry_format::{Kernel, Library, Record, Records, section};
+use kernel_registry_format::{KernelRecord, LibraryRecord, Record, Records, section};
 use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection};
 
@@ -15,9 +15,9 @@ pub(crate) struct Contents<'data> {
     /// The file's bytes.
     pub(crate) data: &'data [u8],
     /// Ordered by path; equal paths by version and place.
-    pub(crate) kernels: Vec<Kernel<'data>>,
+    pub(crate) kernels: Vec<KernelRecord<'data>>,
     /// The copies of kernel-registry in the binary: usually one.
-    pub(crate) libraries: Vec<Library<'data>>,
+    pub(crate) libraries: Vec<LibraryRecord<'data>>,
     /// If there are several copies: the kernels registered with each.
     pub(crate) copies: Vec<Copy<'data>>,
     /// The newest record version that this tool cannot read, if there is one.

@@ -6,7 +6,7 @@ mod text;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use kernel_registry_format::Kernel;
+use kernel_registry_format::KernelRecord;
 use kernel_registry_image::comparison::About;
 use kernel_registry_image::{FindError, Image};
 
@@ -50,7 +50,7 @@ enum What {
 enum Subject<'a> {
     Declaration {
         binary: &'a Path,
-        kernel: &'a Kernel<'a>,
+        kernel: &'a KernelRecord<'a>,
     },
     /// A kernel in an image that nothing declares.
     Entry {
@@ -167,7 +167,7 @@ impl<'a> Report<'a> {
     fn compare(
         &mut self,
         binary: &'a Contents<'a>,
-        kernel: &'a Kernel<'a>,
+        kernel: &'a KernelRecord<'a>,
         image: &Image,
         file: &str,
     ) -> Result<String, FindError> {
@@ -188,7 +188,7 @@ impl<'a> Report<'a> {
     fn add(
         &mut self,
         binary: &'a Contents<'a>,
-        kernel: &'a Kernel<'a>,
+        kernel: &'a KernelRecord<'a>,
         what: What,
         images: Vec<String>,
         message: String,

@@ -1,6 +1,6 @@
 //! Compares one declaration with one image, by the rules of `#[gpu_kernel]`.
 
-use kernel_registry_format::Kernel;
+use kernel_registry_format::KernelRecord;
 use kernel_registry_image::comparison::{self, Mismatch, Param, Verdict};
 use kernel_registry_image::{Entry, FindError, Image, Signature};
 
@@ -12,7 +12,11 @@ pub(crate) struct Compared<'a> {
 
 /// Compares a declaration with the kernel of its symbol, or else of its C++ name. `file` is the image's name in
 /// messages.
-pub(crate) fn with<'a>(kernel: &Kernel<'_>, image: &'a Image, file: &str) -> Result<Compared<'a>, FindError> {
+pub(crate) fn with<'a>(
+    kernel: &KernelRecord<'_>,
+    image: &'a Image,
+    file: &str,
+) -> Result<Compared<'a>, FindError> {
     let entry = find(kernel.symbol, image, file)?;
     let mut mismatches = mismatches(kernel, entry, file);
     // If parameters differ, the symbol differs too: report only the parameters.
@@ -23,7 +27,7 @@ pub(crate) fn with<'a>(kernel: &Kernel<'_>, image: &'a Image, file: &str) -> Res
 }
 
 /// The kernel as C++ declares it, or its symbol if that does not tell.
-pub(crate) fn cuda(kernel: &Kernel<'_>) -> String {
+pub(crate) fn cuda(kernel: &KernelRecord<'_>) -> String {
     Signature::of(kernel.symbol).map_or(kernel.symbol.to_owned(), |signature| signature.to_string())
 }
 
@@ -42,7 +46,7 @@ fn find<'a>(symbol: &str, image: &'a Image, file: &str) -> Result<&'a Entry, Fin
     })
 }
 
-fn mismatches(kernel: &Kernel<'_>, entry: &Entry, file: &str) -> Vec<Mismatch> {
+fn mismatches(kernel: &KernelRecord<'_>, entry: &Entry, file: &str) -> Vec<Mismatch> {
     if let Err(mismatch) = comparison::compare_count(kernel.params.len(), entry, file) {
         return vec![mismatch];
     }

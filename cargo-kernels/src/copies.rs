@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use kernel_registry_format::{Kernel, Library};
+use kernel_registry_format::{KernelRecord, LibraryRecord};
 
 /// One copy of kernel-registry. It finds and warms only the kernels that are registered with it.
 #[derive(Default)]
@@ -17,7 +17,10 @@ pub(crate) struct Copy<'data> {
 }
 
 /// Groups kernels and libraries by copy, ordered by version. Empty if there is only one copy.
-pub(crate) fn several<'data>(kernels: &[Kernel<'data>], libraries: &[Library<'data>]) -> Vec<Copy<'data>> {
+pub(crate) fn several<'data>(
+    kernels: &[KernelRecord<'data>],
+    libraries: &[LibraryRecord<'data>],
+) -> Vec<Copy<'data>> {
     let mut copies = BTreeMap::<u64, Copy<'data>>::new();
     for library in libraries {
         copies.entry(library.copy).or_default().version = Some(library.version);

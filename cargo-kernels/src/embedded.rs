@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use kernel_registry_format::{self as format, Kernel};
+use kernel_registry_format::{self as format, KernelRecord};
 use kernel_registry_image::Image;
 use kernel_registry_image::embedded::Starts;
 
@@ -36,7 +36,7 @@ pub(crate) struct Embedded<'a>(BTreeMap<Recorded<'a>, Found<'a>>);
 
 impl<'a> Embedded<'a> {
     pub(crate) fn find(binary: &Contents<'a>) -> Self {
-        let mut declared: BTreeMap<u64, BTreeMap<Recorded<'a>, Vec<Kernel<'a>>>> = BTreeMap::new();
+        let mut declared: BTreeMap<u64, BTreeMap<Recorded<'a>, Vec<KernelRecord<'a>>>> = BTreeMap::new();
         for kernel in &binary.kernels {
             if let Some(recorded) = Recorded::of(kernel) {
                 declared.entry(recorded.len).or_default().entry(recorded).or_default().push(*kernel);
@@ -55,7 +55,7 @@ impl<'a> Embedded<'a> {
     }
 
     /// The image of a kernel, if the kernel was declared with one.
-    pub(crate) fn of(&self, kernel: &Kernel<'a>) -> Option<&Found<'a>> {
+    pub(crate) fn of(&self, kernel: &KernelRecord<'a>) -> Option<&Found<'a>> {
         self.0.get(&Recorded::of(kernel)?)
     }
 
@@ -65,16 +65,16 @@ impl<'a> Embedded<'a> {
 }
 
 impl<'a> Recorded<'a> {
-    fn of(kernel: &Kernel<'a>) -> Option<Self> {
-        let Kernel { package, version, image, .. } = *kernel;
-        let image = image.filter(format::Image::is_there);
+    fn of(kernel: &KernelRecord<'a>) -> Option<Self> {
+        let KernelRecord { package, version, image, .. } = *kernel;
+        let image = image.filter(format::ImageRecord::is_there);
         image.map(|image| Recorded { package, version, file: image.file, len: image.len })
     }
 }
 
 impl<'a> Found<'a> {
     /// Picks the image with most of these kernels; among several, the one that matches most declarations.
-    fn among(candidates: &[Rc<Image>], kernels: &[Kernel<'a>]) -> Self {
+    fn among(candidates: &[Rc<Image>], kernels: &[KernelRecord<'a>]) -> Self {
         let there =
             |image: &Image| kernels.iter().filter(|kernel| !image.named(kernel.symbol).is_empty()).count();
         let alike = |image: &Image| {

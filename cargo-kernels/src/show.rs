@@ -3,7 +3,7 @@
 mod json;
 mod text;
 
-use kernel_registry_format::Kernel;
+use kernel_registry_format::KernelRecord;
 use kernel_registry_image::{Entry, Signature, Unread, Variant};
 
 use crate::binaries;
@@ -18,7 +18,7 @@ const MOST: usize = 3;
 /// A kernel, and its image if the binary has it.
 struct Shown<'a> {
     binary: &'a Contents<'a>,
-    kernel: Kernel<'a>,
+    kernel: KernelRecord<'a>,
     embedded: &'a Embedded<'a>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     whole
 }
 
-type IsCalled = fn(&Kernel<'_>, &str) -> bool;
+type IsCalled = fn(&KernelRecord<'_>, &str) -> bool;
 
 /// How the name matches some kernel: by path or symbol, or else by C++ name.
 fn called(name: &str, binaries: &[Contents<'_>]) -> Option<IsCalled> {
@@ -96,7 +96,7 @@ fn called(name: &str, binaries: &[Contents<'_>]) -> Option<IsCalled> {
 
 /// The paths most similar to this name, best first.
 fn near(name: &str, binaries: &[Contents<'_>]) -> Vec<String> {
-    let similarity = |kernel: &Kernel<'_>| {
+    let similarity = |kernel: &KernelRecord<'_>| {
         let names = [kernel.path, kernel.name(), kernel.symbol];
         names.map(|there| strsim::jaro_winkler(name, there)).into_iter().fold(0.0, f64::max)
     };

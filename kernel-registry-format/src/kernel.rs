@@ -6,7 +6,7 @@ use crate::{Param, Params};
 
 /// One registered kernel, as it was declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kernel<'a> {
+pub struct KernelRecord<'a> {
     /// Path of the Rust type that names the kernel, such as `kernels::blas1::saxpy`.
     pub path: &'a str,
     /// Name of the entry in the image, mangled if the image has it mangled.
@@ -38,8 +38,8 @@ pub struct Kernel<'a> {
     /// What it needs of the driver beside being loaded, as far as its image tells.
     pub needs: Needs,
     /// The file that holds its code.
-    pub image: Option<Image<'a>>,
-    /// The copy of kernel-registry that registered it: [`Library::copy`].
+    pub image: Option<ImageRecord<'a>>,
+    /// The copy of kernel-registry that registered it: [`LibraryRecord::copy`].
     pub copy: u64,
 }
 
@@ -63,7 +63,7 @@ impl StackFrames {
 
 /// The file that holds a kernel's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Image<'a> {
+pub struct ImageRecord<'a> {
     /// Path of the image or of its source, relative to the package that declares the kernel.
     pub file: &'a str,
     /// The length of the image in bytes; 0 if the crate was compiled without it.
@@ -72,7 +72,7 @@ pub struct Image<'a> {
     pub variants: &'a str,
 }
 
-impl Image<'_> {
+impl ImageRecord<'_> {
     /// Whether the crate was compiled with it.
     pub const fn is_there(&self) -> bool {
         self.len > 0
@@ -149,7 +149,7 @@ impl Needs {
 
 /// The copy of kernel-registry that a binary contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Library<'a> {
+pub struct LibraryRecord<'a> {
     /// Its version.
     pub version: &'a str,
     /// The compiler that built it, such as `rustc 1.95.0`.
@@ -158,9 +158,9 @@ pub struct Library<'a> {
     pub copy: u64,
 }
 
-impl<'a> Kernel<'a> {
+impl<'a> KernelRecord<'a> {
     /// An empty record, to complete a struct expression with.
-    pub const EMPTY: Kernel<'static> = Kernel {
+    pub const EMPTY: KernelRecord<'static> = KernelRecord {
         path: "",
         symbol: "",
         package: "",

@@ -21,9 +21,9 @@
 //! order and pad between them with zeros.
 //!
 //! ```
-//! use kernel_registry_format::{Kernel, Param, Params, Pass, Record, Records, write_kernel};
+//! use kernel_registry_format::{KernelRecord, Param, Params, Pass, Record, Records, write_kernel};
 //!
-//! const KERNEL: Kernel<'static> = Kernel {
+//! const KERNEL: KernelRecord<'static> = KernelRecord {
 //!     path: "demo::saxpy",
 //!     symbol: "saxpy",
 //!     package: "demo",
@@ -35,7 +35,7 @@
 //!         Param::new("n", "u32", Pass::Value, 4, 4),
 //!         Param::new("x", "&[f32]", Pass::Slice, 4, 4),
 //!     ]),
-//!     ..Kernel::EMPTY
+//!     ..KernelRecord::EMPTY
 //! };
 //! let mut section = Vec::new();
 //! write_kernel(&KERNEL, &mut section);
@@ -59,7 +59,7 @@ pub mod section;
 pub mod sticky;
 mod write;
 
-pub use kernel::{Image, Kernel, Library, Needs, Signature, StackFrames};
+pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
 pub use param::{Direction, Param, Params, ParamsIter, Pass};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
 use crate::param::Repr;
-use crate::{Image, Kernel, Library, Needs, Param, Params, Pass, StackFrames};
+use crate::{ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Pass, StackFrames};
 
 /// One record of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +15,9 @@ use crate::{Image, Kernel, Library, Needs, Param, Params, Pass, StackFrames};
 #[non_exhaustive]
 pub enum Record<'a> {
     /// A registered kernel.
-    Kernel(Kernel<'a>),
+    Kernel(KernelRecord<'a>),
     /// The copy of kernel-registry that the binary contains.
-    Library(Library<'a>),
+    Library(LibraryRecord<'a>),
     /// A record of a later version, or of a kind that this one does not know: stepped over.
     Newer {
         /// The version in its header.
@@ -170,7 +170,7 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
+fn kernel(payload: &[u8]) -> Result<KernelRecord<'_>, Problem> {
     let mut path = None;
     let mut symbol = None;
     let mut package = None;
@@ -234,11 +234,11 @@ fn kernel(payload: &[u8]) -> Result<Kernel<'_>, Problem> {
         launched: given(launched),
     });
     let image = match (image_file, image_len) {
-        (Some(file), Some(len)) => Some(Image { file, len, variants: image_variants.unwrap_or("") }),
+        (Some(file), Some(len)) => Some(ImageRecord { file, len, variants: image_variants.unwrap_or("") }),
         (None, None) => None,
         _ => return Err(Problem::FieldMissing),
     };
-    Ok(Kernel {
+    Ok(KernelRecord {
         path: path.ok_or(Problem::FieldMissing)?,
         symbol: symbol.ok_or(Problem::FieldMissing)?,
         package: package.ok_or(Problem::FieldMissing)?,
@@ -291,7 +291,7 @@ pub(crate) fn next_param<'a>(fields: &mut &'a [u8]) -> Option<Param<'a>> {
     found
 }
 
-fn library(payload: &[u8]) -> Result<Library<'_>, Problem> {
+fn library(payload: &[u8]) -> Result<LibraryRecord<'_>, Problem> {
     let mut version = None;
     let mut compiler = None;
     let mut copy = None;
@@ -304,7 +304,7 @@ fn library(payload: &[u8]) -> Result<Library<'_>, Problem> {
             _ => {}
         }
     }
-    Ok(Library {
+    Ok(LibraryRecord {
         version: version.ok_or(Problem::FieldMissing)?,
         compiler: compiler.ok_or(Problem::FieldMissing)?,
         copy: copy.unwrap_or_default(),

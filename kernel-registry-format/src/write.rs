@@ -5,10 +5,10 @@
 //! copying twenty bytes in a loop. So the record is a struct of arrays.
 
 use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
-use crate::{Kernel, Library, Needs, Param, StackFrames};
+use crate::{KernelRecord, LibraryRecord, Needs, Param, StackFrames};
 
 /// Writes the fields that declaration and image decide: all but path, launch, stack, copy and layouts.
-pub fn fixed_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
+pub fn fixed_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
     text(layout::kernel::SYMBOL, kernel.symbol, out);
     text(layout::kernel::PACKAGE, kernel.package, out);
     text(layout::kernel::VERSION, kernel.version, out);
@@ -126,7 +126,7 @@ pub const fn encode<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
 }
 
 /// Writes the whole record of a kernel.
-pub fn write_kernel(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
+pub fn write_kernel(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
     struct Count(usize);
     impl Extend<u8> for Count {
         fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
@@ -139,7 +139,7 @@ pub fn write_kernel(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
     kernel_fields(kernel, out);
 }
 
-fn kernel_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
+fn kernel_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
     fixed_fields(kernel, out);
     text(layout::kernel::PATH, kernel.path, out);
     let [x, y, z] = kernel.block.unwrap_or([NOT_FIXED; 3]);
@@ -154,12 +154,12 @@ fn kernel_fields(kernel: &Kernel<'_>, out: &mut impl Extend<u8>) {
 }
 
 /// The length of a library's record.
-pub const fn encoded_library_len(library: &Library<'_>) -> usize {
+pub const fn encoded_library_len(library: &LibraryRecord<'_>) -> usize {
     HEADER_LEN + 3 * FIELD_HEADER_LEN + library.version.len() + library.compiler.len() + 8
 }
 
 /// A library's record. `N` must be [`encoded_library_len`].
-pub const fn encode_library<const N: usize>(library: &Library<'_>) -> [u8; N] {
+pub const fn encode_library<const N: usize>(library: &LibraryRecord<'_>) -> [u8; N] {
     let mut record = [0; N];
     let mut at = put(&mut record, 0, &header(kind::LIBRARY, N - HEADER_LEN));
     at = put(&mut record, at, &field_header(layout::library::VERSION, library.version.len()));

@@ -1,11 +1,11 @@
 //! What the encoder writes at compile time, the decoder reads; whatever else it is given, it survives.
 
 use kernel_registry_format::{
-    Encoded, HEADER_LEN, Image, Kernel, Library, Needs, Param, Params, Pass, Problem, Record, Records,
-    StackFrames, encode, encode_library, encoded_library_len, fixed_fields, write_kernel,
+    Encoded, HEADER_LEN, ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Pass, Problem,
+    Record, Records, StackFrames, encode, encode_library, encoded_library_len, fixed_fields, write_kernel,
 };
 
-const FULL: Kernel<'static> = Kernel {
+const FULL: KernelRecord<'static> = KernelRecord {
     path: "kernels::blas1::saxpy",
     symbol: "_Z5saxpyjfPKfPf",
     package: "kernels",
@@ -27,15 +27,15 @@ const FULL: Kernel<'static> = Kernel {
     stack: Some(16_384),
     frames: StackFrames { recursive: Some(0), launched: Some(12_288) },
     needs: Needs { printf: true, heap: true, ..Needs::NONE },
-    image: Some(Image { file: "images/blas1.ptx", len: 12345, variants: "sm_80,compute_75" }),
+    image: Some(ImageRecord { file: "images/blas1.ptx", len: 12345, variants: "sm_80,compute_75" }),
     copy: 0xfedc_ba98_7654_3210,
 };
-const BARE: Kernel<'static> = Kernel { path: "a::b", symbol: "b", ..Kernel::EMPTY };
-const LIBRARY: Library<'static> = Library { version: "0.1.0", compiler: "rustc 1.95.0", copy: 7 };
+const BARE: KernelRecord<'static> = KernelRecord { path: "a::b", symbol: "b", ..KernelRecord::EMPTY };
+const LIBRARY: LibraryRecord<'static> = LibraryRecord { version: "0.1.0", compiler: "rustc 1.95.0", copy: 7 };
 
 static LIBRARY_RECORD: [u8; encoded_library_len(&LIBRARY)] = encode_library(&LIBRARY);
 
-fn record(kernel: &Kernel<'_>) -> Vec<u8> {
+fn record(kernel: &KernelRecord<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_kernel(kernel, &mut bytes);
     bytes
@@ -101,7 +101,7 @@ fn what_was_written_at_compile_time_is_read() {
 
 #[test]
 fn the_name_of_an_instance_has_its_arguments() {
-    let name = |path| Kernel { path, ..Kernel::EMPTY }.name();
+    let name = |path| KernelRecord { path, ..KernelRecord::EMPTY }.name();
     assert_eq!(name("kernels::blas1::saxpy"), "saxpy");
     assert_eq!(name("saxpy"), "saxpy");
     assert_eq!(name("kernels::reduce::<f32, 256>"), "reduce::<f32, 256>");

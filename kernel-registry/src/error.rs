@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use kernel_registry_format::{Kernel, Malformed};
+use kernel_registry_format::{KernelRecord, Malformed};
 
 use crate::OtherCopy;
 use crate::copies::{REMEDY, VERSION};
@@ -108,8 +108,8 @@ impl Place {
         Place { path, package, version, file, line }
     }
 
-    pub(crate) fn of(kernel: &Kernel<'static>) -> Self {
-        let Kernel { path, package, version, file, line, .. } = *kernel;
+    pub(crate) fn of(kernel: &KernelRecord<'static>) -> Self {
+        let KernelRecord { path, package, version, file, line, .. } = *kernel;
         Place { path, package, version, file, line }
     }
 }

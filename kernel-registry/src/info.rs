@@ -47,7 +47,7 @@ impl KernelInfo {
     }
 
     /// The record, read.
-    pub(crate) fn kernel(&self) -> format::Kernel<'static> {
+    pub(crate) fn kernel(&self) -> format::KernelRecord<'static> {
         match Records::new(self.record).next() {
             Some(Ok(Record::Kernel(kernel))) => kernel,
             // The very version that reads it has written it, and nothing else makes a `KernelInfo`.
@@ -140,7 +140,7 @@ impl KernelInfo {
     /// The image that holds the kernel's code. Kernels of one file share its bytes. None if the crate was compiled
     /// without it, as can happen where there is no CUDA compiler.
     pub fn image(&self) -> Option<Image> {
-        let image = self.kernel().image.filter(format::Image::is_there)?;
+        let image = self.kernel().image.filter(format::ImageRecord::is_there)?;
         Some(Image { file: image.file, variants: image.variants, bytes: (self.bytes)() })
     }
 
@@ -253,7 +253,10 @@ pub(crate) mod tests {
         ];
         let params = Params::new(&params);
         let mut record = Vec::new();
-        write_kernel(&format::Kernel { path, symbol: "scale", params, ..format::Kernel::EMPTY }, &mut record);
+        write_kernel(
+            &format::KernelRecord { path, symbol: "scale", params, ..format::KernelRecord::EMPTY },
+            &mut record,
+        );
         let table = Box::leak(Box::new(Table::COLD));
         Box::leak(Box::new(KernelInfo::new(record.leak(), &[[0xff; 4]; 4], image, table)))
     }

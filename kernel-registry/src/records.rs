@@ -1,9 +1,9 @@
 //! The records of kernels in the running program: the link section that holds them.
 
-use kernel_registry_format::{Encoded, Library, encode_library, encoded_library_len, section};
+use kernel_registry_format::{Encoded, LibraryRecord, encode_library, encoded_library_len, section};
 
-const LIBRARY: Library<'static> =
-    Library { version: env!("CARGO_PKG_VERSION"), compiler: env!("KERNEL_REGISTRY_RUSTC"), copy: COPY };
+const LIBRARY: LibraryRecord<'static> =
+    LibraryRecord { version: env!("CARGO_PKG_VERSION"), compiler: env!("KERNEL_REGISTRY_RUSTC"), copy: COPY };
 
 /// Identifies this copy of the library among others in the program. build.rs gets it from cargo.
 pub const COPY: u64 = match u64::from_str_radix(env!("KERNEL_REGISTRY_COPY"), 16) {

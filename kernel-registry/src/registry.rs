@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
 
-use kernel_registry_format::{Frames, Kernel, Record, Records};
+use kernel_registry_format::{Frames, KernelRecord, Record, Records};
 
 use crate::__private::Registration;
 use crate::records::{self, COPY};
@@ -65,7 +65,7 @@ pub fn duplicates() -> Result<Vec<Duplicate>, RegistryError> {
 /// The kernels and, in the same order, their decoded records.
 pub(crate) struct Registry {
     pub(crate) infos: Vec<&'static KernelInfo>,
-    pub(crate) kernels: Vec<Kernel<'static>>,
+    pub(crate) kernels: Vec<KernelRecord<'static>>,
     pub(crate) other_copies: Vec<OtherCopy>,
 }
 
@@ -105,7 +105,7 @@ impl Built {
 }
 
 impl Registry {
-    fn new(both: &[(Kernel<'static>, &'static KernelInfo)]) -> Result<Self, RegistryError> {
+    fn new(both: &[(KernelRecord<'static>, &'static KernelInfo)]) -> Result<Self, RegistryError> {
         let other_copies = match records::section() {
             Some(section) => compare(section, both)?,
             None => Vec::new(),
@@ -172,7 +172,7 @@ impl fmt::Display for Duplicate {
 /// Kernels whose record lies elsewhere belong to another shared library, which has its own section.
 fn compare(
     section: &'static [u8],
-    kernels: &[(Kernel<'static>, &KernelInfo)],
+    kernels: &[(KernelRecord<'static>, &KernelInfo)],
 ) -> Result<Vec<OtherCopy>, RegistryError> {
     let bounds = section.as_ptr_range();
     let registered = kernels.iter().filter(|(_, info)| bounds.contains(&info.record().as_ptr()));

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_format::{Kernel, Library, Param, StackFrames};
+use kernel_registry_format::{KernelRecord, LibraryRecord, Param, StackFrames};
 use serde::Serialize;
 
 use crate::binary::Contents;
@@ -104,7 +104,7 @@ impl<'a> BinaryEntry<'a> {
         BinaryEntry {
             path: binary.path.display().to_string(),
             libraries: libraries
-                .map(|&Library { version, compiler, copy }| LibraryEntry {
+                .map(|&LibraryRecord { version, compiler, copy }| LibraryEntry {
                     version,
                     compiler,
                     copy: hex(copy),
@@ -115,7 +115,7 @@ impl<'a> BinaryEntry<'a> {
 }
 
 impl<'a> KernelEntry<'a> {
-    pub(crate) fn of(binary: &Contents<'a>, kernel: &Kernel<'a>) -> Self {
+    pub(crate) fn of(binary: &Contents<'a>, kernel: &KernelRecord<'a>) -> Self {
         KernelEntry {
             binary: binary.path.display().to_string(),
             path: kernel.path,

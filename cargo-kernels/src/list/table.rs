@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_format::{Image, Kernel};
+use kernel_registry_format::{ImageRecord, KernelRecord};
 use unicode_width::UnicodeWidthStr;
 
 use crate::binary::Contents;
@@ -33,7 +33,7 @@ pub(crate) fn write(binaries: &[Contents<'_>], out: &mut impl Write) -> io::Resu
 
 /// The copies of kernel-registry in a binary, as text.
 pub(crate) fn libraries(binary: &Contents<'_>) -> String {
-    let library = |library: &kernel_registry_format::Library<'_>| {
+    let library = |library: &kernel_registry_format::LibraryRecord<'_>| {
         format!("kernel-registry {} ({})", library.version, library.compiler)
     };
     match binary.libraries.as_slice() {
@@ -71,7 +71,7 @@ pub(crate) fn columns<const N: usize>(
     Ok(())
 }
 
-fn row(kernel: &Kernel<'_>) -> [String; HEADINGS.len()] {
+fn row(kernel: &KernelRecord<'_>) -> [String; HEADINGS.len()] {
     let params: Vec<_> = kernel.params.iter().map(|param| format!("{}: {}", param.name, param.ty)).collect();
     [
         kernel.path.to_owned(),
@@ -82,13 +82,13 @@ fn row(kernel: &Kernel<'_>) -> [String; HEADINGS.len()] {
     ]
 }
 
-fn image(image: Image<'_>) -> String {
+fn image(image: ImageRecord<'_>) -> String {
     if image.is_there() { image.file.to_owned() } else { format!("{} (not compiled)", image.file) }
 }
 
 /// What the declaration fixes about a launch (`sm_80+, block 32x8, shared 48 KiB`), and what is known of the
 /// stack.
-pub(crate) fn launch(kernel: &Kernel<'_>) -> String {
+pub(crate) fn launch(kernel: &KernelRecord<'_>) -> String {
     let mut parts = Vec::new();
     if let Some(arch) = kernel.min_arch {
         parts.push(format!("sm_{arch}+"));
@@ -129,7 +129,11 @@ mod tests {
     #[test]
     fn the_stack_is_told_where_the_driver_does_not_know_it() {
         let stack = |stack, recursive, launched| {
-            launch(&Kernel { stack, frames: StackFrames { recursive, launched }, ..Kernel::EMPTY })
+            launch(&KernelRecord {
+                stack,
+                frames: StackFrames { recursive, launched },
+                ..KernelRecord::EMPTY
+            })
         };
         assert_eq!(stack(None, None, None), "any");
         assert_eq!(stack(Some(16 * 1024), Some(8224), None), "stack 16 KiB");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::Mutex;
 
-use kernel_registry_format::{self as format, Kernel};
+use kernel_registry_format::{self as format, KernelRecord};
 
 use crate::lock::lock;
 use crate::registry::{Registry, registry};
@@ -24,7 +24,7 @@ pub(super) struct Planned {
     /// The kernel's number in this and every later plan: how many kernels were planned before it.
     pub(super) place: usize,
     pub(super) info: &'static KernelInfo,
-    pub(super) kernel: &'static Kernel<'static>,
+    pub(super) kernel: &'static KernelRecord<'static>,
     /// The image's place in the plan, if there is one.
     pub(super) image: Option<usize>,
 }
@@ -75,7 +75,7 @@ impl Plan {
                 next += 1;
                 next - 1
             });
-            let image = kernel.image.filter(format::Image::is_there).map(|image| {
+            let image = kernel.image.filter(format::ImageRecord::is_there).map(|image| {
                 let bytes = info.image_bytes();
                 *image_places.entry(key(bytes)).or_insert_with(|| {
                     images.push(PlannedImage { file: image.file, bytes });
@@ -91,12 +91,12 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use kernel_registry_format::Image;
+    use kernel_registry_format::ImageRecord;
 
     use super::*;
     use crate::info::tests::{kernel, scale};
 
-    fn registry(kernels: &[(&'static KernelInfo, Kernel<'static>)]) -> &'static Registry {
+    fn registry(kernels: &[(&'static KernelInfo, KernelRecord<'static>)]) -> &'static Registry {
         let (infos, kernels) = kernels.iter().copied().unzip();
         // Keeps leak checkers quiet.
         static KEPT: Mutex<Vec<&'static Registry>> = Mutex::new(Vec::new());
@@ -107,8 +107,11 @@ mod tests {
 
     #[test]
     fn kernels_share_images_and_may_have_none() {
-        let with = Kernel { image: Some(Image { file: "a.ptx", len: 1, variants: "" }), ..Kernel::EMPTY };
-        let kernels = [with, Kernel::EMPTY, with].map(|kernel| (scale(), kernel));
+        let with = KernelRecord {
+            image: Some(ImageRecord { file: "a.ptx", len: 1, variants: "" }),
+            ..KernelRecord::EMPTY
+        };
+        let kernels = [with, KernelRecord::EMPTY, with].map(|kernel| (scale(), kernel));
         let plan = Plan::new(registry(&kernels), None);
         let images: Vec<_> = plan.kernels.iter().map(|planned| planned.image).collect();
         assert_eq!(images, [Some(0), None, Some(0)]);
@@ -119,11 +122,14 @@ mod tests {
     fn kernels_and_images_keep_their_places() {
         const A: &[u8] = b"a";
         const B: &[u8] = b"b";
-        let file = |file| Kernel { image: Some(Image { file, len: 1, variants: "" }), ..Kernel::EMPTY };
+        let file = |file| KernelRecord {
+            image: Some(ImageRecord { file, len: 1, variants: "" }),
+            ..KernelRecord::EMPTY
+        };
         let [b, d, a, c] = ["b", "d", "a", "c"].map(|path| {
             let (file, bytes): (_, fn() -> &'static [u8]) =
                 if path < "c" { (file("a.ptx"), || A) } else { (file("b.ptx"), || B) };
-            (kernel(path, bytes), Kernel { path, ..file })
+            (kernel(path, bytes), KernelRecord { path, ..file })
         });
         let places = |plan: &Plan| {
             plan.kernels

@@ -5,7 +5,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUresult;
-use kernel_registry_format::{Kernel, StackFrames};
+use kernel_registry_format::{KernelRecord, StackFrames};
 
 use super::failure::Cause;
 use super::handle::Handle;
@@ -96,7 +96,7 @@ pub(super) fn read(work: &mut Work<'_>, resolved: Vec<Candidate>) -> Vec<Candida
 ///
 /// The attribute `local` leaves out recursive functions, and kernels that this one launches. For those the driver enlarges
 /// the stack at the first launch, which waits for the device.
-fn stack(kernel: &Kernel<'_>, local: u32) -> (u32, bool) {
+fn stack(kernel: &KernelRecord<'_>, local: u32) -> (u32, bool) {
     let StackFrames { recursive, launched } = kernel.frames;
     let own = kernel.stack.max(recursive).unwrap_or(0);
     (local.max(own).max(launched.unwrap_or(0)), recursive.is_none() || kernel.stack.is_some())

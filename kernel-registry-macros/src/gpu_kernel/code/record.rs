@@ -25,7 +25,7 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
     let variable = |name| env::var(name).unwrap_or_default();
     let mut bytes = Vec::new();
     format::fixed_fields(
-        &format::Kernel {
+        &format::KernelRecord {
             symbol: &verdict.symbol,
             package: &variable("CARGO_PKG_NAME"),
             version: &variable("CARGO_PKG_VERSION"),
@@ -37,12 +37,12 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
             min_arch: declaration.min_arch,
             frames: verdict.frames,
             needs: verdict.needs,
-            image: Some(format::Image {
+            image: Some(format::ImageRecord {
                 file: &image.file,
                 len: image.content.as_ref().map_or(0, |content| content.len),
                 variants: &variants,
             }),
-            ..format::Kernel::EMPTY
+            ..format::KernelRecord::EMPTY
         },
         &mut bytes,
     );
