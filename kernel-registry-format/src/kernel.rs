@@ -84,6 +84,7 @@ impl ImageRecord<'_> {
 /// Code counts that the kernel can reach through calls, whether or not a launch gets there. Where a
 /// kernel calls through pointers, every function whose address is taken in the image counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Needs {
     /// It calls `printf`: the driver keeps a buffer for that.
     pub printf: bool,

@@ -6,6 +6,7 @@ use crate::read;
 
 /// One parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Param<'a> {
     /// Its name in the Rust declaration.
     pub name: &'a str,

@@ -26,7 +26,12 @@ const FULL: KernelRecord<'static> = KernelRecord {
     shared: Some(49152),
     stack: Some(16_384),
     frames: StackFrames { recursive: Some(0), launched: Some(12_288) },
-    needs: Needs { printf: true, heap: true, ..Needs::NONE },
+    needs: {
+        let mut needs = Needs::NONE;
+        needs.printf = true;
+        needs.heap = true;
+        needs
+    },
     image: Some(ImageRecord { file: "images/blas1.ptx", len: 12345, variants: "sm_80,compute_75" }),
     copy: 0xfedc_ba98_7654_3210,
 };

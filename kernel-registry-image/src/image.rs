@@ -92,8 +92,9 @@ impl Variant {
 impl Image {
     /// What a kernel needs of the driver, in whichever variant.
     pub fn needs(&self, symbol: &str) -> Needs {
-        let unread = Needs { unknown: !self.unread.is_empty(), ..Needs::NONE };
-        self.named(symbol).into_iter().fold(unread, |all, entry| all.and(entry.needs))
+        let mut needs = self.named(symbol).into_iter().fold(Needs::NONE, |all, entry| all.and(entry.needs));
+        needs.unknown |= !self.unread.is_empty();
+        needs
     }
 
     /// What the stack of a kernel needs beyond what the driver says of it, in whichever variant needs most.

@@ -76,11 +76,10 @@ fn add(edges: &mut Vec<(u32, u32)>, edge: (u32, u32)) {
 /// What calling a function of this name means.
 pub(crate) fn of_function(name: &str) -> Needs {
     let launches = ["cudaLaunchDevice", "cudaGetParameterBuffer", "__cudaCDP2"];
-    Needs {
-        printf: name == "vprintf",
-        assert: name == "__assertfail",
-        heap: matches!(name, "malloc" | "free" | "__nv_aligned_device_malloc"),
-        device_launch: launches.iter().any(|prefix| name.starts_with(prefix)),
-        unknown: false,
-    }
+    let mut needs = Needs::NONE;
+    needs.printf = name == "vprintf";
+    needs.assert = name == "__assertfail";
+    needs.heap = matches!(name, "malloc" | "free" | "__nv_aligned_device_malloc");
+    needs.device_launch = launches.iter().any(|prefix| name.starts_with(prefix));
+    needs
 }

@@ -8,6 +8,7 @@ use crate::KernelInfo;
 
 /// What a launch of a kernel that is not warm does, in a context in which others are warm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Late {
     /// It calls the function of [`Warmup::on_late`](crate::Warmup::on_late), and then warms the kernel.
     #[default]
