@@ -344,7 +344,7 @@ fn what_is_not_known_is_refused() {
         ("bra nowhere;", "names `nowhere`"),
         ("call nobody, ();", "names `nobody`"),
         ("ld.global.u32 %r1;", "has operands that do not fit"),
-        ("add.u32 %r1, #;", "is not understood"),
+        ("add.u32 %r1, #;", "is not valid PTX"),
     ] {
         let error = results(instruction, 1).unwrap_err();
         assert!(error.contains(words), "{error}");

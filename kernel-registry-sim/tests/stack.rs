@@ -3,13 +3,13 @@
 
 mod device;
 mod resident;
-mod turn;
+mod serial;
 
 use std::ffi::CString;
 
 use device::*;
 use resident::{waits, waits_for_word};
-use turn::Turn;
+use serial::Turn;
 
 const STACK: usize = 0;
 const PRINTF_FIFO: usize = 1;
@@ -18,7 +18,7 @@ const LOCAL_SIZE: usize = 3;
 
 /// A context of its own, as it begins.
 fn alone() -> Turn {
-    let turn = turn::take();
+    let turn = serial::take();
     context(0);
     turn
 }
