@@ -1,4 +1,4 @@
-//! Operations one by one, at their edges: instruction, operands, and the bits of the result.
+//! Single instructions with operands at their edges: the bits of the result.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Streams that are captured: what becomes a graph, and what ends that.
+//! Stream capture: what becomes a graph, and what invalidates a capture.
 
 mod device;
 mod serial;

@@ -1,4 +1,4 @@
-//! Unlike devices in one machine, and devices with little memory.
+//! Several unlike devices in one machine, and devices with little memory.
 
 mod saxpy_check;
 mod serial;

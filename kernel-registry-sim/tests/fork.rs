@@ -1,4 +1,4 @@
-//! Processes that are forked: before `cuInit` the child has a driver of its own, and after it none, as with NVIDIA's. Nothing waits for
+//! Fork: before `cuInit` the child gets a driver of its own, and afterwards it has none, as with NVIDIA's. Nothing waits for
 //! a lock that another thread had.
 
 mod device;

@@ -1,4 +1,4 @@
-//! Many threads of the host at once: warming, launching, loading and unloading, while contexts come and go.
+//! Many host threads at once: warming, launching, loading and unloading, while contexts come and go.
 
 mod serial;
 

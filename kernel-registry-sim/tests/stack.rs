@@ -1,4 +1,4 @@
-//! What the first launch of a kernel does to the stack, and which limits are not to be had afterwards. `ON_A_GPU=1` asks NVIDIA's
+//! Stack, printf and heap limits: what the first launch of a kernel changes, and which limits it freezes. `ON_A_GPU=1` asks NVIDIA's
 //! driver.
 
 mod device;

@@ -1,4 +1,4 @@
-//! Warming and launching on the simulated driver, and what it refuses.
+//! Warming and launching on the simulated driver, and the errors of both.
 
 mod saxpy_check;
 mod serial;
