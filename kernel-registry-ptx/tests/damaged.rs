@@ -1,4 +1,4 @@
-//! Damaged texts are refused, or happen to be right; they never panic. Nor do absurd ones, or take the memory that they speak of.
+//! Damaged and absurd texts: loading them is an error or succeeds, but never panics or takes the memory that they ask for.
 
 mod common;
 

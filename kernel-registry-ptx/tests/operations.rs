@@ -1,4 +1,4 @@
-//! Operations one by one, at their edges: instruction, operands, and the bits of the result.
+//! Single instructions with operands at their edges: the bits of the result.
 
 mod common;
 
@@ -344,7 +344,7 @@ fn what_is_not_known_is_refused() {
         ("bra nowhere;", "names `nowhere`"),
         ("call nobody, ();", "names `nobody`"),
         ("ld.global.u32 %r1;", "has operands that do not fit"),
-        ("add.u32 %r1, #;", "is not understood"),
+        ("add.u32 %r1, #;", "is not valid PTX"),
     ] {
         let error = results(instruction, 1).unwrap_err();
         assert!(error.contains(words), "{error}");

@@ -1,4 +1,4 @@
-//! What is no PTX is refused when it is loaded, as by ptxas of CUDA 13.0, whose verdicts these are.
+//! Invalid PTX fails to load, by the verdicts of ptxas of CUDA 13.0.
 
 use kernel_registry_ptx::Program;
 

@@ -1,4 +1,4 @@
-//! Every kernel of the sample crate, against host code.
+//! Every kernel of the sample crate, compared with host code.
 
 mod common;
 

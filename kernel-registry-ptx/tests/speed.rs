@@ -1,4 +1,4 @@
-//! How long a kernel over a million elements keeps a processor busy.
+//! The processor time of a kernel over a million elements.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Threads that part and meet, wait for each other, exchange values, and fault.
+//! Threads that diverge and meet, wait for each other, exchange values, and fault.
 
 mod common;
 

@@ -1,5 +1,4 @@
-//! The CUDA driver, simulated: its functions under their real names, and how it behaves where that decides whether a program
-//! goes on or hangs.
+//! The simulated driver. No file imports one that imports it: `calls` and `control` are above all, `state` is in the middle.
 
 mod abi;
 mod caller;
@@ -30,8 +29,8 @@ mod load;
 mod load_lock;
 mod mapping;
 mod memory;
+mod memory_pressure;
 mod names;
-mod neighbour;
 mod pool;
 mod process;
 mod ranges;
@@ -54,5 +53,5 @@ pub use device::Device;
 pub use faults::{Fault, FaultError};
 pub use install::{InstallError, install};
 pub use live::{Live, live};
-pub use neighbour::{Neighbour, leave_memory};
+pub use memory_pressure::{MemoryPressure, leave_memory};
 pub use trace::Call;

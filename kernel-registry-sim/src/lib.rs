@@ -1,25 +1,26 @@
-//! A CUDA device in software, with its driver, for machines that have none.
+//! A CUDA driver in software, for tests on machines without a GPU.
 //!
-//! After [`install`] whoever opens `libcuda.so` in this process gets the simulated driver, cudarc and kernel-registry included. It
-//! has the driver API under its real names, and behaves as NVIDIA's driver was measured to: what loads a kernel, which call waits
-//! for the device, and which first launch does. Where that one would hang, this one says who waits for whom, and why.
-//! [`Config`] says which devices there are, and how old the driver is.
+//! After [`install`], everything that opens `libcuda.so` in this process gets the simulated driver, cudarc and kernel-registry
+//! included. It has the driver API under its real names, as far as cudarc's safe API and kernel-registry use it, and behaves as
+//! NVIDIA's driver was measured to: which call loads a kernel, and which call or first launch waits for the device. Where NVIDIA's
+//! driver would hang, this one reports the deadlock: who waits for whom, and why. [`Config`] chooses the devices and the driver's
+//! version.
 //!
-//! What goes wrong on a real device once a year goes wrong here at will: a [`Fault`] is a call that fails, takes longer, or starts
-//! what fails; [`leave_memory`] is somebody else who has taken the device's; [`Config::timing`] is another order of things.
-//! [`record_calls`] says which calls there are, and [`live`] whether anything was left behind.
+//! Rare failures can be injected: a [`Fault`] makes calls fail, take longer or break their context, [`leave_memory`] takes the
+//! device's memory, and [`Config::timing`] changes the order in which threads run. [`record_calls`] records the calls, and [`live`]
+//! counts objects, to find leaks.
 //!
 //! ```no_run
 //! #[test]
 //! fn kernels_launch_without_a_gpu() -> Result<(), Box<dyn std::error::Error>> {
 //!     kernel_registry_sim::install()?;
-//!     // From here on all is as on a machine with a GPU: contexts, `warm_all`, launches.
+//!     // From here on the test is as on a machine with a GPU: contexts, `warm_all`, launches.
 //!     Ok(())
 //! }
 //! ```
 //!
-//! That is for tests, and this crate a dev-dependency. Kernels run several times faster if it and the interpreter
-//! are compiled with optimisations in tests too:
+//! This crate is a dev-dependency. Kernels run several times faster if it and the interpreter are compiled with optimisations in
+//! tests too:
 //!
 //! ```toml
 //! [profile.dev.package.kernel-registry-ptx]
@@ -29,15 +30,14 @@
 //! opt-level = 3
 //! ```
 //!
-//! Programs in whatever language that know nothing of it run on the same driver
-//! by `cargo kernels sim -- program`, which makes a `libcuda.so.1` of it with the feature `export`. No other program should have that
-//! feature: it would have functions of CUDA's names in it.
+//! `cargo kernels sim -- program` runs any program on the same driver, as a `libcuda.so.1` that is built with the feature `export`.
+//! No other program should enable that feature, which exports functions of CUDA's names.
 //!
-//! [`kernel_registry_ptx`] executes kernels.
+//! [`kernel_registry_ptx`] executes the kernels.
 
 mod driver;
 
 pub use driver::{
-    Call, Config, Deadlock, Device, Fault, FaultError, Injected, InstallError, Live, Neighbour, Recording,
-    functions, install, leave_memory, live, record_calls,
+    Call, Config, Deadlock, Device, Fault, FaultError, Injected, InstallError, Live, MemoryPressure,
+    Recording, functions, install, leave_memory, live, record_calls,
 };

@@ -1,4 +1,4 @@
-//! Functions of the driver that are about memory, pools, occupancy and other things on their own.
+//! Functions of the driver, each on its own: pointer attributes, pools, cooperative launches, occupancy, words, contexts.
 
 mod device;
 

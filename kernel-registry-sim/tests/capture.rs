@@ -1,7 +1,7 @@
-//! Streams that are captured: what becomes a graph, and what ends that.
+//! Stream capture: what becomes a graph, and what invalidates a capture.
 
 mod device;
-mod turn;
+mod serial;
 
 use std::thread;
 
@@ -15,11 +15,11 @@ const RELAXED: usize = 2;
 /// test is run at a time.
 struct Alone {
     context: usize,
-    _turn: turn::Turn,
+    _turn: serial::Turn,
 }
 
 fn alone() -> Alone {
-    let _turn = turn::take();
+    let _turn = serial::take();
     Alone { context: context(0), _turn }
 }
 

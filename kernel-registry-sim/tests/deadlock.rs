@@ -1,4 +1,4 @@
-//! A deadlock is an error where the driver was told so, and no test hangs.
+//! A deadlock becomes an error if the driver is configured so.
 
 use std::error::Error;
 use std::thread;

@@ -1,7 +1,7 @@
-//! Unlike devices in one machine, and devices with little memory.
+//! Several unlike devices in one machine, and devices with little memory.
 
-mod computes;
-mod turn;
+mod saxpy_check;
+mod serial;
 
 use std::error::Error;
 use std::ptr;
@@ -12,8 +12,8 @@ use kernel_registry::{Cause, LaunchError, WarmError, Warmup, warm_all};
 use kernel_registry_sim::{Config, Device, leave_memory};
 use kernels::blas1::saxpy;
 use kernels::memory::{histogram, pair_sum, shuffle};
+use serial::Turn;
 use sys::{CUdevice_attribute_enum as Attribute, CUresult};
-use turn::Turn;
 
 kernel_registry::link_kernels!(kernels);
 
@@ -22,7 +22,7 @@ type Contexts = Vec<Arc<CudaContext>>;
 /// An H200, a T4, and a small part of an H100. Tests take turns, because one takes the memory that another
 /// needs; the turn is dropped last.
 fn devices() -> Result<(Turn, Contexts), Box<dyn Error>> {
-    let turn = turn::take();
+    let turn = serial::take();
     Config::of([Device::h200(), Device::t4(), Device::h100_1g()]).install()?;
     Ok((turn, kernel_registry::contexts()?))
 }
@@ -68,7 +68,7 @@ fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
         assert!(
             report.verified && report.kernels.iter().all(|kernel| kernel.binary_version == binary_version)
         );
-        computes::saxpy(context, 100)?;
+        saxpy_check::saxpy(context, 100)?;
     }
     let stream = contexts[1].new_stream()?;
     let (x, mut out) = (stream.alloc_zeros::<f32>(16)?, stream.alloc_zeros::<f32>(16)?);
@@ -118,7 +118,7 @@ fn occupancy_is_the_devices() -> Result<(), Box<dyn Error>> {
 #[test]
 fn a_stack_that_is_too_dear_is_the_error_of_its_kernel() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
-    let neighbour = leave_memory(0, 2 << 30);
+    let pressure = leave_memory(0, 2 << 30);
     let error = warm_all(&contexts[0]).expect_err("a sixteenth of that is 128 MiB");
     let words = error.to_string();
     let WarmError::Kernels { report } = error else { panic!("{words}") };
@@ -129,7 +129,7 @@ fn a_stack_that_is_too_dear_is_the_error_of_its_kernel() -> Result<(), Box<dyn E
     assert_eq!(report.kernels.len(), kernel_registry::kernels()?.len() - 1);
     // It is a budget, and the memory is there.
     Warmup::new().stack_budget(264 << 20).warm(&contexts[0])?;
-    drop(neighbour);
+    drop(pressure);
     Ok(())
 }
 
@@ -137,7 +137,7 @@ fn a_stack_that_is_too_dear_is_the_error_of_its_kernel() -> Result<(), Box<dyn E
 #[test]
 fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
-    let neighbour = leave_memory(2, 0);
+    let pressure = leave_memory(2, 0);
     let error = warm_all(&contexts[2]).expect_err("there is no memory");
     let words = error.to_string();
     let WarmError::Kernels { report } = error else { panic!("{words}") };
@@ -147,7 +147,7 @@ fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>
         "{words}"
     );
     assert!(words.contains("warm kernels before anything takes the device's memory"), "{words}");
-    drop(neighbour);
+    drop(pressure);
     warm_all(&contexts[2])?;
     Ok(())
 }
@@ -157,10 +157,10 @@ fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>
 fn no_memory_for_a_context_is_an_error_that_says_who_may_have_it() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;
     drop(contexts);
-    let neighbour = leave_memory(1, 100 << 20);
+    let pressure = leave_memory(1, 100 << 20);
     let words = kernel_registry::context(1).expect_err("there are 100 MiB").to_string();
     assert!(words.contains("CUDA_ERROR_OUT_OF_MEMORY") && words.contains("another process"), "{words}");
-    drop(neighbour);
+    drop(pressure);
     kernel_registry::context(1)?;
     Ok(())
 }

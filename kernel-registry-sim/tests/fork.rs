@@ -1,8 +1,8 @@
-//! Processes that are forked: before `cuInit` the child has a driver of its own, and after it none, as with NVIDIA's. Nothing waits for
+//! Fork: before `cuInit` the child gets a driver of its own, and afterwards it has none, as with NVIDIA's. Nothing waits for
 //! a lock that another thread had.
 
-mod computes;
 mod device;
+mod saxpy_check;
 #[path = "arguments/signatures.rs"]
 #[expect(dead_code, reason = "arguments are not looked at here")]
 mod signatures;
@@ -96,14 +96,14 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
         kernel_registry_sim::install()?;
         let context = kernel_registry::context(0)?;
         warm_all(&context)?.recheck()?;
-        computes::saxpy(&context, 100)
+        saxpy_check::saxpy(&context, 100)
     };
     for _ in 0..3 {
         assert_eq!(in_child(child), "");
     }
-    let neighbour = leave_memory(0, 1 << 30);
+    let pressure = leave_memory(0, 1 << 30);
     let leaves = move || {
-        drop(neighbour);
+        drop(pressure);
         Ok(())
     };
     assert_eq!(in_child(leaves), "");
@@ -119,7 +119,7 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
             scope.spawn(|| {
                 context.bind_to_thread().unwrap();
                 while !ends.load(Ordering::Relaxed) {
-                    computes::saxpy(&context, 100).unwrap();
+                    saxpy_check::saxpy(&context, 100).unwrap();
                 }
             });
         }
@@ -138,5 +138,5 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
         assert_eq!(wrong, None);
     });
     warm.recheck()?;
-    computes::saxpy(&context, 100)
+    saxpy_check::saxpy(&context, 100)
 }

@@ -1,4 +1,4 @@
-//! Graphs that are made node by node, and what becomes of them when they are launched.
+//! Graphs that are made node by node, or captured with memory, and launched.
 
 mod device;
 

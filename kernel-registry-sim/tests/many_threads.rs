@@ -1,6 +1,6 @@
-//! Many threads of the host at once: warming, launching, loading and unloading, while contexts come and go.
+//! Many host threads at once: warming, launching, loading and unloading, while contexts come and go.
 
-mod turn;
+mod serial;
 
 use std::error::Error;
 use std::ptr;
@@ -11,7 +11,7 @@ use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
 use kernel_registry::{Warmup, warm_all};
 use kernel_registry_sim::Config;
 use kernels::blas1::saxpy;
-use turn::Turn;
+use serial::Turn;
 
 kernel_registry::link_kernels!(kernels);
 
@@ -23,7 +23,7 @@ const DEVICES: usize = 3;
 
 /// Tests take turns: while one warms, another's receipt cannot be checked, and contexts of one are missing in another's count.
 fn contexts() -> Result<Contexts, Box<dyn Error + Send + Sync>> {
-    let turn = turn::take();
+    let turn = serial::take();
     Config::default().devices(DEVICES).install()?;
     Ok((turn, kernel_registry::contexts()?))
 }

@@ -1,4 +1,4 @@
-//! Under which names programs find the driver.
+//! The names under which programs find the driver.
 
 use std::ffi::{CStr, c_void};
 

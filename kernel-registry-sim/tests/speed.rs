@@ -1,4 +1,4 @@
-//! How long a kernel over a million elements takes with all that a program does around it.
+//! The time of a kernel over a million elements, together with copies and synchronisation.
 
 use std::error::Error;
 use std::io;

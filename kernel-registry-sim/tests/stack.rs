@@ -1,15 +1,15 @@
-//! What the first launch of a kernel does to the stack, and which limits are not to be had afterwards. `ON_A_GPU=1` asks NVIDIA's
+//! Stack, printf and heap limits: what the first launch of a kernel changes, and which limits it freezes. `ON_A_GPU=1` asks NVIDIA's
 //! driver.
 
 mod device;
 mod resident;
-mod turn;
+mod serial;
 
 use std::ffi::CString;
 
 use device::*;
 use resident::{waits, waits_for_word};
-use turn::Turn;
+use serial::Turn;
 
 const STACK: usize = 0;
 const PRINTF_FIFO: usize = 1;
@@ -18,7 +18,7 @@ const LOCAL_SIZE: usize = 3;
 
 /// A context of its own, as it begins.
 fn alone() -> Turn {
-    let turn = turn::take();
+    let turn = serial::take();
     context(0);
     turn
 }

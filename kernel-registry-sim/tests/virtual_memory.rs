@@ -1,4 +1,4 @@
-//! Addresses that are reserved, and memory that is mapped to them.
+//! Virtual memory: reserving address ranges, allocating memory, mapping it, and access.
 
 mod device;
 

@@ -1,7 +1,7 @@
-//! Warming and launching on the simulated driver, and what it refuses.
+//! Warming and launching on the simulated driver, and the errors of both.
 
-mod computes;
-mod turn;
+mod saxpy_check;
+mod serial;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{find, warm_all};
 use kernel_registry_sim::Config;
 use kernels::diagnose::check_finite;
-use turn::Turn;
+use serial::Turn;
 
 kernel_registry::link_kernels!(kernels);
 
 /// Tests take turns, because one measures the memory that another takes; the turn is dropped last.
 fn device() -> Result<(Turn, Arc<CudaContext>), Box<dyn Error>> {
-    let turn = turn::take();
+    let turn = serial::take();
     Config::default().contained(true).install()?;
     Ok((turn, kernel_registry::context(0)?))
 }
@@ -32,7 +32,7 @@ fn every_kernel_of_the_sample_crate_is_warm_and_launches() -> Result<(), Box<dyn
     // A frame of 2 KiB: 264 MiB more on such a device, as was measured.
     assert!(report.stack >= 2048);
     assert!(before - context.mem_get_info()?.0 >= 264 << 20);
-    computes::saxpy(&context, 10_000)
+    saxpy_check::saxpy(&context, 10_000)
 }
 
 /// The handle of what is gone is refused, and not followed.

@@ -9,8 +9,8 @@ use cargo_metadata::Message;
 use crate::run::{Outcome, cargo, workspace};
 
 const PACKAGE: &str = "kernel-registry-sim";
-/// The test programs of that package.
-const TESTS: [&str; 6] = ["broken", "calls", "capture", "graphs", "stack", "virtual_memory"];
+/// Test programs of that package.
+const TESTS: [&str; 6] = ["calls", "capture", "graphs", "stack", "sticky_errors", "virtual_memory"];
 
 /// Builds the tests. Returns their names in the bundle and their paths.
 pub(crate) fn build() -> Outcome<Vec<(String, PathBuf)>> {

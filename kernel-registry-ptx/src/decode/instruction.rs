@@ -30,8 +30,8 @@ impl<'a> Decoder<'a, '_> {
         let carries = matches!(opcode.name, "add" | "sub" | "mad") && opcode.take("cc");
         match opcode.name {
             "mov" => self.mov(opcode, operands),
-            "ld" | "ldu" => self.load(opcode, operands),
-            "st" => self.store(opcode, operands),
+            "ld" | "ldu" => self.access(opcode, operands, true),
+            "st" => self.access(opcode, operands, false),
             "atom" | "red" => self.atomic(opcode, operands),
             "cp" => self.copy_async(opcode, operands),
             "setp" | "set" => self.set(opcode, operands),
@@ -173,27 +173,21 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    fn load(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
+    /// A load, or a store.
+    fn access(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>], loads: bool) -> Decoding<()> {
         Self::ordering(opcode);
         let space = self.space(opcode);
-        let [to, address] = operands else { return Err(Reason::Operands) };
-        let parts = Self::elements(opcode, to)?;
+        let [first, second] = operands else { return Err(Reason::Operands) };
+        let (data, address) = if loads { (first, second) } else { (second, first) };
+        let parts = Self::elements(opcode, data)?;
         let kind = opcode.kind().ok_or(Reason::Instruction)?;
-        let to = parts.iter().map(|part| self.target(part)).collect::<Decoding<_>>()?;
+        let slot = |part| if loads { self.target(part) } else { self.source(part, kind) };
+        let slots = parts.iter().map(slot).collect::<Decoding<_>>()?;
         let address = self.address(space, address)?;
-        self.emit(Op::Load { to, kind, address });
-        Ok(())
-    }
-
-    fn store(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
-        Self::ordering(opcode);
-        let space = self.space(opcode);
-        let [address, from] = operands else { return Err(Reason::Operands) };
-        let parts = Self::elements(opcode, from)?;
-        let kind = opcode.kind().ok_or(Reason::Instruction)?;
-        let from = parts.iter().map(|part| self.source(part, kind)).collect::<Decoding<_>>()?;
-        let address = self.address(space, address)?;
-        self.emit(Op::Store { from, kind, address });
+        self.emit(match loads {
+            true => Op::Load { to: slots, kind, address },
+            false => Op::Store { from: slots, kind, address },
+        });
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! A device of host memory, and kernels that run on it.
+//! A device of host memory, and helpers that run kernels on it.
 #![allow(dead_code)] // Each test uses what it needs.
 
 use std::fmt::Write;

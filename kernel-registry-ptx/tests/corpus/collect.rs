@@ -1,3 +1,5 @@
+//! Reductions, scans, filters, histograms and sorting.
+
 use super::*;
 
 #[test]

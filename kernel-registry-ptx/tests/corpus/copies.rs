@@ -1,3 +1,5 @@
+//! Asynchronous copies, accesses of several widths, and conversions.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Features of the language: recursion, function pointers, tables, structures, printf, the heap, assertions.
+
 use kernel_registry_ptx::{FaultKind, Grid};
 
 use super::*;

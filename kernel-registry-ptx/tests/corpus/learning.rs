@@ -1,3 +1,5 @@
+//! Kernels of machine learning: softmax, norms, activations, half precision.
+
 use half::{bf16, f16};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Linear algebra: axpy, dot products, products of matrices.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Integers and bits: wide arithmetic, checksums, ciphers, hash tables, atomics.
+
 use super::*;
 
 #[test]

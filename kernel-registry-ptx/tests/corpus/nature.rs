@@ -1,3 +1,5 @@
+//! Simulations: bodies, fractals, stencils, random numbers.
+
 use super::*;
 
 #[test]

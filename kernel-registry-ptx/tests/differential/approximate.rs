@@ -1,4 +1,4 @@
-//! What an instruction that hardware approximates may answer.
+//! The error bounds of approximated instructions.
 
 use super::instructions::Instruction;
 use super::operands::Kind;

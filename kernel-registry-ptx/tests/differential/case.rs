@@ -1,4 +1,4 @@
-//! One launch, as a GPU and the interpreter both can do it.
+//! A test case: one launch that a GPU and the interpreter both can do.
 
 /// A kernel, and all that it is launched with.
 pub struct Case {

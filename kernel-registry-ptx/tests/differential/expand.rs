@@ -1,4 +1,4 @@
-//! Patterns for many texts: `<add,sub>.f<32,64>` is four opcodes. Braces already mean something in PTX.
+//! Expands patterns into texts: `<add,sub>.f<32,64>` is four opcodes. Braces already mean something in PTX.
 
 /// All texts that a pattern stands for, which are the choices between `<` and `>` in all combinations.
 pub fn expand(pattern: &str) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Operands at which instructions have their edges.
+//! Operands at the edges of instructions.
 
 use super::random::Random;
 

@@ -1,4 +1,4 @@
-//! Numbers that look random, and are the same everywhere.
+//! A pseudo-random generator, the same on every machine.
 
 /// Xorshift.
 pub struct Random(u64);

@@ -1,4 +1,4 @@
-//! The file of what a GPU answered.
+//! The file with the results of a GPU.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Each instruction, with all its modifiers: what it reads, and what it writes.
+//! The table of instructions with all their modifiers: operands, result, bound.
 //!
 //! A pattern without operands is one opcode, with the result first. Otherwise `%a` to `%d` are the operands, `%x` is the
 //! result, `%p` and `%q` are predicates, `%r0` to `%r3` and `%l0` to `%l3` are registers to work with, and `%m` and

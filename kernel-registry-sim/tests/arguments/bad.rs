@@ -1,4 +1,4 @@
-//! What nobody should pass, and somebody does.
+//! Wrong arguments: addresses that are not mapped, stale handles, absurd numbers.
 
 use super::signatures::Kind;
 use super::world::World;

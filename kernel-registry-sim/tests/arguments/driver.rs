@@ -1,4 +1,4 @@
-//! The driver that is given every argument.
+//! Installs the driver, and calls its functions with a trace of the arguments.
 
 use std::io::Write;
 

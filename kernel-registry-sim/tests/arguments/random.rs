@@ -1,4 +1,4 @@
-//! Functions in any order, with what was made, what was destroyed, what is of another kind, and what is nothing at all.
+//! Random sequences of calls, with valid, stale, foreign and invented handles.
 
 #[path = "../../../kernel-registry-ptx/tests/differential/random.rs"]
 mod numbers;

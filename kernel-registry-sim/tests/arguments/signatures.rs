@@ -1,4 +1,4 @@
-//! What each function of the driver takes, as its source says.
+//! Reads the signatures of the driver functions from their source.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! One object of each kind, and what every function can be given so that it succeeds.
+//! One object of each kind, and valid arguments for every function.
 
 use std::ffi::{CString, c_void};
 

@@ -1,4 +1,4 @@
-//! Tests that need a process of their own: a driver is what it is for as long as a process lives.
+//! Runs tests in child processes, because a process has one driver for its life.
 
 use std::env;
 use std::process::{Command, Output};

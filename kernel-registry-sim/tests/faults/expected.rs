@@ -1,4 +1,4 @@
-//! What is expected of an error, and which failures are none.
+//! The errors that are expected of each fault, and the faults that are no error.
 
 use std::error::Error;
 

@@ -7,9 +7,9 @@ mod expected;
 mod fresh;
 mod matrix;
 mod program;
+#[path = "../serial/mod.rs"]
+mod serial;
 mod sudden;
-#[path = "../turn/mod.rs"]
-mod turn;
 
 use std::panic;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -21,8 +21,8 @@ use kernel_registry_sim::Config;
 kernel_registry::link_kernels!(kernels);
 
 /// Faults are there for the whole process: tests that have some take turns.
-fn alone() -> turn::Turn {
-    let turn = turn::take();
+fn alone() -> serial::Turn {
+    let turn = serial::take();
     let config = Config::from_environment().contained(true);
     config.install().expect("the simulated driver can be installed");
     turn

@@ -1,4 +1,4 @@
-//! Each call of a program that has loaded its images before, and each result.
+//! Each call of a program whose images are loaded, with each result.
 
 use std::error::Error;
 use std::sync::Arc;

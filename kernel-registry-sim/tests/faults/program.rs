@@ -1,4 +1,4 @@
-//! What every program does: it gets a context, warms kernels, and launches one.
+//! The program under test: it gets a context, warms kernels, and launches one.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Kernels that go wrong after their launch was accepted, and calls that take too long.
+//! Kernels that fail after their launch was accepted, and calls that take too long.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

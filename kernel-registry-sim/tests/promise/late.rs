@@ -1,4 +1,4 @@
-//! Launches of kernels that are not warm: whose word counts, and that none leaves threads behind.
+//! Launches of kernels that are not warm: which policy counts, and that none leaves threads behind.
 
 use std::fs;
 use std::sync::{Arc, Mutex};

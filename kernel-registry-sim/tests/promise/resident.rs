@@ -1,4 +1,4 @@
-//! A kernel that stays until it is told to end.
+//! A resident kernel, which stays until it is told to end.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The printf buffer and the heap of kernels, which the driver fixes when it sets them up.
+//! The sizes of the printf buffer and the heap, which the driver fixes when it sets them up.
 
 use kernel_registry::cudarc::driver::sys::{self, CUlimit};
 use kernel_registry::{SetLimit, WarmError, Warmup, warm_all};

@@ -1,4 +1,4 @@
-//! A kernel that stays on the device until it is told to go, or its time is over.
+//! A resident kernel, which stays on the device until it is told to end, or its time is over.
 #![allow(dead_code)] // Each test uses what it needs.
 
 use std::ptr;

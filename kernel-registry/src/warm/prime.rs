@@ -22,8 +22,7 @@ pub(super) const OURS: &str = "kernel-registry's own kernels";
 
 /// What a kernel needs, as its image showed at compile time.
 pub(super) fn needs(planned: &Planned) -> Primed {
-    let kernel_registry_format::Needs { printf, assert, heap, unknown, .. } =
-        planned.kernel.needs;
+    let kernel_registry_format::Needs { printf, assert, heap, unknown, .. } = planned.kernel.needs;
     if unknown {
         return Primed::EVERYTHING;
     }

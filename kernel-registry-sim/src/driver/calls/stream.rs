@@ -48,10 +48,9 @@ pub(super) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked
     Ok(state)
 }
 
-/// Submits work on a word in memory; `None` is work with wrong flags.
-fn word(stream: Handle, address: usize, work: Option<Work>) -> Answer {
+/// Submits work on a word in memory.
+fn word(stream: Handle, address: usize, work: Work) -> Answer {
     let (mut state, stream) = begin_with(stream)?;
-    let work = work.ok_or(Code::INVALID_VALUE)?;
     if !address.is_multiple_of(4) || !state.memory.lock().has(address, 4) {
         return Err(Code::INVALID_VALUE);
     }
@@ -135,12 +134,12 @@ calls! {
     }
 
     11070 fn cuStreamWaitValue32_v2(stream: Handle, address: usize, value: u32, flags: u32) {
-        let until = Until::from_flags(flags);
-        word(stream, address, until.map(|until| Work::WaitValue { address, value, until }))
+        let until = Until::from_flags(flags).ok_or(Code::INVALID_VALUE)?;
+        word(stream, address, Work::WaitValue { address, value, until })
     }
 
     11070 fn cuStreamWriteValue32_v2(stream: Handle, address: usize, value: u32, _flags: u32) {
-        word(stream, address, Some(Work::WriteValue { address, value }))
+        word(stream, address, Work::WriteValue { address, value })
     }
 
     10000 fn cuLaunchHostFunc(stream: Handle, function: HostFunction, data: usize) {

@@ -1,7 +1,7 @@
-//! Drivers of four ages, and some between: what is not there yet, and what kernel-registry makes of that.
+//! Drivers of several versions: which functions they lack, and what kernel-registry does without them.
 
 mod child;
-mod computes;
+mod saxpy_check;
 
 use std::error::Error;
 use std::ffi::{CStr, c_void};
@@ -73,7 +73,7 @@ fn warm_and_launch() -> Result<(), Box<dyn Error>> {
     let context = kernel_registry::context(0)?;
     let warm = warm_all(&context)?;
     println!("{}", warm.report());
-    computes::saxpy(&context, 1000)?;
+    saxpy_check::saxpy(&context, 1000)?;
     println!("it computes");
     warm.recheck()?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Whether a device computes.
+//! Checks that a device computes.
 
 use std::error::Error;
 use std::sync::Arc;

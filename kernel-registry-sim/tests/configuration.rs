@@ -1,4 +1,4 @@
-//! Another driver and other devices than usual.
+//! A driver and devices that are configured, and not the default.
 
 use std::error::Error;
 

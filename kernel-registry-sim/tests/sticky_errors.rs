@@ -1,5 +1,5 @@
-//! What calls answer after a kernel has gone wrong, in its context and in others: as on two H200s with driver 580.159.04. With
-//! `ON_A_GPU=1` NVIDIA's driver is asked.
+//! Sticky errors: which calls fail after a kernel's fault, in its context and in others, as on two H200s with driver 580.159.04.
+//! With `ON_A_GPU=1` NVIDIA's driver is asked.
 
 mod device;
 

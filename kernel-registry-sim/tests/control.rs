@@ -1,7 +1,7 @@
-//! What a driver is told: by its configuration, by variables, and while a program runs.
+//! Faults, delays and recordings: configured, by environment variables, and while a program runs.
 
 mod child;
-mod turn;
+mod serial;
 
 use std::error::Error;
 use std::ptr;
@@ -12,14 +12,14 @@ use kernel_registry::cudarc::driver::{CudaContext, CudaSlice, sys};
 use kernel_registry::{LaunchConfig, warm_all};
 use kernel_registry_sim::{Config, Fault, InstallError, live, record_calls};
 use kernels::blas1::saxpy;
+use serial::Turn;
 use sys::CUresult;
-use turn::Turn;
 
 kernel_registry::link_kernels!(kernels);
 
 /// Faults and records are of the whole process.
 fn alone() -> Turn {
-    let turn = turn::take();
+    let turn = serial::take();
     let config = Config::from_environment().contained(true);
     config.install().expect("the simulated driver can be installed");
     turn
@@ -145,7 +145,7 @@ fn variables_say_all_of_it() {
             ("KERNEL_REGISTRY_SIM_TIMING", "7:20us"),
         ],
     );
-    assert!(words.contains("`KERNEL_REGISTRY_SIM_JIT` is `soon`, which is not understood"), "{words}");
+    assert!(words.contains("`KERNEL_REGISTRY_SIM_JIT` is `soon`, which cannot be parsed"), "{words}");
     // That an image is not for each device is nothing to be told.
     assert!(!words.contains("refused"), "{words}");
 }

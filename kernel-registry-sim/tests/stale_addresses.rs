@@ -1,6 +1,6 @@
-//! What is gone when somebody still uses it: memory below a stream that has work to do, and what belonged to a context.
+//! Addresses and handles that are stale when they are used: freed and unmapped memory, objects of destroyed contexts.
 
-mod turn;
+mod serial;
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -105,7 +105,7 @@ fn forbid(pages: *mut u8) {
 
 #[test]
 fn copies_from_and_to_nowhere_are_refused() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     let own = Own::new();
     let (pages, nowhere) = (pages(), pages().wrapping_add(PAGE));
     // SAFETY: the driver looks at addresses.
@@ -130,7 +130,7 @@ fn copies_from_and_to_nowhere_are_refused() {
 /// Whatever the stream does once it goes on finds nothing any more, which is an error of its context.
 #[test]
 fn memory_that_is_freed_while_a_stream_waits() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     type Use = fn(&Own, u64) -> CUresult;
     // SAFETY: the driver looks at addresses, when it is asked and when it does what it was asked for.
     let uses: [(&str, Use); 6] = unsafe {
@@ -171,7 +171,7 @@ fn memory_that_is_freed_while_a_stream_waits() {
 
 #[test]
 fn a_stream_that_is_destroyed_with_work_left() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     let own = Own::new();
     let word = pinned();
     own.hold(word as u64);
@@ -189,7 +189,7 @@ fn a_stream_that_is_destroyed_with_work_left() {
 /// Nobody has to do anything else for that.
 #[test]
 fn pages_that_are_freed_are_given_back() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     let own = Own::new();
     // SAFETY: the memory is freed once, and the system looks whether it is there.
     unsafe {
@@ -215,7 +215,7 @@ fn pages_that_are_freed_are_given_back() {
 
 #[test]
 fn memory_that_is_registered_and_then_unmapped() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     let own = Own::new();
     let memory = pages();
     // SAFETY: the driver looks whether memory is there.
@@ -242,7 +242,7 @@ fn memory_that_is_registered_and_then_unmapped() {
 
 #[test]
 fn arguments_that_end_too_soon() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     let own = Own::new();
     let memory = pinned();
     let mut values = [memory as u64, 7];
@@ -268,7 +268,7 @@ fn arguments_that_end_too_soon() {
 /// `CU_LAUNCH_PARAM_BUFFER_POINTER` and so on.
 #[test]
 fn arguments_in_one_buffer_are_not_simulated() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     let own = Own::new();
     let mut list = [0_usize];
     let list = list.as_mut_ptr().cast();
@@ -280,7 +280,7 @@ fn arguments_in_one_buffer_are_not_simulated() {
 
 #[test]
 fn images_that_end_too_soon() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     let _own = Own::new();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/prebuilt");
     let end = pages().wrapping_add(PAGE);
@@ -316,7 +316,7 @@ fn images_that_end_too_soon() {
 
 #[test]
 fn a_log_that_has_no_place() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     let _own = Own::new();
     let nowhere = pages().addr() + PAGE;
     let mut module = ptr::null_mut();
@@ -339,7 +339,7 @@ fn a_log_that_has_no_place() {
 
 #[test]
 fn what_belonged_to_a_context_that_is_destroyed() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     let own = Own::new();
     // SAFETY: the driver looks at handles.
     unsafe {
@@ -399,7 +399,7 @@ fn what_belonged_to_a_context_that_is_destroyed() {
 
 #[test]
 fn a_stack_of_contexts_that_is_empty() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     let own = Own::new();
     // SAFETY: the driver looks at handles and addresses.
     unsafe {
@@ -429,7 +429,7 @@ fn the_driver_is_called_when_a_thread_has_ended() {
     thread_local! {
         static LAST: Last = const { Last(Cell::new(0)) };
     }
-    let _turn = turn::take();
+    let _turn = serial::take();
     let own = Own::new();
     let context = own.context.expose_provenance();
     let ended = std::thread::spawn(move || {
@@ -444,7 +444,7 @@ fn the_driver_is_called_when_a_thread_has_ended() {
 /// Whoever waits in another thread is told, and does not wait for ever.
 #[test]
 fn a_context_is_reset_while_a_thread_waits_in_it() {
-    let _turn = turn::take();
+    let _turn = serial::take();
     let own = Own::new();
     // SAFETY: the driver looks at handles and addresses; the flags are those of the function.
     unsafe {
