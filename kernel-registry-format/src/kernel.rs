@@ -195,7 +195,7 @@ impl<'a> KernelRecord<'a> {
     }
 }
 
-/// Prints a kernel as it was declared. Made by [`Kernel::signature`].
+/// Prints a kernel as it was declared. Made by [`KernelRecord::signature`].
 #[derive(Clone, Copy, Debug)]
 pub struct Signature<'a> {
     name: &'a str,

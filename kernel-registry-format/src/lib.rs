@@ -11,7 +11,7 @@
 //!
 //! # Records
 //!
-//! `#[gpu_kernel]` describes a kernel as a [`Kernel`], encodes it partly itself ([`fixed_fields`]) and partly at
+//! `#[gpu_kernel]` describes a kernel as a [`KernelRecord`], encodes it partly itself ([`fixed_fields`]) and partly at
 //! compile time ([`encode`]), and places the bytes in a link section of their own ([`section`]).
 //! [`Records`] reads such a section back, from a file on disk or from the running program.
 //! Writer and reader share one model, so they cannot drift apart.

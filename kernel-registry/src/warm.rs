@@ -259,7 +259,9 @@ impl<'a> Warmup<'a> {
         for context in contexts {
             match self.warm_one(context) {
                 Ok(receipt) => warm.push(receipt),
-                Err(error) => return Err(WarmEachError { warm, device: context.ordinal(), error }),
+                Err(error) => {
+                    return Err(WarmEachError { warm, device: context.ordinal(), error: Box::new(error) });
+                }
             }
         }
         Ok(warm)

@@ -24,8 +24,8 @@ pub trait Configure<K>: Sealed {
 /// Keeps other crates from implementing [`Configure`].
 pub trait Sealed {}
 
-/// Types that convert to a `LaunchConfig`, which is checked at each launch.
-// Each is written out, because the compiler shows them in its errors.
+// Types that convert to a `LaunchConfig` are checked at each launch. Each implementation is written out, because the
+// compiler shows it in errors.
 
 impl Sealed for LaunchConfig {}
 

@@ -78,7 +78,7 @@ pub struct WarmEachError {
     /// The number of its device.
     pub device: usize,
     /// Why it could not be warmed.
-    pub error: WarmError,
+    pub error: Box<WarmError>,
 }
 
 impl fmt::Display for WarmEachError {
