@@ -223,7 +223,7 @@ pub(crate) fn other_thread(warm: &Warm, _: Duration) -> Checked {
         let mut address = address;
         let config = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
         // SAFETY: the kernel takes one pointer, and the memory stays until the thread is joined.
-        unsafe { launch_raw(touch::INFO, &raw, &config, &mut [(&raw mut address).cast()]) }
+        unsafe { launch_raw(touch::INFO, &raw, config, &mut [(&raw mut address).cast()]) }
     });
     launched.join().map_err(|_| "the thread panicked")??;
     ensure(stream.clone_dtoh(&count)? == [1], "wrong result")?;

@@ -42,7 +42,7 @@ impl Resident {
         let args = &mut [(&raw mut flag).cast(), (&raw mut status).cast(), (&raw mut limit).cast()];
         let config = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
         // SAFETY: these are its parameters; the memory stays, and the device accesses it under the same addresses.
-        unsafe { launch_raw(spin_until_flag::INFO, &resident.stream, &config, args)? };
+        unsafe { launch_raw(spin_until_flag::INFO, &resident.stream, config, args)? };
         thread::sleep(Duration::from_millis(20));
         Ok(resident)
     }
