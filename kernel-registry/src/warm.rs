@@ -398,7 +398,7 @@ fn timed_out(overdue: Overdue, timeouts: &Timeouts) -> WarmError {
         Overdue::Device(call) => {
             WarmError::TimedOut { call: call.name, about: call.about, timeout: timeouts.device }
         }
-        Overdue::Hook(hook) => WarmError::HookTimedOut { hook, limit: timeouts.hook },
+        Overdue::Hook(hook) => WarmError::HookTimedOut { hook, timeout: timeouts.hook },
     }
 }
 

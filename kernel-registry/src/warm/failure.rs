@@ -37,7 +37,7 @@ pub enum WarmError {
         /// The function's path.
         hook: &'static str,
         /// How long it was allowed to run.
-        limit: Duration,
+        timeout: Duration,
     },
     /// The printf buffer or the heap cannot be enlarged: the driver has already set it up.
     LimitFrozen {
@@ -327,11 +327,11 @@ impl fmt::Display for WarmError {
                 "the `#[warmup]` function `{hook}` warms the context that it runs in, and would wait for itself; the \
                  kernels that the warm-up selects are warm when the function runs, so select those that it launches"
             ),
-            WarmError::HookTimedOut { hook, limit } => write!(
+            WarmError::HookTimedOut { hook, timeout } => write!(
                 f,
                 "the `#[warmup]` function `{hook}` has not returned within {:.1} s; allow more time with \
                  `Warmup::hook_timeout`",
-                limit.as_secs_f64()
+                timeout.as_secs_f64()
             ),
             WarmError::LimitFrozen { limit, asked, size } => {
                 let (what, user, method) = match limit {
