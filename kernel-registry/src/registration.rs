@@ -16,10 +16,17 @@ static HOOKS: Mutex<Vec<&'static Hook>> = Mutex::new(Vec::new());
 
 /// The constructor of a kernel.
 pub extern "C" fn register<K: Kernel>() {
-    lock(&KERNELS).push(K::INFO);
+    register_kernel(K::INFO);
+}
+
+/// Not inlined, because there is a constructor for each kernel.
+#[inline(never)]
+fn register_kernel(kernel: &'static KernelInfo) {
+    lock(&KERNELS).push(kernel);
 }
 
 /// For the constructor of a function with `#[warmup]`.
+#[inline(never)]
 pub fn register_hook(hook: &'static Hook) {
     lock(&HOOKS).push(hook);
 }

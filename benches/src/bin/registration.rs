@@ -65,8 +65,8 @@ fn rebuilds(crates: &Each<&Package>, effort: &Effort) -> Result<Vec<Requirement>
         let ratio = times.annotated / times.by_hand;
         println!("{what:48} {} {ratio:9.2}", columns(&times, 2));
         [
-            Requirement::at_most(&format!("{what}: by hand"), ratio, 2.0, "times"),
-            Requirement::at_most(&format!("{what}: over bare"), times.annotated - times.bare, 1.5, "s"),
+            Requirement::at_most(format!("{what}: by hand"), ratio, 2.0, "times"),
+            Requirement::at_most(format!("{what}: over bare"), times.annotated - times.bare, 1.5, "s"),
         ]
     };
     row("debug build, the first (once)", rebuild::first(crates)?);
