@@ -21,6 +21,7 @@ use std::fmt;
 
 use kernel_registry_format::{Pass, RustType};
 
+use crate::cuda_type::layout_of;
 use crate::{CudaType, Entry, ParamLayout, Scalar};
 
 /// The size of an address among the arguments of a kernel, and its alignment.
@@ -282,34 +283,6 @@ impl Param<'_> {
         };
         Some(if meets { Ok(()) } else { Err(about) })
     }
-}
-
-/// Size and alignment of the types that come with CUDA: its vectors, and floating point in sixteen bits.
-fn layout_of(name: &str) -> Option<[u32; 2]> {
-    const COMPONENTS: [(&str, u32); 12] = [
-        ("char", 1),
-        ("uchar", 1),
-        ("short", 2),
-        ("ushort", 2),
-        ("int", 4),
-        ("uint", 4),
-        ("long", 8),
-        ("ulong", 8),
-        ("longlong", 8),
-        ("ulonglong", 8),
-        ("float", 4),
-        ("double", 8),
-    ];
-    match name {
-        "__half" | "__nv_bfloat16" => return Some([2, 2]),
-        "__half2" | "__nv_bfloat162" => return Some([4, 4]),
-        _ => {}
-    }
-    let count = name.chars().last()?.to_digit(10).filter(|count| (1..=4).contains(count))?;
-    let (_, component) = COMPONENTS.into_iter().find(|(vector, _)| *vector == &name[..name.len() - 1])?;
-    // Three components lie like an array, others are loaded as a whole, but 16 bytes at most.
-    let align = if count == 3 { component } else { (count * component).min(16) };
-    Some([count * component, align])
 }
 
 /// The kernel as C++ declares it, or as much as its symbol tells. Every parameter can have a message with it, so a long

@@ -26,22 +26,6 @@ pub enum CudaType {
     Other(String),
 }
 
-/// Types that CUDA's own headers define, with their sizes.
-const KNOWN: [(&str, u32); 12] = [
-    ("__half", 2),
-    ("__half2", 4),
-    ("__nv_bfloat16", 2),
-    ("__nv_bfloat162", 4),
-    ("__nv_fp8_e4m3", 1),
-    ("__nv_fp8_e5m2", 1),
-    ("float2", 8),
-    ("float4", 16),
-    ("double2", 16),
-    ("int4", 16),
-    ("uint4", 16),
-    ("dim3", 12),
-];
-
 /// Pointers to pointers are followed to this depth.
 const MAX_DEPTH: u32 = 32;
 
@@ -64,7 +48,7 @@ impl CudaType {
         match self {
             CudaType::Scalar(scalar) => scalar.size(),
             CudaType::Pointer { .. } => Some(8),
-            CudaType::Named(name) => KNOWN.iter().find(|(known, _)| known == name).map(|(_, size)| *size),
+            CudaType::Named(name) => layout_of(name).map(|[size, _]| size),
             CudaType::Other(_) => None,
         }
     }
@@ -98,6 +82,36 @@ fn qualified(mut text: &str, depth: u32) -> (CudaType, bool, bool) {
         },
     };
     (ty, is_const, is_volatile)
+}
+
+/// Size and alignment of the types that CUDA's own headers define: vectors, and floating point in sixteen and eight bits.
+pub(crate) fn layout_of(name: &str) -> Option<[u32; 2]> {
+    const COMPONENTS: [(&str, u32); 12] = [
+        ("char", 1),
+        ("uchar", 1),
+        ("short", 2),
+        ("ushort", 2),
+        ("int", 4),
+        ("uint", 4),
+        ("long", 8),
+        ("ulong", 8),
+        ("longlong", 8),
+        ("ulonglong", 8),
+        ("float", 4),
+        ("double", 8),
+    ];
+    match name {
+        "__nv_fp8_e4m3" | "__nv_fp8_e5m2" => return Some([1, 1]),
+        "dim3" => return Some([12, 4]),
+        "__half" | "__nv_bfloat16" => return Some([2, 2]),
+        "__half2" | "__nv_bfloat162" => return Some([4, 4]),
+        _ => {}
+    }
+    let count = name.chars().last()?.to_digit(10).filter(|count| (1..=4).contains(count))?;
+    let (_, component) = COMPONENTS.into_iter().find(|(vector, _)| *vector == &name[..name.len() - 1])?;
+    // Three components lie like an array, others are loaded as a whole, but 16 bytes at most.
+    let align = if count == 3 { component } else { (count * component).min(16) };
+    Some([count * component, align])
 }
 
 /// The text without a qualifier at its end: behind a space, or behind the `*` that it qualifies.
