@@ -154,7 +154,7 @@ impl Build {
     }
 
     /// Whether to tell cargo, on standard output, what to watch and what the compiler warned of. It is so by
-    /// default; where it is not a build script that compiles, the [`Report`] says the same.
+    /// default; where it is not a build script that compiles, the [`Report`](crate::Report) says the same.
     pub fn cargo_output(mut self, yes: bool) -> Self {
         self.quiet = !yes;
         self
