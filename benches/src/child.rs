@@ -37,13 +37,13 @@ impl Child {
     }
 
     /// Runs the process, and returns the numbers on the line that it prints.
-    pub fn numbers(&self, patience: Duration) -> Result<Vec<f64>> {
-        let text = self.output(patience)?;
+    pub fn numbers(&self, timeout: Duration) -> Result<Vec<f64>> {
+        let text = self.output(timeout)?;
         Ok(text.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?)
     }
 
-    /// Runs the process, and returns its output. It is killed if it takes longer than `patience`.
-    pub fn output(&self, patience: Duration) -> Result<String> {
+    /// Runs the process, and returns its output. It is killed if it takes longer than `timeout`.
+    pub fn output(&self, timeout: Duration) -> Result<String> {
         let mut command = Command::new(&self.program);
         command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -60,7 +60,7 @@ impl Child {
             read.map(|_| (text, errors))
         });
         let begun = Instant::now();
-        if finished.recv_timeout(patience).is_err() {
+        if finished.recv_timeout(timeout).is_err() {
             child.kill()?;
         }
         let status = child.wait()?;

@@ -16,7 +16,7 @@ use crate::cli::{Check, Deny};
 use crate::compare;
 use crate::embedded::Embedded;
 use crate::failure::Failure;
-use crate::foreign::Foreign;
+use crate::image_file::ImageFile;
 
 /// The result of the comparison.
 struct Report<'a> {
@@ -75,7 +75,7 @@ impl What {
 }
 
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
-    let foreign = options.image.iter().map(|path| Foreign::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let foreign = options.image.iter().map(|path| ImageFile::open(path)).collect::<Result<Vec<_>, _>>()?;
     let files = binaries::open(options.path.as_deref(), &options.build)?;
     let mut checked = binaries::read(&files)?;
     if let Some(package) = &options.package {
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     if foreign.is_empty() {
         checked.iter().for_each(|binary| report.compare_with_own(binary));
     } else {
-        report.compare_with_foreign(&checked, &foreign);
+        report.compare_with_files(&checked, &foreign);
     }
     binaries::print(|out| match options.json {
         true => json::write(&report, options, out),
@@ -132,14 +132,14 @@ impl<'a> Report<'a> {
     }
 
     /// Compares every declaration with each of the images that has its kernel.
-    fn compare_with_foreign(&mut self, binaries: &'a [Contents<'a>], images: &[Foreign]) {
+    fn compare_with_files(&mut self, binaries: &'a [Contents<'a>], images: &[ImageFile]) {
         self.images = images.len();
         let mut used = BTreeSet::new();
         for (binary, kernel) in
             binaries.iter().flat_map(|binary| binary.kernels.iter().map(move |k| (binary, k)))
         {
             let mut missing = Vec::new();
-            for Foreign { name, image } in images {
+            for ImageFile { name, image } in images {
                 match self.compare(binary, kernel, image, name) {
                     Ok(symbol) => drop(used.insert((name, symbol))),
                     Err(error) => missing.push(error),
@@ -157,7 +157,7 @@ impl<'a> Report<'a> {
                 self.add(binary, kernel, What::Missing, names, message);
             }
         }
-        for Foreign { name, image } in images {
+        for ImageFile { name, image } in images {
             self.add_unused(image, name, |symbol| used.contains(&(name, symbol.to_owned())));
         }
     }

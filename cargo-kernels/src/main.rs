@@ -19,7 +19,7 @@ mod copies;
 mod doctor;
 mod embedded;
 mod failure;
-mod foreign;
+mod image_file;
 mod list;
 mod mapped;
 mod show;

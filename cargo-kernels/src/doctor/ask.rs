@@ -14,7 +14,7 @@ use super::libcuda::{Answer, Attribute, Device, Library};
 use super::metadata;
 
 /// The longest that a call may take. Some take seconds, because many GPUs have to wake up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn facts(manifest: Option<&Path>) -> Facts {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
@@ -38,9 +38,9 @@ fn driver() -> Driver {
     let asking = thread::spawn(move || asked(calls));
     let mut call = "dlopen";
     loop {
-        match called.recv_timeout(PATIENCE) {
+        match called.recv_timeout(TIMEOUT) {
             Ok(next) => call = next,
-            Err(RecvTimeoutError::Timeout) => return Driver::Silent { call, seconds: PATIENCE.as_secs() },
+            Err(RecvTimeoutError::Timeout) => return Driver::Silent { call, seconds: TIMEOUT.as_secs() },
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }

@@ -4,7 +4,7 @@ use crate::run::warp::{Context, Next, Split, Stopped, Wait, Warp};
 use crate::types::each;
 
 /// How often the lowest split may go first while another one waits.
-const PATIENCE: u32 = 256;
+const TIMEOUT: u32 = 256;
 
 impl Warp {
     /// Runs up to `budget` instructions, and returns how many. It ends early when all threads wait or have ended.
@@ -28,10 +28,10 @@ impl Warp {
         }
         let ready = |split: &Split| split.wait == Wait::No;
         let count = self.splits.iter().filter(|split| ready(split)).count();
-        self.patience = if count > 1 { self.patience + 1 } else { 0 };
+        self.timeout = if count > 1 { self.timeout + 1 } else { 0 };
         let candidates = self.splits.iter().enumerate().filter(|(_, split)| ready(split));
-        let chosen = if self.patience > PATIENCE {
-            self.patience = 0;
+        let chosen = if self.timeout > TIMEOUT {
+            self.timeout = 0;
             candidates.min_by_key(|(_, split)| split.ran)
         } else {
             candidates.min_by_key(|(_, split)| (usize::MAX - split.calls.len(), split.at))

@@ -29,7 +29,7 @@ pub(crate) struct Warp {
     /// Those that have not ended.
     pub live: u32,
     /// How many choices in a row left a split waiting.
-    pub patience: u32,
+    pub timeout: u32,
     pub spin: Spin,
 }
 
@@ -137,7 +137,7 @@ impl Warp {
             splits: Vec::new(),
             all,
             live: 0,
-            patience: 0,
+            timeout: 0,
             spin: Spin::default(),
         }
     }
@@ -156,7 +156,7 @@ impl Warp {
             arrived: 0,
             ran: 0,
         }];
-        self.patience = 0;
+        self.timeout = 0;
         self.spin = Spin::default();
     }
 

@@ -16,7 +16,7 @@ use super::wait::{Seq, WaitReason, Waiting};
 use super::watched;
 
 /// How long nothing must have moved before it is a deadlock: another thread of the host may be about to end it.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Waits until all work is over that occupies a device and was submitted before.
 pub(super) fn wait_for_device(
@@ -141,7 +141,7 @@ fn stuck(streams: &Streams, device: usize, until: Seq) -> Option<String> {
     let busy = streams.iter().filter(|(_, stream)| stream.device == device && stream.is_busy(until));
     let mut reasons = Vec::new();
     for (handle, stream) in busy {
-        if stream.still_since.elapsed() < PATIENCE {
+        if stream.still_since.elapsed() < TIMEOUT {
             return None;
         }
         reasons.push(reason(handle, stream));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::recording::{Mode, Outcome};
 
 /// Longer than the slowest driver needs to start and the resident kernel to give up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Variables that change what blocks.
 const DISTURBING: [&str; 3] =
@@ -28,7 +28,7 @@ pub(crate) fn outcome(row: &str, mode: Mode, warmed: bool) -> io::Result<Outcome
     }
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (output, in_time) = wait(child)?;
-    Ok(if in_time { read(&output) } else { failed(format!("no answer after {PATIENCE:?}")) })
+    Ok(if in_time { read(&output) } else { failed(format!("no answer after {TIMEOUT:?}")) })
 }
 
 /// Waits for a process, and kills it at the time limit.
@@ -38,7 +38,7 @@ fn wait(mut child: Child) -> io::Result<(Output, bool)> {
         if child.try_wait()?.is_some() {
             break true;
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             child.kill()?;
             break false;
         }

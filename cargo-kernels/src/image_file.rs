@@ -7,17 +7,17 @@ use kernel_registry_image::Image;
 
 use crate::failure::Failure;
 
-pub(crate) struct Foreign {
+pub(crate) struct ImageFile {
     /// The file's name as given.
     pub(crate) name: String,
     pub(crate) image: Image,
 }
 
-impl Foreign {
+impl ImageFile {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let bytes = fs::read(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
         let image = kernel_registry_image::read(&bytes);
         let image = image.map_err(|error| Failure::Image { path: path.to_owned(), error })?;
-        Ok(Foreign { name: path.display().to_string(), image })
+        Ok(ImageFile { name: path.display().to_string(), image })
     }
 }
