@@ -75,7 +75,7 @@ impl What {
 }
 
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
-    let foreign = options.image.iter().map(|path| ImageFile::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let files = options.image.iter().map(|path| ImageFile::open(path)).collect::<Result<Vec<_>, _>>()?;
     let files = binaries::open(options.path.as_deref(), &options.build)?;
     let mut checked = binaries::read(&files)?;
     if let Some(package) = &options.package {
@@ -83,10 +83,10 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     }
     let declarations = checked.iter().map(|binary| binary.kernels.len()).sum();
     let mut report = Report { declarations, images: 0, findings: Vec::new() };
-    if foreign.is_empty() {
+    if files.is_empty() {
         checked.iter().for_each(|binary| report.compare_with_own(binary));
     } else {
-        report.compare_with_files(&checked, &foreign);
+        report.compare_with_files(&checked, &files);
     }
     binaries::print(|out| match options.json {
         true => json::write(&report, options, out),
@@ -147,7 +147,7 @@ impl<'a> Report<'a> {
             }
             // A program's kernels may be spread over several files, so one of the images must have it, not all.
             if missing.len() == images.len() {
-                let names = images.iter().map(|foreign| foreign.name.clone()).collect();
+                let names = images.iter().map(|file| file.name.clone()).collect();
                 let message = match missing.as_slice() {
                     [error] => error.to_string(),
                     several => {
