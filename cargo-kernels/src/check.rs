@@ -75,7 +75,7 @@ impl What {
 }
 
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
-    let files = options.image.iter().map(|path| ImageFile::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let images = options.image.iter().map(|path| ImageFile::open(path)).collect::<Result<Vec<_>, _>>()?;
     let files = binaries::open(options.path.as_deref(), &options.build)?;
     let mut checked = binaries::read(&files)?;
     if let Some(package) = &options.package {
@@ -83,10 +83,10 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     }
     let declarations = checked.iter().map(|binary| binary.kernels.len()).sum();
     let mut report = Report { declarations, images: 0, findings: Vec::new() };
-    if files.is_empty() {
+    if images.is_empty() {
         checked.iter().for_each(|binary| report.compare_with_own(binary));
     } else {
-        report.compare_with_files(&checked, &files);
+        report.compare_with_files(&checked, &images);
     }
     binaries::print(|out| match options.json {
         true => json::write(&report, options, out),
