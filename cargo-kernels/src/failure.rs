@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use kernel_registry_format::{Malformed, VERSION};
 use kernel_registry_image::Error;
 
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Missing { path: PathBuf },
@@ -22,7 +23,9 @@ pub(crate) enum Failure {
     NoneNamed { name: String, near: Vec<String> },
     Newer { path: PathBuf, version: u16 },
     Image { path: PathBuf, error: Error },
+    /// `check` found declarations that differ from their images.
     Disagree { count: usize },
+    /// `doctor` found problems.
     Unwell { count: usize },
     BuildFailed,
     NothingBuilt,
@@ -62,7 +65,7 @@ impl Failure {
         }
     }
 
-    /// The failure to open this path.
+    /// The error of opening this path.
     pub(crate) fn of_io(path: PathBuf, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Failure::Missing { path },
