@@ -44,7 +44,8 @@ pub struct Param<'a> {
 pub enum Verdict {
     /// They agree, as far as names and layouts tell.
     Meets,
-    /// They agree if the parameter's type, or its element type, is the expected one. Only returned if the layout is unknown.
+    /// They agree if the parameter's type, or its element type, is the expected one. Only returned if the layout is
+    /// unknown.
     Needs {
         /// The expected type.
         expected: Expected,
@@ -190,7 +191,7 @@ pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
 }
 
 impl Param<'_> {
-    /// Compares this parameter with the one of the kernel at the same place. `file` is the name of the image in messages.
+    /// Compares this parameter with the kernel's at the same index. `file` is the name of the image in messages.
     pub fn compare(&self, index: usize, entry: &Entry, file: &str) -> Verdict {
         let cuda = entry.signature.as_ref().and_then(|signature| signature.params.get(index));
         let Some(layout) = entry.params.get(index) else { return Verdict::Meets };

@@ -64,9 +64,10 @@ fn line(name: &str, value: &str) -> Option<Line> {
         "CUDA_SCALE_LAUNCH_QUEUES" => {
             note("changes how many launches a stream holds before the next one waits", &unset)
         }
-        "CUDA_DEVICE_WAITS_ON_EXCEPTION" if on => {
-            note("a kernel that fails stays on the GPU for a debugger, and calls that wait for it never return", &unset)
-        }
+        "CUDA_DEVICE_WAITS_ON_EXCEPTION" if on => note(
+            "a kernel that fails stays on the GPU for a debugger, and calls that wait for it never return",
+            &unset,
+        ),
         "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" => note(
             "this process gets a part of each GPU: fewer blocks are resident than the GPU's properties promise",
             &unset,
