@@ -172,7 +172,7 @@ fn captures_cannot_be_merged() {
         ("cuEventSynchronize", &[event]),
         ("cuEventElapsedTime_v2", &[place(&mut time), event, event]),
     ];
-    // The first call invalidates the capture, so the others find an event that was never recorded.
+    // The first call invalidates the capture, so the event is invalid for the others.
     for ((name, arguments), expected) in asked.into_iter().zip([CAPTURED_EVENT, INVALID_VALUE, INVALID_VALUE])
     {
         expect_eq!(call(name, arguments), expected, "{name}");
@@ -271,7 +271,7 @@ fn modes_forbid_unsafe_calls_of_threads() {
             expect_eq!(end(stream).0, if expected == 0 { 0 } else { CAPTURE_INVALIDATED }, "{name}");
         }
     }
-    // The mode of a capture decides which modes of other threads forbid a call.
+    // A capture in global mode forbids the call in other threads whose own mode is global, too.
     begin(stream, GLOBAL);
     expect_eq!(elsewhere(alone.context, THREAD_LOCAL), 0);
     expect_eq!(elsewhere(alone.context, RELAXED), 0);

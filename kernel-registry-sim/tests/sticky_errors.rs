@@ -146,7 +146,7 @@ impl World {
 }
 
 #[test]
-fn a_kernel_that_goes_wrong_ends_all_contexts_of_the_process() {
+fn a_fault_of_a_kernel_breaks_all_contexts_of_the_process() {
     if !on_a_gpu() {
         Config::default().devices(2).install().unwrap();
     }
