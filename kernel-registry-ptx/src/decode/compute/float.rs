@@ -86,7 +86,7 @@ pub(crate) trait Number: Scalar {
             return rounded;
         }
         let wide = rounded.wide();
-        // A result that is subnormal before rounding is flushed, even if it rounds to a normal number.
+        // A result that is too small at full precision is flushed, even if it rounds to a normal number.
         let small = |wide: f64| {
             wide.abs() < Self::NORMAL
                 || wide.abs() == Self::NORMAL
