@@ -10,17 +10,17 @@ use crate::Result;
 /// Kernels in each of the compared crates.
 pub const KERNELS: usize = 1000;
 
-/// Modules over which they are spread, each in a file of its own, as nobody has a thousand in one.
+/// Modules that contain these kernels, each in its own file, because real programs do not have a thousand in one.
 pub const MODULES: usize = 20;
 
 /// Something of each of the compared crates.
 #[derive(Default)]
 pub struct Each<T> {
-    /// Of the one with each kernel under `#[gpu_kernel]`.
+    /// For the program that declares each kernel with `#[gpu_kernel]`.
     pub annotated: T,
-    /// Of the one with each kernel a struct of the same information under `inventory::submit!`, and a typed launch function.
+    /// For the program that declares each kernel as a struct under `inventory::submit!`, with a typed launch function.
     pub by_hand: T,
-    /// Of the one with the struct alone.
+    /// For the program with these structs alone.
     pub bare: T,
 }
 
@@ -52,7 +52,7 @@ impl<T> Kernels<T> {
 }
 
 impl Kernels<f64> {
-    /// What one kernel adds to this number.
+    /// The difference that one kernel makes.
     pub fn a_kernel(&self) -> f64 {
         (self.with - self.without) / KERNELS as f64
     }

@@ -104,7 +104,7 @@ impl Package {
         cargo.args(command).arg("--quiet").args(network);
         cargo.arg("--manifest-path").arg(self.folder.join("Cargo.toml"));
         cargo.arg("--target-dir").arg(&self.target);
-        // CI turns incremental builds off, but they are what is measured here.
+        // CI turns incremental builds off, but this measures them.
         cargo.env_remove("CARGO_INCREMENTAL");
         let start = Instant::now();
         let output = cargo.output()?;

@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     })?;
     match report.findings.iter().filter(|finding| finding.what.is_denied(options)).count() {
         0 => binaries::all_read(&checked),
-        count => Err(Failure::Disagree { count }),
+        count => Err(Failure::Differences { count }),
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
     })?;
     match line::count(&lines, Level::Problem) {
         0 => Ok(()),
-        count => Err(Failure::Unwell { count }),
+        count => Err(Failure::Problems { count }),
     }
 }
 

@@ -13,7 +13,7 @@ use kernel_registry_image::embedded::Starts;
 use crate::binary::Contents;
 use crate::compare;
 
-/// What records say about an image.
+/// An image as records describe it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Recorded<'a> {
     package: &'a str,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use kernel_registry_format::{Malformed, VERSION};
 use kernel_registry_image::Error;
 
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Missing { path: PathBuf },
@@ -22,8 +23,8 @@ pub(crate) enum Failure {
     NoneNamed { name: String, near: Vec<String> },
     Newer { path: PathBuf, version: u16 },
     Image { path: PathBuf, error: Error },
-    Disagree { count: usize },
-    Unwell { count: usize },
+    Differences { count: usize },
+    Problems { count: usize },
     BuildFailed,
     NothingBuilt,
     Cargo { error: String },
@@ -48,8 +49,8 @@ impl Failure {
             | Failure::NoneNamed { .. } => 7,
             Failure::Newer { .. } => 8,
             Failure::BuildFailed | Failure::DriverUnavailable { .. } => 9,
-            Failure::Disagree { .. } => 10,
-            Failure::Unwell { .. } => 11,
+            Failure::Differences { .. } => 10,
+            Failure::Problems { .. } => 11,
             // As in shells and `env`, so that the program's own codes stay distinguishable.
             Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotRun { .. } => 126,
@@ -62,7 +63,7 @@ impl Failure {
         }
     }
 
-    /// The failure to open this path.
+    /// The error of opening this path.
     pub(crate) fn of_io(path: PathBuf, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Failure::Missing { path },
@@ -120,11 +121,11 @@ impl fmt::Display for Failure {
                 write!(f, "no kernel `{name}`: did you mean {}?", near.join(" or "))
             }
             Failure::Image { path, error } => write!(f, "`{}`: {error}", path.display()),
-            Failure::Disagree { count } => {
+            Failure::Differences { count } => {
                 let s = if *count == 1 { "" } else { "s" };
                 write!(f, "declarations and images disagree: {count} finding{s} above")
             }
-            Failure::Unwell { count } => {
+            Failure::Problems { count } => {
                 let (s, each) = if *count == 1 { ("", "") } else { ("s", "each ") };
                 write!(f, "{count} problem{s} above, {each}with its remedy")
             }

@@ -25,7 +25,7 @@ pub use worker::Worker;
 /// The result of a step of a story, or the first error.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// The longest wait in a story. Whatever would wait for ever gives up after this time, so that the story ends.
+/// The longest wait in a story. A wait that would last for ever is given up after this time.
 pub const LIMIT: Duration = Duration::from_secs(1);
 
 /// The longest time for a whole story.
@@ -36,7 +36,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub enum Ending {
     /// Everything completed. Exit code 0.
     Completed(String),
-    /// Something would have waited for ever: what for what, and why. Exit code 3.
+    /// A wait would have lasted for ever. The text says which, and why. Exit code 3.
     Deadlock(String),
 }
 

@@ -2,23 +2,23 @@
 
 use crate::{Error, Result};
 
-/// The real architectures when none are asked for.
+/// The real architectures by default.
 const ARCHS: &[&str] = &["sm_80", "sm_90"];
-/// The virtual one: the lowest that CUDA 13 knows, so that every newer device can take it.
+/// The virtual architecture by default: the lowest of CUDA 13, because every newer device runs its PTX.
 const PTX: &str = "compute_75";
 
-/// What one source is compiled for.
+/// The architectures that a source is compiled for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Targets {
-    /// `90`, `90a`, ..: the machine code in the image.
+    /// Architectures of machine code, such as `90` or `90a`.
     real: Vec<String>,
-    /// The same of the PTX in it.
+    /// Architectures of PTX, written the same way.
     ptx: Vec<String>,
 }
 
 impl Targets {
-    /// What was asked for; the default if that is nothing. Machine code alone gets PTX of its lowest
-    /// architecture, or the next generation of devices could not run it.
+    /// The requested architectures, or the defaults if none are requested. Machine code without PTX gets PTX of its
+    /// lowest architecture, because machine code alone does not run on the next generation of devices.
     pub(crate) fn new(archs: &[String], ptx: &[String]) -> Result<Self> {
         if archs.is_empty() && ptx.is_empty() {
             let real = ARCHS.iter().filter_map(|arch| suffix(arch, "sm_")).collect();
@@ -39,7 +39,7 @@ impl Targets {
         real.chain(ptx).flat_map(|code| ["-gencode".to_owned(), code])
     }
 
-    /// The virtual architecture that all of them can run: what there is PTX for where there is no nvcc.
+    /// The virtual architecture that all targets can run. Without nvcc, sources are compiled to PTX for this one.
     pub(crate) fn lowest(&self) -> String {
         let lowest = self.real.iter().chain(&self.ptx).min_by_key(|arch| number(arch));
         lowest.map_or(PTX.to_owned(), |arch| format!("compute_{arch}"))
@@ -57,7 +57,7 @@ fn suffixes(names: &[String], prefix: &str, like: &'static str) -> Result<Vec<St
     Ok(found)
 }
 
-/// `90a` of `sm_90a`.
+/// Returns `90a` for `sm_90a`.
 fn suffix(name: &str, prefix: &str) -> Option<String> {
     let arch = name.strip_prefix(prefix)?;
     let digits = arch.strip_suffix(['a', 'f']).unwrap_or(arch);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_has_a_default() {
+    fn architectures_have_defaults() {
         let (gencode, lowest) = targets(&[], &[]).unwrap();
         assert_eq!(
             gencode,
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn machine_code_is_never_alone() {
+    fn machine_code_comes_with_ptx() {
         let (gencode, lowest) = targets(&["sm_100", "sm_90a", "sm_90a"], &[]).unwrap();
         assert_eq!(
             gencode,
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_refused() {
+    fn malformed_names_are_refused() {
         for arch in ["90", "sm_", "sm_9", "compute_90", "sm_90x", "sm_90 -o x"] {
             let error = targets(&[arch], &[]).unwrap_err().to_string();
             assert_eq!(error, format!("`{arch}` is not the name of an architecture: write it like `sm_90`"));

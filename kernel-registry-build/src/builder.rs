@@ -73,13 +73,13 @@ impl Build {
         self
     }
 
-    /// Adds machine code to the image of one source, which then has only what was asked for it.
+    /// Adds machine code to the image of one source. That image then has only the targets set for this source.
     pub fn arch_for(mut self, source: impl AsRef<Path>, arch: impl Into<String>) -> Self {
         self.special(source.as_ref()).0.push(arch.into());
         self
     }
 
-    /// Adds PTX to the image of one source, which then has only what was asked for it.
+    /// Adds PTX to the image of one source. That image then has only the targets set for this source.
     pub fn ptx_for(mut self, source: impl AsRef<Path>, arch: impl Into<String>) -> Self {
         self.special(source.as_ref()).1.push(arch.into());
         self
@@ -117,8 +117,8 @@ impl Build {
         self
     }
 
-    /// Hands an option to the compiler. NVRTC, which knows fewer than nvcc, is not given those that concern
-    /// the host or the assembler alone.
+    /// Passes an option to the compiler. NVRTC knows fewer options than nvcc: options that concern only the host or
+    /// the assembler are not passed to it.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.options.flags.push(flag.into());
         self
@@ -147,7 +147,7 @@ impl Build {
         self
     }
 
-    /// The folder for what is made, instead of the one that cargo names.
+    /// The folder for images, instead of cargo's `OUT_DIR`.
     pub fn out_dir(mut self, folder: impl AsRef<Path>) -> Self {
         self.out_dir = Some(folder.as_ref().to_owned());
         self

@@ -12,13 +12,13 @@ use crate::{Error, Result, find};
 #[derive(Debug)]
 pub(crate) enum Chosen {
     Compiler(Compiler),
-    /// Only from what is committed, because of this.
+    /// Only committed images are used, for this reason.
     Prebuilt(String),
-    /// There are to be none, because of this.
+    /// No images are made, for this reason.
     Nothing(String),
 }
 
-/// What [`compile`](crate::compile) would take images from on this machine.
+/// The source of images that [`compile`](crate::compile) would use on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Available {
     /// A compiler.
@@ -54,7 +54,7 @@ pub fn available() -> Result<Available> {
     })
 }
 
-/// What the user asked for, else the first that is there.
+/// The compiler that the user chose, or else the first one found.
 pub(crate) fn choose(environment: &Environment) -> Result<Chosen> {
     let Some(choice) = environment.get(CHOICE) else {
         if let Some(nvcc) = nvcc(environment)? {

@@ -4,7 +4,7 @@
 pub(crate) fn warnings(text: &str) -> Vec<String> {
     let mut blocks: Vec<Vec<&str>> = Vec::new();
     for line in text.lines().map(str::trim_end) {
-        // A hint how to silence warnings is none.
+        // The hint how to suppress warnings is not a warning.
         let skipped = line.is_empty() || line.starts_with("Remark: The warnings can be suppressed");
         match blocks.last_mut() {
             _ if skipped => {}

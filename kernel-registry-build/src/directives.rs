@@ -68,7 +68,7 @@ impl Directives {
 }
 
 impl Header {
-    /// What stands behind `#include`, or is the value of a macro.
+    /// Parses the text after `#include`, or the value of a macro.
     pub(crate) fn of(text: &str) -> Self {
         let text = blank(text);
         let until = |end| text[1..].split_once(end).map(|(name, _)| name.to_owned());
@@ -86,7 +86,7 @@ impl Header {
     }
 }
 
-/// What follows each `#` of a line that can begin a directive: there is nothing before it but the end of a comment.
+/// The text after each `#` that can begin a directive. Only the end of a comment may come before it.
 fn bodies(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices('#').filter_map(|(at, _)| {
         let before = line[..at].rsplit("*/").next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Environment variables: those of the process, or those that the build script sets instead.
+//! Environment variables: the process's own, or values that the build script sets instead.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -22,7 +22,7 @@ pub(crate) const WATCHED: &[&str] = &[
     "NVCC_CCBIN",
 ];
 
-/// Those that change what nvcc makes, without a word from it.
+/// Variables that change nvcc's output silently.
 pub(crate) const OF_NVCC: &[&str] = &["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
 
 /// Names the compiler to use.

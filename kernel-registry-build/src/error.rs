@@ -50,7 +50,7 @@ pub enum Error {
     },
     /// Not the name of an architecture.
     NotAnArch {
-        /// What was given.
+        /// The invalid name.
         arch: String,
         /// An example of a valid name.
         like: &'static str,
@@ -64,7 +64,7 @@ pub enum Error {
         /// How to learn which ones it knows, or what else to do.
         remedy: String,
     },
-    /// `KERNEL_REGISTRY_COMPILER` is none of the known words.
+    /// `KERNEL_REGISTRY_COMPILER` has an unknown value.
     UnknownChoice {
         /// Its value.
         value: String,
@@ -112,9 +112,9 @@ pub enum Error {
         compiler: String,
         /// How it ended: a signal, or an exit code.
         how: String,
-        /// What it was started as.
+        /// The command line.
         command: String,
-        /// What it said before.
+        /// Its output.
         text: String,
     },
     /// A source needs a header that NVRTC does not have, and there is no other compiler.
@@ -131,7 +131,7 @@ pub enum Error {
     },
     /// Prebuilt images are not what the sources compile to.
     Drift {
-        /// Each source or file, with what is wrong.
+        /// Each source or file, with its difference.
         sources: Vec<(String, String)>,
     },
     /// Kernels are declared nowhere, and the build is to be complete.
@@ -141,7 +141,7 @@ pub enum Error {
     },
     /// A file cannot be read or written.
     File {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
         /// The file.
         path: PathBuf,
@@ -158,7 +158,7 @@ impl Error {
         move |error| Error::File { doing, path, error }
     }
 
-    /// Those that differ, as one; `None` if there are none.
+    /// Combines different errors into one. Returns `None` if there are none.
     pub(crate) fn several(errors: Vec<Error>) -> Option<Error> {
         let mut said = Vec::new();
         let mut errors: Vec<Error> = errors
@@ -296,12 +296,12 @@ impl fmt::Debug for Error {
     }
 }
 
-/// What to do where there is neither compiler nor prebuilt image.
+/// The remedy if there is neither a compiler nor a prebuilt image.
 pub(crate) const REMEDY: &str = "install a CUDA toolkit and set `CUDA_HOME` to it (`pip install nvidia-cuda-nvrtc` \
      into a virtual environment is enough for most sources), or commit prebuilt images by \
      `kernel_registry_build::write_prebuilt`";
 
-/// That sources have no image, each with its reason.
+/// A warning: these sources have no image. Each has its reason.
 pub(crate) struct Missing<'a>(pub(crate) &'a [(String, String)]);
 
 impl fmt::Display for Missing<'_> {
@@ -311,7 +311,7 @@ impl fmt::Display for Missing<'_> {
     }
 }
 
-/// That an image is used which may be stale, and what to do.
+/// A warning: a used image may be stale. It names the remedy.
 pub(crate) struct Doubtful<'a> {
     pub(crate) source: &'a str,
     pub(crate) why: &'a str,
@@ -328,7 +328,7 @@ impl fmt::Display for Doubtful<'_> {
     }
 }
 
-/// That kernels of a source are declared nowhere, and what to do.
+/// A warning: kernels of a source are declared nowhere. It names the remedy.
 pub(crate) struct Undeclared<'a> {
     pub(crate) source: &'a str,
     pub(crate) kernels: &'a [String],

@@ -108,7 +108,7 @@ fn libraries(root: &Path) -> [PathBuf; 5] {
     ["lib64", "lib", "lib/x64", "bin", "bin/x64"].map(|folder| root.join(folder))
 }
 
-/// What a folder holds whose name begins so, sorted.
+/// The entries of a folder whose names begin with `prefix`, sorted.
 fn named(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let begins = |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with(prefix));
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

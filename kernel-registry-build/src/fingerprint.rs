@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Result, files};
 
-/// Raised when the meaning of the file changes, or what is in a key.
+/// Raised when the meaning of the file or the contents of a key change.
 const VERSION: &str = "kernel-registry fingerprint 1";
 
 /// Everything that decides what an image is, and what came with it.
@@ -21,7 +21,7 @@ pub(crate) struct Fingerprint {
     pub(crate) origin: String,
     /// The source and what it includes.
     pub(crate) files: Vec<Stamp>,
-    /// What the compiler warned of, line by line, to be said again.
+    /// The lines of the compiler's warnings, which later builds print again.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl Fingerprint {
         files.iter().map(|path| Stamp::of(path).filter(|stamp| stamp.modified <= since)).collect()
     }
 
-    /// Of an image that need not be made again.
+    /// The fingerprint of an image, if that is up to date.
     pub(crate) fn current(image: &Path, key: &str) -> Option<Self> {
         let there = Self::parse(&fs::read_to_string(beside(image)).ok()?)?;
         let holds = there.key == key && image.is_file() && there.files.iter().all(Stamp::holds);
@@ -55,9 +55,9 @@ impl Fingerprint {
         files::replace(&beside(image), self.print().as_bytes())
     }
 
-    /// Removes what is beside the image, before that is replaced.
+    /// Removes the fingerprint of an image, before the image is replaced.
     pub(crate) fn forget(image: &Path) {
-        // If there is none, that is as well.
+        // It may not exist.
         let _ = fs::remove_file(beside(image));
     }
 
@@ -145,7 +145,7 @@ pub(crate) fn hash_all<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> St
     hash(&all)
 }
 
-/// What tells a compiler from the one that is at the same path after an update.
+/// Identifies a compiler, so that an update at the same path is noticed.
 pub(crate) fn identity(path: &Path) -> String {
     let seen = fs::metadata(path).ok();
     let modified = seen.as_ref().and_then(modified).unwrap_or_default().as_nanos();

@@ -54,7 +54,7 @@ impl Includes {
         while next < includes.files.len() {
             while let Some(file) = includes.files.get(next).cloned() {
                 next += 1;
-                // What cannot be read cannot be included, and the compiler will say so.
+                // The compiler reports files that cannot be read.
                 let text = fs::read(&file.path).unwrap_or_default();
                 let Directives { includes: found, macros: more } =
                     Directives::of(&String::from_utf8_lossy(&text));
@@ -106,7 +106,7 @@ impl Includes {
             Header::Angled(name) => (name, false),
             Header::Macro(_) | Header::Other => return false,
         };
-        // What was not UTF-8 in the text is not the name of a file any more.
+        // The name was not UTF-8 and has been changed, so it names no file.
         if name.contains(char::REPLACEMENT_CHARACTER) {
             return false;
         }
@@ -236,7 +236,7 @@ fn relative(folder: &Path, file: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// What is found from `pkg/cuda/a.cu` on, in a folder with these files: names, and what cannot be followed.
+    /// The includes of `pkg/cuda/a.cu` in a folder with these files: the files found, and includes that cannot be resolved.
     fn found(files: &[(&str, &str)], options: Options) -> (Vec<String>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

@@ -26,7 +26,7 @@ pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'
 pub(crate) fn image_name(source: &str, extension: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     let mut name: String = source.chars().map(|c| if plain(c) { c } else { '_' }).collect();
-    // What is not reversible could be the name of another source too.
+    // These names are ambiguous: another source could get the same one.
     let ambiguous = name != source || source.contains("__") || source.contains("_/") || source.contains("/_");
     name = name.replace('/', "__");
     if ambiguous {

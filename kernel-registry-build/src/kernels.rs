@@ -46,7 +46,7 @@ impl From<&Entry> for Kernel {
     }
 }
 
-/// The kernels of an image, each once. What cannot be read has none: the macro says so where one is declared.
+/// The kernels of an image, each once. An image that cannot be read has none here; the macro reports it at declarations.
 pub(crate) fn of(image: &Path) -> Result<Vec<Kernel>> {
     let beside = beside(image);
     if let Some(kernels) = fs::read_to_string(&beside).ok().and_then(|text| parse(&text)) {
@@ -116,7 +116,7 @@ mod tests {
         }
         assert_eq!(of(&image).unwrap(), first);
 
-        // That the file beside it is read at all: what stands there is believed.
+        // The file beside the image is read: a changed name in it appears.
         let edited = fs::read_to_string(beside(&image)).unwrap().replace("plain\tplain", "plain\tedited");
         fs::write(beside(&image), edited).unwrap();
         assert_eq!(of(&image).unwrap()[1].name, "edited");

@@ -45,7 +45,7 @@ impl Nvcc {
         &self.program
     }
 
-    /// What makes its images differ from another one's.
+    /// Everything that can make its images differ from another compiler's.
     pub(crate) fn key(&self, job: &Job<'_>) -> String {
         let variables = OF_NVCC.iter().map(|name| {
             let value = job.environment.get(name).unwrap_or_default();
@@ -57,7 +57,7 @@ impl Nvcc {
 
     /// Writes the image into a file.
     pub(crate) fn compile(&self, job: &Job<'_>, image: &Path) -> Result<Compiled> {
-        // Where nvcc leaves what it makes on the way. `-MMD` would preprocess each source once more, which is about a
+        // The folder for nvcc's intermediate files. `-MMD` would preprocess each source once more, which is about a
         // tenth of the time that a small one takes.
         let kept = image.with_extension("kept");
         fs::create_dir_all(&kept).map_err(Error::file("create", &kept))?;
@@ -132,8 +132,8 @@ fn version(text: &str) -> Option<String> {
     full.split_whitespace().next().map(str::to_owned)
 }
 
-/// The files that the preprocessor read besides the source, by what it left in this folder, and whether it takes them for the
-/// system's, as those behind `-isystem`. There are always some, so that there are none only where it left nothing.
+/// The files that the preprocessor read besides the source, from its output in this folder. Each has a flag for system headers,
+/// as after `-isystem`. There are always some, so an empty set means that there was no output.
 fn entered(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
     let mut files = BTreeSet::new();
     for entry in fs::read_dir(folder)? {

@@ -72,7 +72,7 @@ impl Nvrtc {
         })
     }
 
-    /// What makes its images differ from another one's. A file need not be loaded for that.
+    /// Everything that can make its images differ from another compiler's. This does not load the library's file.
     pub(crate) fn key(&self, job: &Job<'_>) -> Result<String> {
         let identity = match &self.file {
             Some(file) => fingerprint::identity(file),
@@ -129,7 +129,7 @@ impl Nvrtc {
     }
 }
 
-/// What the compiler's refusal means for us.
+/// The error for a compilation that NVRTC rejected.
 fn rejected(job: &Job<'_>, compiler: String, log: String, includes: &Includes) -> Error {
     let source = job.source.path.clone();
     if let Some(said) = diagnostics::unknown_arch(&log) {
@@ -174,7 +174,7 @@ fn arguments(job: &Job<'_>) -> Vec<String> {
     arguments
 }
 
-/// Without those that are for nvcc's other stages.
+/// The flags that NVRTC understands: all but those for nvcc's other stages.
 fn flags(flags: &[String]) -> Vec<String> {
     const WITH_VALUE: &[&str] =
         &["-Xcompiler", "--compiler-options", "-Xptxas", "--ptxas-options", "-ccbin", "--compiler-bindir"];

@@ -26,14 +26,14 @@ const SUCCESS: c_int = 0;
 const INVALID_OPTION: c_int = 5;
 const COMPILATION: c_int = 6;
 
-/// The names under which the system's loader may know it, the newest first.
+/// File names of the NVRTC library, the newest first.
 const NAMES: &[&str] = if cfg!(windows) {
     &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
 } else {
     &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
 };
 
-/// NVRTC in this process, until that ends.
+/// The NVRTC library. Once loaded it stays until the process ends.
 #[derive(Debug)]
 pub(crate) struct Library {
     create: Create,
@@ -47,7 +47,7 @@ pub(crate) struct Library {
     version: (c_int, c_int),
 }
 
-/// What the compiler answers.
+/// The result of a compilation.
 pub(crate) enum Answer {
     Ptx { ptx: Vec<u8>, log: String },
     Rejected { log: String },
@@ -55,7 +55,8 @@ pub(crate) enum Answer {
 }
 
 impl Library {
-    /// Loads the file, and before it the built-in headers, which it would look for by name alone.
+    /// Loads NVRTC from a file. Its library of built-in headers is loaded first, because NVRTC would look for that by
+    /// name alone.
     pub(crate) fn open(file: &Path, builtins: Option<&Path>) -> Result<Self, String> {
         if let Some(builtins) = builtins {
             keep(load(builtins.as_os_str())?);
@@ -63,7 +64,7 @@ impl Library {
         Self::of(load(file.as_os_str())?)
     }
 
-    /// The one that the system's loader finds.
+    /// Loads the newest NVRTC that the system's loader finds.
     pub(crate) fn by_name() -> Option<Self> {
         NAMES.iter().find_map(|name| Self::of(load(name.as_ref()).ok()?).ok())
     }
@@ -127,13 +128,13 @@ impl Library {
             COMPILATION | INVALID_OPTION => Answer::Rejected { log },
             code => self.failed(code, log),
         };
-        // SAFETY: the program was made above and is not used afterwards. The result does not matter: what
-        // was wanted of it has been copied.
+        // SAFETY: the program was made above and is not used afterwards. The result does not matter,
+        // because the PTX and the log have been copied.
         unsafe { (self.destroy)(&mut program) };
         answer
     }
 
-    /// A text of the program, without the zero at its end.
+    /// The PTX or the log of a program, without the zero at its end.
     fn bytes(&self, program: Program, size: Size, get: Get) -> Result<Vec<u8>, c_int> {
         let mut length = 0;
         // SAFETY: the only caller passes a program that lives, and the length outlives the call.
@@ -142,7 +143,7 @@ impl Library {
             return Err(code);
         }
         let mut bytes = vec![0u8; length];
-        // SAFETY: as above; the function writes as many bytes as it said before, which is the room there is.
+        // SAFETY: as above; the function writes as many bytes as the vector has.
         let code = unsafe { get(program, bytes.as_mut_ptr().cast()) };
         if code != SUCCESS {
             return Err(code);
@@ -168,12 +169,12 @@ impl Library {
 }
 
 fn load(name: &std::ffi::OsStr) -> Result<Shared, String> {
-    // SAFETY: loading runs the initialisers of NVIDIA's compiler library, or of what the user's CUDA_HOME holds
-    // in its place, which a build trusts as much as it trusts nvcc.
+    // SAFETY: loading runs the initialisers of NVIDIA's compiler library, or of another library in the user's
+    // CUDA_HOME. A build trusts that as much as it trusts nvcc.
     unsafe { Shared::new(name) }.map_err(|error| error.to_string())
 }
 
-/// Never unloads it: its functions are called through plain pointers, from any thread.
+/// Keeps a library loaded for ever, because its functions are called through plain pointers, from any thread.
 fn keep(shared: Shared) {
     std::mem::forget(shared);
 }

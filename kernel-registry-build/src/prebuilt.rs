@@ -17,7 +17,7 @@ use crate::{Build, Error, Result, files, fingerprint, index, parallel, source};
 pub const PREBUILT: &str = "prebuilt";
 /// The file in that folder which says what each image was made of.
 const INDEX: &str = "index";
-/// What images are called that were committed.
+/// The file extension of committed images.
 pub(crate) const EXTENSION: &str = nvrtc::EXTENSION;
 /// What the index says of images that were committed.
 pub(crate) const ORIGIN: &str = "prebuilt";
@@ -119,14 +119,14 @@ pub fn check_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<()>
             sources.push((format!("{PREBUILT}/{name}"), "no source has it".to_owned()));
         }
     }
-    // Whatever else: a line of a source that is gone, or the heading.
+    // Any other difference: a line of a removed source, or the heading.
     if sources.is_empty() && normalised(recorded.as_bytes()) != wanted[INDEX] {
         sources.push((format!("{PREBUILT}/{}", INDEX), "it differs".to_owned()));
     }
     if sources.is_empty() { Ok(()) } else { Err(Error::Drift { sources }) }
 }
 
-/// What there is for a source, and what to watch.
+/// The committed image of a source, or why it cannot be used, and the files to watch.
 pub(crate) struct Found {
     pub(crate) image: std::result::Result<Vec<u8>, String>,
     pub(crate) watched: Vec<PathBuf>,
@@ -179,7 +179,7 @@ struct Recorded {
     image: String,
 }
 
-/// What decides on an image.
+/// The state of a source that decides whether its image can be used.
 struct State {
     hashes: Hashes,
     paths: Vec<PathBuf>,
@@ -229,8 +229,8 @@ fn is_foreign(name: &str) -> bool {
     name.starts_with('<')
 }
 
-/// Why an image is stale, else why it may be. A machine without a compiler need not have what lies outside of the package, nor the
-/// same of what it has installed.
+/// Why an image is stale, or else why it may be stale. A machine without a compiler may lack files outside of the package, or have
+/// other versions of them.
 fn compared(source: &str, then: &Hashes, now: &Hashes) -> std::result::Result<Option<String>, String> {
     let own = |hashes: &Hashes| -> Hashes {
         let counts = |name: &String| !is_foreign(name) && (!is_outside(name) || now.contains_key(name));
@@ -246,7 +246,7 @@ fn compared(source: &str, then: &Hashes, now: &Hashes) -> std::result::Result<Op
     }
 }
 
-/// What binds an image to what it was made of, so that neither can be exchanged alone.
+/// A hash of an image with its inputs, so that neither can be exchanged alone.
 fn seal(hashes: &Hashes, image: &[u8]) -> String {
     let made_of = hashes.iter().flat_map(|(name, hash)| [name.as_bytes(), hash.as_bytes()]);
     fingerprint::hash_all(made_of.chain([&*normalised(image)]))

@@ -24,7 +24,7 @@ pub struct Report {
 pub struct Image {
     /// The source, relative to the package.
     pub source: String,
-    /// The image, in the folder; none if there is none.
+    /// The image's file in the folder, if there is an image.
     pub file: Option<PathBuf>,
     /// Which compiler made it, or why there is none.
     pub origin: String,

@@ -16,14 +16,14 @@ use crate::job::Job;
 use crate::source::{self, Source};
 use crate::{Build, Error, Image, Report, Result, files, parallel, prebuilt, unused};
 
-/// What there is for a source.
+/// The result for a source.
 enum Outcome {
     Image(SourceImage),
     /// The reason why there is no image.
     None(String),
 }
 
-/// What cargo is told in the end.
+/// Messages for cargo, printed at the end.
 #[derive(Default)]
 struct Notes {
     watched: BTreeSet<PathBuf>,

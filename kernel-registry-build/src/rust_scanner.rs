@@ -1,4 +1,4 @@
-//! Scans the Rust files of a package for declarations of kernels, as text.
+//! Scans the Rust files of a package, as text, to find out which kernels they declare.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,16 +9,16 @@ use crate::{Error, Result};
 /// Where cargo looks for Rust files, unless Cargo.toml says otherwise.
 const FOLDERS: [&str; 4] = ["src", "examples", "tests", "benches"];
 
-/// What the text of Rust files says of some names.
+/// The kernel names that Rust files seem to declare.
 #[derive(Debug, Default)]
 pub(crate) struct Declared<'a> {
-    /// The names that matter, and no others are kept.
+    /// The names to look for.
     wanted: BTreeSet<&'a str>,
-    /// Those that follow `fn`, or are words in the text of a `name = ".."`.
+    /// Wanted names that follow `fn`, or are words in the string of a `name = ".."`.
     names: BTreeSet<&'a str>,
-    /// Those that are words of code or of texts.
+    /// Wanted names that are words anywhere in code or strings.
     words: BTreeSet<&'a str>,
-    /// Whether there is a `fn $name`, so that every word can be the name of a function.
+    /// Whether a macro contains `fn $name`, so that every word can be the name of a function.
     by_macro: bool,
     /// Whether any file was read.
     pub(crate) any: bool,
@@ -52,7 +52,7 @@ impl<'a> Declared<'a> {
         Ok(declared)
     }
 
-    /// Whether a declaration may be of a kernel that is called so in C++, without namespaces and template arguments.
+    /// Whether a kernel with this C++ name, without namespaces and template arguments, may be declared.
     pub(crate) fn names(&self, ident: &str) -> bool {
         self.names.contains(ident) || (self.by_macro && self.words.contains(ident))
     }
@@ -105,17 +105,17 @@ fn in_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// A token of Rust, no finer than is needed here.
+/// A token of Rust, with only the distinctions that are needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
     /// An identifier, a keyword, or a number.
     Word(&'a str),
-    /// What is between the quotes of a text, with its escapes as they are.
+    /// The content of a string literal, with its escape sequences.
     Text(&'a str),
     Other(char),
 }
 
-/// Steps over comments, white space, characters and lifetimes.
+/// Iterates over tokens. Skips comments, white space, characters and lifetimes.
 struct Tokens<'a> {
     rest: &'a str,
 }
@@ -146,7 +146,7 @@ impl<'a> Iterator for Tokens<'a> {
                         // `r#fn` is the identifier behind the hash.
                         None => drop(self.take(1)),
                     },
-                    // The prefix of a text.
+                    // The prefix of a string.
                     "b" | "c" if self.rest.starts_with('"') => {}
                     _ => return Some(Token::Word(word)),
                 }
@@ -167,7 +167,7 @@ impl<'a> Tokens<'a> {
         taken
     }
 
-    /// A text that begins here.
+    /// The string that begins here.
     fn text(&mut self) -> Token<'a> {
         self.take(1);
         let mut escaped = false;
@@ -181,7 +181,7 @@ impl<'a> Tokens<'a> {
         Token::Text(text)
     }
 
-    /// The raw text whose hashes begin here, if they are those of one.
+    /// The raw string whose hashes begin here, if there is one.
     fn raw(&mut self) -> Option<Token<'a>> {
         let hashes = self.rest.len() - self.rest.trim_start_matches('#').len();
         let inner = self.rest[hashes..].strip_prefix('"')?;
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_and_names_count_and_other_words_do_not() {
+    fn functions_and_names_are_declared_and_other_words_are_not() {
         let text = "pub unsafe fn saxpy(n: u32); unsafe fn\n/* of old */ r#loop();\n\
                     #[gpu_kernel(file = \"cuda/a.cu\", name = \"ns::reduce<float, 128u>\")] fn sum();\n\
                     #[gpu_kernel(name = r#\"raw\"#)] use other; let local = name == \"compared\";";
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_texts_hold_no_functions() {
+    fn functions_in_comments_and_strings_are_ignored() {
         let text = "// fn a\n/* fn b /* fn c */ fn d */ \"fn e \\\" fn f\" r##\"fn g\"# fn h\"## b\"fn i\" c\"fn j\" \
                     '\"' '\\'' '\\\\' '\\u{22}' fn k<'a>(x: &'a str) {} 'b': loop { break 'b } /* fn l";
         assert_eq!(declared("a b c d e f g h i j k l", text), ["k"]);
     }
 
     #[test]
-    fn what_a_macro_may_declare_counts() {
+    fn every_word_counts_if_a_macro_names_functions() {
         let names = "saxpy daxpy scaled";
         let uses = "kernels! { saxpy(n: u32), \"scaled\" }";
         assert!(declared(names, uses).is_empty());
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_has_an_end() {
+    fn malformed_text_ends_the_scan() {
         for text in
             ["\"", "'", "'\\", "r#", "r#\"", "/*", "/", "b\"\\", "'ä", "fn", "name = \"", "r", "br#x", "ä'"]
         {

@@ -6,7 +6,7 @@ use crate::kernels::Kernel;
 use crate::rust_scanner::Declared;
 use crate::{Build, Image, Result, kernels};
 
-/// What was found, and what can change it.
+/// The undeclared kernels, and the files that can change the result.
 #[derive(Debug, Default)]
 pub(crate) struct Unused {
     /// Each source that has such kernels, with their C++ names.

@@ -94,9 +94,9 @@ pub fn entries(file: &[u8]) -> Entries<'_> {
 /// Iterator of [`entries`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
-    /// What is left of a container.
+    /// The rest of the current container.
     container: &'a [u8],
-    /// What is behind that container.
+    /// The bytes after that container.
     rest: &'a [u8],
 }
 
@@ -124,7 +124,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// The entries of the container at the start, and what is behind it.
+/// The entries of the container at the start, and the bytes after it.
 fn container(bytes: &[u8]) -> Result<(&[u8], &[u8]), Error> {
     if !is_fatbin(bytes) {
         return Err(Error::Malformed { place: CONTAINER, problem: "there is something else behind it" });
@@ -138,7 +138,7 @@ fn container(bytes: &[u8]) -> Result<(&[u8], &[u8]), Error> {
     split(CONTAINER, rest, u64::from_le_bytes(array(header, 8)))
 }
 
-/// The entry at the start, and what is behind it.
+/// The entry at the start, and the bytes after it.
 fn entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), Error> {
     let (header, _) = split(ENTRY, bytes, ENTRY_HEADER_LEN as u64)?;
     let header_len = u32::from_le_bytes(array(header, 4));

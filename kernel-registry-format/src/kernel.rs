@@ -1,4 +1,4 @@
-//! The model of a record: a kernel, and the library that registered it.
+//! The contents of a record: a kernel, or the library that registered kernels.
 
 use core::fmt;
 
@@ -31,11 +31,11 @@ pub struct KernelRecord<'a> {
     pub block: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory, if the declaration fixes them.
     pub shared: Option<u32>,
-    /// Bytes of stack that a thread of it needs, if the declaration says so.
+    /// Bytes of stack that a thread needs, if the declaration says so.
     pub stack: Option<u32>,
-    /// What its image tells of its stack beyond what the driver does.
+    /// Stack frames that its image shows and the driver does not report.
     pub frames: StackFrames,
-    /// What it needs of the driver beside being loaded, as far as its image tells.
+    /// Services of the driver that it uses, such as printf, as far as its image shows.
     pub needs: Needs,
     /// The file that holds its code.
     pub image: Option<ImageRecord<'a>>,
@@ -57,7 +57,7 @@ pub struct StackFrames {
 }
 
 impl StackFrames {
-    /// Of a kernel whose stack the driver knows.
+    /// The driver reports the kernel's whole stack.
     pub const KNOWN: StackFrames = StackFrames { recursive: None, launched: None };
 }
 
@@ -68,7 +68,7 @@ pub struct ImageRecord<'a> {
     pub file: &'a str,
     /// The length of the image in bytes; 0 if the crate was compiled without it.
     pub len: u64,
-    /// What is in it, with commas between: `sm_90` is machine code, `compute_75` is PTX.
+    /// Its variants, separated by commas: `sm_90` is machine code, `compute_75` is PTX.
     pub variants: &'a str,
 }
 
@@ -79,10 +79,10 @@ impl ImageRecord<'_> {
     }
 }
 
-/// What a kernel needs of the driver beyond being loaded.
+/// Services of the driver that a kernel uses.
 ///
-/// Code counts that the kernel can reach through calls, whether or not a launch gets there. Where a
-/// kernel calls through pointers, every function whose address is taken in the image counts.
+/// These are found in all functions that the kernel can call, whether or not a launch calls them. If a kernel calls
+/// through pointers, these functions include all whose address is taken in the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Needs {
@@ -99,11 +99,11 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Of a kernel that needs nothing.
+    /// The kernel needs none.
     pub const NONE: Needs =
         Needs { printf: false, assert: false, heap: false, device_launch: false, unknown: false };
 
-    /// What this needs, and what the other does.
+    /// The needs of both.
     #[must_use]
     pub const fn and(self, other: Needs) -> Needs {
         Needs {

@@ -12,15 +12,15 @@ pub struct Param<'a> {
     pub name: &'a str,
     /// Its type, as the Rust declaration spells it.
     pub ty: &'a str,
-    /// How it is handed over.
+    /// How it is passed.
     pub pass: Pass,
-    /// Bytes that it takes among the kernel's arguments.
+    /// Its size in bytes among the kernel's arguments.
     pub size: u32,
     /// Alignment of those bytes.
     pub align: u32,
-    /// Size of what a slice or pointer points to; of a value, its own size.
+    /// The size of an element that a slice or pointer points to. For a value, its own size.
     pub element_size: u32,
-    /// Alignment of what a slice or pointer points to; of a value, its own.
+    /// The alignment of an element that a slice or pointer points to. For a value, its own alignment.
     pub element_align: u32,
 }
 
@@ -48,11 +48,11 @@ pub enum Direction {
     InOut,
 }
 
-/// Size and alignment of an address on the device, which are those of 64 bits on every host.
+/// Size and alignment of a device address in bytes. They are the same on every host.
 const ADDRESS: u32 = 8;
 
 impl<'a> Param<'a> {
-    /// A parameter with the size and alignment of its value, or of what it points to.
+    /// A parameter with the size and alignment of its value or element.
     pub const fn new(name: &'a str, ty: &'a str, pass: Pass, element_size: u32, element_align: u32) -> Self {
         let (size, align) = match pass {
             Pass::Value => (element_size, element_align),
@@ -61,7 +61,7 @@ impl<'a> Param<'a> {
         Param { name, ty, pass, size, align, element_size, element_align }
     }
 
-    /// The same parameter, with the layout that a record has of it.
+    /// The same parameter, with the layout from a record.
     fn with_layout(self, layout: [u8; 8]) -> Self {
         let [s0, s1, s2, s3, a0, a1, a2, a3] = layout;
         let size = u32::from_le_bytes([s0, s1, s2, s3]);

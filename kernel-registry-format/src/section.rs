@@ -21,7 +21,7 @@ pub const PE: &str = ".krnl1$b";
 /// The name that is left of [`PE`] in an executable or DLL.
 pub const PE_SECTION: &str = ".krnl1";
 
-/// What records a section of this name holds: their version, if it is one of ours at all.
+/// The version of the records in a section of this name, if the section has records of kernels.
 ///
 /// ```
 /// use kernel_registry_format::section;

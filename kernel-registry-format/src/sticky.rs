@@ -20,7 +20,7 @@ pub const STICKY: [(u32, &str); 12] = [
     (721, "a kernel ended without freeing its tensor memory"),          // CUDA_ERROR_TENSOR_MEMORY_LEAK
 ];
 
-/// What happened, if a result of the driver is sticky.
+/// The reason for a sticky result of the driver. `None` if the result is not sticky.
 pub fn reason(result: u32) -> Option<&'static str> {
     STICKY.iter().find(|(sticky, _)| *sticky == result).map(|(_, reason)| *reason)
 }

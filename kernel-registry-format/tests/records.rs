@@ -1,4 +1,4 @@
-//! What the encoder writes at compile time, the decoder reads; whatever else it is given, it survives.
+//! Tests that the decoder reads the records that the encoder writes at compile time, and survives any other bytes.
 
 use kernel_registry_format::{
     Encoded, HEADER_LEN, ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Pass, Problem,

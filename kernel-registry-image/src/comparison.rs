@@ -1,7 +1,7 @@
-//! Compares a declaration in Rust with a kernel in an image: does the kernel take what is declared?
+//! Compares the parameters of a declaration in Rust with those of the kernel in an image.
 //!
 //! `#[gpu_kernel]` compares while a crate is compiled, when only the names of types are known. `cargo kernels check`
-//! compares a binary, when sizes are known and aliases look like any type. Rules and messages are the same.
+//! compares a binary, when sizes are known, but not the types behind aliases. Rules and messages are the same.
 //!
 //! ```
 //! use kernel_registry_format::Pass;
@@ -24,7 +24,7 @@ use kernel_registry_format::{Pass, RustType};
 use crate::cuda_type::layout_of;
 use crate::{CudaType, Entry, ParamLayout, Scalar};
 
-/// The size of an address among the arguments of a kernel, and its alignment.
+/// Size and alignment of an address among the arguments of a kernel.
 const ADDRESS: u32 = 8;
 
 /// A parameter as Rust declares it.
@@ -34,36 +34,37 @@ pub struct Param<'a> {
     pub name: &'a str,
     /// Its type as written, on one line.
     pub spelled: &'a str,
-    /// How it is handed over.
+    /// How it is passed.
     pub pass: Pass,
-    /// Size and alignment of the value, or of what the slice or pointer points to, where they are known.
+    /// Size and alignment of the value, or of the element of a slice or pointer, if known.
     pub layout: Option<[u32; 2]>,
 }
 
-/// Whether a declared parameter meets the kernel's.
+/// The result of comparing a declared parameter with the kernel's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does, as far as names and layouts tell.
+    /// They agree, as far as names and layouts tell.
     Meets,
-    /// It does if its type, or that of its elements, is the expected one. Only if the layout is not known.
+    /// They agree if the parameter's type, or its element type, is the expected one. Only returned if the layout is
+    /// unknown.
     Needs {
-        /// What the type has to be.
+        /// The expected type.
         expected: Expected,
-        /// What to say if it is something else.
+        /// The error message if the type differs.
         message: String,
     },
-    /// It does not.
+    /// They differ.
     Wrong(Mismatch),
 }
 
-/// What the Rust type of a parameter, or of its elements, has to be.
+/// The Rust type that a parameter or its elements must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// The number type that C++ calls so.
+    /// A number type, by its C++ name.
     Scalar(Scalar),
     /// A pointer.
     Pointer,
-    /// Of this size, and if that is not 0 of this alignment.
+    /// Any type of this size and alignment.
     Layout {
         /// In bytes.
         size: u32,
@@ -75,13 +76,13 @@ pub enum Expected {
 /// A difference between a declaration and the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// In which respect.
+    /// The respect in which they differ.
     pub about: About,
     /// Both sides, in words.
     pub message: String,
 }
 
-/// In which respect a declaration and a kernel can differ.
+/// Respects in which a declaration and a kernel can differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum About {
@@ -119,7 +120,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Compares the symbol. `file` is what messages call the image.
+/// Compares the symbol. `file` is the name of the image in messages.
 pub fn compare_symbol(declared: &str, entry: &Entry, file: &str) -> Result<(), Mismatch> {
     let Entry { symbol, .. } = entry;
     if declared == symbol {
@@ -130,7 +131,7 @@ pub fn compare_symbol(declared: &str, entry: &Entry, file: &str) -> Result<(), M
     Err(Mismatch { about: About::Symbol, message })
 }
 
-/// Compares the number of parameters. `file` is what messages call the image.
+/// Compares the number of parameters. `file` is the name of the image in messages.
 pub fn compare_count(declared: usize, entry: &Entry, file: &str) -> Result<(), Mismatch> {
     let count = entry.params.len();
     if declared == count {
@@ -144,7 +145,7 @@ pub fn compare_count(declared: usize, entry: &Entry, file: &str) -> Result<(), M
     Err(Mismatch { about: About::Count, message })
 }
 
-/// What a kernel was compiled for, by its launch bounds.
+/// The block sizes that a kernel was compiled for, by its launch bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockRule {
     /// Blocks of this shape.
@@ -154,7 +155,7 @@ pub enum BlockRule {
 }
 
 impl BlockRule {
-    /// The rule of a kernel that has one.
+    /// The rule of a kernel, if its launch bounds set one.
     pub fn of(entry: &Entry) -> Option<BlockRule> {
         let required = entry.limits.required_threads.map(BlockRule::Exactly);
         required.or(entry.limits.max_threads.map(BlockRule::AtMost))
@@ -168,7 +169,7 @@ impl BlockRule {
         }
     }
 
-    /// What to say of others.
+    /// The error message for other blocks.
     pub fn message(self, entry: &Entry) -> String {
         let name = entry.name();
         match self {
@@ -180,7 +181,7 @@ impl BlockRule {
     }
 }
 
-/// Compares the declared threads of a block with what the kernel was compiled for.
+/// Compares the declared block with the kernel's launch bounds.
 pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
     match BlockRule::of(entry) {
         Some(rule) if !rule.allows(block) => {
@@ -191,11 +192,11 @@ pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
 }
 
 impl Param<'_> {
-    /// Compares this parameter with the one of the kernel at the same place. `file` is what messages call the image.
+    /// Compares this parameter with the kernel's at the same index. `file` is the name of the image in messages.
     pub fn compare(&self, index: usize, entry: &Entry, file: &str) -> Verdict {
         let cuda = entry.signature.as_ref().and_then(|signature| signature.params.get(index));
         let Some(layout) = entry.params.get(index) else { return Verdict::Meets };
-        // Most parameters are right, and nothing has to be said of them.
+        // A closure, because most parameters are right and need no message.
         let message = || {
             let (name, spelled, there, whole) = (self.name, self.spelled, there(cuda, layout), whole(entry));
             format!("`{name}` is `{spelled}` here, and {there} in `{whole}` of `{file}`")
@@ -212,7 +213,7 @@ impl Param<'_> {
         }
     }
 
-    /// The type passed by value, or what the slice or pointer points to.
+    /// The type passed by value, or the element type of the slice or pointer.
     pub fn element(&self) -> &str {
         let (open, close) = match self.pass {
             Pass::Value => ("", ""),
@@ -225,7 +226,7 @@ impl Param<'_> {
         element.unwrap_or(self.spelled)
     }
 
-    /// What the Rust type has to be, if it matters, or else what differs and how to declare it instead.
+    /// The type that is expected, or `None` if any will do. An error says what differs, and how to declare it instead.
     fn expected(
         &self,
         cuda: Option<&CudaType>,
@@ -250,7 +251,7 @@ impl Param<'_> {
         }
     }
 
-    /// What the elements of a slice or pointer have to be.
+    /// The type that the elements of a slice or pointer must have.
     fn pointee(&self, to: &CudaType) -> Option<Expected> {
         match to {
             // `void*` meets any pointer, and so does `c_void`, by any path.
@@ -263,7 +264,7 @@ impl Param<'_> {
         }
     }
 
-    /// Whether the type is what is expected, as far as its name or its layout tells.
+    /// Whether the type is the expected one, as far as its name or its layout tells.
     fn settle(&self, expected: Expected) -> Option<Result<(), About>> {
         let name = self.element();
         let number = RustType::named(name);
@@ -285,8 +286,7 @@ impl Param<'_> {
     }
 }
 
-/// The kernel as C++ declares it, or as much as its symbol tells. Every parameter can have a message with it, so a long
-/// one is cut.
+/// The kernel's C++ signature, or its symbol. Long ones are cut, because the message of every parameter can contain it.
 fn whole(entry: &Entry) -> String {
     const LONGEST: usize = 1000;
     let mut whole = match &entry.signature {
@@ -300,7 +300,7 @@ fn whole(entry: &Entry) -> String {
     whole
 }
 
-/// The parameter as CUDA has it.
+/// The parameter in the image, in words.
 fn there(cuda: Option<&CudaType>, layout: &ParamLayout) -> String {
     let align = layout.align.map(|align| format!(", aligned to {align}")).unwrap_or_default();
     match cuda {
@@ -332,7 +332,7 @@ mod tests {
             .param .u32 n, .param .u64 x, .param .u64 y, .param .u64 any, .param .align 4 .b8 pair[8]
         ) .maxntid 128 { ret; }";
 
-    /// What is said of a declared parameter at a place, in one word each.
+    /// The verdict on a declared parameter at an index, in one word.
     fn verdict(index: usize, spelled: &str, pass: Pass, layout: Option<[u32; 2]>) -> String {
         let image = read(PTX.as_bytes()).unwrap();
         let entry = image.find("take", "x.ptx").unwrap();
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_judged_by_its_name() {
+    fn numbers_are_compared_by_name() {
         assert_eq!(verdict(0, "i32", Pass::Value, None), "meets");
         assert_eq!(verdict(0, "u32", Pass::Value, Some([4, 4])), "Type");
         assert_eq!(verdict(1, "&[f32]", Pass::Slice, None), "meets");
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_is_judged_by_its_layout_once_that_is_known() {
+    fn other_types_are_compared_by_layout_once_it_is_known() {
         assert_eq!(verdict(0, "Count", Pass::Value, None), "Scalar(Int)");
         assert_eq!(verdict(0, "Count", Pass::Value, Some([4, 4])), "meets");
         assert_eq!(verdict(0, "Count", Pass::Value, Some([8, 8])), "Layout");
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_may_write_is_declared_so() {
+    fn memory_that_the_kernel_writes_must_be_declared_mutable() {
         assert_eq!(verdict(2, "&[f32]", Pass::Slice, None), "Direction");
         assert_eq!(verdict(2, "*const f32", Pass::Pointer, None), "Direction");
         assert_eq!(verdict(2, "&mut [f32]", Pass::SliceMut, None), "meets");

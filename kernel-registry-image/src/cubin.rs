@@ -1,7 +1,7 @@
 //! Cubins: ELF files with machine code for one architecture.
 //!
-//! NVIDIA does not document the format either. What is here was learned from cubins of CUDA 12.0
-//! and 13.0, from what `cuobjdump -elf` prints of them, and from `ptxas -v`.
+//! NVIDIA does not document the format either. This code is based on cubins of CUDA 12.0
+//! and 13.0, the output of `cuobjdump -elf`, and the output of `ptxas -v`.
 
 mod frames;
 mod info;
@@ -75,7 +75,7 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
     Ok(Variant { kind: VariantKind::Cubin, target, toolkit: target::toolkit(&elf), entries })
 }
 
-/// What `.nv.info.<kernel>` says.
+/// Reads the attributes in `.nv.info.<kernel>`.
 fn attributes(section: &Section<'_>, entry: &mut Entry) -> Result<(), Error> {
     let mut params = BTreeMap::new();
     let mut total = None;
@@ -122,7 +122,7 @@ fn limit(attribute: Attribute<'_>, limits: &mut Limits) -> Option<()> {
     Some(())
 }
 
-/// What is known of functions, by symbol index.
+/// Known facts about functions, by symbol index.
 #[derive(Default)]
 struct Functions {
     known: BTreeMap<u32, Known>,

@@ -14,14 +14,14 @@ pub struct Entry {
     pub signature: Option<Signature>,
     /// Its parameters, in their order.
     pub params: Vec<ParamLayout>,
-    /// What its launches must keep to.
+    /// The limits of its launches.
     pub limits: Limits,
-    /// What it occupies. `None` for PTX, which the driver has yet to compile.
+    /// The resources that it takes. `None` for PTX, which the driver has yet to compile.
     pub resources: Option<Resources>,
-    /// What it needs of the driver.
+    /// Services of the driver that it uses.
     pub needs: Needs,
-    /// What its stack needs beyond what the driver says of it. For PTX, which the driver has yet to
-    /// compile, an estimate from its variables.
+    /// Stack frames that the driver does not report. For PTX, which the driver has yet to compile, an
+    /// estimate from its variables.
     pub frames: StackFrames,
 }
 
@@ -65,7 +65,7 @@ pub struct ParamLayout {
     pub pointee_align: Option<u32>,
 }
 
-/// What the launches of a kernel must keep to.
+/// The limits of a kernel's launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {

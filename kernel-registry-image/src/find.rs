@@ -12,10 +12,10 @@ const LISTED: usize = 8;
 
 impl Image {
     /// The kernel that is called `name`: its symbol, or its C++ name with or without namespaces and template
-    /// arguments. `file` is what errors call the image.
+    /// arguments. `file` is the name of the image in errors.
     ///
-    /// The first search makes an index of all names, so that thousands of searches among thousands of kernels take
-    /// no time. It is not made again if `variants` are changed afterwards; a clone makes its own.
+    /// The first search builds an index of all names, so that thousands of searches among thousands of kernels are
+    /// fast. Later changes of `variants` do not change the index; a clone builds its own.
     ///
     /// ```
     /// let ptx = ".version 8.0 .target sm_75 .entry _Z5saxpyjfPKfPf() { ret; } .entry other() { ret; }";
@@ -30,7 +30,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// If there is no such kernel, or several, or none that can be relied upon: see [`FindError`].
+    /// No kernel has this name, several have, or it cannot be used: see [`FindError`].
     pub fn find(&self, name: &str, file: &str) -> Result<&Entry, FindError> {
         let found = self.named(name);
         let (called, file) = (name.to_owned(), file.to_owned());
@@ -48,7 +48,7 @@ impl Image {
         Ok(first)
     }
 
-    /// All kernels that are called `name`, in the order of the variants: as a rule one kernel in each.
+    /// All kernels that are called `name`, in the order of the variants. Usually each variant has one.
     pub fn named(&self, name: &str) -> Vec<&Entry> {
         self.entries(self.names().places(name)).collect()
     }
@@ -92,44 +92,45 @@ fn distinct(found: &[&Entry]) -> Vec<String> {
     if names.len() == 1 { sorted(|entry| &entry.symbol) } else { names }
 }
 
-/// Why a kernel is not found.
+/// Why a kernel was not found, or cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FindError {
-    /// No kernel is called so.
+    /// No kernel has this name.
     Missing {
-        /// What was asked for.
+        /// The name that was searched for.
         name: String,
-        /// What the image is called.
+        /// The name of the image.
         file: String,
-        /// The names that are like it, the most similar first.
+        /// Similar names, the most similar first.
         near: Vec<String>,
-        /// All names that there are.
+        /// The names of all kernels in the image.
         there: Vec<String>,
-        /// Why a variant, which may have it, cannot be read: a sentence.
+        /// Why a variant cannot be read, in a sentence. The kernel may be in that one.
         unread: Option<String>,
     },
-    /// Several are.
+    /// Several kernels have this name.
     Ambiguous {
-        /// What was asked for.
+        /// The name that was searched for.
         name: String,
-        /// What the image is called.
+        /// The name of the image.
         file: String,
-        /// Names that tell them apart.
+        /// Longer names, which tell these kernels apart.
         names: Vec<String>,
     },
-    /// Its symbol depends on the path of its source, so that it differs between machines.
+    /// The kernel is in an anonymous namespace, so its symbol depends on the path of its source and differs between
+    /// machines.
     Anonymous {
         /// Its C++ name.
         name: String,
-        /// What the image is called.
+        /// The name of the image.
         file: String,
     },
-    /// Its variants take different parameters.
+    /// The kernel takes different parameters in different variants.
     VariantsDiffer {
         /// Its C++ name.
         name: String,
-        /// What the image is called.
+        /// The name of the image.
         file: String,
     },
 }
@@ -243,7 +244,7 @@ impl Names {
         names
     }
 
-    /// Where the kernels of this name are: of this symbol, or if there is none of this C++ name.
+    /// The places of the kernels with this symbol, or if there are none, with this C++ name.
     fn places(&self, name: &str) -> &[Place] {
         self.symbols.get(name).or_else(|| self.names.get(name)).map_or(&[], Vec::as_slice)
     }

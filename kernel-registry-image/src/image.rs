@@ -90,14 +90,14 @@ impl Variant {
 }
 
 impl Image {
-    /// What a kernel needs of the driver, in whichever variant.
+    /// Services of the driver that a kernel uses, in any variant.
     pub fn needs(&self, symbol: &str) -> Needs {
         let mut needs = self.named(symbol).into_iter().fold(Needs::NONE, |all, entry| all.and(entry.needs));
         needs.unknown |= !self.unread.is_empty();
         needs
     }
 
-    /// What the stack of a kernel needs beyond what the driver says of it, in whichever variant needs most.
+    /// Stack frames of a kernel that the driver does not report: the most of all variants.
     pub fn stack_frames(&self, symbol: &str) -> StackFrames {
         self.named(symbol).into_iter().fold(StackFrames::KNOWN, |most, entry| StackFrames {
             recursive: most.recursive.max(entry.frames.recursive),
@@ -110,7 +110,7 @@ impl Image {
 ///
 /// # Errors
 ///
-/// If the bytes are no image, or a broken one: see [`Error`]. An image without kernels is none.
+/// The bytes are not an image, or a damaged one: see [`Error`]. An image without kernels is no error.
 pub fn read(bytes: &[u8]) -> Result<Image, Error> {
     if is_fatbin(bytes) {
         let (variants, unread) = fatbin::read(bytes)?;

@@ -1,12 +1,11 @@
 //! Reads CUDA kernel images: from the bytes of a PTX text, a cubin or a fatbin to facts about its kernels.
 //!
-//! [`read`] says which variants an [`Image`] holds (machine code for one architecture, PTX for
-//! many) and, for each kernel in them, its symbol, its C++ [`Signature`], where its parameters
-//! lie, what limits a launch, what it occupies, and what it [needs](Needs) of the driver. No
-//! compiler, no driver and no GPU is asked.
+//! [`read`] returns an [`Image`] with its variants: machine code for one architecture, or PTX for many. Each kernel in
+//! a variant has its symbol, its C++ [`Signature`], the layout of its parameters, the limits of a launch, the resources
+//! that it takes, and its [needs](Needs), such as printf. No compiler, driver or GPU is used.
 //!
-//! Images need not be trusted: on any bytes, reading ends, does not panic, and takes time and memory in proportion to
-//! the input, or to its size after decompression, which is [`MAX_PLAIN_SIZE`] at most.
+//! Images need not be trusted. Reading any bytes ends without a panic, and takes time and memory in proportion to their
+//! size, or to their size after decompression, which is [`MAX_PLAIN_SIZE`] at most.
 //!
 //! ```
 //! use kernel_registry_image::{CudaType, Scalar, read};

@@ -32,7 +32,7 @@ pub fn near<'a>(name: &str, entries: impl IntoIterator<Item = &'a Entry>) -> Vec
 fn similarity(name: &str, entry: &Entry) -> f64 {
     let names = entry.signature.as_ref().map(|signature| signature.names());
     let candidates = names.into_iter().flatten().chain([entry.symbol.as_str()]);
-    // Jaro-Winkler is quadratic in time: whoever typed a name typed a short one.
+    // Jaro-Winkler is quadratic in time: a name that was typed is short.
     let short = |text: &str| text.len() <= 256;
     let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
     candidates.filter(|c| short(name) && short(c)).map(similarity).fold(0.0, f64::max)

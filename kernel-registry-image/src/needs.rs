@@ -9,7 +9,7 @@ use crate::Needs;
 pub(crate) struct Calls {
     /// Callee and caller, each at least once. There can be one for every word of a hostile text.
     pub(crate) edges: Vec<(u32, u32)>,
-    /// A function, and one that takes its address: the second may need whatever the first needs.
+    /// A function, and one that takes its address: the second may have all needs of the first.
     references: Vec<(u32, u32)>,
     pub(crate) address_taken: BTreeSet<u32>,
 }
@@ -39,7 +39,7 @@ impl Calls {
         self.address_taken.insert(function);
     }
 
-    /// What each function needs, given the functions whose names say so.
+    /// The needs of each function, given the needs of functions with known names.
     ///
     /// Each need travels from callee to caller once, so this is linear in the number of calls.
     pub(crate) fn needs(mut self, named: impl Iterator<Item = (u32, Needs)>) -> BTreeMap<u32, Needs> {
@@ -73,7 +73,7 @@ fn add(edges: &mut Vec<(u32, u32)>, edge: (u32, u32)) {
     }
 }
 
-/// What calling a function of this name means.
+/// The needs of a kernel that calls a function of this name.
 pub(crate) fn of_function(name: &str) -> Needs {
     let launches = ["cudaLaunchDevice", "cudaGetParameterBuffer", "__cudaCDP2"];
     let mut needs = Needs::NONE;

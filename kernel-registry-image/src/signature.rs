@@ -57,7 +57,7 @@ impl Signature {
 }
 
 impl Signature {
-    /// What people call it: by its name, by that without template arguments, and without namespaces too.
+    /// Names for it: the full name, the name without template arguments, and that without namespaces.
     pub fn names(&self) -> [&str; 3] {
         let unqualified = self.base_name.rsplit("::").next().unwrap_or_default();
         [&self.name, &self.base_name, unqualified]

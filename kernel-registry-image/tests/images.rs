@@ -165,7 +165,7 @@ fn needs() {
         needs.printf = has("vprintf");
         needs.assert = has("__assertfail");
         needs.heap = has("malloc") || has("free");
-        // There the calls of a kernel are in other functions, of which EXTERNS knows nothing.
+        // In this image other functions make the kernel's calls, and EXTERNS does not show those.
         if name == "odd.linked.cubin" {
             needs.printf |= matches!(entry.name(), "calls" | "calls_pointer" | "odd_types");
         }

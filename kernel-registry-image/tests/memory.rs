@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Bytes that were allocated at most while this was read, on top of what was before.
+/// The most bytes that were allocated while reading this, beyond those allocated before.
 fn peak(bytes: &[u8]) -> usize {
     peak_of(|| drop(read(bytes)))
 }
@@ -55,7 +55,7 @@ fn memory_is_in_proportion_to_the_image() {
     for (name, bytes) in images() {
         let peak = peak(&bytes);
         println!("{name}: {:.2} times its size", peak as f64 / bytes.len() as f64);
-        // What is packed takes its plain size, and the window of the decoder as much again.
+        // A packed image takes its plain size, and the decoder's window takes as much again.
         let packed = name.ends_with(".size.fatbin") || name.ends_with(".family.fatbin");
         let limit = if packed { 16 } else { 4 };
         assert!(peak <= limit * bytes.len(), "{name}: {peak} bytes for {}", bytes.len());
@@ -146,7 +146,7 @@ fn amplifying_cubins() -> Vec<(&'static str, Vec<u8>)> {
     cubins
 }
 
-/// What is not packed takes at most 16 times its size, and a little more.
+/// An image that is not packed takes at most 16 times its size, and a little more.
 fn check(what: &str, bytes: &[u8]) {
     proportional(&what[..what.len().min(60)], peak(bytes), bytes.len());
 }

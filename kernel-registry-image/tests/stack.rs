@@ -19,7 +19,7 @@ fn check(name: &str, saved: u32) {
     for (kernel, variables) in [
         ("recurses", 8192),
         ("recurses_little", 0),
-        // Of two functions that call each other, what was compiled as a whole does not tell that they do.
+        // Compiled as a whole, a cubin does not show that two functions call each other.
         ("recurses_mutually", 2048),
         ("recurses_and_more", 512 + 8192),
     ] {

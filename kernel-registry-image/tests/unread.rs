@@ -1,4 +1,4 @@
-//! Images of toolkits newer than this crate: what cannot be read is said, and what can be read is.
+//! Tests images of toolkits newer than this crate: readable parts are read, and others are reported.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn the_other_variants_of_a_fatbin_are_read_and_needs_are_unknown() {
     assert_eq!((whole.variants.len(), whole.unread.len()), (3, 0));
     assert!(!whole.needs(kernel(&whole)).unknown);
 
-    // A kind, a compression and an attribute that nobody knows, and a cubin that is damaged.
+    // An unknown kind, an unknown compression, an unknown attribute, and a damaged cubin.
     let kind = |entry: &mut [u8]| entry[0] = 0x7f;
     let packed = |entry: &mut [u8]| entry[16] = 1;
     let damaged = |entry: &mut [u8]| entry[64 + 40] ^= 0xff;

@@ -36,7 +36,7 @@ impl Errors {
         self.all.is_none()
     }
 
-    /// What a phase made, if no error was found so far; or else all errors. A phase that makes nothing has added one.
+    /// Returns the result of a phase, or all errors if any were found so far. A phase without a result has added one.
     pub(crate) fn propagate<T>(&mut self, made: Option<T>) -> Result<T, Errors> {
         made.filter(|_| self.are_none()).ok_or_else(|| mem::take(self))
     }

@@ -49,7 +49,7 @@ struct Kernel {
 }
 
 impl Checked {
-    /// `errors` are those of the arguments.
+    /// `errors` holds the errors in the arguments.
     fn new(written: written::Declaration, args: &Arguments, mut errors: Errors) -> Self {
         let name = Name::of(&written, args, &mut errors);
         match phases(&name, written, args, errors) {

@@ -95,7 +95,7 @@ fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
 fn layout(input: &ItemStruct, errors: &mut Errors) -> Option<Layout> {
     let mut found = None;
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
-        // The compiler has its own words for what is wrong in there.
+        // The compiler reports errors in `repr`.
         let _ = attr.parse_nested_meta(|meta| {
             if meta.path.is_ident("C") {
                 found = Some(Layout::C);

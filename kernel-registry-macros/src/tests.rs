@@ -12,7 +12,7 @@ fn expansion(args: TokenStream, item: TokenStream) -> String {
     prettyplease::unparse(&file).replace(env!("CARGO_MANIFEST_DIR"), "/package")
 }
 
-/// What an expansion complains about.
+/// The messages of the `compile_error!` calls in an expansion.
 fn errors(args: TokenStream, item: TokenStream) -> Vec<String> {
     let file: syn::File =
         syn::parse2(gpu_kernel::expand(args, item)).expect("an expansion is a list of items");
@@ -63,7 +63,7 @@ fn a_generic_kernel() {
 }
 
 #[test]
-fn the_instances_that_are_not_there_are_reported_with_those_that_are() {
+fn errors_for_missing_instances_list_existing_ones() {
     let reduce = quote!(
         unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
     );
@@ -100,7 +100,7 @@ fn the_instances_that_are_not_there_are_reported_with_those_that_are() {
         ),
         ["only a generic kernel has instances: declare `unsafe fn name<T>(..)`"]
     );
-    // The same mistake in each instance is one mistake.
+    // The same mistake in all instances is reported once.
     let wrong = quote!(
         unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &[T], n: u32);
     );
@@ -108,7 +108,7 @@ fn the_instances_that_are_not_there_are_reported_with_those_that_are() {
 }
 
 #[test]
-fn shared_memory_is_what_a_device_can_give() {
+fn shared_memory_is_limited_by_the_device() {
     let image = image();
     let messages = |arguments: TokenStream| {
         errors(
@@ -148,7 +148,7 @@ fn a_module() {
             }
         },
     );
-    // The kernels themselves are as above: here it is about what is around them.
+    // The kernels expand as above, so this compares only the code around them.
     let lines: Vec<&str> = code
         .lines()
         .filter(|line| {
@@ -214,7 +214,7 @@ fn types_are_spelled_as_people_write_them() {
 }
 
 #[test]
-fn every_error_is_reported_and_the_name_is_still_there() {
+fn all_errors_are_reported_and_the_type_is_still_generated() {
     let item = quote!(
         pub fn saxpy<T>(n: &u32, _: f32) -> u32 {}
     );
@@ -266,9 +266,9 @@ fn messages_are_lower_case_without_a_full_stop() {
     }
 }
 
-/// Whatever the tokens, there are errors or code, and no panic: every token removed, doubled and replaced.
+/// Any tokens expand to code or errors, without a panic: each token is removed, doubled and replaced in turn.
 #[test]
-fn nothing_makes_it_panic() {
+fn no_tokens_make_it_panic() {
     let image = image();
     let arguments = quote!(#image, instances(<f32, 1> = "k"), name = "k", arch = ">=80", block = (32, 8), shared = 1 << 10, type = K, crate = ::kr);
     let kernel = quote! {

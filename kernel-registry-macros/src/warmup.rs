@@ -34,7 +34,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let cfgs = source::cfgs(&item.attrs);
     let registration = if is_fine { register(&item, &args) } else { TokenStream::new() };
     let errors = errors.into_items(&cfgs);
-    // A function with errors has no caller, which is not what is wrong with it.
+    // A function with errors is not registered, so it would also be reported as unused.
     let alive = if is_fine { quote!() } else { quote!(#[allow(dead_code)]) };
     quote!(#errors #alive #item #(#cfgs)* #registration)
 }

@@ -33,8 +33,8 @@ struct Arrays<'a> {
     begun: Instant,
 }
 
-// SAFETY: what `check` answers lies in an array of atomics, which outlives the grid; an address stands for itself, so it is as
-// aligned as it says.
+// SAFETY: `check` returns pointers into an array of atomics, which outlives the grid. A pointer has the address that was asked
+// for, so it is aligned in the same way.
 unsafe impl Memory for Arrays<'_> {
     fn check(&self, address: u64, size: u64, _write: bool) -> Result<*mut u8, MemoryFault> {
         let found = self.arrays.iter().find_map(|array| {

@@ -1,4 +1,4 @@
-//! A decoded PTX text, and what it becomes when its variables have addresses.
+//! A program, which is decoded PTX, and a module, which is a program with addresses for its variables.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -100,7 +100,7 @@ pub(crate) struct Reach {
     pub frames: u64,
     /// The same for variables of the source alone.
     pub local: u64,
-    /// Of that, the kernel's own.
+    /// The kernel's own part of `local`.
     pub own: u64,
     /// Whether calls may be nested without bound.
     pub recursive: bool,
@@ -128,7 +128,7 @@ impl Variable {
         self.size
     }
 
-    /// What its address must be a multiple of.
+    /// Its alignment in bytes.
     pub fn align(&self) -> u64 {
         self.align
     }

@@ -4,7 +4,7 @@ mod common;
 
 use common::results;
 
-/// The result of an instruction, without what is above so many bits.
+/// The lowest `bits` bits of an instruction's result.
 fn result(instruction: &str, operands: &[u64], bits: u32) -> u64 {
     // Each operand is in a register as wide as the instruction takes it: the first choice with which it loads is right.
     let kinds = ["%r", "%d", "%h", "%p"];

@@ -3,7 +3,7 @@
 //! After [`install`], everything that opens `libcuda.so` in this process gets the simulated driver, cudarc and kernel-registry
 //! included. It has the driver API under its real names, as far as cudarc's safe API and kernel-registry use it, and behaves as
 //! NVIDIA's driver was measured to: which call loads a kernel, and which call or first launch waits for the device. Where NVIDIA's
-//! driver would hang, this one reports the deadlock: who waits for whom, and why. [`Config`] chooses the devices and the driver's
+//! driver would hang, this one reports the deadlock: which work waits for which, and why. [`Config`] chooses the devices and the driver's
 //! version.
 //!
 //! Rare failures can be injected: a [`Fault`] makes calls fail, take longer or break their context, [`leave_memory`] takes the

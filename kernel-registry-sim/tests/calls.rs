@@ -71,7 +71,7 @@ fn pools_know_what_is_used() {
     expect_eq!(attribute(used), 1000);
     ok("cuMemPoolDestroy", &[pool]);
     if !on_a_gpu() {
-        // NVIDIA's driver follows what was destroyed.
+        // NVIDIA's driver dereferences destroyed handles.
         expect_eq!(call("cuMemPoolDestroy", &[pool]), INVALID_VALUE);
     }
     expect_eq!(call("cuMemPoolDestroy", &[usual]), INVALID_VALUE);
@@ -134,7 +134,7 @@ fn a_cooperative_launch_finds_its_word_on_every_device() {
 }
 \0";
     if on_a_gpu() {
-        // It has one device, and what the word is there nobody says.
+        // A GPU machine may have one device, and the word's value there is not documented.
         return;
     }
     for ordinal in [0, 1] {

@@ -1,4 +1,4 @@
-//! Stream capture: what becomes a graph, and what invalidates a capture.
+//! Tests of stream capture: which calls become nodes of a graph, and which invalidate a capture.
 
 mod device;
 mod serial;
@@ -11,8 +11,7 @@ const GLOBAL: usize = 0;
 const THREAD_LOCAL: usize = 1;
 const RELAXED: usize = 2;
 
-/// A context for a test, and all that is captured there. A capture in the global mode is disturbed by other threads, so one
-/// test is run at a time.
+/// A context for one test, which no other test runs beside. Other threads' calls would disturb a capture in global mode.
 struct Alone {
     context: usize,
     _turn: serial::Turn,
@@ -33,7 +32,7 @@ fn begin(stream: usize, mode: usize) {
     ok("cuStreamBeginCapture_v2", &[stream, mode]);
 }
 
-/// What ending a capture comes to, and the graph.
+/// Ends a capture, and returns the error code and the graph.
 fn end(stream: usize) -> (u32, usize) {
     let mut graph = 1_usize;
     let code = call("cuStreamEndCapture", &[stream, place(&mut graph)]);
@@ -80,7 +79,7 @@ fn streams_fork_and_join() {
     launch(push, origin, &[log as u64, 4]);
     let graph = graph_of(origin);
     expect_eq!((status(origin), status(other)), (0, 0));
-    // Nothing was done meanwhile.
+    // Capturing ran nothing.
     assert!(noted(log).is_empty());
     expect_eq!(list("cuGraphGetNodes", graph).len(), 6);
     run(graph);
@@ -88,12 +87,12 @@ fn streams_fork_and_join() {
 }
 
 #[test]
-fn everything_that_a_stream_is_given_is_captured() {
+fn all_kinds_of_work_are_captured() {
     let _alone = alone();
     let (a, b, word) = (memory(16), memory(16), memory(4));
-    // Pinned: with other memory NVIDIA's driver was seen to lose what the function writes.
+    // Pinned, because NVIDIA's driver lost the host function's writes to pageable memory.
     let place_of_host = get("cuMemHostAlloc", &[16, 0]);
-    // SAFETY: it is the test's until the process ends, and used by the graph only while the test waits.
+    // SAFETY: the memory is never freed, and the graph uses it only while the test waits.
     let host = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<[u32; 4]>(place_of_host) };
     let stream = stream();
     extern "C" fn double(data: usize) {
@@ -117,7 +116,7 @@ fn everything_that_a_stream_is_given_is_captured() {
 }
 
 #[test]
-fn what_is_not_joined_is_no_graph() {
+fn streams_that_are_not_joined_invalidate_a_capture() {
     let _alone = alone();
     let (origin, other) = (stream(), stream());
     let (fork, join, log, push) = (event(), event(), memory(64), kernel("push"));
@@ -128,7 +127,7 @@ fn what_is_not_joined_is_no_graph() {
     expect_eq!(end(origin), (CAPTURE_UNJOINED, 0));
     expect_eq!((status(origin), status(other)), (0, 0));
 
-    // Ended where it did not begin, it is not ended, and cannot be any more.
+    // Ending a capture in another stream than its origin fails, and invalidates it.
     begin(origin, GLOBAL);
     record(fork, origin);
     wait(other, fork);
@@ -137,7 +136,7 @@ fn what_is_not_joined_is_no_graph() {
     expect_eq!(end(origin), (CAPTURE_INVALIDATED, 0));
     expect_eq!(end(origin).0, ILLEGAL_STATE);
 
-    // A stream that did nothing of its own is joined.
+    // A stream without work of its own needs no join.
     begin(origin, GLOBAL);
     record(fork, origin);
     wait(other, fork);
@@ -145,7 +144,7 @@ fn what_is_not_joined_is_no_graph() {
 }
 
 #[test]
-fn captures_stay_apart() {
+fn captures_cannot_be_merged() {
     let _alone = alone();
     let (one, two, memory) = (stream(), stream(), memory(4));
     let (event, uncaptured) = (event(), event());
@@ -173,19 +172,19 @@ fn captures_stay_apart() {
         ("cuEventSynchronize", &[event]),
         ("cuEventElapsedTime_v2", &[place(&mut time), event, event]),
     ];
-    // The first question makes the capture invalid, and there is nothing to ask the others about.
+    // The first call invalidates the capture, so the event is invalid for the others.
     for ((name, arguments), expected) in asked.into_iter().zip([CAPTURED_EVENT, INVALID_VALUE, INVALID_VALUE])
     {
         expect_eq!(call(name, arguments), expected, "{name}");
     }
     expect_eq!(end(one).0, CAPTURE_INVALIDATED);
-    // Recorded again it is an event as any other.
+    // Recorded outside a capture, it is an ordinary event again.
     record(event, one);
     ok("cuEventSynchronize", &[event]);
 }
 
 #[test]
-fn what_waits_cannot_be_captured() {
+fn calls_that_wait_cannot_be_captured() {
     let _alone = alone();
     let stream = stream();
     let graph = get("cuGraphCreate", &[0]);
@@ -213,7 +212,7 @@ fn the_default_stream_and_blocking_streams() {
         expect_eq!(call("cuStreamBeginCapture_v2", &[legacy, GLOBAL]), CAPTURE_UNSUPPORTED);
         expect_eq!(call("cuStreamEndCapture", &[legacy, place(&mut graph)]), ILLEGAL_STATE);
         begin(blocking, RELAXED);
-        // To look is no harm.
+        // A query does not invalidate the capture.
         expect_eq!(call("cuStreamIsCapturing", &[legacy, place(&mut graph)]), CAPTURE_IMPLICIT);
         expect_eq!(status(blocking), 1);
         expect_eq!(call("cuMemsetD8Async", &[memory, 1, 4, legacy]), CAPTURE_IMPLICIT);
@@ -223,7 +222,7 @@ fn the_default_stream_and_blocking_streams() {
     let mut host = [0_u32];
     expect_eq!(call("cuMemcpyDtoH_v2", &[place(&mut host), memory, 4]), CAPTURE_IMPLICIT);
     expect_eq!(end(blocking).0, CAPTURE_INVALIDATED);
-    // A stream that waits for no other leaves the default stream alone.
+    // A non-blocking stream does not affect the default stream.
     let other = stream();
     begin(other, RELAXED);
     ok("cuMemsetD8Async", &[memory, 1, 4, 0]);
@@ -231,7 +230,7 @@ fn the_default_stream_and_blocking_streams() {
     expect_eq!(words(memory, 1), [0x0101_0101]);
 }
 
-/// What another thread gets for a call that could disturb a capture, with the mode that it asks for.
+/// Makes a call in another thread that could disturb a capture, after setting that thread's mode. Returns its result.
 fn elsewhere(context: usize, mode: usize) -> u32 {
     thread::scope(|scope| {
         let call = move || {
@@ -247,7 +246,7 @@ fn elsewhere(context: usize, mode: usize) -> u32 {
 }
 
 #[test]
-fn modes_say_who_may_disturb() {
+fn modes_forbid_unsafe_calls_of_threads() {
     let alone = alone();
     let (stream, event, address, pinned) = (stream(), event(), memory(4), get("cuMemHostAlloc", &[4, 0]));
     record(event, stream);
@@ -266,13 +265,13 @@ fn modes_say_who_may_disturb() {
         for (mode, expected) in
             [(GLOBAL, CAPTURE_UNSUPPORTED), (THREAD_LOCAL, CAPTURE_UNSUPPORTED), (RELAXED, 0)]
         {
-            // What is freed at last is freed in the last round.
+            // The memory is freed only in the last round, because the earlier calls fail.
             begin(stream, mode);
             expect_eq!(call(name, arguments), expected, "{name} in mode {mode}");
             expect_eq!(end(stream).0, if expected == 0 { 0 } else { CAPTURE_INVALIDATED }, "{name}");
         }
     }
-    // What this thread captures, the thread's own mode, and what another thread captures.
+    // A capture in global mode forbids the call in other threads whose own mode is global, too.
     begin(stream, GLOBAL);
     expect_eq!(elsewhere(alone.context, THREAD_LOCAL), 0);
     expect_eq!(elsewhere(alone.context, RELAXED), 0);
@@ -308,11 +307,11 @@ fn a_capture_ends_in_its_thread() {
         begin(stream, mode);
         let ended = thread::scope(|scope| scope.spawn(|| end(stream).0).join().unwrap());
         expect_eq!(ended, expected);
-        // In the wrong thread it was ended, too.
+        // The call in the wrong thread has ended the capture, too.
         expect_eq!(end(stream).0, ILLEGAL_STATE);
     }
     begin(stream, GLOBAL);
     ok("cuStreamDestroy_v2", &[stream]);
-    // It went with its stream: nothing is disturbed.
+    // The capture ended with its stream, so this call is allowed.
     memory(4);
 }

@@ -8,7 +8,7 @@ use kernel_registry_sim::Config;
 
 kernel_registry::link_kernels!(kernels);
 
-/// Before 12.4 nobody can tell whether a kernel is loaded, and clusters need sm_90.
+/// Before CUDA 12.4 no call tells whether a kernel is loaded. Clusters need sm_90.
 #[test]
 fn an_old_driver_with_two_old_devices_that_loads_eagerly() -> Result<(), Box<dyn Error>> {
     let config = Config::default().driver((12, 0)).devices(2).arch(80).processors(108).memory(40 << 30);

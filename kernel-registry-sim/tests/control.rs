@@ -27,7 +27,7 @@ fn alone() -> Turn {
 
 fn allocate() -> Result<(), CUresult> {
     let mut address = 0;
-    // SAFETY: there is room for an address, and what is there is freed.
+    // SAFETY: there is room for an address, and only allocated memory is freed.
     unsafe {
         match sys::cuMemAlloc_v2(&mut address, 1000) {
             CUresult::CUDA_SUCCESS => assert_eq!(sys::cuMemFree_v2(address), CUresult::CUDA_SUCCESS),
@@ -146,7 +146,7 @@ fn variables_say_all_of_it() {
         ],
     );
     assert!(words.contains("`KERNEL_REGISTRY_SIM_JIT` is `soon`, which cannot be parsed"), "{words}");
-    // That an image is not for each device is nothing to be told.
+    // Images that do not run on every device are no reason for a message.
     assert!(!words.contains("refused"), "{words}");
 }
 
@@ -163,7 +163,7 @@ fn as_the_variables_say() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What one thread does first in one order another does in the next: nothing may depend on that.
+/// With each seed, threads run in another order. Results must not depend on it.
 #[test]
 fn kernels_are_warm_and_compute_in_any_order_of_things() {
     for seed in 1..=8 {

@@ -1,4 +1,4 @@
-//! A deadlock becomes an error if the driver is configured so.
+//! Tests `Deadlock::Fail`: a driver call that would never return fails instead.
 
 use std::error::Error;
 use std::thread;
@@ -10,7 +10,7 @@ use kernel_registry_sim::{Config, Deadlock};
 use kernels::waiting::{set_flag, spin_until_flag};
 
 #[test]
-fn a_call_that_waits_for_a_kernel_that_spins_returns() -> Result<(), Box<dyn Error>> {
+fn a_call_that_waits_for_a_spinning_kernel_fails() -> Result<(), Box<dyn Error>> {
     Config::default().deadlock(Deadlock::Fail).install()?;
     let context = kernel_registry::context(0)?;
     let _warm = Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).warm(&context)?;

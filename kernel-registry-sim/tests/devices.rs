@@ -52,7 +52,7 @@ fn each_device_has_attributes_of_its_own() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What one of them cannot run is unavailable there, in words, and nowhere else.
+/// A kernel that one device cannot run is reported as unavailable there, and only there.
 #[test]
 fn kernels_are_warm_where_they_can_run() -> Result<(), Box<dyn Error>> {
     let (_turn, contexts) = devices()?;

@@ -84,14 +84,14 @@ fn warm_and_launch() -> Result<(), Box<dyn Error>> {
 fn refuse() -> Result<(), Box<dyn Error>> {
     kernel_registry_sim::install()?;
     println!("{}", kernel_registry::context(0).expect_err("it is too old"));
-    // Whoever has a context from elsewhere is told the same.
+    // A context from another source gets the same error.
     let error = warm_all(&CudaContext::new(0)?).expect_err("it is too old");
     assert!(matches!(error, WarmError::DriverUnavailable(_)), "{error}");
     println!("{error}");
     Ok(())
 }
 
-/// What `cuGetProcAddress_v2` says.
+/// Statuses of `cuGetProcAddress_v2`.
 const FOUND: u32 = 0;
 const NOT_FOUND: u32 = 1;
 const VERSION_NOT_SUFFICIENT: u32 = 2;

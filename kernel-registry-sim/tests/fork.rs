@@ -37,7 +37,7 @@ fn in_child(body: impl FnOnce() -> Outcome) -> String {
         let [mut from, mut to] = ends.map(|end| File::from_raw_fd(end));
         if child == 0 {
             libc::alarm(30);
-            // Whatever a panic would print waits for locks of the standard library.
+            // Printing a panic would wait for locks of the standard library.
             panic::set_hook(Box::new(|_| {}));
             let words = match panic::catch_unwind(AssertUnwindSafe(body)) {
                 Ok(Ok(())) => String::new(),
@@ -59,7 +59,7 @@ fn expect<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Outcome {
     if found == expected { Ok(()) } else { Err(format!("{found:?}, not {expected:?}").into()) }
 }
 
-/// What this library says in the child.
+/// Checks the library's errors in the child.
 fn is_told(context: &Arc<CudaContext>, warm: &Warm, x: &CudaSlice<f32>, y: &mut CudaSlice<f32>) -> Outcome {
     expect(kernel_registry::context(0).err(), Some(DriverUnavailable::Forked))?;
     expect(warm_all(context).err(), Some(WarmError::DriverUnavailable(DriverUnavailable::Forked)))?;
@@ -91,7 +91,7 @@ fn every_function_refuses() -> Outcome {
 #[test]
 fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
     kernel_registry_sim::install()?;
-    // Everything is as in a process of its own, and the parent is none the wiser.
+    // The child behaves like a new process, and the parent is not affected.
     let child = || {
         kernel_registry_sim::install()?;
         let context = kernel_registry::context(0)?;

@@ -50,7 +50,7 @@ fn a_launch_has_its_place_in_its_stream() {
         add_kernel(graph, &[], push, &[log as u64, number]);
     }
     let executable = instantiate(graph);
-    // A graph that is destroyed leaves what was made of it.
+    // Destroying a graph does not affect its executable graphs.
     ok("cuGraphDestroy", &[graph]);
     launch(push, stream, &[log as u64, 10]);
     ok("cuGraphUpload", &[executable, stream]);
@@ -120,7 +120,7 @@ fn what_is_no_graph_is_refused() {
         ([node, graph, 0, 0, place(&mut nothing)], INVALID_HANDLE),
         ([node, graph, 0, 0, 0], INVALID_VALUE),
     ] {
-        // NVIDIA's driver follows what is no graph, no node and no place.
+        // NVIDIA's driver dereferences invalid graphs, nodes and addresses.
         if !on_a_gpu() || arguments == [node, graph, 0, 0, place(&mut large)] {
             expect_eq!(call("cuGraphAddKernelNode_v2", &arguments), expected);
         }
@@ -141,7 +141,7 @@ fn what_is_no_graph_is_refused() {
 /// A graph that allocates memory, stores to it, copies that elsewhere, and frees it or not.
 fn allocates(target: usize, frees: bool) -> (usize, usize) {
     let (stream, store) = (stream(), kernel("store"));
-    // Of this thread alone: others allocate meanwhile.
+    // Mode 1 concerns this thread alone, because others allocate meanwhile.
     ok("cuStreamBeginCapture_v2", &[stream, 1]);
     let memory = get("cuMemAllocAsync", &[4, stream]);
     launch(store, stream, &[memory as u64, 11]);
@@ -198,7 +198,7 @@ fn memory_that_a_graph_allocates() {
         // Nothing would work any more after an illegal address.
         return;
     }
-    // Kernels do not find what was freed.
+    // Kernels cannot access freed memory.
     launch(kernel("store"), stream, &[inside as u64, 1]);
     expect_eq!(call("cuStreamSynchronize", &[stream]), ILLEGAL_ADDRESS);
 }

@@ -93,7 +93,7 @@ fn launches_on_streams_of_their_own_and_on_shared_ones() -> Outcome {
     Ok(())
 }
 
-/// What a thread does to contexts of its own is nothing to the others.
+/// A thread's calls in its own contexts do not affect other threads.
 #[test]
 fn contexts_and_modules_come_and_go_meanwhile() -> Outcome {
     let (_turn, contexts) = contexts()?;
@@ -107,7 +107,7 @@ fn contexts_and_modules_come_and_go_meanwhile() -> Outcome {
             return launches(&contexts[device].new_stream()?, thread, 20);
         }
         for _ in 0..3 {
-            // SAFETY: the image ends with a zero, whatever is null may be, and nobody else has these handles.
+            // SAFETY: the image ends with a zero, null is allowed where it is passed, and only this thread has these handles.
             unsafe {
                 let mut context = ptr::null_mut();
                 sys::cuCtxCreate_v4(&mut context, ptr::null_mut(), 0, device as i32).result()?;

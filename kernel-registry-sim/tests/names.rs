@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_void};
 fn both_names_are_one_driver() {
     kernel_registry_sim::install().unwrap();
     let found = |name: &CStr| -> *mut c_void {
-        // SAFETY: the names end with a zero; the driver that was installed is found, and closed as often as it is opened.
+        // SAFETY: the names end with a zero. The installed driver is found, and closed as often as it is opened.
         unsafe {
             let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
             assert!(!library.is_null(), "{name:?}");

@@ -13,7 +13,7 @@ const N: usize = 1 << 20;
 /// Test builds check arithmetic and bounds as they go; here they take 75 ms.
 const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 100 });
 
-/// How long all threads together have had a processor, so that it does not matter who else uses the machine.
+/// How long all threads together have had a processor, so that other load of the machine does not matter.
 fn busy() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for the answer.

@@ -1,4 +1,4 @@
-//! Stack, printf and heap limits: what the first launch of a kernel changes, and which limits it freezes. `ON_A_GPU=1` asks NVIDIA's
+//! Tests of stack, printf and heap limits: how the first launch of a kernel changes them, and which limits it freezes. `ON_A_GPU=1` asks NVIDIA's
 //! driver.
 
 mod device;
@@ -37,7 +37,7 @@ fn limit(which: usize) -> usize {
     get("cuCtxGetLimit", &[which])
 }
 
-/// What the driver says that a thread needs.
+/// The stack of a thread that the driver reports.
 fn told(function: usize) -> usize {
     get("cuFuncGetAttribute", &[LOCAL_SIZE, function])
 }
@@ -79,7 +79,7 @@ END:
     )
 }
 
-/// Of a kernel with recursive calls the driver tells the kernel's own frame, and the stack grows to that at the launch.
+/// For a kernel with recursive calls, the driver reports only the kernel's own frame. The stack grows to that at the launch.
 #[test]
 fn recursive_calls_need_more_than_the_driver_tells() {
     let _turn = alone();
@@ -189,7 +189,7 @@ fn next_waits(expected: bool, function: usize) -> bool {
     })
 }
 
-/// A change of the limit makes the next launch wait, and that one alone, whatever the limit was set to afterwards.
+/// A change of the limit makes only the next launch wait, even if the limit is changed again before it.
 #[test]
 fn a_limit_that_was_changed() {
     let _turn = alone();

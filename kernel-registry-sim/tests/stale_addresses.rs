@@ -19,7 +19,7 @@ const TEXT: &CStr = c".version 8.0\n.target sm_90\n.address_size 64\n.visible .g
 
 const PAGE: usize = 4096;
 
-/// A call that writes what it makes.
+/// Makes a call, and returns the value that it writes.
 fn made<T: Copy>(call: impl FnOnce(*mut T) -> CUresult, nothing: T) -> T {
     let mut made = nothing;
     assert_eq!(call(&mut made), CUDA_SUCCESS);
@@ -38,7 +38,7 @@ struct Own {
 impl Own {
     fn new() -> Self {
         Config::default().memory(64 << 30).contained(true).install().unwrap();
-        // SAFETY: whatever is null here may be, and the text ends with a zero.
+        // SAFETY: null is allowed where it is passed, and the text ends with a zero.
         unsafe {
             assert_eq!(sys::cuInit(0), CUDA_SUCCESS);
             let context = made(|to| sys::cuCtxCreate_v4(to, ptr::null_mut(), 0, 0), ptr::null_mut());
@@ -85,10 +85,10 @@ fn pinned() -> *mut u32 {
     unsafe { made(|to| sys::cuMemAllocHost_v2(to, PAGE), ptr::null_mut::<c_void>()).cast() }
 }
 
-/// Pages of the host's, the second of which may not be touched.
+/// Two pages of host memory. The second one cannot be accessed.
 fn pages() -> *mut u8 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a mapping at a new address touches nothing that exists, and its second page is nobody else's.
+    // SAFETY: a mapping at a new address touches nothing that exists, and only this test has its second page.
     unsafe {
         let pages = libc::mmap(ptr::null_mut(), 2 * PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
         assert_ne!(pages, libc::MAP_FAILED);
@@ -99,7 +99,7 @@ fn pages() -> *mut u8 {
 
 /// Takes pages away, in whose place nothing else comes.
 fn forbid(pages: *mut u8) {
-    // SAFETY: they are nobody else's.
+    // SAFETY: only this test has these pages.
     assert_eq!(unsafe { libc::mprotect(pages.cast(), PAGE, libc::PROT_NONE) }, 0);
 }
 
@@ -127,7 +127,7 @@ fn copies_from_and_to_nowhere_are_refused() {
     }
 }
 
-/// Whatever the stream does once it goes on finds nothing any more, which is an error of its context.
+/// When the stream continues, its work accesses freed memory. That is an error of its context.
 #[test]
 fn memory_that_is_freed_while_a_stream_waits() {
     let _turn = serial::take();
@@ -186,7 +186,7 @@ fn a_stream_that_is_destroyed_with_work_left() {
     }
 }
 
-/// Nobody has to do anything else for that.
+/// No further call is needed for that.
 #[test]
 fn pages_that_are_freed_are_given_back() {
     let _turn = serial::take();
@@ -302,7 +302,7 @@ fn images_that_end_too_soon() {
             headers.push(bytes);
         }
     }
-    // A header whose size is none.
+    // A header with an impossible size.
     headers.push([&[0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0][..], &[0xff; 8]].concat());
     for bytes in headers {
         for length in [1, 3, 4, 8, 15, 16, 17, 63, 64, 100, PAGE] {
@@ -384,7 +384,7 @@ fn what_belonged_to_a_context_that_is_destroyed() {
         }
         assert_eq!(sys::cuMemFree_v2(memory), CUDA_ERROR_INVALID_VALUE);
 
-        // The graph belongs to nobody; what it does finds nothing.
+        // The graph belongs to no context, but the objects of its nodes are gone.
         let next = Own::new();
         assert_eq!(launch(own.kernel, next.stream, &mut []), CUDA_ERROR_INVALID_HANDLE);
         let launched = sys::cuGraphLaunch(executable, next.stream);
@@ -414,7 +414,7 @@ fn a_stack_of_contexts_that_is_empty() {
     }
 }
 
-/// What a thread has is dropped in an order that nobody chooses.
+/// Thread-local values are dropped in an unspecified order.
 #[test]
 fn the_driver_is_called_when_a_thread_has_ended() {
     struct Last(Cell<usize>);
@@ -441,7 +441,7 @@ fn the_driver_is_called_when_a_thread_has_ended() {
     assert_eq!(ended.join().unwrap(), CUDA_SUCCESS);
 }
 
-/// Whoever waits in another thread is told, and does not wait for ever.
+/// A call that waits in another thread returns an error, and does not wait for ever.
 #[test]
 fn a_context_is_reset_while_a_thread_waits_in_it() {
     let _turn = serial::take();

@@ -1,5 +1,5 @@
-//! Sticky errors: which calls fail after a kernel's fault, in its context and in others, as on two H200s with driver 580.159.04.
-//! With `ON_A_GPU=1` NVIDIA's driver is asked.
+//! Tests of sticky errors: which calls fail after a kernel's fault, in its context and in others. The results are those of
+//! two H200s with driver 580.159.04. With `ON_A_GPU=1` the test calls NVIDIA's driver.
 
 mod device;
 
@@ -10,7 +10,7 @@ use device::{
 
 use kernel_registry_sim::Config;
 
-/// What a context has.
+/// A context and one object of each kind in it.
 struct World {
     context: usize,
     stream: usize,
@@ -25,7 +25,7 @@ struct World {
     executable: usize,
 }
 
-/// What the driver reads, and where it writes to.
+/// Memory that the driver reads or writes through the arguments of calls.
 struct Places {
     room: [usize; 8],
     name: [u8; 6],
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// Each call, and whether it answers as if nothing had happened.
+    /// Driver calls with their arguments, and whether each still succeeds after a fault.
     fn calls(&self, places: &mut Places) -> Vec<(&'static str, Vec<usize>, bool)> {
         let World {
             context,
@@ -146,13 +146,13 @@ impl World {
 }
 
 #[test]
-fn a_kernel_that_goes_wrong_ends_all_contexts_of_the_process() {
+fn a_fault_of_a_kernel_breaks_all_contexts_of_the_process() {
     if !on_a_gpu() {
         Config::default().devices(2).install().unwrap();
     }
     let worlds = [World::new(0), World::new(0), World::new(1)];
     ok("cuCtxSetCurrent", &[worlds[0].context]);
-    // Nothing is mapped there.
+    // No memory is mapped at this address.
     launch(kernel("store"), worlds[0].stream, &[64, 7]);
     assert_eq!(call("cuCtxSynchronize", &[]), ILLEGAL_ADDRESS);
     let mut places =

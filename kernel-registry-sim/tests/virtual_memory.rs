@@ -31,7 +31,7 @@ const READ_WRITE: i32 = 3;
 
 #[test]
 fn one_memory_at_two_addresses() {
-    // Nobody else allocates there.
+    // No other test allocates on this device.
     let ordinal = device(2) as i32;
     context(ordinal as usize);
     let least = get("cuMemGetAllocationGranularity", &[place(&mut properties(ordinal)), 0]);
@@ -55,7 +55,7 @@ fn one_memory_at_two_addresses() {
     ok("cuMemsetD32_v2", &[range + GRANULARITY - 4, 5, 2]);
     expect_eq!(words(range, 2), [5, 42]);
 
-    // It is given back when nobody has it any more.
+    // The memory is freed when its last reference ends.
     let before = get("cuMemGetInfo_v2", &[place(&mut 0_usize)]);
     ok("cuMemRelease", &[memory]);
     expect_eq!(get("cuMemGetInfo_v2", &[place(&mut 0_usize)]), before);
@@ -85,7 +85,7 @@ fn what_is_wrong_is_refused() {
         ("cuMemUnmap", &[GRANULARITY, GRANULARITY]),
         ("cuMemAddressFree", &[GRANULARITY, GRANULARITY]),
     ];
-    // NVIDIA's driver follows null pointers, and what is no memory.
+    // NVIDIA's driver dereferences null pointers and invalid memory handles.
     let nowhere = if on_a_gpu() { &[][..] } else { &nowhere };
     for (name, arguments) in somewhere.iter().chain(nowhere) {
         expect_eq!(call(name, arguments), INVALID_VALUE, "{name}");
@@ -105,7 +105,7 @@ fn what_is_wrong_is_refused() {
     expect_eq!(set_access(range, 2 * GRANULARITY, 0, READ_WRITE), INVALID_VALUE, "mapped in part");
     expect_eq!(set_access(range, GRANULARITY, 0, 2), INVALID_VALUE, "to write alone");
     expect_eq!(call("cuMemAddressFree", &[range, 2 * GRANULARITY]), INVALID_VALUE, "still mapped");
-    // What is mapped in part, or not at all, is unmapped all the same.
+    // Ranges that are mapped in part, or not at all, can be unmapped, too.
     ok("cuMemUnmap", &[range, 2 * GRANULARITY]);
     ok("cuMemUnmap", &[range, GRANULARITY]);
     expect_eq!(call("cuMemAddressFree", &[range, GRANULARITY]), INVALID_VALUE, "a part");
@@ -157,7 +157,7 @@ fn kernels_may_do_what_they_were_given_access_for() {
     ok("cuMemUnmap", &[range, GRANULARITY]);
     stores(1, range, ILLEGAL_ADDRESS, "it is not mapped any more");
 
-    // What is mapped next is what was there before only if it is the same memory.
+    // The next mapping has the earlier content only if it maps the same memory.
     ok("cuMemMap", &[range, GRANULARITY, 0, create(GRANULARITY, 0), 0]);
     expect_eq!(set_access(range, GRANULARITY, 0, READ_WRITE), 0);
     expect_eq!(words(range, 2), [0, 0]);

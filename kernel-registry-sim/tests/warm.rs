@@ -35,12 +35,12 @@ fn every_kernel_of_the_sample_crate_is_warm_and_launches() -> Result<(), Box<dyn
     saxpy_check::saxpy(&context, 10_000)
 }
 
-/// The handle of what is gone is refused, and not followed.
+/// Handles of destroyed objects are refused, and not dereferenced.
 #[test]
-fn what_was_destroyed_is_no_handle() -> Result<(), Box<dyn Error>> {
+fn handles_of_destroyed_objects_are_refused() -> Result<(), Box<dyn Error>> {
     let (_turn, context) = device()?;
     context.bind_to_thread()?;
-    // SAFETY: the driver says what it thinks of handles and addresses that are not its own.
+    // SAFETY: the simulated driver returns an error for invalid handles and addresses.
     unsafe {
         let mut stream = std::ptr::null_mut();
         sys::cuStreamCreate(&mut stream, 1).result()?;

@@ -42,7 +42,7 @@ fn image_bytes<S: ImageSource>() -> &'static [u8] {
     S::BYTES
 }
 
-/// What the record of a kernel says, with its image.
+/// A kernel's information, from its record and its image.
 pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     record: &'static Encoded<FIXED, PATH, PARAMS>,
     table: &'static Table,
@@ -81,13 +81,13 @@ impl Block {
     }
 }
 
-/// Bytes of dynamic shared memory, of which there can be so many.
+/// Checks the bytes of dynamic shared memory at compile time.
 pub const fn shared(bytes: u32, most: u32, message: &'static str) -> u32 {
     assert!(bytes <= most, "{}", message);
     bytes
 }
 
-/// Bytes of stack, of which a thread can have so many.
+/// Checks the bytes of stack per thread at compile time.
 pub const fn stack(bytes: u32, most: u32) -> u32 {
     assert!(bytes <= most, "a thread can have a stack of 524288 bytes at most");
     bytes
@@ -188,12 +188,12 @@ pub mod param {
     /// Compiles for what a kernel can take.
     pub const fn is_param<T: KernelParam>() {}
 
-    /// Of a type of which nothing is known.
+    /// Size and alignment of any parameter type.
     pub const fn any<T: KernelParam>() -> [u32; 2] {
         pointee::<T>()
     }
 
-    /// Of what a pointer points to, which needs not be a parameter itself.
+    /// Size and alignment of a pointer's element. It need not be a parameter type.
     pub const fn pointee<T>() -> [u32; 2] {
         [size_of::<T>() as u32, align_of::<T>() as u32]
     }

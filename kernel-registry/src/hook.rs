@@ -11,7 +11,7 @@ use cudarc::driver::{CudaContext, CudaFunction, sys};
 use crate::Place;
 use crate::driver::{self, Current, DriverError, Function, FunctionAttribute};
 
-/// What a hook can return.
+/// Types that a hook can return.
 #[diagnostic::on_unimplemented(
     message = "a function with `#[warmup]` cannot return `{Self}`",
     label = "neither nothing nor a `Result<(), E>`",

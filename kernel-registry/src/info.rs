@@ -132,7 +132,7 @@ impl KernelInfo {
         self.kernel().stack
     }
 
-    /// What the kernel needs of the driver beside being loaded, as far as its image tells.
+    /// Services of the driver that the kernel uses, such as printf, as far as its image shows.
     pub fn needs(&self) -> Needs {
         self.kernel().needs
     }
@@ -181,7 +181,7 @@ impl KernelInfo {
     label = "not declared with `#[gpu_kernel]`"
 )]
 pub trait Kernel: crate::__private::ImageSource {
-    /// What is known of the kernel without loading it.
+    /// The kernel's information, known without loading it.
     const INFO: &'static KernelInfo;
 }
 
@@ -213,7 +213,7 @@ impl Image {
         self.file
     }
 
-    /// What is in it, as nvcc calls that: `sm_90` is machine code for that architecture, `compute_75` is PTX.
+    /// Its variants, named as by nvcc: `sm_90` is machine code for that architecture, `compute_75` is PTX.
     pub fn variants(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.variants.split(',').filter(|variant| !variant.is_empty())
     }

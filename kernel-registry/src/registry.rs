@@ -90,7 +90,7 @@ pub(crate) fn registry() -> Result<&'static Registry, RegistryError> {
 
 /// The result of building a registry.
 struct Built {
-    /// How many kernels had registered themselves.
+    /// The number of kernels that had registered themselves.
     registrations: usize,
     registry: Result<&'static Registry, RegistryError>,
 }

@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(threads(&table, 0, 6), Some(6));
     }
 
-    /// Each thread has its own context on one device, and finds the entry that it has set, whatever the others do.
+    /// Each thread has its own context on one device, and finds the entry that it has set while others set theirs.
     #[test]
     fn contexts_of_one_device_do_not_lose_entries() {
         const ROUNDS: u64 = if cfg!(miri) { 20 } else { 20_000 };

@@ -1,4 +1,4 @@
-//! What a large image adds to the documentation and to the metadata of a crate with several kernels of it.
+//! Tests how much a large image adds to the documentation and metadata of a crate with several of its kernels.
 
 use std::fs;
 use std::path::Path;

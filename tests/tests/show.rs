@@ -112,7 +112,7 @@ fn what_cannot_be_read_is_said() {
 fn programs_get_json_as_documented() {
     let kernels = shown("report_nan", &checked());
     let [kernel] = kernels.as_slice() else { panic!("{kernels:?}") };
-    assert_eq!(kernel["summary"], "Prints where there is none.");
+    assert_eq!(kernel["summary"], "Prints the index of each NaN.");
     assert_eq!(kernel["cuda"], "report_nan(unsigned int, const float*)");
     assert_eq!(kernel["needs"], json!(["printf"]));
     assert_eq!(

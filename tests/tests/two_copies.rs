@@ -35,8 +35,8 @@ const MAIN: &str = r#"
     }
 "#;
 
-/// A program with the kernels of `twin-a`, which uses the workspace's kernel-registry, and of `twin-b`, which uses a
-/// copy with another version number.
+/// Builds a program with the kernels of two packages: `twin-a` uses the workspace's kernel-registry, `twin-b` a copy with
+/// another version number.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! Compiles the kernels of the interpreter's tests with nvcc of CUDA 13.0. The versions made by NVRTC 12.0 are ordinary
-//! prebuilt images.
+//! Compiles the kernels of the interpreter's tests to PTX with nvcc of CUDA 13.0. Their PTX from NVRTC 12.0 is among the
+//! ordinary prebuilt images.
 
 use std::fs;
 use std::path::Path;

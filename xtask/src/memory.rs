@@ -1,5 +1,5 @@
-//! `cargo xtask miri` and `sanitize`: run record encoder and decoder, the registry, the interpreter, the simulated driver, and warming
-//! and launching in many threads, with tools that detect invalid memory accesses and leaks.
+//! `cargo xtask miri` and `cargo xtask sanitize`: run tests with tools that detect invalid memory accesses and leaks. The tests
+//! are those of records, the registry, the interpreter and the simulated driver, and warming and launching in many threads.
 
 use std::process::Command;
 

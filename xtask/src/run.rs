@@ -24,7 +24,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed: {status}").into()) }
 }
 
-/// The cargo that runs this.
+/// The cargo that built this program.
 pub(crate) fn cargo() -> Command {
     Command::new(env!("CARGO"))
 }

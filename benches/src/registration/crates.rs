@@ -69,13 +69,13 @@ fn kernel_registry() -> String {
     format!("kernel-registry = {{ path = '{}' }}", repository().join("kernel-registry").display())
 }
 
-/// Who registers by hand launches with cudarc, too, and links it.
+/// A program that registers kernels by hand launches them with cudarc, so it links cudarc, too.
 const INVENTORY: &str = r#"inventory = "0.3"
 cudarc = { version = "0.19", default-features = false, features = [
     "std", "driver", "nvrtc", "fallback-dynamic-loading", "cuda-version-from-build-system", "fallback-latest",
 ] }"#;
 
-/// Asked to idle, the program ends at once: what it did by then is what registration costs every program.
+/// With the task `idle` the program ends at once. Its work until then is the cost of registration in every program.
 const ANNOTATED_MAIN: &str = r#"
 fn main() {
     if std::env::args().nth(1).is_none_or(|argument| argument != "idle") {

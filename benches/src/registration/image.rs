@@ -12,7 +12,7 @@ pub const KERNELS: usize = 60;
 /// Bytes of the image beside its kernels: 1 MB.
 pub const LENGTH: usize = 1_000_000;
 
-/// What was found in the program.
+/// Copies of an image in a program.
 pub struct Copies {
     /// Places at which the image's bytes are.
     pub count: usize,

@@ -1,4 +1,4 @@
-//! How long a build takes after an edit, as the person who edits sees it: all of `cargo build`.
+//! Measures how long `cargo build` takes after an edit.
 
 use super::Each;
 use super::crates::module_file;
@@ -6,7 +6,7 @@ use crate::Result;
 use crate::sample::Sample;
 use crate::workshop::{Package, Profile};
 
-/// What is edited. Neither changes what the program does, but the compiler has to find that out.
+/// The edit. Neither kind changes the program's behaviour, but the compiler has to find that out.
 #[derive(Clone, Copy, Debug)]
 pub enum Edit {
     /// A comment at the end of `main.rs`, where no kernels are.
@@ -26,7 +26,7 @@ pub fn first(crates: &Each<&Package>) -> Result<Each<Sample>> {
     })
 }
 
-/// Rebuilds the crates again and again, in turn, so that whatever else the machine does meets all alike.
+/// Rebuilds the crates in turn, many times, so that other load of the machine affects all of them equally.
 pub fn after(edit: Edit, crates: &Each<&Package>, profile: Profile, rounds: usize) -> Result<Each<Sample>> {
     // The first build after another one of the kind fills the incremental caches.
     crates.try_map(|package| {

@@ -1,4 +1,4 @@
-//! What a program does before its `main`, and at the first question for its kernels.
+//! Measures a program's work before `main`, and in the first call of `kernels()`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,10 +9,10 @@ use crate::Result;
 use crate::sample::Sample;
 use crate::verdict::Requirement;
 
-/// What the programs are asked to do.
+/// The task of the measured programs.
 #[derive(Clone, Copy, Debug)]
 pub enum Task {
-    /// End at once: what they did by then is the cost of start-up.
+    /// End at once, to measure the cost of start-up.
     Idle,
     /// Print how many kernels there are.
     Count,

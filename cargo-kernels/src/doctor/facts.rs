@@ -1,9 +1,10 @@
-//! What is known about the machine: plain data, so that checks can be tested with any values.
+//! Facts about the machine, such as its driver and GPUs. They are plain data, so tests of checks can use any values.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+/// Everything that the checks read.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// Environment variables whose names begin with `CUDA`.
@@ -15,7 +16,7 @@ pub(super) struct Facts {
 
 #[derive(Clone, Debug)]
 pub(super) enum Driver {
-    /// No library was loaded; the loader's message.
+    /// The driver library could not be loaded; `why` is the loader's message.
     Missing {
         why: String,
     },
@@ -31,9 +32,9 @@ pub(super) enum Driver {
 pub(super) struct Found {
     /// The file that the loader took, if the system tells.
     pub(super) library: Option<PathBuf>,
-    /// Whether it is kernel-registry-sim.
+    /// Whether the library is kernel-registry-sim.
     pub(super) simulated: bool,
-    /// The newest CUDA version that it supports.
+    /// The newest CUDA version that the driver supports.
     pub(super) version: Option<Cuda>,
     pub(super) started: Result<Started, Refused>,
 }
@@ -81,7 +82,7 @@ pub(super) enum ComputeMode {
     Exclusive,
 }
 
-/// Values that only a context can tell.
+/// Values that can be read only in a context.
 #[derive(Clone, Debug)]
 pub(super) struct Context {
     /// Bytes of free device memory.

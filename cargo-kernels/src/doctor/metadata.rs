@@ -1,4 +1,4 @@
-//! Asks cargo which versions of cudarc the package uses, and who asks it for which CUDA version.
+//! Asks cargo which versions of cudarc the package uses, and which dependencies select which CUDA version.
 
 use std::env;
 use std::path::Path;

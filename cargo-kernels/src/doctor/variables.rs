@@ -1,4 +1,4 @@
-//! Checks environment variables that change what the driver does, except the one in `loading`.
+//! Checks environment variables that change the driver's behaviour. `loading` checks `CUDA_MODULE_LOADING`.
 
 use super::facts::Facts;
 use super::line::Line;
@@ -10,7 +10,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
     if lines.is_empty() { vec![Line::ok(ABOUT, "none that changes what the driver does")] } else { lines }
 }
 
-/// The line for a variable, if it changes something.
+/// The line for a variable, if that changes the driver's behaviour.
 fn line(name: &str, value: &str) -> Option<Line> {
     let is = format!("`{name}={value}`");
     let note = |what: &str, remedy: &str| Some(Line::note(ABOUT, format!("{is}: {what}"), remedy));
@@ -64,9 +64,10 @@ fn line(name: &str, value: &str) -> Option<Line> {
         "CUDA_SCALE_LAUNCH_QUEUES" => {
             note("changes how many launches a stream holds before the next one waits", &unset)
         }
-        "CUDA_DEVICE_WAITS_ON_EXCEPTION" if on => {
-            note("a kernel that fails stays for a debugger, and its waiters wait for ever", &unset)
-        }
+        "CUDA_DEVICE_WAITS_ON_EXCEPTION" if on => note(
+            "a kernel that fails stays on the GPU for a debugger, and calls that wait for it never return",
+            &unset,
+        ),
         "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" => note(
             "this process gets a part of each GPU: fewer blocks are resident than the GPU's properties promise",
             &unset,
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_variables_that_change_nothing() {
+    fn variables_without_effect_are_ignored() {
         let none = [Line::ok(ABOUT, "none that changes what the driver does")];
         assert_eq!(with(&[]), none);
         assert_eq!(
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_kernels_that_stay_impossible_is_a_problem() {
+    fn blocking_launches_are_a_problem() {
         assert_eq!(level("CUDA_LAUNCH_BLOCKING", "1"), Level::Problem);
     }
 
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_judged_as_numbers() {
+    fn numbers_are_compared_with_their_limits() {
         let connections = |value| level("CUDA_DEVICE_MAX_CONNECTIONS", value);
         assert_eq!(["1", "7"].map(connections), [Level::Note; 2]);
         assert_eq!(["8", "32"].map(connections), [Level::Ok; 2]);
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_slower_or_other_is_a_note_that_names_variable_and_value() {
+    fn other_effects_are_notes_that_name_variable_and_value() {
         let switches = [
             "CUDA_CACHE_DISABLE",
             "CUDA_FORCE_PTX_JIT",

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 /// The version of kernel-registry-sim that this command builds.
 const VERSION: &str = "0.1.0";
 
-/// The target of this process, which opens the library, whatever target the user's packages have.
+/// The target of this process, because this process opens the library. The user's packages may have another target.
 const TARGET: &str =
     if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
 

@@ -103,7 +103,7 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// A number in groups of seven bits, the lowest first. What is beyond 32 bits is no frame's size.
+/// A number in groups of seven bits, the lowest first. `None` beyond 32 bits, which is too large for a frame.
 fn number(rest: &mut &[u8]) -> Option<u32> {
     let mut number = 0;
     for shift in (0..).step_by(7) {

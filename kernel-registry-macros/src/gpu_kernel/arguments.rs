@@ -15,7 +15,7 @@ use crate::errors::Errors;
 const KEYS: [&str; 10] =
     ["file", "image", "name", "instances", "arch", "block", "shared", "stack", "type", "crate"];
 
-/// What the attribute says of a kernel, or of all kernels of a module.
+/// The attribute's arguments, on a kernel or on a module of kernels.
 #[derive(Clone, Default)]
 pub(crate) struct Arguments {
     /// Where the kernel's code is.
@@ -136,7 +136,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// These arguments, and for those that are not given the ones of the module around them.
+    /// These arguments. Missing ones are taken from the surrounding module's.
     pub(crate) fn or(self, module: &Arguments) -> Self {
         let module = module.clone();
         Arguments {
@@ -175,7 +175,7 @@ fn instances(key: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> syn::R
         skip_to_comma(input);
         return Ok(None);
     }
-    // The group is taken as a whole, so that what is wrong in it leaves the other arguments alone.
+    // The group is parsed separately, so that an error in it does not affect the other arguments.
     let group: Group = input.parse()?;
     let list = Punctuated::<Instance, Token![,]>::parse_terminated.parse2(group.stream());
     Ok(list.map_err(|error| errors.push(error)).ok().map(|list| list.into_iter().collect()))

@@ -188,7 +188,7 @@ fn launch(params: &[Param], krate: &TokenStream) -> TokenStream {
     quote!(launch(#(#params)*))
 }
 
-/// What `__kernel!` registers of one instance; `has_info` is the trait that it implements.
+/// The tokens for `__kernel!` to register one instance. `has_info` is the trait that the instance implements.
 fn registered_as(
     kernel: &Kernel,
     instance: &Instance,
@@ -225,8 +225,8 @@ fn registered_as(
     }
 }
 
-/// The axes as an array. What the macro has not seen to be right is checked by the compiler, in code
-/// that has the span of what was written, so that an error in it is shown there.
+/// The axes as an array. If the macro cannot check them, the generated code does, at compile time. That code
+/// has the span of the argument, so that errors point there.
 fn block_value(block: &Block, verdict: &Verdict, krate: &TokenStream) -> TokenStream {
     let [x, y, z] = &block.axes;
     if block.numbers().is_some() {

@@ -1,5 +1,4 @@
-//! The declaration: plain data that keeps every rule which needs no image. Each broken rule is reported where it is
-//! broken.
+//! A parsed declaration, after every check that needs no image. Errors point at the tokens that break a rule.
 
 pub(crate) mod block;
 pub(crate) mod generics;
@@ -24,7 +23,7 @@ use super::written;
 use crate::errors::Errors;
 use crate::source::{self, Position};
 
-/// The type that stands for a kernel. It is there even if the rest of the declaration is wrong.
+/// The generated type that represents a kernel. It is generated even if the rest of the declaration is wrong.
 pub(crate) struct Name {
     /// How the expansion reaches the library: `::kernel_registry` or what `crate = ..` says.
     pub(crate) krate: TokenStream,
@@ -41,11 +40,11 @@ pub(crate) struct Name {
     pub(crate) params: Option<Rc<Vec<Param>>>,
 }
 
-/// What a declaration says beside the name.
+/// The parts of a declaration other than its [`Name`].
 pub(crate) struct Declaration {
-    /// Attributes of the user that go onto the type.
+    /// The user's attributes, which are copied onto the type.
     pub(crate) attrs: Vec<Attribute>,
-    /// The first line of the documentation.
+    /// The first line of the doc comment.
     pub(crate) summary: String,
     pub(crate) position: Position,
     pub(crate) wanted: Wanted,
@@ -54,13 +53,13 @@ pub(crate) struct Declaration {
     pub(crate) instances: Vec<Instance>,
 }
 
-/// The kernel's name in the image, and where that is written.
+/// The kernel's name in the image, and the span of the tokens that give it.
 pub(crate) struct Wanted {
     pub(crate) name: String,
     pub(crate) span: Span,
 }
 
-/// What becomes a registered kernel: all of an ordinary one, an instance of a generic one.
+/// A kernel to register: an ordinary kernel, or an instance of a generic one.
 pub(crate) struct Instance {
     pub(crate) args: GenericArgs,
     pub(crate) params: Rc<Vec<Param>>,
@@ -73,7 +72,7 @@ impl Name {
     pub(crate) fn of(written: &written::Declaration, args: &Arguments, errors: &mut Errors) -> Self {
         let written::Declaration { attrs, vis, sig, .. } = written;
         let generics = generics::all(&sig.generics, errors);
-        // What is wrong with the parameters of a generic kernel is reported for its instances.
+        // Errors in the parameters of a generic kernel are reported with its instances.
         let mut own = Errors::default();
         let params = param::all(&sig.inputs, &mut own);
         let params = own.are_none().then(|| Rc::new(params));
@@ -82,7 +81,7 @@ impl Name {
         }
         let ident = args.type_name.as_ref().and_then(|name| name.value.clone());
         let mut ident = ident.unwrap_or_else(|| sig.ident.clone());
-        // The type is named as if the user had written it, but lints about names take it for a macro's work.
+        // User code can name the type, but lints about names treat it as generated.
         ident.set_span(ident.span().resolved_at(Span::mixed_site()));
         Name {
             krate: args.krate(),
@@ -145,7 +144,7 @@ fn wanted(name: &Name, args: &Arguments, errors: &mut Errors) -> Option<Wanted> 
     Some(Wanted { name, span: function.span() })
 }
 
-/// The instances of a generic kernel, or of an ordinary one the one that it is.
+/// The instances of a generic kernel. An ordinary kernel has one.
 fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors) -> Vec<Instance> {
     if name.generics.is_empty() {
         if let Some(Argument { key, .. }) = &args.instances {
@@ -161,7 +160,7 @@ fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors
             sig.inputs.iter().filter_map(|arg| generic_args.put_into_param(arg, &mut own)).collect();
         let params = Rc::new(param::all(&inputs, &mut own));
         instances.push(Instance::of(generic_args, params, args, &mut own));
-        // What is wrong with one instance is mostly wrong with all.
+        // An error in one instance is usually in all of them.
         if !own.are_none() {
             errors.append(own);
             return instances;
@@ -173,7 +172,7 @@ fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors
     instances
 }
 
-/// The arguments of each instance of a generic kernel.
+/// The generic arguments of each instance.
 fn concrete(name: &Name, args: &Arguments, errors: &mut Errors) -> Vec<GenericArgs> {
     let Some(Argument { key, value }) = &args.instances else {
         let function = &name.function;
@@ -266,7 +265,7 @@ fn attributes(attrs: &[Attribute], errors: &mut Errors) {
     }
 }
 
-/// The first line of the documentation that says anything.
+/// The first line of the doc comment that is not empty.
 fn summary(attrs: &[Attribute]) -> String {
     let line = |attr: &Attribute| match &attr.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {

@@ -76,7 +76,7 @@ fn type_is(ty: &Type, cuda: &str) -> bool {
     let Type::Path(path) = ty else { return false };
     let Some(last) = path.path.segments.last() else { return false };
     let (name, cuda) = (last.ident.to_string(), cuda.rsplit("::").next().unwrap_or(cuda));
-    // What the crates for it call sixteen-bit floating point, and what CUDA does.
+    // The names of 16-bit floating point types in crates, and in CUDA.
     match name.as_str() {
         "f16" => cuda == "__half",
         "bf16" => cuda == "__nv_bfloat16",
@@ -98,7 +98,7 @@ fn const_is(value: &Expr, cuda: &str) -> bool {
             Expr::Lit(syn::ExprLit { lit: Lit::Int(number), .. }) => format!("-{}", number.base10_digits()),
             _ => return false,
         },
-        // What it is, only the compiler can say.
+        // Only the compiler knows this value.
         _ => return false,
     };
     bare == written || bare.trim_end_matches(['u', 'l']) == written

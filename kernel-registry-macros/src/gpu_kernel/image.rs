@@ -17,7 +17,7 @@ use crate::errors::Errors;
 /// In front of a path: the folder in which the package's build script leaves its files.
 const OUT_DIR: &str = "$OUT_DIR/";
 
-/// The file that a declaration names, and what is in it.
+/// The file that a declaration names, and its content.
 pub(crate) struct Image {
     /// The path as declared.
     pub(crate) file: String,

@@ -1,4 +1,4 @@
-//! The module form: each declaration inside becomes a kernel, and the module gets the list of them.
+//! `#[gpu_kernel]` on a module: each declaration inside becomes a kernel, and the module gets a list of its kernels.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -11,7 +11,7 @@ use super::{Kernel, code};
 use crate::errors::Errors;
 use crate::source;
 
-/// `errors` are those of the arguments.
+/// Expands the attribute on a module. `errors` holds the errors in the attribute's arguments.
 pub(crate) fn expand(module: ItemMod, args: &Arguments, mut errors: Errors) -> TokenStream {
     for key in args.of_one_kernel() {
         errors.at(key, format!("`{key}` belongs to one kernel: put it on the declaration"));
@@ -25,7 +25,7 @@ fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> 
     let Some((_, items)) = module.content.take() else {
         errors.at(
             &module,
-            "the kernels of a module in a file of its own are out of the attribute's sight: \
+            "the attribute does not see the kernels of a module in its own file: \
              put it on each declaration there, or write the module inline",
         );
         return module.into_token_stream();
@@ -39,8 +39,8 @@ fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> 
     for item in items {
         match member(item) {
             Member::Kernel(written, own) => {
-                // The compiler has not looked at `#[cfg]` inside of the module, so errors get the attributes of the
-                // kernel: what is wrong with one that is not compiled is not reported.
+                // The compiler has not evaluated `#[cfg]` inside the module. So errors get the kernel's attributes, and
+                // are not reported for kernels that are not compiled.
                 let mut errors = Errors::default();
                 let own = own.map(|attr| arguments(&attr, &mut errors)).unwrap_or_default();
                 let checked = Checked::new(*written, &own.or(args), errors);
@@ -63,7 +63,7 @@ fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> 
                 body.extend(errors.into_items(&cfgs));
             }
             Member::Other(item) => {
-                // Whoever has one does it another way.
+                // A module with its own `warm_all` gets no generated one.
                 has_warm_all |= matches!(&*item, Item::Fn(item) if item.sig.ident == "warm_all");
                 if let Some(ident) = kernels_item(&item) {
                     name_is_taken = true;

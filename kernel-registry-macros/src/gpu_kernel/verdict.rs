@@ -1,5 +1,5 @@
-//! The verdict: a declaration against the facts of its image. The rules are those of `kernel_registry_image::comparison`;
-//! what they say is reported here, where it is written.
+//! Compares a declaration with the kernel in its image, by the rules of `kernel_registry_image::comparison`. Differences
+//! become compile errors at the tokens that are wrong.
 
 use kernel_registry_format::RustType;
 use kernel_registry_image::comparison::{self, BlockRule, Expected, compare_count};
@@ -14,27 +14,27 @@ use super::facts;
 use super::image::{Content, Image};
 use crate::errors::Errors;
 
-/// What is known of an instance by its image, and what is left for the compiler to check.
+/// The image's facts about an instance, and checks that are left to the compiler.
 pub(crate) struct Verdict {
     /// The name of the kernel in the image.
     pub(crate) symbol: String,
     /// One for each parameter.
     pub(crate) layouts: Vec<Layout>,
-    /// What a block has to be, with the words for one that is not.
+    /// The blocks that the kernel allows, and the error message for others.
     pub(crate) block: Option<(BlockRule, String)>,
-    /// The most dynamic shared memory there can be, with the words for more.
+    /// The most dynamic shared memory of a block, and the error message for more.
     pub(crate) shared: Option<(u32, String)>,
     pub(crate) frames: StackFrames,
     pub(crate) needs: Needs,
 }
 
-/// Size and alignment of a parameter, or of what it points to.
+/// How to find size and alignment of a parameter, or of the element that it points to.
 pub(crate) enum Layout {
-    /// Those of a number type of this size.
+    /// A number type of this size, which is also its alignment.
     Number(u32),
-    /// The compiler finds out, and checks nothing.
+    /// The compiler finds out, without a check.
     Any,
-    /// The compiler finds out, and compares with what the image says. The text is for a type that differs.
+    /// The compiler finds out, and compares the type with the image. The text is the error message if it differs.
     Checked(Expected, String),
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn all(
     image: &Image,
     errors: &mut Errors,
 ) -> Option<Vec<Verdict>> {
-    // What is wrong with one instance is mostly wrong with all, so this ends with the first.
+    // An error in one instance is usually in all of them, so this stops at the first.
     let verdict = |instance| of(name, declaration, instance, image, errors);
     declaration.instances.iter().map(verdict).collect()
 }
@@ -81,7 +81,7 @@ fn of(
     own.propagate(Some(verdict)).map_err(|own| errors.append(own)).ok()
 }
 
-/// Nothing is known of the kernel but what is declared.
+/// The verdict without an image, from the declaration alone.
 fn without_image(declaration: &Declaration, instance: &Instance) -> Verdict {
     Verdict {
         symbol: format!("{}{}", declaration.wanted.name, instance.args.spelled),
@@ -115,7 +115,7 @@ fn layouts(params: &[Param], name: &Name, entry: &Entry, file: &str, errors: &mu
     params.iter().enumerate().map(layout).collect()
 }
 
-/// Compares a block that is written in numbers with what the kernel was compiled for.
+/// Compares a block that is written in numbers with the kernel's launch bounds.
 fn block_rule(block: &Block, entry: &Entry, errors: &mut Errors) -> Option<(BlockRule, String)> {
     let rule = BlockRule::of(entry)?;
     let message = rule.message(entry);
@@ -125,8 +125,8 @@ fn block_rule(block: &Block, entry: &Entry, errors: &mut Errors) -> Option<(Bloc
     Some((rule, message))
 }
 
-/// Compares dynamic shared memory with what the oldest device that the kernel is for gives a block: the one that the
-/// declaration names, or the oldest that the image is for.
+/// Compares dynamic shared memory with the limit of the oldest supported device. The declaration's `arch` names that
+/// device; otherwise it is the oldest that the image has code for.
 fn shared_limit(
     shared: &Shared,
     entry: &Entry,

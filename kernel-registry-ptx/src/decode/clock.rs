@@ -4,8 +4,8 @@ use crate::address::Space;
 use crate::op::{Op, Rows, Slot};
 use crate::program::Program;
 
-/// Marks, in each function, the registers that depend on a clock: those it is read into, and all that is computed
-/// from them. A loop that changes nothing but these waits for something else.
+/// Marks, in each function, the registers that depend on a clock: those that a clock is read into, and all
+/// that are computed from them. A loop that changes only such registers is waiting.
 pub(crate) fn mark(program: &mut Program) {
     let clock = |function: usize| {
         program.instructions[program.range(function)].iter().any(|found| matches!(found.op, Op::Clock { .. }))

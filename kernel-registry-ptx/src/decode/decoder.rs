@@ -259,7 +259,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         })
     }
 
-    /// The register of an operand that is written. `_` is a new one, which nobody reads.
+    /// The register of an operand that is written. `_` becomes a new register, which is never read.
     pub(crate) fn target(&mut self, operand: &Operand<'a>) -> Decoding<Slot> {
         match operand {
             Operand::Name("_") => Ok(self.register()),

@@ -63,7 +63,7 @@ impl<'a> Decoder<'a, '_> {
         if found == expected { Ok(Op::Call { callee, arguments, results }) } else { Err(Reason::Operands) }
     }
 
-    /// The places in the frame of what is passed, and the sizes.
+    /// The places of passed values in the frame, and their sizes.
     fn passed(&mut self, list: &[Operand<'a>]) -> Decoding<(Box<[u64]>, Vec<u64>)> {
         let mut places = Vec::new();
         let mut sizes = Vec::new();

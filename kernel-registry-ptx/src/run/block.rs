@@ -54,7 +54,7 @@ impl Block {
         self.barriers = [Barrier::default(); 16];
     }
 
-    /// Threads have ended; those that wait for all others wait for fewer.
+    /// Counts threads that have ended. Barriers for all threads then wait for fewer.
     pub(crate) fn end(&mut self, threads: u32) {
         self.live -= threads;
         for barrier in &mut self.barriers {
@@ -64,7 +64,7 @@ impl Block {
 }
 
 impl Barrier {
-    /// Counts threads that arrive, with the votes of those that have one.
+    /// Counts arriving threads, and their votes if they vote.
     pub(crate) fn arrive(&mut self, threads: u32, votes: Votes, expected: Option<u32>, live: u32) {
         self.arrived += threads;
         self.votes.yes += votes.yes;

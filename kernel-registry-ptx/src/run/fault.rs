@@ -18,7 +18,7 @@ pub struct Fault {
     pub kind: FaultKind,
     /// The line of the instruction in the PTX.
     pub line: u32,
-    /// That line.
+    /// The text of that line.
     pub instruction: String,
 }
 

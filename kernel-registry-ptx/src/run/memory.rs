@@ -1,7 +1,7 @@
-//! Global memory: the trait by which the caller lends it, and checked atomic accesses.
+//! Global memory: a trait that the caller implements, and checked atomic accesses.
 //!
-//! This is the only file with `unsafe`. All accesses are atomic, because the host may poll what a kernel writes, and a kernel what
-//! the host writes.
+//! This is the only file with `unsafe`. All accesses are atomic, because host and kernel may poll
+//! each other's writes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -11,18 +11,18 @@ use crate::types::Scalar;
 
 /// Global memory, the heap of kernels, their output and their clock.
 ///
-/// Addresses are those that kernels compute with, usually the process's own.
+/// Kernels compute with these addresses. They are usually addresses of the process.
 ///
 /// # Safety
 ///
 /// The pointer that [`Memory::check`] returns must be valid for atomic reads of that many bytes, and for writes if they were asked
 /// for, until the [`Grid::step`](crate::Grid::step) that asked returns; and aligned as the address is, up to 8 bytes.
 pub unsafe trait Memory {
-    /// Whether a kernel may access these bytes, and where they are.
+    /// Checks that a kernel may access these bytes, and returns a pointer to them.
     ///
     /// # Errors
     ///
-    /// Why it may not.
+    /// The access is not allowed.
     fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault>;
 
     /// `malloc` of a kernel: an address, or 0 if there is no memory left.
@@ -35,7 +35,7 @@ pub unsafe trait Memory {
     /// If `malloc` did not return the address, or it was freed before.
     fn free(&self, address: u64) -> Result<(), MemoryFault>;
 
-    /// Prints the text of a call of printf.
+    /// Prints the formatted text of a `printf` call.
     fn print(&self, text: &str);
 
     /// Nanoseconds since some fixed moment, for the clocks of kernels.
@@ -64,7 +64,7 @@ impl fmt::Display for MemoryFault {
     }
 }
 
-/// Memory that was checked for an access.
+/// A range of memory that a kernel may access: `check` has allowed it.
 pub(crate) struct Span {
     start: u64,
     size: u64,
@@ -122,7 +122,7 @@ impl Span {
         by_size!(size, Atomic, T => unsafe { Atomic::from_ptr(place.cast::<T>()) }.load(Ordering::Acquire).bits())
     }
 
-    /// Stores a value, and says whether that changed anything.
+    /// Stores a value, and returns whether that changed the memory.
     #[inline(always)]
     pub(crate) fn store(&self, address: u64, size: u64, value: u64) -> bool {
         assert!(self.write, "memory was checked for reading");
@@ -136,7 +136,7 @@ impl Span {
         })
     }
 
-    /// Updates a value atomically. Returns the old one, and whether that changed anything.
+    /// Updates a value atomically. Returns the old value, and whether the memory changed.
     pub(crate) fn update(&self, address: u64, size: u64, update: Update, a: u64, b: u64) -> (u64, bool) {
         assert!(self.write, "memory was checked for reading");
         let place = self.place(address, size);
@@ -152,7 +152,7 @@ impl Span {
     }
 }
 
-/// A fence for accesses of other threads.
+/// A memory fence.
 pub(crate) fn fence() {
     std::sync::atomic::fence(Ordering::SeqCst);
 }

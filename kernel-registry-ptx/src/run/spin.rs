@@ -1,4 +1,4 @@
-//! Detects that a warp spins: its registers repeat, and it changes nothing.
+//! Detects warps that spin: their registers repeat, and they write no memory.
 
 /// Compares hashes of a warp's registers at backward jumps. If they repeat without a write to memory, only memory or a clock can end
 /// the loop.
@@ -6,28 +6,28 @@
 pub(crate) struct Spin {
     /// Instructions run.
     pub now: u64,
-    /// When the warp last changed something.
+    /// The value of `now` when the warp last changed something.
     changed: u64,
-    /// The registers at some jump back, as a hash, and when that was.
+    /// The hash of the registers at an earlier backward jump, and the value of `now` then.
     seen: Option<(u64, u64)>,
-    /// With how many jumps that hash was compared, and with how many it shall be.
+    /// The number of jumps that were compared with that hash. At `limit`, a new hash is taken.
     compared: u32,
     limit: u32,
-    /// No comparison before.
+    /// Comparing pauses until `now` reaches this.
     next: u64,
-    /// When the hash was seen again, and how many instructions that took.
+    /// When the hash last repeated, and the number of instructions in between.
     circle: Option<(u64, u64)>,
 }
 
-/// After how many instructions without effect comparing begins.
+/// Comparing begins after this many instructions without an effect.
 const QUIET: u64 = 256;
-/// How many instructions comparing pauses for after it found nothing, because long computations should not pay for it.
+/// Comparing pauses for this many instructions if it finds nothing, so that long computations stay fast.
 const PAUSE: u64 = 8192;
-/// The most backward jumps of a loop that is detected.
+/// Loops with more backward jumps than this are not detected.
 const CIRCLE: u32 = 64;
 
 impl Spin {
-    /// Begins anew, because memory, the set of threads, or a wait has changed.
+    /// Starts over after a change: of memory, of the active threads, or of a wait.
     #[inline]
     pub(crate) fn restart(&mut self) {
         self.changed = self.now;
@@ -35,7 +35,7 @@ impl Spin {
         self.circle = None;
     }
 
-    /// Whether a backward jump is to be compared.
+    /// Whether to compare at the next backward jump.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.now >= self.next && self.now - self.changed >= QUIET
@@ -64,7 +64,7 @@ impl Spin {
         }
     }
 
-    /// Whether a repetition was found lately.
+    /// Whether the warp spins: its registers repeated recently.
     pub(crate) fn found(&self) -> bool {
         self.circle.is_some_and(|(at, length)| self.now - at <= 2 * length + 64)
     }

@@ -26,7 +26,7 @@ pub(crate) struct Warp {
     pub splits: Vec<Split>,
     /// The lanes that are threads of the block.
     all: u32,
-    /// Those that have not ended.
+    /// The threads that have not ended, as a mask.
     pub live: u32,
     /// How many choices in a row left a split waiting.
     pub timeout: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Context<'a> {
     pub grid: &'a [Row],
     pub memory: &'a dyn Memory,
     pub arguments: &'a mut [u8],
-    /// Those of the cluster.
+    /// All blocks of the cluster.
     pub blocks: &'a mut [Block],
     pub barrier: &'a mut Barrier,
 }

@@ -1,4 +1,4 @@
-//! A device of host memory, and helpers that run kernels on it.
+//! A test device, which uses host memory, and helpers that run kernels on it.
 #![allow(dead_code)] // Each test uses what it needs.
 
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use kernel_registry_ptx::{
     Fault, Grid, LaunchParameters, LoadError, Memory, MemoryFault, Module, Program, Status,
 };
 
-/// Memory that a kernel may use: what was lent, and what it allocated.
+/// The memory that kernels may use: vectors of the test, and a heap for the kernels' `malloc`.
 #[derive(Default)]
 pub struct Device {
     lent: Mutex<Vec<(u64, u64)>>,
@@ -17,7 +17,7 @@ pub struct Device {
     pub now: Mutex<u64>,
 }
 
-// SAFETY: `check` answers places in vectors that tests keep until the grid has ended, or in the heap, which lives as long.
+// SAFETY: `check` returns pointers into vectors that tests keep until the grid has ended, or into the heap, which lives as long.
 unsafe impl Memory for Device {
     fn check(&self, address: u64, size: u64, _: bool) -> Result<*mut u8, MemoryFault> {
         let inside = |start: u64, length: u64| address >= start && address - start + size <= length;
@@ -52,7 +52,7 @@ unsafe impl Memory for Device {
 }
 
 impl Device {
-    /// Lets kernels use a vector, and answers its address.
+    /// Lets kernels use a vector, and returns its address.
     pub fn lend<T>(&self, data: &mut [T]) -> u64 {
         let address = data.as_mut_ptr() as u64;
         self.lent.lock().unwrap().push((address, size_of_val(data) as u64));
@@ -63,7 +63,7 @@ impl Device {
         self.heap.lock().unwrap().len()
     }
 
-    /// Loads a program, its variables into this device's heap.
+    /// Loads a program. Its variables are allocated in this device's heap.
     pub fn load(&self, text: &str) -> Result<Arc<Module>, LoadError> {
         let program = Arc::new(Program::load(text)?);
         let addresses: Vec<u64> =
@@ -138,8 +138,8 @@ pub fn run(
     finish(&mut Grid::new(module, kernel, launch).unwrap(), device)
 }
 
-/// A kernel of 32 threads with that body. `%rd0` is where each thread has 16 bytes of its own for results, `%r0` its number;
-/// registers of each kind are there.
+/// The PTX of a kernel with this body. `%r0` holds the thread's index, and `%rd0` the address of the thread's 16 bytes for
+/// results. Registers of each kind are declared.
 pub fn kernel(body: &str) -> String {
     format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n\
@@ -149,7 +149,7 @@ pub fn kernel(body: &str) -> String {
     )
 }
 
-/// What that body writes: 16 bytes a thread.
+/// Runs a kernel with this body in one block, and returns its results: 16 bytes per thread.
 pub fn results(body: &str, threads: u32) -> Result<Vec<[u64; 2]>, String> {
     let device = Device::default();
     let mut out = vec![[0u64; 2]; threads as usize];

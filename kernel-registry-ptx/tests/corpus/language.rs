@@ -39,7 +39,7 @@ fn tables_and_local_memory() {
     each("language", |code| {
         let mut program: Vec<u8> = mixed(300).map(|bits| (bits % 8) as u8).collect();
         let mut out = [0i32; 32];
-        // A value is put before one is taken, so that no place is read that nobody wrote.
+        // Values are pushed before any is popped, so that no uninitialised place is read.
         program.splice(0..0, [2, 2, 2, 2, 2, 2, 2, 2]);
         let arguments = Compiled::n(program.len()).u64(code.lend(&mut program)).u64(code.lend(&mut out));
         code.run("machine", 1, 32, arguments);

@@ -66,7 +66,7 @@ fn mixed(n: usize) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Numbers of which every sum is exact, in every order.
+/// Numbers whose sums are exact in any order.
 fn whole(n: usize) -> Vec<f32> {
     mixed(n).map(|bits| (bits % 15) as f32 - 7.0).collect()
 }

@@ -17,12 +17,12 @@ pub enum Argument {
     Value(Vec<u8>),
     /// A pointer to memory with those bytes.
     Input(Vec<u8>),
-    /// The same; what is there in the end is a result.
+    /// Memory with this content. Its content after the run is a result.
     Output(Vec<u8>),
 }
 
 impl Case {
-    /// What a recording knows it by. It changes with all that a result depends on.
+    /// The key of this case in recordings. It is a hash of everything that the result depends on.
     pub fn key(&self) -> u64 {
         let mut hash = Hash(0xcbf2_9ce4_8422_2325);
         hash.add(self.text.as_bytes());

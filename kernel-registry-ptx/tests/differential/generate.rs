@@ -1,4 +1,4 @@
-//! Small kernels made at random, always the same for a seed: what a GPU and the interpreter must agree about, bit for
+//! Generates small random kernels, always the same for a seed. A GPU and the interpreter must agree on their results, bit for
 //! bit.
 
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use super::random::Random;
 const SEEDS: u64 = 184;
 /// The seed whose kernel inserts 32 bits at bit 28, both as constants: the driver's compiler ignores that, against its manual.
 const DISPUTED: u64 = 66;
-/// What a kernel can be about; it has some of everything else.
+/// The number of subjects. A kernel has many instructions of its subject, and some of the others.
 const SUBJECTS: u64 = 8;
 /// The subject that needs several blocks.
 const ATOMICS: u64 = 6;

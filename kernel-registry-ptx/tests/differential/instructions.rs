@@ -20,7 +20,7 @@ pub fn instructions() -> Vec<Instruction> {
     exact.chain(approximate).flat_map(|(row, bound)| of_row(row, bound)).collect()
 }
 
-/// Those that neither a GPU nor the interpreter may accept.
+/// Instructions that neither a GPU nor the interpreter may accept.
 pub fn refused() -> Vec<Instruction> {
     REFUSED.iter().flat_map(|row| of_row(row, None)).collect()
 }

@@ -1,4 +1,4 @@
-//! The interpreter against a GPU: what each kernel answered there was recorded by
+//! Compares the interpreter with a GPU. The results of each kernel on a GPU were recorded by
 //! `cargo run -p kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
 //!
 //! There are three recordings: single instructions with operands at their edges, kernels made at random, and the kernels
@@ -120,7 +120,7 @@ fn compare(file: &str, cases: &[Case]) {
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
-/// What the interpreter answers, or why it does not.
+/// The interpreter's result, or its error.
 fn simulated(case: &Case) -> Result<Vec<u8>, String> {
     let device = Device::default();
     let module = device.load(&case.text).map_err(|error| error.to_string())?;

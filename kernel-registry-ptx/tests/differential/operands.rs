@@ -1,8 +1,8 @@
-//! Operands at the edges of instructions.
+//! Test operands for instructions: edge cases, such as infinities, and random values.
 
 use super::random::Random;
 
-/// What an operand or a result of an instruction is; the name says how many bits, and which of them are interesting.
+/// The kind of an operand or result: its size, and the values that are edge cases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Pred,
@@ -15,11 +15,11 @@ pub enum Kind {
     Bf16x2,
     F32,
     F64,
-    /// How far to shift, or how many bits.
+    /// A shift amount, or a number of bits.
     Count,
     /// The last operand of a shuffle.
     Bounds,
-    /// One of few values, so that lanes often have the same.
+    /// One of few values, so that lanes often have equal ones.
     Few,
     /// An angle for which sine and cosine have a documented error.
     Angle,
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// Those that meet each other in all combinations: first the ones that matter most.
+    /// Edge cases, the most important first. Tests combine them with each other.
     fn special(self) -> Vec<u64> {
         match self {
             Self::Pred => vec![0, 1],
@@ -90,11 +90,11 @@ impl Kind {
                 all.extend([0x7fc1_2345, 0xff81_2345, 0x7f7f_ffff, 0x0080_0000, 0x3f80_0001, 0xff7f_ffff]);
                 let values = [0.5, -0.5, 2.5, -2.5, 127.5, 128.5, 255.5, -128.5, -129.0, 32767.5, 65535.5];
                 all.extend(values.map(|value: f32| u64::from(value.to_bits())));
-                // The largest f16, halfway beyond, and half of the smallest.
+                // The largest f16, the midpoint beyond it, and half of the smallest f16.
                 let values =
                     [65504.0, 65520.0, 2.9802322e-8, 0.1, -0.1, 1.5, 3.0, 0.99999994, -126.0, -149.0];
                 all.extend(values.map(|value: f32| u64::from(value.to_bits())));
-                // Where 32 and 64 bits end.
+                // The limits of 32-bit and 64-bit integers.
                 all.extend([0x4eff_ffff, 0x4f00_0000, 0xcf00_0000, 0xcf00_0001, 0x4f7f_ffff, 0x4f80_0000]);
                 all.extend([0x5eff_ffff, 0x5f00_0000, 0xdf00_0000, 0x5f80_0000, 0x4b7f_ffff, 0x4b00_0001]);
                 all.extend([0x7fff_ffff, 0xffff_ffff, 0x7fa0_0000, 0x3300_0000, 0x8080_0000, 0x7e80_0001]);
@@ -111,7 +111,7 @@ impl Kind {
                 let values =
                     [9223372036854775807.0, -9223372036854775808.0, 18446744073709549568.0, 1e30, -1e30];
                 all.extend(values.map(f64::to_bits));
-                // What f32 and f16 have as largest and smallest, and halfway.
+                // The largest and smallest f32 and f16, and midpoints between neighbours.
                 all.extend([0x47ef_ffff_e000_0000, 0x47ef_ffff_f000_0000, 0x3690_0000_0000_0000]);
                 all.extend([0x36a0_0000_0000_0000, 0x3810_0000_0000_0000, 0x380f_ffff_ffff_ffff]);
                 all.extend([0x3ff0_0000_1000_0000, 0x3ff0_0000_3000_0000, 0x3ff0_0000_1000_0001]);
@@ -127,7 +127,7 @@ impl Kind {
         }
     }
 
-    /// Any of them, the special ones often.
+    /// A random operand, often an edge case.
     fn any(self, random: &mut Random) -> u64 {
         let special = self.special();
         match self {
@@ -145,7 +145,7 @@ impl Kind {
             }
             _ => {}
         }
-        // Few bits that are set are what makes results that lie halfway between two numbers.
+        // Numbers with few bits set make results that lie halfway between two numbers.
         let sparse = random.next() & random.next() & random.next();
         let bits = if random.below(2) == 0 { random.next() << 32 ^ random.next() } else { sparse };
         match (random.below(8), self) {
@@ -161,7 +161,7 @@ impl Kind {
     }
 }
 
-/// The special numbers of a format with sixteen bits.
+/// Edge cases of a floating-point format with 16 bits.
 fn half(infinite: u64, one: u64, mantissa: u32) -> Vec<u64> {
     let sign = 1 << 15;
     let largest = infinite - 1;
@@ -178,10 +178,10 @@ fn half(infinite: u64, one: u64, mantissa: u32) -> Vec<u64> {
     all
 }
 
-/// Operands of those kinds: a multiple of 32 tuples, as lanes of a warp may work together.
+/// Tuples of operands of these kinds. Their number is a multiple of 32, because lanes of a warp may work together.
 pub fn tuples(kinds: &[Kind]) -> Vec<Vec<u64>> {
     let float = matches!(kinds[0], Kind::F16 | Kind::Bf16 | Kind::F32 | Kind::F64);
-    // The special ones that meet in all combinations, and how many tuples there are with random ones.
+    // The indices of the edge cases that are combined, and the number of tuples including random ones.
     let (special, count): (Vec<usize>, usize) = match kinds.len() {
         1 if float => ((0..64).collect(), 96),
         1 => ((0..40).collect(), 64),

@@ -7,7 +7,7 @@
 /// Pattern, operands and result.
 pub type Row = (&'static str, &'static str, &'static str);
 
-/// Which have the same result everywhere.
+/// Instructions with the same result on every device.
 pub const EXACT: &[Row] = &[
     // Floating point of 32 bits.
     ("<add,mul>.<rn,rz,rm,rp><,.ftz><,.sat>.f32", "f32 f32", "f32"),
@@ -300,7 +300,7 @@ pub const EXACT: &[Row] = &[
     ),
 ];
 
-/// Which the driver's compiler has no instruction for: saturation to a range that has all values of the operand anyway,
+/// Instructions that the driver's compiler rejects: saturation to a range that has all values of the operand anyway,
 /// and bf16 from and to short integers.
 pub const REFUSED: &[Row] = &[
     ("cvt.sat.<u8.u8,s8.s8,u16.u8,u16.u16,s16.u8,s16.s8,s16.s16>", "b16", "b16"),
@@ -312,8 +312,8 @@ pub const REFUSED: &[Row] = &[
     ("cvt.<rn,rz,rm,rp>.bf16.<u8,s8,u16,s16>", "b32", "bf16"),
 ];
 
-/// How far a result may be from the exact one, as the manual of PTX has it; for `rcp` and `rsqrt` of f64 what was measured,
-/// rounded up.
+/// The largest error of a result, from the PTX manual. For `rcp` and `rsqrt` of f64 it is the largest measured error, rounded
+/// up.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
     /// In units of the result's last place.
@@ -328,7 +328,7 @@ pub enum Bound {
     Logarithm(f64),
 }
 
-/// Which hardware approximates.
+/// Instructions that hardware approximates.
 pub const APPROXIMATE: &[(Row, Bound)] = &[
     (("div.<approx,full><,.ftz>.f32", "f32 f32", "f32"), Bound::Places(2.0)),
     (("rcp.approx<,.ftz>.f32", "f32", "f32"), Bound::Places(1.0)),

@@ -262,7 +262,7 @@ impl SharedMemory {
     }
 
     pub(super) fn call(self, block: i32) -> Option<usize> {
-        // SAFETY: whoever asks for an occupancy promises a function that takes a number.
+        // SAFETY: callers that ask for an occupancy pass a function that takes a number.
         self.0.map(|function| unsafe { function(block) })
     }
 }

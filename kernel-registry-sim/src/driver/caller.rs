@@ -1,8 +1,8 @@
 //! Reads and writes memory of the caller, whose addresses may be wrong.
 //!
-//! `process_vm_readv` and `process_vm_writev` copy it: they report an address that is not mapped, and do not crash. Addresses on
-//! the stack of the calling thread are copied directly, so most arguments cost no system call. Where the system forbids these
-//! calls, callers are trusted.
+//! `process_vm_readv` and `process_vm_writev` copy it, because they return an error for an address that is not mapped.
+//! Addresses on the stack of the calling thread are copied directly, so most arguments cost no system call. If the system
+//! forbids these calls, callers are trusted.
 
 use std::cell::Cell;
 use std::fs;
@@ -17,7 +17,7 @@ use super::result::{Answer, Code};
 ///
 /// # Safety
 ///
-/// `to` is valid for that many bytes, and nobody else uses it meanwhile, but for kernels that share it.
+/// `to` is valid for writes of that many bytes, and during the copy only kernels access it.
 pub(super) unsafe fn copy_from(from: usize, to: *mut u8, bytes: usize) -> Answer {
     // SAFETY: the caller's promise.
     unsafe { transfer(Way::FromCaller, to, from, bytes) }
@@ -27,7 +27,7 @@ pub(super) unsafe fn copy_from(from: usize, to: *mut u8, bytes: usize) -> Answer
 ///
 /// # Safety
 ///
-/// `from` is valid for that many bytes.
+/// `from` is valid for reads of that many bytes.
 pub(super) unsafe fn copy_to(to: usize, from: *const u8, bytes: usize) -> Answer {
     // SAFETY: the caller's promise; nothing is written there.
     unsafe { transfer(Way::ToCaller, from.cast_mut(), to, bytes) }
@@ -42,7 +42,7 @@ pub(super) fn read(from: usize, bytes: usize) -> Answer<Vec<u8>> {
         let is_there = allows(from, bytes, Access::Read);
         return Err(if is_there { Code::OUT_OF_MEMORY } else { Code::INVALID_VALUE });
     }
-    // SAFETY: the vector has room for so many, and then they are there.
+    // SAFETY: the vector has room for that many bytes, and they are written before its length is set.
     unsafe {
         copy_from(from, read.as_mut_ptr(), bytes)?;
         read.set_len(bytes);
@@ -55,9 +55,9 @@ pub(super) fn write(to: usize, bytes: &[u8]) -> Answer {
     unsafe { copy_to(to, bytes.as_ptr(), bytes.len()) }
 }
 
-/// Copies a text up to its zero, without it.
+/// Reads a zero-terminated text, and returns it without the zero.
 pub(super) fn read_text(from: usize) -> Answer<Vec<u8>> {
-    // Page by page, because the page behind the zero may not be mapped.
+    // Page by page, because the page after the zero may not be mapped.
     const PAGE: usize = 4096;
     const MOST: usize = 1 << 30;
     let mut text = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn read_text(from: usize) -> Answer<Vec<u8>> {
     Err(Code::INVALID_VALUE)
 }
 
-/// A permission of a mapping.
+/// The permission to access mapped memory.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Access {
     Read,
@@ -81,7 +81,7 @@ pub(super) enum Access {
     Execute,
 }
 
-/// Whether all of these bytes are mapped with that permission. Yes where `/proc/self/maps` cannot be read.
+/// Whether all of these bytes are mapped with that permission. True if `/proc/self/maps` cannot be read.
 pub(super) fn allows(address: usize, bytes: usize, access: Access) -> bool {
     let Some(end) = address.checked_add(bytes) else { return false };
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return true };
@@ -113,7 +113,7 @@ enum Way {
 /// `ours` is valid for that many bytes: for writes if they come from the caller, else for reads.
 unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answer {
     let mut done = if is_on_stack(theirs, bytes) {
-        // SAFETY: both places are there.
+        // SAFETY: both ranges are mapped.
         unsafe { copy(way, ours, theirs, bytes) };
         bytes
     } else {
@@ -122,13 +122,13 @@ unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answ
     while done < bytes {
         let next = theirs.checked_add(done).ok_or(Code::INVALID_VALUE)?;
         let (left, rest) = (bytes - done, ours.wrapping_add(done));
-        // SAFETY: it is the rest of what the caller promises.
+        // SAFETY: it is a part of the range that the caller promises to be valid.
         match unsafe { ask(way, rest, next, left) } {
             Asked::Copied(bytes) => done += bytes,
             Asked::NotThere => return Err(Code::INVALID_VALUE),
             Asked::Forbidden if next == 0 => return Err(Code::INVALID_VALUE),
             Asked::Forbidden => {
-                // SAFETY: whoever calls the driver promises what its documentation asks for.
+                // SAFETY: callers of the driver pass valid addresses, as its documentation requires.
                 unsafe { copy(way, rest, next, left) };
                 done = bytes;
             }
@@ -139,7 +139,7 @@ unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answ
 
 /// # Safety
 ///
-/// Both places are there. They may overlap.
+/// Both ranges are mapped. They may overlap.
 unsafe fn copy(way: Way, ours: *mut u8, theirs: usize, bytes: usize) {
     let theirs = ptr::with_exposed_provenance_mut::<u8>(theirs);
     // SAFETY: the caller's promise.
@@ -151,7 +151,7 @@ unsafe fn copy(way: Way, ours: *mut u8, theirs: usize, bytes: usize) {
     }
 }
 
-/// What the system answers.
+/// The result of a system call that copies.
 enum Asked {
     /// At least one byte.
     Copied(usize),
@@ -166,7 +166,7 @@ unsafe fn ask(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Asked {
     let process = process::id().cast_signed();
     let piece = |start: *mut u8| libc::iovec { iov_base: start.cast(), iov_len: bytes };
     let (ours, theirs) = (piece(ours), piece(ptr::with_exposed_provenance_mut(theirs)));
-    // SAFETY: the caller's promise for what is ours; the rest is looked at by the system, which does not fail for that.
+    // SAFETY: the caller promises that our range is valid. The system checks theirs, and returns an error if it is not mapped.
     let copied = unsafe {
         match way {
             Way::FromCaller => libc::process_vm_readv(process, &ours, 1, &theirs, 1, 0),
@@ -185,7 +185,7 @@ unsafe fn ask(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Asked {
 
 /// The physical memory of this machine, in bytes.
 pub(super) fn memory() -> u64 {
-    // SAFETY: the system answers with numbers, negative ones if it does not know.
+    // SAFETY: the function takes any number, and returns -1 for an unknown value.
     let (pages, bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     match (u64::try_from(pages), u64::try_from(bytes)) {
         (Ok(pages), Ok(bytes)) => pages.saturating_mul(bytes),
@@ -211,7 +211,7 @@ fn is_on_stack(address: usize, bytes: usize) -> bool {
 fn stack() -> (usize, usize) {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut start, mut bytes) = (ptr::null_mut(), 0);
-    // SAFETY: the first function fills the attributes, which the others read, and give back.
+    // SAFETY: the first function fills the attributes. The others read and destroy them.
     unsafe {
         if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
             return (0, 0);
@@ -226,9 +226,9 @@ fn stack() -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// Two pages, of which the second one may not be touched.
+    /// The address of two pages. The second one cannot be accessed.
     fn half_mapped() -> usize {
-        // SAFETY: a mapping at a new address touches nothing that exists, and its second half is nobody else's.
+        // SAFETY: a mapping at a new address changes no other memory, and its second half belongs to this test.
         unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let pages = libc::mmap(ptr::null_mut(), 8192, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
@@ -241,7 +241,7 @@ mod tests {
     const REFUSED: Answer<Vec<u8>> = Err(Code::INVALID_VALUE);
 
     #[test]
-    fn what_is_not_there_is_an_error() {
+    fn unmapped_memory_is_an_error() {
         let pages = half_mapped();
         assert_eq!(write(pages + 4090, &[7; 6]), Ok(()));
         assert_eq!(read(pages + 4090, 6), Ok(vec![7; 6]));
@@ -252,7 +252,7 @@ mod tests {
             assert_eq!(read(address, bytes), REFUSED, "{address:#x}");
         }
         assert_eq!(read(0, 0), Ok(vec![]));
-        // A constant.
+        // A constant, which is mapped read-only.
         assert_eq!(write("text".as_ptr().expose_provenance(), b"more"), Err(Code::INVALID_VALUE));
     }
 
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_say_what_they_allow() {
+    fn permissions_of_mappings_are_found() {
         let pages = half_mapped();
         assert!(allows(pages, 4096, Access::Read) && allows(pages + 9, 4, Access::Write));
         assert!(!allows(pages, 4097, Access::Read) && !allows(pages, 1, Access::Execute));

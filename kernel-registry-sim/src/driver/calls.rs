@@ -82,8 +82,8 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
     simulated.into_iter().flatten().chain(lacking::ALL)
 }
 
-/// The function that a program built for this version of CUDA means by a name: of those that differ by `_v2`, `_v3` and so on
-/// the newest.
+/// The function of a name in this version of CUDA. If several differ only by a suffix such as `_v2` or `_v3`, it is the newest
+/// one of that version.
 fn find(name: &str, version: i32) -> Option<&'static Entry> {
     let is_it = |entry: &&Entry| is_called(entry.name, name) && entry.since <= version;
     all().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
@@ -112,7 +112,7 @@ mod tests {
             (name, since.parse::<i32>().expect("a number"))
         });
         let listed: BTreeMap<_, _> = listed.collect();
-        // Those that the driver keeps for programs which were compiled long ago, and those of `cudaProfiler.h`.
+        // Functions that the driver keeps for old programs, and functions of `cudaProfiler.h`.
         const BESIDE: [&str; 4] =
             ["cuGraphInstantiate", "cuStreamBeginCapture", "cuProfilerStart", "cuProfilerStop"];
         let simulated = all().filter(|entry| entry.since <= 13_000 && !BESIDE.contains(&entry.name));
@@ -125,9 +125,9 @@ mod tests {
         }
     }
 
-    /// Whatever it is, null is an error or nothing, before `cuInit` and after, and with a context that is current.
+    /// Every function rejects or ignores null: before `cuInit`, after it, and with a current context.
     #[test]
-    fn no_function_follows_null() {
+    fn no_function_dereferences_null() {
         type Function =
             extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize) -> u32;
         let called_with = |entry: &Entry, argument| {

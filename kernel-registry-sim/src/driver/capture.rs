@@ -1,4 +1,4 @@
-//! Stream capture: the modes, and what streams and events know of a capture.
+//! Stream capture: its modes, and the state that streams and events keep of it.
 
 use std::cell::Cell;
 use std::thread::ThreadId;
@@ -36,7 +36,7 @@ pub(super) struct Capture {
     pub(super) origin: Handle,
     pub(super) mode: Mode,
     pub(super) thread: ThreadId,
-    /// It was invalidated: something was done that cannot be captured.
+    /// An operation that cannot be captured has invalidated it.
     pub(super) is_invalid: bool,
 }
 

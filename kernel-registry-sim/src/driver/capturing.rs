@@ -115,7 +115,7 @@ impl State {
         Err(Code::STREAM_CAPTURE_IMPLICIT)
     }
 
-    /// What is captured in a blocking stream, if this is the default stream.
+    /// The capture in a blocking stream, if this is the default stream.
     pub(super) fn blocking_capture(&self, stream: Handle) -> Answer<Option<u64>> {
         let found = self.streams.get(stream)?;
         if found.order != Order::Legacy {

@@ -41,7 +41,7 @@ impl Library {
         self.images.get(&arch).ok_or(Code::NO_BINARY_FOR_GPU)?.as_ref().map_err(|code| *code)
     }
 
-    /// The image for any architecture, to read what is the same for all.
+    /// The image for any architecture, to read facts that are the same for all.
     pub(super) fn any_image(&self) -> Answer<&Arc<Image>> {
         self.images.values().find_map(|image| image.as_ref().ok()).ok_or(Code::NO_BINARY_FOR_GPU)
     }

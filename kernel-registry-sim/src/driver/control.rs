@@ -1,4 +1,4 @@
-//! What tests control: faults that are injected, and recordings of calls.
+//! Controls for tests: injecting faults, and recording calls.
 
 use std::str::FromStr;
 use std::sync::Arc;

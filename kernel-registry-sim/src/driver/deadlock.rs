@@ -1,4 +1,4 @@
-//! Waiting for a device, and the reports of deadlocks: who waits for whom, where NVIDIA's driver would hang.
+//! Waits for a device, and reports deadlocks, where NVIDIA's driver would hang: which calls and streams wait for which.
 
 use std::process;
 use std::thread;
@@ -94,7 +94,7 @@ pub(super) fn look(state: &mut State) {
     }
 }
 
-/// Who waits: a call, or the launch at the head of a stream.
+/// The waiting side: a call, or the launch at the head of a stream.
 enum Who {
     Call(u64),
     Launch(Handle),
@@ -136,7 +136,7 @@ fn give_up(state: &mut State, who: Who) {
     }
 }
 
-/// What occupies a device, if none of it has moved for a while.
+/// Describes the work that occupies a device, if none of it has made progress for a while.
 fn stuck(streams: &Streams, device: usize, until: Seq) -> Option<String> {
     let busy = streams.iter().filter(|(_, stream)| stream.device == device && stream.is_busy(until));
     let mut reasons = Vec::new();

@@ -13,7 +13,7 @@ use super::memory::{Block, Kind, Shared};
 use super::result::Code;
 use super::view::View;
 
-/// How many blocks of a grid run at once: as the device has room, but not more than this machine runs well.
+/// The number of blocks of a grid that run at once. It is limited by the device, and by this machine's memory and speed.
 fn resident(launch: &Launch, device: &Device) -> u32 {
     const MOST: u64 = 256;
     const MOST_STACK: u64 = 64 << 20;
@@ -33,7 +33,7 @@ pub(super) struct Execution {
     _barrier: Option<GridBarrier>,
 }
 
-/// The word by which the blocks of a cooperative launch wait for each other. It belongs to the launch, and not to a context.
+/// The memory of a cooperative launch's grid barrier. It belongs to the launch, not to a context.
 struct GridBarrier {
     memory: Shared,
     address: usize,
@@ -67,14 +67,14 @@ pub(super) enum Step {
     Fault { code: Code, words: String },
 }
 
-/// Instructions of a turn, which takes about a millisecond.
+/// Instructions per turn. They take about a millisecond.
 const BUDGET: u64 = 50_000;
 
-/// Instructions of a turn of a kernel that spun in its last one: enough to see whether it still does.
+/// Instructions per turn of a kernel that spun in its last turn: enough to find out whether it still spins.
 const SHORT_BUDGET: u64 = 300;
 
 impl Execution {
-    /// Lets a launch begin on a device, which is given with its number.
+    /// Starts a launch on a device, which is passed with its ordinal.
     pub(super) fn new(
         launch: &Launch,
         (ordinal, device): (usize, &Device),
@@ -97,7 +97,7 @@ impl Execution {
     }
 
     pub(super) fn step(&mut self, view: &View<'_>) -> Step {
-        // A panic of the interpreter becomes an error of the program, which would wait for ever otherwise.
+        // A panic of the interpreter becomes a driver error. Without one the program would wait for ever.
         let stepped = panic::catch_unwind(AssertUnwindSafe(|| self.grid.step(self.budget, view)));
         let Ok(status) = stepped else {
             return Step::Fault {
@@ -127,8 +127,8 @@ fn code(fault: &FaultKind) -> Code {
     }
 }
 
-// SAFETY: what is allowed is memory of this process that is there until it is freed, which the driver does between the turns of
-// kernels, and which kernels may write. An address stands for itself, so it is as aligned as it says.
+// SAFETY: allowed addresses are in memory of this process that kernels may write. It is valid until it is freed, and the driver
+// frees it only between the turns of kernels. The pointer has the same address, so the alignment is the same.
 unsafe impl Memory for View<'_> {
     fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault> {
         let address = address as usize;

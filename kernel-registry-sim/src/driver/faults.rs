@@ -48,7 +48,7 @@ enum Which {
     From(u64),
 }
 
-/// What happens to a call.
+/// The effect of a fault on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Fails(Code),

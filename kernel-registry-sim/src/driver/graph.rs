@@ -7,7 +7,7 @@ use super::result::{Answer, Code};
 use super::stream::Work;
 use super::wait::Seq;
 
-/// All graphs, their nodes, and what was instantiated of them.
+/// All graphs, their nodes, and the executable graphs.
 #[derive(Debug)]
 pub(super) struct Graphs {
     /// The nodes of each graph, in the order in which they were added: none comes before one that it comes after.
@@ -88,7 +88,7 @@ impl Graphs {
         self.nodes.get(node).map(|node| node.task.kind())
     }
 
-    /// How many graphs there are, with those that were instantiated.
+    /// The number of graphs and executable graphs.
     pub(super) fn count(&self) -> usize {
         self.graphs.iter().count() + self.executables.iter().count()
     }

@@ -22,7 +22,7 @@ impl State {
         Ok(())
     }
 
-    /// Refuses a launch whose memory an earlier launch has allocated and nobody has freed.
+    /// Refuses a launch that would allocate memory while an earlier launch's allocation of it is not freed.
     fn may_allocate(&self, steps: &[Step]) -> Answer {
         let memory = self.memory.lock();
         let is_there = |step: &Step| match &step.task.work {

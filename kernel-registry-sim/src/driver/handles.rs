@@ -48,7 +48,7 @@ impl<T> Handles<T> {
         self.objects.insert(handle, object);
     }
 
-    /// The lowest unused handle, but for those that are kept free.
+    /// The lowest unused handle, except handles that are kept free.
     pub(super) fn lowest_free(&mut self, is_kept: impl Fn(Handle) -> bool) -> Handle {
         let first = (self.next >> 40 << 40) | STEP;
         let free = |handle: &Handle| !self.objects.contains_key(handle) && !is_kept(*handle);

@@ -56,7 +56,7 @@ fn call_watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     code
 }
 
-/// What is to happen to a call.
+/// The delay, errors and traces of a call.
 struct Plan {
     delay: Duration,
     fails: Option<Code>,

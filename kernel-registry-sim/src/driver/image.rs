@@ -64,7 +64,7 @@ impl Image {
     pub(super) fn read(bytes: &[u8], arch: u32, version: i32) -> Result<Self, Refused> {
         let invalid = |error: kernel_registry_image::Error| Refused::new(Code::INVALID_IMAGE, error);
         let image = kernel_registry_image::read(bytes).map_err(|error| {
-            // What is no ELF file or fatbin is taken for PTX.
+            // Any bytes other than an ELF file or a fatbin are taken for PTX.
             let code = if bytes.starts_with(b"\x7fELF") { Code::INVALID_IMAGE } else { Code::INVALID_PTX };
             Refused::new(code, error)
         })?;
@@ -112,7 +112,7 @@ impl Image {
     }
 }
 
-/// The largest frame among the kernels that a kernel launches, which are those that its text names.
+/// The largest frame among the kernels that a kernel launches. Its PTX names these.
 fn launched_frame(kernel: &Kernel, all: &[Kernel], text: &str) -> u32 {
     if !kernel.needs.device_launch {
         return 0;

@@ -1,4 +1,4 @@
-//! Submitting a launch: what it has to wait for, and what it sets up for later launches.
+//! Submits launches: finds the work that each must wait for, and notes the set-up that later launches can use.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(super) fn launch(
     let launch = state.prepare(function, context, shape, arguments)?;
     let function = launch.function;
     let work = Work::Launch(Box::new(launch));
-    // What a node needs is set up when its graph is made.
+    // A node's set-up happens when its graph is made.
     if state.is_captured(stream)? {
         state.load_behind(function)?;
         state.submit(stream, work, None)?;
@@ -88,7 +88,7 @@ impl State {
         Ok(launch)
     }
 
-    /// What a launch has to wait for beside its stream. Notes what it sets up for later ones.
+    /// The work that a launch must wait for in other streams. Notes the set-up that later launches can use.
     fn launch_behind(&mut self, function: Handle, stream: Handle) -> Answer<Option<Behind>> {
         let last = self.streams.last;
         let found = self.functions.get_mut(function)?;

@@ -1,4 +1,4 @@
-//! Loading modules, libraries and kernels, which are loaded lazily.
+//! Loads and unloads modules, adds libraries, and loads kernels lazily.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use super::wait::WaitReason;
 const USUAL_SHARED: u32 = 48 << 10;
 
 impl State {
+    /// Loads an image as a module, with its variables but without its kernels.
     pub(super) fn add_module(
         &mut self,
         context: Handle,
@@ -44,7 +45,7 @@ impl State {
         self.libraries.insert(Library { images, modules: BTreeMap::new(), kernels: BTreeMap::new() })
     }
 
-    /// The function of a module's kernel, which this does not load.
+    /// The function of a module's kernel. This does not load it.
     pub(super) fn function(&mut self, module: Handle, kernel: usize) -> Answer<Handle> {
         let found = self.modules.get(module)?;
         if let Some(function) = found.functions.get(&kernel) {
@@ -69,7 +70,7 @@ impl State {
         Ok(function)
     }
 
-    /// The handle of a library's kernel, which this does not load.
+    /// The handle of a library's kernel. This does not load it.
     pub(super) fn kernel(&mut self, library: Handle, name: &str) -> Answer<Handle> {
         let found = self.libraries.get(library)?;
         let mut images = found.images.values().filter_map(|image| image.as_ref().ok());
@@ -97,7 +98,7 @@ impl State {
         Ok(module)
     }
 
-    /// The function of a library's kernel in a context, which this does not load.
+    /// The function of a library's kernel in a context. This does not load it.
     pub(super) fn function_of(&mut self, kernel: Handle, context: Handle) -> Answer<Handle> {
         let Kernel { library, name, .. } = self.kernels.get(kernel)?.clone();
         let module = self.module_of(library, context)?;
@@ -105,7 +106,7 @@ impl State {
         self.function(module, kernel)
     }
 
-    /// Whether it is a kernel of a library that has no module in that context yet.
+    /// Whether the kernel's library has no module in that context yet.
     pub(super) fn is_of_new_library(&self, kernel: Handle, context: Handle) -> bool {
         let library = self.kernels.get(kernel).and_then(|kernel| self.libraries.get(kernel.library));
         let id = self.contexts.get(context).map(|context| context.id);
@@ -117,7 +118,7 @@ impl State {
         Ok(function.loaded.is_some_and(|seq| !self.streams.is_busy(function.device, seq)))
     }
 
-    /// Loads a function without waiting: it is loaded once all work is over that occupies the device now.
+    /// Loads a function without waiting. It counts as loaded once the work that now occupies the device is done.
     pub(super) fn load_behind(&mut self, handle: Handle) -> Answer {
         let last = self.streams.last;
         let function = self.functions.get(handle)?;

@@ -62,7 +62,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Unmaps what is mapped there, if anything is. The range remains reserved.
+    /// Unmaps all mappings in a range. The range remains reserved.
     pub(super) fn unmap(&mut self, address: usize, bytes: usize) -> Answer {
         for start in self.ranges.mapped_within(address, bytes)? {
             let Some(mapping) = self.ranges.mappings.remove(&start) else { continue };
@@ -78,13 +78,13 @@ impl Memory {
         for (address, bytes) in std::mem::take(&mut self.ranges.unmapped) {
             let after = self.ranges.mappings.range(..address + bytes).next_back();
             if after.is_none_or(|(start, mapping)| start + mapping.bytes <= address) {
-                // A failure is harmless: nobody has access, and the next mapping replaces the pages.
+                // A failure is harmless: no program uses these pages, and the next mapping replaces them.
                 let _ = pages(Some(address), bytes, libc::PROT_NONE);
             }
         }
     }
 
-    /// Sets the access of a device to what is mapped there.
+    /// Sets the access of a device to the mappings in a range.
     pub(super) fn set_access(
         &mut self,
         address: usize,

@@ -78,13 +78,13 @@ impl Shared {
     }
 }
 
-/// Maps anonymous pages: somewhere, or in the place of what is at an address.
+/// Maps anonymous pages at a free address, or in place of the mapping at a given address.
 pub(super) fn pages(at: Option<usize>, bytes: usize, access: libc::c_int) -> Answer<usize> {
     let fixed = if at.is_some() { libc::MAP_FIXED } else { 0 };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
     let place = std::ptr::with_exposed_provenance_mut(at.unwrap_or(0));
-    // SAFETY: a mapping at a new address touches nothing that exists. Whoever names an address has a mapping there, which no
-    // kernel is in the middle of using, and nobody else may use.
+    // SAFETY: a mapping at a new address changes no other memory. Callers that pass an address own the mapping there, and
+    // no kernel is accessing it.
     let address = unsafe { libc::mmap(place, bytes, access, flags, -1, 0) };
     if address == libc::MAP_FAILED { Err(Code::OUT_OF_MEMORY) } else { Ok(address.expose_provenance()) }
 }
@@ -137,7 +137,7 @@ impl Memory {
         self.clear_unmapped();
         self.forget_graphs();
         for (address, bytes) in self.freed.drain(..) {
-            // A failure is harmless: nobody has access.
+            // A failure is harmless: the driver gives these pages to no program.
             let _ = pages(Some(address), bytes, libc::PROT_NONE);
             self.kept.push_back((address, bytes));
             self.kept_bytes += bytes;
@@ -268,7 +268,7 @@ impl Memory {
     /// Copies bytes. Memory that the driver did not allocate may be gone by now.
     pub(super) fn copy(&self, to: usize, from: usize, bytes: usize) -> Result<(), Gone> {
         let (gone_to, gone_from) = (|_| Gone(to), |_| Gone(from));
-        // SAFETY: what is the driver's is there as long as its lock is held, and is given back by nobody else; the host and kernels
+        // SAFETY: the driver's memory stays mapped as long as its lock is held, and only the driver unmaps it. The host and kernels
         // use it as shared memory.
         unsafe {
             match (self.ours(to, bytes), self.ours(from, bytes)) {
@@ -314,7 +314,7 @@ impl Memory {
             let read = caller::read(address, 4).map_err(|_| Gone(address))?;
             return Ok(read.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)));
         };
-        // SAFETY: it is there as long as the lock is held, and aligned; whoever else writes there does so atomically.
+        // SAFETY: the word is mapped as long as the lock is held, and aligned. All others write it atomically.
         Ok(unsafe { AtomicU32::from_ptr(word.cast()) }.load(Ordering::Acquire))
     }
 

@@ -27,7 +27,7 @@ impl Attribute {
     pub(super) fn from_number(which: u32) -> Answer<Self> {
         Ok(match which {
             4 => Attribute::Threshold,
-            // Bytes that are reserved are those that are used.
+            // The pool reserves no more bytes than are used.
             5 | 7 => Attribute::Used,
             6 | 8 => Attribute::MostUsed,
             _ => return Err(Code::INVALID_VALUE),

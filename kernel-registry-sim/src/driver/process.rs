@@ -50,7 +50,7 @@ impl Simulator {
     /// The driver. If it was opened as a library and not installed, the environment configures it.
     pub(super) fn get() -> &'static Simulator {
         static ONCE: Once = Once::new();
-        // SAFETY: what is called in a child does nothing but store to atomics. The driver lasts as long as the process.
+        // SAFETY: the function that is called in a child only stores to atomics. The driver lasts as long as the process.
         unsafe {
             if let Some(simulator) = CURRENT.load(Ordering::Acquire).as_ref() {
                 return simulator;

@@ -1,4 +1,4 @@
-//! Virtual memory: reserved address ranges, physical memory, and what is mapped where.
+//! Virtual memory: reserved address ranges, physical memory, and mappings.
 //!
 //! Physical memory is an anonymous file, so that it can be mapped at several addresses.
 
@@ -99,7 +99,7 @@ impl Ranges {
         (address - start < *bytes).then_some((*start, *bytes))
     }
 
-    /// The mappings in a reserved range, none of which may go beyond it.
+    /// The mappings in a reserved range. It is an error if one extends beyond the range.
     pub(super) fn mapped_within(&self, address: usize, bytes: usize) -> Answer<Vec<usize>> {
         if !is_whole(bytes) || !self.is_reserved(address, bytes) {
             return Err(Code::INVALID_VALUE);
@@ -126,7 +126,7 @@ impl Ranges {
 
 /// A file in memory, whose name shows in `/proc/self/maps`.
 pub(super) fn memory_file(name: &CStr) -> io::Result<File> {
-    // SAFETY: the name ends with a zero, and the descriptor is nobody else's.
+    // SAFETY: the name ends with a zero, and only this function has the descriptor.
     unsafe {
         let descriptor = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
         if descriptor < 0 { Err(io::Error::last_os_error()) } else { Ok(File::from_raw_fd(descriptor)) }

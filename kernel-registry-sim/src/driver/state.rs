@@ -200,7 +200,7 @@ impl State {
         context.error.map_or(Ok(context), Err)
     }
 
-    /// The stream that a caller means: 0, 1 and 2 are those of the current context.
+    /// The stream of a caller's handle: 0, 1 and 2 are default streams of the current context.
     pub(super) fn stream(&mut self, handle: Handle) -> Answer<Handle> {
         let stream = match handle {
             0 | 1 => self.sound(CurrentContext::get()?)?.legacy,

@@ -40,7 +40,7 @@ pub(super) enum Order {
 pub(super) struct Item {
     pub(super) seq: Seq,
     pub(super) work: Work,
-    /// What has to be over before it begins, beside earlier items of its stream.
+    /// Work of other streams that must end before this item starts.
     pub(super) behind: Option<Behind>,
     pub(super) state: Doing,
 }
@@ -48,9 +48,9 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) enum Doing {
     Waiting,
-    /// A kernel that runs, between two turns.
+    /// A started kernel, between two turns.
     Running(Box<Execution>),
-    /// A kernel in its turn, or a host function that is being called.
+    /// A kernel during its turn, or a host function during its call.
     Stepping,
 }
 
@@ -75,7 +75,7 @@ pub(super) enum Work {
     Appear(Allocation, bool),
     /// Records an event.
     Record(Handle),
-    /// Waits until a stream has done everything up to that place.
+    /// Waits until a stream has done all work up to this number.
     WaitFor {
         stream: Handle,
         seq: Seq,
@@ -130,7 +130,7 @@ impl Until {
 }
 
 impl Work {
-    /// Whether it occupies the device, so that calls which wait for the device wait for it.
+    /// Whether it occupies the device: calls that wait for the device wait for it.
     pub(super) fn occupies(&self) -> bool {
         matches!(self, Work::Launch(_) | Work::WaitValue { .. })
     }
@@ -150,7 +150,7 @@ impl Stream {
         }
     }
 
-    /// Whether all work up to that place is done.
+    /// Whether all work up to this number is done.
     pub(super) fn has_done(&self, seq: Seq) -> bool {
         self.queue.front().is_none_or(|item| item.seq > seq)
     }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_compared_as_the_manual_says() {
+    fn words_are_compared_as_documented() {
         let holds = |until: Until, word, value| until.holds(word, value);
         assert!(holds(Until::AtLeast, 5, 5) && holds(Until::AtLeast, 6, 5) && !holds(Until::AtLeast, 4, 5));
         assert!(holds(Until::AtLeast, 1, 0xffff_ffff), "it wraps around");

@@ -68,7 +68,7 @@ impl Streams {
         self.get(stream).map_or(true, |stream| stream.has_done(seq))
     }
 
-    /// What has to be over before something is ready, unless it is ready.
+    /// The work that must end before something is ready. `None` if it is ready.
     pub(super) fn behind(&self, device: usize, ready: Ready, because: WaitReason) -> Option<Behind> {
         let until = ready.unwrap_or(self.last);
         self.is_busy(device, until).then_some(Behind { until, because, reported: false })

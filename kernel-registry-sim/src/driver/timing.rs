@@ -1,9 +1,9 @@
-//! Pseudo-random delays, the same in every run.
+//! Pseudo-random delays, the same in every run. They make the threads of a program run in unusual orders.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Delays by which threads run in another order than usual.
+/// A sequence of delays: a seed, and the longest delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Timing {
     seed: u64,
@@ -33,7 +33,7 @@ fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// `42:200us`
+/// Parses seed and longest delay, as in `42:200us`.
 impl FromStr for Timing {
     type Err = ();
 
@@ -43,7 +43,7 @@ impl FromStr for Timing {
     }
 }
 
-/// `5ms`
+/// Parses a duration, as in `5ms`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let unit = text.find(|character: char| !character.is_ascii_digit())?;
     let number = text[..unit].parse().ok()?;

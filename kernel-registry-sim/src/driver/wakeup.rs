@@ -1,4 +1,4 @@
-//! The wake-up handle: threads wait by it for a change of the state, and whoever changes it tells them.
+//! The wake-up handle: threads wait on it for a change of the state. Each change wakes them.
 
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::Duration;

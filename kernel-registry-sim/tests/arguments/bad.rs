@@ -8,7 +8,7 @@ pub struct Addresses {
     freed: usize,
     forbidden: usize,
     read_only: usize,
-    /// The last bytes before what is forbidden.
+    /// The last bytes before a page without access.
     end: usize,
 }
 
@@ -25,7 +25,7 @@ impl Addresses {
         let (freed, forbidden) = (map(libc::PROT_READ | libc::PROT_WRITE), map(libc::PROT_NONE));
         let (read_only, ends) = (map(libc::PROT_READ), map(libc::PROT_READ | libc::PROT_WRITE));
         // Something stays forbidden there, because the next mapping would often be at an address that was given back.
-        // SAFETY: these pages are nobody else's.
+        // SAFETY: only this function has these pages.
         unsafe {
             libc::memset(ends, b'x'.into(), PAGES);
             libc::mprotect(ends.cast::<u8>().add(PAGES / 2).cast(), PAGES / 2, libc::PROT_NONE);
@@ -42,7 +42,7 @@ impl Addresses {
         }
     }
 
-    /// Those that nobody can read as much from as any argument has, nor write to. `read_only` is not one of them.
+    /// Addresses that are invalid for reads of any argument's size, and for writes. `read_only` can be read, so it is not here.
     pub fn all(&self) -> Vec<usize> {
         const KERNEL: usize = 0xffff_8000_0000_1000;
         const BETWEEN: usize = 0x8000_0000_0000_0000;

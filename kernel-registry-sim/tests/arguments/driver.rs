@@ -12,7 +12,7 @@ pub fn install() {
     ok("cuInit", &[0]);
 }
 
-/// Says what it calls, because it may not return.
+/// Calls a function. Prints its name first, because it may not return.
 pub fn call(name: &str, words: &[usize]) -> u32 {
     let line = format!("{name}{words:x?}\n");
     std::io::stdout().write_all(line.as_bytes()).unwrap();

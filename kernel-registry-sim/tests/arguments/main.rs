@@ -1,7 +1,7 @@
-//! No argument of any function of the driver ends the process, or hangs it: neither null nor what points nowhere, nor what was
-//! destroyed, nor absurd numbers.
+//! Tests that no argument of a driver function crashes or hangs the process: null, invalid pointers, destroyed handles, absurd
+//! numbers.
 //!
-//! The calls are made in child processes. Each says what it is about to call, so whatever ends one is known by name.
+//! The calls are made in child processes. Each prints the name of a function before it calls it, so a crash has a name.
 
 mod bad;
 #[path = "../device/mod.rs"]
@@ -140,7 +140,7 @@ fn every_word_of_every_structure() {
                     refused += usize::from(code != 0);
                 }
             }
-            // Otherwise what is read is not what is spoiled. Of nodes to be `after` there are none.
+            // An argument that is read must be refused if it is bad. Calls have no `after` nodes, so those are not read.
             let is_read = words > 0 && argument.kind == Kind::In && argument.name != "after";
             assert!(refused > 0 || !is_read, "{} takes anything", function.name);
         }

@@ -26,7 +26,7 @@ pub fn run(seed: u64, calls: usize) {
     let (nowhere, mut random) = (Addresses::new(), Random::new(seed));
     let mut world = World::new();
     let mut functions = signatures::simulated();
-    // Waiting for a word that nobody writes is waiting for ever.
+    // These would wait for ever, because no call writes the word.
     functions.retain(|function| !function.name.starts_with("cuStreamWaitValue"));
     let mut made = world.handles();
     let (mut contexts, mut succeeded) = (Vec::new(), 0);

@@ -32,13 +32,13 @@ pub struct World {
     pinned: usize,
     /// Another context, which was made, and is not current.
     other: usize,
-    /// Memory of the host, of which each argument has a part.
+    /// Host memory. Each argument has its own part.
     buffers: Vec<Vec<u64>>,
     registered: Vec<u64>,
     /// Arguments of a launch: pointers to these two values.
     values: [usize; 2],
     pointers: [usize; 2],
-    /// What was destroyed.
+    /// Handles of destroyed objects.
     pub stale: Vec<usize>,
 }
 
@@ -112,7 +112,7 @@ impl World {
         self.executable = get("cuGraphInstantiateWithFlags", &[graph, 0]);
     }
 
-    /// What a function reads that takes a structure.
+    /// The content of the structure that a function takes.
     pub fn structure(&self, call: &str) -> Vec<u64> {
         const TWO_WORDS_OF_1: u64 = 1 << 32 | 1;
         let one = TWO_WORDS_OF_1;
@@ -172,7 +172,7 @@ impl World {
         // This one waits for nothing. Calls can have made the other device's context current, and allocated there.
         ok("cuDevicePrimaryCtxReset_v2", &[0]);
         ok("cuDevicePrimaryCtxReset_v2", &[1]);
-        // Whatever happened to these.
+        // Some of these may be destroyed already.
         for (name, handle) in [
             ("cuCtxDestroy_v2", self.other),
             ("cuGraphDestroy", self.graph),
@@ -184,7 +184,7 @@ impl World {
         self.make();
     }
 
-    /// Arguments of a function that has what it needs here. What earlier ones have written is gone.
+    /// Valid arguments for a function. Clears the output of earlier calls.
     pub fn valid(&mut self, function: &Function) -> Vec<usize> {
         let structure = self.structure(&function.name);
         for (buffer, argument) in self.buffers.iter_mut().zip(&function.arguments) {
@@ -204,7 +204,7 @@ impl World {
         self.buffers[place][word] = value as u64;
     }
 
-    /// What a function wrote to one of the buffers.
+    /// The handle that a function wrote to a buffer.
     pub fn handle_at(buffer: usize) -> usize {
         // SAFETY: the buffers stay, are aligned, and hold numbers.
         unsafe { *std::ptr::with_exposed_provenance::<usize>(buffer) }

@@ -1,10 +1,10 @@
-//! Runs tests in child processes, because a process has one driver for its life.
+//! Runs tests in child processes, because a process cannot change its driver's configuration.
 
 use std::env;
 use std::process::{Command, Output};
 
-/// Runs a test of this program, which is ignored otherwise, in a process with these variables, and returns what it wrote.
-/// That it fails, or does not end, is a panic.
+/// Runs an ignored test of this program in a child process with these environment variables, and returns its output.
+/// Panics if the test fails or takes more than five minutes.
 pub fn run(test: &str, variables: &[(&str, &str)]) -> String {
     let program = env::current_exe().expect("a program knows where it is");
     let mut command = Command::new("timeout");

@@ -1,5 +1,5 @@
-//! The simulated driver, called by the names of its functions: so a test can call what cudarc does not have in every version,
-//! and with arguments that its types forbid.
+//! Calls functions of the simulated driver by name. So tests can call functions that some versions of cudarc lack, with
+//! arguments that its types forbid.
 #![allow(dead_code, unused_imports, unused_macros)] // Each test uses what it needs.
 
 use std::ffi::CString;
@@ -31,7 +31,7 @@ pub const CAPTURED_EVENT: u32 = 907;
 pub const CAPTURE_WRONG_THREAD: u32 = 908;
 pub const UPDATE_FAILURE: u32 = 910;
 
-/// What a function of the driver returns.
+/// Calls a function of the driver, and returns its result.
 #[track_caller]
 pub fn call(name: &str, arguments: &[usize]) -> u32 {
     type Function =
@@ -62,7 +62,7 @@ pub fn ok(name: &str, arguments: &[usize]) {
     }
 }
 
-/// What a function writes to where its first argument points.
+/// Calls a function, and returns the value that it writes through its first argument.
 #[track_caller]
 pub fn get(name: &str, others: &[usize]) -> usize {
     let mut value = 0_usize;
@@ -71,7 +71,7 @@ pub fn get(name: &str, others: &[usize]) -> usize {
     value
 }
 
-/// What a function writes to where its last argument points.
+/// Calls a function, and returns the value that it writes through its last argument.
 #[track_caller]
 pub fn last(name: &str, others: &[usize]) -> usize {
     let mut value = 0_usize;
@@ -85,7 +85,7 @@ pub fn place<T: ?Sized>(value: &mut T) -> usize {
     ptr::from_mut(value).cast::<u8>().expose_provenance()
 }
 
-/// With `ON_A_GPU=1` the same is asked of NVIDIA's driver, and of its first device: it says what is right.
+/// Whether to test NVIDIA's driver, on its first device: with `ON_A_GPU=1`. Its results are the right ones.
 pub fn on_a_gpu() -> bool {
     std::env::var_os("ON_A_GPU").is_some()
 }
@@ -106,7 +106,7 @@ pub fn differs(what: &str) {
     static FAILS: Once = Once::new();
     // SAFETY: the function is there until the process has ended.
     FAILS.call_once(|| assert_eq!(unsafe { libc::atexit(fail) }, 0));
-    // The harness captures what is printed, and shows it only of a test that panics.
+    // The harness captures `println!`, and shows it only for tests that panic.
     let line = format!("DIFFERS {}: {what}\n", Location::caller());
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
@@ -134,7 +134,7 @@ pub fn install() {
     ok("cuInit", &[0]);
 }
 
-/// A new context of a device, current in this thread: what goes wrong in it is its own.
+/// A new context of a device, current in this thread. Its errors do not affect other tests.
 pub fn context(device: usize) -> usize {
     install();
     get("cuCtxCreate_v2", &[0, self::device(device)])
@@ -160,7 +160,7 @@ pub fn run(graph: usize) {
     ok("cuGraphExecDestroy", &[executable]);
 }
 
-/// What a function lists: it is asked how many there are, and then for them.
+/// The items that a function lists. It is called for their number first, then for the items.
 pub fn list(name: &str, of: usize) -> Vec<usize> {
     let count = last(name, &[of, 0]);
     let (mut found, mut room) = (vec![0; count + 1], count + 1);
@@ -169,13 +169,13 @@ pub fn list(name: &str, of: usize) -> Vec<usize> {
     found
 }
 
-/// Of what kind each node of a graph is.
+/// The kind of each node of a graph.
 pub fn kinds(graph: usize) -> Vec<usize> {
     list("cuGraphGetNodes", graph).into_iter().map(|node| last("cuGraphNodeGetType", &[node])).collect()
 }
 
-/// Kernels: `push` notes a number behind those that were noted before, of which the first word is the count; `await` waits
-/// until a word is not 0; `store` writes a word, and `load` copies one.
+/// Kernels: `push` appends a number to a list, whose first word is its length; `await` waits until a word is not 0; `store`
+/// writes a word, and `load` copies one.
 const KERNELS: &str = "\
 .version 8.0
 .target sm_80

@@ -4,8 +4,8 @@ use std::error::Error;
 
 use kernel_registry_sim::Fault;
 
-/// `CUresult`s: of what is scarce, of what is wrong, of a kernel that ended the context, of what is not there, and of what is not
-/// ready.
+/// `CUresult`s to inject, one of each kind: out of memory, an invalid argument, a fault of a kernel, an absent object, and an
+/// unfinished operation.
 pub const RESULTS: [(u32, &str); 5] = [
     (2, "CUDA_ERROR_OUT_OF_MEMORY"),
     (1, "CUDA_ERROR_INVALID_VALUE"),
@@ -24,7 +24,7 @@ pub fn ends_context(result: u32) -> bool {
 pub struct Case {
     /// The function.
     pub call: &'static str,
-    /// Which call of it, or 0 for all.
+    /// The number of the call, counted from 1, or 0 for all calls.
     pub number: u64,
     pub result: u32,
     pub name: &'static str,
@@ -87,7 +87,7 @@ impl Case {
     /// Whether it need not be an error.
     pub fn is_tolerated(&self) -> bool {
         match self.call {
-            // Whether an earlier context is still there: if nobody can tell, it is forgotten.
+            // Tells whether an earlier context still exists. If this fails, that context is forgotten.
             "cuDevicePrimaryCtxGetState" => true,
             // The stream goes with its context.
             "cuStreamDestroy_v2" => true,

@@ -1,5 +1,5 @@
-//! What happens once a process: the driver is found, and images are loaded. So each of these faults has a process of its own,
-//! which is this program again.
+//! Faults in calls that a process makes only once, to find the driver and to load images. Each runs in its own process, which
+//! is this program again.
 
 use std::env;
 use std::error::Error;

@@ -34,7 +34,7 @@ fn record() -> Result<[Vec<Call>; 5], Box<dyn Error>> {
     Ok([for_context, for_warming, for_launching, for_asking, recording.calls()])
 }
 
-/// What there is when a program has ended that could do everything: its libraries, and nothing else.
+/// The live objects after a program without faults: its libraries, and nothing else.
 fn settled() -> Result<Live, Box<dyn Error>> {
     program::run()?;
     // The second one begins with libraries that are loaded.
@@ -63,7 +63,7 @@ fn each(
     errors
 }
 
-/// That nothing is left of a program but what there was after one that succeeded.
+/// Fails if there are more live objects than after a program that succeeded.
 fn nothing_is_left(than: Live) -> Result<(), Box<dyn Error>> {
     match live() {
         live if live == than => Ok(()),
@@ -71,7 +71,7 @@ fn nothing_is_left(than: Live) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// That nothing is left, and that a program goes well now, and leaves nothing either.
+/// Checks that nothing is left, and that a program now succeeds and leaves nothing, either.
 fn all_is_well(before: Live) -> Result<(), Box<dyn Error>> {
     nothing_is_left(before)?;
     program::run().map_err(|error| format!("in a new context: {error}"))?;
@@ -93,7 +93,7 @@ fn getting_a_context_fails() -> Result<(), Box<dyn Error>> {
         }
         if case.call == "cuDeviceGetAttribute" {
             // cudarc keeps the reference that it has taken just before.
-            // SAFETY: that one is released, and nobody has another.
+            // SAFETY: this releases that reference, and there is no other.
             unsafe { sys::cuDevicePrimaryCtxRelease_v2(0) };
         }
         program::run().map_err(|error| format!("trying again: {error}"))?;
@@ -110,7 +110,7 @@ fn warming_fails() -> Result<(), Box<dyn Error>> {
     warming_fails_with(|_| true)
 }
 
-/// That makes other calls: nobody can tell what is loaded, and everything is loaded with its image.
+/// Such a driver gets other calls: none tells whether a kernel is loaded, and kernels are loaded with their image.
 #[test]
 fn warming_fails_on_an_older_driver_that_loads_eagerly() {
     let older = [("KERNEL_REGISTRY_SIM_DRIVER", "12.0"), ("CUDA_MODULE_LOADING", "EAGER")];
@@ -266,7 +266,7 @@ fn asking_fails_once(case: Case) -> Result<(), Box<dyn Error>> {
     if ends_context(case.result) { Ok(()) } else { Ok(warm.recheck()?) }
 }
 
-/// Nobody can be told what fails when something is dropped; but nothing panics, and what stays goes with the context.
+/// Errors during a drop cannot be returned. But nothing panics, and objects that remain end with the context.
 #[test]
 fn dropping_fails() -> Result<(), Box<dyn Error>> {
     let _turn = alone();
@@ -289,7 +289,7 @@ fn dropping_fails_once(case: Case) -> Result<(), Box<dyn Error>> {
     vectors.check(1)?;
     case.during(|| drop((warm, vectors, context)))?;
     if case.call == "cuDevicePrimaryCtxRelease_v2" {
-        // SAFETY: nobody else has the reference that was not given back.
+        // SAFETY: the release failed, so this reference still exists, and only this test has it.
         unsafe { sys::cuDevicePrimaryCtxRelease_v2(0).result()? };
     }
     Ok(())

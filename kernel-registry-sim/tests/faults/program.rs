@@ -20,7 +20,7 @@ pub struct Vectors {
     y: CudaSlice<f32>,
 }
 
-/// All kernels. The number of threads decides which calls there are, and machines differ in what they have.
+/// Warms all kernels in two threads: their number affects the driver calls, and must not depend on the machine.
 pub fn warm(context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
     Warmup::new().threads(2).warm(context)
 }
@@ -38,7 +38,7 @@ impl Vectors {
         unsafe { saxpy::launch(&self.stream, saxpy::over(N), N, 3.0, &self.x, &mut self.y) }
     }
 
-    /// Whether the kernel has run so often, and did what it should.
+    /// Checks the kernel's result after this many launches.
     pub fn check(&self, launches: u32) -> Result<(), Box<dyn Error>> {
         let y = self.stream.clone_dtoh(&self.y)?;
         let expected = 2.0 + 3.0 * launches as f32;

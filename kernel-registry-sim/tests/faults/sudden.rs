@@ -23,7 +23,7 @@ fn leaves_nothing(work: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<(
     Ok(())
 }
 
-/// The launch succeeds. Whoever asks next is told, and after that everybody.
+/// The launch succeeds. The next call that waits returns the error, and so do all later calls.
 #[test]
 fn a_kernel_that_goes_wrong_ends_its_context() -> Result<(), Box<dyn Error>> {
     leaves_nothing(|| {
@@ -69,7 +69,7 @@ fn a_kernel_that_goes_wrong_while_others_are_warmed_is_an_error() -> Result<(), 
     })
 }
 
-/// Who waits too long is told for what, and the next one waits for the one before.
+/// The timeout's error names the call that waits. Later work waits until that call ends.
 #[test]
 fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
     leaves_nothing(|| {
@@ -91,7 +91,7 @@ fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
                 "{words}"
             );
             assert_eq!(fault.hits(), 1);
-            // The thread that was left behind ends when its call does; meanwhile everybody else waits.
+            // The thread that was left behind ends when its call does; until then all other work waits.
             program::run_in(&context)?;
             drop((fault, context));
         }

@@ -1,4 +1,4 @@
-//! Functions with `#[warmup]`: what they may do, and for how long.
+//! Tests of `#[warmup]` functions: the operations that they may do, and their time limit.
 
 use std::sync::Mutex;
 use std::thread;
@@ -13,7 +13,7 @@ use kernel_registry::{
 
 use super::{Outcome, alone, another, launch_saxpy};
 
-/// What the hook of this program does.
+/// The body of this program's hook.
 pub type Hook = fn(&WarmContext<'_>) -> Result<(), String>;
 
 static CHOSEN: Mutex<Option<Hook>> = Mutex::new(None);

@@ -97,7 +97,7 @@ fn a_context_may_end_while_it_is_asked_for() -> Outcome {
 #[test]
 fn a_module_that_was_unloaded_is_found_out_and_loaded_again() -> Outcome {
     let alone = alone()?;
-    // Compiled images are libraries, whose modules nobody can unload.
+    // Compiled images are libraries, and their modules cannot be unloaded.
     let machine_code = || Warmup::new().only(|kernel| kernel == first::INFO);
     let receipt = machine_code().warm(&alone.context)?;
     let prepared = Prepared::<first>::new(&alone.context, first::over(1))?;

@@ -1,4 +1,4 @@
-//! Launches of kernels that are not warm: which policy counts, and that none leaves threads behind.
+//! Tests of late loads, which are launches of kernels that are not warm: the policy for them, and their threads.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -20,22 +20,22 @@ fn threads() -> usize {
 }
 
 #[test]
-fn what_an_application_denies_nobody_else_allows() -> Outcome {
+fn a_library_cannot_allow_what_the_application_denies() -> Outcome {
     let alone = alone()?;
     only_touch().late(Late::Deny).warm(&alone.context)?;
-    // A library warms its own kernels, and says nothing of late loads.
+    // A library warms its own kernels, and sets no policy.
     only_touch().warm(&alone.context)?;
     Warmup::new().only(|_| false).hooks(false).warm(&alone.context)?;
     let error = launch_saxpy(&alone.context).expect_err("late loads are denied");
     assert!(matches!(error.downcast_ref(), Some(LaunchError::NotWarm { .. })), "{error}");
-    // Only who says so does.
+    // A warm-up that sets the policy changes it.
     only_touch().late(Late::Allow).warm(&alone.context)?;
     launch_saxpy(&alone.context)
 }
 
-/// The load was allowed when it began.
+/// The policy changes during a load that was allowed when it started.
 #[test]
-fn a_late_load_does_not_allow_what_was_denied_meanwhile() -> Outcome {
+fn a_late_load_does_not_undo_a_denial_during_it() -> Outcome {
     let alone = alone()?;
     let context = alone.context.clone();
     let deny = move |_: &kernel_registry::LateLoad| {
@@ -94,7 +94,7 @@ fn a_late_load_beside_one_that_is_stuck_fails_at_once() -> Outcome {
     let alone = alone()?;
     let timeout = Duration::from_millis(200);
     only_touch().late(Late::Allow).timeout(timeout).warm(&alone.context)?;
-    // What allocates and copies waits for the load that is stuck, too, so it comes before.
+    // Allocations and copies come first, because they would wait for the stuck load, too.
     let stream = alone.context.new_stream()?;
     let (x, mut y) = (stream.clone_htod(&[1.0_f32; 8])?, stream.clone_htod(&[2.0_f32; 8])?);
     stream.synchronize()?;
@@ -111,7 +111,7 @@ fn a_late_load_beside_one_that_is_stuck_fails_at_once() -> Outcome {
     }
     assert!(threads() <= before, "{} threads were left behind", threads() - before);
     resident.stop()?;
-    // What was stuck goes on, and ends a moment later.
+    // The stuck load continues, and ends a moment later.
     let begun = Instant::now();
     while launch().is_err() {
         assert!(begun.elapsed() < Duration::from_secs(20), "it is stuck although the device is free");
@@ -121,9 +121,9 @@ fn a_late_load_beside_one_that_is_stuck_fails_at_once() -> Outcome {
 }
 
 #[test]
-fn the_first_object_of_the_context_may_be_gone() -> Outcome {
+fn late_loads_work_after_the_warmed_object_is_dropped() -> Outcome {
     let alone = alone()?;
-    // The other object keeps the context.
+    // Two `CudaContext`s of one context: `alone` keeps it alive.
     let first = CudaContext::new(0)?;
     only_touch().late(Late::Allow).warm(&first)?;
     drop(first);
@@ -139,9 +139,9 @@ fn the_first_object_of_the_context_may_be_gone() -> Outcome {
     Ok(())
 }
 
-/// A context that was reset has no policy of before.
+/// A reset context has no policy, as if it had never been warmed.
 #[test]
-fn a_reset_ends_what_was_said() -> Outcome {
+fn a_reset_clears_the_policy() -> Outcome {
     let alone = alone()?;
     only_touch().late(Late::Deny).warm(&alone.context)?;
     reset(&alone.context)?;

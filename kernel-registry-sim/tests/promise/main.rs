@@ -1,5 +1,5 @@
-//! What `warm_all` promises, where something gets in the way: hooks, late launches, other warm-ups, resets, modules
-//! that were unloaded.
+//! Tests that `warm_all` keeps its promise under difficulties: hooks, late launches, other warm-ups, resets, unloaded
+//! modules.
 
 #[path = "../child/mod.rs"]
 mod child;
@@ -24,7 +24,7 @@ kernel_registry::link_kernels!(kernels);
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Tests take turns: hooks, faults and the driver are those of the process.
+/// The only running test: hooks, faults and the driver belong to the whole process.
 struct Alone {
     context: Arc<CudaContext>,
     _turn: MutexGuard<'static, ()>,
@@ -70,7 +70,7 @@ fn only_touch<'a>() -> Warmup<'a> {
     Warmup::new().only(|kernel| kernel == touch::INFO)
 }
 
-/// Launches a kernel and checks what it has computed.
+/// Launches a kernel and checks its result.
 fn launch_saxpy(context: &Arc<CudaContext>) -> Outcome {
     let stream = context.new_stream()?;
     let (x, mut y) = (stream.clone_htod(&[1.0_f32; 8])?, stream.clone_htod(&[2.0_f32; 8])?);

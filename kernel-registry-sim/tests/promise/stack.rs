@@ -10,7 +10,7 @@ use kernels::waiting::touch;
 
 use super::{Outcome, alone, hooks, only_touch, reset};
 
-/// Launches a kernel beside a stream that waits for a word nobody sets, and says whether it ran.
+/// Launches a kernel beside a stream that waits for a word that is never set. Returns whether the kernel ran.
 fn runs_beside_a_waiting_stream(warm: &Warm) -> Result<bool, Box<dyn std::error::Error>> {
     let context = warm.context();
     let (waits, ours) = (context.new_stream()?, context.new_stream()?);
@@ -53,7 +53,7 @@ fn a_launch_does_not_pay_for_a_stack_that_a_later_warm_up_raised() -> Outcome {
     Ok(())
 }
 
-/// Its limit is what it was, and yet the next launch waits.
+/// The hook restores the limit, but without help the next launch would still wait.
 #[test]
 fn a_launch_does_not_pay_for_a_hook_that_changed_the_stack_and_changed_it_back() -> Outcome {
     let alone = alone()?;

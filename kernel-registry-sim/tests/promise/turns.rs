@@ -49,7 +49,7 @@ fn waiting_for_a_warm_up_that_is_stuck_ends_at_once() -> Outcome {
     Ok(())
 }
 
-/// What was compiled once is not compiled again, so this needs a process of its own.
+/// An image is compiled only once per process, so this test needs its own.
 #[test]
 fn a_long_compilation_does_not_keep_the_device_busy() {
     child::run("turns::slow_compilation", &[]);
@@ -117,7 +117,7 @@ fn no_threads() -> Outcome {
             assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
         }
     };
-    // Room for what is allocated, and for no thread's stack, which takes two megabytes.
+    // Room for allocations, but not for a thread's stack of two megabytes.
     let pages = std::fs::read_to_string("/proc/self/statm")?;
     let pages: libc::rlim_t = pages.split(' ').next().ok_or("no size")?.parse()?;
     set(pages * 4096 + (1 << 20));

@@ -68,7 +68,7 @@ pub fn waits_for_word(expected: bool, operation: impl FnOnce()) -> bool {
     has_to_wait(Resident::on(longest(expected), wait), operation)
 }
 
-/// What is not expected to wait has as long as a slow machine may take.
+/// The time limit: long if no wait is expected, because the machine may be slow.
 fn longest(expected: bool) -> Duration {
     if expected { Duration::from_millis(200) } else { Duration::from_secs(5) }
 }

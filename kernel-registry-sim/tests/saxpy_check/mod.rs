@@ -1,4 +1,4 @@
-//! Checks that a device computes.
+//! Runs saxpy on a device, and checks its result.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kernel_registry::cudarc::driver::CudaContext;
 use kernels::blas1::saxpy;
 
-/// Adds three times 1 to 2, in each of so many elements.
+/// Computes y = 3 * x + y for `n` elements, with x = 1 and y = 2. Fails unless every result is 5.
 pub fn saxpy(context: &Arc<CudaContext>, n: u32) -> Result<(), Box<dyn Error>> {
     let stream = context.new_stream()?;
     let x = stream.clone_htod(&vec![1.0_f32; n as usize])?;

@@ -1,10 +1,11 @@
-//! Runs tests one at a time, because they change or count what a process has once.
+//! Runs tests one at a time, because they change or count state of the whole process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// The permission to run. It ends when this is dropped.
 pub type Turn = MutexGuard<'static, ()>;
 
-/// Waits until no other test has the turn, which ends with its test.
+/// Waits until no other test runs.
 pub fn take() -> Turn {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,6 +1,6 @@
 //! Set-up that the driver does in a context at the first launch of a kernel that needs it.
 
-/// A set of such set-up: what kernels need, or what a context has.
+/// A set of such set-up, either needed by kernels or done in a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Primed {
     /// A launch of any kernel.

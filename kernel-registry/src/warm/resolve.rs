@@ -1,4 +1,4 @@
-//! Two stages: resolving kernels, which gets their handles from loaded images, and reading their attributes.
+//! Two stages of a warm-up: resolving kernels, which gets their handles from loaded images, and reading their attributes.
 
 use std::ffi::CString;
 use std::mem;
@@ -39,7 +39,7 @@ pub(super) fn resolve(
             }
             Err(cause) => {
                 if matches!(cause, Cause::Refused { .. }) {
-                    // The image's other kernels fail alike, and finding that out again would take long.
+                    // The image's other kernels would fail the same way, after a long time.
                     image.result = Err(cause.clone());
                 }
                 work.failed(planned, cause);

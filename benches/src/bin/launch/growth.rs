@@ -31,7 +31,7 @@ fn growth(
     context: impl Fn() -> Result<Arc<CudaContext>>,
 ) -> Result<[f64; 2]> {
     let memory = || -> Result<[f64; 2]> { Ok([host()?, -(observer.mem_get_info()?.0 as f64 / 1024.0)]) };
-    // The first ones fill the pools of the driver and the allocator.
+    // The first warm-ups fill the pools of the driver and the allocator.
     for _ in 0..times / 10 {
         drop(warm_all(&context()?)?);
     }

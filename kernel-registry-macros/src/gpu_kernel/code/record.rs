@@ -1,4 +1,4 @@
-//! The parts of a kernel's record: the bytes that are known here, and calls for sizes that the compiler knows.
+//! Generates a kernel's record: bytes that the macro knows, and calls with which the compiler adds sizes of types.
 
 use std::env;
 
@@ -14,10 +14,10 @@ use crate::gpu_kernel::declaration::Instance;
 use crate::gpu_kernel::declaration::param::Param;
 use crate::gpu_kernel::verdict::{Layout, Verdict};
 
-/// The fields of the record that are known here.
+/// The encoded fields of the record, except those that depend on sizes of types.
 pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> Vec<u8> {
     let Kernel { declaration, image, .. } = kernel;
-    // The compiler adds sizes and alignments.
+    // Sizes and alignments are 0: the compiler adds them.
     let params = instance.params.iter();
     let params: Vec<_> =
         params.map(|param| format::Param::new(&param.name, &param.spelled, param.pass, 0, 0)).collect();

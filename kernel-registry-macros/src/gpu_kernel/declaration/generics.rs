@@ -36,7 +36,7 @@ pub(crate) enum Value {
     Const(Expr),
 }
 
-/// The generic parameters of a declaration, with those that a kernel cannot have reported.
+/// The generic parameters of a declaration. Reports those that a kernel cannot have.
 pub(crate) fn all(written: &Generics, errors: &mut Errors) -> Vec<Generic> {
     let mut generics = Vec::new();
     for param in &written.params {

@@ -74,7 +74,7 @@ fn name(pat: &Pat, errors: &mut Errors) -> Option<Ident> {
     }
 }
 
-/// How a type is passed, and what it is a slice of or pointer to, or in words why it is not.
+/// How a type is passed, and its element type. The error says why it cannot be passed.
 fn classify(ty: &Type) -> Result<(Pass, &Type), &'static str> {
     match ty {
         Type::Group(group) => classify(&group.elem),

@@ -1,13 +1,13 @@
-//! The stack that a declaration asks for, where nothing else tells how much the kernel needs.
+//! The argument `stack = ..`: bytes of stack per thread, for kernels whose image does not show how much they need.
 
 use syn::{Expr, ExprLit, Lit};
 
 use crate::errors::Errors;
 
-/// Local memory that a thread can have at most: CUDA's programming guide, table of compute capabilities.
+/// The most local memory of a thread: CUDA's programming guide, table of compute capabilities.
 pub(crate) const MOST: u32 = 512 * 1024;
 
-/// Bytes of stack of a thread, or an expression for them.
+/// Bytes of stack per thread, as an expression.
 pub(crate) struct Stack(pub(crate) Expr);
 
 impl Stack {

@@ -34,7 +34,7 @@ pub(crate) fn update(name: &str, kind: Type, global: bool) -> Option<Update> {
         // Additions of f32 lose subnormal numbers in global memory, and keep them in shared memory.
         ("add", Type::F32) if global => update!(f32: |a, b, c| a.add(FLUSH, b)),
         ("add", Type::F32) => update!(f32: |a, b, c| a.add(PLAIN, b)),
-        // What adds in global memory leaves a NaN as it is; in shared memory that is an addition to the new operand.
+        // In global memory, the addition keeps a NaN unchanged. In shared memory it is an ordinary addition, new operand first.
         ("add", Type::F64) if global => update!(f64: |a, b, c| {
             if b.is_nan() { b } else if a.is_nan() { a } else { a.add(PLAIN, b) }
         }),

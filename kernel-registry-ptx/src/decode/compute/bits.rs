@@ -93,7 +93,7 @@ fn funnel(opcode: &mut Opcode<'_>) -> Option<Compute> {
     })
 }
 
-/// `bfind`: the position of the highest bit that differs from the sign, or how far it is from the top; all ones if there is none.
+/// `bfind`: the position of the highest bit that differs from the sign, or its distance from the top. All ones if there is no such bit.
 fn find(shift: bool, kind: Type) -> Option<Compute> {
     fn place(zeros: u32, size: u32, shift: bool) -> u32 {
         match size.checked_sub(zeros + 1) {

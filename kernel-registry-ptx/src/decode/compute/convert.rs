@@ -91,7 +91,7 @@ fn refused(to: Type, from: Type, how: How) -> bool {
 
 fn cast<F: Number, T: Number>(how: How, value: F) -> T {
     if value.wide().is_nan() && !how.saturate && !how.relu {
-        // To and from f64 a NaN keeps its sign and the highest bits of what it says; elsewhere all are alike.
+        // To and from f64, a NaN keeps its sign and the highest bits of its payload. Elsewhere all NaNs are equal.
         if F::MANTISSA == 52 || T::MANTISSA == 52 {
             let value = if how.flush && F::MANTISSA == 23 { F::NAN } else { value };
             let sign = value.bits() >> (8 * size_of::<F>() - 1) << (8 * size_of::<T>() - 1);

@@ -86,7 +86,7 @@ pub(crate) trait Number: Scalar {
             return rounded;
         }
         let wide = rounded.wide();
-        // What would be too small if it kept all of its bits is flushed, also where the next number is not.
+        // A result that is too small at full precision is flushed, even if it rounds to a normal number.
         let small = |wide: f64| {
             wide.abs() < Self::NORMAL
                 || wide.abs() == Self::NORMAL
@@ -110,7 +110,7 @@ impl Number for f64 {
     const NAN: Self = f64::from_bits(0xfff8_0000_0000_0000);
     const NORMAL: f64 = f64::MIN_POSITIVE;
     const MANTISSA: u32 = 52;
-    /// Unlike the narrower formats it keeps what is in a NaN: that of the first operand that is one, made quiet.
+    /// Unlike narrower formats, f64 keeps the payload of a NaN: that of the first operand that is a NaN, made quiet.
     /// Hardware looks at the operands of a product from the last to the first, and at a third one in between.
     /// All of it as integers, because the compiler is free to choose the bits of a NaN that it computes.
     #[inline(always)]

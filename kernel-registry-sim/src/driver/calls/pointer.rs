@@ -1,4 +1,4 @@
-//! `cuPointerGetAttribute`: what is known of an address.
+//! `cuPointerGetAttribute`: facts about an address.
 
 use super::lacking::say_once;
 use crate::driver::abi::Out;

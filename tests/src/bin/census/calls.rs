@@ -175,7 +175,7 @@ fn memory() -> Vec<Row> {
     ]
 }
 
-/// Stream-ordered memory. These rows wait for the stream, because only that tells whether it got there.
+/// Stream-ordered memory. These rows wait for the stream, because only then is it known whether the work was done.
 fn asynchronous() -> Vec<Row> {
     vec![
         call("host/cuMemAllocAsync_first", |bench| allocated(bench, MIB).map(drop)),

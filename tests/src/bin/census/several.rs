@@ -1,4 +1,4 @@
-//! Runs several rows at once, on simulated devices only.
+//! Runs several rows of the census in parallel. Used with simulated devices only.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Works on things in several threads, and takes the results in the order of the things.
+/// Processes items in several threads, and passes each result to `take` in the order of the items.
 pub(crate) fn in_order<T: Sync, R: Send>(
-    things: &[T],
+    items: &[T],
     threads: usize,
     work: impl Fn(&T) -> io::Result<R> + Sync,
     mut take: impl FnMut(&T, R),
@@ -20,10 +20,10 @@ pub(crate) fn in_order<T: Sync, R: Send>(
             let (sender, next, work) = (sender.clone(), &next, &work);
             scope.spawn(move || {
                 while let Some(index) =
-                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < things.len())
+                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < items.len())
                 {
                     // The receiver stops at an error.
-                    if sender.send((index, work(&things[index]))).is_err() {
+                    if sender.send((index, work(&items[index]))).is_err() {
                         break;
                     }
                 }
@@ -35,7 +35,7 @@ pub(crate) fn in_order<T: Sync, R: Send>(
         for (index, result) in done {
             early.insert(index, result?);
             while let Some(result) = early.remove(&waited_for) {
-                take(&things[waited_for], result);
+                take(&items[waited_for], result);
                 waited_for += 1;
             }
         }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_early_is_taken_in_its_order() {
+    fn results_are_taken_in_order() {
         let mut taken = Vec::new();
         let slow_first = |number: &u64| {
             thread::sleep(Duration::from_millis(20 - 5 * number));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_ends_it() {
+    fn an_error_stops_the_work() {
         let mut taken = 0;
         let error = in_order(
             &[0, 1, 2],

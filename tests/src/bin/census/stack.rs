@@ -1,5 +1,5 @@
-//! Rows for first launches of kernels whose stack is larger than the driver's attribute says, or is not in their own
-//! frame, and for launches after changes of the stack limit.
+//! Rows of the census about the stack: first launches of kernels with recursion, device launches or callees, and launches
+//! after changes of the stack limit.
 
 use census_kernels::callee::{frame_behind_pointer, frame_in_callee, large_parameters};
 use census_kernels::earlier::earlier_nothing;
@@ -24,7 +24,7 @@ fn set_stack(bytes: usize) -> Done {
     cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, bytes)
 }
 
-/// The first launch after the limit was set. A limit that warming has raised is not lowered.
+/// The first launch after setting the stack limit to `bytes`. After warming, the limit stays as it is.
 fn limited(name: &str, kernel: &'static KernelInfo, bytes: usize) -> Row {
     Row::launch(Section::FirstLaunch, name, move |bench| {
         let function = bench.loaded(kernel)?;
@@ -35,7 +35,7 @@ fn limited(name: &str, kernel: &'static KernelInfo, bytes: usize) -> Row {
     })
 }
 
-/// The first launch after the limit was set as the driver's attribute says.
+/// The first launch after setting the stack limit to the kernel's `LOCAL_SIZE_BYTES`. After warming, it stays as it is.
 fn limited_as_told(name: &str, kernel: &'static KernelInfo) -> Row {
     Row::launch(Section::FirstLaunch, name, move |bench| {
         let function = bench.loaded(kernel)?;
@@ -85,7 +85,7 @@ fn device_launch() -> Vec<Row> {
     ]
 }
 
-/// Kernels whose stack the driver's attribute knows.
+/// Kernels whose whole stack is in the driver's attribute.
 fn callees() -> Vec<Row> {
     vec![
         first("callee/frame_2k", frame_in_callee::INFO),
@@ -96,9 +96,9 @@ fn callees() -> Vec<Row> {
     ]
 }
 
-/// These use a waiting stream, because launching a resident kernel would be the next launch itself. None waits after
-/// warming, because kernels that launch kernels are loaded then, and with them the driver does all the work when the
-/// limit is set.
+/// The first launch after the stack limit changed, beside a stream that waits. A resident kernel would be that first launch
+/// itself. None of these waits after warming: then kernels that launch kernels are loaded, and with them the driver does
+/// all the work when the limit is set.
 fn up_and_down() -> Vec<Row> {
     vec![
         next("stack/raised", &[7 * KIB]),
@@ -122,13 +122,13 @@ fn with_device_launch(name: &str, more: &'static [usize]) -> Row {
     row.beside(Beside::PendingWait)
 }
 
-/// Sets the limit to this many bytes more than before, one value after the other.
+/// Sets the limit to each of these values in turn, in bytes above the limit before.
 fn change_stack(more: &[usize]) -> Done {
     let before = cuda::limit(Limit::CU_LIMIT_STACK_SIZE)?;
     more.iter().try_for_each(|bytes| set_stack(before + bytes))
 }
 
-/// The next launch after these changes of the limit.
+/// The first launch after these changes of the limit.
 fn next(name: &str, more: &'static [usize]) -> Row {
     let row = Row::launch(Section::FirstLaunch, name, move |bench| {
         let function = bench.loaded(small::INFO)?;

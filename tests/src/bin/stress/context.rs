@@ -29,7 +29,7 @@ pub(crate) struct Context {
     pub(crate) stale: Option<Kept>,
 }
 
-/// What outlives a reset of the context.
+/// Objects that outlive a reset of the context.
 #[derive(Clone)]
 pub(crate) struct Kept {
     pub(crate) warm: Warm,

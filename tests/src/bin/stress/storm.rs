@@ -1,4 +1,4 @@
-//! Ends all contexts and warms the next ones at once: all enter the kernels' tables, which are empty then, at the
+//! Destroys all contexts, then warms new ones all at once. So many warm-ups add entries to empty launch tables at the
 //! same time.
 
 use std::error::Error;
@@ -10,11 +10,11 @@ use crate::context::{Context, Place};
 use crate::operations::warm;
 use crate::tally::Tally;
 
-/// How long the other threads pause, and then work. They keep no core busy during a storm, so that the warm-ups
-/// overlap.
+/// Duration of a series of storms, and of the pause after it. Other threads work only in the pauses, so that all cores
+/// are free for the warm-ups.
 const TURN: Duration = Duration::from_millis(500);
 
-/// Repeats storms, with pauses in which the other threads work.
+/// Repeats series of storms, with pauses in which the other threads work.
 pub(crate) fn storms(number: usize, places: &[Place], tally: &Tally, is_over: impl Fn() -> bool) {
     while !is_over() {
         tally.begin(number, "end and warm all", 0);
@@ -49,7 +49,7 @@ fn storm(places: &[Place], contexts: &mut [RwLockWriteGuard<'_, Context>]) -> Re
     })?;
     for context in contexts {
         for kernel in kernel_registry::kernels()? {
-            // A kernel in no table is refused, because late loading is denied.
+            // Fails for a kernel without a table entry, because late loads are denied.
             kernel
                 .cu_function(&context.context)
                 .map_err(|error| format!("a warm kernel is lost: {error}"))?;

@@ -36,7 +36,7 @@ pub(crate) fn free_async(memory: sys::CUdeviceptr, stream: sys::CUstream) -> Don
     call("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(memory, stream) })
 }
 
-/// The location of a device's memory in driver structures: a kind and a number, whose names in cudarc depend on the
+/// The location of a device's memory in driver structures: a kind and a number. Their names in cudarc depend on the
 /// CUDA version.
 const fn location(device: sys::CUdevice) -> [i32; 2] {
     [sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as i32, device]
@@ -48,7 +48,7 @@ pub(crate) fn new_pool(device: sys::CUdevice) -> Done<sys::CUmemoryPool> {
     properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     // SAFETY: a location is two numbers.
     unsafe { (&raw mut properties.location).cast::<[i32; 2]>().write(location(device)) };
-    // SAFETY: the properties are whole.
+    // SAFETY: all properties are set.
     get("cuMemPoolCreate", |pool| unsafe { sys::cuMemPoolCreate(pool, &properties) })
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn free_host(memory: *mut c_void) -> Done {
 /// Page-locks memory that lives as long as the process.
 pub(crate) fn register(memory: &'static mut [u8]) -> Done<*mut c_void> {
     let (address, bytes) = (memory.as_mut_ptr().cast(), memory.len());
-    // SAFETY: the memory is there, and stays.
+    // SAFETY: the memory lives as long as the process.
     call("cuMemHostRegister", unsafe { sys::cuMemHostRegister_v2(address, bytes, 0) })?;
     Ok(address)
 }
