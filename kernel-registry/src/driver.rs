@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use cudarc::driver::{CudaContext, sys};
 
 pub(crate) use call::*;
-pub(crate) use context::{ContextId, architecture, bind, bind_for_launch};
+pub(crate) use context::{ContextId, architecture, bind};
 pub use error::{DriverError, DriverUnavailable};
 pub(crate) use launch::launch;
 pub(crate) use stream::Stream;

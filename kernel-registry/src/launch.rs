@@ -79,8 +79,9 @@ impl<'a> Launch<'a> {
     pub unsafe fn submit(self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
         let Launch { kernel, function, id, stream, config } = self;
         let failed = |error| failed(kernel, stream.context(), Some(id), error);
-        // The handle of the default stream stands for that of the current context.
-        driver::bind_for_launch(stream.context()).map_err(failed)?;
+        // The handle of the default stream stands for that of the current context. And cudarc keeps the error of a stream that could
+        // not be made to wait for a slice: then nothing may be launched.
+        driver::bind(stream.context()).map_err(failed)?;
         // SAFETY: the caller's promise.
         unsafe { driver::launch(function, stream, &config, args) }.map_err(failed)
     }

@@ -48,16 +48,6 @@ pub(crate) fn bind(context: &CudaContext) -> Result<(), DriverError> {
     context.bind_to_thread().map_err(|error| DriverError::new("CudaContext::bind_to_thread", error.0))
 }
 
-/// The same for a launch, for which each nanosecond counts: where the context is current already, that is all. An earlier error
-/// that cudarc kept stays for the next call of cudarc.
-#[inline]
-pub(crate) fn bind_for_launch(context: &CudaContext) -> Result<(), DriverError> {
-    let mut current = ptr::null_mut();
-    // SAFETY: it stores the thread's current context, or null.
-    let asked = unsafe { sys::cuCtxGetCurrent(&mut current) };
-    if asked == sys::CUresult::CUDA_SUCCESS && current == context.cu_ctx() { Ok(()) } else { bind(context) }
-}
-
 /// The architecture of a context's device: 90 for sm_90.
 pub(crate) fn architecture(context: &CudaContext) -> Result<u32, DriverError> {
     let capability = context.compute_capability();
