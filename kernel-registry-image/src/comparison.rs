@@ -221,8 +221,19 @@ impl Param<'_> {
             Pass::Pointer => ("*const ", ""),
             Pass::PointerMut => ("*mut ", ""),
         };
-        let element = self.spelled.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+        let element = self.reference().strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
         element.unwrap_or(self.spelled)
+    }
+
+    /// The type without the `Option` of a slice that may be null.
+    fn reference(&self) -> &str {
+        let inside = self.spelled.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));
+        inside.filter(|_| self.is_nullable()).unwrap_or(self.spelled)
+    }
+
+    /// Whether it is a slice in an `Option`: slices alone end with a bracket.
+    fn is_nullable(&self) -> bool {
+        matches!(self.pass, Pass::Slice | Pass::SliceMut) && self.spelled.ends_with('>')
     }
 
     /// What the Rust type has to be, if it matters, or else what differs and how to declare it instead.
@@ -238,7 +249,11 @@ impl Param<'_> {
                 Ok(Some(Expected::Layout { size: layout.size, align: layout.align.unwrap_or(0) }))
             }
             (Pass::Slice, Some(CudaType::Pointer { is_const: false, .. })) => {
-                Err((About::Direction, ": the kernel may write through it, so declare `&mut [T]`"))
+                let remedy = match self.is_nullable() {
+                    true => ": the kernel may write through it, so declare `Option<&mut [T]>`",
+                    false => ": the kernel may write through it, so declare `&mut [T]`",
+                };
+                Err((About::Direction, remedy))
             }
             (Pass::Pointer, Some(CudaType::Pointer { is_const: false, .. })) => {
                 Err((About::Direction, ": the kernel may write through it, so declare `*mut T`"))
@@ -372,6 +387,16 @@ mod tests {
         assert_eq!(verdict(2, "*const f32", Pass::Pointer, None), "Direction");
         assert_eq!(verdict(2, "&mut [f32]", Pass::SliceMut, None), "meets");
         assert_eq!(verdict(1, "*mut f32", Pass::PointerMut, None), "meets");
+    }
+
+    #[test]
+    fn a_slice_that_may_be_null_is_judged_as_the_slice() {
+        assert_eq!(verdict(1, "Option<&[f32]>", Pass::Slice, None), "meets");
+        assert_eq!(verdict(1, "::core::option::Option<&[f64]>", Pass::Slice, None), "Type");
+        assert_eq!(verdict(2, "Option<&mut [f32]>", Pass::SliceMut, None), "meets");
+        assert_eq!(verdict(2, "Option<&[f32]>", Pass::Slice, None), "Direction");
+        assert_eq!(verdict(2, "Option<&mut [Wrapper<f32>]>", Pass::SliceMut, None), "Scalar(Float)");
+        assert_eq!(verdict(4, "Option<&[f32]>", Pass::Slice, None), "Type");
     }
 
     #[test]

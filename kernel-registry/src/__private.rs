@@ -12,7 +12,7 @@ pub use crate::hook::{Hook, Outcome};
 use crate::records;
 pub use crate::records::COPY;
 pub use crate::table::Table;
-pub use crate::{KernelInfo, Place, PointerTo, PointerToMut};
+pub use crate::{KernelInfo, Place, PointerTo, PointerToMut, SliceOrNull, SliceOrNullMut};
 use crate::{Warm, WarmError, Warmup};
 
 /// One kernel in the list that inventory collects before `main`.
@@ -105,11 +105,16 @@ pub mod pass {
     use cudarc::driver::sys::CUdeviceptr;
     use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
 
-    use crate::PointerTo;
+    use crate::{PointerTo, SliceOrNull, SliceOrNullMut};
 
     /// The address of a slice, and the guard that tracks its use.
     #[repr(C)]
     pub struct Tracked<'a>(CUdeviceptr, SyncOnDrop<'a>);
+
+    impl Tracked<'_> {
+        /// No memory, whose use nothing tracks.
+        pub(crate) const NULL: Self = Tracked(0, SyncOnDrop::Record(None));
+    }
 
     #[inline]
     pub fn value<T>(value: T, _: &CudaStream) -> T {
@@ -126,6 +131,16 @@ pub mod pass {
     pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, stream: &'a CudaStream) -> Tracked<'a> {
         let (address, guard) = slice.device_ptr_mut(stream);
         Tracked(address, guard)
+    }
+
+    #[inline]
+    pub fn nullable<'a, T>(slice: impl SliceOrNull<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
+        slice.track(stream)
+    }
+
+    #[inline]
+    pub fn nullable_mut<'a, T>(slice: impl SliceOrNullMut<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
+        slice.track_mut(stream)
     }
 
     #[inline]

@@ -51,7 +51,7 @@
 //! # Launch kernels
 //!
 //! Each kernel's type has a `launch` with the parameters of its declaration: cudarc's slices and views for `&[T]` and
-//! `&mut [T]`, a [`PointerTo<T>`] for `*const T`, values for everything else. `over` and `config` make its [`LaunchConfig`]:
+//! `&mut [T]`, the same or `None` for `Option<&[T]>` ([`SliceOrNull`]), a [`PointerTo<T>`] for `*const T`, values for everything else. `over` and `config` make its [`LaunchConfig`]:
 //!
 //! ```no_run
 //! # mod demo {
@@ -110,6 +110,7 @@ mod info;
 mod late;
 mod launch;
 mod lock;
+mod nullable;
 mod param;
 mod records;
 mod registry;
@@ -131,6 +132,7 @@ pub use kernel_registry_format::{
     Direction, Malformed, Needs, Param, Params, ParamsIter, Pass, Problem, Signature,
 };
 pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, launch_raw};
+pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
 pub use registry::{Duplicate, duplicates, find, kernels};
 pub use warm::{

@@ -169,9 +169,15 @@ fn used(generics: &[Generic]) -> TokenStream {
 
 /// The parameters as `launch` has them, each with the function of `__private::pass` that makes the driver's argument of it.
 fn launch(params: &[Param], krate: &TokenStream) -> TokenStream {
-    let params = params.iter().map(|Param { ident, element, pass, .. }| {
+    let params = params.iter().map(|Param { ident, element, pass, nullable, .. }| {
         let span = element.span();
         match pass {
+            Pass::Slice if *nullable => {
+                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNull<#element> = nullable,)
+            }
+            Pass::SliceMut if *nullable => {
+                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNullMut<#element> = nullable_mut,)
+            }
             Pass::Value => quote!(#ident: #element = value,),
             Pass::Slice => {
                 quote_spanned!(span=> #ident: &impl #krate::__private::DevicePtr<#element> = slice,)
