@@ -18,7 +18,7 @@
 //!
 //! # List kernels
 //!
-//! [`kernels`] lists the kernels of every crate in the program, and [`find`] looks one up:
+//! [`kernels`] lists the kernels of every crate in the program, and [`find`] and [`find_symbol`] look one up:
 //!
 //! ```
 //! # fn main() -> Result<(), kernel_registry::RegistryError> {
@@ -134,7 +134,7 @@ pub use kernel_registry_format::{
 pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, launch_raw};
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
-pub use registry::{Duplicate, duplicates, find, kernels};
+pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 pub use warm::{
     Cause, Failure, HookCause, HookFailure, HookReport, KernelReport, Progress, RecheckError, Report,
     SetLimit, Stage, Unavailable, Warm, WarmEachError, WarmError, Warmup, warm_all,
