@@ -4,10 +4,14 @@ use std::error::Error;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice, CudaStream};
+use kernel_registry::types::{E4m3, Float3, Float4, TensorMap, Uint4};
 use kernel_registry::{DynArg, LaunchConfig, LaunchError, Nullable, gpu_kernel, launch_dyn};
 
 #[gpu_kernel(image = "tests/images/parameters.ptx", block = 1)]
 unsafe fn add(bias: Option<&[f32]>, y: &mut [f32], before: Option<&mut [f32]>);
+
+#[gpu_kernel(image = "tests/images/parameters.ptx", block = 1)]
+unsafe fn take(v: Float4, e: E4m3, map: TensorMap, out: &mut [Float3], bits: &mut [Uint4]);
 
 /// A context of the simulated driver, in which all kernels are warm.
 fn context() -> Result<Arc<CudaContext>, Box<dyn Error>> {
@@ -87,5 +91,19 @@ fn a_launch_at_run_time_leaves_them_out_by_null() -> Result<(), Box<dyn Error>> 
     // SAFETY: nothing is launched.
     let refused = unsafe { launch_dyn(add::INFO, &stream, config, args) };
     assert!(matches!(&refused, Err(LaunchError::Argument { index: 1, .. })), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn cudas_own_types_arrive() -> Result<(), Box<dyn Error>> {
+    let stream = context()?.new_stream()?;
+    let mut out = stream.alloc_zeros::<Float3>(1)?;
+    let mut bits = stream.clone_htod(&[Uint4::from([9; 4])])?;
+    let v = Float4::new(1.0, 2.0, 3.0, 4.0);
+    let map = TensorMap::from(std::array::from_fn(|word| word as u64));
+    // SAFETY: the slices have an element.
+    unsafe { take::launch(&stream, take::over(1), v, E4m3(0x7e), map, &mut out, &mut bits)? };
+    assert_eq!(stream.clone_dtoh(&out)?, [Float3::new(4.0, 1.0, 2.0)]);
+    assert_eq!(stream.clone_dtoh(&bits)?, [Uint4::new(0x7e, 15, 0, 0)]);
     Ok(())
 }

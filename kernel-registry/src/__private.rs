@@ -196,6 +196,7 @@ pub const UNKNOWN: &KernelInfo = {
 /// what the image says of it.
 pub mod param {
     pub use kernel_registry_format::Scalar;
+    use kernel_registry_format::same_layout;
 
     use crate::KernelParam;
     use crate::param::RustType;
@@ -225,8 +226,39 @@ pub mod param {
 
     pub const fn sized<T: KernelParam>(size: u32, align: u32, message: &'static str) -> [u32; 2] {
         let layout = any::<T>();
-        assert!(layout[0] == size && (align == 0 || layout[1] == align), "{}", message);
+        assert!(same_layout(layout, [size, align]), "{}", message);
         layout
+    }
+
+    /// Of a type that CUDA's headers define. Rust types with names there are compared by name too.
+    pub const fn named<T: KernelParam>(
+        name: &'static str,
+        size: u32,
+        align: u32,
+        message: &'static str,
+    ) -> [u32; 2] {
+        let names = T::RUST.cuda_names();
+        assert!(names.is_empty() || has(names, name), "{}", message);
+        sized::<T>(size, align, message)
+    }
+
+    const fn has(names: &[&str], name: &str) -> bool {
+        let mut index = 0;
+        while index < names.len() {
+            if equal(names[index].as_bytes(), name.as_bytes()) {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
+    const fn equal(a: &[u8], b: &[u8]) -> bool {
+        let mut index = 0;
+        while index < a.len() && index < b.len() && a[index] == b[index] {
+            index += 1;
+        }
+        index == a.len() && index == b.len()
     }
 }
 

@@ -115,6 +115,7 @@ mod param;
 mod records;
 mod registry;
 mod table;
+pub mod types;
 mod warm;
 mod watch;
 

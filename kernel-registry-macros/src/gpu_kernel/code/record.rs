@@ -97,6 +97,10 @@ pub(crate) fn layout(param: &Param, layout: &Layout, krate: &TokenStream) -> Tok
             let check = function("sized");
             quote_spanned!(span=> #check::<#element>(#size, #align, #message))
         }
+        Layout::Checked(Expected::Named { name, size, align }, message) => {
+            let check = function("named");
+            quote_spanned!(span=> #check::<#element>(#name, #size, #align, #message))
+        }
         Layout::Any => {
             let any = match param.pass {
                 Pass::Pointer | Pass::PointerMut => function("pointee"),
