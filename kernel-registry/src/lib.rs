@@ -186,7 +186,7 @@ pub use kernel_registry_macros::KernelParam;
 /// | `instances(<f32, 128>, <f64, 128>)` | the instances of a generic kernel: see below |
 /// | `name = "symbol"` | the kernel's name in the image, if it is not that of the function: its symbol, or in C++ such as `"reduce<float, 256u>"` |
 /// | `arch = ">=80"` | the least compute capability that the kernel runs on |
-/// | `block = 256`, `block = (32, 8, 1)` | threads in a block |
+/// | `block = 256`, `block = (32, 8, 1)` | threads in a block; may be left out for a kernel that was compiled for one block only (`.reqntid`) |
 /// | `shared = 48 * 1024` | bytes of dynamic shared memory |
 /// | `stack = 16 * 1024` | bytes of stack that a thread needs; only for kernels with recursive calls, whose depth no tool knows |
 /// | `type = Saxpy` | the name of the generated type |

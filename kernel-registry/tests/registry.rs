@@ -1,6 +1,6 @@
 //! Declares kernels and queries the registry, all in one crate, which is small enough for Miri.
 
-use kernel_registry::{RegistryError, find, find_symbol, gpu_kernel, kernels};
+use kernel_registry::{LaunchConfig, RegistryError, find, find_symbol, gpu_kernel, kernels};
 
 /// y = a*x + y
 #[gpu_kernel(image = "tests/images/saxpy.ptx", arch = ">=70", block = (32, 8), shared = 1 << 10)]
@@ -17,6 +17,9 @@ mod blas1 {
     #[gpu_kernel(name = "nothing")]
     pub unsafe fn empty();
 }
+
+#[gpu_kernel(image = "tests/images/types.ptx")]
+unsafe fn exact(n: u32);
 
 #[gpu_kernel(image = "tests/images/reduce.ptx", instances(<f32, 128>))]
 unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
@@ -44,6 +47,7 @@ fn the_registry_has_them() {
         "registry::bare",
         "registry::blas1::empty",
         "registry::blas1::saxpy",
+        "registry::exact",
         "registry::reduce::<f32, 128>",
         "registry::saxpy",
     ];
@@ -72,6 +76,15 @@ fn a_kernel_is_found_by_the_end_of_its_path() {
     assert!(lines[1].starts_with("  `registry::blas1::saxpy` at "), "{text}");
     assert!(lines[2].starts_with("  `registry::saxpy` at "), "{text}");
     assert_eq!(lines.len(), 3);
+}
+
+#[test]
+fn the_only_block_of_a_kernel_needs_no_declaration() {
+    assert_eq!(exact::INFO.block(), Some([16, 8, 1]));
+    assert_eq!(exact::over(1000), LaunchConfig::over(1000, [16, 8, 1]));
+    assert_eq!(exact::config(3).block, [16, 8, 1]);
+    // This one was compiled for at most 128 threads: they may be fewer, or lie otherwise.
+    assert_eq!(reduce::<f32, 128>::INFO.block(), None);
 }
 
 #[test]

@@ -213,7 +213,10 @@ fn registered_as(
     let param_count = Literal::usize_unsuffixed(instance.params.len());
     let not_fixed = Literal::u32_unsuffixed(NOT_FIXED);
     let block = instance.block.as_ref().map(|block| block_value(block, verdict, krate));
-    let block = block.unwrap_or_else(|| quote!([#not_fixed; 3]));
+    let block = block.unwrap_or_else(|| match verdict.default_block {
+        Some([x, y, z]) => quote!([#x, #y, #z]),
+        None => quote!([#not_fixed; 3]),
+    });
     let shared = instance.shared.as_ref().map(|shared| shared_value(shared, verdict, krate));
     let shared = shared.unwrap_or_else(|| quote!(#not_fixed));
     let stack = instance.stack.as_ref().map(|stack| stack_value(stack, krate));
