@@ -27,7 +27,7 @@ pub struct KernelRecord<'a> {
     pub params: Params<'a>,
     /// The least compute capability that the kernel asks for: 80 for `arch = ">=80"`.
     pub min_arch: Option<u32>,
-    /// Threads in a block, if the declaration fixes them.
+    /// Threads in a block, if the declaration fixes them, or the kernel was compiled for this block only.
     pub block: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory, if the declaration fixes them.
     pub shared: Option<u32>,

@@ -69,6 +69,8 @@ pub(crate) mod param {
     pub(crate) const NAME: u8 = 1;
     pub(crate) const TYPE: u8 = 2;
     pub(crate) const PASS: u8 = 3;
+    /// Of a parameter that may be null; without bytes.
+    pub(crate) const NULLABLE: u8 = 4;
 }
 
 /// Fields of a library.

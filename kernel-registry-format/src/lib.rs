@@ -63,5 +63,5 @@ pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, Sta
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
 pub use param::{Direction, Param, Params, ParamsIter, Pass};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
-pub use scalar::{RustType, Scalar};
+pub use scalar::{RustType, Scalar, same_layout};
 pub use write::{Encoded, encode, encode_library, encoded_library_len, fixed_fields, write_kernel};

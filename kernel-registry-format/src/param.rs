@@ -14,6 +14,8 @@ pub struct Param<'a> {
     pub ty: &'a str,
     /// How it is passed.
     pub pass: Pass,
+    /// Whether it is an `Option` of a slice: a launch may give no memory, and the kernel then sees a null pointer.
+    pub nullable: bool,
     /// Its size in bytes among the kernel's arguments.
     pub size: u32,
     /// Alignment of those bytes.
@@ -58,14 +60,21 @@ impl<'a> Param<'a> {
             Pass::Value => (element_size, element_align),
             _ => (ADDRESS, ADDRESS),
         };
-        Param { name, ty, pass, size, align, element_size, element_align }
+        Param { name, ty, pass, nullable: false, size, align, element_size, element_align }
+    }
+
+    /// The same parameter in an `Option`.
+    #[must_use]
+    pub const fn or_null(self) -> Self {
+        Param { nullable: true, ..self }
     }
 
     /// The same parameter, with the layout from a record.
     fn with_layout(self, layout: [u8; 8]) -> Self {
         let [s0, s1, s2, s3, a0, a1, a2, a3] = layout;
         let size = u32::from_le_bytes([s0, s1, s2, s3]);
-        Param::new(self.name, self.ty, self.pass, size, u32::from_le_bytes([a0, a1, a2, a3]))
+        let align = u32::from_le_bytes([a0, a1, a2, a3]);
+        Param { nullable: self.nullable, ..Param::new(self.name, self.ty, self.pass, size, align) }
     }
 
     /// Whether the kernel may change what the parameter refers to.

@@ -264,6 +264,7 @@ fn param(payload: &[u8]) -> Result<Param<'_>, Problem> {
     let mut name = None;
     let mut ty = None;
     let mut pass = None;
+    let mut nullable = None;
     for field in Fields(payload) {
         let (tag, bytes) = field?;
         match tag {
@@ -273,11 +274,12 @@ fn param(payload: &[u8]) -> Result<Param<'_>, Problem> {
                 let &[code] = bytes else { return Err(Problem::FieldSize) };
                 once(&mut pass, Pass::from_code(code).ok_or(Problem::Pass)?)?;
             }
+            layout::param::NULLABLE => once(&mut nullable, ())?,
             _ => {}
         }
     }
     let (Some(name), Some(ty), Some(pass)) = (name, ty, pass) else { return Err(Problem::FieldMissing) };
-    Ok(Param::new(name, ty, pass, 0, 0))
+    Ok(Param { nullable: nullable.is_some(), ..Param::new(name, ty, pass, 0, 0) })
 }
 
 /// The next parameter among the fields of a kernel that has been checked, with the rest in `fields`.

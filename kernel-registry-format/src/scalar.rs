@@ -65,6 +65,8 @@ pub enum RustType {
     Pointer,
     /// A struct or array.
     Struct,
+    /// A type that CUDA's headers define, with the names that it can have there: `float4`.
+    Cuda(&'static [&'static str]),
 }
 
 impl Scalar {
@@ -134,9 +136,27 @@ impl RustType {
             RustType::U16 | RustType::I16 | RustType::F16 | RustType::Bf16 => 2,
             RustType::U32 | RustType::I32 | RustType::F32 => 4,
             RustType::U64 | RustType::I64 | RustType::F64 | RustType::Pointer => 8,
-            RustType::Struct => return None,
+            RustType::Struct | RustType::Cuda(_) => return None,
         })
     }
+
+    /// The names in CUDA of a type that CUDA's headers define: `__half` of `half::f16`. Empty for all others.
+    pub const fn cuda_names(self) -> &'static [&'static str] {
+        match self {
+            RustType::F16 => &["__half"],
+            RustType::Bf16 => &["__nv_bfloat16"],
+            RustType::Cuda(names) => names,
+            _ => &[],
+        }
+    }
+}
+
+/// Whether a Rust type with this size and alignment can stand for a CUDA type with that one. An alignment of 0 is not known.
+///
+/// `CUtensorMap`, which has 128 bytes, is aligned to 64 until CUDA 12, and to 128 from CUDA 13 on.
+pub const fn same_layout([size, align]: [u32; 2], [cuda_size, cuda_align]: [u32; 2]) -> bool {
+    let known = cuda_align != 0 && !(size == 128 && align == 64 && cuda_align == 128);
+    size == cuda_size && (!known || align == cuda_align)
 }
 
 impl fmt::Display for Scalar {

@@ -17,12 +17,16 @@ pub fn fixed_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
     if !kernel.summary.is_empty() {
         text(layout::kernel::SUMMARY, kernel.summary, out);
     }
-    for Param { name, ty, pass, .. } in kernel.params {
-        let length = 3 * FIELD_HEADER_LEN + name.len() + ty.len() + 1;
+    for Param { name, ty, pass, nullable, .. } in kernel.params {
+        let fields = 3 + usize::from(nullable);
+        let length = fields * FIELD_HEADER_LEN + name.len() + ty.len() + 1;
         out.extend(field_header(layout::kernel::PARAM, length));
         text(layout::param::NAME, name, out);
         text(layout::param::TYPE, ty, out);
         bytes(layout::param::PASS, &[pass.code()], out);
+        if nullable {
+            bytes(layout::param::NULLABLE, &[], out);
+        }
     }
     if let Some(arch) = kernel.min_arch {
         numbers(layout::kernel::MIN_ARCH, &[arch], out);

@@ -19,7 +19,7 @@
 
 use std::fmt;
 
-use kernel_registry_format::{Pass, RustType};
+use kernel_registry_format::{Pass, RustType, same_layout};
 
 use crate::cuda_type::layout_of;
 use crate::{CudaType, Entry, ParamLayout, Scalar};
@@ -58,7 +58,7 @@ pub enum Verdict {
 }
 
 /// The Rust type that a parameter or its elements must have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// A number type, by its C++ name.
     Scalar(Scalar),
@@ -69,6 +69,15 @@ pub enum Expected {
         /// In bytes.
         size: u32,
         /// In bytes, or 0 if the image does not tell.
+        align: u32,
+    },
+    /// The type that CUDA's headers call so, or one of this size and alignment without a name in CUDA.
+    Named {
+        /// Its name: `float4`.
+        name: String,
+        /// In bytes.
+        size: u32,
+        /// In bytes, or 0 if it depends on the version of CUDA.
         align: u32,
     },
 }
@@ -205,7 +214,7 @@ impl Param<'_> {
         match self.expected(cuda, layout) {
             Err((about, remedy)) => wrong(about, remedy),
             Ok(None) => Verdict::Meets,
-            Ok(Some(expected)) => match self.settle(expected) {
+            Ok(Some(expected)) => match self.settle(&expected) {
                 Some(Ok(())) => Verdict::Meets,
                 Some(Err(about)) => wrong(about, ""),
                 None => Verdict::Needs { expected, message: message() },
@@ -222,8 +231,19 @@ impl Param<'_> {
             Pass::Pointer => ("*const ", ""),
             Pass::PointerMut => ("*mut ", ""),
         };
-        let element = self.spelled.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+        let element = self.reference().strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
         element.unwrap_or(self.spelled)
+    }
+
+    /// The type without the `Option` of a slice that may be null.
+    fn reference(&self) -> &str {
+        let inside = self.spelled.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>'));
+        inside.filter(|_| self.is_nullable()).unwrap_or(self.spelled)
+    }
+
+    /// Whether it is a slice in an `Option`: slices alone end with a bracket.
+    fn is_nullable(&self) -> bool {
+        matches!(self.pass, Pass::Slice | Pass::SliceMut) && self.spelled.ends_with('>')
     }
 
     /// The type that is expected, or `None` if any will do. An error says what differs, and how to declare it instead.
@@ -235,11 +255,19 @@ impl Param<'_> {
         match (self.pass, cuda) {
             (Pass::Value, Some(CudaType::Scalar(scalar))) => Ok(Some(Expected::Scalar(*scalar))),
             (Pass::Value, Some(CudaType::Pointer { .. })) => Ok(Some(Expected::Pointer)),
+            (Pass::Value, Some(CudaType::Named(name))) if layout_of(name).is_some() => {
+                let (name, size, align) = (name.clone(), layout.size, layout.align.unwrap_or(0));
+                Ok(Some(Expected::Named { name, size, align }))
+            }
             (Pass::Value, _) => {
                 Ok(Some(Expected::Layout { size: layout.size, align: layout.align.unwrap_or(0) }))
             }
             (Pass::Slice, Some(CudaType::Pointer { is_const: false, .. })) => {
-                Err((About::Direction, ": the kernel may write through it, so declare `&mut [T]`"))
+                let remedy = match self.is_nullable() {
+                    true => ": the kernel may write through it, so declare `Option<&mut [T]>`",
+                    false => ": the kernel may write through it, so declare `&mut [T]`",
+                };
+                Err((About::Direction, remedy))
             }
             (Pass::Pointer, Some(CudaType::Pointer { is_const: false, .. })) => {
                 Err((About::Direction, ": the kernel may write through it, so declare `*mut T`"))
@@ -259,13 +287,15 @@ impl Param<'_> {
             _ if self.element().rsplit("::").next() == Some("c_void") => None,
             CudaType::Scalar(scalar) => Some(Expected::Scalar(*scalar)),
             // The mangled name does not tell the layout of named types; CUDA's own are known here.
-            CudaType::Named(name) => layout_of(name).map(|[size, align]| Expected::Layout { size, align }),
+            CudaType::Named(name) => {
+                layout_of(name).map(|[size, align]| Expected::Named { name: name.clone(), size, align })
+            }
             CudaType::Pointer { .. } | CudaType::Other(_) => None,
         }
     }
 
     /// Whether the type is the expected one, as far as its name or its layout tells.
-    fn settle(&self, expected: Expected) -> Option<Result<(), About>> {
+    fn settle(&self, expected: &Expected) -> Option<Result<(), About>> {
         let name = self.element();
         let number = RustType::named(name);
         let [size, align] = number.and_then(RustType::size).map(|size| [size, size]).or(self.layout)?;
@@ -275,8 +305,10 @@ impl Param<'_> {
                 scalar.size().is_none_or(|scalar| [size, align] == [scalar; 2])
             }
             (Expected::Pointer, _) => number.is_none() && [size, align] == [ADDRESS; 2],
-            (Expected::Layout { size: expected, align: 0 }, _) => size == expected,
-            (Expected::Layout { size: expected, align: aligned }, _) => [size, align] == [expected, aligned],
+            (Expected::Layout { size: wide, align: aligned }, _)
+            | (Expected::Named { size: wide, align: aligned, .. }, _) => {
+                same_layout([size, align], [*wide, *aligned])
+            }
         };
         let about = match expected {
             Expected::Scalar(_) | Expected::Pointer if number.is_some() => About::Type,
@@ -375,6 +407,35 @@ mod tests {
     }
 
     #[test]
+    fn a_slice_that_may_be_null_is_judged_as_the_slice() {
+        assert_eq!(verdict(1, "Option<&[f32]>", Pass::Slice, None), "meets");
+        assert_eq!(verdict(1, "::core::option::Option<&[f64]>", Pass::Slice, None), "Type");
+        assert_eq!(verdict(2, "Option<&mut [f32]>", Pass::SliceMut, None), "meets");
+        assert_eq!(verdict(2, "Option<&[f32]>", Pass::Slice, None), "Direction");
+        assert_eq!(verdict(2, "Option<&mut [Wrapper<f32>]>", Pass::SliceMut, None), "Scalar(Float)");
+        assert_eq!(verdict(4, "Option<&[f32]>", Pass::Slice, None), "Type");
+    }
+
+    #[test]
+    fn cudas_own_types_have_a_name() {
+        let ptx = ".version 8.0 .target sm_75 .entry _Z1kPK6float414CUtensorMap_st(
+            .param .u64 x, .param .align 128 .b8 map[128]
+        ) { ret; }";
+        let image = read(ptx.as_bytes()).unwrap();
+        let entry = image.find("k", "x.ptx").unwrap();
+        let compare = |index, spelled, pass, layout| {
+            Param { name: "p", spelled, pass, layout }.compare(index, entry, "x.ptx")
+        };
+        let Verdict::Needs { expected, .. } = compare(0, "&[Float4]", Pass::Slice, None) else { panic!() };
+        assert_eq!(expected, Expected::Named { name: "float4".to_owned(), size: 16, align: 16 });
+        // In a binary only layouts are known. The map is one of CUDA 13.
+        for map in [[128, 64], [128, 128]] {
+            assert_eq!(compare(1, "TensorMap", Pass::Value, Some(map)), Verdict::Meets);
+        }
+        assert!(matches!(compare(1, "Other", Pass::Value, Some([128, 32])), Verdict::Wrong(_)));
+    }
+
+    #[test]
     fn pointers_to_anything_meet_any_pointer() {
         assert_eq!(verdict(3, "&mut [Pair]", Pass::SliceMut, None), "meets");
         assert_eq!(verdict(2, "*mut core::ffi::c_void", Pass::PointerMut, None), "meets");
@@ -387,6 +448,8 @@ mod tests {
         assert_eq!(layout_of("double4"), Some([32, 16]));
         assert_eq!(layout_of("uchar1"), Some([1, 1]));
         assert_eq!(layout_of("__half"), Some([2, 2]));
+        assert_eq!(layout_of("double4_32a"), Some([32, 32]));
+        assert_eq!(layout_of("CUtensorMap_st"), Some([128, 0]));
         for other in ["float5", "float", "Pair4", "4", "", "ä4"] {
             assert_eq!(layout_of(other), None, "{other}");
         }

@@ -84,7 +84,8 @@ fn qualified(mut text: &str, depth: u32) -> (CudaType, bool, bool) {
     (ty, is_const, is_volatile)
 }
 
-/// Size and alignment of the types that CUDA's own headers define: vectors, and floating point in sixteen and eight bits.
+/// Size and alignment of the types that CUDA's own headers define: vectors, floating point in sixteen and eight bits, and
+/// tensor maps. The alignment is 0 where it depends on the version of CUDA.
 pub(crate) fn layout_of(name: &str) -> Option<[u32; 2]> {
     const COMPONENTS: [(&str, u32); 12] = [
         ("char", 1),
@@ -103,6 +104,13 @@ pub(crate) fn layout_of(name: &str) -> Option<[u32; 2]> {
     match name {
         "__nv_fp8_e4m3" | "__nv_fp8_e5m2" => return Some([1, 1]),
         "dim3" => return Some([12, 4]),
+        "CUtensorMap_st" => return Some([128, 0]),
+        "long4_16a" | "ulong4_16a" | "longlong4_16a" | "ulonglong4_16a" | "double4_16a" => {
+            return Some([32, 16]);
+        }
+        "long4_32a" | "ulong4_32a" | "longlong4_32a" | "ulonglong4_32a" | "double4_32a" => {
+            return Some([32, 32]);
+        }
         "__half" | "__nv_bfloat16" => return Some([2, 2]),
         "__half2" | "__nv_bfloat162" => return Some([4, 4]),
         _ => {}

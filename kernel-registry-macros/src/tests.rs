@@ -108,7 +108,27 @@ fn errors_for_missing_instances_list_existing_ones() {
 }
 
 #[test]
-fn shared_memory_is_limited_by_the_device() {
+fn an_option_is_for_slices() {
+    let messages = |ty: TokenStream| {
+        let image = image();
+        errors(
+            quote!(#image, name = "saxpy"),
+            quote!(unsafe fn saxpy(n: u32, a: f32, x: #ty, y: &mut [f32]);),
+        )
+    };
+    for ty in [quote!(Option<&[f32]>), quote!(::core::option::Option<(&mut [f32])>)] {
+        assert_eq!(messages(ty), [""; 0]);
+    }
+    assert_eq!(
+        messages(quote!(Option<*const f32>)),
+        ["a pointer can be null without `Option`: write `*const T` or `*mut T`"]
+    );
+    assert_eq!(messages(quote!(Option<&f32>)), messages(quote!(&f32)));
+    assert_eq!(messages(quote!(Option<&'static [f32]>)), messages(quote!(&'static [f32])));
+}
+
+#[test]
+fn shared_memory_is_what_a_device_can_give() {
     let image = image();
     let messages = |arguments: TokenStream| {
         errors(

@@ -3,6 +3,7 @@
 mod saxpy_check;
 mod serial;
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::ptr;
 use std::sync::Arc;
@@ -147,6 +148,10 @@ fn no_memory_for_code_is_the_error_of_each_kernel() -> Result<(), Box<dyn Error>
         "{words}"
     );
     assert!(words.contains("warm kernels before anything takes the device's memory"), "{words}");
+    // The kernels of an image have one line.
+    let images: HashSet<_> = report.failures.iter().map(|failure| failure.image).collect();
+    assert!(images.len() < report.failures.len());
+    assert_eq!(words.lines().count(), 1 + images.len(), "{words}");
     drop(pressure);
     warm_all(&contexts[2])?;
     Ok(())

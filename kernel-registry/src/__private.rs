@@ -12,7 +12,7 @@ pub use crate::hook::{Hook, Outcome};
 use crate::records;
 pub use crate::records::COPY;
 pub use crate::table::Table;
-pub use crate::{KernelInfo, Place, PointerTo, PointerToMut};
+pub use crate::{KernelInfo, Place, PointerTo, PointerToMut, SliceOrNull, SliceOrNullMut};
 use crate::{Warm, WarmError, Warmup};
 
 /// One kernel in the list that inventory collects before `main`.
@@ -105,11 +105,16 @@ pub mod pass {
     use cudarc::driver::sys::CUdeviceptr;
     use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
 
-    use crate::PointerTo;
+    use crate::{PointerTo, SliceOrNull, SliceOrNullMut};
 
     /// The address of a slice, and the guard that tracks its use.
     #[repr(C)]
     pub struct Tracked<'a>(CUdeviceptr, SyncOnDrop<'a>);
+
+    impl Tracked<'_> {
+        /// No memory, whose use nothing tracks.
+        pub(crate) const NULL: Self = Tracked(0, SyncOnDrop::Record(None));
+    }
 
     #[inline]
     pub fn value<T>(value: T, _: &CudaStream) -> T {
@@ -126,6 +131,16 @@ pub mod pass {
     pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, stream: &'a CudaStream) -> Tracked<'a> {
         let (address, guard) = slice.device_ptr_mut(stream);
         Tracked(address, guard)
+    }
+
+    #[inline]
+    pub fn nullable<'a, T>(slice: impl SliceOrNull<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
+        slice.track(stream)
+    }
+
+    #[inline]
+    pub fn nullable_mut<'a, T>(slice: impl SliceOrNullMut<T> + 'a, stream: &'a CudaStream) -> Tracked<'a> {
+        slice.track_mut(stream)
     }
 
     #[inline]
@@ -181,6 +196,7 @@ pub const UNKNOWN: &KernelInfo = {
 /// what the image says of it.
 pub mod param {
     pub use kernel_registry_format::Scalar;
+    use kernel_registry_format::same_layout;
 
     use crate::KernelParam;
     use crate::param::RustType;
@@ -210,8 +226,39 @@ pub mod param {
 
     pub const fn sized<T: KernelParam>(size: u32, align: u32, message: &'static str) -> [u32; 2] {
         let layout = any::<T>();
-        assert!(layout[0] == size && (align == 0 || layout[1] == align), "{}", message);
+        assert!(same_layout(layout, [size, align]), "{}", message);
         layout
+    }
+
+    /// Of a type that CUDA's headers define. Rust types with names there are compared by name too.
+    pub const fn named<T: KernelParam>(
+        name: &'static str,
+        size: u32,
+        align: u32,
+        message: &'static str,
+    ) -> [u32; 2] {
+        let names = T::RUST.cuda_names();
+        assert!(names.is_empty() || has(names, name), "{}", message);
+        sized::<T>(size, align, message)
+    }
+
+    const fn has(names: &[&str], name: &str) -> bool {
+        let mut index = 0;
+        while index < names.len() {
+            if equal(names[index].as_bytes(), name.as_bytes()) {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
+    const fn equal(a: &[u8], b: &[u8]) -> bool {
+        let mut index = 0;
+        while index < a.len() && index < b.len() && a[index] == b[index] {
+            index += 1;
+        }
+        index == a.len() && index == b.len()
     }
 }
 

@@ -144,7 +144,7 @@ impl From<[u32; 3]> for Dim3 {
 
 impl KernelInfo {
     /// A grid that covers `n` threads, with the `block` and `shared` of the declaration. Without a declared `block`, set one
-    /// with [`LaunchConfig::block`].
+    /// with [`LaunchConfig::block`], unless the kernel was compiled for one block only.
     #[inline]
     pub fn over(&self, n: u32) -> LaunchConfig {
         LaunchConfig::over(n, self.block().unwrap_or_default()).shared(self.shared().unwrap_or(0))

@@ -19,9 +19,10 @@ pub struct OtherCopy {
 }
 
 impl OtherCopy {
-    /// Whether a kernel with this path is registered with it.
+    /// Whether a kernel with this path, or one that ends so, is registered with it.
     pub(crate) fn has(&self, path: &str) -> bool {
-        self.kernels.iter().any(|kernel| kernel.path == path)
+        let is_called = |start: &str| start.is_empty() || start.ends_with("::");
+        self.kernels.iter().any(|kernel| kernel.path.strip_suffix(path).is_some_and(is_called))
     }
 }
 

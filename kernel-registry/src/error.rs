@@ -31,7 +31,7 @@ pub enum RegistryError {
     },
     /// The section of records contains something else too.
     SectionDamaged(Malformed),
-    /// No kernel has this path.
+    /// No kernel has this path, or one that ends so.
     NotFound {
         /// The path asked for.
         path: String,
@@ -40,9 +40,16 @@ pub enum RegistryError {
         /// Another copy of kernel-registry in the program, if that has a kernel with this path.
         other_copy: Option<&'static OtherCopy>,
     },
-    /// Several kernels have this path.
+    /// No kernel's entry has this symbol.
+    SymbolNotFound {
+        /// The symbol asked for.
+        symbol: String,
+        /// Similar symbols.
+        near: Vec<&'static str>,
+    },
+    /// Several kernels have this path, or one that ends so, or this symbol.
     Ambiguous {
-        /// The path asked for.
+        /// The path or symbol asked for.
         path: String,
         /// Where they are declared.
         places: Vec<Place>,
@@ -150,21 +157,32 @@ impl fmt::Display for RegistryError {
             ),
             RegistryError::NotFound { path, near, .. } => {
                 write!(f, "no kernel `{path}`")?;
-                match near.as_slice() {
-                    [] => f.write_str(
-                        ": is its crate named in this program? `link_kernels!` names a crate that is there only for its kernels",
-                    ),
-                    [first, rest @ ..] => {
-                        write!(f, ": did you mean `{first}`")?;
-                        rest.iter().try_for_each(|other| write!(f, " or `{other}`"))?;
-                        f.write_str("?")
-                    }
-                }
+                did_you_mean(near, f)
+            }
+            RegistryError::SymbolNotFound { symbol, near } => {
+                write!(f, "no kernel with the symbol `{symbol}`")?;
+                did_you_mean(near, f)
             }
             RegistryError::Ambiguous { path, places } => {
                 write!(f, "{} kernels are called `{path}`:", places.len())?;
-                places.iter().try_for_each(|place| write!(f, "\n  {place}"))
+                places.iter().try_for_each(|place| match place.path == path {
+                    true => write!(f, "\n  {place}"),
+                    false => write!(f, "\n  `{}` at {place}", place.path),
+                })
             }
+        }
+    }
+}
+
+fn did_you_mean(near: &[&str], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match near {
+        [] => f.write_str(
+            ": is its crate named in this program? `link_kernels!` names a crate that is there only for its kernels",
+        ),
+        [first, rest @ ..] => {
+            write!(f, ": did you mean `{first}`")?;
+            rest.iter().try_for_each(|other| write!(f, " or `{other}`"))?;
+            f.write_str("?")
         }
     }
 }

@@ -115,7 +115,7 @@ impl KernelInfo {
         self.kernel().min_arch
     }
 
-    /// Threads in a block, if the declaration fixes them.
+    /// Threads in a block, if the declaration fixes them, or the kernel was compiled for this block only.
     pub fn block(&self) -> Option<[u32; 3]> {
         let [x, y, z, _] = self.launch.map(u32::from_le_bytes);
         (x != u32::MAX).then_some([x, y, z])

@@ -18,7 +18,7 @@
 //!
 //! # List kernels
 //!
-//! [`kernels`] lists the kernels of every crate in the program, and [`find`] looks one up:
+//! [`kernels`] lists the kernels of every crate in the program, and [`find`] and [`find_symbol`] look one up:
 //!
 //! ```
 //! # fn main() -> Result<(), kernel_registry::RegistryError> {
@@ -51,7 +51,7 @@
 //! # Launch kernels
 //!
 //! Each kernel's type has a `launch` with the parameters of its declaration: cudarc's slices and views for `&[T]` and
-//! `&mut [T]`, a [`PointerTo<T>`] for `*const T`, values for everything else. `over` and `config` make its [`LaunchConfig`]:
+//! `&mut [T]`, the same or `None` for `Option<&[T]>` ([`SliceOrNull`]), a [`PointerTo<T>`] for `*const T`, values for everything else. `over` and `config` make its [`LaunchConfig`]:
 //!
 //! ```no_run
 //! # mod demo {
@@ -110,10 +110,12 @@ mod info;
 mod late;
 mod launch;
 mod lock;
+mod nullable;
 mod param;
 mod records;
 mod registry;
 mod table;
+pub mod types;
 mod warm;
 mod watch;
 
@@ -131,8 +133,9 @@ pub use kernel_registry_format::{
     Direction, Malformed, Needs, Param, Params, ParamsIter, Pass, Problem, Signature,
 };
 pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, launch_raw};
+pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
-pub use registry::{Duplicate, duplicates, find, kernels};
+pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 pub use warm::{
     Cause, Failure, HookCause, HookFailure, HookReport, KernelReport, Progress, RecheckError, Report,
     SetLimit, Stage, Unavailable, Warm, WarmEachError, WarmError, Warmup, warm_all,
@@ -183,7 +186,7 @@ pub use kernel_registry_macros::KernelParam;
 /// | `instances(<f32, 128>, <f64, 128>)` | the instances of a generic kernel: see below |
 /// | `name = "symbol"` | the kernel's name in the image, if it is not that of the function: its symbol, or in C++ such as `"reduce<float, 256u>"` |
 /// | `arch = ">=80"` | the least compute capability that the kernel runs on |
-/// | `block = 256`, `block = (32, 8, 1)` | threads in a block |
+/// | `block = 256`, `block = (32, 8, 1)` | threads in a block; may be left out for a kernel that was compiled for one block only (`.reqntid`) |
 /// | `shared = 48 * 1024` | bytes of dynamic shared memory |
 /// | `stack = 16 * 1024` | bytes of stack that a thread needs; only for kernels with recursive calls, whose depth no tool knows |
 /// | `type = Saxpy` | the name of the generated type |

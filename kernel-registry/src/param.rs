@@ -31,10 +31,11 @@ pub use kernel_registry_format::RustType;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be handed to a kernel",
     label = "not a `KernelParam`",
-    note = "kernels take numbers, `bool`, device pointers, and `#[repr(C)]` structs of these with `#[derive(KernelParam)]`"
+    note = "kernels take numbers, `bool`, device pointers, `kernel_registry::types`, and `#[repr(C)]` structs of these with `#[derive(KernelParam)]`"
 )]
 pub unsafe trait KernelParam: Copy + 'static {
-    /// The type, for the comparison with CUDA's. Structs are compared by size and alignment.
+    /// The type, for the comparison with CUDA's. Structs are compared by size and alignment, those of
+    /// [`types`](crate::types) also by name.
     const RUST: RustType = RustType::Struct;
 }
 

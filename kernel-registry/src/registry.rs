@@ -27,22 +27,58 @@ pub fn kernels() -> Result<&'static [&'static KernelInfo], RegistryError> {
     registry().map(|registry| registry.infos.as_slice())
 }
 
-/// The kernel whose type has this path, such as `kernels::blas1::saxpy`.
+/// The kernel whose type has this path, such as `kernels::blas1::saxpy`, or the only one whose path ends with it: `saxpy`,
+/// `blas1::saxpy`, `reduce::<f32, 256>`. So a name can be made at run time:
+///
+/// ```no_run
+/// # fn sqrt(dtype: &str) -> Result<(), kernel_registry::RegistryError> {
+/// let kernel = kernel_registry::find(&format!("usqrt_{dtype}"))?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A whole path is found by binary search; the end of one is compared with all kernels, so keep what it finds.
 ///
 /// # Errors
 ///
 /// No kernel or several have this path, and the errors of [`kernels`].
 pub fn find(path: &str) -> Result<&'static KernelInfo, RegistryError> {
     let registry = registry()?;
-    match registry.called(path) {
+    let called = registry.called(path);
+    let ending = if called.is_empty() { registry.ending(path) } else { Vec::new() };
+    one_of(if called.is_empty() { &ending } else { called }, path, || RegistryError::NotFound {
+        path: path.to_owned(),
+        near: registry.near(path),
+        other_copy: registry.other_copies.iter().find(|copy| copy.has(path)),
+    })
+}
+
+/// The only kernel whose entry in its image has this symbol: [`KernelInfo::symbol`]. It is compared with all kernels, so keep
+/// what it finds.
+///
+/// # Errors
+///
+/// No kernel or several have this symbol, and the errors of [`kernels`].
+pub fn find_symbol(symbol: &str) -> Result<&'static KernelInfo, RegistryError> {
+    let registry = registry()?;
+    let found = registry.with(|kernel| kernel.symbol == symbol);
+    one_of(&found, symbol, || RegistryError::SymbolNotFound {
+        symbol: symbol.to_owned(),
+        near: near(symbol, registry.kernels.iter().map(|kernel| (kernel.symbol, kernel.symbol))),
+    })
+}
+
+/// The kernel, if there is one, or the error for none or several.
+fn one_of(
+    found: &[&'static KernelInfo],
+    name: &str,
+    none: impl FnOnce() -> RegistryError,
+) -> Result<&'static KernelInfo, RegistryError> {
+    match found {
         [kernel] => Ok(kernel),
-        [] => Err(RegistryError::NotFound {
-            path: path.to_owned(),
-            near: registry.near(path),
-            other_copy: registry.other_copies.iter().find(|copy| copy.has(path)),
-        }),
+        [] => Err(none()),
         several => Err(RegistryError::Ambiguous {
-            path: path.to_owned(),
+            path: name.to_owned(),
             places: several.iter().map(|kernel| kernel.location()).collect(),
         }),
     }
@@ -126,19 +162,33 @@ impl Registry {
         &self.infos[start..end]
     }
 
+    /// The kernels whose path ends with `::` and this.
+    fn ending(&self, end: &str) -> Vec<&'static KernelInfo> {
+        self.with(|kernel| kernel.path.strip_suffix(end).is_some_and(|start| start.ends_with("::")))
+    }
+
+    /// The kernels of which this holds.
+    fn with(&self, holds: impl Fn(&KernelRecord<'static>) -> bool) -> Vec<&'static KernelInfo> {
+        let both = self.kernels.iter().zip(&self.infos);
+        both.filter(|(kernel, _)| holds(kernel)).map(|(_, info)| *info).collect()
+    }
+
     /// Up to three registered paths that are similar to `path`.
     fn near(&self, path: &str) -> Vec<&'static str> {
         let wanted = path.rsplit("::").next().unwrap_or_default();
-        let mut close: Vec<(usize, &'static str)> = self
-            .kernels
-            .iter()
-            .map(|kernel| (strsim::damerau_levenshtein(kernel.name(), wanted), kernel.path))
-            .filter(|(distance, _)| 3 * distance <= wanted.len())
-            .collect();
-        close.sort();
-        close.dedup();
-        close.into_iter().map(|(_, path)| path).take(3).collect()
+        near(wanted, self.kernels.iter().map(|kernel| (kernel.name(), kernel.path)))
     }
+}
+
+/// The second parts of up to three pairs whose first part is similar to what was wanted.
+fn near(wanted: &str, named: impl Iterator<Item = (&'static str, &'static str)>) -> Vec<&'static str> {
+    let mut close: Vec<(usize, &'static str)> = named
+        .map(|(name, shown)| (strsim::damerau_levenshtein(name, wanted), shown))
+        .filter(|(distance, _)| 3 * distance <= wanted.len())
+        .collect();
+    close.sort();
+    close.dedup();
+    close.into_iter().map(|(_, shown)| shown).take(3).collect()
 }
 
 /// Two or more kernels that share one path.

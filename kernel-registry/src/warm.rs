@@ -5,6 +5,7 @@
 
 #[cfg(feature = "indicatif")]
 mod bar;
+mod causes;
 mod code;
 mod failure;
 mod handle;

@@ -1,6 +1,6 @@
-//! Declares two kernels and queries the registry, all in one crate, which is small enough for Miri.
+//! Declares kernels and queries the registry, all in one crate, which is small enough for Miri.
 
-use kernel_registry::{RegistryError, find, gpu_kernel, kernels};
+use kernel_registry::{LaunchConfig, RegistryError, find, find_symbol, gpu_kernel, kernels};
 
 /// y = a*x + y
 #[gpu_kernel(image = "tests/images/saxpy.ptx", arch = ">=70", block = (32, 8), shared = 1 << 10)]
@@ -8,6 +8,21 @@ unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 
 #[gpu_kernel(image = "tests/images/saxpy.ptx", name = "nothing")]
 unsafe fn bare();
+
+/// The same kernel again, and others with names that end alike.
+#[gpu_kernel(image = "tests/images/saxpy.ptx")]
+mod blas1 {
+    pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+
+    #[gpu_kernel(name = "nothing")]
+    pub unsafe fn empty();
+}
+
+#[gpu_kernel(image = "tests/images/types.ptx")]
+unsafe fn exact(n: u32);
+
+#[gpu_kernel(image = "tests/images/reduce.ptx", instances(<f32, 128>))]
+unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
 
 #[test]
 fn a_kernel_is_what_was_declared() {
@@ -26,12 +41,60 @@ fn a_kernel_is_what_was_declared() {
 }
 
 #[test]
-fn the_registry_has_both() {
+fn the_registry_has_them() {
     let paths: Vec<_> = kernels().unwrap().iter().map(|kernel| kernel.path()).collect();
-    assert_eq!(paths, ["registry::bare", "registry::saxpy"]);
+    let expected = [
+        "registry::bare",
+        "registry::blas1::empty",
+        "registry::blas1::saxpy",
+        "registry::exact",
+        "registry::reduce::<f32, 128>",
+        "registry::saxpy",
+    ];
+    assert_eq!(paths, expected);
     assert_eq!(find("registry::bare"), Ok(bare::INFO));
     assert!(bare::INFO.params().is_empty());
     assert!(
-        matches!(find("registry::saxpi"), Err(RegistryError::NotFound { near, .. }) if near == ["registry::saxpy"])
+        matches!(find("registry::bary"), Err(RegistryError::NotFound { near, .. }) if near == ["registry::bare"])
     );
+}
+
+#[test]
+fn a_kernel_is_found_by_the_end_of_its_path() {
+    assert_eq!(find("bare"), Ok(bare::INFO));
+    assert_eq!(find("empty"), Ok(blas1::empty::INFO));
+    assert_eq!(find("blas1::saxpy"), Ok(blas1::saxpy::INFO));
+    assert_eq!(find(&format!("reduce::<{}, 128>", "f32")), Ok(reduce::<f32, 128>::INFO));
+    // A whole path comes before the end of a longer one, and only whole names count.
+    assert_eq!(find("registry::saxpy"), Ok(saxpy::INFO));
+    for other in ["axpy", "", "::bare", "mpty"] {
+        assert!(matches!(find(other), Err(RegistryError::NotFound { .. })), "{other}");
+    }
+    let text = find("saxpy").unwrap_err().to_string();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines[0], "2 kernels are called `saxpy`:");
+    assert!(lines[1].starts_with("  `registry::blas1::saxpy` at "), "{text}");
+    assert!(lines[2].starts_with("  `registry::saxpy` at "), "{text}");
+    assert_eq!(lines.len(), 3);
+}
+
+#[test]
+fn the_only_block_of_a_kernel_needs_no_declaration() {
+    assert_eq!(exact::INFO.block(), Some([16, 8, 1]));
+    assert_eq!(exact::over(1000), LaunchConfig::over(1000, [16, 8, 1]));
+    assert_eq!(exact::config(3).block, [16, 8, 1]);
+    // This one was compiled for at most 128 threads: they may be fewer, or lie otherwise.
+    assert_eq!(reduce::<f32, 128>::INFO.block(), None);
+}
+
+#[test]
+fn a_kernel_is_found_by_its_symbol() {
+    let symbol = reduce::<f32, 128>::INFO.symbol();
+    assert!(symbol.starts_with("_Z"));
+    assert_eq!(find_symbol(symbol), Ok(reduce::<f32, 128>::INFO));
+    assert!(
+        matches!(find_symbol("saxpy"), Err(RegistryError::Ambiguous { places, .. }) if places.len() == 2)
+    );
+    let text = find_symbol("nothin").unwrap_err().to_string();
+    assert_eq!(text, "no kernel with the symbol `nothin`: did you mean `nothing`?");
 }

@@ -66,6 +66,7 @@ struct ParamEntry<'a> {
     #[serde(rename = "type")]
     ty: &'a str,
     pass: &'static str,
+    nullable: bool,
     direction: &'static str,
     size: u32,
     align: u32,
@@ -157,6 +158,7 @@ impl<'a> ParamEntry<'a> {
             name: param.name,
             ty: param.ty,
             pass: param.pass.as_str(),
+            nullable: param.nullable,
             direction: param.direction().as_str(),
             size: param.size,
             align: param.align,

@@ -169,9 +169,15 @@ fn used(generics: &[Generic]) -> TokenStream {
 
 /// The parameters as `launch` has them, each with the function of `__private::pass` that makes the driver's argument of it.
 fn launch(params: &[Param], krate: &TokenStream) -> TokenStream {
-    let params = params.iter().map(|Param { ident, element, pass, .. }| {
+    let params = params.iter().map(|Param { ident, element, pass, nullable, .. }| {
         let span = element.span();
         match pass {
+            Pass::Slice if *nullable => {
+                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNull<#element> = nullable,)
+            }
+            Pass::SliceMut if *nullable => {
+                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNullMut<#element> = nullable_mut,)
+            }
             Pass::Value => quote!(#ident: #element = value,),
             Pass::Slice => {
                 quote_spanned!(span=> #ident: &impl #krate::__private::DevicePtr<#element> = slice,)
@@ -207,7 +213,10 @@ fn registered_as(
     let param_count = Literal::usize_unsuffixed(instance.params.len());
     let not_fixed = Literal::u32_unsuffixed(NOT_FIXED);
     let block = instance.block.as_ref().map(|block| block_value(block, verdict, krate));
-    let block = block.unwrap_or_else(|| quote!([#not_fixed; 3]));
+    let block = block.unwrap_or_else(|| match verdict.default_block {
+        Some([x, y, z]) => quote!([#x, #y, #z]),
+        None => quote!([#not_fixed; 3]),
+    });
     let shared = instance.shared.as_ref().map(|shared| shared_value(shared, verdict, krate));
     let shared = shared.unwrap_or_else(|| quote!(#not_fixed));
     let stack = instance.stack.as_ref().map(|stack| stack_value(stack, krate));

@@ -22,6 +22,8 @@ pub(crate) struct Verdict {
     pub(crate) layouts: Vec<Layout>,
     /// The blocks that the kernel allows, and the error message for others.
     pub(crate) block: Option<(BlockRule, String)>,
+    /// The only block that a kernel declared without one can be launched with.
+    pub(crate) default_block: Option<[u32; 3]>,
     /// The most dynamic shared memory of a block, and the error message for more.
     pub(crate) shared: Option<(u32, String)>,
     pub(crate) frames: StackFrames,
@@ -71,6 +73,10 @@ fn of(
         symbol: entry.symbol.clone(),
         layouts: layouts(&instance.params, name, entry, file, &mut own),
         block: instance.block.as_ref().and_then(|block| block_rule(block, entry, &mut own)),
+        default_block: match BlockRule::of(entry) {
+            Some(BlockRule::Exactly(block)) => Some(block),
+            _ => None,
+        },
         shared: instance
             .shared
             .as_ref()
@@ -87,6 +93,7 @@ fn without_image(declaration: &Declaration, instance: &Instance) -> Verdict {
         symbol: format!("{}{}", declaration.wanted.name, instance.args.spelled),
         layouts: instance.params.iter().map(|_| Layout::Any).collect(),
         block: None,
+        default_block: None,
         shared: None,
         frames: StackFrames::KNOWN,
         needs: Needs::NONE,

@@ -182,7 +182,8 @@ fn check_words(error: &WarmError, case: Case) -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    let names_kernel = ["kernel `", "kernel-registry's own kernels"].iter().any(|name| words.contains(name));
+    let names_kernel =
+        ["kernel `", " kernels, `", "kernel-registry's own kernels"].iter().any(|name| words.contains(name));
     if case.is_about_a_kernel() && !names_kernel && !case.is_tolerated() {
         return Err(format!("no kernel is named: {words}").into());
     }

@@ -21,6 +21,7 @@ pub struct DynArg<'a> {
 enum Given<'a> {
     Value(*const c_void),
     Pointer(CUdeviceptr),
+    Null,
     Slice(Track<'a>),
     SliceMut(Track<'a>),
 }
@@ -49,6 +50,11 @@ impl<'a> DynArg<'a> {
         Self::new::<T>(Given::SliceMut(Box::new(|stream| slice.device_ptr_mut(stream))))
     }
 
+    /// No slice, for a parameter `Option<&[T]>` or `Option<&mut [T]>`: the kernel gets a null pointer.
+    pub fn null() -> Self {
+        DynArg { given: Given::Null, size: 0, align: 0 }
+    }
+
     fn new<T>(given: Given<'a>) -> Self {
         DynArg { given, size: size_of::<T>() as u32, align: align_of::<T>() as u32 }
     }
@@ -57,12 +63,16 @@ impl<'a> DynArg<'a> {
         match self.given {
             Given::Value(_) => "a value",
             Given::Pointer(_) => "a pointer to values",
+            Given::Null => "null",
             Given::Slice(_) => "a slice of values",
             Given::SliceMut(_) => "a mutable slice of values",
         }
     }
 
     fn fits(&self, param: &Param<'_>) -> bool {
+        if let Given::Null = self.given {
+            return param.nullable;
+        }
         let kind = match param.pass {
             Pass::Value => matches!(self.given, Given::Value(_)),
             Pass::Slice => matches!(self.given, Given::Slice(_) | Given::SliceMut(_)),
@@ -132,6 +142,7 @@ pub unsafe fn launch_dyn<'a>(
                 continue;
             }
             Given::Pointer(address) => address,
+            Given::Null => 0,
             Given::Slice(track) | Given::SliceMut(track) => {
                 let (address, guard) = track(stream);
                 guards.push(guard);
@@ -190,6 +201,13 @@ mod tests {
         let error = compared([DynArg::value(&n), DynArg::pointer(NOWHERE), DynArg::value(&a)]);
         let error = error.expect_err("two are exchanged");
         assert!(error.contains("argument 1 is a pointer to values"), "{error}");
+
+        let error = compared([DynArg::value(&n), DynArg::value(&a), DynArg::null()]);
+        let error = error.expect_err("a pointer is no slice");
+        assert!(
+            error.ends_with("argument 2 is null, and `x: *const f32` takes a pointer to values of 4"),
+            "{error}"
+        );
 
         let error = compared([DynArg::value(&n), DynArg::value(&a), DynArg::pointer(ptr::null::<f64>())]);
         assert!(error.is_err(), "the elements are of another size");

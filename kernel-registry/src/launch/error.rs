@@ -173,14 +173,14 @@ impl fmt::Display for LaunchError {
             LaunchError::ArgumentCount { given, takes, .. } => {
                 write!(f, "it takes {takes} arguments, and {given} were given")
             }
-            LaunchError::Argument { index, param, given, size, .. } => write!(
-                f,
-                "argument {index} is {given} of {size} bytes, and `{}: {}` takes {} of {}",
-                param.name,
-                param.ty,
-                super::dynamic::kind(param.pass),
-                param.element_size
-            ),
+            LaunchError::Argument { index, param, given, size, .. } => {
+                write!(f, "argument {index} is {given}")?;
+                if size > 0 {
+                    write!(f, " of {size} bytes")?;
+                }
+                let takes = super::dynamic::kind(param.pass);
+                write!(f, ", and `{}: {}` takes {takes} of {}", param.name, param.ty, param.element_size)
+            }
             LaunchError::Late { ref error, .. } => {
                 write!(f, "it was not warm, and could not be warmed late: {error}")
             }

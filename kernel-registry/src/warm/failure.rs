@@ -6,6 +6,7 @@ use std::time::Duration;
 use cudarc::driver::sys::CUresult;
 
 use super::Warm;
+use super::causes::groups;
 use super::report::{Bytes, Count, Report};
 use crate::driver::{DriverError, DriverUnavailable};
 use crate::{Place, RegistryError};
@@ -214,8 +215,15 @@ pub enum Cause {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { kernel, place, image, variants, arch, cause } = self;
-        write!(f, "kernel `{kernel}` at {place}, ")?;
+        write!(f, "kernel `{}` at {}, ", self.kernel, self.place)?;
+        self.reason(f)
+    }
+}
+
+impl Failure {
+    /// The image and the cause.
+    pub(super) fn reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { image, variants, arch, cause, .. } = self;
         if let Some(image) = image {
             write!(f, "image `{image}` on sm_{arch}: ")?;
         }
@@ -375,7 +383,7 @@ impl fmt::Display for WarmError {
                         write!(f, "{failed} could not be warmed, {warm} are, and {hooks} failed:")?;
                     }
                 }
-                report.failures.iter().try_for_each(|failure| write!(f, "\n  {failure}"))?;
+                groups(&report.failures).iter().try_for_each(|group| write!(f, "\n  {group}"))?;
                 report.hook_failures.iter().try_for_each(|failure| write!(f, "\n  {failure}"))
             }
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::causes::groups;
 use super::{Failure, HookFailure};
 use crate::CudaVersion;
 use crate::OtherCopy;
@@ -222,8 +223,8 @@ impl fmt::Display for Report {
         for HookReport { path, took } in &self.hooks {
             writeln!(f, "warmup function {path}: {:.1} ms", milliseconds(*took))?;
         }
-        for failure in failures {
-            writeln!(f, "NOT WARM: {failure}")?;
+        for group in groups(failures) {
+            writeln!(f, "NOT WARM: {group}")?;
         }
         for failure in hook_failures {
             writeln!(f, "FAILED: {failure}")?;

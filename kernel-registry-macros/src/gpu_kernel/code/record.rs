@@ -19,8 +19,12 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
     let Kernel { declaration, image, .. } = kernel;
     // Sizes and alignments are 0: the compiler adds them.
     let params = instance.params.iter();
-    let params: Vec<_> =
-        params.map(|param| format::Param::new(&param.name, &param.spelled, param.pass, 0, 0)).collect();
+    let params: Vec<_> = params
+        .map(|Param { name, spelled, pass, nullable, .. }| {
+            let param = format::Param::new(name, spelled, *pass, 0, 0);
+            if *nullable { param.or_null() } else { param }
+        })
+        .collect();
     let variants = image.content.as_ref().map(|content| variants(&content.facts)).unwrap_or_default();
     let variable = |name| env::var(name).unwrap_or_default();
     let mut bytes = Vec::new();
@@ -92,6 +96,10 @@ pub(crate) fn layout(param: &Param, layout: &Layout, krate: &TokenStream) -> Tok
         Layout::Checked(Expected::Layout { size, align }, message) => {
             let check = function("sized");
             quote_spanned!(span=> #check::<#element>(#size, #align, #message))
+        }
+        Layout::Checked(Expected::Named { name, size, align }, message) => {
+            let check = function("named");
+            quote_spanned!(span=> #check::<#element>(#name, #size, #align, #message))
         }
         Layout::Any => {
             let any = match param.pass {

@@ -5,7 +5,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{FnArg, Pat, PointerMutability, Type};
+use syn::{FnArg, GenericArgument, Pat, PathArguments, PointerMutability, Type};
 
 use crate::errors::Errors;
 
@@ -15,6 +15,8 @@ pub(crate) struct Param {
     /// Its name without `r#`.
     pub(crate) name: String,
     pub(crate) pass: Pass,
+    /// Whether it is an `Option` of a slice.
+    pub(crate) nullable: bool,
     /// The type as written, on one line.
     pub(crate) spelled: String,
     /// The type passed by value, or what the slice or pointer points to.
@@ -44,7 +46,9 @@ fn one(arg: &FnArg, errors: &mut Errors) -> Option<Param> {
         errors.at(attr, "attributes on a kernel's parameters have no meaning");
     }
     let name = name(&arg.pat, errors);
-    let (pass, element) = match classify(&arg.ty) {
+    let optional = in_option(&arg.ty);
+    let nullable = optional.is_some();
+    let (pass, element) = match optional.unwrap_or_else(|| classify(&arg.ty)) {
         Ok(passed) => passed,
         Err(message) => {
             errors.at(&arg.ty, message);
@@ -55,7 +59,7 @@ fn one(arg: &FnArg, errors: &mut Errors) -> Option<Param> {
     let mut ident = name?;
     let name = ident.unraw().to_string();
     ident.set_span(ident.span().resolved_at(Span::mixed_site()));
-    Some(Param { ident, name, pass, spelled, element })
+    Some(Param { ident, name, pass, nullable, spelled, element })
 }
 
 fn name(pat: &Pat, errors: &mut Errors) -> Option<Ident> {
@@ -74,8 +78,26 @@ fn name(pat: &Pat, errors: &mut Errors) -> Option<Ident> {
     }
 }
 
-/// How a type is passed, and its element type. The error says why it cannot be passed.
-fn classify(ty: &Type) -> Result<(Pass, &Type), &'static str> {
+/// How a type is passed with what it is a slice of or pointer to, or in words why it is not.
+type Passed<'a> = Result<(Pass, &'a Type), &'static str>;
+
+/// How a reference in an `Option` is passed. `None` for every other type.
+fn in_option(ty: &Type) -> Option<Passed<'_>> {
+    let Type::Path(path) = plain(ty) else { return None };
+    let last = path.path.segments.last().filter(|last| last.ident == "Option")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    match arguments.args.first()? {
+        GenericArgument::Type(inside) => match plain(inside) {
+            Type::Reference(_) => Some(classify(inside)),
+            Type::Ptr(_) => Some(Err("a pointer can be null without `Option`: write `*const T` or `*mut T`")),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// How a type is passed.
+fn classify(ty: &Type) -> Passed<'_> {
     match ty {
         Type::Group(group) => classify(&group.elem),
         Type::Paren(paren) => classify(&paren.elem),
