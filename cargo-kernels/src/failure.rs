@@ -24,6 +24,10 @@ pub(crate) enum Failure {
     Image { path: PathBuf, error: Error },
     Disagree { count: usize },
     Unwell { count: usize },
+    NothingToDeclare { path: PathBuf },
+    ImagePath { path: PathBuf },
+    NotWritten { path: PathBuf, error: io::Error },
+    Outdated { path: PathBuf, count: usize, remedy: String },
     BuildFailed,
     NothingBuilt,
     Cargo { error: String },
@@ -45,7 +49,8 @@ impl Failure {
             Failure::NoRecords { .. }
             | Failure::NoKernels { .. }
             | Failure::NoneOfPackage { .. }
-            | Failure::NoneNamed { .. } => 7,
+            | Failure::NoneNamed { .. }
+            | Failure::NothingToDeclare { .. } => 7,
             Failure::Newer { .. } => 8,
             Failure::BuildFailed | Failure::DriverUnavailable { .. } => 9,
             Failure::Disagree { .. } => 10,
@@ -54,6 +59,9 @@ impl Failure {
             Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotRun { .. } => 126,
             Failure::Unreadable { .. }
+            | Failure::ImagePath { .. }
+            | Failure::NotWritten { .. }
+            | Failure::Outdated { .. }
             | Failure::NothingBuilt
             | Failure::Cargo { .. }
             | Failure::NotLoaded { .. }
@@ -127,6 +135,22 @@ impl fmt::Display for Failure {
             Failure::Unwell { count } => {
                 let (s, each) = if *count == 1 { ("", "") } else { ("s", "each ") };
                 write!(f, "{count} problem{s} above, {each}with its remedy")
+            }
+            Failure::NothingToDeclare { path } => {
+                write!(f, "`{}` holds no kernels to declare", path.display())
+            }
+            Failure::ImagePath { path } => write!(
+                f,
+                "`{}` is not a path that a declaration can have: give the image's path relative to the folder of \
+                 Cargo.toml, or say it with `--image`",
+                path.display()
+            ),
+            Failure::NotWritten { path, error } => {
+                write!(f, "`{}` cannot be written: {error}", path.display())
+            }
+            Failure::Outdated { path, count, remedy } => {
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "`{}` is out of date, {count} difference{s} above: run `{remedy}`", path.display())
             }
             Failure::BuildFailed => write!(f, "the package did not build"),
             Failure::NothingBuilt => write!(f, "the package has no binary or library to read"),
