@@ -124,6 +124,14 @@ pub(crate) struct Declare {
     /// Path of the image in the declarations, relative to the folder of Cargo.toml; by default IMAGE as given
     #[arg(long, value_name = "PATH")]
     pub(crate) image: Option<String>,
+
+    /// CUDA source of the image, for the names of parameters, and for the types of `extern "C"` kernels
+    #[arg(long, value_name = "FILE")]
+    pub(crate) source: Option<PathBuf>,
+
+    /// Flags for nvcc, which expands the macros of the source: `-- -I include -std=c++17`
+    #[arg(last = true, value_name = "FLAGS", requires = "source")]
+    pub(crate) flags: Vec<String>,
 }
 
 #[derive(Args)]

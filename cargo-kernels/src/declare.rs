@@ -1,7 +1,8 @@
 //! `cargo kernels declare`: writes a Rust module that declares the kernels of an image, or checks one that was written
 //! before.
 //!
-//! `kernel` collects what the variants of the image say of each kernel; `types` finds Rust types for its parameters and
+//! `source` reads the parameters of kernels in a CUDA source, and `kernel` collects what that and the variants of the image
+//! say of each kernel; `types` finds Rust types for its parameters and
 //! `structs` those that have to be defined; `template` gathers the instances of templates; `names` makes identifiers;
 //! `module` puts it together, `text` writes it, and `difference` compares it with a file.
 
@@ -9,6 +10,7 @@ mod difference;
 mod kernel;
 mod module;
 mod names;
+mod source;
 mod structs;
 mod template;
 mod text;
@@ -24,6 +26,7 @@ use crate::failure::Failure;
 use crate::mapped::Mapped;
 
 use self::module::Module;
+use self::source::Source;
 
 pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
     let path = &options.file;
@@ -34,9 +37,21 @@ pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
         Some(image) => image.clone(),
         None => as_given(path)?,
     };
-    let module = Module::of(&image, &written);
+    let source = match &options.source {
+        Some(source) => Source::read(source, &options.flags, &image)?,
+        None => Source::default(),
+    };
+    let module = Module::of(&image, &source, &written);
     for (kernel, reason) in &module.left_out {
         eprintln!("warning: `{kernel}` is not declared: {reason}");
+    }
+    if let Some(source) = &options.source {
+        for name in module.declarations.iter().filter(|kernel| kernel.is_vague).map(|kernel| &kernel.name) {
+            eprintln!(
+                "warning: the types of `{name}` are not known: `{}` has no such kernel",
+                source.display()
+            );
+        }
     }
     if module.is_empty() {
         return Err(Failure::NothingToDeclare { path: path.clone() });
@@ -65,9 +80,15 @@ fn command(options: &Declare, target: Option<&Path>) -> String {
     if let Some(image) = &options.image {
         line += &format!(" --image {image}");
     }
+    if let Some(source) = &options.source {
+        line += &format!(" --source {}", source.display());
+    }
     match target {
         Some(file) => line += &format!(" --output {}", file.display()),
         None => line += " --output FILE",
+    }
+    if !options.flags.is_empty() {
+        line += &format!(" -- {}", options.flags.join(" "));
     }
     line
 }

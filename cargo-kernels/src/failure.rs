@@ -26,6 +26,7 @@ pub(crate) enum Failure {
     Unwell { count: usize },
     NothingToDeclare { path: PathBuf },
     ImagePath { path: PathBuf },
+    NotPreprocessed { source: PathBuf },
     NotWritten { path: PathBuf, error: io::Error },
     Outdated { path: PathBuf, count: usize, remedy: String },
     BuildFailed,
@@ -52,7 +53,7 @@ impl Failure {
             | Failure::NoneNamed { .. }
             | Failure::NothingToDeclare { .. } => 7,
             Failure::Newer { .. } => 8,
-            Failure::BuildFailed | Failure::DriverUnavailable { .. } => 9,
+            Failure::BuildFailed | Failure::NotPreprocessed { .. } | Failure::DriverUnavailable { .. } => 9,
             Failure::Disagree { .. } => 10,
             Failure::Unwell { .. } => 11,
             // As in shells and `env`, so that the program's own codes stay distinguishable.
@@ -144,6 +145,12 @@ impl fmt::Display for Failure {
                 "`{}` is not a path that a declaration can have: give the image's path relative to the folder of \
                  Cargo.toml, or say it with `--image`",
                 path.display()
+            ),
+            Failure::NotPreprocessed { source } => write!(
+                f,
+                "nvcc could not expand the macros of `{}` (see its error above): give it the flags of your build behind \
+                 `--`, as in `-- -I include`",
+                source.display()
             ),
             Failure::NotWritten { path, error } => {
                 write!(f, "`{}` cannot be written: {error}", path.display())

@@ -11,8 +11,9 @@ use tests::{cargo_kernels_command, fails, file, scratch_folder};
 kernel_registry::link_kernels!(declared);
 
 /// The modules of the fixture, and the images that they are of.
-const MODULES: [(&str, &str); 7] = [
+const MODULES: [(&str, &str); 8] = [
     ("cluster", "kernel-registry-image/tests/images/cluster.sm_90.cubin"),
+    ("named", "tests/fixtures/declared/images/named.ptx"),
     ("odd", "kernel-registry-image/tests/images/odd.nvcc13.ptx"),
     ("odd_code", "kernel-registry-image/tests/images/odd.sm_90.cubin"),
     ("particles", "kernels/prebuilt/cuda__particles.cu.ptx"),
@@ -26,20 +27,27 @@ fn workspace() -> &'static Path {
 }
 
 fn declare(args: &[&str]) -> Output {
-    cargo_kernels_command().current_dir(workspace()).arg("declare").args(args).output().unwrap()
+    let mut command = cargo_kernels_command();
+    // Sources are read as they are, whether or not there is an nvcc.
+    command.current_dir(workspace()).env("KERNEL_REGISTRY_COMPILER", "prebuilt");
+    command.arg("declare").args(args).output().unwrap()
 }
 
 /// The file of a module of the fixture, and the arguments that write it.
-fn module(name: &str, image: &str) -> (String, [String; 3]) {
-    let path = format!("tests/fixtures/declared/src/{name}.rs");
-    (path, [image.to_owned(), "--image".to_owned(), format!("../../../{image}")])
+fn module(name: &str, image: &str) -> (String, Vec<String>) {
+    let mut args = vec![image.to_owned(), "--image".to_owned(), format!("../../../{image}")];
+    let source = Path::new(image).with_extension("cu");
+    if workspace().join(&source).exists() {
+        args.extend(["--source".to_owned(), source.to_str().unwrap().to_owned()]);
+    }
+    (format!("tests/fixtures/declared/src/{name}.rs"), args)
 }
 
 #[test]
 fn the_modules_of_the_fixture_are_what_is_written() {
     for (name, image) in MODULES {
-        let (path, [image, option, written]) = module(name, image);
-        let args = [image.as_str(), &option, &written];
+        let (path, args) = module(name, image);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let output = declare(&[&args[..], &["--check", &path]].concat());
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         let old = fs::read(workspace().join(&path)).unwrap();
@@ -140,6 +148,20 @@ fn a_check_fails_once_the_image_has_changed() {
              run `cargo kernels declare {image} --image images/x.ptx --output {file}`"
         )
     );
+}
+
+#[test]
+fn what_the_source_does_not_have_is_named() {
+    let image = "tests/fixtures/declared/images/named.ptx";
+    let output = declare(&[image, "--source", "tests/fixtures/declared/images/named.cu"]);
+    assert!(output.status.success());
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "warning: macros and headers of `tests/fixtures/declared/images/named.cu` are not read, because no nvcc is used: \
+         set `CUDA_HOME` to a CUDA toolkit\n\
+         warning: the types of `other` are not known: `tests/fixtures/declared/images/named.cu` has no such kernel\n"
+    );
+    assert_eq!(fails(declare(&[image, "--source", "no.cu"]), 3), "there is no file `no.cu`");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kernel_registry_image::{Entry, Image};
+use kernel_registry_image::{CudaType, Entry, Image};
+
+use super::source::{Parameter, Source};
 
 /// One kernel of an image.
 pub(super) struct Kernel<'a> {
@@ -10,10 +12,35 @@ pub(super) struct Kernel<'a> {
     pub(super) entry: &'a Entry,
     /// The least compute capability that it is compiled for, if there are older variants without it.
     pub(super) min_arch: Option<u32>,
+    /// What the CUDA source says of its parameters.
+    pub(super) source: Option<&'a [Parameter]>,
+}
+
+impl Kernel<'_> {
+    /// The type of a parameter in C++, by the symbol or else by the source.
+    pub(super) fn cuda_type(&self, index: usize) -> Option<&CudaType> {
+        match &self.entry.signature {
+            Some(signature) => signature.params.get(index),
+            None => Some(&self.source?.get(index)?.ty),
+        }
+    }
+
+    /// The kernel as C++ declares it, if that is known.
+    pub(super) fn signature(&self) -> Option<String> {
+        let Entry { symbol, signature, params, .. } = self.entry;
+        match signature {
+            Some(signature) => Some(signature.to_string()),
+            None if params.is_empty() => Some(format!("{symbol}()")),
+            None => {
+                let types: Vec<String> = self.source?.iter().map(|param| param.ty.to_string()).collect();
+                Some(format!("{symbol}({})", types.join(", ")))
+            }
+        }
+    }
 }
 
 /// The kernels of an image, sorted by name, so that the order of the compiler does not matter.
-pub(super) fn all(image: &Image) -> Vec<Kernel<'_>> {
+pub(super) fn all<'a>(image: &'a Image, source: &'a Source) -> Vec<Kernel<'a>> {
     let oldest = image.variants.iter().map(|variant| variant.target.sm).min();
     let mut kernels: BTreeMap<(&str, &str), (&Entry, u32)> = BTreeMap::new();
     for variant in &image.variants {
@@ -26,7 +53,11 @@ pub(super) fn all(image: &Image) -> Vec<Kernel<'_>> {
             }
         }
     }
-    let kernel = |(entry, sm)| Kernel { entry, min_arch: oldest.filter(|oldest| *oldest < sm).map(|_| sm) };
+    let kernel = |(entry, sm)| Kernel {
+        entry,
+        min_arch: oldest.filter(|oldest| *oldest < sm).map(|_| sm),
+        source: source.params(entry),
+    };
     kernels.into_values().map(kernel).collect()
 }
 

@@ -5,6 +5,7 @@ use kernel_registry_image::{Entry, Image, Signature};
 
 use super::kernel;
 use super::names;
+use super::source::{Parameter, Source};
 use super::structs::Structs;
 use super::template::{self, Arg, Generic, Group, Typed};
 use super::types::{self, ParamType};
@@ -13,6 +14,8 @@ use super::types::{self, ParamType};
 pub(super) struct Module {
     /// The image as the declarations name it.
     pub(super) image: String,
+    /// Whether a CUDA source was read.
+    pub(super) has_source: bool,
     pub(super) structs: Structs,
     pub(super) declarations: Vec<Declaration>,
     /// Kernels that cannot be declared, and why.
@@ -31,7 +34,7 @@ pub(super) struct Declaration {
     pub(super) instances: Vec<(Vec<Arg>, Option<String>)>,
     pub(super) min_arch: Option<u32>,
     pub(super) block: Option<[u32; 3]>,
-    pub(super) params: Vec<ParamType>,
+    pub(super) params: Vec<(String, ParamType)>,
     /// Whether the image leaves open which types the parameters are.
     pub(super) is_vague: bool,
 }
@@ -41,14 +44,14 @@ const LONGEST: usize = 400;
 
 impl Module {
     /// The declarations for an image, which they call `file`.
-    pub(super) fn of(image: &Image, file: &str) -> Module {
-        let kernels = kernel::all(image);
+    pub(super) fn of(image: &Image, source: &Source, file: &str) -> Module {
+        let kernels = kernel::all(image, source);
         let mut structs = Structs::new(taken(kernels.iter().map(|kernel| kernel.entry)));
-        kernels.iter().for_each(|kernel| types::enter_values(kernel.entry, &mut structs));
+        kernels.iter().for_each(|kernel| types::enter_values(kernel, &mut structs));
         let mut left_out = Vec::new();
         let mut typed = Vec::new();
         for kernel in kernels {
-            let params = types::of(kernel.entry, &mut structs);
+            let params = types::of(&kernel, &mut structs);
             match obstacle(image, kernel.entry, &params, file) {
                 Some(reason) => left_out.push((kernel.entry.name().to_owned(), reason)),
                 None => typed.push(Typed { kernel, params }),
@@ -59,7 +62,7 @@ impl Module {
         let names = names::distinct(&candidates);
         let declarations =
             groups.into_iter().zip(names).map(|(group, name)| declaration(group, name, image)).collect();
-        Module { image: file.to_owned(), structs, declarations, left_out }
+        Module { image: file.to_owned(), has_source: !source.is_empty(), structs, declarations, left_out }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -119,7 +122,8 @@ fn declaration(group: Group<'_>, name: String, image: &Image) -> Declaration {
     let (entry, min_arch, block) = (kernel.entry, kernel.min_arch, kernel.entry.limits.required_threads);
     let called = name.strip_prefix("r#").unwrap_or(&name).to_owned();
     let is_vague = is_vague(first(&group));
-    let common = |wanted, generics, instances, params| Declaration {
+    let param_names = param_names(kernel.source, kernel.entry);
+    let common = |wanted, generics, instances, params: Vec<ParamType>| Declaration {
         docs,
         name,
         wanted,
@@ -127,7 +131,7 @@ fn declaration(group: Group<'_>, name: String, image: &Image) -> Declaration {
         instances,
         min_arch,
         block,
-        params,
+        params: param_names.into_iter().zip(params).collect(),
         is_vague,
     };
     match group {
@@ -148,6 +152,23 @@ fn declaration(group: Group<'_>, name: String, image: &Image) -> Declaration {
             common(wanted, family.generics, instances, family.params)
         }
     }
+}
+
+/// Names for the parameters of a kernel: those of the source in snake case.
+fn param_names(source: Option<&[Parameter]>, entry: &Entry) -> Vec<String> {
+    let name = |index: usize| {
+        let known = source.and_then(|params| params.get(index)?.name.as_deref());
+        match known {
+            // `N` could be the name of a constant.
+            Some(name) if name.contains(|c: char| c.is_ascii_uppercase()) => {
+                names::function(&names::snake(name))
+            }
+            Some(name) => names::function(name),
+            None => format!("p{index}"),
+        }
+    };
+    let candidates: Vec<_> = (0..entry.params.len()).map(|index| vec![name(index)]).collect();
+    names::distinct(&candidates)
 }
 
 /// The shortest name by which the image knows this kernel alone, unless that is what it is called.
@@ -183,22 +204,21 @@ fn tell(args: &[Arg], template: &str, symbol: &str, image: &Image) -> bool {
 }
 
 fn is_vague(Typed { kernel, params }: &Typed<'_>) -> bool {
-    kernel.entry.signature.is_none() && params.iter().any(ParamType::is_vague)
+    kernel.entry.signature.is_none() && kernel.source.is_none() && params.iter().any(ParamType::is_vague)
 }
 
 fn docs(group: &Group<'_>) -> Vec<String> {
-    let entry = first(group).kernel.entry;
+    let kernel = &first(group).kernel;
+    let entry = kernel.entry;
     let mut docs = Vec::new();
-    match (&entry.signature, group) {
-        (Some(signature), Group::Single(_)) => docs.push(format!("`{}`", shortened(&signature.to_string()))),
-        (Some(signature), Group::Family(_)) => docs.push(format!(
-            "The template `{}`, such as `{}`.",
-            signature.base_name,
-            shortened(&signature.to_string())
-        )),
-        (None, _) if entry.params.is_empty() => docs.push(format!("`{}()`", entry.symbol)),
-        (None, _) => docs.push(format!("`{}`, whose name carries no types.", entry.symbol)),
-    }
+    docs.push(match (kernel.signature(), group) {
+        (Some(signature), Group::Single(_)) => format!("`{}`", shortened(&signature)),
+        (Some(signature), Group::Family(_)) => {
+            let template = entry.signature.as_ref().map_or("", |signature| &signature.base_name);
+            format!("The template `{template}`, such as `{}`.", shortened(&signature))
+        }
+        (None, _) => format!("`{}`, whose name carries no types.", entry.symbol),
+    });
     if is_vague(first(group)) {
         let known = match entry.params.iter().any(|param| param.ptx_type.is_some()) {
             true => "Types are those of PTX: signs of integers and what pointers point to are not known.",

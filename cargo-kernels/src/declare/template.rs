@@ -142,7 +142,7 @@ fn args(typed: &Typed<'_>) -> Option<Vec<Arg>> {
 }
 
 fn key(typed: &Typed<'_>, args: &[Arg]) -> Key {
-    let Kernel { entry, min_arch } = typed.kernel;
+    let Kernel { entry, min_arch, .. } = typed.kernel;
     Key {
         template: entry.signature.as_ref().map_or_else(String::new, |signature| signature.base_name.clone()),
         generics: args.iter().map(Arg::constant).collect(),

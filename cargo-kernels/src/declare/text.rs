@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::module::{Declaration, Module};
 use super::structs::{Layout, Struct};
 use super::template::Generic;
+use super::types::ParamType;
 
 /// Columns that rustfmt fills: in all, and with the arguments of an attribute.
 const WIDTH: usize = 100;
@@ -18,8 +19,8 @@ pub(super) fn of(module: &Module, command: &str) -> String {
          // Written by `cargo kernels declare`. To update it, do not edit it, but run\n//     {}\n",
         printable(command)
     );
-    if module.declarations.iter().any(|declaration| declaration.is_vague) {
-        text += "//\n// Names of `extern \"C\"` kernels carry no types. To have them exact, compile the kernels as C++.\n";
+    if !module.has_source && module.declarations.iter().any(|declaration| declaration.is_vague) {
+        text += "//\n// Names of `extern \"C\"` kernels carry no types. To have them exact, name the CUDA source, as in\n//     cargo kernels declare x.ptx --source x.cu\n";
     }
     if mentions_half(module) {
         text += "//\n// For `half::f16` and `half::bf16`: `cargo add half` and `cargo add kernel-registry --features half`.\n";
@@ -47,7 +48,7 @@ fn mentions_half(module: &Module) -> bool {
     let of_half = |text: &str| text.contains("half::");
     module.declarations.iter().any(|declaration| {
         let args = || declaration.instances.iter().flat_map(|(args, _)| args);
-        declaration.params.iter().any(|param| of_half(&param.element))
+        declaration.params.iter().any(|(_, ty)| of_half(&ty.element))
             || args().any(|arg| of_half(&arg.spelled()))
     })
 }
@@ -126,9 +127,8 @@ fn function(kernel: &Declaration, text: &mut String) {
     };
     let generics: Vec<String> = kernel.generics.iter().map(generic).collect();
     let generics = if generics.is_empty() { String::new() } else { format!("<{}>", generics.join(", ")) };
-    let params = kernel.params.iter().enumerate();
-    let params: Vec<String> =
-        params.map(|(index, param)| format!("p{index}: {}", param.spelled(&param.element))).collect();
+    let param = |(name, ty): &(String, ParamType)| format!("{name}: {}", ty.spelled(&ty.element));
+    let params: Vec<String> = kernel.params.iter().map(param).collect();
     let start = format!("pub unsafe fn {}{generics}", kernel.name);
     let line = format!("{start}({});", params.join(", "));
     let _ = match line.len() <= WIDTH {

@@ -4,6 +4,7 @@ use kernel_registry_format::{Pass, RustType};
 use kernel_registry_image::comparison::{Expected, Param, Verdict};
 use kernel_registry_image::{CudaType, Entry, ParamLayout, Scalar};
 
+use super::kernel::Kernel;
 use super::structs::Structs;
 
 /// The type of a parameter.
@@ -40,29 +41,25 @@ impl ParamType {
 }
 
 /// The types of a kernel's parameters.
-pub(super) fn of(entry: &Entry, structs: &mut Structs) -> Vec<ParamType> {
-    (0..entry.params.len()).map(|index| param(entry, index, structs)).collect()
+pub(super) fn of(kernel: &Kernel<'_>, structs: &mut Structs) -> Vec<ParamType> {
+    (0..kernel.entry.params.len()).map(|index| param(kernel, index, structs)).collect()
 }
 
 /// Enters structs that the kernel takes by value, whose size is thereby known wherever there are pointers to them.
-pub(super) fn enter_values(entry: &Entry, structs: &mut Structs) {
-    for index in 0..entry.params.len() {
-        if let Some(CudaType::Named(_)) = cuda_type(entry, index) {
-            param(entry, index, structs);
+pub(super) fn enter_values(kernel: &Kernel<'_>, structs: &mut Structs) {
+    for index in 0..kernel.entry.params.len() {
+        if let Some(CudaType::Named(_)) = kernel.cuda_type(index) {
+            param(kernel, index, structs);
         }
     }
 }
 
-fn cuda_type(entry: &Entry, index: usize) -> Option<&CudaType> {
-    entry.signature.as_ref()?.params.get(index)
-}
-
-fn param(entry: &Entry, index: usize, structs: &mut Structs) -> ParamType {
-    let layout = &entry.params[index];
-    match cuda_type(entry, index) {
+fn param(kernel: &Kernel<'_>, index: usize, structs: &mut Structs) -> ParamType {
+    let layout = &kernel.entry.params[index];
+    match kernel.cuda_type(index) {
         Some(CudaType::Pointer { to, is_const, is_volatile }) => {
             let pass = if *is_const { Pass::Slice } else { Pass::SliceMut };
-            let expected = expected(entry, index, pass);
+            let expected = expected(kernel.entry, index, pass);
             pointer(to, *is_const, *is_volatile, expected, structs)
         }
         Some(CudaType::Scalar(scalar)) => ParamType::new(Pass::Value, number(*scalar)),
