@@ -28,7 +28,7 @@ pub(crate) enum Command {
     Show(Show),
     /// Compare declarations with images: those in the binary, or images built elsewhere
     Check(Check),
-    /// Write a Rust module that declares the kernels of an image, or check that one is up to date
+    /// Write a Rust module that declares the kernels of an image or a CUDA source, or check that one is up to date
     Declare(Declare),
     /// Diagnose whether kernels can be warmed and launched here: driver, GPUs, variables, compiler, cudarc
     Doctor(Doctor),
@@ -109,7 +109,7 @@ pub(crate) struct Check {
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Declare {
-    /// Image to read: PTX, cubin or fatbin
+    /// Image to read: PTX, cubin or fatbin; or a CUDA source (`.cu`), which is compiled as build scripts do
     #[arg(value_name = "IMAGE")]
     pub(crate) file: PathBuf,
 
@@ -121,7 +121,7 @@ pub(crate) struct Declare {
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     pub(crate) check: Option<PathBuf>,
 
-    /// Path of the image in the declarations, relative to the folder of Cargo.toml; by default IMAGE as given
+    /// Path of the image in the declarations, relative to the folder of Cargo.toml; by default that of IMAGE
     #[arg(long, value_name = "PATH")]
     pub(crate) image: Option<String>,
 
@@ -129,7 +129,7 @@ pub(crate) struct Declare {
     #[arg(long, value_name = "FILE")]
     pub(crate) source: Option<PathBuf>,
 
-    /// Flags for nvcc, which expands the macros of the source: `-- -I include -std=c++17`
+    /// Flags for the compiler of the source: `-- -I include -std=c++17`
     #[arg(last = true, value_name = "FLAGS", requires = "source")]
     pub(crate) flags: Vec<String>,
 }

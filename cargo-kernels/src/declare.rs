@@ -1,12 +1,13 @@
-//! `cargo kernels declare`: writes a Rust module that declares the kernels of an image, or checks one that was written
+//! `cargo kernels declare`: writes a Rust module that declares the kernels of an image or a CUDA source, or checks one that was written
 //! before.
 //!
-//! `source` reads the parameters of kernels in a CUDA source, and `kernel` collects what that and the variants of the image
+//! `input` is the image, `source` reads the parameters of kernels in a CUDA source, and `kernel` collects what that and the variants of the image
 //! say of each kernel; `types` finds Rust types for its parameters and
 //! `structs` those that have to be defined; `template` gathers the instances of templates; `names` makes identifiers;
 //! `module` puts it together, `text` writes it, and `difference` compares it with a file.
 
 mod difference;
+mod input;
 mod kernel;
 mod module;
 mod names;
@@ -23,29 +24,25 @@ use std::path::Path;
 use crate::binaries;
 use crate::cli::Declare;
 use crate::failure::Failure;
-use crate::mapped::Mapped;
 
+use self::input::Input;
 use self::module::Module;
 use self::source::Source;
 
 pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
     let path = &options.file;
-    let bytes = Mapped::open(path)?;
-    let image =
-        kernel_registry_image::read(&bytes).map_err(|error| Failure::Image { path: path.clone(), error })?;
-    let written = match &options.image {
-        Some(image) => image.clone(),
-        None => as_given(path)?,
-    };
-    let source = match &options.source {
+    let input = Input::read(options)?;
+    let image = kernel_registry_image::read(&input.bytes)
+        .map_err(|error| Failure::Image { path: path.clone(), error })?;
+    let source = match &input.source {
         Some(source) => Source::read(source, &options.flags, &image)?,
         None => Source::default(),
     };
-    let module = Module::of(&image, &source, &written);
+    let module = Module::of(&image, &source, &input);
     for (kernel, reason) in &module.left_out {
         eprintln!("warning: `{kernel}` is not declared: {reason}");
     }
-    if let Some(source) = &options.source {
+    if let Some(source) = &input.source {
         for name in module.declarations.iter().filter(|kernel| kernel.is_vague).map(|kernel| &kernel.name) {
             eprintln!(
                 "warning: the types of `{name}` are not known: `{}` has no such kernel",
@@ -62,15 +59,6 @@ pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
         (Some(file), _) => check(&text, file, options),
         (None, Some(file)) => write(&text, file),
         (None, None) => binaries::print(|out| out.write_all(text.as_bytes())),
-    }
-}
-
-/// The path of the image as the declarations have it: relative to the folder of Cargo.toml.
-fn as_given(path: &Path) -> Result<String, Failure> {
-    let relative = path.strip_prefix(".").unwrap_or(path);
-    match relative.to_str() {
-        Some(relative) if !path.is_absolute() => Ok(relative.to_owned()),
-        _ => Err(Failure::ImagePath { path: path.to_owned() }),
     }
 }
 

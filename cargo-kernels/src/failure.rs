@@ -25,7 +25,8 @@ pub(crate) enum Failure {
     Disagree { count: usize },
     Unwell { count: usize },
     NothingToDeclare { path: PathBuf },
-    ImagePath { path: PathBuf },
+    NoPackage { path: PathBuf },
+    NotCompiled { source: PathBuf, why: String },
     NotPreprocessed { source: PathBuf },
     NotWritten { path: PathBuf, error: io::Error },
     Outdated { path: PathBuf, count: usize, remedy: String },
@@ -53,14 +54,17 @@ impl Failure {
             | Failure::NoneNamed { .. }
             | Failure::NothingToDeclare { .. } => 7,
             Failure::Newer { .. } => 8,
-            Failure::BuildFailed | Failure::NotPreprocessed { .. } | Failure::DriverUnavailable { .. } => 9,
+            Failure::BuildFailed
+            | Failure::NotCompiled { .. }
+            | Failure::NotPreprocessed { .. }
+            | Failure::DriverUnavailable { .. } => 9,
             Failure::Disagree { .. } => 10,
             Failure::Unwell { .. } => 11,
             // As in shells and `env`, so that the program's own codes stay distinguishable.
             Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotRun { .. } => 126,
             Failure::Unreadable { .. }
-            | Failure::ImagePath { .. }
+            | Failure::NoPackage { .. }
             | Failure::NotWritten { .. }
             | Failure::Outdated { .. }
             | Failure::NothingBuilt
@@ -140,11 +144,17 @@ impl fmt::Display for Failure {
             Failure::NothingToDeclare { path } => {
                 write!(f, "`{}` holds no kernels to declare", path.display())
             }
-            Failure::ImagePath { path } => write!(
+            Failure::NoPackage { path } => write!(
                 f,
-                "`{}` is not a path that a declaration can have: give the image's path relative to the folder of \
-                 Cargo.toml, or say it with `--image`",
+                "`{}` is in no package, where declarations could find it: put it into a folder with a Cargo.toml, or \
+                 say with `--image` what they call it",
                 path.display()
+            ),
+            Failure::NotCompiled { source, why } => write!(
+                f,
+                "`{}` could not be compiled to see its kernels: {why}; flags of your build go behind `--`, as in \
+                 `-- -std=c++20`",
+                source.display()
             ),
             Failure::NotPreprocessed { source } => write!(
                 f,

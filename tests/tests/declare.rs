@@ -165,14 +165,42 @@ fn what_the_source_does_not_have_is_named() {
 }
 
 #[test]
+fn a_source_is_compiled_and_declared_by_its_path_in_the_package() {
+    let output = declare(&["kernels/cuda/reduce.cu"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "\
+//! The kernels of `cuda/reduce.cu`.
+
+// Written by `cargo kernels declare`. To update it, do not edit it, but run
+//     cargo kernels declare kernels/cuda/reduce.cu --output FILE
+
+use kernel_registry::gpu_kernel;
+
+/// The template `reduce`, such as `reduce<float, 128u>(const float*, float*, unsigned int)`.
+///
+/// For blocks of at most 256 threads.
+#[gpu_kernel(file = \"cuda/reduce.cu\", instances(<f32, 128>, <f32, 256>, <f64, 256>))]
+pub unsafe fn reduce<T, const N: u32>(x: &[T], out: &mut [T], n: u32);
+"
+    );
+    let output = declare(&["kernels/cuda/spin.cu", "--image", "$OUT_DIR/spin.ptx"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("#[gpu_kernel(image = \"$OUT_DIR/spin.ptx\")]\npub unsafe fn set_flag("), "{text}");
+}
+
+#[test]
 fn what_cannot_be_declared_says_why() {
-    let empty = file("empty.ptx", b".version 8.0\n.target sm_75\n");
-    let path = empty.to_str().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let path = outside.path().join("empty.ptx");
+    fs::write(&path, ".version 8.0\n.target sm_75\n").unwrap();
+    let path = path.to_str().unwrap();
     assert_eq!(
         fails(declare(&[path]), 1),
         format!(
-            "`{path}` is not a path that a declaration can have: give the image's path relative to the folder of \
-             Cargo.toml, or say it with `--image`"
+            "`{path}` is in no package, where declarations could find it: put it into a folder with a Cargo.toml, or \
+             say with `--image` what they call it"
         )
     );
     assert_eq!(
@@ -180,5 +208,14 @@ fn what_cannot_be_declared_says_why() {
         format!("`{path}` holds no kernels to declare")
     );
     assert_eq!(fails(declare(&["nothing.ptx"]), 3), "there is no file `nothing.ptx`");
+    assert_eq!(fails(declare(&["nothing.cu"]), 3), "there is no file `nothing.cu`");
     assert_eq!(fails(declare(&["Cargo.toml"]), 5).lines().count(), 1);
+    // There is no compiler, and no prebuilt image of it.
+    let message = fails(declare(&["tests/fixtures/declared/images/named.cu"]), 9);
+    assert!(
+        message.starts_with(
+            "`tests/fixtures/declared/images/named.cu` could not be compiled to see its kernels: "
+        ),
+        "{message}"
+    );
 }

@@ -3,6 +3,7 @@
 use kernel_registry_image::comparison::{Param, Verdict};
 use kernel_registry_image::{Entry, Image, Signature};
 
+use super::input::Input;
 use super::kernel;
 use super::names;
 use super::source::{Parameter, Source};
@@ -12,8 +13,10 @@ use super::types::{self, ParamType};
 
 /// All that is written.
 pub(super) struct Module {
-    /// The image as the declarations name it.
-    pub(super) image: String,
+    /// The image or source, as the declarations call it.
+    pub(super) path: String,
+    /// The argument that says so.
+    pub(super) code: String,
     /// Whether a CUDA source was read.
     pub(super) has_source: bool,
     pub(super) structs: Structs,
@@ -43,8 +46,7 @@ pub(super) struct Declaration {
 const LONGEST: usize = 400;
 
 impl Module {
-    /// The declarations for an image, which they call `file`.
-    pub(super) fn of(image: &Image, source: &Source, file: &str) -> Module {
+    pub(super) fn of(image: &Image, source: &Source, input: &Input) -> Module {
         let kernels = kernel::all(image, source);
         let mut structs = Structs::new(taken(kernels.iter().map(|kernel| kernel.entry)));
         kernels.iter().for_each(|kernel| types::enter_values(kernel, &mut structs));
@@ -52,7 +54,7 @@ impl Module {
         let mut typed = Vec::new();
         for kernel in kernels {
             let params = types::of(&kernel, &mut structs);
-            match obstacle(image, kernel.entry, &params, file) {
+            match obstacle(image, kernel.entry, &params, &input.path) {
                 Some(reason) => left_out.push((kernel.entry.name().to_owned(), reason)),
                 None => typed.push(Typed { kernel, params }),
             }
@@ -62,7 +64,14 @@ impl Module {
         let names = names::distinct(&candidates);
         let declarations =
             groups.into_iter().zip(names).map(|(group, name)| declaration(group, name, image)).collect();
-        Module { image: file.to_owned(), has_source: !source.is_empty(), structs, declarations, left_out }
+        Module {
+            path: input.path.clone(),
+            code: input.code.clone(),
+            has_source: !source.is_empty(),
+            structs,
+            declarations,
+            left_out,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

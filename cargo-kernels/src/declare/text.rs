@@ -13,7 +13,7 @@ const ATTRIBUTE: usize = 70;
 
 /// The module, with the command that writes it again.
 pub(super) fn of(module: &Module, command: &str) -> String {
-    let image = printable(&module.image);
+    let image = printable(&module.path);
     let mut text = format!(
         "//! The kernels of `{image}`.\n\n\
          // Written by `cargo kernels declare`. To update it, do not edit it, but run\n//     {}\n",
@@ -35,7 +35,7 @@ pub(super) fn of(module: &Module, command: &str) -> String {
     };
     let _ = write!(text, "\nuse kernel_registry::{imports};\n");
     module.structs.all().for_each(|known| structure(&known, &mut text));
-    module.declarations.iter().for_each(|kernel| declaration(kernel, &module.image, &mut text));
+    module.declarations.iter().for_each(|kernel| declaration(kernel, &module.code, &mut text));
     text
 }
 
@@ -72,18 +72,18 @@ fn structure(known: &Struct<'_>, text: &mut String) {
     );
 }
 
-fn declaration(kernel: &Declaration, image: &str, text: &mut String) {
+fn declaration(kernel: &Declaration, code: &str, text: &mut String) {
     text.push('\n');
     for line in &kernel.docs {
         let space = if line.is_empty() { "" } else { " " };
         let _ = writeln!(text, "///{space}{line}");
     }
-    attribute(kernel, image, text);
+    attribute(kernel, code, text);
     function(kernel, text);
 }
 
-fn attribute(kernel: &Declaration, image: &str, text: &mut String) {
-    let mut arguments = vec![format!("image = {image:?}")];
+fn attribute(kernel: &Declaration, code: &str, text: &mut String) {
+    let mut arguments = vec![code.to_owned()];
     arguments.extend(kernel.wanted.as_ref().map(|name| format!("name = {name:?}")));
     let instances: Vec<String> = kernel
         .instances
