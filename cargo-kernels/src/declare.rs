@@ -1,10 +1,10 @@
-//! `cargo kernels declare`: writes a Rust module that declares the kernels of an image or a CUDA source, or checks one that was written
-//! before.
+//! `cargo kernels declare`: writes a Rust module that declares the kernels of an image or a CUDA source, or checks one
+//! that was written before.
 //!
-//! `input` is the image, `source` reads the parameters of kernels in a CUDA source, and `kernel` collects what that and the variants of the image
-//! say of each kernel; `types` finds Rust types for its parameters and
-//! `structs` those that have to be defined; `template` gathers the instances of templates; `names` makes identifiers;
-//! `module` puts it together, `text` writes it, and `difference` compares it with a file.
+//! `input` has the image, and `source` the parameters of kernels as a CUDA source declares them; `kernel` collects what these
+//! say of each kernel; `types` finds Rust types for its parameters, and `structs` those that have to be defined; `template`
+//! gathers the instances of templates; `names` makes identifiers; `module` puts it together, `text` writes it, and
+//! `difference` compares it with a file.
 
 mod difference;
 mod input;

@@ -182,7 +182,7 @@ use kernel_registry::gpu_kernel;
 ///
 /// For blocks of at most 256 threads.
 #[gpu_kernel(file = \"cuda/reduce.cu\", instances(<f32, 128>, <f32, 256>, <f64, 256>))]
-pub unsafe fn reduce<T, const N: u32>(x: &[T], out: &mut [T], n: u32);
+pub unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
 "
     );
     let output = declare(&["kernels/cuda/spin.cu", "--image", "$OUT_DIR/spin.ptx"]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kernel_registry_image::{CudaType, Entry, Image};
 
-use super::source::{Parameter, Source};
+use super::source::{Function, Source};
 
 /// One kernel of an image.
 pub(super) struct Kernel<'a> {
@@ -12,8 +12,8 @@ pub(super) struct Kernel<'a> {
     pub(super) entry: &'a Entry,
     /// The least compute capability that it is compiled for, if there are older variants without it.
     pub(super) min_arch: Option<u32>,
-    /// What the CUDA source says of its parameters.
-    pub(super) source: Option<&'a [Parameter]>,
+    /// The same kernel in the CUDA source.
+    pub(super) source: Option<&'a Function>,
 }
 
 impl Kernel<'_> {
@@ -21,7 +21,7 @@ impl Kernel<'_> {
     pub(super) fn cuda_type(&self, index: usize) -> Option<&CudaType> {
         match &self.entry.signature {
             Some(signature) => signature.params.get(index),
-            None => Some(&self.source?.get(index)?.ty),
+            None => Some(&self.source?.params.get(index)?.ty),
         }
     }
 
@@ -32,7 +32,8 @@ impl Kernel<'_> {
             Some(signature) => Some(signature.to_string()),
             None if params.is_empty() => Some(format!("{symbol}()")),
             None => {
-                let types: Vec<String> = self.source?.iter().map(|param| param.ty.to_string()).collect();
+                let types: Vec<String> =
+                    self.source?.params.iter().map(|param| param.ty.to_string()).collect();
                 Some(format!("{symbol}({})", types.join(", ")))
             }
         }
@@ -56,7 +57,7 @@ pub(super) fn all<'a>(image: &'a Image, source: &'a Source) -> Vec<Kernel<'a>> {
     let kernel = |(entry, sm)| Kernel {
         entry,
         min_arch: oldest.filter(|oldest| *oldest < sm).map(|_| sm),
-        source: source.params(entry),
+        source: source.function(entry),
     };
     kernels.into_values().map(kernel).collect()
 }

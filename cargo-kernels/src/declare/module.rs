@@ -6,7 +6,7 @@ use kernel_registry_image::{Entry, Image, Signature};
 use super::input::Input;
 use super::kernel;
 use super::names;
-use super::source::{Parameter, Source};
+use super::source::{Function, Source};
 use super::structs::Structs;
 use super::template::{self, Arg, Generic, Group, Typed};
 use super::types::{self, ParamType};
@@ -41,9 +41,6 @@ pub(super) struct Declaration {
     /// Whether the image leaves open which types the parameters are.
     pub(super) is_vague: bool,
 }
-
-/// Characters of a C++ signature that documentation shows.
-const LONGEST: usize = 400;
 
 impl Module {
     pub(super) fn of(image: &Image, source: &Source, input: &Input) -> Module {
@@ -164,9 +161,9 @@ fn declaration(group: Group<'_>, name: String, image: &Image) -> Declaration {
 }
 
 /// Names for the parameters of a kernel: those of the source in snake case.
-fn param_names(source: Option<&[Parameter]>, entry: &Entry) -> Vec<String> {
+fn param_names(source: Option<&Function>, entry: &Entry) -> Vec<String> {
     let name = |index: usize| {
-        let known = source.and_then(|params| params.get(index)?.name.as_deref());
+        let known = source.and_then(|function| function.params.get(index)?.name.as_deref());
         match known {
             // `N` could be the name of a constant.
             Some(name) if name.contains(|c: char| c.is_ascii_uppercase()) => {
@@ -184,6 +181,7 @@ fn param_names(source: Option<&[Parameter]>, entry: &Entry) -> Vec<String> {
 fn wanted(called: &str, entry: &Entry, image: &Image) -> Option<String> {
     let names = entry.signature.as_ref().map(|signature| signature.names());
     let names = names.into_iter().flat_map(|[name, base_name, unqualified]| [unqualified, base_name, name]);
+    let names = names.filter(|name| name.len() <= names::LONGEST);
     let mut all = std::iter::once(called).chain(names).chain([entry.symbol.as_str()]);
     let is_found = |name: &&str| image.find(name, "").is_ok_and(|found| found.symbol == entry.symbol);
     all.find(is_found).filter(|name| *name != called).map(str::to_owned)
@@ -221,10 +219,10 @@ fn docs(group: &Group<'_>) -> Vec<String> {
     let entry = kernel.entry;
     let mut docs = Vec::new();
     docs.push(match (kernel.signature(), group) {
-        (Some(signature), Group::Single(_)) => format!("`{}`", shortened(&signature)),
+        (Some(signature), Group::Single(_)) => format!("`{}`", names::shortened(&signature)),
         (Some(signature), Group::Family(_)) => {
             let template = entry.signature.as_ref().map_or("", |signature| &signature.base_name);
-            format!("The template `{template}`, such as `{}`.", shortened(&signature))
+            format!("The template `{template}`, such as `{}`.", names::shortened(&signature))
         }
         (None, _) => format!("`{}`, whose name carries no types.", entry.symbol),
     });
@@ -247,12 +245,4 @@ fn docs(group: &Group<'_>) -> Vec<String> {
         docs.extend([String::new(), format!("For blocks of at most {most} threads.")]);
     }
     docs
-}
-
-/// Signatures of templates can have any length.
-fn shortened(signature: &str) -> String {
-    match signature.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}..", &signature[..end]),
-        None => signature.to_owned(),
-    }
 }

@@ -16,6 +16,12 @@ const KEYWORDS: [&str; 47] = [
     "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while",
 ];
 
+/// Bytes of names that are derived from C++ names. Those of templates can have any length.
+pub(super) const LONGEST: usize = 80;
+
+/// Characters of C++ names and signatures in documentation.
+const LONGEST_IN_DOCS: usize = 400;
+
 /// The name of a kernel: as it is, if that is an identifier.
 pub(super) fn function(name: &str) -> String {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -48,6 +54,7 @@ pub(super) fn snake(name: &str) -> String {
         }
         was_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
     }
+    snake.truncate(LONGEST);
     let snake = snake.trim_end_matches('_');
     match snake.chars().next() {
         Some('a'..='z') => snake.to_owned(),
@@ -64,9 +71,18 @@ pub(super) fn camel(name: &str) -> String {
         camel.extend(chars.next().map(|first| first.to_ascii_uppercase()));
         camel.push_str(chars.as_str());
     }
+    camel.truncate(LONGEST);
     match camel.starts_with(|c: char| c.is_ascii_alphabetic()) {
         true => camel,
         false => format!("Struct{camel}"),
+    }
+}
+
+/// A C++ name or signature for documentation.
+pub(super) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_IN_DOCS) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text.to_owned(),
     }
 }
 

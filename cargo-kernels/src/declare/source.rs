@@ -14,6 +14,8 @@ use kernel_registry_image::{CudaType, Entry, Image};
 
 use crate::failure::Failure;
 
+use self::functions::Written;
+
 /// A parameter as the source declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parameter {
@@ -21,10 +23,17 @@ pub(super) struct Parameter {
     pub(super) ty: CudaType,
 }
 
+/// A kernel as the source declares it.
+pub(super) struct Function {
+    pub(super) params: Vec<Parameter>,
+    /// The names of its template parameters. Empty if there are none, or some have no names.
+    pub(super) generics: Vec<String>,
+}
+
 /// The kernels of a source by their names without namespaces.
 #[derive(Default)]
 pub(super) struct Source {
-    kernels: HashMap<String, Vec<Vec<Parameter>>>,
+    kernels: HashMap<String, Vec<Function>>,
 }
 
 impl Source {
@@ -46,16 +55,17 @@ impl Source {
     fn of(text: &str) -> Source {
         let tokens = tokens::of(text);
         let aliases = c_types::Aliases::of(&tokens);
-        let mut kernels: HashMap<String, Vec<Vec<Parameter>>> = HashMap::new();
-        for (name, params) in functions::kernels(&tokens) {
+        let mut kernels: HashMap<String, Vec<Function>> = HashMap::new();
+        for Written { name, params, generics } in functions::kernels(&tokens) {
             let params: Vec<Parameter> =
                 params.into_iter().map(|param| c_types::parameter(param, &aliases)).collect();
             let overloads = kernels.entry(name.to_owned()).or_default();
             // A definition follows its prototype, and has the names that matter.
             let types =
                 |params: &[Parameter]| params.iter().map(|param| param.ty.clone()).collect::<Vec<_>>();
-            overloads.retain(|other| types(other) != types(&params));
-            overloads.push(params);
+            overloads.retain(|other: &Function| types(&other.params) != types(&params));
+            let generics = generics.into_iter().map(str::to_owned).collect();
+            overloads.push(Function { params, generics });
         }
         Source { kernels }
     }
@@ -64,12 +74,13 @@ impl Source {
         self.kernels.is_empty()
     }
 
-    /// The parameters of a kernel, if the source has just one of its name with as many.
-    pub(super) fn params(&self, entry: &Entry) -> Option<&[Parameter]> {
+    /// The kernel of the source for one of an image: the only one of its name with as many parameters.
+    pub(super) fn function(&self, entry: &Entry) -> Option<&Function> {
         let name = entry.signature.as_ref().map_or(entry.symbol.as_str(), |signature| signature.names()[2]);
-        let mut fitting = self.kernels.get(name)?.iter().filter(|params| params.len() == entry.params.len());
-        let params = fitting.next()?;
-        fitting.next().is_none().then_some(params)
+        let mut fitting =
+            self.kernels.get(name)?.iter().filter(|function| function.params.len() == entry.params.len());
+        let function = fitting.next()?;
+        fitting.next().is_none().then_some(function)
     }
 }
 
@@ -104,8 +115,12 @@ mod tests {
     /// The parameters of a kernel of this source, each as `name: type`.
     fn params(text: &str, kernel: &str) -> Vec<String> {
         let source = Source::of(text);
-        let [params] = source.kernels.get(kernel).unwrap().as_slice() else { panic!("one {kernel}") };
-        params.iter().map(|param| format!("{}: {}", param.name.as_deref().unwrap_or("-"), param.ty)).collect()
+        let [function] = source.kernels.get(kernel).unwrap().as_slice() else { panic!("one {kernel}") };
+        function
+            .params
+            .iter()
+            .map(|param| format!("{}: {}", param.name.as_deref().unwrap_or("-"), param.ty))
+            .collect()
     }
 
     #[test]
@@ -137,6 +152,17 @@ mod tests {
         assert_eq!(params(text, "k"), ["x: T*", "n: unsigned int", "-: void (*f)(int,int)", "p: Pair"]);
         assert_eq!(params(text, "empty"), [""; 0]);
         assert_eq!(Source::of(text).kernels.len(), 2);
+    }
+
+    #[test]
+    fn template_parameters_have_names() {
+        let generics = |text: &str| Source::of(text).kernels.remove("k").unwrap().remove(0).generics;
+        let text = "template <int X> __device__ void f() {}
+            template <typename T, class U = Map<int, T>, unsigned BLOCK = 4> static __global__ void k(T* x);";
+        assert_eq!(generics(text), ["T", "U", "BLOCK"]);
+        assert_eq!(generics("template <int X> void f() {} __global__ void k() {}"), [""; 0]);
+        assert_eq!(generics("template <int> __global__ void k() {}"), [""; 0]);
+        assert_eq!(generics("template < __global__ void k() {}"), [""; 0]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kernel_registry_image::{CudaType, Scalar};
 
 use super::kernel::Kernel;
+use super::names;
 use super::types::{self, ParamType};
 
 /// A kernel with Rust types for its parameters.
@@ -117,7 +118,7 @@ pub(super) fn gather(kernels: Vec<Typed<'_>>) -> Vec<Group<'_>> {
     }
     for (key, mut members) in families {
         let order = members[0].0;
-        let generics = generics(&key.generics);
+        let generics = generics(&key.generics, &members[0].2);
         match params(&generics, &members) {
             Some(params) => {
                 members.sort_by(|(_, a, _), (_, b, _)| a.cmp(b));
@@ -152,7 +153,29 @@ fn key(typed: &Typed<'_>, args: &[Arg]) -> Key {
     }
 }
 
-fn generics(kinds: &[Option<&'static str>]) -> Vec<Generic> {
+/// The generic parameters, named as in the source if that is known.
+fn generics(kinds: &[Option<&'static str>], first: &Typed<'_>) -> Vec<Generic> {
+    let written = first.kernel.source.map_or(&[][..], |function| &function.generics);
+    let name = |(of, name): (&Option<&'static str>, &String)| match of {
+        Some(_) => names::snake(name).to_ascii_uppercase(),
+        None => names::camel(name),
+    };
+    let names: Vec<String> = kinds.iter().zip(written).map(name).collect();
+    // Elsewhere in the declaration a name would mean something else.
+    let has_word = |element: &str, name: &str| {
+        element.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()).any(|word| word == name)
+    };
+    let is_taken = |name: &String| first.params.iter().any(|param| has_word(&param.element, name));
+    let is_new = |(index, name): (usize, &String)| !names[..index].contains(name) && !is_taken(name);
+    if written.len() == kinds.len() && names.iter().enumerate().all(is_new) {
+        let generic = |(name, of): (String, &Option<&'static str>)| Generic { name, of: *of };
+        return names.into_iter().zip(kinds).map(generic).collect();
+    }
+    letters(kinds)
+}
+
+/// Generic parameters with single letters for names.
+fn letters(kinds: &[Option<&'static str>]) -> Vec<Generic> {
     const TYPES: [&str; 5] = ["T", "U", "V", "W", "X"];
     const CONSTANTS: [&str; 5] = ["N", "M", "K", "L", "P"];
     let (mut types, mut constants) = (0, 0);

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::module::{Declaration, Module};
+use super::names;
 use super::structs::{Layout, Struct};
 use super::template::Generic;
 use super::types::ParamType;
@@ -55,7 +56,8 @@ fn mentions_half(module: &Module) -> bool {
 
 fn structure(known: &Struct<'_>, text: &mut String) {
     let Struct { name, cuda, layout } = known;
-    let what = if cuda.is_empty() { "A struct".to_owned() } else { format!("C++'s `{cuda}`") };
+    let what =
+        if cuda.is_empty() { "A struct".to_owned() } else { format!("C++'s `{}`", names::shortened(cuda)) };
     let (about, derives, repr, size) = match layout {
         None => (", to which kernels take pointers", "Clone, Copy, Debug", "C".to_owned(), 0),
         Some(Layout { size, align, is_certain }) => {

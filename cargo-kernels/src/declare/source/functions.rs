@@ -11,20 +11,58 @@ const ATTRIBUTES: [&str; 7] = [
     "alignas",
 ];
 
-/// Each kernel's name without namespaces, and the tokens of each of its parameters.
-pub(super) fn kernels<'a, 'b>(tokens: &'b [&'a str]) -> Vec<(&'a str, Vec<&'b [&'a str]>)> {
+/// A kernel as it is written.
+pub(super) struct Written<'a, 'b> {
+    /// Its name without namespaces.
+    pub(super) name: &'a str,
+    /// The tokens of each parameter.
+    pub(super) params: Vec<&'b [&'a str]>,
+    /// The names of its template parameters. Empty if there are none, or some have no names.
+    pub(super) generics: Vec<&'a str>,
+}
+
+/// Each kernel of a source.
+pub(super) fn kernels<'a, 'b>(tokens: &'b [&'a str]) -> Vec<Written<'a, 'b>> {
     let mut found = Vec::new();
+    let mut generics = Vec::new();
     for index in 0..tokens.len() {
-        let rest = &tokens[index..];
-        let behind = match rest {
+        let behind = match &tokens[index..] {
+            ["template", "<", params @ ..] => {
+                generics = template(params);
+                continue;
+            }
+            [";" | "{" | "}", ..] => {
+                generics.clear();
+                continue;
+            }
             ["__global__", behind @ ..] | ["__attribute__", "(", "(", "global", ")", ")", behind @ ..] => {
                 behind
             }
             _ => continue,
         };
-        found.extend(kernel(behind));
+        let kernel = kernel(behind);
+        found.extend(kernel.map(|(name, params)| Written { name, params, generics: generics.clone() }));
     }
     found
+}
+
+/// The names of template parameters, which end with a `>`. None if some have no name.
+fn template<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
+    let mut depth = 1u32;
+    let end = tokens.iter().position(|token| {
+        depth = match *token {
+            "<" => depth + 1,
+            ">" => depth - 1,
+            _ => depth,
+        };
+        depth == 0
+    });
+    let name = |param: &[&'a str]| match split(param, "=")[0] {
+        [.., before, name] if *name != ">" && *before != "." => Some(*name),
+        _ => None,
+    };
+    let params = split(&tokens[..end.unwrap_or(0)], ",");
+    params.into_iter().map(name).collect::<Option<Vec<&str>>>().unwrap_or_default()
 }
 
 /// The kernel whose declaration goes on so.
