@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Show(Show),
     /// Compare declarations with images: those in the binary, or images built elsewhere
     Check(Check),
+    /// Write a Rust module that declares the kernels of an image or a CUDA source, or check that one is up to date
+    Declare(Declare),
     /// Diagnose whether kernels can be warmed and launched here: driver, GPUs, variables, compiler, cudarc
     Doctor(Doctor),
     /// Run a program on a simulated CUDA driver, without a GPU: `cargo kernels sim -- cargo test`
@@ -102,6 +104,34 @@ pub(crate) struct Check {
 
     #[command(flatten)]
     pub(crate) build: Build,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Declare {
+    /// Image to read: PTX, cubin or fatbin; or a CUDA source (`.cu`), which is compiled as build scripts do
+    #[arg(value_name = "IMAGE")]
+    pub(crate) file: PathBuf,
+
+    /// Write the module to this file instead of printing it
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Write nothing, and fail if the declarations in this file differ from those that would be written
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    pub(crate) check: Option<PathBuf>,
+
+    /// Path of the image in the declarations, relative to the folder of Cargo.toml; by default that of IMAGE
+    #[arg(long, value_name = "PATH")]
+    pub(crate) image: Option<String>,
+
+    /// CUDA source of the image, for the names of parameters, and for the types of `extern "C"` kernels
+    #[arg(long, value_name = "FILE")]
+    pub(crate) source: Option<PathBuf>,
+
+    /// Flags for the compiler of the source: `-- -I include -std=c++17`
+    #[arg(last = true, value_name = "FLAGS", requires = "source")]
+    pub(crate) flags: Vec<String>,
 }
 
 #[derive(Args)]

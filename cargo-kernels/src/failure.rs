@@ -25,6 +25,12 @@ pub(crate) enum Failure {
     Image { path: PathBuf, error: Error },
     Differences { count: usize },
     Problems { count: usize },
+    NothingToDeclare { path: PathBuf },
+    NoPackage { path: PathBuf },
+    NotCompiled { source: PathBuf, why: String },
+    NotPreprocessed { source: PathBuf },
+    NotWritten { path: PathBuf, error: io::Error },
+    Outdated { path: PathBuf, count: usize, remedy: String },
     BuildFailed,
     NothingBuilt,
     Cargo { error: String },
@@ -46,15 +52,22 @@ impl Failure {
             Failure::NoRecords { .. }
             | Failure::NoKernels { .. }
             | Failure::NoneOfPackage { .. }
-            | Failure::NoneNamed { .. } => 7,
+            | Failure::NoneNamed { .. }
+            | Failure::NothingToDeclare { .. } => 7,
             Failure::Newer { .. } => 8,
-            Failure::BuildFailed | Failure::DriverUnavailable { .. } => 9,
+            Failure::BuildFailed
+            | Failure::NotCompiled { .. }
+            | Failure::NotPreprocessed { .. }
+            | Failure::DriverUnavailable { .. } => 9,
             Failure::Differences { .. } => 10,
             Failure::Problems { .. } => 11,
             // As in shells and `env`, so that the program's own codes stay distinguishable.
             Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotRun { .. } => 126,
             Failure::Unreadable { .. }
+            | Failure::NoPackage { .. }
+            | Failure::NotWritten { .. }
+            | Failure::Outdated { .. }
             | Failure::NothingBuilt
             | Failure::Cargo { .. }
             | Failure::NotLoaded { .. }
@@ -128,6 +141,34 @@ impl fmt::Display for Failure {
             Failure::Problems { count } => {
                 let (s, each) = if *count == 1 { ("", "") } else { ("s", "each ") };
                 write!(f, "{count} problem{s} above, {each}with its remedy")
+            }
+            Failure::NothingToDeclare { path } => {
+                write!(f, "`{}` holds no kernels to declare", path.display())
+            }
+            Failure::NoPackage { path } => write!(
+                f,
+                "`{}` is in no package, where declarations could find it: put it into a folder with a Cargo.toml, or \
+                 say with `--image` what they call it",
+                path.display()
+            ),
+            Failure::NotCompiled { source, why } => write!(
+                f,
+                "`{}` could not be compiled to see its kernels: {why}; flags of your build go behind `--`, as in \
+                 `-- -std=c++20`",
+                source.display()
+            ),
+            Failure::NotPreprocessed { source } => write!(
+                f,
+                "nvcc could not expand the macros of `{}` (see its error above): give it the flags of your build behind \
+                 `--`, as in `-- -I include`",
+                source.display()
+            ),
+            Failure::NotWritten { path, error } => {
+                write!(f, "`{}` cannot be written: {error}", path.display())
+            }
+            Failure::Outdated { path, count, remedy } => {
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "`{}` is out of date, {count} difference{s} above: run `{remedy}`", path.display())
             }
             Failure::BuildFailed => write!(f, "the package did not build"),
             Failure::NothingBuilt => write!(f, "the package has no binary or library to read"),

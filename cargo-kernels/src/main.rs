@@ -1,7 +1,7 @@
-//! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; diagnoses
-//! the machine; and runs programs on a simulated driver.
+//! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; declares
+//! the kernels of an image; diagnoses the machine; and runs programs on a simulated driver.
 //!
-//! `cli` parses the command line; `list`, `show`, `check`, `doctor` and `sim` are the commands. They share:
+//! `cli` parses the command line; `list`, `show`, `check`, `declare`, `doctor` and `sim` are the commands. They share:
 //! `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records), `binaries` (several files),
 //! `copies` (of kernel-registry), `embedded` (a record's image), `compare` (declaration and image), `failure` (errors
 //! and exit codes).
@@ -16,6 +16,7 @@ mod check;
 mod cli;
 mod compare;
 mod copies;
+mod declare;
 mod doctor;
 mod embedded;
 mod failure;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::List(options) => list::run(&options),
         Command::Show(options) => show::run(&options),
         Command::Check(options) => check::run(&options),
+        Command::Declare(options) => declare::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         #[cfg(target_os = "linux")]
         Command::Sim(options) => sim::run(&options),

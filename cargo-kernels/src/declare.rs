@@ -1,0 +1,101 @@
+//! `cargo kernels declare`: writes a Rust module that declares the kernels of an image or a CUDA source, or checks one
+//! that was written before.
+//!
+//! `input` has the image, and `source` the parameters of kernels as a CUDA source declares them; `kernel` collects what these
+//! say of each kernel; `types` finds Rust types for its parameters, and `structs` those that have to be defined; `template`
+//! gathers the instances of templates; `names` makes identifiers; `module` puts it together, `text` writes it, and
+//! `difference` compares it with a file.
+
+mod difference;
+mod input;
+mod kernel;
+mod module;
+mod names;
+mod source;
+mod structs;
+mod template;
+mod text;
+mod types;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use crate::binaries;
+use crate::cli::Declare;
+use crate::failure::Failure;
+
+use self::input::Input;
+use self::module::Module;
+use self::source::Source;
+
+pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
+    let path = &options.file;
+    let input = Input::read(options)?;
+    let image = kernel_registry_image::read(&input.bytes)
+        .map_err(|error| Failure::Image { path: path.clone(), error })?;
+    let source = match &input.source {
+        Some(source) => Source::read(source, &options.flags, &image)?,
+        None => Source::default(),
+    };
+    let module = Module::of(&image, &source, &input);
+    for (kernel, reason) in &module.left_out {
+        eprintln!("warning: `{kernel}` is not declared: {reason}");
+    }
+    if let Some(source) = &input.source {
+        for name in module.declarations.iter().filter(|kernel| kernel.is_vague).map(|kernel| &kernel.name) {
+            eprintln!(
+                "warning: the types of `{name}` are not known: `{}` has no such kernel",
+                source.display()
+            );
+        }
+    }
+    if module.is_empty() {
+        return Err(Failure::NothingToDeclare { path: path.clone() });
+    }
+    let target = options.output.as_deref().or(options.check.as_deref());
+    let text = text::of(&module, &command(options, target));
+    match (&options.check, &options.output) {
+        (Some(file), _) => check(&text, file, options),
+        (None, Some(file)) => write(&text, file),
+        (None, None) => binaries::print(|out| out.write_all(text.as_bytes())),
+    }
+}
+
+/// The command that writes the file again.
+fn command(options: &Declare, target: Option<&Path>) -> String {
+    let mut line = format!("cargo kernels declare {}", options.file.display());
+    if let Some(image) = &options.image {
+        line += &format!(" --image {image}");
+    }
+    if let Some(source) = &options.source {
+        line += &format!(" --source {}", source.display());
+    }
+    match target {
+        Some(file) => line += &format!(" --output {}", file.display()),
+        None => line += " --output FILE",
+    }
+    if !options.flags.is_empty() {
+        line += &format!(" -- {}", options.flags.join(" "));
+    }
+    line
+}
+
+/// Leaves a file alone that has these bytes, so that cargo does not build again.
+fn write(text: &str, file: &Path) -> Result<(), Failure> {
+    if fs::read(file).is_ok_and(|old| old == text.as_bytes()) {
+        return Ok(());
+    }
+    fs::write(file, text).map_err(|error| Failure::NotWritten { path: file.to_owned(), error })
+}
+
+fn check(text: &str, file: &Path, options: &Declare) -> Result<(), Failure> {
+    let old = fs::read_to_string(file).map_err(|error| Failure::of_io(file.to_owned(), error))?;
+    let differences = difference::between(&old, text);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    binaries::print(|out| differences.iter().try_for_each(|difference| writeln!(out, "{difference}")))?;
+    let remedy = command(options, Some(file));
+    Err(Failure::Outdated { path: file.to_owned(), count: differences.len(), remedy })
+}

@@ -1,0 +1,87 @@
+//! What is declared: an image, or a CUDA source, which is compiled to have one.
+
+use std::path::{self, Path, PathBuf};
+use std::{env, fs, process};
+
+use kernel_registry_build::Build;
+
+use crate::cli::Declare;
+use crate::failure::Failure;
+use crate::mapped::Mapped;
+
+/// An image, and what the declarations say of it.
+pub(super) struct Input {
+    pub(super) bytes: Vec<u8>,
+    /// The argument that names image or source, such as `file = "cuda/x.cu"`.
+    pub(super) code: String,
+    /// The path in it.
+    pub(super) path: String,
+    /// The CUDA source, if one is known.
+    pub(super) source: Option<PathBuf>,
+}
+
+impl Input {
+    pub(super) fn read(options: &Declare) -> Result<Input, Failure> {
+        let file = &options.file;
+        let is_source = file.extension().is_some_and(|extension| extension == "cu");
+        let key = if is_source && options.image.is_none() { "file" } else { "image" };
+        let path = match &options.image {
+            Some(path) => path.clone(),
+            None => Place::of(file)?.declared()?,
+        };
+        let bytes = if is_source { compiled(file, &options.flags)? } else { Mapped::open(file)?.to_vec() };
+        let source = options.source.clone().or_else(|| is_source.then(|| file.clone()));
+        Ok(Input { bytes, code: format!("{key} = {path:?}"), path, source })
+    }
+}
+
+/// Where a file is in its package.
+struct Place {
+    /// The folder of Cargo.toml.
+    package: PathBuf,
+    relative: PathBuf,
+}
+
+impl Place {
+    fn of(file: &Path) -> Result<Place, Failure> {
+        let absolute = path::absolute(file).map_err(|error| Failure::of_io(file.to_owned(), error))?;
+        let mut folders = absolute.ancestors().skip(1);
+        let package = folders.find(|folder| folder.join("Cargo.toml").is_file());
+        let relative = package.and_then(|package| absolute.strip_prefix(package).ok());
+        match (package, relative) {
+            (Some(package), Some(relative)) => {
+                Ok(Place { package: package.to_owned(), relative: relative.to_owned() })
+            }
+            _ => Err(Failure::NoPackage { path: file.to_owned() }),
+        }
+    }
+
+    /// The path as the declarations have it.
+    fn declared(&self) -> Result<String, Failure> {
+        match self.relative.to_str() {
+            Some(relative) => Ok(relative.replace(path::MAIN_SEPARATOR, "/")),
+            None => Err(Failure::NoPackage { path: self.relative.clone() }),
+        }
+    }
+}
+
+/// The image of a source, made as build scripts make it: by a compiler, or with prebuilt images.
+fn compiled(file: &Path, flags: &[String]) -> Result<Vec<u8>, Failure> {
+    let unreadable = |error| Failure::of_io(file.to_owned(), error);
+    fs::metadata(file).map_err(unreadable)?;
+    let Place { package, relative } = Place::of(file)?;
+    let out = env::temp_dir().join(format!("cargo-kernels-{}", process::id()));
+    let build = Build::new().package(package).out_dir(&out).cargo_output(false).file(relative);
+    let build = flags.iter().fold(build, |build, flag| build.flag(flag));
+    let image = match build.try_compile() {
+        Ok(report) => match report.images.into_iter().next() {
+            Some(image) => image.file.map(|file| fs::read(report.folder.join(file))).ok_or(image.origin),
+            None => Err("it was not compiled".to_owned()),
+        },
+        Err(error) => Err(error.to_string()),
+    };
+    // The folder has nothing else in it.
+    let _ = fs::remove_dir_all(&out);
+    let image = image.map_err(|why| Failure::NotCompiled { source: file.to_owned(), why })?;
+    image.map_err(unreadable)
+}

@@ -1,0 +1,68 @@
+//! A kernel as all variants of an image have it.
+
+use std::collections::BTreeMap;
+
+use kernel_registry_image::{CudaType, Entry, Image};
+
+use super::source::{Function, Source};
+
+/// One kernel of an image.
+pub(super) struct Kernel<'a> {
+    /// What the variant says that tells most: PTX tells types and alignments, machine code only sizes.
+    pub(super) entry: &'a Entry,
+    /// The least compute capability that it is compiled for, if there are older variants without it.
+    pub(super) min_arch: Option<u32>,
+    /// The same kernel in the CUDA source.
+    pub(super) source: Option<&'a Function>,
+}
+
+impl Kernel<'_> {
+    /// The type of a parameter in C++, by the symbol or else by the source.
+    pub(super) fn cuda_type(&self, index: usize) -> Option<&CudaType> {
+        match &self.entry.signature {
+            Some(signature) => signature.params.get(index),
+            None => Some(&self.source?.params.get(index)?.ty),
+        }
+    }
+
+    /// The kernel as C++ declares it, if that is known.
+    pub(super) fn signature(&self) -> Option<String> {
+        let Entry { symbol, signature, params, .. } = self.entry;
+        match signature {
+            Some(signature) => Some(signature.to_string()),
+            None if params.is_empty() => Some(format!("{symbol}()")),
+            None => {
+                let types: Vec<String> =
+                    self.source?.params.iter().map(|param| param.ty.to_string()).collect();
+                Some(format!("{symbol}({})", types.join(", ")))
+            }
+        }
+    }
+}
+
+/// The kernels of an image, sorted by name, so that the order of the compiler does not matter.
+pub(super) fn all<'a>(image: &'a Image, source: &'a Source) -> Vec<Kernel<'a>> {
+    let oldest = image.variants.iter().map(|variant| variant.target.sm).min();
+    let mut kernels: BTreeMap<(&str, &str), (&Entry, u32)> = BTreeMap::new();
+    for variant in &image.variants {
+        for entry in &variant.entries {
+            let sm = variant.target.sm;
+            let known = kernels.entry((entry.name(), &entry.symbol)).or_insert((entry, sm));
+            known.1 = known.1.min(sm);
+            if !tells_types(known.0) && tells_types(entry) {
+                known.0 = entry;
+            }
+        }
+    }
+    let kernel = |(entry, sm)| Kernel {
+        entry,
+        min_arch: oldest.filter(|oldest| *oldest < sm).map(|_| sm),
+        source: source.function(entry),
+    };
+    kernels.into_values().map(kernel).collect()
+}
+
+/// Whether the entry is PTX with parameters.
+fn tells_types(entry: &Entry) -> bool {
+    entry.params.iter().any(|param| param.ptx_type.is_some())
+}

@@ -1,0 +1,158 @@
+//! Rust identifiers from C++ names.
+
+use std::collections::HashSet;
+
+/// Words that are no identifiers, and names that the declarations use themselves.
+const RESERVED: [&str; 7] = ["_", "self", "Self", "super", "crate", "KernelParam", "half"];
+
+/// Names that begin paths in the declarations.
+const PATHS: [&str; 2] = ["core", "kernel_registry"];
+
+/// Words that are identifiers behind `r#` only.
+const KEYWORDS: [&str; 47] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn", "else",
+    "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
+    "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "static", "struct", "trait",
+    "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while",
+];
+
+/// Bytes of names that are derived from C++ names. Those of templates can have any length.
+pub(super) const LONGEST: usize = 80;
+
+/// Characters of C++ names and signatures in documentation.
+const LONGEST_IN_DOCS: usize = 400;
+
+/// The name of a kernel: as it is, if that is an identifier.
+pub(super) fn function(name: &str) -> String {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_plain = is_plain && name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
+    let name = if is_plain { name.to_owned() } else { snake(name) };
+    if RESERVED.contains(&name.as_str()) || PATHS.contains(&name.as_str()) {
+        format!("{name}_kernel")
+    } else if KEYWORDS.contains(&name.as_str()) {
+        format!("r#{name}")
+    } else {
+        name
+    }
+}
+
+/// The words of a C++ name, in snake case: `ns::Reduce<float, 4>` as `ns_reduce_float_4`.
+pub(super) fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    let mut was_lower = false;
+    for c in name.chars() {
+        match c {
+            'A'..='Z' => {
+                if was_lower {
+                    snake.push('_');
+                }
+                snake.push(c.to_ascii_lowercase());
+            }
+            'a'..='z' | '0'..='9' => snake.push(c),
+            _ if snake.is_empty() || snake.ends_with('_') => {}
+            _ => snake.push('_'),
+        }
+        was_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
+    }
+    snake.truncate(LONGEST);
+    let snake = snake.trim_end_matches('_');
+    match snake.chars().next() {
+        Some('a'..='z') => snake.to_owned(),
+        Some(_) => format!("kernel_{snake}"),
+        None => "kernel".to_owned(),
+    }
+}
+
+/// The words of a C++ name as the name of a type: `Pair<int, float>` as `PairIntFloat`.
+pub(super) fn camel(name: &str) -> String {
+    let mut camel = String::new();
+    for word in name.split(|c: char| !c.is_ascii_alphanumeric()) {
+        let mut chars = word.chars();
+        camel.extend(chars.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(chars.as_str());
+    }
+    camel.truncate(LONGEST);
+    match camel.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        true => camel,
+        false => format!("Struct{camel}"),
+    }
+}
+
+/// A C++ name or signature for documentation.
+pub(super) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_IN_DOCS) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A C++ name without the namespaces in front of it: `Pair<ns::A>` of `ns::Pair<ns::A>`.
+pub(super) fn unqualified(name: &str) -> &str {
+    let mut depth = 0u32;
+    let mut start = 0;
+    for (index, byte) in name.bytes().enumerate() {
+        match byte {
+            b'<' | b'(' => depth += 1,
+            b'>' | b')' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 => start = index + 1,
+            _ => {}
+        }
+    }
+    &name[start..]
+}
+
+/// Chooses one of several names for each, from the first on, so that all differ. What has no other name left gets a
+/// number.
+pub(super) fn distinct(candidates: &[Vec<String>]) -> Vec<String> {
+    let mut levels = vec![0; candidates.len()];
+    loop {
+        let names: Vec<&String> = candidates.iter().zip(&levels).map(|(all, level)| &all[*level]).collect();
+        let mut clashes: Vec<usize> = Vec::new();
+        let mut sorted: Vec<usize> = (0..names.len()).collect();
+        sorted.sort_by_key(|index| (names[*index], *index));
+        for run in sorted.chunk_by(|a, b| names[*a] == names[*b]) {
+            clashes.extend(run.iter().filter(|_| run.len() > 1));
+        }
+        clashes.retain(|index| levels[*index] + 1 < candidates[*index].len());
+        if clashes.is_empty() {
+            return numbered(&names);
+        }
+        clashes.into_iter().for_each(|index| levels[index] += 1);
+    }
+}
+
+fn numbered(names: &[&String]) -> Vec<String> {
+    let mut taken = HashSet::new();
+    let free = |name: &&String| {
+        let numbers = (2..).map(|number| format!("{name}_{number}"));
+        std::iter::once((*name).clone()).chain(numbers).find(|name| taken.insert(name.clone()))
+    };
+    names.iter().filter_map(free).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_identifiers() {
+        assert_eq!(function("saxpy"), "saxpy");
+        assert_eq!(function("Saxpy_Kernel"), "Saxpy_Kernel");
+        assert_eq!(function("loop"), "r#loop");
+        assert_eq!(function("self"), "self_kernel");
+        assert_eq!(function("reduce$1"), "reduce_1");
+        assert_eq!(function("ns::Reduce<float, 4>"), "ns_reduce_float_4");
+        assert_eq!(function("<>"), "kernel");
+        assert_eq!(camel("float4"), "Float4");
+        assert_eq!(camel("Pair<int, float>"), "PairIntFloat");
+        assert_eq!(unqualified("a::Pair<b::C, d::E>"), "Pair<b::C, d::E>");
+        assert_eq!(unqualified("Pair"), "Pair");
+    }
+
+    #[test]
+    fn clashing_names_get_longer_and_then_numbers() {
+        let all = [vec!["a", "x_a"], vec!["b"], vec!["a", "y_a"], vec!["b"]];
+        let all = all.map(|names| names.into_iter().map(str::to_owned).collect());
+        assert_eq!(distinct(&all), ["x_a", "b", "y_a", "b_2"]);
+    }
+}

@@ -1,0 +1,184 @@
+//! The kernels of a CUDA source: their parameters with names, and with the types that `extern "C"` names do not carry.
+
+mod c_types;
+mod functions;
+mod tokens;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use kernel_registry_build::{Available, available};
+use kernel_registry_image::{CudaType, Entry, Image};
+
+use crate::failure::Failure;
+
+use self::functions::Written;
+
+/// A parameter as the source declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Parameter {
+    pub(super) name: Option<String>,
+    pub(super) ty: CudaType,
+}
+
+/// A kernel as the source declares it.
+pub(super) struct Function {
+    pub(super) params: Vec<Parameter>,
+    /// The names of its template parameters. Empty if there are none, or some have no names.
+    pub(super) generics: Vec<String>,
+}
+
+/// The kernels of a source by their names without namespaces.
+#[derive(Default)]
+pub(super) struct Source {
+    kernels: HashMap<String, Vec<Function>>,
+}
+
+impl Source {
+    /// Reads a source, with macros and headers expanded by nvcc if there is one.
+    pub(super) fn read(path: &Path, flags: &[String], image: &Image) -> Result<Source, Failure> {
+        if let Ok(Available::Compiler { name, file: Some(nvcc) }) = available()
+            && name.starts_with("nvcc")
+        {
+            return Ok(Source::of(&preprocessed(&nvcc, path, flags, image)?));
+        }
+        let text = fs::read_to_string(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
+        eprintln!(
+            "warning: macros and headers of `{}` are not read, because no nvcc is used: set `CUDA_HOME` to a CUDA toolkit",
+            path.display()
+        );
+        Ok(Source::of(&text))
+    }
+
+    fn of(text: &str) -> Source {
+        let tokens = tokens::of(text);
+        let aliases = c_types::Aliases::of(&tokens);
+        let mut kernels: HashMap<String, Vec<Function>> = HashMap::new();
+        for Written { name, params, generics } in functions::kernels(&tokens) {
+            let params: Vec<Parameter> =
+                params.into_iter().map(|param| c_types::parameter(param, &aliases)).collect();
+            let overloads = kernels.entry(name.to_owned()).or_default();
+            // A definition follows its prototype, and has the names that matter.
+            let types =
+                |params: &[Parameter]| params.iter().map(|param| param.ty.clone()).collect::<Vec<_>>();
+            overloads.retain(|other: &Function| types(&other.params) != types(&params));
+            let generics = generics.into_iter().map(str::to_owned).collect();
+            overloads.push(Function { params, generics });
+        }
+        Source { kernels }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.kernels.is_empty()
+    }
+
+    /// The kernel of the source for one of an image: the only one of its name with as many parameters.
+    pub(super) fn function(&self, entry: &Entry) -> Option<&Function> {
+        let name = entry.signature.as_ref().map_or(entry.symbol.as_str(), |signature| signature.names()[2]);
+        let mut fitting =
+            self.kernels.get(name)?.iter().filter(|function| function.params.len() == entry.params.len());
+        let function = fitting.next()?;
+        fitting.next().is_none().then_some(function)
+    }
+}
+
+/// The source as nvcc's preprocessor leaves it for the newest architecture of the image.
+fn preprocessed(nvcc: &Path, source: &Path, flags: &[String], image: &Image) -> Result<String, Failure> {
+    let says_arch = |flag: &String| {
+        ["-arch", "--gpu-architecture", "-gencode", "--generate-code"]
+            .iter()
+            .any(|start| flag.starts_with(start))
+    };
+    let targets = image.variants.iter().map(|variant| &variant.target);
+    let newest = targets.max_by_key(|target| target.sm).filter(|_| !flags.iter().any(says_arch));
+    let arch = newest.map(|target| format!("-arch={target}"));
+    let output = Command::new(nvcc)
+        .arg("-E")
+        .args(arch)
+        .args(flags)
+        .arg(source)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| Failure::NotRun { program: nvcc.into(), error })?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(Failure::NotPreprocessed { source: source.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parameters of a kernel of this source, each as `name: type`.
+    fn params(text: &str, kernel: &str) -> Vec<String> {
+        let source = Source::of(text);
+        let [function] = source.kernels.get(kernel).unwrap().as_slice() else { panic!("one {kernel}") };
+        function
+            .params
+            .iter()
+            .map(|param| format!("{}: {}", param.name.as_deref().unwrap_or("-"), param.ty))
+            .collect()
+    }
+
+    #[test]
+    fn parameters_have_names_and_types() {
+        let text = "extern \"C\" __global__ void k(const size_t n, const float *__restrict__ x, unsigned *const y,
+            volatile uint8_t* z, const void *const *v, half h, ns::Pair<int, 3> p, float w[], long unsigned) {";
+        let expected = [
+            "n: unsigned long",
+            "x: const float*",
+            "y: unsigned int*",
+            "z: volatile unsigned char*",
+            "v: const void* const*",
+            "h: __half",
+            "p: ns::Pair<int,3>",
+            "w: float*",
+            "-: unsigned long",
+        ];
+        assert_eq!(params(text, "k"), expected);
+    }
+
+    #[test]
+    fn attributes_defaults_and_comments_are_passed_over() {
+        let text = "# 1 \"x.cu\"
+            typedef struct { int a; } Pair; /* __global__ void no(int); */ // __global__ void neither(int);
+            template <typename T> static __attribute__((global)) void __attribute__((launch_bounds(N, 2)))
+            k(T* x, unsigned n = f(1, 2), void (*f)(int, int) = nullptr, const __attribute__((grid_constant)) Pair p);
+            const char* text = \"__global__ void text(int a)\";
+            __global__ __launch_bounds__(128) void empty(void) {}";
+        assert_eq!(params(text, "k"), ["x: T*", "n: unsigned int", "-: void (*f)(int,int)", "p: Pair"]);
+        assert_eq!(params(text, "empty"), [""; 0]);
+        assert_eq!(Source::of(text).kernels.len(), 2);
+    }
+
+    #[test]
+    fn template_parameters_have_names() {
+        let generics = |text: &str| Source::of(text).kernels.remove("k").unwrap().remove(0).generics;
+        let text = "template <int X> __device__ void f() {}
+            template <typename T, class U = Map<int, T>, unsigned BLOCK = 4> static __global__ void k(T* x);";
+        assert_eq!(generics(text), ["T", "U", "BLOCK"]);
+        assert_eq!(generics("template <int X> void f() {} __global__ void k() {}"), [""; 0]);
+        assert_eq!(generics("template <int> __global__ void k() {}"), [""; 0]);
+        assert_eq!(generics("template < __global__ void k() {}"), [""; 0]);
+    }
+
+    #[test]
+    fn types_are_followed_through_their_aliases() {
+        let text = "typedef unsigned int __u32; typedef __u32 u32; using Row = const u32 *; typedef T X; typedef U X;
+            __global__ void k(u32 a, Row b, X c, Loop d); typedef Loop Loop;";
+        assert_eq!(params(text, "k"), ["a: unsigned int", "b: const unsigned int*", "c: X", "d: Loop"]);
+    }
+
+    #[test]
+    fn a_definition_replaces_its_prototype_and_overloads_are_told_apart() {
+        let text = "__global__ void k(int); __global__ void k(int count) {} __global__ void o(int a) {}
+            __global__ void o(float b) {}";
+        assert_eq!(params(text, "k"), ["count: int"]);
+        assert_eq!(Source::of(text).kernels["o"].len(), 2);
+        assert_eq!(Source::of("__global__ void (").kernels.len(), 0);
+        assert_eq!(Source::of("__global__").kernels.len(), 0);
+    }
+}

@@ -1,0 +1,90 @@
+//! The structs that the declarations mention: an image tells their names and some of their sizes, but no fields.
+
+use std::collections::{BTreeMap, HashSet};
+
+use kernel_registry_image::ParamLayout;
+
+use super::{names, template};
+
+/// All structs, by their C++ names and layouts. Those of `extern "C"` kernels have no name.
+#[derive(Default)]
+pub(super) struct Structs {
+    all: BTreeMap<(String, Option<Layout>), String>,
+    taken: HashSet<String>,
+}
+
+/// Size and alignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Layout {
+    pub(super) size: u32,
+    pub(super) align: u32,
+    /// Whether the image tells the alignment.
+    pub(super) is_certain: bool,
+}
+
+/// A struct to be defined.
+pub(super) struct Struct<'a> {
+    pub(super) name: &'a str,
+    /// Its name in C++, or empty.
+    pub(super) cuda: &'a str,
+    /// None if only pointers to it are known.
+    pub(super) layout: Option<Layout>,
+}
+
+impl Structs {
+    /// `taken` are names that structs cannot have.
+    pub(super) fn new(taken: impl IntoIterator<Item = String>) -> Self {
+        Structs { all: BTreeMap::new(), taken: taken.into_iter().collect() }
+    }
+
+    /// The struct that a parameter is.
+    pub(super) fn value(&mut self, cuda: &str, layout: &ParamLayout) -> String {
+        let ParamLayout { offset, size, align, .. } = *layout;
+        // What an alignment divides tells the largest that it can be.
+        let guess = || 1 << size.trailing_zeros().min(offset.trailing_zeros()).min(3);
+        let layout = Layout { size, align: align.unwrap_or_else(guess), is_certain: align.is_some() };
+        self.name(cuda, Some(layout))
+    }
+
+    /// The struct that a parameter points to.
+    pub(super) fn pointee(&mut self, cuda: &str, [size, align]: [u32; 2]) -> String {
+        self.name(cuda, Some(Layout { size, align, is_certain: true }))
+    }
+
+    /// The struct of this name, if some kernel takes it by value.
+    pub(super) fn known(&self, cuda: &str) -> Option<String> {
+        let mut layouts = self.all.iter().filter(|((name, layout), _)| name == cuda && layout.is_some());
+        match (layouts.next(), layouts.next()) {
+            (Some((_, rust)), None) => Some(rust.clone()),
+            _ => None,
+        }
+    }
+
+    /// A struct that only pointers point to.
+    pub(super) fn opaque(&mut self, cuda: &str) -> String {
+        self.name(cuda, None)
+    }
+
+    /// All of them, sorted.
+    pub(super) fn all(&self) -> impl Iterator<Item = Struct<'_>> {
+        self.all.iter().map(|((cuda, layout), name)| Struct { name, cuda, layout: *layout })
+    }
+
+    fn name(&mut self, cuda: &str, layout: Option<Layout>) -> String {
+        let key = (cuda.to_owned(), layout);
+        if let Some(name) = self.all.get(&key) {
+            return name.clone();
+        }
+        let candidates = match layout {
+            Some(Layout { size, align, .. }) if cuda.is_empty() => vec![format!("Bytes{size}Align{align}")],
+            _ => vec![names::camel(names::unqualified(cuda)), names::camel(cuda)],
+        };
+        let free = |name: &String| !self.taken.contains(name) && !template::is_generic(name);
+        let last = candidates.last().cloned().unwrap_or_default();
+        let numbered = (2..).map(|number| format!("{last}{number}"));
+        let name = candidates.into_iter().chain(numbered).find(free).unwrap_or_default();
+        self.taken.insert(name.clone());
+        self.all.insert(key, name.clone());
+        name
+    }
+}

@@ -1,0 +1,217 @@
+//! Gathers the instances of a template, which one generic declaration can declare.
+
+use std::collections::BTreeMap;
+
+use kernel_registry_image::{CudaType, Scalar};
+
+use super::kernel::Kernel;
+use super::names;
+use super::types::{self, ParamType};
+
+/// A kernel with Rust types for its parameters.
+pub(super) struct Typed<'a> {
+    pub(super) kernel: Kernel<'a>,
+    pub(super) params: Vec<ParamType>,
+}
+
+/// What becomes one declaration.
+pub(super) enum Group<'a> {
+    Single(Typed<'a>),
+    Family(Family<'a>),
+}
+
+/// Instances of one template.
+pub(super) struct Family<'a> {
+    pub(super) generics: Vec<Generic>,
+    /// The parameters, where elements can be generic parameters.
+    pub(super) params: Vec<ParamType>,
+    /// The first one stands for all: their limits are the same.
+    pub(super) instances: Vec<(Vec<Arg>, Typed<'a>)>,
+}
+
+/// A generic parameter.
+pub(super) struct Generic {
+    pub(super) name: String,
+    /// The type of a constant; none for a type.
+    pub(super) of: Option<&'static str>,
+}
+
+/// A template argument in Rust.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Arg {
+    Type(String),
+    Number(&'static str, i128),
+    Flag(bool),
+}
+
+impl Arg {
+    /// The argument that C++ writes so. None if Rust has no equal.
+    pub(super) fn of(cuda: &str) -> Option<Arg> {
+        if let Ok(flag) = cuda.parse() {
+            return Some(Arg::Flag(flag));
+        }
+        if let Some((cast, value)) = cuda.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+            return Some(Arg::Number(types::number(Scalar::named(cast)?), value.parse().ok()?));
+        }
+        if cuda.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+            let value = cuda.trim_end_matches(['u', 'l']);
+            let number = match &cuda[value.len()..] {
+                "" => "i32",
+                "u" => "u32",
+                "l" | "ll" => "i64",
+                _ => "u64",
+            };
+            return Some(Arg::Number(number, value.parse().ok()?));
+        }
+        match CudaType::parse(cuda) {
+            CudaType::Scalar(Scalar::Void) => None,
+            CudaType::Scalar(scalar) => Some(Arg::Type(types::number(scalar).to_owned())),
+            CudaType::Named(name) => types::half(&name).map(Arg::Type),
+            _ => None,
+        }
+    }
+
+    /// The type of a constant.
+    fn constant(&self) -> Option<&'static str> {
+        match self {
+            Arg::Type(_) => None,
+            Arg::Number(of, _) => Some(of),
+            Arg::Flag(_) => Some("bool"),
+        }
+    }
+
+    pub(super) fn spelled(&self) -> String {
+        match self {
+            Arg::Type(name) => name.clone(),
+            Arg::Number(_, value) => value.to_string(),
+            Arg::Flag(value) => value.to_string(),
+        }
+    }
+}
+
+/// All that instances of one declaration have in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    template: String,
+    generics: Vec<Option<&'static str>>,
+    passes: Vec<u8>,
+    block: Option<[u32; 3]>,
+    min_arch: Option<u32>,
+}
+
+/// The kernels in groups, in the order of their first kernel.
+pub(super) fn gather(kernels: Vec<Typed<'_>>) -> Vec<Group<'_>> {
+    let mut groups = Vec::new();
+    let mut families: BTreeMap<Key, Vec<(usize, Vec<Arg>, Typed<'_>)>> = BTreeMap::new();
+    for (order, typed) in kernels.into_iter().enumerate() {
+        match args(&typed) {
+            None => groups.push((order, Group::Single(typed))),
+            Some(args) => {
+                let same = families.entry(key(&typed, &args)).or_default();
+                // C++ has more types than Rust: `long` and `long long` are one instance.
+                match same.iter().any(|(_, other, _)| *other == args) {
+                    true => groups.push((order, Group::Single(typed))),
+                    false => same.push((order, args, typed)),
+                }
+            }
+        }
+    }
+    for (key, mut members) in families {
+        let order = members[0].0;
+        let generics = generics(&key.generics, &members[0].2);
+        match params(&generics, &members) {
+            Some(params) => {
+                members.sort_by(|(_, a, _), (_, b, _)| a.cmp(b));
+                let instances = members.into_iter().map(|(_, args, typed)| (args, typed)).collect();
+                groups.push((order, Group::Family(Family { generics, params, instances })));
+            }
+            None => {
+                let singles = members.into_iter().map(|(order, _, typed)| (order, Group::Single(typed)));
+                groups.extend(singles);
+            }
+        }
+    }
+    groups.sort_by_key(|(order, _)| *order);
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// The template arguments, if it is an instance whose arguments Rust can write.
+fn args(typed: &Typed<'_>) -> Option<Vec<Arg>> {
+    let signature = typed.kernel.entry.signature.as_ref()?;
+    let args: Option<Vec<Arg>> = signature.template_args.iter().map(|arg| Arg::of(arg)).collect();
+    args.filter(|args| !args.is_empty())
+}
+
+fn key(typed: &Typed<'_>, args: &[Arg]) -> Key {
+    let Kernel { entry, min_arch, .. } = typed.kernel;
+    Key {
+        template: entry.signature.as_ref().map_or_else(String::new, |signature| signature.base_name.clone()),
+        generics: args.iter().map(Arg::constant).collect(),
+        passes: typed.params.iter().map(|param| param.pass as u8).collect(),
+        block: entry.limits.required_threads,
+        min_arch,
+    }
+}
+
+/// The generic parameters, named as in the source if that is known.
+fn generics(kinds: &[Option<&'static str>], first: &Typed<'_>) -> Vec<Generic> {
+    let written = first.kernel.source.map_or(&[][..], |function| &function.generics);
+    let name = |(of, name): (&Option<&'static str>, &String)| match of {
+        Some(_) => names::snake(name).to_ascii_uppercase(),
+        None => names::camel(name),
+    };
+    let names: Vec<String> = kinds.iter().zip(written).map(name).collect();
+    // Elsewhere in the declaration a name would mean something else.
+    let has_word = |element: &str, name: &str| {
+        element.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()).any(|word| word == name)
+    };
+    let is_taken = |name: &String| first.params.iter().any(|param| has_word(&param.element, name));
+    let is_new = |(index, name): (usize, &String)| !names[..index].contains(name) && !is_taken(name);
+    if written.len() == kinds.len() && names.iter().enumerate().all(is_new) {
+        let generic = |(name, of): (String, &Option<&'static str>)| Generic { name, of: *of };
+        return names.into_iter().zip(kinds).map(generic).collect();
+    }
+    letters(kinds)
+}
+
+/// Generic parameters with single letters for names.
+fn letters(kinds: &[Option<&'static str>]) -> Vec<Generic> {
+    const TYPES: [&str; 5] = ["T", "U", "V", "W", "X"];
+    const CONSTANTS: [&str; 5] = ["N", "M", "K", "L", "P"];
+    let (mut types, mut constants) = (0, 0);
+    let generic = |of: &Option<&'static str>| {
+        let (names, count) = if of.is_some() { (CONSTANTS, &mut constants) } else { (TYPES, &mut types) };
+        let (round, name) = (*count / names.len(), names[*count % names.len()]);
+        *count += 1;
+        let name = if round == 0 { name.to_owned() } else { format!("{name}{round}") };
+        Generic { name, of: *of }
+    };
+    kinds.iter().map(generic).collect()
+}
+
+/// Whether a generic parameter can have this name.
+pub(super) fn is_generic(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase()) && name[1..].bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The parameters of a generic declaration, if one can declare all instances.
+fn params(generics: &[Generic], members: &[(usize, Vec<Arg>, Typed<'_>)]) -> Option<Vec<ParamType>> {
+    let (_, _, first) = members.first()?;
+    let param = |(index, first): (usize, &ParamType)| {
+        let is_arg = |place: usize| {
+            members.iter().all(|(_, args, typed)| {
+                matches!(&args[place], Arg::Type(name) if *name == typed.params[index].element)
+            })
+        };
+        let generic = (0..generics.len()).find(|place| is_arg(*place));
+        let element = match generic {
+            Some(place) => generics[place].name.clone(),
+            None => {
+                let is_same = |typed: &Typed<'_>| typed.params[index].element == first.element;
+                members.iter().all(|(_, _, typed)| is_same(typed)).then(|| first.element.clone())?
+            }
+        };
+        Some(ParamType { pass: first.pass, element })
+    };
+    first.params.iter().enumerate().map(param).collect()
+}

@@ -1,0 +1,161 @@
+//! Rust types for the parameters of kernels: those that the comparison of declarations with images asks for.
+
+use kernel_registry_format::{Pass, RustType};
+use kernel_registry_image::comparison::{Expected, Param, Verdict};
+use kernel_registry_image::{CudaType, Entry, ParamLayout, Scalar};
+
+use super::kernel::Kernel;
+use super::structs::Structs;
+
+/// The type of a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ParamType {
+    pub(super) pass: Pass,
+    /// The type passed by value, or what the slice or pointer points to.
+    pub(super) element: String,
+}
+
+/// A pointer to something unknown.
+const VOID: &str = "core::ffi::c_void";
+
+impl ParamType {
+    fn new(pass: Pass, element: impl Into<String>) -> Self {
+        ParamType { pass, element: element.into() }
+    }
+
+    /// The type as Rust spells it, with this element.
+    pub(super) fn spelled(&self, element: &str) -> String {
+        match self.pass {
+            Pass::Value => element.to_owned(),
+            Pass::Slice => format!("&[{element}]"),
+            Pass::SliceMut => format!("&mut [{element}]"),
+            Pass::Pointer => format!("*const {element}"),
+            Pass::PointerMut => format!("*mut {element}"),
+        }
+    }
+
+    /// Whether PTX or machine code leaves open which type it is.
+    pub(super) fn is_vague(&self) -> bool {
+        !matches!(self.element.as_str(), "f32" | "f64") || self.pass != Pass::Value
+    }
+}
+
+/// The types of a kernel's parameters.
+pub(super) fn of(kernel: &Kernel<'_>, structs: &mut Structs) -> Vec<ParamType> {
+    (0..kernel.entry.params.len()).map(|index| param(kernel, index, structs)).collect()
+}
+
+/// Enters structs that the kernel takes by value, whose size is thereby known wherever there are pointers to them.
+pub(super) fn enter_values(kernel: &Kernel<'_>, structs: &mut Structs) {
+    for index in 0..kernel.entry.params.len() {
+        if let Some(CudaType::Named(_)) = kernel.cuda_type(index) {
+            param(kernel, index, structs);
+        }
+    }
+}
+
+fn param(kernel: &Kernel<'_>, index: usize, structs: &mut Structs) -> ParamType {
+    let layout = &kernel.entry.params[index];
+    match kernel.cuda_type(index) {
+        Some(CudaType::Pointer { to, is_const, is_volatile }) => {
+            let pass = if *is_const { Pass::Slice } else { Pass::SliceMut };
+            let expected = expected(kernel.entry, index, pass);
+            pointer(to, *is_const, *is_volatile, expected, structs)
+        }
+        Some(CudaType::Scalar(scalar)) => ParamType::new(Pass::Value, number(*scalar)),
+        Some(CudaType::Named(name)) => {
+            let known = half(name).or_else(|| ptx_number(layout));
+            ParamType::new(Pass::Value, known.unwrap_or_else(|| structs.value(name, layout)))
+        }
+        // References and pointers to functions are addresses.
+        Some(CudaType::Other(_)) if layout.size == 8 => ParamType::new(Pass::PointerMut, VOID),
+        Some(CudaType::Other(_)) | None => untyped(layout, structs),
+    }
+}
+
+/// A parameter of which only PTX says something, or nothing but its size is known.
+fn untyped(layout: &ParamLayout, structs: &mut Structs) -> ParamType {
+    match (ptx_number(layout).as_deref(), layout) {
+        (Some("u64" | "i64"), _) => ParamType::new(Pass::PointerMut, VOID),
+        (Some(number), _) => ParamType::new(Pass::Value, number),
+        (None, ParamLayout { ptx_type: None, size: 8, .. }) => ParamType::new(Pass::PointerMut, VOID),
+        (None, ParamLayout { ptx_type: None, size: size @ (1 | 2 | 4), .. }) => {
+            ParamType::new(Pass::Value, format!("u{}", 8 * size))
+        }
+        (None, layout) => ParamType::new(Pass::Value, structs.value("", layout)),
+    }
+}
+
+/// The Rust type of a pointer. Slices are tracked by cudarc, which cannot hold pointers in them, nor what has no known
+/// size; and memory that others change while the kernel runs is not for it to track.
+fn pointer(
+    to: &CudaType,
+    is_const: bool,
+    is_volatile: bool,
+    expected: Option<Expected>,
+    structs: &mut Structs,
+) -> ParamType {
+    let (slice, raw) = match is_const {
+        true => (Pass::Slice, Pass::Pointer),
+        false => (Pass::SliceMut, Pass::PointerMut),
+    };
+    let slice = if is_volatile { raw } else { slice };
+    match (to, expected) {
+        (CudaType::Scalar(Scalar::Void) | CudaType::Other(_), _) => ParamType::new(raw, VOID),
+        (CudaType::Scalar(scalar), _) => ParamType::new(slice, number(*scalar)),
+        (CudaType::Pointer { to, is_const, is_volatile }, _) => {
+            let inner = pointer(to, *is_const, *is_volatile, None, structs);
+            let inner = match inner.pass {
+                Pass::Slice | Pass::Pointer => format!("*const {}", inner.element),
+                _ => format!("*mut {}", inner.element),
+            };
+            ParamType::new(raw, inner)
+        }
+        (CudaType::Named(name), Some(Expected::Layout { size, align })) => {
+            let element = half(name).unwrap_or_else(|| structs.pointee(name, [size, align]));
+            ParamType::new(slice, element)
+        }
+        (CudaType::Named(name), _) => match half(name).or_else(|| structs.known(name)) {
+            Some(element) => ParamType::new(slice, element),
+            None => ParamType::new(raw, structs.opaque(name)),
+        },
+    }
+}
+
+/// What the type of a parameter, or of its elements, has to be.
+fn expected(entry: &Entry, index: usize, pass: Pass) -> Option<Expected> {
+    let unknown = Param { name: "", spelled: "", pass, layout: None };
+    match unknown.compare(index, entry, "") {
+        Verdict::Needs { expected, .. } => Some(expected),
+        Verdict::Meets | Verdict::Wrong(_) => None,
+    }
+}
+
+/// The number type of Rust for one of C++.
+pub(super) fn number(scalar: Scalar) -> &'static str {
+    // `char` takes both kinds of bytes, and has a sign where CUDA runs.
+    const NUMBERS: [&str; 11] = ["bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64"];
+    let accepts = |name: &&str| RustType::named(name).is_some_and(|number| scalar.accepts(number));
+    NUMBERS.into_iter().find(accepts).unwrap_or("u8")
+}
+
+/// Sixteen-bit floating point: the crate `half` has it.
+pub(super) fn half(name: &str) -> Option<String> {
+    match name {
+        "__half" => Some("half::f16".to_owned()),
+        "__nv_bfloat16" => Some("half::bf16".to_owned()),
+        _ => None,
+    }
+}
+
+/// The number type of a parameter in PTX: that of enumerations, and of types that depend on others.
+fn ptx_number(layout: &ParamLayout) -> Option<String> {
+    let (kind, bits) = layout.ptx_type.as_deref()?.split_at_checked(1)?;
+    let kind = match (kind, bits) {
+        ("f", "32" | "64") => "f",
+        ("s", "8" | "16" | "32" | "64") => "i",
+        ("u" | "b", "8" | "16" | "32" | "64") => "u",
+        _ => return None,
+    };
+    Some(format!("{kind}{bits}"))
+}

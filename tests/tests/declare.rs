@@ -1,0 +1,221 @@
+//! `cargo kernels declare`: writes modules that declare the kernels of images. The fixture `declared` has them, and the
+//! compiler compares them with the images.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use kernel_registry::kernels;
+use tests::{cargo_kernels_command, fails, file, scratch_folder};
+
+kernel_registry::link_kernels!(declared);
+
+/// The modules of the fixture, and the images that they are of.
+const MODULES: [(&str, &str); 8] = [
+    ("cluster", "kernel-registry-image/tests/images/cluster.sm_90.cubin"),
+    ("named", "tests/fixtures/declared/images/named.ptx"),
+    ("odd", "kernel-registry-image/tests/images/odd.nvcc13.ptx"),
+    ("odd_code", "kernel-registry-image/tests/images/odd.sm_90.cubin"),
+    ("particles", "kernels/prebuilt/cuda__particles.cu.ptx"),
+    ("plain", "tests/fixtures/declared/images/plain.ptx"),
+    ("reduce", "kernel-registry-image/tests/images/reduce.default.fatbin"),
+    ("transpose", "kernels/prebuilt/cuda__transpose.cu.ptx"),
+];
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn declare(args: &[&str]) -> Output {
+    let mut command = cargo_kernels_command();
+    // Sources are read as they are, whether or not there is an nvcc.
+    command.current_dir(workspace()).env("KERNEL_REGISTRY_COMPILER", "prebuilt");
+    command.arg("declare").args(args).output().unwrap()
+}
+
+/// The file of a module of the fixture, and the arguments that write it.
+fn module(name: &str, image: &str) -> (String, Vec<String>) {
+    let mut args = vec![image.to_owned(), "--image".to_owned(), format!("../../../{image}")];
+    let source = Path::new(image).with_extension("cu");
+    if workspace().join(&source).exists() {
+        args.extend(["--source".to_owned(), source.to_str().unwrap().to_owned()]);
+    }
+    (format!("tests/fixtures/declared/src/{name}.rs"), args)
+}
+
+#[test]
+fn the_modules_of_the_fixture_are_what_is_written() {
+    for (name, image) in MODULES {
+        let (path, args) = module(name, image);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let output = declare(&[&args[..], &["--check", &path]].concat());
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let old = fs::read(workspace().join(&path)).unwrap();
+        let output = declare(&[&args[..], &["--output", &path]].concat());
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(fs::read(workspace().join(&path)).unwrap() == old, "{path} has changed");
+    }
+}
+
+#[test]
+fn the_declarations_register_every_kernel_of_their_images() {
+    let of = |module: &str| {
+        let start = format!("declared::{module}::");
+        let all = kernels().unwrap().iter().filter(move |kernel| kernel.path().starts_with(&start));
+        all.map(|kernel| kernel.symbol().to_owned()).collect::<Vec<_>>()
+    };
+    for (name, path) in MODULES {
+        let image = kernel_registry_image::read(&fs::read(workspace().join(path)).unwrap()).unwrap();
+        let mut there: Vec<_> = image
+            .variants
+            .iter()
+            .flat_map(|variant| &variant.entries)
+            .filter(|entry| entry.signature.as_ref().is_none_or(|signature| !signature.anonymous_namespace))
+            .map(|entry| entry.symbol.clone())
+            .collect();
+        there.sort();
+        there.dedup();
+        let mut declared = of(name);
+        declared.sort();
+        assert_eq!(declared, there, "{path}");
+    }
+}
+
+/// All images of the workspace, below these folders.
+fn images() -> Vec<PathBuf> {
+    let folders = ["kernels/prebuilt", "kernel-registry-image/tests/images", "tests/census/prebuilt"];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(workspace().join(folder)).unwrap());
+    let is_image = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|extension| ["ptx", "cubin", "fatbin"].iter().any(|kind| extension == *kind))
+    };
+    files.map(|file| file.unwrap().path()).filter(is_image).collect()
+}
+
+#[test]
+fn every_sample_image_is_declared_and_a_second_run_changes_nothing() {
+    let images = images();
+    assert!(images.len() > 50, "{images:?}");
+    let output = scratch_folder().join("module.rs");
+    for image in images {
+        let run = || {
+            let args = [image.to_str().unwrap(), "--image", "x.image", "--output", output.to_str().unwrap()];
+            let output = declare(&args);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}: {errors}", image.display());
+            let warnings = errors.lines().filter(|line| !line.contains("(anonymous namespace)"));
+            assert_eq!(warnings.count(), 0, "{}: {errors}", image.display());
+        };
+        run();
+        let first = fs::metadata(&output).unwrap().modified().unwrap();
+        run();
+        assert_eq!(fs::metadata(&output).unwrap().modified().unwrap(), first, "{}", image.display());
+    }
+}
+
+#[test]
+fn a_check_fails_once_the_image_has_changed() {
+    const OLD: &str =
+        ".version 8.0\n.target sm_75\n.entry _Z4wellif(.param .u32 n, .param .f32 a) { ret; }\n";
+    const MORE: &str = ".entry _Z4morePf(.param .u64 x) { ret; }\n";
+    let image = file("x.ptx", format!("{OLD}{MORE}").as_bytes());
+    let module = image.with_extension("rs");
+    let args = [image.to_str().unwrap(), "--image", "images/x.ptx"];
+    let with = |option: &str| declare(&[&args[..], &[option, module.to_str().unwrap()]].concat());
+    assert!(with("--output").status.success());
+    assert!(with("--check").status.success());
+
+    // What rustfmt makes of it under other settings is the same.
+    let text = fs::read_to_string(&module).unwrap();
+    fs::write(&module, text.replace("(p0: i32, p1: f32)", "(\n    p0: i32,\n    p1: f32,\n)")).unwrap();
+    assert!(with("--check").status.success());
+
+    fs::write(
+        &image,
+        OLD.replace("_Z4wellif", "_Z4wellid").replace(".f32", ".f64") + &MORE.replace("4more", "5spare"),
+    )
+    .unwrap();
+    let output = with("--check");
+    assert_eq!(
+        String::from_utf8(output.stdout.clone()).unwrap(),
+        "gone: kernel `more`\nnew: kernel `spare`\nchanged: kernel `well`\n"
+    );
+    let (file, image) = (module.display(), image.display());
+    assert_eq!(
+        fails(output, 1),
+        format!(
+            "`{file}` is out of date, 3 differences above: \
+             run `cargo kernels declare {image} --image images/x.ptx --output {file}`"
+        )
+    );
+}
+
+#[test]
+fn what_the_source_does_not_have_is_named() {
+    let image = "tests/fixtures/declared/images/named.ptx";
+    let output = declare(&[image, "--source", "tests/fixtures/declared/images/named.cu"]);
+    assert!(output.status.success());
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "warning: macros and headers of `tests/fixtures/declared/images/named.cu` are not read, because no nvcc is used: \
+         set `CUDA_HOME` to a CUDA toolkit\n\
+         warning: the types of `other` are not known: `tests/fixtures/declared/images/named.cu` has no such kernel\n"
+    );
+    assert_eq!(fails(declare(&[image, "--source", "no.cu"]), 3), "there is no file `no.cu`");
+}
+
+#[test]
+fn a_source_is_compiled_and_declared_by_its_path_in_the_package() {
+    let output = declare(&["kernels/cuda/reduce.cu"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "\
+//! The kernels of `cuda/reduce.cu`.
+
+// Written by `cargo kernels declare`. To update it, do not edit it, but run
+//     cargo kernels declare kernels/cuda/reduce.cu --output FILE
+
+use kernel_registry::gpu_kernel;
+
+/// The template `reduce`, such as `reduce<float, 128u>(const float*, float*, unsigned int)`.
+///
+/// For blocks of at most 256 threads.
+#[gpu_kernel(file = \"cuda/reduce.cu\", instances(<f32, 128>, <f32, 256>, <f64, 256>))]
+pub unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
+"
+    );
+    let output = declare(&["kernels/cuda/spin.cu", "--image", "$OUT_DIR/spin.ptx"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("#[gpu_kernel(image = \"$OUT_DIR/spin.ptx\")]\npub unsafe fn set_flag("), "{text}");
+}
+
+#[test]
+fn what_cannot_be_declared_says_why() {
+    let outside = tempfile::tempdir().unwrap();
+    let path = outside.path().join("empty.ptx");
+    fs::write(&path, ".version 8.0\n.target sm_75\n").unwrap();
+    let path = path.to_str().unwrap();
+    assert_eq!(
+        fails(declare(&[path]), 1),
+        format!(
+            "`{path}` is in no package, where declarations could find it: put it into a folder with a Cargo.toml, or \
+             say with `--image` what they call it"
+        )
+    );
+    assert_eq!(
+        fails(declare(&[path, "--image", "x.ptx"]), 7),
+        format!("`{path}` holds no kernels to declare")
+    );
+    assert_eq!(fails(declare(&["nothing.ptx"]), 3), "there is no file `nothing.ptx`");
+    assert_eq!(fails(declare(&["nothing.cu"]), 3), "there is no file `nothing.cu`");
+    assert_eq!(fails(declare(&["Cargo.toml"]), 5).lines().count(), 1);
+    // There is no compiler, and no prebuilt image of it.
+    let message = fails(declare(&["tests/fixtures/declared/images/named.cu"]), 9);
+    assert!(
+        message.starts_with(
+            "`tests/fixtures/declared/images/named.cu` could not be compiled to see its kernels: "
+        ),
+        "{message}"
+    );
+}
