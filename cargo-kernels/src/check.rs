@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
 impl<'a> Report<'a> {
     /// Compares every declaration with its image in the binary.
     fn compare_with_own(&mut self, binary: &'a Contents<'a>) {
-        let embedded = Embedded::find(binary);
+        let embedded = Embedded::find(binary, |_| true);
         for kernel in &binary.kernels {
             let file = kernel.image.map_or("", |image| image.file);
             match embedded.of(kernel).map(|found| &found.image) {

@@ -56,14 +56,15 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
         whole?;
         return Err(Failure::NoneNamed { name: options.name.clone(), near: near(&options.name, &binaries) });
     };
-    // Images are searched for only in binaries that have a match.
-    binaries.retain(|binary| binary.kernels.iter().any(|kernel| is_called(kernel, &options.name)));
-    let embedded: Vec<_> = binaries.iter().map(Embedded::find).collect();
+    // Only the images of matches are searched for.
+    let is_shown = |kernel: &KernelRecord<'_>| is_called(kernel, &options.name);
+    binaries.retain(|binary| binary.kernels.iter().any(is_shown));
+    let embedded: Vec<_> = binaries.iter().map(|binary| Embedded::find(binary, is_shown)).collect();
     let shown: Vec<_> = binaries
         .iter()
         .zip(&embedded)
         .flat_map(|(binary, embedded)| {
-            let kernels = binary.kernels.iter().filter(|kernel| is_called(kernel, &options.name));
+            let kernels = binary.kernels.iter().filter(|kernel| is_shown(kernel));
             kernels.map(move |kernel| Shown { binary, kernel: *kernel, embedded })
         })
         .collect();

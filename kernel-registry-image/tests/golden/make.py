@@ -145,7 +145,7 @@ def known():
     run(tool("nvcc"), "-rdc=true", "-cubin", "-arch=sm_90", "-o", image("launches.sm_90.cubin"), "launches.cu", cwd=HERE)
     for arch in ["sm_75", "sm_90", "sm_100"]:
         run(tool("nvcc"), "-rdc=true", "-cubin", f"-arch={arch}", "-o", image(f"separate.{arch}.cubin"), "separate.cu", cwd=HERE)
-    run(tool("nvcc"), "-fatbin", "-compress-mode=size", "-gencode=arch=compute_80,code=[sm_80,compute_80]", "-gencode=arch=compute_90,code=sm_90",
+    run(tool("nvcc"), "-fatbin", "-compress-mode=none", "-gencode=arch=compute_80,code=[sm_80,compute_80]", "-gencode=arch=compute_90,code=sm_90",
         "-o", image("aligned.fatbin"), "aligned.cu", cwd=HERE)
     nvrtc12(HERE, "stack.cu", "stack.nvrtc12.ptx", ["--gpu-architecture=compute_75"])
     cubin12({}, "stack.nvrtc12.ptx", "sm_90")
