@@ -4,11 +4,12 @@ mod json;
 mod text;
 
 use kernel_registry_format::KernelRecord;
-use kernel_registry_image::{Entry, Signature, Unread, Variant};
+use kernel_registry_image::{Entry, Partial, Signature, Unread, Variant};
 
 use crate::binaries;
 use crate::binary::Contents;
 use crate::cli::Show;
+use crate::compare;
 use crate::embedded::{Embedded, Found};
 use crate::failure::Failure;
 
@@ -32,6 +33,20 @@ impl<'a> Shown<'a> {
         let image = self.found().and_then(|found| found.image.as_ref());
         let variants = image.into_iter().flat_map(|image| &image.variants);
         variants.filter_map(|variant| Some((variant, variant.entry(self.kernel.symbol)?))).collect()
+    }
+
+    /// Where the kernel is, if not in all variants and the declaration does not say so.
+    fn partial(&self) -> Option<Partial> {
+        let image = self.found()?.image.as_ref()?;
+        compare::partial(&self.kernel, self.kernel.symbol, image)
+    }
+
+    /// The types of its parameters in PTX, if its symbol does not tell those of C++.
+    fn ptx_types(&self) -> Option<Vec<&'a str>> {
+        let of_entry =
+            |entry: &'a Entry| entry.params.iter().map(|param| param.ptx_type.as_deref()).collect();
+        let entries = self.variants().into_iter().filter(|(_, entry)| entry.signature.is_none());
+        entries.filter_map(|(_, entry)| of_entry(entry)).find(|types: &Vec<&str>| !types.is_empty())
     }
 
     /// The variants of the image that cannot be read and may have the kernel too.

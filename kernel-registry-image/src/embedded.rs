@@ -231,9 +231,10 @@ impl Found<'_> {
     fn read_one(&mut self, begin: usize) -> bool {
         let bytes = &self.bytes[begin..begin + self.length];
         *self.read.entry(bytes).or_insert_with(|| {
-            let image = read(bytes);
+            let Ok(image) = read(bytes) else { return false };
             let order = self.images.len();
-            image.is_ok_and(|image| *self.images.entry(image).or_insert(order) <= order)
+            self.images.entry(image).or_insert(order);
+            true
         })
     }
 }
