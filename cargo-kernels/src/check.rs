@@ -44,6 +44,8 @@ enum What {
     Unchecked,
     /// The image has a kernel that nothing declares.
     Unused,
+    /// Only some variants of the image have the kernel, and the declaration does not say so.
+    Partial,
 }
 
 /// The declaration or the kernel that a finding concerns.
@@ -65,12 +67,17 @@ impl What {
             What::Missing => "missing",
             What::Unchecked => "unchecked",
             What::Unused => "unused",
+            What::Partial => "note",
         }
     }
 
     /// Whether this finding makes the command fail.
     fn is_denied(self, options: &Check) -> bool {
-        self != What::Unused || options.deny.contains(&Deny::Unused)
+        match self {
+            What::Partial => false,
+            What::Unused => options.deny.contains(&Deny::Unused),
+            What::Mismatch(_) | What::Missing | What::Unchecked => true,
+        }
     }
 }
 
@@ -101,7 +108,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
 impl<'a> Report<'a> {
     /// Compares every declaration with its image in the binary.
     fn compare_with_own(&mut self, binary: &'a Contents<'a>) {
-        let embedded = Embedded::find(binary);
+        let embedded = Embedded::find(binary, |_| true);
         for kernel in &binary.kernels {
             let file = kernel.image.map_or("", |image| image.file);
             match embedded.of(kernel).map(|found| &found.image) {
@@ -181,6 +188,10 @@ impl<'a> Report<'a> {
         };
         for (about, message) in wrong {
             self.add(binary, kernel, What::Mismatch(about), vec![file.to_owned()], message);
+        }
+        if let Some(partial) = compare::partial(kernel, symbol, image) {
+            let message = format!("`{}` of `{file}` is only {partial}", compare::cuda(kernel));
+            self.add(binary, kernel, What::Partial, vec![file.to_owned()], message);
         }
         Ok(symbol.to_owned())
     }

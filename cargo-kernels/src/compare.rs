@@ -2,7 +2,7 @@
 
 use kernel_registry_format::KernelRecord;
 use kernel_registry_image::comparison::{self, Mismatch, Param, Verdict};
-use kernel_registry_image::{Entry, FindError, Image, Signature};
+use kernel_registry_image::{Entry, FindError, Image, Partial, Signature};
 
 /// The kernel in the image that a declaration names, and how the two differ.
 pub(crate) struct Compared<'a> {
@@ -24,6 +24,11 @@ pub(crate) fn with<'a>(
         mismatches.extend(comparison::compare_symbol(kernel.symbol, entry, file).err());
     }
     Ok(Compared { entry, mismatches })
+}
+
+/// Where the kernel of this symbol is, if not everywhere and the declaration does not say so.
+pub(crate) fn partial(kernel: &KernelRecord<'_>, symbol: &str, image: &Image) -> Option<Partial> {
+    image.partial(symbol).filter(|partial| !partial.is_declared(kernel.min_arch))
 }
 
 /// The kernel as C++ declares it, or its symbol if that does not tell.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use kernel_registry_format::{self as format, KernelRecord};
 use kernel_registry_image::Image;
-use kernel_registry_image::embedded::Starts;
+use kernel_registry_image::embedded::Search;
 
 use crate::binary::Contents;
 use crate::compare;
@@ -35,18 +35,24 @@ pub(crate) struct Found<'a> {
 pub(crate) struct Embedded<'a>(BTreeMap<Recorded<'a>, Found<'a>>);
 
 impl<'a> Embedded<'a> {
-    pub(crate) fn find(binary: &Contents<'a>) -> Self {
-        let mut declared: BTreeMap<u64, BTreeMap<Recorded<'a>, Vec<KernelRecord<'a>>>> = BTreeMap::new();
+    /// Finds the images of these kernels.
+    pub(crate) fn find(binary: &Contents<'a>, is_wanted: impl Fn(&KernelRecord<'a>) -> bool) -> Self {
+        let mut declared: BTreeMap<Recorded<'a>, Vec<KernelRecord<'a>>> = BTreeMap::new();
         for kernel in &binary.kernels {
             if let Some(recorded) = Recorded::of(kernel) {
-                declared.entry(recorded.len).or_default().entry(recorded).or_default().push(*kernel);
+                declared.entry(recorded).or_default().push(*kernel);
             }
         }
-        let starts = Starts::of(binary.data);
+        declared.retain(|_, kernels| kernels.iter().any(&is_wanted));
+        let mut of_length: BTreeMap<usize, Vec<(Recorded<'a>, Vec<KernelRecord<'a>>)>> = BTreeMap::new();
+        for (recorded, kernels) in declared {
+            let length = usize::try_from(recorded.len).unwrap_or(usize::MAX);
+            of_length.entry(length).or_default().push((recorded, kernels));
+        }
+        let search = Search::of(binary.data, of_length.keys().copied());
         let mut found = BTreeMap::new();
-        for (length, declared) in declared {
-            let images = starts.images(usize::try_from(length).unwrap_or(usize::MAX));
-            let images: Vec<Rc<Image>> = images.into_iter().map(Rc::new).collect();
+        for (length, declared) in of_length {
+            let images: Vec<Rc<Image>> = search.images(length).into_iter().map(Rc::new).collect();
             found.extend(
                 declared.into_iter().map(|(recorded, kernels)| (recorded, Found::among(&images, &kernels))),
             );

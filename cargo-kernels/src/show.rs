@@ -4,11 +4,12 @@ mod json;
 mod text;
 
 use kernel_registry_format::KernelRecord;
-use kernel_registry_image::{Entry, Signature, Unread, Variant};
+use kernel_registry_image::{Entry, Partial, Signature, Unread, Variant};
 
 use crate::binaries;
 use crate::binary::Contents;
 use crate::cli::Show;
+use crate::compare;
 use crate::embedded::{Embedded, Found};
 use crate::failure::Failure;
 
@@ -34,6 +35,20 @@ impl<'a> Shown<'a> {
         variants.filter_map(|variant| Some((variant, variant.entry(self.kernel.symbol)?))).collect()
     }
 
+    /// Where the kernel is, if not in all variants and the declaration does not say so.
+    fn partial(&self) -> Option<Partial> {
+        let image = self.found()?.image.as_ref()?;
+        compare::partial(&self.kernel, self.kernel.symbol, image)
+    }
+
+    /// The types of its parameters in PTX, if its symbol does not tell those of C++.
+    fn ptx_types(&self) -> Option<Vec<&'a str>> {
+        let of_entry =
+            |entry: &'a Entry| entry.params.iter().map(|param| param.ptx_type.as_deref()).collect();
+        let entries = self.variants().into_iter().filter(|(_, entry)| entry.signature.is_none());
+        entries.filter_map(|(_, entry)| of_entry(entry)).find(|types: &Vec<&str>| !types.is_empty())
+    }
+
     /// The variants of the image that cannot be read and may have the kernel too.
     fn unread(&self) -> &'a [Unread] {
         let image = self.found().and_then(|found| found.image.as_ref());
@@ -56,14 +71,15 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
         whole?;
         return Err(Failure::NoneNamed { name: options.name.clone(), near: near(&options.name, &binaries) });
     };
-    // Images are searched for only in binaries that have a match.
-    binaries.retain(|binary| binary.kernels.iter().any(|kernel| is_called(kernel, &options.name)));
-    let embedded: Vec<_> = binaries.iter().map(Embedded::find).collect();
+    // Only the images of matches are searched for.
+    let is_shown = |kernel: &KernelRecord<'_>| is_called(kernel, &options.name);
+    binaries.retain(|binary| binary.kernels.iter().any(is_shown));
+    let embedded: Vec<_> = binaries.iter().map(|binary| Embedded::find(binary, is_shown)).collect();
     let shown: Vec<_> = binaries
         .iter()
         .zip(&embedded)
         .flat_map(|(binary, embedded)| {
-            let kernels = binary.kernels.iter().filter(|kernel| is_called(kernel, &options.name));
+            let kernels = binary.kernels.iter().filter(|kernel| is_shown(kernel));
             kernels.map(move |kernel| Shown { binary, kernel: *kernel, embedded })
         })
         .collect();

@@ -259,6 +259,11 @@ impl Param<'_> {
                 let (name, size, align) = (name.clone(), layout.size, layout.align.unwrap_or(0));
                 Ok(Some(Expected::Named { name, size, align }))
             }
+            (Pass::Value, None)
+                if self.is_float().zip(is_float(layout)).is_some_and(|(here, there)| here != there) =>
+            {
+                Err((About::Type, ""))
+            }
             (Pass::Value, _) => {
                 Ok(Some(Expected::Layout { size: layout.size, align: layout.align.unwrap_or(0) }))
             }
@@ -274,9 +279,14 @@ impl Param<'_> {
             }
             (_, Some(CudaType::Pointer { to, .. })) => Ok(self.pointee(to)),
             (_, Some(CudaType::Other(_))) => Ok(None),
-            (_, None) if layout.size == ADDRESS => Ok(None),
+            (_, None) if layout.size == ADDRESS && is_float(layout) != Some(true) => Ok(None),
             _ => Err((About::Type, "")),
         }
+    }
+
+    /// Whether it is floating point, if it is a number.
+    fn is_float(&self) -> Option<bool> {
+        RustType::named(self.element()).map(|number| matches!(number, RustType::F32 | RustType::F64))
     }
 
     /// The type that the elements of a slice or pointer must have.
@@ -332,13 +342,27 @@ fn whole(entry: &Entry) -> String {
     whole
 }
 
+/// Whether PTX says that a parameter is floating point, or that it is not. Signs it does not tell, nor what addresses
+/// point to, nor anything of types such as `.b32` and `.b8[16]`.
+fn is_float(layout: &ParamLayout) -> Option<bool> {
+    match layout.ptx_type.as_deref()? {
+        "f32" | "f64" => Some(true),
+        "u8" | "u16" | "u32" | "u64" | "s8" | "s16" | "s32" | "s64" => Some(false),
+        _ => None,
+    }
+}
+
 /// The parameter in the image, in words.
 fn there(cuda: Option<&CudaType>, layout: &ParamLayout) -> String {
     let align = layout.align.map(|align| format!(", aligned to {align}")).unwrap_or_default();
-    match cuda {
-        Some(cuda @ CudaType::Named(_)) => format!("`{cuda}` ({} bytes{align})", layout.size),
-        Some(cuda) => format!("`{cuda}`"),
-        None => format!("a value of {} bytes{align},", layout.size),
+    match (cuda, is_float(layout), layout.size) {
+        (Some(cuda @ CudaType::Named(_)), _, size) => format!("`{cuda}` ({size} bytes{align})"),
+        (Some(cuda), ..) => format!("`{cuda}`"),
+        (None, Some(true), 4) => "`float`".to_owned(),
+        (None, Some(true), _) => "`double`".to_owned(),
+        (None, Some(false), 8) => "an integer or pointer of 8 bytes".to_owned(),
+        (None, Some(false), size) => format!("an integer of {size} bytes"),
+        (None, None, size) => format!("a value of {size} bytes{align},"),
     }
 }
 
@@ -439,6 +463,45 @@ mod tests {
     fn pointers_to_anything_meet_any_pointer() {
         assert_eq!(verdict(3, "&mut [Pair]", Pass::SliceMut, None), "meets");
         assert_eq!(verdict(2, "*mut core::ffi::c_void", Pass::PointerMut, None), "meets");
+    }
+
+    #[test]
+    fn without_a_signature_ptx_tells_floating_point_from_integers() {
+        let ptx = ".version 8.0 .target sm_75 .entry c(
+            .param .u64 x, .param .f32 a, .param .u32 n, .param .f64 d, .param .b32 any, .param .align 2 .b8 h[2]
+        ) { ret; }";
+        let image = read(ptx.as_bytes()).unwrap();
+        let entry = image.find("c", "c.ptx").unwrap();
+        let compare = |index, spelled, pass, layout| {
+            let declared = Param { name: "p", spelled, pass, layout };
+            match declared.compare(index, entry, "c.ptx") {
+                Verdict::Wrong(mismatch) => format!("{:?}: {mismatch}", mismatch.about),
+                verdict => format!("{verdict:?}"),
+            }
+        };
+        let value = |index, spelled| compare(index, spelled, Pass::Value, None);
+        for (index, spelled) in
+            [(0, "u64"), (0, "isize"), (1, "f32"), (2, "i32"), (3, "f64"), (4, "f32"), (4, "u32")]
+        {
+            assert_eq!(value(index, spelled), "Meets", "{spelled}");
+        }
+        assert_eq!(compare(0, "&[f32]", Pass::Slice, None), "Meets");
+        assert_eq!(compare(1, "Real", Pass::Value, Some([4, 4])), "Meets");
+        for (index, spelled, there) in [
+            (0, "f64", "an integer or pointer of 8 bytes"),
+            (1, "u32", "`float`"),
+            (2, "f32", "an integer of 4 bytes"),
+            (3, "u64", "`double`"),
+        ] {
+            let expected = format!("Type: `p` is `{spelled}` here, and {there} in `c` of `c.ptx`");
+            assert_eq!(value(index, spelled), expected);
+        }
+        let slice = compare(3, "&[f64]", Pass::Slice, None);
+        assert_eq!(slice, "Type: `p` is `&[f64]` here, and `double` in `c` of `c.ptx`");
+        assert_eq!(
+            value(4, "u64"),
+            "Layout: `p` is `u64` here, and a value of 4 bytes, aligned to 4, in `c` of `c.ptx`"
+        );
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
             section.map_or(0, |section| u32::try_from(section.size).unwrap_or(u32::MAX))
         };
         let shared = size(".nv.shared");
-        let reserved = if target.sm >= 90 { shared.min(RESERVED_SHARED) } else { 0 };
+        // The linker adds it.
+        let reserved = if target.sm >= 90 && !elf.is_object { shared.min(RESERVED_SHARED) } else { 0 };
 
         let known = functions.known.get(&kernel.index).copied().unwrap_or_default();
         // Before CUDA 13 the top byte of `sh_info` was the number of registers, too.

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use object::LittleEndian;
 use object::elf::{
-    ELFCLASS64, EM_CUDA, FileHeader64, Machine, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB, STT_FUNC, SectionHeader64,
-    Sym64,
+    ELFCLASS64, EM_CUDA, ET_REL, FileHeader64, Machine, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB, STT_FUNC,
+    SectionHeader64, SectionType, Sym64,
 };
 use object::read::SymbolIndex;
 use object::read::elf::{FileHeader, SectionHeader, Sym, SymbolTable};
@@ -21,6 +21,14 @@ const LE: LittleEndian = LittleEndian;
 
 /// Of `st_other` of a function: it is a kernel.
 const STO_CUDA_ENTRY: u8 = 0x10;
+
+/// Types of the sections for variables in code that the linker has not seen: global ones without a value, and shared.
+const SHT_CUDA_GLOBAL: SectionType = SectionType(0x7000_0007);
+const SHT_CUDA_SHARED: SectionType = SectionType(0x7000_000a);
+
+/// How the names of a second description of a cubin begin, since sm_100. Some of its sections share the bytes of the
+/// first one's. Nothing here is read from it.
+const MERCURY: &[u8] = b".nv.merc.";
 
 pub(crate) fn is_elf(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF")
@@ -40,11 +48,15 @@ pub(crate) fn end(image: &[u8], effort: &mut usize) -> Option<usize> {
     let headers = header.sections(LE, image).ok()?;
     *effort = effort.checked_sub(headers.len() * size_of::<SectionHeader64<LittleEndian>>())?;
     let mut end = segments.max(sections);
-    for section in headers.iter() {
+    for section in headers.iter().filter(|section| is_in_file(section)) {
         let (start, size) = section.file_range(LE).unwrap_or_default();
         end = end.max(start.checked_add(size)?);
     }
     usize::try_from(end).ok()
+}
+
+fn is_in_file(section: &SectionHeader64<LittleEndian>) -> bool {
+    !matches!(section.sh_type(LE), SHT_NOBITS | SHT_CUDA_GLOBAL | SHT_CUDA_SHARED)
 }
 
 /// A cubin, taken apart.
@@ -55,6 +67,8 @@ pub(crate) struct Elf<'a> {
     pub(crate) flags: u32,
     /// `e_version`, which up to CUDA 12 is the toolkit's: 124 for 12.4.
     pub(crate) version: u32,
+    /// Whether it is the object file of a separate compilation, which has yet to be linked.
+    pub(crate) is_object: bool,
     pub(crate) sections: Vec<Section<'a>>,
     pub(crate) functions: Vec<Function<'a>>,
     symbols: SymbolTable<'a, Header>,
@@ -70,7 +84,7 @@ pub(crate) struct Place {
 /// A section of a cubin.
 pub(crate) struct Section<'a> {
     pub(crate) name: &'a str,
-    /// Its bytes. Empty for those that take no place in the file.
+    /// Its bytes. Empty for those that take no place in the file, and for Mercury's.
     pub(crate) data: &'a [u8],
     /// Its size in memory.
     pub(crate) size: u64,
@@ -116,9 +130,9 @@ impl<'a> Elf<'a> {
         for section in table.iter() {
             let name = table.section_name(LE, section).map_err(malformed("a section's name"))?;
             names.take(name.len(), "the names of the sections")?;
-            let data = match section.sh_type(LE) {
-                SHT_NOBITS => &[],
-                _ => section.data(LE, image).map_err(malformed("a section"))?,
+            let data = match is_in_file(section) && !name.starts_with(MERCURY) {
+                true => section.data(LE, image).map_err(malformed("a section"))?,
+                false => &[],
             };
             contents.take(data.len(), "the sections")?;
             // Names that are no text are of no section that is read here.
@@ -129,6 +143,7 @@ impl<'a> Elf<'a> {
             abi: header.e_ident().abi_version,
             flags: header.e_flags(LE).0,
             version: header.e_version(LE),
+            is_object: header.e_type(LE) == ET_REL,
             functions: functions(&symbols, Room::of(image), sections.len())?,
             sections,
             symbols,

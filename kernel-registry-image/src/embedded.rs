@@ -4,11 +4,12 @@
 //! and PTX with `.version`, behind comments. What lies around an image is not part of it, so each candidate has to
 //! be one from its first byte to its last.
 //!
-//! Where images may begin and end is noted once. So a search reads little but images, however many begin there.
+//! Where images may begin and end is noted once, and compared with all lengths at once. So a search reads little but
+//! images, and the time for many images is in proportion to their bytes.
 
 mod text;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use kernel_registry_format::fatbin;
@@ -19,22 +20,48 @@ use crate::{Image, elf, read};
 /// nor themselves, so only bytes that are no program's need more.
 const EFFORT: usize = 8;
 
-/// Images that are read at most among those that begin within one length of each other.
+/// Places that are noted at most for one length among those that begin within it of each other.
 const OVERLAPPING: u8 = 4;
 
-/// Places at which images may begin.
+/// A search for images of certain lengths, wherever they lie.
 ///
 /// ```
-/// use kernel_registry_image::embedded::Starts;
+/// use kernel_registry_image::embedded::Search;
 ///
 /// let ptx = "// mine\n.version 8.0 .target sm_75 .entry n(.param .u32 n) { ret; }\n";
 /// let program = format!("text before{ptx}text behind");
-/// let images = Starts::of(program.as_bytes()).images(ptx.len());
+/// let images = Search::of(program.as_bytes(), [ptx.len()]).images(ptx.len());
 /// assert_eq!(images.len(), 1);
 /// assert_eq!(images[0].variants[0].entries[0].symbol, "n");
 /// ```
 #[derive(Clone, Debug)]
-pub struct Starts<'a> {
+pub struct Search<'a> {
+    bytes: &'a [u8],
+    /// By length.
+    places: BTreeMap<usize, Places>,
+}
+
+/// Where images of one length may lie, in the order of the bytes.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    /// Fatbins and cubins.
+    binaries: Vec<Place>,
+    /// PTX texts. As a rule a text ends with its last kernel.
+    texts: Vec<Place>,
+    /// PTX texts that end with a comment, which could also be the next text's first.
+    commented: Vec<Place>,
+}
+
+/// A place where an image may lie.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The number of its [`Start`], which begins one image.
+    start: usize,
+    begin: usize,
+}
+
+/// Places at which images may begin and end.
+struct Starts<'a> {
     bytes: &'a [u8],
     /// Fatbins and cubins.
     binaries: Vec<Start>,
@@ -44,7 +71,6 @@ pub struct Starts<'a> {
 }
 
 /// An image whose exact beginning and end are not known.
-#[derive(Clone, Debug)]
 struct Start {
     /// Where it may begin, the likeliest first.
     beginnings: Vec<usize>,
@@ -52,8 +78,10 @@ struct Start {
     ends: Range<usize>,
 }
 
+/// The last byte with which an end may be where the image ends.
+type Latest = fn(&End) -> usize;
+
 /// A place where an image may end, which is behind all that has to be in it.
-#[derive(Clone, Copy, Debug)]
 struct End {
     earliest: usize,
     /// Behind zeros and space.
@@ -68,12 +96,39 @@ impl End {
     }
 }
 
-/// Where an image is in the bytes.
-type Place = Range<usize>;
+impl<'a> Search<'a> {
+    /// Looks through all bytes for images of these lengths, once.
+    pub fn of(bytes: &'a [u8], lengths: impl IntoIterator<Item = usize>) -> Self {
+        let mut places: BTreeMap<usize, Places> =
+            lengths.into_iter().map(|length| (length, Places::default())).collect();
+        let lengths: Vec<usize> = places.keys().copied().collect();
+        let starts = Starts::of(bytes);
+        let mut note =
+            |starts: &Starts<'_>, among: &[Start], latest: Latest, of: fn(&mut Places) -> &mut Vec<Place>| {
+                starts.places(among, &lengths, latest, |length, place| {
+                    of(places.entry(length).or_default()).push(place);
+                });
+            };
+        note(&starts, &starts.binaries, |end| end.with_filler, |places| &mut places.binaries);
+        note(&starts, &starts.texts, |end| end.with_filler, |places| &mut places.texts);
+        note(&starts, &starts.texts, |end| end.with_comments, |places| &mut places.commented);
+        Search { bytes, places }
+    }
+
+    /// The images of one of the lengths. Equal ones count once.
+    pub fn images(&self, length: usize) -> Vec<Image> {
+        let mut found = Found { bytes: self.bytes, length, read: HashMap::new(), images: HashMap::new() };
+        let Some(places) = self.places.get(&length) else { return Vec::new() };
+        found.read_all(&places.binaries);
+        if !found.read_all(&places.texts) {
+            found.read_all(&places.commented);
+        }
+        found.in_order()
+    }
+}
 
 impl<'a> Starts<'a> {
-    /// Looks through all bytes, once.
-    pub fn of(bytes: &'a [u8]) -> Self {
+    fn of(bytes: &'a [u8]) -> Self {
         let mut starts = Starts { bytes, binaries: Vec::new(), texts: Vec::new(), ends: Vec::new() };
         let (mut versions, mut containers) = (Vec::new(), 0);
         let mut effort = EFFORT * bytes.len();
@@ -116,72 +171,70 @@ impl<'a> Starts<'a> {
         }
     }
 
-    /// The images of this length. Equal ones count once, wherever they lie.
-    pub fn images(&self, length: usize) -> Vec<Image> {
-        let mut found = Found::new(self.bytes, length);
-        for start in &self.binaries {
-            found.read_first(self.places(start, length, |end| end.with_filler));
-        }
-        // As a rule a text ends with its last kernel. A comment behind that could also be the next text's first.
-        let before = found.images.len();
-        for start in &self.texts {
-            found.read_first(self.places(start, length, |end| end.with_filler));
-        }
-        if found.images.len() == before {
-            for start in &self.texts {
-                found.read_first(self.places(start, length, |end| end.with_comments));
+    /// Notes where images of these lengths, in ascending order, can lie that begin at one of these starts.
+    fn places(&self, among: &[Start], lengths: &[usize], latest: Latest, mut note: impl FnMut(usize, Place)) {
+        let mut noted: HashMap<(usize, usize), u8> = HashMap::new();
+        for (start, Start { beginnings, ends }) in among.iter().enumerate() {
+            let ends = &self.ends[ends.clone()];
+            for begin in beginnings.iter().copied() {
+                // Both ends and lengths are in order: each side skips what the other one has not.
+                let mut next = 0;
+                while let Some(length) = lengths.get(next).copied() {
+                    let end = begin.saturating_add(length);
+                    let Some(possible) = ends.get(ends.partition_point(|there| latest(there) < end)) else {
+                        break;
+                    };
+                    if end < possible.earliest {
+                        next = lengths.partition_point(|length| *length < possible.earliest - begin);
+                        continue;
+                    }
+                    next += 1;
+                    let noted_here = noted.entry((length, begin / length.max(1))).or_default();
+                    if *noted_here < OVERLAPPING && end <= self.bytes.len() {
+                        *noted_here += 1;
+                        note(length, Place { start, begin });
+                    }
+                }
             }
         }
-        found.in_order()
-    }
-
-    /// Where an image of this length can lie that begins at a start.
-    fn places(&self, start: &Start, length: usize, latest: fn(&End) -> usize) -> impl Iterator<Item = Place> {
-        let ends = &self.ends[start.ends.clone()];
-        start.beginnings.iter().filter_map(move |begin| {
-            let end = begin.checked_add(length).filter(|end| *end <= self.bytes.len())?;
-            let behind = ends.partition_point(|possible| possible.earliest <= end);
-            let possible = behind.checked_sub(1).map(|last| &ends[last])?;
-            (end <= latest(possible)).then_some(*begin..end)
-        })
     }
 }
 
-/// The images of one length.
+/// Images of one length.
 struct Found<'a> {
     bytes: &'a [u8],
     length: usize,
-    /// How many were read that begin in each stretch of this length.
-    read: Vec<u8>,
+    /// Whether bytes are an image. A program can have many copies of one.
+    read: HashMap<&'a [u8], bool>,
     /// With the order in which they were found.
     images: HashMap<Image, usize>,
 }
 
-impl<'a> Found<'a> {
-    fn new(bytes: &'a [u8], length: usize) -> Self {
-        let stretches = bytes.len() / length.max(1) + 1;
-        Found { bytes, length, read: vec![0; stretches], images: HashMap::new() }
-    }
-
+impl Found<'_> {
     fn in_order(self) -> Vec<Image> {
         let mut images: Vec<_> = self.images.into_iter().collect();
         images.sort_unstable_by_key(|(_, order)| *order);
         images.into_iter().map(|(image, _)| image).collect()
     }
 
-    /// Reads the first image among these places.
-    fn read_first(&mut self, places: impl Iterator<Item = Place>) {
-        for place in places {
-            let read_here = &mut self.read[place.start / self.length.max(1)];
-            if *read_here == OVERLAPPING {
-                return;
-            }
-            *read_here += 1;
-            if let Ok(image) = read(&self.bytes[place]) {
-                let order = self.images.len();
-                self.images.entry(image).or_insert(order);
-                return;
+    /// Reads the images at these places, the first that is one for each start. Says whether there was any.
+    fn read_all(&mut self, places: &[Place]) -> bool {
+        let mut last = None;
+        for Place { start, begin } in places.iter().copied() {
+            if last != Some(start) && self.read_one(begin) {
+                last = Some(start);
             }
         }
+        last.is_some()
+    }
+
+    fn read_one(&mut self, begin: usize) -> bool {
+        let bytes = &self.bytes[begin..begin + self.length];
+        *self.read.entry(bytes).or_insert_with(|| {
+            let Ok(image) = read(bytes) else { return false };
+            let order = self.images.len();
+            self.images.entry(image).or_insert(order);
+            true
+        })
     }
 }

@@ -53,7 +53,8 @@ impl Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ParamLayout {
-    /// Bytes from the first parameter to this one.
+    /// Bytes from the first parameter to this one. In machine code it depends on the architecture if an earlier
+    /// parameter, or this one, is aligned to more than 16 bytes: addresses are aligned there, and not offsets.
     pub offset: u32,
     /// Bytes that it takes.
     pub size: u32,

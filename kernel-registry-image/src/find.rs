@@ -12,7 +12,7 @@ const LISTED: usize = 8;
 
 impl Image {
     /// The kernel that is called `name`: its symbol, or its C++ name with or without namespaces and template
-    /// arguments. `file` is the name of the image in errors.
+    /// arguments. `file` is what errors call the image. Of a kernel in several variants it is the one in PTX, if any.
     ///
     /// The first search builds an index of all names, so that thousands of searches among thousands of kernels are
     /// fast. Later changes of `variants` do not change the index; a clone builds its own.
@@ -45,7 +45,9 @@ impl Image {
         if found.iter().any(|entry| sizes(entry) != sizes(first)) {
             return Err(FindError::VariantsDiffer { name: first.name().to_owned(), file });
         }
-        Ok(first)
+        // PTX tells more of parameters than machine code does.
+        let ptx = found.iter().find(|entry| entry.params.iter().any(|param| param.ptx_type.is_some()));
+        Ok(ptx.unwrap_or(first))
     }
 
     /// All kernels that are called `name`, in the order of the variants. Usually each variant has one.

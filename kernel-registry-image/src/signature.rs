@@ -43,7 +43,7 @@ impl Signature {
         let mut text = Bounded { text: String::new(), limit: symbol.len() * MAX_EXPANSION + 64 };
         parsed.structured_demangle(&mut text, &DemangleOptions::new().no_return_type()).ok()?;
 
-        let text = literals(&text.text);
+        let text = literals(&without_empty_packs(&text.text));
         let (name, params) = split_params(&text)?;
         let (base_name, template_args) = split_template(name);
         Some(Signature {
@@ -89,6 +89,23 @@ impl Write for Bounded {
         self.text.push_str(text);
         Ok(())
     }
+}
+
+/// The text without the commas that an empty parameter pack leaves: `f<, int>(unsigned int, )`.
+fn without_empty_packs(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((item, behind)) = rest.split_once(',') {
+        written.push_str(item);
+        let next = behind.trim_start();
+        if written.ends_with(['(', '<']) || next.starts_with([',', ')', '>']) {
+            rest = next;
+        } else {
+            written.push(',');
+            rest = behind;
+        }
+    }
+    written + rest
 }
 
 /// Numbers among template arguments as C++ programmers write them: `(unsigned int)128` as `128u`.

@@ -1,12 +1,17 @@
 //! Images are found in bytes that hold other things too.
 
 mod common;
+#[path = "common/watch.rs"]
+mod watch;
 
-use kernel_registry_image::embedded::Starts;
+use std::time::Duration;
+
+use kernel_registry_image::embedded::Search;
 use kernel_registry_image::{Image, read};
+use watch::Watch;
 
 fn found(bytes: &[u8], length: usize) -> Vec<Image> {
-    Starts::of(bytes).images(length)
+    Search::of(bytes, [length]).images(length)
 }
 
 #[test]
@@ -15,10 +20,10 @@ fn every_image_is_found_among_all_others() {
     assert!(images.len() > 40, "{}", images.len());
     // One behind the other, as a linker might lay them out at worst.
     let all = images.iter().flat_map(|(_, bytes)| bytes).copied().collect::<Vec<u8>>();
-    let starts = Starts::of(&all);
+    let search = Search::of(&all, images.iter().map(|(_, bytes)| bytes.len()));
     for (name, bytes) in &images {
         let expected = read(bytes).unwrap();
-        let mut found = starts.images(bytes.len());
+        let mut found = search.images(bytes.len());
         assert!(found.contains(&expected), "{name}");
         // What else is found is of this length by chance, and holds other kernels.
         let symbols = |image: &Image| -> Vec<String> {
@@ -75,4 +80,24 @@ fn equal_images_count_once_and_others_of_the_length_each() {
     assert_eq!(found(program.as_bytes(), PTX.len()).len(), 2);
     assert_eq!(found(program.as_bytes(), PTX.len() + 7).len(), 0);
     assert_eq!(found(program.as_bytes(), usize::MAX).len(), 0);
+}
+
+/// A program with many images, each of another length. The time was quadratic, because each length was compared with
+/// each text, and all that ends with a kernel was read.
+#[test]
+fn of_many_texts_each_is_read_once() {
+    const TEXTS: usize = 1500;
+    let kernels: String = (0..40).map(|number| format!(".entry k{number:02}() {{ ret; }}\n")).collect();
+    let text = |index: usize| {
+        let comment = "-".repeat(6 * index);
+        format!(".version 8.0\n.target sm_75 //{comment}\n{kernels}.entry last{index:04}() {{ ret; }}\n")
+    };
+    let texts: Vec<String> = (0..TEXTS).map(text).collect();
+    let program = texts.join("\0 other bytes ");
+    let start = Watch::start();
+    let search = Search::of(program.as_bytes(), texts.iter().map(String::len));
+    let found: usize = texts.iter().map(|text| search.images(text.len()).len()).sum();
+    let taken = start.taken();
+    assert_eq!(found, TEXTS);
+    assert!(taken < Duration::from_secs(20), "{taken:?}");
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{image, images};
 use cubin::Cubin;
-use kernel_registry_image::embedded::Starts;
+use kernel_registry_image::embedded::Search;
 use kernel_registry_image::{Error, MAX_PLAIN_SIZE, Signature, read};
 use watch::Watch;
 
@@ -44,7 +44,7 @@ fn damage(name: &str, bytes: &[u8], places: usize) {
         let flip = [0xff, 0x01, 0x80, 0x20, 0x10][count % 5];
         damaged[at] ^= flip;
         survive(&format!("{name} with {flip:#x} flipped at {at}"), &damaged);
-        Starts::of(&damaged).images(bytes.len());
+        Search::of(&damaged, [bytes.len()]).images(bytes.len());
         damaged[at] = bytes[at];
     }
     // Headers decide most, so every byte of them, or every bit.
@@ -82,9 +82,9 @@ fn a_container_that_is_cut_off_is_never_read() {
 /// Finds images of several lengths, and forgets them.
 fn search(what: &str, bytes: &[u8], lengths: &[usize]) {
     let start = Watch::start();
-    let starts = Starts::of(bytes);
+    let search = Search::of(bytes, lengths.iter().copied());
     for length in lengths {
-        starts.images(*length);
+        search.images(*length);
     }
     let taken = start.taken();
     assert!(taken < Duration::from_secs(5), "{what}: {taken:?}");

@@ -3,8 +3,10 @@
 mod common;
 
 use common::{golden, image, images};
+use kernel_registry_format::Pass;
+use kernel_registry_image::comparison::{Param, Verdict};
 use kernel_registry_image::{
-    Entry, Exactness, ImageKind, Needs, Signature, Target, Variant, VariantKind, read,
+    CudaType, Entry, Exactness, ImageKind, Needs, Signature, Target, Variant, VariantKind, read,
 };
 use serde_json::Value;
 
@@ -251,6 +253,25 @@ fn odd_signatures_in_detail() {
 }
 
 #[test]
+fn an_empty_parameter_pack_is_no_parameter() {
+    for (symbol, expected) in [
+        ("_Z6packedIJEEvjPfDpT_", "packed<>(unsigned int, float*)"),
+        ("_Z6packedIJiEEvjPfDpT_", "packed<int>(unsigned int, float*, int)"),
+        ("_Z5frontIiJEEvDpT0_T_", "front<int>(int)"),
+        ("_Z5frontIJEiEvDpT_T0_", "front<int>(int)"),
+        ("_Z6middleIfJELj3EJEEvT_DpT0_iDpT2_", "middle<float, 3u>(float, int)"),
+        ("_Z4onlyIJEEvDpT_", "only<>()"),
+        ("_Z4bothIJEJEEvDpT_DpT0_", "both<>()"),
+        ("_Z4heldIJEEv4PackIJiDpT_EEj", "held<>(Pack<int>, unsigned int)"),
+    ] {
+        let signature = Signature::of(symbol).unwrap();
+        assert_eq!(signature.to_string(), expected, "{symbol}");
+        assert!(!signature.template_args.contains(&String::new()), "{signature:?}");
+        assert!(!signature.params.contains(&CudaType::parse("")), "{signature:?}");
+    }
+}
+
+#[test]
 fn fatbins_of_every_packing_hold_the_same() {
     let plain = read(&image("reduce.none.fatbin")).unwrap();
     assert_eq!(plain.kind, ImageKind::Fatbin);
@@ -314,6 +335,35 @@ fn ptx_of_different_compilers_and_machine_code_agree() {
             assert_eq!(entry.limits.cluster, other.limits.cluster);
             assert_eq!(entry.limits.max_cluster, other.limits.max_cluster);
         }
+    }
+}
+
+/// The variables in `golden/separate.cu`.
+#[test]
+fn objects_of_separate_compilation_have_sections_of_their_own_types() {
+    for arch in ["sm_75", "sm_90", "sm_100"] {
+        let variant = only_variant(&format!("separate.{arch}.cubin"));
+        assert_eq!(variant.target.to_string(), arch);
+        let resources = variant.entries[0].resources.unwrap();
+        assert_eq!((resources.static_shared, resources.reserved_shared), (32 * 1024, 0), "{arch}");
+        assert_eq!(variant.entries[0].params.len(), 2, "{arch}");
+    }
+}
+
+#[test]
+fn offsets_behind_a_large_alignment_differ_between_variants_of_one_kernel() {
+    let image = read(&image("aligned.fatbin")).unwrap();
+    let offsets = |entry: &Entry| entry.params.iter().map(|param| param.offset).collect::<Vec<_>>();
+    let mut read: Vec<_> = image.named("spread").into_iter().map(offsets).collect();
+    read.sort();
+    // Parameters begin at 0x160 in the constants of sm_80, and at 0x210 in those of sm_90.
+    assert_eq!(read, [[0, 32, 160], [0, 112, 240], [0, 128, 256]]);
+
+    let entry = image.find("spread", "aligned.fatbin").unwrap();
+    for (index, spelled, layout) in [(0, "u32", [4, 4]), (1, "Wide", [128, 128]), (2, "*mut f32", [4, 4])] {
+        let pass = if index == 2 { Pass::PointerMut } else { Pass::Value };
+        let declared = Param { name: "p", spelled, pass, layout: Some(layout) };
+        assert_eq!(declared.compare(index, entry, "aligned.fatbin"), Verdict::Meets, "{spelled}");
     }
 }
 

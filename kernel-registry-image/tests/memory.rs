@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use common::images;
 use cubin::Cubin;
-use kernel_registry_image::embedded::Starts;
+use kernel_registry_image::embedded::Search;
 use kernel_registry_image::read;
 
 /// The system's allocator, which notes how much is allocated now and at most.
@@ -101,7 +101,7 @@ fn memory_is_in_proportion_to_the_image() {
     {
         let bytes = part.repeat(500_000 / part.len()).into_bytes();
         for length in [part.len(), bytes.len() / 2] {
-            let peak = peak_of(|| drop(Starts::of(&bytes).images(length)));
+            let peak = peak_of(|| drop(Search::of(&bytes, [length]).images(length)));
             proportional(&format!("images of {length} bytes in {part}"), peak, bytes.len());
         }
     }

@@ -118,6 +118,26 @@ fn programs_get_json_as_documented() {
     are_documented(&[&report, finding, &finding["kernel"]], include_str!("../../docs/check-json.md"));
 }
 
+#[test]
+fn a_kernel_of_only_some_variants_is_a_note() {
+    let older =
+        ".version 7.0 .target sm_50 .entry plain(.param .u32 n, .param .align 4 .b8 pair[8]) { ret; }\n";
+    let image = file("variants.ptx", format!("{older}{HAND}").as_bytes());
+    let others = ["fixtures/checked/images/reduce.fatbin", "fixtures/checked/images/diagnose.cubin"];
+    let path = image.to_str().unwrap();
+    let output = check(&checked(), &["--image", path, "--image", others[0], "--image", others[1]]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap().replace(path, "FILE");
+    let notes: Vec<&str> = text.lines().filter(|line| line.starts_with("note: ")).collect();
+    assert_eq!(
+        notes[0],
+        "note: checked::narrow::fill (tests/fixtures/checked/src/main.rs:39): `fill(float*, unsigned int, float)` of \
+         `FILE` is only in the variants for sm_60, and not in those for sm_50: declare `arch = \">=60\"`"
+    );
+    assert!(notes.iter().all(|note| !note.contains("plain")), "{text}");
+    assert!(text.ends_with(&format!(", {} notes\n", notes.len())), "{text}");
+}
+
 /// The findings about kernels of `hand.ptx` after these edits of it.
 fn edited(executable: &Path, edits: &[(&str, &str)]) -> Vec<String> {
     let mut text = HAND.to_owned();
@@ -229,7 +249,7 @@ fn images_in_the_binary_are_compared_too() {
     let wide = patched(".param .u32 plain_param_0", ".param .u64 plain_param_0");
     assert_eq!(
         summaries(&findings(&wide, &[])),
-        ["checked::wide::plain: mismatch, layout: `n` is `u32` here, and a value of 8 bytes, aligned to 8, \
+        ["checked::wide::plain: mismatch, layout: `n` is `u32` here, and an integer or pointer of 8 bytes \
           in `plain` of `images/hand.ptx`"]
     );
     let gone = patched(".entry plain(", ".entry plane(");

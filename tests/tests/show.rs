@@ -91,6 +91,15 @@ fn what_no_compiler_knows_of_the_stack_is_said() {
 }
 
 #[test]
+fn without_a_signature_ptx_says_what_it_can() {
+    let text = String::from_utf8(show("wide::plain", &checked(), &[]).stdout).unwrap();
+    let expected = "types     as PTX tells: .u32, .b8[8]; not signs, what addresses point to, and .b types\n";
+    assert!(text.contains(expected), "{text}");
+    assert_eq!(shown("wide::plain", &checked())[0]["ptx_types"], json!(["u32", "b8[8]"]));
+    assert_eq!(shown("wide::fill", &checked())[0]["ptx_types"], Value::Null);
+}
+
+#[test]
 fn what_cannot_be_read_is_said() {
     let file = Build::default().executable("deep");
     let text = String::from_utf8(show("reduce", &file, &[]).stdout).unwrap();

@@ -27,6 +27,10 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     if unchecked > 0 {
         counts.push(format!("{unchecked} unchecked"));
     }
+    let notes = count(|what| what == What::Partial);
+    if notes > 0 {
+        counts.push(many(notes, "note"));
+    }
     writeln!(
         out,
         "{} against {}: {}",

@@ -22,9 +22,11 @@ struct ShownEntry<'a> {
     #[serde(flatten)]
     kernel: KernelEntry<'a>,
     cuda: Option<String>,
+    ptx_types: Option<Vec<&'a str>>,
     image_kind: Option<&'static str>,
     certain: bool,
     variants: Vec<VariantEntry<'a>>,
+    partial: Option<String>,
     unread: Vec<UnreadEntry>,
 }
 
@@ -78,12 +80,14 @@ impl<'a> ShownEntry<'a> {
         ShownEntry {
             kernel: KernelEntry::of(shown.binary, &shown.kernel),
             cuda: shown.cuda(),
+            ptx_types: shown.ptx_types(),
             image_kind: image.map(|image| match image.kind {
                 ImageKind::Ptx => "ptx",
                 ImageKind::Cubin => "cubin",
                 ImageKind::Fatbin => "fatbin",
             }),
             certain: found.is_some_and(|found| found.is_certain),
+            partial: shown.partial().map(|partial| partial.to_string()),
             variants: shown.variants().into_iter().map(VariantEntry::of).collect(),
             unread: shown.unread().iter().map(UnreadEntry::of).collect(),
         }

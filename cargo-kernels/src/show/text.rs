@@ -29,6 +29,9 @@ pub(super) fn write(kernels: &[Shown<'_>], out: &mut impl Write) -> io::Result<(
             rows.extend(variants.into_iter().map(|(variant, entry)| row(variant, entry)));
             table::columns(&rows, "    ", out)?;
         }
+        if let Some(partial) = shown.partial() {
+            writeln!(out, "    The kernel is only {partial}")?;
+        }
         for unread in shown.unread() {
             writeln!(out, "    A variant for sm_{} cannot be read: {}", unread.sm, unread.error)?;
         }
@@ -40,6 +43,7 @@ fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
     let kernel = &shown.kernel;
     let mut facts = vec![("Rust", kernel.signature().to_string())];
     facts.extend(shown.cuda().map(|cuda| ("C++", cuda)));
+    facts.extend(shown.ptx_types().map(|types| ("types", ptx_types(&types))));
     facts.push(("symbol", kernel.symbol.to_owned()));
     let (file, line, package, version) = (kernel.file, kernel.line, kernel.package, kernel.version);
     facts.push(("declared", format!("{file}:{line}, in {package} {version}")));
@@ -57,6 +61,11 @@ fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
         facts.push(("warmed by", format!("kernel-registry {version}, one of several copies in the binary")));
     }
     facts
+}
+
+fn ptx_types(types: &[&str]) -> String {
+    let types: Vec<_> = types.iter().map(|ty| format!(".{ty}")).collect();
+    format!("as PTX tells: {}; not signs, what addresses point to, and .b types", types.join(", "))
 }
 
 fn image(shown: &Shown<'_>) -> String {

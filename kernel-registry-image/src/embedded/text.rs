@@ -7,6 +7,23 @@ use super::{End, Start};
 /// `.version`, with which the code of every PTX text begins.
 const VERSION: &[u8] = b".version";
 
+/// What follows a kernel or function within a text. It ends there only if none of these is behind it.
+const STATEMENTS: [&[u8]; 13] = [
+    b".visible",
+    b".entry",
+    b".func",
+    b".global",
+    b".const",
+    b".shared",
+    b".extern",
+    b".weak",
+    b".common",
+    b".alias",
+    b".file",
+    b".section",
+    b".pragma",
+];
+
 /// Bytes of comments in front of `.version` that are looked through.
 const MOST_COMMENTS: usize = 16 * 1024;
 
@@ -15,7 +32,11 @@ const MOST_NAMED: usize = 4;
 
 /// Whether this is the word `.version`, and not the beginning of a longer one.
 pub(super) fn is_version(bytes: &[u8]) -> bool {
-    let behind = bytes.strip_prefix(VERSION).and_then(|rest| rest.first());
+    is_word(bytes, VERSION)
+}
+
+fn is_word(bytes: &[u8], word: &[u8]) -> bool {
+    let behind = bytes.strip_prefix(word).and_then(|rest| rest.first());
     behind.is_some_and(u8::is_ascii_whitespace)
 }
 
@@ -94,6 +115,9 @@ impl Walk<'_> {
                 if is_filler || is_comment {
                     end.with_comments = self.at;
                 } else {
+                    if byte == b'.' && STATEMENTS.iter().any(|statement| is_word(rest, statement)) {
+                        ends.pop();
+                    }
                     open = None;
                 }
             }

@@ -138,11 +138,15 @@ def nvrtc12(cwd, source, out, options):
     open(os.path.join(IMAGES, out), "wb").write(ptx.raw)
 
 
-def stack():
+def known():
     """Images of which the tests know from their sources what the tools should say."""
     image = lambda name: os.path.join(IMAGES, name)
     run(tool("nvcc"), "-cubin", "-arch=sm_90", "-o", image("stack.sm_90.cubin"), "stack.cu", cwd=HERE)
     run(tool("nvcc"), "-rdc=true", "-cubin", "-arch=sm_90", "-o", image("launches.sm_90.cubin"), "launches.cu", cwd=HERE)
+    for arch in ["sm_75", "sm_90", "sm_100"]:
+        run(tool("nvcc"), "-rdc=true", "-cubin", f"-arch={arch}", "-o", image(f"separate.{arch}.cubin"), "separate.cu", cwd=HERE)
+    run(tool("nvcc"), "-fatbin", "-compress-mode=none", "-gencode=arch=compute_80,code=[sm_80,compute_80]", "-gencode=arch=compute_90,code=sm_90",
+        "-o", image("aligned.fatbin"), "aligned.cu", cwd=HERE)
     nvrtc12(HERE, "stack.cu", "stack.nvrtc12.ptx", ["--gpu-architecture=compute_75"])
     cubin12({}, "stack.nvrtc12.ptx", "sm_90")
     with tempfile.TemporaryDirectory() as folder:
@@ -177,7 +181,7 @@ def main():
         run(tool("nvcc"), "-ptx", "-std=c++17", f"-arch={arch}", "-diag-suppress", "177", *flags, "-o", os.path.join(IMAGES, name), source, cwd=cwd)
         assembled(golden, name, arch)
 
-    stack()
+    known()
 
     # Separate compilation keeps functions apart, so that calls are in .nv.callgraph.
     with tempfile.TemporaryDirectory() as folder:
