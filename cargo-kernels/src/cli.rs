@@ -67,7 +67,7 @@ pub(crate) struct Show {
     /// Path of the kernel or its last parts, such as `reduce` or `templates::reduce`; or its symbol
     pub(crate) name: String,
 
-    /// Executable, shared library, archive or object file to read; by default the package is built and its
+    /// Executable, shared library, archive, object file or image to read; by default the package is built and its
     /// binaries are read
     pub(crate) path: Option<PathBuf>,
 

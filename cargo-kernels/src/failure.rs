@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use kernel_registry_format::{Malformed, VERSION};
-use kernel_registry_image::Error;
+use kernel_registry_image::{Error, FindError};
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub(crate) enum Failure {
     Image { path: PathBuf, error: Error },
     Differences { count: usize },
     Problems { count: usize },
+    NotInImage { error: FindError },
     NothingToDeclare { path: PathBuf },
     NoPackage { path: PathBuf },
     NotCompiled { source: PathBuf, why: String },
@@ -53,6 +54,7 @@ impl Failure {
             | Failure::NoKernels { .. }
             | Failure::NoneOfPackage { .. }
             | Failure::NoneNamed { .. }
+            | Failure::NotInImage { .. }
             | Failure::NothingToDeclare { .. } => 7,
             Failure::Newer { .. } => 8,
             Failure::BuildFailed
@@ -142,6 +144,7 @@ impl fmt::Display for Failure {
                 let (s, each) = if *count == 1 { ("", "") } else { ("s", "each ") };
                 write!(f, "{count} problem{s} above, {each}with its remedy")
             }
+            Failure::NotInImage { error } => write!(f, "{error}"),
             Failure::NothingToDeclare { path } => {
                 write!(f, "`{}` holds no kernels to declare", path.display())
             }

@@ -1,5 +1,7 @@
-//! `cargo kernels show`: prints a kernel's declaration and the resources of each variant of its image.
+//! `cargo kernels show`: prints a kernel's declaration and the resources of each variant of its image, or the latter of an
+//! image alone.
 
+mod image;
 mod json;
 mod text;
 
@@ -62,6 +64,11 @@ impl<'a> Shown<'a> {
 }
 
 pub(crate) fn run(options: &Show) -> Result<(), Failure> {
+    if let Some(path) = &options.path
+        && let Some(image) = image::read(path)?
+    {
+        return image::show(&options.name, path, &image, options.json);
+    }
     let files = binaries::open(options.path.as_deref(), &options.build)?;
     let mut binaries = binaries::read(&files)?;
     let whole = binaries::all_read(&binaries);

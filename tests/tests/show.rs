@@ -237,3 +237,35 @@ fn usage() {
         "there is no file `/nowhere/at/all`"
     );
 }
+
+#[test]
+fn a_kernel_of_an_image_alone_is_shown() {
+    let image = |name: &str| {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        workspace.join("kernel-registry-image/tests/images").join(name)
+    };
+    let file = image("odd.nvcc13.ptx");
+    let output = show("bounded", &file, &[]);
+    let text = String::from_utf8(output.stdout).unwrap().replace(&file.display().to_string(), "FILE");
+    let expected = "\
+bounded in FILE
+    C++       bounded(int*)
+    symbol    _Z7boundedPi
+    takes     .u64
+
+    VARIANT          TOOLKIT  REGISTERS  SHARED  CONSTANT  FRAME  STACK  LAUNCH                                  NEEDS
+    sm_90a, PTX 9.0  13.0     -          -       -         -      -      block of at most 256, 2 blocks or more  -
+";
+    assert_eq!(text, expected);
+    let message = fails(show("bouned", &file, &[]), 7).replace(&file.display().to_string(), "FILE");
+    assert!(message.starts_with("no kernel `bouned` in `FILE`: did you mean `bounded`"), "{message}");
+
+    let shown = shown("plain", &image("odd.sm_90.cubin"));
+    let documentation = include_str!("../../docs/show-json.md");
+    are_documented(&[&shown[0], &shown[0]["params"][0]], documentation);
+    assert_eq!(shown[0]["params"][3], json!({ "offset": 10, "size": 1, "align": null, "ptx": null }));
+    assert_eq!((&shown[0]["symbol"], &shown[0]["cuda"]), (&json!("plain"), &Value::Null));
+
+    let damaged = tests::file("damaged.ptx", b".version 8.0\n.target sm_75\n.entry k(");
+    assert!(fails(show("k", &damaged, &[]), 6).contains("damaged.ptx"));
+}

@@ -9,7 +9,7 @@ use crate::list::json::{FramesEntry, KernelEntry};
 use crate::show::Shown;
 
 /// Raised by every change that could break a reader.
-const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -31,7 +31,7 @@ struct ShownEntry<'a> {
 }
 
 #[derive(Serialize)]
-struct VariantEntry<'a> {
+pub(super) struct VariantEntry<'a> {
     kind: &'static str,
     target: String,
     ptx: Option<String>,
@@ -43,7 +43,7 @@ struct VariantEntry<'a> {
 }
 
 #[derive(Serialize)]
-struct UnreadEntry {
+pub(super) struct UnreadEntry {
     target: String,
     reason: String,
 }
@@ -73,6 +73,15 @@ pub(super) fn write(kernels: &[Shown<'_>], out: &mut impl Write) -> io::Result<(
     writeln!(out)
 }
 
+/// The kind of an image in one word.
+pub(super) const fn kind(kind: ImageKind) -> &'static str {
+    match kind {
+        ImageKind::Ptx => "ptx",
+        ImageKind::Cubin => "cubin",
+        ImageKind::Fatbin => "fatbin",
+    }
+}
+
 impl<'a> ShownEntry<'a> {
     fn of(shown: &Shown<'a>) -> Self {
         let found = shown.found();
@@ -81,11 +90,7 @@ impl<'a> ShownEntry<'a> {
             kernel: KernelEntry::of(shown.binary, &shown.kernel),
             cuda: shown.cuda(),
             ptx_types: shown.ptx_types(),
-            image_kind: image.map(|image| match image.kind {
-                ImageKind::Ptx => "ptx",
-                ImageKind::Cubin => "cubin",
-                ImageKind::Fatbin => "fatbin",
-            }),
+            image_kind: image.map(|image| kind(image.kind)),
             certain: found.is_some_and(|found| found.is_certain),
             partial: shown.partial().map(|partial| partial.to_string()),
             variants: shown.variants().into_iter().map(VariantEntry::of).collect(),
@@ -95,7 +100,7 @@ impl<'a> ShownEntry<'a> {
 }
 
 impl<'a> VariantEntry<'a> {
-    fn of((variant, entry): (&'a Variant, &'a Entry)) -> Self {
+    pub(super) fn of((variant, entry): (&'a Variant, &'a Entry)) -> Self {
         let (kind, ptx) = match variant.kind {
             VariantKind::Ptx { version: (major, minor) } => ("ptx", Some(format!("{major}.{minor}"))),
             VariantKind::Cubin => ("cubin", None),
@@ -128,7 +133,7 @@ impl<'a> VariantEntry<'a> {
 }
 
 impl UnreadEntry {
-    fn of(unread: &Unread) -> Self {
+    pub(super) fn of(unread: &Unread) -> Self {
         UnreadEntry { target: format!("sm_{}", unread.sm), reason: unread.error.to_string() }
     }
 }

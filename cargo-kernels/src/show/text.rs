@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_image::{Entry, ImageKind, Limits, Variant, VariantKind};
+use kernel_registry_image::{Entry, ImageKind, Limits, Unread, Variant, VariantKind};
 
 use crate::list::table;
 use crate::show::Shown;
@@ -22,19 +22,29 @@ pub(super) fn write(kernels: &[Shown<'_>], out: &mut impl Write) -> io::Result<(
         for (name, value) in facts(shown) {
             writeln!(out, "    {name:<9} {value}")?;
         }
-        let variants = shown.variants();
-        if !variants.is_empty() {
-            writeln!(out)?;
-            let mut rows = vec![HEADINGS.map(str::to_owned)];
-            rows.extend(variants.into_iter().map(|(variant, entry)| row(variant, entry)));
-            table::columns(&rows, "    ", out)?;
-        }
-        if let Some(partial) = shown.partial() {
-            writeln!(out, "    The kernel is only {partial}")?;
-        }
-        for unread in shown.unread() {
-            writeln!(out, "    A variant for sm_{} cannot be read: {}", unread.sm, unread.error)?;
-        }
+        table(&shown.variants(), shown.partial().map(|partial| partial.to_string()), shown.unread(), out)?;
+    }
+    Ok(())
+}
+
+/// The variants of an image that have a kernel, and those that may have it.
+pub(super) fn table(
+    variants: &[(&Variant, &Entry)],
+    partial: Option<String>,
+    unread: &[Unread],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if !variants.is_empty() {
+        writeln!(out)?;
+        let mut rows = vec![HEADINGS.map(str::to_owned)];
+        rows.extend(variants.iter().map(|(variant, entry)| row(variant, entry)));
+        table::columns(&rows, "    ", out)?;
+    }
+    if let Some(partial) = partial {
+        writeln!(out, "    The kernel is only {partial}")?;
+    }
+    for unread in unread {
+        writeln!(out, "    A variant for sm_{} cannot be read: {}", unread.sm, unread.error)?;
     }
     Ok(())
 }

@@ -1,0 +1,136 @@
+//! Shows kernels of an image that is in no binary.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use kernel_registry_image::{Entry, Error, Image, ParamLayout, Variant};
+use serde::Serialize;
+
+use super::{json, text};
+use crate::binaries;
+use crate::failure::Failure;
+use crate::mapped::Mapped;
+
+/// A kernel in each variant of the image that has it.
+struct Kernel<'a> {
+    image: &'a Image,
+    file: &'a Path,
+    variants: Vec<(&'a Variant, &'a Entry)>,
+}
+
+/// The image in this file, or none if it is something else.
+pub(super) fn read(path: &Path) -> Result<Option<Image>, Failure> {
+    let bytes = Mapped::open(path)?;
+    match kernel_registry_image::read(&bytes) {
+        Ok(image) => Ok(Some(image)),
+        Err(Error::NotAnImage) => Ok(None),
+        // Binaries are ELF files too, and damage to them has words of its own.
+        Err(_) if bytes.starts_with(b"\x7fELF") => Ok(None),
+        Err(error) => Err(Failure::Image { path: path.to_owned(), error }),
+    }
+}
+
+pub(super) fn show(name: &str, file: &Path, image: &Image, as_json: bool) -> Result<(), Failure> {
+    let mut symbols: Vec<&str> = image.named(name).iter().map(|entry| entry.symbol.as_str()).collect();
+    symbols.sort_unstable();
+    symbols.dedup();
+    if symbols.is_empty() {
+        let error = image.find(name, &file.display().to_string()).err();
+        let missing = || Failure::NoneNamed { name: name.to_owned(), near: Vec::new() };
+        return Err(error.map_or_else(missing, |error| Failure::NotInImage { error }));
+    }
+    let variants =
+        |symbol| image.variants.iter().filter_map(move |variant| Some((variant, variant.entry(symbol)?)));
+    let kernel = |symbol| Kernel { image, file, variants: variants(symbol).collect() };
+    let kernels: Vec<Kernel<'_>> = symbols.into_iter().map(kernel).collect();
+    binaries::print(|out| if as_json { write_json(&kernels, out) } else { write_text(&kernels, out) })
+}
+
+fn write_text(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
+    for (index, Kernel { image, file, variants }) in kernels.iter().enumerate() {
+        let (_, entry) = variants[0];
+        if index > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{} in {}", entry.name(), file.display())?;
+        if let Some(signature) = &entry.signature {
+            writeln!(out, "    C++       {signature}")?;
+        }
+        writeln!(out, "    symbol    {}", entry.symbol)?;
+        writeln!(out, "    takes     {}", takes(variants))?;
+        text::table(variants, None, &image.unread, out)?;
+    }
+    Ok(())
+}
+
+/// The parameters as PTX has them, or as many bytes as machine code gives them.
+fn takes(variants: &[(&Variant, &Entry)]) -> String {
+    let has_types = |params: &&Vec<ParamLayout>| params.iter().all(|param| param.ptx_type.is_some());
+    let mut all = variants.iter().map(|(_, entry)| &entry.params);
+    let params = all.clone().find(has_types).or_else(|| all.next());
+    let word = |param: &ParamLayout| match &param.ptx_type {
+        Some(ty) => format!(".{ty}"),
+        None => format!("{} B", param.size),
+    };
+    match params.map_or(&[][..], Vec::as_slice) {
+        [] => "nothing".to_owned(),
+        params => params.iter().map(word).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    kernels: Vec<KernelEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct KernelEntry<'a> {
+    file: String,
+    symbol: &'a str,
+    cuda: Option<String>,
+    image_kind: &'static str,
+    params: Vec<ParamEntry<'a>>,
+    variants: Vec<json::VariantEntry<'a>>,
+    unread: Vec<json::UnreadEntry>,
+}
+
+#[derive(Serialize)]
+struct ParamEntry<'a> {
+    offset: u32,
+    size: u32,
+    align: Option<u32>,
+    ptx: Option<&'a str>,
+}
+
+fn write_json(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
+    let document = Document { schema: json::SCHEMA, kernels: kernels.iter().map(KernelEntry::of).collect() };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    writeln!(out)
+}
+
+impl<'a> KernelEntry<'a> {
+    fn of(Kernel { image, file, variants }: &Kernel<'a>) -> Self {
+        let (_, entry) = variants[0];
+        KernelEntry {
+            file: file.display().to_string(),
+            symbol: &entry.symbol,
+            cuda: entry.signature.as_ref().map(ToString::to_string),
+            image_kind: json::kind(image.kind),
+            params: entry.params.iter().map(ParamEntry::of).collect(),
+            variants: variants.iter().copied().map(json::VariantEntry::of).collect(),
+            unread: image.unread.iter().map(json::UnreadEntry::of).collect(),
+        }
+    }
+}
+
+impl<'a> ParamEntry<'a> {
+    fn of(param: &'a ParamLayout) -> Self {
+        ParamEntry {
+            offset: param.offset,
+            size: param.size,
+            align: param.align,
+            ptx: param.ptx_type.as_deref(),
+        }
+    }
+}
