@@ -368,6 +368,17 @@ fn offsets_behind_a_large_alignment_differ_between_variants_of_one_kernel() {
 }
 
 #[test]
+fn a_kernel_is_found_in_ptx_wherever_that_is_among_the_variants() {
+    let mut image = read(&image("aligned.fatbin")).unwrap();
+    for _ in 0..image.variants.len() {
+        image.variants.rotate_left(1);
+        // A clone makes an index of its own.
+        let entry = image.clone().find("spread", "aligned.fatbin").unwrap().clone();
+        assert_eq!(entry.params[1].ptx_type.as_deref(), Some("b8[128]"));
+    }
+}
+
+#[test]
 fn every_committed_image_is_read() {
     for (name, bytes) in images() {
         let image = read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
