@@ -46,7 +46,8 @@ fn printable(text: &str) -> String {
 }
 
 fn mentions_half(module: &Module) -> bool {
-    let of_half = |text: &str| text.contains("half::");
+    let of_half =
+        |text: &str| ["half::", "types::Half2", "types::Bfloat162"].iter().any(|half| text.contains(half));
     module.declarations.iter().any(|declaration| {
         let args = || declaration.instances.iter().flat_map(|(args, _)| args);
         declaration.params.iter().any(|(_, ty)| of_half(&ty.element))

@@ -64,7 +64,7 @@ fn param(kernel: &Kernel<'_>, index: usize, structs: &mut Structs) -> ParamType 
         }
         Some(CudaType::Scalar(scalar)) => ParamType::new(Pass::Value, number(*scalar)),
         Some(CudaType::Named(name)) => {
-            let known = half(name).or_else(|| ptx_number(layout));
+            let known = ready(name).or_else(|| ptx_number(layout));
             ParamType::new(Pass::Value, known.unwrap_or_else(|| structs.value(name, layout)))
         }
         // References and pointers to functions are addresses.
@@ -112,10 +112,10 @@ fn pointer(
             ParamType::new(raw, inner)
         }
         (CudaType::Named(name), Some(Expected::Layout { size, align })) => {
-            let element = half(name).unwrap_or_else(|| structs.pointee(name, [size, align]));
+            let element = ready(name).unwrap_or_else(|| structs.pointee(name, [size, align]));
             ParamType::new(slice, element)
         }
-        (CudaType::Named(name), _) => match half(name).or_else(|| structs.known(name)) {
+        (CudaType::Named(name), _) => match ready(name).or_else(|| structs.known(name)) {
             Some(element) => ParamType::new(slice, element),
             None => ParamType::new(raw, structs.opaque(name)),
         },
@@ -146,6 +146,41 @@ pub(super) fn half(name: &str) -> Option<String> {
         "__nv_bfloat16" => Some("half::bf16".to_owned()),
         _ => None,
     }
+}
+
+/// CUDA's own types, which kernel-registry has ready.
+fn ready(name: &str) -> Option<String> {
+    let ready = match name {
+        "__half" | "__nv_bfloat16" => return half(name),
+        "__half2" => "Half2".to_owned(),
+        "__nv_bfloat162" => "Bfloat162".to_owned(),
+        "__nv_fp8_e4m3" => "E4m3".to_owned(),
+        "__nv_fp8_e5m2" => "E5m2".to_owned(),
+        "CUtensorMap_st" => "TensorMap".to_owned(),
+        "dim3" => "Uint3".to_owned(),
+        _ => vector(name)?,
+    };
+    Some(format!("kernel_registry::types::{ready}"))
+}
+
+/// The type for one of CUDA's vectors: `Float4` for `float4`.
+fn vector(name: &str) -> Option<String> {
+    let plain = name.strip_suffix("_16a").unwrap_or(name);
+    let (component, count) = plain.split_at_checked(plain.len().checked_sub(1)?)?;
+    let component = match component {
+        "char" => "Char",
+        "uchar" => "Uchar",
+        "short" => "Short",
+        "ushort" => "Ushort",
+        "int" => "Int",
+        "uint" => "Uint",
+        "long" | "longlong" => "Long",
+        "ulong" | "ulonglong" => "Ulong",
+        "float" => "Float",
+        "double" => "Double",
+        _ => return None,
+    };
+    matches!(count, "2" | "3" | "4").then(|| format!("{component}{count}"))
 }
 
 /// The number type of a parameter in PTX: that of enumerations, and of types that depend on others.
