@@ -4,7 +4,7 @@
 //! |---|---|
 //! | (this one) | the record that each kernel leaves in the binary |
 //! | [`section`] | the link section that holds the records |
-//! | [`index`] | which image the build step made of which source |
+//! | [`index`] | the build step's index: the image of each CUDA source |
 //! | [`fatbin`] | the headers of fatbins |
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |

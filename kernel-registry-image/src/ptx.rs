@@ -1,4 +1,4 @@
-//! PTX: splits the text into modules, and reads what is outside of function bodies.
+//! Reads PTX: splits the text into modules, and reads their directives and the declarations of kernels.
 
 mod entry;
 mod lexer;

@@ -93,9 +93,9 @@ pub enum LaunchError {
     Memory {
         /// The kernel.
         kernel: String,
-        /// Bytes of shared memory of a block, of which it can have [`MOST_SHARED`](crate::MOST_SHARED).
+        /// Bytes of shared memory of a block. [`MOST_SHARED`](crate::MOST_SHARED) is the limit.
         shared: u64,
-        /// Bytes of local memory of a thread, of which it can have [`MOST_LOCAL`](crate::MOST_LOCAL).
+        /// Bytes of local memory of a thread. [`MOST_LOCAL`](crate::MOST_LOCAL) is the limit.
         local: u64,
     },
     /// The arguments are smaller than the parameters.

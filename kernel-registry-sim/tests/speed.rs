@@ -1,39 +1,20 @@
 //! The time of a kernel over a million elements, together with copies and synchronisation.
 
+#[path = "../../kernel-registry-ptx/tests/processor_time/mod.rs"]
+mod processor_time;
+
 use std::error::Error;
-use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kernel_registry::warm_all;
 use kernels::blas1::saxpy;
+use processor_time::fastest;
 
 kernel_registry::link_kernels!(kernels);
 
 const N: usize = 1 << 20;
 /// Test builds check arithmetic and bounds as they go; here they take 75 ms.
 const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 100 });
-
-/// How long all threads together have had a processor, so that other load of the machine does not matter.
-fn busy() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for the answer.
-    let answer = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    assert_eq!(answer, 0, "nothing can be measured: {}", io::Error::last_os_error());
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// Does it some times, and answers how long the fastest kept processors busy.
-fn fastest(mut work: impl FnMut()) -> Duration {
-    let measured = (0..5).map(|_| {
-        let (begun, busy_before) = (Instant::now(), busy());
-        work();
-        let taken = busy() - busy_before;
-        println!("{taken:?} busy, {:?} in all", begun.elapsed());
-        assert!(taken > Duration::ZERO, "nothing was measured: the clock of the process stands still");
-        taken
-    });
-    measured.min().unwrap()
-}
 
 #[test]
 fn saxpy_over_a_million_elements() -> Result<(), Box<dyn Error>> {

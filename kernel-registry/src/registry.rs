@@ -180,7 +180,7 @@ impl Registry {
     }
 }
 
-/// The second parts of up to three pairs whose first part is similar to what was wanted.
+/// Suggestions for a name that was not found. `named` yields names and what to show for each; up to three similar ones are shown.
 fn near(wanted: &str, named: impl Iterator<Item = (&'static str, &'static str)>) -> Vec<&'static str> {
     let mut close: Vec<(usize, &'static str)> = named
         .map(|(name, shown)| (strsim::damerau_levenshtein(name, wanted), shown))

@@ -18,7 +18,7 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
-    /// Write the public API of each library to docs/api, or compare it with what is there
+    /// Write the public API of each library to docs/api, or compare it with the committed text
     Api(api::Options),
     /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
     Bundle(bundle::Options),

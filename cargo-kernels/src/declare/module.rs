@@ -177,7 +177,7 @@ fn param_names(source: Option<&Function>, entry: &Entry) -> Vec<String> {
     names::distinct(&candidates)
 }
 
-/// The shortest name by which the image knows this kernel alone, unless that is what it is called.
+/// The value of `name = ..`: the shortest name that finds only this kernel in the image. `None` if the Rust name does.
 fn wanted(called: &str, entry: &Entry, image: &Image) -> Option<String> {
     let names = entry.signature.as_ref().map(|signature| signature.names());
     let names = names.into_iter().flat_map(|[name, base_name, unqualified]| [unqualified, base_name, name]);

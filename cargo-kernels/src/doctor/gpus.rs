@@ -50,7 +50,7 @@ fn lines(ordinal: usize, gpu: &Gpu) -> Vec<Line> {
     lines
 }
 
-/// Lines about the context: its memory and stack, or why there is none.
+/// Lines about the context: its memory and stack, or the error that kept it from being created.
 fn context(name: &str, gpu: &Gpu) -> Vec<Line> {
     let context = match &gpu.context {
         Ok(context) => context,

@@ -78,7 +78,7 @@ fn name(pat: &Pat, errors: &mut Errors) -> Option<Ident> {
     }
 }
 
-/// How a type is passed with what it is a slice of or pointer to, or in words why it is not.
+/// How a type is passed and its element type, or why it cannot be passed.
 type Passed<'a> = Result<(Pass, &'a Type), &'static str>;
 
 /// How a reference in an `Option` is passed. `None` for every other type.
