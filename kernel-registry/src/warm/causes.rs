@@ -55,11 +55,11 @@ mod tests {
     use super::*;
     use crate::{Cause, Place};
 
-    fn failure(kernel: &'static str, image: &'static str, log: &str) -> Failure {
+    fn failure(kernel: &'static str, image: &'static str, symbol: &'static str) -> Failure {
         let place = Place { path: kernel, package: "a", version: "1.0.0", file: "src/lib.rs", line: 3 };
-        let cause = match log {
+        let cause = match symbol {
             "" => Cause::NotLoaded,
-            log => Cause::NoEntry { symbol: Box::leak(log.to_owned().into_boxed_str()) },
+            symbol => Cause::NoEntry { symbol },
         };
         Failure { kernel, place, image: Some(image), variants: "sm_80", arch: 90, cause }
     }
