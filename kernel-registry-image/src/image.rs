@@ -90,6 +90,18 @@ impl Variant {
 }
 
 impl Image {
+    /// The names of its variants, as nvcc calls them, separated by commas: `sm_90` for machine code, `compute_75` for PTX.
+    pub fn variant_names(&self) -> String {
+        let name = |variant: &Variant| {
+            let target = variant.target.to_string();
+            match variant.kind {
+                VariantKind::Ptx { .. } => target.replacen("sm_", "compute_", 1),
+                VariantKind::Cubin => target,
+            }
+        };
+        self.variants.iter().map(name).collect::<Vec<_>>().join(",")
+    }
+
     /// Services of the driver that a kernel uses, in any variant.
     pub fn needs(&self, symbol: &str) -> Needs {
         let mut needs = self.named(symbol).into_iter().fold(Needs::NONE, |all, entry| all.and(entry.needs));

@@ -121,10 +121,11 @@ impl Place {
     }
 }
 
-/// `src/lib.rs:12 (kernels 0.1.0)`
+/// `src/lib.rs:12 (kernels 0.1.0)`, and without a package for a kernel that was made at run time.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{} ({} {})", self.file, self.line, self.package, self.version)
+        write!(f, "{}:{}", self.file, self.line)?;
+        if self.package.is_empty() { Ok(()) } else { write!(f, " ({} {})", self.package, self.version) }
     }
 }
 

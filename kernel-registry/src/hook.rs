@@ -84,13 +84,20 @@ impl Hook {
 pub struct WarmContext<'a> {
     context: &'a Arc<CudaContext>,
     current: &'a Current<'a>,
-    frame: Cell<u64>,
-    is_used: Cell<bool>,
+    preloaded: Cell<Preloaded>,
+}
+
+/// The kernels that a hook preloaded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Preloaded {
+    pub(crate) count: usize,
+    /// The largest frame of them, in bytes.
+    pub(crate) frame: u64,
 }
 
 impl<'a> WarmContext<'a> {
     pub(crate) fn new(context: &'a Arc<CudaContext>, current: &'a Current<'a>) -> Self {
-        WarmContext { context, current, frame: Cell::new(0), is_used: Cell::new(false) }
+        WarmContext { context, current, preloaded: Cell::default() }
     }
 
     /// The context.
@@ -110,6 +117,54 @@ impl<'a> WarmContext<'a> {
     /// hook's failure.
     pub fn preload_function(&self, function: &CudaFunction) -> Result<(), PreloadError> {
         self.preload(Function(function.cu_function()))
+    }
+
+    /// The same for a handle of the driver: of a C library, for example, or of CUDA's runtime API, where
+    /// `cudaGetFuncBySymbol` returns it for a kernel that nvcc linked into the program.
+    ///
+    /// ```no_run
+    /// use kernel_registry::cudarc::driver::sys::CUfunction;
+    /// use kernel_registry::{PreloadError, WarmContext, warmup};
+    ///
+    /// # #[cfg(any())]
+    /// unsafe extern "C" {
+    ///     /// `cudaGetFuncBySymbol(&function, attention_kernel)`, in a C++ file of the program.
+    ///     fn attention_function() -> CUfunction;
+    /// }
+    /// # unsafe fn attention_function() -> CUfunction { std::ptr::null_mut() }
+    ///
+    /// #[warmup]
+    /// fn attention(warm: &WarmContext<'_>) -> Result<(), PreloadError> {
+    ///     // SAFETY: the kernel is part of the program, and never unloaded.
+    ///     unsafe { warm.preload_raw(attention_function()) }
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// The kernel's module is loaded, and stays loaded.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`preload_function`](Self::preload_function).
+    pub unsafe fn preload_raw(&self, function: sys::CUfunction) -> Result<(), PreloadError> {
+        self.preload(Function(function))
+    }
+
+    /// The same for every kernel of a library: what `cuLibraryLoadData` returned. Returns how many there are.
+    ///
+    /// # Safety
+    ///
+    /// The library is loaded, and stays loaded.
+    ///
+    /// # Errors
+    ///
+    /// The driver refuses. Drivers before CUDA 12.4 cannot list a library's kernels.
+    pub unsafe fn preload_library(&self, library: sys::CUlibrary) -> Result<usize, PreloadError> {
+        // The hook may have made another context current.
+        driver::bind(self.context)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.preload_module(self.current.module_of(library)?) }
     }
 
     /// The same for every kernel of a module of this context. Returns how many there are.
@@ -138,14 +193,13 @@ impl<'a> WarmContext<'a> {
         self.current.load_function(function)?;
         let frame =
             self.current.attribute(function, FunctionAttribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
-        self.frame.set(self.frame.get().max(frame.into()));
-        self.is_used.set(true);
+        let Preloaded { count, frame: largest } = self.preloaded.get();
+        self.preloaded.set(Preloaded { count: count + 1, frame: largest.max(frame.into()) });
         Ok(())
     }
 
-    /// The largest frame of the preloaded kernels, if there are any.
-    pub(crate) fn preloaded(&self) -> Option<u64> {
-        self.is_used.get().then(|| self.frame.get())
+    pub(crate) fn preloaded(&self) -> Preloaded {
+        self.preloaded.get()
     }
 }
 

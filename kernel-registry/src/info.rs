@@ -14,8 +14,7 @@ use crate::table::Table;
 /// It is what the kernel's record in the binary says: there is no second copy that could differ.
 pub struct KernelInfo {
     record: &'static [u8],
-    /// A function, because of how the compiler places constants: see `image_bytes`.
-    bytes: fn() -> &'static [u8],
+    bytes: Bytes,
     /// Where in the record it says how the kernel is launched: reading all of it takes longer than a launch.
     launch: &'static [[u8; 4]; 4],
     /// Where launches find the kernel. Not a reference, because older compilers allow none to what changes in
@@ -27,6 +26,16 @@ pub struct KernelInfo {
 unsafe impl Sync for KernelInfo {}
 // SAFETY: as above.
 unsafe impl Send for KernelInfo {}
+
+/// The bytes of a kernel's image.
+#[derive(Clone, Copy)]
+enum Bytes {
+    /// A function, because of how the compiler places constants: see `image_bytes`.
+    Embedded(fn() -> &'static [u8]),
+    /// The image was made at run time.
+    #[cfg(feature = "runtime")]
+    Made(&'static [u8]),
+}
 
 /// The file that holds a kernel's code; the program contains it.
 #[derive(Clone, Copy)]
@@ -43,7 +52,19 @@ impl KernelInfo {
         bytes: fn() -> &'static [u8],
         table: &'static Table,
     ) -> Self {
-        KernelInfo { record, launch, bytes, table }
+        KernelInfo { record, launch, bytes: Bytes::Embedded(bytes), table }
+    }
+
+    /// The kernel of an image that was made at run time.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn made(record: &'static [u8], image: &'static [u8], table: &'static Table) -> Self {
+        let bytes = Bytes::Made(image);
+        let mut kernel = KernelInfo { record, launch: &[[0xff; 4]; 4], bytes, table };
+        let format::KernelRecord { block, shared, .. } = kernel.kernel();
+        let [x, y, z] = block.unwrap_or([format::NOT_FIXED; 3]);
+        let launch = [x, y, z, shared.unwrap_or(format::NOT_FIXED)].map(u32::to_le_bytes);
+        kernel.launch = Box::leak(Box::new(launch));
+        kernel
     }
 
     /// The record, read.
@@ -141,12 +162,16 @@ impl KernelInfo {
     /// without it, as can happen where there is no CUDA compiler.
     pub fn image(&self) -> Option<Image> {
         let image = self.kernel().image.filter(format::ImageRecord::is_there)?;
-        Some(Image { file: image.file, variants: image.variants, bytes: (self.bytes)() })
+        Some(Image { file: image.file, variants: image.variants, bytes: self.image_bytes() })
     }
 
     /// The bytes of the image, or nothing if there was none when the crate was compiled.
     pub(crate) fn image_bytes(&self) -> &'static [u8] {
-        (self.bytes)()
+        match self.bytes {
+            Bytes::Embedded(bytes) => bytes(),
+            #[cfg(feature = "runtime")]
+            Bytes::Made(bytes) => bytes,
+        }
     }
 
     pub(crate) const fn record(&self) -> &'static [u8] {

@@ -85,6 +85,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `half` | `half::f16` and `half::bf16` as parameters, for `__half` and `__nv_bfloat16` |
+//! | `runtime` | `RuntimeImage`: images that are compiled at run time |
 //! | `serde` | [`Report`] as data |
 //! | `tracing` | spans and events of each warm-up and late load |
 //! | `indicatif` | `Warmup::progress_bar` |
@@ -114,6 +115,8 @@ mod nullable;
 mod param;
 mod records;
 mod registry;
+#[cfg(feature = "runtime")]
+mod runtime;
 mod table;
 pub mod types;
 mod warm;
@@ -136,6 +139,8 @@ pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, 
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
 pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
+#[cfg(feature = "runtime")]
+pub use runtime::{RuntimeImage, RuntimeImageError};
 pub use warm::{
     Cause, Failure, HookCause, HookFailure, HookReport, KernelReport, Progress, RecheckError, Report,
     SetLimit, Stage, Unavailable, Warm, WarmEachError, WarmError, Warmup, warm_all,

@@ -10,6 +10,20 @@ use crate::__private::Registration;
 use crate::records::{self, COPY};
 use crate::{KernelInfo, OtherCopy, Place, RegistryError};
 
+/// Kernels that are made at run time, of which there are none without that feature.
+#[cfg(feature = "runtime")]
+use crate::runtime as made;
+#[cfg(not(feature = "runtime"))]
+mod made {
+    pub(super) fn count() -> usize {
+        0
+    }
+
+    pub(super) fn kernels() -> [&'static crate::KernelInfo; 0] {
+        []
+    }
+}
+
 /// Every registered kernel, ordered by path; equal paths by package version and place.
 ///
 /// The first call compares the kernels that registered themselves at start with the records in the binary. A difference
@@ -111,7 +125,7 @@ pub(crate) struct Registry {
 /// have references to them.
 pub(crate) fn registry() -> Result<&'static Registry, RegistryError> {
     static LATEST: RwLock<Option<Built>> = RwLock::new(None);
-    let registered = inventory::iter::<Registration>().count();
+    let registered = inventory::iter::<Registration>().count() + made::count();
     let known = |latest: &Option<Built>| {
         let built = latest.as_ref().filter(|built| built.registrations >= registered)?;
         Some(built.registry.clone())
@@ -126,14 +140,15 @@ pub(crate) fn registry() -> Result<&'static Registry, RegistryError> {
 
 /// The result of building a registry.
 struct Built {
-    /// The number of kernels that had registered themselves.
+    /// The number of kernels that had been registered.
     registrations: usize,
     registry: Result<&'static Registry, RegistryError>,
 }
 
 impl Built {
     fn new() -> Self {
-        let infos = inventory::iter::<Registration>().map(|registration| registration.0);
+        let declared = inventory::iter::<Registration>().map(|registration| registration.0);
+        let infos = declared.chain(made::kernels());
         let both: Vec<_> = infos.map(|info| (info.kernel(), info)).collect();
         let registry = Registry::new(&both).map(|registry| &*Box::leak(Box::new(registry)));
         Built { registrations: both.len(), registry }

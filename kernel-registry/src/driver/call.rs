@@ -164,6 +164,18 @@ impl<'c> Current<'c> {
         Ok(Some(state == LOADED))
     }
 
+    /// The module of a library in this context.
+    ///
+    /// # Safety
+    ///
+    /// The library is loaded.
+    pub(crate) unsafe fn module_of(&self, library: sys::CUlibrary) -> Result<sys::CUmodule, DriverError> {
+        let mut module = ptr::null_mut();
+        // SAFETY: the caller's promise.
+        call("cuLibraryGetModule", unsafe { sys::cuLibraryGetModule(&mut module, library) })?;
+        Ok(module)
+    }
+
     /// All kernels of a module.
     ///
     /// # Safety

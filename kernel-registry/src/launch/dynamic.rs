@@ -73,14 +73,26 @@ impl<'a> DynArg<'a> {
         if let Given::Null = self.given {
             return param.nullable;
         }
+        let (size, align) = (self.size, self.align);
         let kind = match param.pass {
             Pass::Value => matches!(self.given, Given::Value(_)),
             Pass::Slice => matches!(self.given, Given::Slice(_) | Given::SliceMut(_)),
             Pass::SliceMut => matches!(self.given, Given::SliceMut(_)),
-            Pass::Pointer | Pass::PointerMut => matches!(self.given, Given::Pointer(_)),
+            Pass::Pointer => !matches!(self.given, Given::Value(_)),
+            Pass::PointerMut => matches!(self.given, Given::Pointer(_) | Given::SliceMut(_)),
         };
-        kind && self.size == param.element_size && self.align == param.element_align
+        match is_unknown(param) {
+            true => kind || matches!(self.given, Given::Value(_)) && size == 8,
+            // Machine code tells no alignments.
+            false => kind && size == param.element_size && [0, align].contains(&param.element_align),
+        }
     }
+}
+
+/// Whether the parameter is 8 bytes, probably an address, of which the image of a kernel that was made at run time does not
+/// tell more.
+pub(super) fn is_unknown(param: &Param<'_>) -> bool {
+    matches!(param.pass, Pass::Pointer | Pass::PointerMut) && param.element_size == 0
 }
 
 /// What a parameter takes, in words.

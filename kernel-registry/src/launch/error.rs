@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use super::dynamic;
 use crate::copies::{REMEDY, VERSION};
 use crate::driver::{DriverError, DriverUnavailable};
 use crate::{KernelInfo, OtherCopy, Param, WarmError};
@@ -173,12 +174,15 @@ impl fmt::Display for LaunchError {
             LaunchError::ArgumentCount { given, takes, .. } => {
                 write!(f, "it takes {takes} arguments, and {given} were given")
             }
-            LaunchError::Argument { index, param, given, size, .. } => {
+            LaunchError::Argument { index, ref param, given, size, .. } => {
                 write!(f, "argument {index} is {given}")?;
                 if size > 0 {
                     write!(f, " of {size} bytes")?;
                 }
-                let takes = super::dynamic::kind(param.pass);
+                if dynamic::is_unknown(param) {
+                    return write!(f, ", and `{}: {}` takes a pointer, a slice or 8 bytes", param.name, param.ty);
+                }
+                let takes = dynamic::kind(param.pass);
                 write!(f, ", and `{}: {}` takes {takes} of {}", param.name, param.ty, param.element_size)
             }
             LaunchError::Late { ref error, .. } => {

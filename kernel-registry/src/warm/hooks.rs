@@ -9,7 +9,7 @@ use super::report::HookReport;
 use super::work::Work;
 use crate::contexts::Primed;
 use crate::driver::{self, ContextId, LoadError};
-use crate::hook::{Hook, WarmContext};
+use crate::hook::{Hook, Preloaded, WarmContext};
 
 /// Runs the hooks that have not yet succeeded in this context. They may launch registered kernels, which are warm by now.
 pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
@@ -23,9 +23,9 @@ pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
         }
         let begun = Instant::now();
         match run_one(work, hook) {
-            Ok(()) => {
+            Ok(Preloaded { count: preloaded, .. }) => {
                 work.loaded.hooks.insert(hook.key());
-                reports.push(HookReport { path: hook.place().path, took: begun.elapsed() });
+                reports.push(HookReport { path: hook.place().path, took: begun.elapsed(), preloaded });
             }
             Err(cause) => {
                 let place = hook.place();
@@ -36,7 +36,7 @@ pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
     reports
 }
 
-fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), HookCause> {
+fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<Preloaded, HookCause> {
     let path = hook.place().path;
     // If it never returns, the error names it.
     work.watch.hook(path);
@@ -54,11 +54,13 @@ fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<(), HookCause> {
     let refused = |refused: LoadError| driver_error(refused.error);
     work.set_up(work.needs(&[])).map_err(refused)?;
     outcome.map_err(|error| HookCause::Returned { error })?;
-    let Some(frame) = preloaded else { return Ok(()) };
-    limits::raise_stack_for(work, frame).map_err(setup)?;
-    work.loaded.preloaded_frame = work.loaded.preloaded_frame.max(frame);
-    // The needs of unregistered kernels are unknown, so everything is set up.
-    work.set_up(Primed::EVERYTHING.but_not(work.loaded.primed)).map_err(refused)
+    if preloaded.count > 0 {
+        limits::raise_stack_for(work, preloaded.frame).map_err(setup)?;
+        work.loaded.preloaded_frame = work.loaded.preloaded_frame.max(preloaded.frame);
+        // The needs of unregistered kernels are unknown, so everything is set up.
+        work.set_up(Primed::EVERYTHING.but_not(work.loaded.primed)).map_err(refused)?;
+    }
+    Ok(preloaded)
 }
 
 thread_local! {

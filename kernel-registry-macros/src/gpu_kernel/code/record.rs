@@ -4,7 +4,6 @@ use std::env;
 
 use kernel_registry_format::{self as format, Pass};
 use kernel_registry_image::comparison::Expected;
-use kernel_registry_image::{Image, Variant, VariantKind};
 use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
 use quote::quote_spanned;
 use syn::spanned::Spanned;
@@ -25,7 +24,7 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
             if *nullable { param.or_null() } else { param }
         })
         .collect();
-    let variants = image.content.as_ref().map(|content| variants(&content.facts)).unwrap_or_default();
+    let variants = image.content.as_ref().map(|content| content.facts.variant_names()).unwrap_or_default();
     let variable = |name| env::var(name).unwrap_or_default();
     let mut bytes = Vec::new();
     format::fixed_fields(
@@ -51,18 +50,6 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
         &mut bytes,
     );
     bytes
-}
-
-/// The variants of an image as nvcc calls them: `sm_90` for machine code, `compute_75` for PTX.
-fn variants(image: &Image) -> String {
-    let name = |variant: &Variant| {
-        let target = variant.target.to_string();
-        match variant.kind {
-            VariantKind::Ptx { .. } => target.replacen("sm_", "compute_", 1),
-            _ => target,
-        }
-    };
-    image.variants.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
 /// A call that returns size and alignment of a parameter's type, after comparing that with what the image

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtrMut, PushKernelArg, result, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{
-    Cause, DynArg, Late, LaunchConfig, LaunchError, Prepared, RecheckError, Warm, WarmError, Warmup,
-    launch_dyn, launch_raw, warm_all,
+    Cause, DynArg, Late, LaunchConfig, LaunchError, Prepared, RecheckError, RuntimeImage, Warm, WarmError,
+    Warmup, launch_dyn, launch_raw, warm_all,
 };
 use kernels::blas1::saxpy;
 use kernels::memory::{histogram, pair_sum, shuffle};
@@ -100,6 +100,28 @@ pub(crate) fn a_cold_kernel_waits(warm: &Warm, _: Duration) -> Checked {
     saxpy_on(&stream)?;
     ensure(resident.status() == Status::TimedOut, "it was loaded beside a resident kernel")?;
     Ok("loaded late, it waited until the resident kernel gave up".into())
+}
+
+pub(crate) fn made_at_run_time(warm: &Warm, _: Duration) -> Checked {
+    let bytes = saxpy::INFO.image().ok_or("saxpy has no image")?.bytes();
+    let kernels = RuntimeImage::new("made at run time", bytes).register()?;
+    let saxpy = *kernels.iter().find(|kernel| kernel.symbol() == saxpy::INFO.symbol()).ok_or("no saxpy")?;
+    let receipt = warm_all(warm.context())?;
+    let row = receipt.report().kernels.iter().find(|row| row.path == saxpy.path());
+    ensure(row.is_some(), "it is not in the report")?;
+
+    let stream = warm.context().new_stream()?;
+    let (x, mut y) = (stream.clone_htod(&[1.0_f32; 100])?, stream.clone_htod(&[2.0_f32; 100])?);
+    let resident = Resident::start(warm.context(), Duration::from_secs(5))?;
+    let args =
+        [DynArg::value(&100_u32), DynArg::value(&0.5_f32), DynArg::slice(&x), DynArg::slice_mut(&mut y)];
+    // SAFETY: both vectors have 100 elements.
+    unsafe { launch_dyn(saxpy, &stream, saxpy.over(100).block(32), args)? };
+    stream.synchronize()?;
+    ensure(resident.status() == Status::Spinning, "its first launch waited for the resident kernel")?;
+    ensure(resident.release()? == Status::Released, "the resident kernel gave up")?;
+    ensure(stream.clone_dtoh(&y)? == [2.5; 100], "the result is wrong")?;
+    Ok(format!("{} kernels, launched beside a resident kernel", kernels.len()))
 }
 
 pub(crate) fn again(warm: &Warm, first: Duration) -> Checked {

@@ -61,6 +61,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("warmup functions", checks::hooks),
     ("first launches beside a resident kernel", checks::first_launches),
     ("a kernel that was not warmed waits", checks::a_cold_kernel_waits),
+    ("an image made at run time", checks::made_at_run_time),
     ("warming again", checks::again),
     ("typed launch", checks::typed),
     ("prepared launch", checks::prepared),

@@ -1,0 +1,185 @@
+//! Kernels of images that are made at run time: by NVRTC, Triton or another compiler. They are registered like those
+//! known at compile time, so that one warm-up, one report and one set of checks serve both.
+
+mod record;
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Mutex;
+
+use kernel_registry_image::{Entry, Image, read};
+
+use crate::lock::lock;
+use crate::{Dim3, KernelInfo};
+use record::Declared;
+
+/// An image that was made at run time: PTX, a cubin or a fatbin. Registering it registers each of its kernels.
+///
+/// From then on its kernels are like those that were declared: [`find`](crate::find) finds them, [`warm_all`](crate::warm_all)
+/// loads them, grants their stack and lists them, and [`launch_dyn`](crate::launch_dyn) compares arguments with what the
+/// image says of their parameters. That is all for C++ kernels, whose symbols name the types; of an `extern "C"` kernel it
+/// is sizes, and in PTX which are `f32` or `f64`.
+///
+/// ```no_run
+/// use kernel_registry::{DynArg, RuntimeImage, launch_dyn, warm_all};
+///
+/// # fn compile() -> String { String::new() }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let context = kernel_registry::context(0)?;
+/// let ptx = compile(); // NVRTC, for example
+/// RuntimeImage::new("softmax.ptx", ptx).shared("softmax", 64 * 1024).register()?;
+/// warm_all(&context)?;
+///
+/// let stream = context.new_stream()?;
+/// let mut x = stream.clone_htod(&[1.0_f32; 1000])?;
+/// let softmax = kernel_registry::find("softmax")?;
+/// let args = [DynArg::slice_mut(&mut x), DynArg::value(&1000_u32)];
+/// // SAFETY: `softmax` takes these, and the vector has 1000 elements.
+/// unsafe { launch_dyn(softmax, &stream, softmax.over(1000).block(256), args)? };
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Register all images before the warm-up. A kernel that is registered later is loaded late, if the policy of the context
+/// allows that ([`Late`](crate::Late)), or by another `warm_all`, which is cheap.
+///
+/// Registered images stay in memory, and their code on the device, until the process ends: so a launch never meets a
+/// kernel that was unloaded. For code that comes and goes, use cudarc's modules.
+#[derive(Clone)]
+#[must_use = "nothing is registered before `register` is called"]
+pub struct RuntimeImage {
+    name: String,
+    bytes: Vec<u8>,
+    place: &'static Location<'static>,
+    /// What the caller declares, by kernels' names.
+    declared: Vec<(String, Declared)>,
+}
+
+/// An image whose kernels are registered.
+struct Registered {
+    name: &'static str,
+    bytes: &'static [u8],
+    kernels: Vec<&'static KernelInfo>,
+}
+
+/// Images in the order of registration.
+static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
+
+/// All kernels of images that were made at run time.
+pub(crate) fn kernels() -> Vec<&'static KernelInfo> {
+    lock(&REGISTERED).iter().flat_map(|image| &image.kernels).copied().collect()
+}
+
+/// How many there are.
+pub(crate) fn count() -> usize {
+    lock(&REGISTERED).iter().map(|image| image.kernels.len()).sum()
+}
+
+impl RuntimeImage {
+    /// An image and its name. The paths of its kernels begin with the name: `softmax.ptx::softmax`.
+    #[track_caller]
+    pub fn new(name: impl Into<String>, image: impl Into<Vec<u8>>) -> Self {
+        let place = Location::caller();
+        RuntimeImage { name: name.into(), bytes: image.into(), place, declared: Vec::new() }
+    }
+
+    /// Sets the block of a kernel, which is named by its symbol or C++ name, as `block = ..` does in a declaration.
+    pub fn block(self, kernel: impl Into<String>, threads: impl Into<Dim3>) -> Self {
+        self.declare(kernel, Declared::Block(threads.into().0))
+    }
+
+    /// Grants a kernel this many bytes of dynamic shared memory, as `shared = ..` does in a declaration.
+    pub fn shared(self, kernel: impl Into<String>, bytes: u32) -> Self {
+        self.declare(kernel, Declared::Shared(bytes))
+    }
+
+    /// Grants each thread of a kernel this many bytes of stack, as `stack = ..` does in a declaration.
+    pub fn stack(self, kernel: impl Into<String>, bytes: u32) -> Self {
+        self.declare(kernel, Declared::Stack(bytes))
+    }
+
+    fn declare(mut self, kernel: impl Into<String>, declared: Declared) -> Self {
+        self.declared.push((kernel.into(), declared));
+        self
+    }
+
+    /// Registers the kernels of the image, and returns them in its order. The same image registered again under the same
+    /// name gives the same kernels.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not an image, it has no kernels, or none of a name that was given.
+    pub fn register(self) -> Result<Vec<&'static KernelInfo>, RuntimeImageError> {
+        let mut registered = lock(&REGISTERED);
+        let same = |image: &&Registered| image.name == self.name && image.bytes == self.bytes;
+        if let Some(image) = registered.iter().find(same) {
+            return Ok(image.kernels.clone());
+        }
+        let records =
+            self.records().map_err(|reason| RuntimeImageError { image: self.name.clone(), reason })?;
+        let bytes: &'static [u8] = self.bytes.leak();
+        let kernels: Vec<_> = records.into_iter().map(|record| record::info(record, bytes)).collect();
+        registered.push(Registered { name: self.name.leak(), bytes, kernels: kernels.clone() });
+        Ok(kernels)
+    }
+
+    /// The records of the image's kernels.
+    fn records(&self) -> Result<Vec<Vec<u8>>, String> {
+        let image = read(&self.bytes).map_err(|error| error.to_string())?;
+        let mut declared = Vec::new();
+        for (kernel, what) in &self.declared {
+            let entry = image.find(kernel, &self.name).map_err(|error| error.to_string())?;
+            declared.push((&*entry.symbol, *what));
+        }
+        let entries = entries(&image);
+        if entries.is_empty() {
+            return Err("it contains no kernels".to_owned());
+        }
+        let variants = image.variant_names();
+        let file =
+            record::File { name: &self.name, len: self.bytes.len(), variants: &variants, place: self.place };
+        let record = |entry: &&Entry| {
+            let declared = declared.iter().filter(|(symbol, _)| *symbol == entry.symbol);
+            record::record(&image, entry, &file, declared.map(|(_, what)| *what))
+        };
+        Ok(entries.iter().map(record).collect())
+    }
+}
+
+/// The kernels of an image, each once. Of several variants, PTX tells most of parameters.
+fn entries(image: &Image) -> Vec<&Entry> {
+    let mut all: Vec<&Entry> = Vec::new();
+    for entry in image.variants.iter().flat_map(|variant| &variant.entries) {
+        let known = image.named(&entry.symbol);
+        let best = known.iter().find(|entry| entry.params.iter().any(|param| param.ptx_type.is_some()));
+        let best = best.or(known.first()).map_or(entry, |entry| *entry);
+        if std::ptr::eq(known.first().map_or(entry, |first| *first), entry) {
+            all.push(best);
+        }
+    }
+    all
+}
+
+impl fmt::Debug for RuntimeImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RuntimeImage({:?}, {} bytes)", self.name, self.bytes.len())
+    }
+}
+
+/// Why an image that was made at run time was not registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeImageError {
+    /// The name of the image.
+    pub image: String,
+    /// What is wrong with it, in a sentence.
+    pub reason: String,
+}
+
+impl fmt::Display for RuntimeImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "image `{}`, made at run time: {}", self.image, self.reason)
+    }
+}
+
+impl std::error::Error for RuntimeImageError {}
