@@ -12,6 +12,7 @@ mod handle;
 mod hooks;
 mod limits;
 mod load;
+mod pieces;
 mod plan;
 mod prime;
 mod recheck;
@@ -121,9 +122,9 @@ type Filter<'a> = Box<dyn Fn(&KernelInfo) -> bool + 'a>;
 pub struct Progress {
     /// The current stage.
     pub stage: Stage,
-    /// Images compiled so far. Only [`Stage::Load`] compiles.
+    /// Images, or pieces of large images, compiled so far. Only [`Stage::Load`] compiles.
     pub done: usize,
-    /// Images to compile.
+    /// Images and pieces to compile.
     pub of: usize,
 }
 
@@ -157,6 +158,17 @@ impl<'a> Warmup<'a> {
     /// How many threads compile PTX. All cores by default.
     pub fn threads(mut self, threads: usize) -> Self {
         self.policy.threads = Some(threads.max(1));
+        self
+    }
+
+    /// Compiles each PTX image as a whole.
+    ///
+    /// Otherwise large ones, of 64 KiB and more, are cut into pieces of some kernels each, which the driver compiles in
+    /// parallel, and kernels that are not warmed are not compiled. That is done only if the kernels of an image cannot
+    /// notice: they share no variables in global or constant memory, no textures, and no addresses of functions. A driver call that
+    /// asks for the module of a kernel gets its piece then.
+    pub fn whole_images(mut self) -> Self {
+        self.policy.whole_images = true;
         self
     }
 
@@ -285,7 +297,7 @@ impl<'a> Warmup<'a> {
         let changes = if self.is_late { &Policy::default() } else { &self.policy };
         let known = KnownContext::of(context, changes)?;
         let id = known.id;
-        let Policy { threads, stack_budget, timeout, .. } = self.policy;
+        let Policy { threads, stack_budget, timeout, whole_images, .. } = self.policy;
         let job = Job {
             driver,
             plan,
@@ -294,6 +306,7 @@ impl<'a> Warmup<'a> {
             known,
             threads: threads.or_else(cores).unwrap_or(1),
             stack_budget,
+            whole_images,
             sizes: self.sizes,
             hooks: self.hooks,
             planned_in: begun.elapsed(),
@@ -340,11 +353,12 @@ impl Default for Warmup<'_> {
 impl fmt::Debug for Warmup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Warmup { policy, sizes, allow_partial, hooks, hook_timeout, .. } = self;
-        let Policy { late, on_late: _, threads, stack_budget, timeout } = policy;
+        let Policy { late, on_late: _, threads, stack_budget, timeout, whole_images } = policy;
         let Sizes { printf_fifo, heap } = sizes;
         f.debug_struct("Warmup")
             .field("threads", threads)
             .field("stack_budget", stack_budget)
+            .field("whole_images", whole_images)
             .field("late", late)
             .field("allow_partial", allow_partial)
             .field("timeout", timeout)
