@@ -142,10 +142,11 @@ impl<'a> Kernels<'a> {
                 0 => return Ok(None),
                 b'"' | b'/' => self.skip_text()?,
                 b if b.is_ascii_whitespace() => self.at += 1,
-                punct => {
+                punct if punct.is_ascii_punctuation() => {
                     self.at += 1;
                     return Ok(Some(Token::Punct(punct)));
                 }
+                _ => return Err(self.strange()),
             }
         }
     }
@@ -320,6 +321,7 @@ mod tests {
             ".file 1 \"a\\\" .entry b() {}\"",
             ".global .b8 x = {1, 2",
             "/* .entry a() {}",
+            ".visible \u{e9} .entry a() {}",
         ] {
             assert!(read(text).is_err(), "{text}");
         }

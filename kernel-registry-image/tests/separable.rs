@@ -142,6 +142,35 @@ fn only_text_is_separable() {
     }
 }
 
+/// Pieces of a damaged module have the kernels that it has, or it is not cut.
+#[test]
+fn damaged_modules() {
+    let step = if cfg!(debug_assertions) { 997 } else { 7 };
+    for name in ["diagnose.nvcc13.ptx", "reduce.nvrtc12.ptx"] {
+        let mut bytes = common::image(name);
+        let mut count = 0;
+        for at in (0..bytes.len()).step_by(step) {
+            for byte in *b"{}();\"/*.\\\n\0\xe9" {
+                let was = std::mem::replace(&mut bytes[at], byte);
+                if let Ok(image) = read(&bytes)
+                    && image.is_separable()
+                {
+                    count += 1;
+                    let expected = image.variants.into_iter().next().unwrap().entries;
+                    let all: Vec<_> = kernels(&bytes).map(Result::unwrap).collect();
+                    for (number, entry) in expected.iter().enumerate() {
+                        let piece = cut(&bytes, &all, |other| other == number).collect::<Vec<_>>().concat();
+                        let entries = read(&piece).unwrap().variants.remove(0).entries;
+                        assert_eq!(entries, std::slice::from_ref(entry), "{name} with {byte} at {at}");
+                    }
+                }
+                bytes[at] = was;
+            }
+        }
+        assert!(count > 0);
+    }
+}
+
 /// The PTX of the repository, and of the folder in the variable `PTX`.
 fn texts() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

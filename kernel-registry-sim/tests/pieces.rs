@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::{Cause, DynArg, KernelInfo, Late, LaunchConfig, Warm, WarmError, Warmup, launch_dyn};
-use kernel_registry_sim::Config;
+use kernel_registry_sim::{Config, Fault};
 use pieces::{counter, factor, refused, separate};
 use serial::Turn;
 use sys::CUresult;
@@ -173,11 +173,26 @@ fn a_kernel_that_is_refused_leaves_other_pieces_alone() -> Outcome {
     let Cause::Refused { log, .. } = &failure.cause else { panic!("{failure}") };
     // The line in the image, and not the one in the piece.
     let text = std::str::from_utf8(refused::broken::INFO.image().ok_or("an image")?.bytes())?;
-    let line = text.lines().position(|line| line.contains("no.such.instruction")).ok_or("a line")?;
+    let line = text.lines().position(|line| line.contains("add.u32 %r1, %r1, ;")).ok_or("a line")?;
     assert!(log.contains(&format!("line {}", line + 1)), "{log}");
     assert_eq!(run(refused::sound::INFO, &context, 7)?, 8);
     assert_eq!(run(refused::also_sound::INFO, &context, 7)?, 14);
     Ok(())
+}
+
+/// NVIDIA's driver can report only now that it does not compile a piece. If it takes the image, that serves instead.
+#[test]
+fn the_whole_image_stands_in_for_a_piece_that_is_refused() -> Outcome {
+    let (_turn, context) = context()?;
+    let refusal = Fault::fails("cuLibraryGetKernel", CUresult::CUDA_ERROR_INVALID_PTX as u32).inject()?;
+    let recording = kernel_registry_sim::record_calls();
+    let warm_up = only(SEPARATE).warm(&context)?;
+    assert!(warm_up.report().verified && refusal.hits() > 0);
+    let modules = recording.calls().iter().filter(|call| call.name == "cuModuleLoadDataEx").count();
+    // One for the image, and one of kernel-registry's own kernels.
+    assert!(modules <= 2, "{modules}");
+    drop(refusal);
+    separate_results(&context)
 }
 
 /// Drivers before 13.0 refuse `CU_JIT_SPLIT_COMPILE`, so they are not given it.

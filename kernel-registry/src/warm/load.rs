@@ -59,6 +59,7 @@ impl Images {
 }
 
 /// What the driver is to compile.
+#[derive(Clone)]
 struct Source {
     piece: Arc<Piece>,
     /// The image is plain PTX.
@@ -68,49 +69,23 @@ struct Source {
 /// A library, and whether it was compiled just now.
 type Compiled = Result<(Library, bool), LoadError>;
 
+/// Kernels of one image, by its place in the plan, that are loaded together.
+struct Part<'p, S> {
+    image: usize,
+    kernels: Vec<&'p Planned>,
+    source: S,
+}
+
 /// Loads the images of these kernels unless they are loaded already.
 pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     let (job, watch) = (work.job, work.watch);
-    let arch = work.device.arch;
-    let mut wanted: BTreeMap<usize, Vec<&Planned>> = BTreeMap::new();
-    for planned in pending {
-        if let Some(index) = planned.image {
-            wanted.entry(index).or_default().push(*planned);
-        }
-    }
     let mut images = Images::default();
-    let (mut modules, mut libraries, mut cuts) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, kernels) in wanted {
-        let PlannedImage { bytes, separable, .. } = job.plan.images[index];
-        match (work.loaded.modules.get(index), Route::of(bytes, arch)) {
-            (Some(module), _) => {
-                let result = Ok(Handle::Module(*module));
-                images.add(Loading { image: index, is_piece: false, result, is_new: false }, &kernels);
-            }
-            (None, Route::Module) => modules.push((index, kernels)),
-            (None, Route::Library { text }) => {
-                let of_image = Libraries::of(bytes, arch);
-                let symbols = kernels.iter().map(|planned| planned.kernel.symbol);
-                let may_cut = separable && text && !job.whole_images;
-                let cut = may_cut.then(|| Cut::of(bytes, &of_image, symbols)).flatten();
-                libraries.push((index, of_image, cut.is_some(), text, kernels));
-                cuts.extend(cut);
-            }
-        }
-    }
-    pieces::add_pieces(cuts, job.threads);
-
-    let (mut sources, mut parts) = (Vec::new(), Vec::new());
-    for (index, of_image, is_cut, is_text, kernels) in &libraries {
-        for (piece, kernels) in by_piece(of_image, *is_cut, kernels) {
-            sources.push(Source { piece, is_text: *is_text });
-            parts.push((*index, kernels));
-        }
-    }
+    let (modules, libraries) = sort(work, pending, &mut images);
+    let mut sources: Vec<Source> = libraries.iter().map(|part| part.source.clone()).collect();
     if !sources.is_empty() {
         // Our own kernels are launched later, but compiled now, in parallel with the others.
-        let ours = prime::image(work.needs(pending)).map(|image| (image, Route::of(image, arch)));
-        sources.extend(ours.and_then(|(image, route)| match route {
+        let arch = work.device.arch;
+        sources.extend(prime::image(work.needs(pending)).and_then(|image| match Route::of(image, arch) {
             Route::Library { text } => {
                 Some(Source { piece: Libraries::of(image, arch).whole().clone(), is_text: text })
             }
@@ -121,15 +96,15 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     let mut compiled = thread::scope(|scope| {
         let compile = || compile_all(job, watch, &sources);
         let compiling = (!sources.is_empty()).then(|| thread::Builder::new().spawn_scoped(scope, compile));
-        for (index, kernels) in modules {
-            let PlannedImage { file, bytes, .. } = job.plan.images[index];
+        for Part { image, kernels, .. } in modules {
+            let PlannedImage { file, bytes, .. } = job.plan.images[image];
             watch.call("cuModuleLoadDataEx", file);
             let module = work.current.load_module(&Code::new(bytes, false));
             if let Ok(module) = module {
-                work.loaded.modules.insert(index, module);
+                work.loaded.modules.insert(image, module);
             }
             let result = module.map(Handle::Module).map_err(|refused| cause(refused, work.free));
-            images.add(Loading { image: index, is_piece: false, result, is_new: true }, &kernels);
+            images.add(Loading { image, is_piece: false, result, is_new: true }, &kernels);
         }
         // In eager mode this call waits for the device once the image is compiled. In lazy mode it does so only for
         // images with managed variables; otherwise resolving the library's kernels waits.
@@ -143,16 +118,15 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
             Some(Err(_)) => compile(),
         }
     });
-    for (number, (index, kernels)) in parts.into_iter().enumerate() {
+    for (number, Part { image, kernels, source }) in libraries.into_iter().enumerate() {
         let Some(compiled) = compiled.remove(&number) else { continue };
         let is_new = !matches!(compiled, Ok((_, false)));
-        let is_piece = !sources[number].piece.is_whole();
         let result = match compiled {
             Ok((library, _)) => Ok(Handle::Library(library)),
             Err(refused) => Err(cause(refused, work.free)),
         };
-        let mut loading = Loading { image: index, is_piece, result, is_new };
-        if let (true, Err(Cause::Refused { error, .. })) = (is_piece, &loading.result) {
+        let mut loading = Loading { image, is_piece: !source.piece.is_whole(), result, is_new };
+        if let (true, Err(Cause::Refused { error, .. })) = (loading.is_piece, &loading.result) {
             loading.result = load_again(work, &loading, *error);
         }
         images.add(loading, &kernels);
@@ -160,22 +134,66 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     images
 }
 
+/// What is to be loaded as modules, and what as libraries. Adds the images that are loaded already to `images`.
+fn sort<'p>(
+    work: &Work<'_>,
+    pending: &[&'p Planned],
+    images: &mut Images,
+) -> (Vec<Part<'p, ()>>, Vec<Part<'p, Source>>) {
+    let (job, arch) = (work.job, work.device.arch);
+    let mut by_image: BTreeMap<usize, Vec<&Planned>> = BTreeMap::new();
+    for planned in pending {
+        if let Some(image) = planned.image {
+            by_image.entry(image).or_default().push(planned);
+        }
+    }
+    let (mut modules, mut compiled, mut cuts) = (Vec::new(), Vec::new(), Vec::new());
+    for (image, kernels) in by_image {
+        let PlannedImage { bytes, separable, .. } = job.plan.images[image];
+        match (work.loaded.modules.get(image), Route::of(bytes, arch)) {
+            (Some(module), _) => {
+                let result = Ok(Handle::Module(*module));
+                images.add(Loading { image, is_piece: false, result, is_new: false }, &kernels);
+            }
+            (None, Route::Module) => modules.push(Part { image, kernels, source: () }),
+            (None, Route::Library { text }) => {
+                let libraries = Libraries::of(bytes, arch);
+                let symbols = kernels.iter().map(|planned| planned.kernel.symbol);
+                let may_cut = separable && text && !job.whole_images;
+                let cut = may_cut.then(|| Cut::of(bytes, &libraries, symbols)).flatten();
+                compiled.push((cut.is_some(), text, Part { image, kernels, source: libraries }));
+                cuts.extend(cut);
+            }
+        }
+    }
+    pieces::add_pieces(cuts, job.threads);
+    let in_pieces = compiled.into_iter().flat_map(|(is_cut, is_text, part)| {
+        let image = part.image;
+        let parts = by_piece(&part.source, is_cut, part.kernels).into_iter();
+        parts.map(move |(piece, kernels)| Part { image, kernels, source: Source { piece, is_text } })
+    });
+    (modules, in_pieces.collect())
+}
+
 /// The pieces that these kernels of an image are in, each with its kernels: the whole image, if it is not cut.
 fn by_piece<'p>(
     libraries: &Libraries,
     is_cut: bool,
-    kernels: &[&'p Planned],
+    kernels: Vec<&'p Planned>,
 ) -> Vec<(Arc<Piece>, Vec<&'p Planned>)> {
+    if !is_cut {
+        return vec![(libraries.whole().clone(), kernels)];
+    }
     let mut pieces: Vec<(Arc<Piece>, Vec<&Planned>)> = Vec::new();
     let mut numbers = HashMap::new();
     for planned in kernels {
-        let piece = is_cut.then(|| libraries.piece(planned.kernel.symbol)).flatten();
+        let piece = libraries.piece(planned.kernel.symbol);
         let piece = piece.unwrap_or_else(|| libraries.whole().clone());
         let number = *numbers.entry(Arc::as_ptr(&piece)).or_insert_with(|| {
             pieces.push((piece, Vec::new()));
             pieces.len() - 1
         });
-        pieces[number].1.push(*planned);
+        pieces[number].1.push(planned);
     }
     pieces
 }
@@ -233,7 +251,8 @@ fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeM
     compiled.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn compile(current: &Current<'_>, Source { piece, is_text }: &Source, threads: usize) -> Compiled {
+fn compile(current: &Current<'_>, source: &Source, threads: usize) -> Compiled {
+    let Source { piece, is_text } = source;
     // A large image that was not cut would keep one thread busy when the others are done.
     let is_slow = piece.is_whole() && piece.len() >= pieces::LARGE && threads > 1;
     piece.library(|| current.load_library(&piece.code(*is_text), is_slow.then_some(threads)))
@@ -246,6 +265,9 @@ pub(super) fn load_again(
     loading: &Loading,
     error: DriverError,
 ) -> Result<Handle, Cause> {
+    if let Some(module) = work.loaded.modules.get(loading.image) {
+        return Ok(Handle::Module(*module));
+    }
     let PlannedImage { file, bytes, .. } = work.job.plan.images[loading.image];
     let refused = |error: LoadError| Err(cause(error, work.free));
     let Route::Library { text } = Route::of(bytes, 0) else { return refused(error.into()) };

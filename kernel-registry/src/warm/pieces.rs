@@ -69,7 +69,8 @@ impl Cut {
         // Half of a piece's text may be shared.
         let text = text.max(LEAST).max(self.shared());
         let sizes: Vec<_> = self.missing.iter().map(|number| self.all[*number].range.len()).collect();
-        for places in spread(&sizes, self.missing_text().div_ceil(text)) {
+        let pieces = (self.missing_text() + text / 2) / text;
+        for places in spread(&sizes, pieces.max(1)) {
             let chosen = places.into_iter().map(|place| self.missing[place]).collect();
             self.libraries.add(Piece::new(self.image, Some(Kernels { all: self.all.clone(), chosen })));
         }
