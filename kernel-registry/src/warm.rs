@@ -54,6 +54,25 @@ pub use report::{HookReport, KernelReport, Report, Stage, Unavailable};
 /// Warming launches kernels with both. A program that needs more than the driver's 8 MiB of either sets
 /// [`Warmup::printf_fifo`] or [`Warmup::heap`] in the context's first warm-up.
 ///
+/// # Large PTX images
+///
+/// The driver compiles PTX when it is loaded, each image in one thread. So an image that is PTX text of 64 KiB or more is cut
+/// into pieces of some kernels each, which are compiled in parallel. Its kernels that are not warmed are not compiled; a late
+/// load compiles its kernel alone.
+///
+/// Kernels must not notice that, so the macro decides at compile time, and an image stays whole if:
+///
+/// - code names one of its variables in global or constant memory, or other modules can (`.visible`, which is what `__device__` and
+///   `__constant__` become without `static`): kernels may share it, and the host may set it. The compiler's own
+///   constants, such as the text of a `printf`, are no obstacle;
+/// - it has textures, surfaces or managed variables;
+/// - it takes the address of a function, has virtual functions, or launches kernels itself;
+/// - it was compiled with `-G`, or has a form that the macro does not know;
+/// - it is a fatbin, in which PTX is compressed.
+///
+/// A driver of CUDA 13.0 or newer compiles such an image in several threads too, but not as fast. `cuFuncGetModule` returns
+/// the module of a piece, which lacks the image's other kernels. [`Warmup::whole_images`] turns all of that off.
+///
 /// # Recursive kernels
 ///
 /// No tool knows the stack of a kernel with recursive calls. Its declaration says it: `#[gpu_kernel(stack = 16 * 1024)]`.
@@ -161,12 +180,8 @@ impl<'a> Warmup<'a> {
         self
     }
 
-    /// Compiles each PTX image as a whole.
-    ///
-    /// Otherwise large ones, of 64 KiB and more, are cut into pieces of some kernels each, which the driver compiles in
-    /// parallel, and kernels that are not warmed are not compiled. That is done only if the kernels of an image cannot
-    /// notice: they share no variables in global or constant memory, no textures, and no addresses of functions. A driver call that
-    /// asks for the module of a kernel gets its piece then.
+    /// Compiles each PTX image as a whole: [large ones](warm_all#large-ptx-images) are not cut into pieces. Late loads in the
+    /// context obey that too.
     pub fn whole_images(mut self) -> Self {
         self.policy.whole_images = true;
         self
