@@ -32,8 +32,9 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Variant>, Error> {
         variants.push(parser.module(toolkit)?);
         before = parser.lexer.offset();
     }
+    let is_alone = variants.len() == 1;
     for variant in &mut variants {
-        variant.separable &= can_be_cut(bytes, &variant.entries);
+        variant.separable &= is_alone && can_be_cut(bytes, &variant.entries);
     }
     Ok(variants)
 }
