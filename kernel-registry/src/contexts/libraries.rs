@@ -52,6 +52,11 @@ impl Piece {
         }
     }
 
+    fn symbols(&self) -> impl Iterator<Item = &'static str> {
+        let kernels = self.kernels.iter();
+        kernels.flat_map(|Kernels { all, chosen }| chosen.iter().map(|number| all[*number].name))
+    }
+
     /// Its library, and whether it was loaded just now. Calls `load` the first time, and again if that failed.
     pub(crate) fn library<E>(&self, load: impl FnOnce() -> Result<Library, E>) -> Result<(Library, bool), E> {
         let mut library = lock(&self.library);
@@ -102,13 +107,6 @@ impl Libraries {
         for symbol in piece.symbols() {
             pieces.entry(symbol).or_insert_with(|| piece.clone());
         }
-    }
-}
-
-impl Piece {
-    fn symbols(&self) -> impl Iterator<Item = &'static str> {
-        let kernels = self.kernels.iter();
-        kernels.flat_map(|Kernels { all, chosen }| chosen.iter().map(|number| all[*number].name))
     }
 }
 
