@@ -79,7 +79,8 @@ pub(crate) struct Libraries {
 
 impl Libraries {
     pub(crate) fn of(image: &'static [u8], arch: u32) -> Arc<Libraries> {
-        static LIBRARIES: Mutex<Option<HashMap<(usize, u32), Arc<Libraries>>>> = Mutex::new(None);
+        type All = HashMap<(usize, u32), Arc<Libraries>>;
+        static LIBRARIES: Mutex<Option<All>> = Mutex::new(None);
         let new =
             || Arc::new(Libraries { whole: Arc::new(Piece::new(image, None)), pieces: Mutex::default() });
         lock(&LIBRARIES).get_or_insert_default().entry((key(image), arch)).or_insert_with(new).clone()
