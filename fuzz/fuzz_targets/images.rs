@@ -1,5 +1,5 @@
-//! Fuzzes the image reader with any bytes: it must end, must not panic, and its answers must be consistent. What it takes for
-//! separable is cut.
+//! Fuzzes the image reader with any bytes: it must end, must not panic, and its answers must be consistent. Separable
+//! images are cut.
 //!
 //! Seed it with the real images in `kernel-registry-image/tests/images`.
 

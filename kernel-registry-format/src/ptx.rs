@@ -1,7 +1,7 @@
 //! Where the kernels of a PTX module are in its text.
 //!
-//! A module can be cut: a text with some of its kernels, and with all that is not a kernel, is a module again. This module
-//! finds the places to cut at. Whether the kernels do without each other is for `kernel-registry-image` to say.
+//! A module can be cut: a text with some of its kernels, and with all of its functions and declarations, is a module again.
+//! `kernel-registry-image` says whether its kernels work without each other.
 
 use core::fmt;
 use core::iter::once;
@@ -49,7 +49,7 @@ pub fn cut<'t>(
     left_out.map(|(_, kernel)| kernel.range.clone()).chain(once(end..end)).flat_map(move |range| {
         let part = text.get(from..range.start).unwrap_or_default();
         from = range.end;
-        // What was apart stays apart.
+        // Keeps the tokens on both sides apart.
         [part, b"\n"]
     })
 }

@@ -2,14 +2,14 @@
 //!
 //! A variable that only this module can name is no obstacle if no code names it, or if it is one of the constants that
 //! compilers make, such as the text of a `printf`. Any other variable may be written by one kernel and read by another, or be
-//! set by the host. What this module does not know is taken for an obstacle too.
+//! set by the host. Unknown forms count as obstacles too.
 
 use std::collections::HashSet;
 
 use super::lexer::Token;
 use super::number;
 
-/// What is known so far.
+/// The search for obstacles, token by token.
 #[derive(Default)]
 pub(super) struct Sharing<'a> {
     found: bool,

@@ -9,7 +9,7 @@ use kernel_registry_format::ptx;
 use crate::driver::{Code, Library};
 use crate::lock::lock;
 
-/// What is compiled as one library: an image, or some kernels of one that is PTX text.
+/// Code that is loaded as one library: an image, or some kernels of an image that is PTX text.
 pub(crate) struct Piece {
     image: &'static [u8],
     kernels: Option<Kernels>,

@@ -46,7 +46,7 @@ impl Images {
         self.loadings.push(loading);
     }
 
-    /// The result of loading what a kernel is in.
+    /// The result of loading a kernel's image or piece.
     pub(super) fn of(&mut self, planned: &Planned) -> Option<&mut Loading> {
         self.loadings.get_mut(*self.kernels.get(&planned.place)?)
     }
@@ -58,7 +58,7 @@ impl Images {
     }
 }
 
-/// What the driver is to compile.
+/// Code for the driver to compile.
 #[derive(Clone)]
 struct Source {
     piece: Arc<Piece>,
@@ -134,7 +134,7 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
     images
 }
 
-/// What is to be loaded as modules, and what as libraries. Adds the images that are loaded already to `images`.
+/// Sorts kernels by the modules and libraries to load. Adds the images that are loaded already to `images`.
 fn sort<'p>(
     work: &Work<'_>,
     pending: &[&'p Planned],
