@@ -1,10 +1,13 @@
-//! Shared by the benchmark `warm` and its generated programs: how many kernels there are.
+//! Shared by the benchmark `warm` and its generated programs: how many kernels and images there are.
 
 pub mod crates;
 pub mod program;
 
-/// Images in the program.
+/// Kernels in each program, each of about 4 KB of machine code.
+pub const KERNELS: usize = 1024;
+
+/// Images in a program.
 pub const IMAGES: usize = 64;
 
-/// Kernels per image, each of about 4 KB of machine code.
-pub const EACH: usize = 16;
+/// Images in the program of large images.
+pub const LARGE_IMAGES: usize = 4;

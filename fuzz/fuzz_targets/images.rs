@@ -1,9 +1,11 @@
-//! Fuzzes the image reader with any bytes: it must end, must not panic, and its answers must be consistent.
+//! Fuzzes the image reader with any bytes: it must end, must not panic, and its answers must be consistent. Separable
+//! images are cut.
 //!
 //! Seed it with the real images in `kernel-registry-image/tests/images`.
 
 #![no_main]
 
+use kernel_registry_format::ptx;
 use kernel_registry_image::{Signature, VariantKind, near, read};
 use libfuzzer_sys::fuzz_target;
 
@@ -25,6 +27,14 @@ fuzz_target!(|bytes: &[u8]| {
                     assert!(!entry.name().is_empty() || entry.symbol.is_empty());
                 }
                 assert!(near("saxpy", &variant.entries).len() <= 3);
+            }
+            if image.is_separable() {
+                let kernels: Vec<_> = ptx::kernels(bytes).map(Result::unwrap).collect();
+                for (number, entry) in image.variants[0].entries.iter().enumerate().take(8) {
+                    let piece =
+                        ptx::cut(bytes, &kernels, |other| other == number).collect::<Vec<_>>().concat();
+                    assert_eq!(read(&piece).unwrap().variants[0].entries, std::slice::from_ref(entry));
+                }
             }
         }
         Err(error) => assert!(!error.to_string().is_empty()),

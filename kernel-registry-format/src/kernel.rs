@@ -70,6 +70,8 @@ pub struct ImageRecord<'a> {
     pub len: u64,
     /// Its variants, separated by commas: `sm_90` is machine code, `compute_75` is PTX.
     pub variants: &'a str,
+    /// It is PTX text, and its kernels share nothing: each can be compiled without the others.
+    pub separable: bool,
 }
 
 impl ImageRecord<'_> {

@@ -62,6 +62,8 @@ pub(crate) mod kernel {
     pub(crate) const FRAMES: u8 = 17;
     /// The copy of the library: eight bytes.
     pub(crate) const COPY: u8 = 18;
+    /// Of a kernel whose image is separable; without bytes.
+    pub(crate) const IMAGE_SEPARABLE: u8 = 19;
 }
 
 /// Fields of a parameter.

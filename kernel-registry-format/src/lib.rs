@@ -6,6 +6,7 @@
 //! | [`section`] | the link section that holds the records |
 //! | [`index`] | the build step's index: the image of each CUDA source |
 //! | [`fatbin`] | the headers of fatbins |
+//! | [`ptx`] | where the kernels of a PTX module are in its text |
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |
 //!
@@ -53,6 +54,7 @@ pub mod index;
 mod kernel;
 mod layout;
 mod param;
+pub mod ptx;
 mod read;
 mod scalar;
 pub mod section;

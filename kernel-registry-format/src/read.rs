@@ -185,6 +185,7 @@ fn kernel(payload: &[u8]) -> Result<KernelRecord<'_>, Problem> {
     let mut image_file = None;
     let mut image_len = None;
     let mut image_variants = None;
+    let mut image_separable = None;
     let mut needs = None;
     let mut stack = None;
     let mut frames = None;
@@ -212,6 +213,7 @@ fn kernel(payload: &[u8]) -> Result<KernelRecord<'_>, Problem> {
             layout::kernel::IMAGE_FILE => once(&mut image_file, text(bytes)?)?,
             layout::kernel::IMAGE_LEN => once(&mut image_len, number64(bytes)?)?,
             layout::kernel::IMAGE_VARIANTS => once(&mut image_variants, text(bytes)?)?,
+            layout::kernel::IMAGE_SEPARABLE => once(&mut image_separable, ())?,
             layout::kernel::NEEDS => {
                 let &[bits] = bytes else { return Err(Problem::FieldSize) };
                 once(&mut needs, Needs::of_bits(bits))?;
@@ -234,7 +236,12 @@ fn kernel(payload: &[u8]) -> Result<KernelRecord<'_>, Problem> {
         launched: given(launched),
     });
     let image = match (image_file, image_len) {
-        (Some(file), Some(len)) => Some(ImageRecord { file, len, variants: image_variants.unwrap_or("") }),
+        (Some(file), Some(len)) => Some(ImageRecord {
+            file,
+            len,
+            variants: image_variants.unwrap_or(""),
+            separable: image_separable.is_some(),
+        }),
         (None, None) => None,
         _ => return Err(Problem::FieldMissing),
     };

@@ -43,6 +43,9 @@ pub fn fixed_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
         text(layout::kernel::IMAGE_FILE, image.file, out);
         bytes(layout::kernel::IMAGE_LEN, &image.len.to_le_bytes(), out);
         text(layout::kernel::IMAGE_VARIANTS, image.variants, out);
+        if image.separable {
+            bytes(layout::kernel::IMAGE_SEPARABLE, &[], out);
+        }
     }
 }
 

@@ -73,7 +73,13 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
     for entry in entries.iter_mut().filter(|entry| entry.needs.device_launch) {
         entry.frames.launched = largest;
     }
-    Ok(Variant { kind: VariantKind::Cubin, target, toolkit: target::toolkit(&elf), entries })
+    Ok(Variant {
+        kind: VariantKind::Cubin,
+        target,
+        toolkit: target::toolkit(&elf),
+        entries,
+        separable: false,
+    })
 }
 
 /// Reads the attributes in `.nv.info.<kernel>`.

@@ -57,6 +57,9 @@ pub struct Variant {
     pub toolkit: Option<String>,
     /// Its kernels, in the order of the file.
     pub entries: Vec<Entry>,
+    /// Each of its kernels can be compiled without the others: it is a PTX text of its own, and they share no variable, no texture, and no
+    /// address of a function. False where that is not certain.
+    pub separable: bool,
 }
 
 /// Whether a variant is PTX or machine code.
@@ -107,6 +110,11 @@ impl Image {
         let mut needs = self.named(symbol).into_iter().fold(Needs::NONE, |all, entry| all.and(entry.needs));
         needs.unknown |= !self.unread.is_empty();
         needs
+    }
+
+    /// Whether it is the text of one PTX module whose kernels can be [compiled apart](Variant::separable).
+    pub fn is_separable(&self) -> bool {
+        self.kind == ImageKind::Ptx && matches!(self.variants.as_slice(), [variant] if variant.separable)
     }
 
     /// Stack frames of a kernel that the driver does not report: the most of all variants.

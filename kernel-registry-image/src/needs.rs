@@ -39,6 +39,11 @@ impl Calls {
         self.address_taken.insert(function);
     }
 
+    /// Whether functions have addresses that code takes, or are called through pointers.
+    pub(crate) fn has_pointers(&self) -> bool {
+        !self.address_taken.is_empty() || self.edges.iter().any(|(callee, _)| *callee == POINTER)
+    }
+
     /// The needs of each function, given the needs of functions with known names.
     ///
     /// Each need travels from callee to caller once, so this is linear in the number of calls.

@@ -2,12 +2,15 @@
 
 mod entry;
 mod lexer;
+mod sharing;
 
 use std::collections::{BTreeMap, HashSet};
 
 use crate::needs::{self, Calls};
 use crate::{Entry, Error, Target, Variant, VariantKind};
+use kernel_registry_format::ptx::kernels;
 use lexer::{Lexer, Token};
+use sharing::Sharing;
 
 /// Whether the first token is `.version`, with which every PTX module begins.
 pub(crate) fn is_ptx(bytes: &[u8]) -> bool {
@@ -29,7 +32,19 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Variant>, Error> {
         variants.push(parser.module(toolkit)?);
         before = parser.lexer.offset();
     }
+    let is_alone = variants.len() == 1;
+    for variant in &mut variants {
+        variant.separable &= is_alone && can_be_cut(bytes, &variant.entries);
+    }
     Ok(variants)
+}
+
+/// Whether the function that finds the places to cut at finds these kernels, and no others.
+fn can_be_cut(bytes: &[u8], entries: &[Entry]) -> bool {
+    let mut found = kernels(bytes);
+    let all =
+        entries.iter().all(|entry| matches!(found.next(), Some(Ok(kernel)) if kernel.name == entry.symbol));
+    all && found.next().is_none()
 }
 
 /// Tools hand PTX around with and without a NUL at its end. What is not UTF-8 can only be in comments.
@@ -56,6 +71,7 @@ struct Functions<'a> {
     /// Bytes of the variables in local memory, for functions that have some.
     locals: BTreeMap<u32, u32>,
     calls: Calls,
+    sharing: Sharing<'a>,
 }
 
 impl<'a> Functions<'a> {
@@ -87,6 +103,7 @@ impl<'a> Parser<'a> {
                 break;
             }
             self.lexer.next();
+            functions.sharing.token(token);
             match token {
                 Token::Word(".target") => target = Some(self.target()?),
                 Token::Word(".entry") => {
@@ -114,7 +131,8 @@ impl<'a> Parser<'a> {
         }
         let target = target.ok_or_else(|| self.malformed("the module has no `.target`"))?;
 
-        let Functions { numbers, locals, calls } = functions;
+        let Functions { numbers, locals, calls, sharing } = functions;
+        let shares_nothing = !sharing.is_found() && !calls.has_pointers();
         let stacks =
             calls.stacks(|function| locals.get(&function).map_or(SAVED, |bytes| bytes.saturating_add(SAVED)));
         let largest = stacks.values().map(|stack| stack.bytes).chain(locals.values().copied()).max();
@@ -129,7 +147,8 @@ impl<'a> Parser<'a> {
         }
         // A vector with one entry has room for four, and there can be a module for every few bytes.
         entries.shrink_to_fit();
-        Ok(Variant { kind: VariantKind::Ptx { version }, target, toolkit, entries })
+        let separable = shares_nothing && !entries.iter().any(|entry| entry.needs.device_launch);
+        Ok(Variant { kind: VariantKind::Ptx { version }, target, toolkit, entries, separable })
     }
 
     fn version(&mut self) -> Result<(u8, u8), Error> {
@@ -203,6 +222,7 @@ impl<'a> Parser<'a> {
                             functions.calls.call_pointer(caller);
                         }
                     }
+                    functions.sharing.mention(word);
                     if let Some(callee) = functions.numbers.get(word) {
                         match is_target {
                             true => functions.calls.call(caller, *callee),

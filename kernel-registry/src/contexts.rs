@@ -20,7 +20,7 @@ use crate::table::{self, Limits, Owner, Ready};
 use crate::watch::Turns;
 
 pub(crate) use device::Device;
-pub(crate) use libraries::{key, library};
+pub(crate) use libraries::{Kernels, Libraries, Piece, key};
 pub(crate) use loaded::{Loaded, Warmed};
 pub(crate) use policy::Policy;
 pub use policy::{Late, LateLoad};

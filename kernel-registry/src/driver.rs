@@ -138,6 +138,11 @@ impl CudaVersion {
         self >= SINCE
     }
 
+    /// Whether a driver of this version has `CU_JIT_SPLIT_COMPILE`. Older ones refuse options that they do not know.
+    fn can_compile_in_threads(self) -> bool {
+        self >= CudaVersion(13_000)
+    }
+
     /// The number before the point.
     pub const fn major(self) -> u32 {
         self.0.unsigned_abs() / 1000

@@ -89,6 +89,7 @@ impl<'a> Launch<'a> {
 
 impl KernelInfo {
     /// The driver's handle of the kernel in a context where it is warm, for calls that this library does not make.
+    /// Its module may be a piece of the [kernel's image](crate::warm_all#large-ptx-images).
     ///
     /// # Errors
     ///

@@ -12,6 +12,7 @@ mod handle;
 mod hooks;
 mod limits;
 mod load;
+mod pieces;
 mod plan;
 mod prime;
 mod recheck;
@@ -52,6 +53,25 @@ pub use report::{HookReport, KernelReport, Report, Stage, Unavailable};
 /// The first launch of a kernel with `printf` fixes the size of the printf buffer, and one with `malloc` that of the heap.
 /// Warming launches kernels with both. A program that needs more than the driver's 8 MiB of either sets
 /// [`Warmup::printf_fifo`] or [`Warmup::heap`] in the context's first warm-up.
+///
+/// # Large PTX images
+///
+/// The driver compiles PTX when it is loaded, each image in one thread. So an image that is PTX text of 64 KiB or more is cut
+/// into pieces of some kernels each, which are compiled in parallel. Its kernels that are not warmed are not compiled; a late
+/// load compiles its kernel alone.
+///
+/// Kernels must not notice that, so the macro decides at compile time, and an image stays whole if:
+///
+/// - code names one of its variables in global or constant memory, or other modules can (`.visible`, which is what `__device__` and
+///   `__constant__` become without `static`): kernels may share it, and the host may set it. The compiler's own
+///   constants, such as the text of a `printf`, are no obstacle;
+/// - it has textures, surfaces or managed variables;
+/// - it takes the address of a function, has virtual functions, or launches kernels itself;
+/// - it was compiled with `-G`, or has a form that the macro does not know;
+/// - it is a fatbin, in which PTX is compressed.
+///
+/// A driver of CUDA 13.0 or newer compiles such an image in several threads too, but not as fast. `cuFuncGetModule` returns
+/// the module of a piece, which lacks the image's other kernels. [`Warmup::whole_images`] turns all of that off.
 ///
 /// # Recursive kernels
 ///
@@ -121,9 +141,9 @@ type Filter<'a> = Box<dyn Fn(&KernelInfo) -> bool + 'a>;
 pub struct Progress {
     /// The current stage.
     pub stage: Stage,
-    /// Images compiled so far. Only [`Stage::Load`] compiles.
+    /// Images, or pieces of large images, compiled so far. Only [`Stage::Load`] compiles.
     pub done: usize,
-    /// Images to compile.
+    /// Images and pieces to compile.
     pub of: usize,
 }
 
@@ -157,6 +177,13 @@ impl<'a> Warmup<'a> {
     /// How many threads compile PTX. All cores by default.
     pub fn threads(mut self, threads: usize) -> Self {
         self.policy.threads = Some(threads.max(1));
+        self
+    }
+
+    /// Compiles each PTX image as a whole: [large ones](warm_all#large-ptx-images) are not cut into pieces. Late loads in the
+    /// context obey that too.
+    pub fn whole_images(mut self) -> Self {
+        self.policy.whole_images = true;
         self
     }
 
@@ -285,7 +312,7 @@ impl<'a> Warmup<'a> {
         let changes = if self.is_late { &Policy::default() } else { &self.policy };
         let known = KnownContext::of(context, changes)?;
         let id = known.id;
-        let Policy { threads, stack_budget, timeout, .. } = self.policy;
+        let Policy { threads, stack_budget, timeout, whole_images, .. } = self.policy;
         let job = Job {
             driver,
             plan,
@@ -294,6 +321,7 @@ impl<'a> Warmup<'a> {
             known,
             threads: threads.or_else(cores).unwrap_or(1),
             stack_budget,
+            whole_images,
             sizes: self.sizes,
             hooks: self.hooks,
             planned_in: begun.elapsed(),
@@ -340,11 +368,12 @@ impl Default for Warmup<'_> {
 impl fmt::Debug for Warmup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Warmup { policy, sizes, allow_partial, hooks, hook_timeout, .. } = self;
-        let Policy { late, on_late: _, threads, stack_budget, timeout } = policy;
+        let Policy { late, on_late: _, threads, stack_budget, timeout, whole_images } = policy;
         let Sizes { printf_fifo, heap } = sizes;
         f.debug_struct("Warmup")
             .field("threads", threads)
             .field("stack_budget", stack_budget)
+            .field("whole_images", whole_images)
             .field("late", late)
             .field("allow_partial", allow_partial)
             .field("timeout", timeout)

@@ -1,7 +1,7 @@
 //! Measures warming a thousand kernels, compared with loading them by hand: as PTX with the driver's cache off and
-//! filled, and as machine code. The ways take turns, each run in a new process.
+//! filled, in many images and in few, and as machine code. The ways take turns, each run in a new process.
 //!
-//! `cargo run --release -p benches --bin warm` first builds two programs of a thousand kernels, which needs `ptxas`;
+//! `cargo run --release -p benches --bin warm` first builds three programs of a thousand kernels, which needs `ptxas`;
 //! then it needs a GPU. `-- --arch 80` makes machine code for another architecture than sm_90, and `-- --programs
 //! FOLDER` uses programs copied from the printed folder.
 
@@ -14,8 +14,8 @@ use benches::Result;
 use benches::child::Child;
 use benches::sample::Sample;
 use benches::verdict::{self, Requirement};
-use benches::warming::{EACH, IMAGES, crates};
-use benches::workshop::{Profile, Workshop};
+use benches::warming::{IMAGES, KERNELS, LARGE_IMAGES, crates};
+use benches::workshop::{Package, Profile, Workshop};
 
 /// Runs of each way. An extra first run is not counted, because it reads files from disk.
 const RUNS: usize = 9;
@@ -37,6 +37,7 @@ fn main() -> ExitCode {
 /// The generated programs.
 struct Programs {
     text: PathBuf,
+    large_text: PathBuf,
     machine: PathBuf,
 }
 
@@ -48,26 +49,37 @@ fn programs() -> Result<Programs> {
             ("--arch", Some(number)) => arch = number.parse()?,
             ("--programs", Some(folder)) => {
                 let program = |name| Path::new(&folder).join(name).with_extension(env::consts::EXE_EXTENSION);
-                return Ok(Programs { text: program("warm-text"), machine: program("warm-machine") });
+                return Ok(Programs {
+                    text: program("warm-text"),
+                    large_text: program("warm-large-text"),
+                    machine: program("warm-machine"),
+                });
             }
             _ => return Err("usage: warm [--arch NUMBER | --programs FOLDER]".into()),
         }
     }
     let workshop = Workshop::open("warm")?;
-    let (text, machine) = (crates::text(&workshop)?, crates::machine(&workshop, arch)?);
-    text.build(Profile::Stripped)?;
-    machine.build(Profile::Stripped)?;
-    let programs =
-        Programs { text: text.program(Profile::Stripped), machine: machine.program(Profile::Stripped) };
-    println!("programs: {}, {}", programs.text.display(), programs.machine.display());
+    let build = |package: Result<Package>| -> Result<PathBuf> {
+        let package = package?;
+        package.build(Profile::Stripped)?;
+        Ok(package.program(Profile::Stripped))
+    };
+    let programs = Programs {
+        text: build(crates::text(&workshop))?,
+        large_text: build(crates::large_text(&workshop))?,
+        machine: build(crates::machine(&workshop, arch))?,
+    };
+    let Programs { text, large_text, machine } = &programs;
+    println!("programs: {}, {}, {}", text.display(), large_text.display(), machine.display());
     Ok(programs)
 }
 
 fn measure() -> Result<Vec<Requirement>> {
     let programs = programs()?;
     println!("{}", benches::child::device()?);
-    println!("{} kernels in {IMAGES} images", IMAGES * EACH);
+    println!("{KERNELS} kernels in {IMAGES} images");
     let mut requirements = compiled(&programs.text)?;
+    requirements.extend(compiled_in_pieces(&programs.large_text)?);
     requirements.push(cached(&programs.text)?);
     requirements.extend(machine_code(&programs.machine)?);
     Ok(requirements)
@@ -88,6 +100,21 @@ fn compiled(program: &Path) -> Result<Vec<Requirement>> {
         Requirement::at_most("PTX: ours / bare parallel", ours[0] / bare[0], 1.15, "times"),
         Requirement::at_least("PTX: cudarc / ours", cudarc[0] / ours[0], 8.0, "times"),
     ])
+}
+
+/// PTX in few images, which the driver has not compiled before.
+fn compiled_in_pieces(program: &Path) -> Result<Vec<Requirement>> {
+    let child = |way| Child::new(program).arg(way).env("CUDA_CACHE_DISABLE", "1");
+    let ways = [
+        Way { what: "`warm_all`", child: child("ours") },
+        Way { what: "`Warmup::whole_images`", child: child("whole") },
+        Way { what: "`cuLibraryLoadData` in all threads by hand", child: child("libraries") },
+    ];
+    let title = format!("PTX IN {LARGE_IMAGES} IMAGES, DRIVER'S CACHE OFF");
+    let [ours, _, _] = take_turns(&title, ways, FEW)?;
+    let ways = [Way { what: "cudarc, one image after the other", child: child("cudarc") }];
+    let [cudarc] = take_turns("", ways, 1)?;
+    Ok(vec![Requirement::at_least("PTX in few images: cudarc / ours", cudarc[0] / ours[0], 8.0, "times")])
 }
 
 /// PTX that the driver compiled in an earlier process.

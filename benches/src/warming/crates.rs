@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{EACH, IMAGES};
+use super::{IMAGES, KERNELS, LARGE_IMAGES};
 use crate::Result;
 use crate::workshop::{File, Package, Workshop, repository};
 
@@ -15,8 +15,16 @@ const STEPS: usize = 220;
 
 /// Writes the program whose images the driver compiles.
 pub fn text(workshop: &Workshop) -> Result<Package> {
-    let images = (0..IMAGES).map(|image| (image_file(image, "ptx"), ptx(image).into_bytes()));
-    package(workshop, "warm-text", "ptx", images.collect())
+    package(workshop, "warm-text", "ptx", texts(IMAGES))
+}
+
+/// The same kernels in few images.
+pub fn large_text(workshop: &Workshop) -> Result<Package> {
+    package(workshop, "warm-large-text", "ptx", texts(LARGE_IMAGES))
+}
+
+fn texts(images: usize) -> Vec<File> {
+    (0..images).map(|image| (image_file(image, "ptx"), ptx(image, images).into_bytes())).collect()
 }
 
 /// Writes the program whose images are machine code for this architecture: 90 for sm_90.
@@ -25,7 +33,7 @@ pub fn machine(workshop: &Workshop, arch: u32) -> Result<Package> {
     fs::create_dir_all(&folder)?;
     let assemble = |image: usize| {
         let (source, result) = (folder.join("image.ptx"), folder.join("image.cubin"));
-        fs::write(&source, ptx(image))?;
+        fs::write(&source, ptx(image, IMAGES))?;
         let mut ptxas = Command::new(ptxas());
         ptxas.arg(format!("--gpu-name=sm_{arch}")).arg("--output-file").arg(&result).arg(&source);
         let output = ptxas.output().map_err(|error| {
@@ -50,12 +58,13 @@ fn package(
     mut files: Vec<File>,
 ) -> Result<Package> {
     let mut main = String::new();
-    for image in 0..IMAGES {
+    let images = files.len();
+    for image in 0..images {
         let _ =
             writeln!(main, "#[kernel_registry::gpu_kernel(image = \"{}\")]", image_file(image, extension));
         let _ = writeln!(main, "pub mod i{image:02} {{");
-        for kernel in 0..EACH {
-            let _ = writeln!(main, "    pub unsafe fn k{image:02}_{kernel:02}(out: *mut f32, n: u32);");
+        for kernel in 0..KERNELS / images {
+            let _ = writeln!(main, "    pub unsafe fn k{image:02}_{kernel:03}(out: *mut f32, n: u32);");
         }
         main.push_str("}\n");
     }
@@ -71,20 +80,21 @@ fn image_file(image: usize, extension: &str) -> String {
     format!("images/i{image:02}.{extension}")
 }
 
-/// An image that differs from all others, so that the driver has not cached it.
-fn ptx(image: usize) -> String {
+/// One of so many images. It differs from all others, so that the driver has not cached it.
+fn ptx(image: usize, images: usize) -> String {
+    let each = KERNELS / images;
     let mut text = ".version 7.0\n.target sm_75\n.address_size 64\n".to_owned();
-    for kernel in 0..EACH {
+    for kernel in 0..each {
         let _ = writeln!(
             text,
-            "\n.visible .entry k{image:02}_{kernel:02}(.param .u64 out, .param .u32 n)\n{{\n\
+            "\n.visible .entry k{image:02}_{kernel:03}(.param .u64 out, .param .u32 n)\n{{\n\
              .reg .f32 a, b;\n.reg .u32 count;\n.reg .u64 to;\n\
              ld.param.u32 count, [n];\nld.param.u64 to, [out];\ncvta.to.global.u64 to, to;\n\
              cvt.rn.f32.u32 a, count;\nld.global.f32 b, [to];"
         );
         for step in 0..STEPS {
             let (from, to) = if step % 2 == 0 { ("b", "a") } else { ("a", "b") };
-            let factor = 0.5 + ((image * EACH + kernel) * STEPS + step) as f32 / (1 << 18) as f32;
+            let factor = 0.5 + ((image * each + kernel) * STEPS + step) as f32 / (1 << 18) as f32;
             let _ = writeln!(text, "fma.rn.f32 {to}, {to}, 0f{:08X}, {from};", factor.to_bits());
         }
         text.push_str("st.global.f32 [to], a;\nret;\n}\n");

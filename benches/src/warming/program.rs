@@ -14,9 +14,9 @@ use std::time::Instant;
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::{kernels, warm_all};
+use kernel_registry::{Warmup, kernels, warm_all};
 
-use super::{EACH, IMAGES};
+use super::KERNELS;
 use crate::Result;
 
 /// An image, and the names of its kernels.
@@ -52,13 +52,16 @@ fn measure(way: &str) -> Result<Vec<f64>> {
             warm_all(&context)?;
             let second = milliseconds(begun);
             let report = warm.report();
-            if report.kernels.len() != IMAGES * EACH {
-                return Err(
-                    format!("{} kernels are warm, and not {}", report.kernels.len(), IMAGES * EACH).into()
-                );
+            if report.kernels.len() != KERNELS {
+                return Err(format!("{} kernels are warm, and not {KERNELS}", report.kernels.len()).into());
             }
             eprintln!("{}", report.to_string().lines().last().unwrap_or_default());
             Ok(vec![first, second])
+        }
+        "whole" => {
+            let begun = Instant::now();
+            Warmup::new().whole_images().warm(&context)?;
+            Ok(vec![milliseconds(begun)])
         }
         "modules" => modules(&images()?),
         "thread" => {
@@ -71,7 +74,7 @@ fn measure(way: &str) -> Result<Vec<f64>> {
         }
         "libraries" => libraries(&context, &images()?),
         "cudarc" => cudarc(&context, &images()?),
-        _ => Err("usage: ours | modules | thread | libraries | cudarc".into()),
+        _ => Err("usage: ours | whole | modules | thread | libraries | cudarc".into()),
     }
 }
 

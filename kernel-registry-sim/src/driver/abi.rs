@@ -212,8 +212,13 @@ impl Packed {
 pub(super) struct JitOptions(pub(super) Vec<(u32, usize)>);
 
 impl JitOptions {
-    pub(super) fn get(count: u32, options: &In<u32>, values: &In<usize>) -> Answer<Self> {
+    /// The options for a driver of this version, which refuses newer ones.
+    pub(super) fn get(count: u32, options: &In<u32>, values: &In<usize>, version: i32) -> Answer<Self> {
+        const SPLIT_COMPILE: u32 = 34;
         let (options, values) = (options.all(count as usize)?, values.all(count as usize)?);
+        if version < 13_000 && options.contains(&SPLIT_COMPILE) {
+            return Err(Code::INVALID_VALUE);
+        }
         Ok(JitOptions(options.into_iter().zip(values).collect()))
     }
 

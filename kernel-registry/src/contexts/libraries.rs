@@ -4,25 +4,110 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
-use crate::driver::Library;
+use kernel_registry_format::ptx;
+
+use crate::driver::{Code, Library};
 use crate::lock::lock;
 
-/// The library of an image for an architecture. Calls `load` the first time, and again if that failed.
+/// Code that is loaded as one library: an image, or some kernels of an image that is PTX text.
+pub(crate) struct Piece {
+    image: &'static [u8],
+    kernels: Option<Kernels>,
+    library: Mutex<Option<Library>>,
+}
+
+/// Some kernels of an image.
+pub(crate) struct Kernels {
+    /// All kernels of the image.
+    pub(crate) all: Arc<[ptx::Kernel<'static>]>,
+    /// The numbers of those that are in the piece, in ascending order.
+    pub(crate) chosen: Vec<usize>,
+}
+
+impl Piece {
+    pub(crate) fn new(image: &'static [u8], kernels: Option<Kernels>) -> Self {
+        Piece { image, kernels, library: Mutex::default() }
+    }
+
+    /// Whether it is the whole image.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.kernels.is_none()
+    }
+
+    /// Bytes of the image, or of the chosen kernels.
+    pub(crate) fn len(&self) -> usize {
+        match &self.kernels {
+            None => self.image.len(),
+            Some(Kernels { all, chosen }) => chosen.iter().map(|number| all[*number].range.len()).sum(),
+        }
+    }
+
+    /// The code for the driver. `is_text`: the image is PTX text.
+    pub(crate) fn code(&self, is_text: bool) -> Code {
+        match &self.kernels {
+            None => Code::new(self.image, is_text),
+            Some(Kernels { all, chosen }) => {
+                Code::text(ptx::cut(self.image, all, |number| chosen.binary_search(&number).is_ok()))
+            }
+        }
+    }
+
+    fn symbols(&self) -> impl Iterator<Item = &'static str> {
+        let kernels = self.kernels.iter();
+        kernels.flat_map(|Kernels { all, chosen }| chosen.iter().map(|number| all[*number].name))
+    }
+
+    /// Its library, and whether it was loaded just now. Calls `load` the first time, and again if that failed.
+    pub(crate) fn library<E>(&self, load: impl FnOnce() -> Result<Library, E>) -> Result<(Library, bool), E> {
+        let mut library = lock(&self.library);
+        match *library {
+            Some(library) => Ok((library, false)),
+            None => Ok((*library.insert(load()?), true)),
+        }
+    }
+}
+
+/// The libraries of an image for an architecture.
 ///
 /// One library could serve all devices. But for a device unlike the first, the driver would compile it when kernels are
 /// resolved, one after the other. A library per architecture is compiled when it is loaded, on all cores.
-pub(crate) fn library<E>(
-    image: &'static [u8],
-    arch: u32,
-    load: impl FnOnce() -> Result<Library, E>,
-) -> Result<Library, E> {
-    type Cell = Arc<Mutex<Option<Library>>>;
-    static LIBRARIES: Mutex<Option<HashMap<(usize, u32), Cell>>> = Mutex::new(None);
-    let cell = lock(&LIBRARIES).get_or_insert_default().entry((key(image), arch)).or_default().clone();
-    let mut library = lock(&cell);
-    match *library {
-        Some(library) => Ok(library),
-        None => Ok(*library.insert(load()?)),
+pub(crate) struct Libraries {
+    whole: Arc<Piece>,
+    /// The pieces that kernels are in, by their symbols. A kernel stays in its piece.
+    pieces: Mutex<HashMap<&'static str, Arc<Piece>>>,
+}
+
+impl Libraries {
+    pub(crate) fn of(image: &'static [u8], arch: u32) -> Arc<Libraries> {
+        type All = HashMap<(usize, u32), Arc<Libraries>>;
+        static LIBRARIES: Mutex<Option<All>> = Mutex::new(None);
+        let new =
+            || Arc::new(Libraries { whole: Arc::new(Piece::new(image, None)), pieces: Mutex::default() });
+        lock(&LIBRARIES).get_or_insert_default().entry((key(image), arch)).or_insert_with(new).clone()
+    }
+
+    /// The library of the whole image.
+    pub(crate) fn whole(&self) -> &Arc<Piece> {
+        &self.whole
+    }
+
+    /// Whether the whole image was loaded.
+    pub(crate) fn has_whole(&self) -> bool {
+        lock(&self.whole.library).is_some()
+    }
+
+    /// The piece that a kernel is in.
+    pub(crate) fn piece(&self, symbol: &str) -> Option<Arc<Piece>> {
+        lock(&self.pieces).get(symbol).cloned()
+    }
+
+    /// Adds a piece. Another thread may have added one with some of its kernels: then they stay in that one.
+    pub(crate) fn add(&self, piece: Piece) {
+        let piece = Arc::new(piece);
+        let mut pieces = lock(&self.pieces);
+        for symbol in piece.symbols() {
+            pieces.entry(symbol).or_insert_with(|| piece.clone());
+        }
     }
 }
 

@@ -52,17 +52,19 @@ pub(crate) struct Policy {
     pub(crate) threads: Option<usize>,
     pub(crate) stack_budget: Option<u64>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) whole_images: bool,
 }
 
 impl Policy {
     /// Takes over the options that a newer policy sets.
     pub(crate) fn update(&mut self, newer: &Policy) {
-        let Policy { late, on_late, threads, stack_budget, timeout } = newer.clone();
+        let Policy { late, on_late, threads, stack_budget, timeout, whole_images } = newer.clone();
         self.late = late.or(self.late);
         self.on_late = on_late.or_else(|| self.on_late.take());
         self.threads = threads.or(self.threads);
         self.stack_budget = stack_budget.or(self.stack_budget);
         self.timeout = timeout.or(self.timeout);
+        self.whole_images |= whole_images;
     }
 
     /// Reports a late load, if the policy is to warn.

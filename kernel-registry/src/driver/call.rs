@@ -51,6 +51,16 @@ unsafe impl Sync for Function {}
 pub(crate) struct Code(Option<CString>, &'static [u8]);
 
 impl Code {
+    /// PTX text in parts, which contain no zero.
+    pub(crate) fn text<'p>(parts: impl Iterator<Item = &'p [u8]>) -> Self {
+        let text = parts.fold(Vec::new(), |mut text, part| {
+            text.extend_from_slice(part);
+            text
+        });
+        // A text with a zero would be empty, which the driver refuses.
+        Code(Some(CString::new(text).unwrap_or_default()), &[])
+    }
+
     pub(crate) fn new(image: &'static [u8], is_text: bool) -> Self {
         let text = is_text.then(|| image.split(|byte| *byte == 0).next().unwrap_or_default());
         // The text before the first zero contains no zero.
@@ -99,11 +109,10 @@ impl<'c> Current<'c> {
         let mut module = ptr::null_mut();
         // SAFETY: the image is whole, and text ends with a zero.
         let load = |jit: &mut Jit| unsafe {
-            let Jit { count, options, values, .. } = jit;
-            let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
-            sys::cuModuleLoadDataEx(&mut module, code.as_ptr(), *count, options, values)
+            let (options, values, count) = jit.arguments();
+            sys::cuModuleLoadDataEx(&mut module, code.as_ptr(), count, options, values)
         };
-        load_with_log("cuModuleLoadDataEx", load)?;
+        load_with_log("cuModuleLoadDataEx", None, load)?;
         Ok(Module(module))
     }
 
@@ -113,16 +122,17 @@ impl<'c> Current<'c> {
         let _ = unsafe { sys::cuModuleUnload(module.0) };
     }
 
-    pub(crate) fn load_library(&self, code: &Code) -> Result<Library, LoadError> {
+    /// Loads a library. If `threads` is given, and the driver can do it, so many threads compile its kernels.
+    pub(crate) fn load_library(&self, code: &Code, threads: Option<usize>) -> Result<Library, LoadError> {
         let mut library = ptr::null_mut();
+        let threads = threads.filter(|_| self.driver.version.can_compile_in_threads());
         // SAFETY: as for a module; there are no library options.
         let load = |jit: &mut Jit| unsafe {
-            let Jit { count, options, values, .. } = jit;
-            let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
+            let (options, values, count) = jit.arguments();
             let none = (ptr::null_mut(), ptr::null_mut());
-            sys::cuLibraryLoadData(&mut library, code.as_ptr(), options, values, *count, none.0, none.1, 0)
+            sys::cuLibraryLoadData(&mut library, code.as_ptr(), options, values, count, none.0, none.1, 0)
         };
-        load_with_log("cuLibraryLoadData", load)?;
+        load_with_log("cuLibraryLoadData", threads, load)?;
         Ok(Library(library))
     }
 
@@ -289,27 +299,39 @@ fn exchange(mut mode: sys::CUstreamCaptureMode) -> Result<sys::CUstreamCaptureMo
     Ok(mode)
 }
 
-/// Options of the driver's compiler: a buffer for its error log.
+/// `CU_JIT_SPLIT_COMPILE`: how many threads compile the kernels of an image. cudarc has it only in bindings of CUDA 13.
+const SPLIT_COMPILE: c_uint = 34;
+
+/// Options of the driver's compiler: its threads, and a buffer for its error log.
 struct Jit {
-    count: c_uint,
-    options: [sys::CUjit_option; 2],
-    values: [*mut c_void; 2],
+    /// `CUjit_option`s.
+    options: Vec<c_uint>,
+    /// A value for each option, a number or a pointer.
+    values: Vec<*mut c_void>,
     log: Vec<u8>,
 }
 
 impl Jit {
-    fn new(log_size: usize) -> Self {
-        let mut log = vec![0_u8; log_size];
-        Jit {
-            count: if log_size == 0 { 0 } else { 2 },
-            options: [
-                sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
-                sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
-            ],
-            // The second value is a number, passed as a pointer.
-            values: [log.as_mut_ptr().cast(), ptr::without_provenance_mut(log_size)],
-            log,
+    fn new(threads: Option<usize>) -> Self {
+        let mut jit = Jit { options: Vec::new(), values: Vec::new(), log: Vec::new() };
+        if let Some(threads) = threads {
+            jit.options.push(SPLIT_COMPILE);
+            jit.values.push(ptr::without_provenance_mut(threads));
         }
+        jit
+    }
+
+    fn with_log(threads: Option<usize>, size: usize) -> Self {
+        use sys::CUjit_option::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+        let mut jit = Jit { log: vec![0; size], ..Jit::new(threads) };
+        jit.options.extend([CU_JIT_ERROR_LOG_BUFFER as c_uint, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES as c_uint]);
+        jit.values.extend([jit.log.as_mut_ptr().cast(), ptr::without_provenance_mut(size)]);
+        jit
+    }
+
+    /// Options, values and their number, as the driver takes them.
+    fn arguments(&mut self) -> (*mut sys::CUjit_option, *mut *mut c_void, c_uint) {
+        (self.options.as_mut_ptr().cast(), self.values.as_mut_ptr(), self.options.len() as c_uint)
     }
 }
 
@@ -317,10 +339,11 @@ impl Jit {
 /// and must not write to a log that was freed.
 fn load_with_log(
     name: &'static str,
+    threads: Option<usize>,
     mut load: impl FnMut(&mut Jit) -> sys::CUresult,
 ) -> Result<(), LoadError> {
-    let Err(error) = call(name, load(&mut Jit::new(0))) else { return Ok(()) };
-    let mut jit = Jit::new(8 * 1024);
+    let Err(error) = call(name, load(&mut Jit::new(threads))) else { return Ok(()) };
+    let mut jit = Jit::with_log(threads, 8 * 1024);
     match call(name, load(&mut jit)) {
         // The second try can succeed, for example because there is more free memory. Then the driver may write to the log
         // later, so it is never freed.

@@ -48,7 +48,12 @@ pub(super) fn record(
         block: entry.limits.required_threads,
         frames: image.stack_frames(&entry.symbol),
         needs: image.needs(&entry.symbol),
-        image: Some(ImageRecord { file: file.name, len: file.len as u64, variants: file.variants }),
+        image: Some(ImageRecord {
+            file: file.name,
+            len: file.len as u64,
+            variants: file.variants,
+            separable: image.is_separable(),
+        }),
         copy: COPY,
         ..KernelRecord::EMPTY
     };

@@ -29,7 +29,7 @@ fn show(bar: &ProgressBar, Progress { stage, done, of }: Progress) {
     } else {
         bar.set_length(of as u64);
         bar.set_position(done as u64);
-        bar.set_message(format!("{}: {done} of {of} images compiled", stage.as_str()));
+        bar.set_message(format!("{}: {done} of {of} compiled", stage.as_str()));
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
         };
         let loading = shown(Stage::Load, 3, 12);
         assert!(loading.starts_with("warming kernels "), "{loading}");
-        assert!(loading.ends_with(" load: 3 of 12 images compiled"), "{loading}");
+        assert!(loading.ends_with(" load: 3 of 12 compiled"), "{loading}");
         assert!(shown(Stage::Verify, 0, 0).ends_with(" verify"));
         assert_eq!(bar.position(), 3);
         drop(bar);

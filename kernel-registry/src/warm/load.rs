@@ -1,10 +1,11 @@
 //! The stage that loads images: machine code in one thread, because more would not be faster, and PTX in many threads,
 //! because the driver compiles in parallel.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -13,71 +14,97 @@ use cudarc::driver::sys::CUresult;
 use super::code::Route;
 use super::failure::Cause;
 use super::handle::Handle;
+use super::pieces::{self, Cut};
 use super::plan::{Planned, PlannedImage};
 use super::report::Stage;
 use super::work::{Job, Work};
 use super::{Progress, prime};
-use crate::contexts::{self, key};
+use crate::contexts::{Libraries, Piece};
 use crate::driver::{Code, Current, DriverError, Library, LoadError};
 use crate::lock::lock;
 use crate::watch::Watch;
 
-/// The result of loading an image.
+/// The result of loading an image, or a piece of one.
 pub(super) struct Loading {
+    /// The image's place in the plan.
+    pub(super) image: usize,
+    pub(super) is_piece: bool,
     pub(super) result: Result<Handle, Cause>,
-    pub(super) is_new: bool,
+    is_new: bool,
 }
 
-/// Results by the images' places in the plan.
-pub(super) type Images = BTreeMap<usize, Loading>;
+/// All results, and for each kernel, by its place in the plan, the number of its own.
+#[derive(Default)]
+pub(super) struct Images {
+    loadings: Vec<Loading>,
+    kernels: HashMap<usize, usize>,
+}
 
-/// An image for the driver to compile, and whether it is plain PTX.
-type Source = (&'static [u8], bool);
+impl Images {
+    fn add(&mut self, loading: Loading, kernels: &[&Planned]) {
+        self.kernels.extend(kernels.iter().map(|planned| (planned.place, self.loadings.len())));
+        self.loadings.push(loading);
+    }
+
+    /// The result of loading a kernel's image or piece.
+    pub(super) fn of(&mut self, planned: &Planned) -> Option<&mut Loading> {
+        self.loadings.get_mut(*self.kernels.get(&planned.place)?)
+    }
+
+    /// How many images were loaded just now, at least in part.
+    pub(super) fn loaded(&self) -> usize {
+        let new = self.loadings.iter().filter(|loading| loading.is_new);
+        new.map(|loading| loading.image).collect::<BTreeSet<_>>().len()
+    }
+}
+
+/// Code for the driver to compile.
+#[derive(Clone)]
+struct Source {
+    piece: Arc<Piece>,
+    /// The image is plain PTX.
+    is_text: bool,
+}
 
 /// A library, and whether it was compiled just now.
-type Compiled = (Result<Library, LoadError>, bool);
+type Compiled = Result<(Library, bool), LoadError>;
+
+/// Kernels of one image, by its place in the plan, that are loaded together.
+struct Part<'p, S> {
+    image: usize,
+    kernels: Vec<&'p Planned>,
+    source: S,
+}
 
 /// Loads the images of these kernels unless they are loaded already.
 pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
-    let mut images = Images::new();
-    let (mut modules, mut libraries) = (Vec::new(), Vec::new());
-    let mut sources: Vec<Source> = Vec::new();
-    for index in pending.iter().filter_map(|planned| planned.image).collect::<BTreeSet<_>>() {
-        let bytes = work.job.plan.images[index].bytes;
-        match (work.loaded.modules.get(index), Route::of(bytes, work.device.arch)) {
-            (Some(module), _) => {
-                images.insert(index, Loading { result: Ok(Handle::Module(*module)), is_new: false });
-            }
-            (None, Route::Module) => modules.push(index),
-            (None, Route::Library { text }) => {
-                libraries.push(index);
-                sources.push((bytes, text));
-            }
-        }
-    }
+    let (job, watch) = (work.job, work.watch);
+    let mut images = Images::default();
+    let (modules, libraries) = sort(work, pending, &mut images);
+    let mut sources: Vec<Source> = libraries.iter().map(|part| part.source.clone()).collect();
     if !sources.is_empty() {
         // Our own kernels are launched later, but compiled now, in parallel with the others.
-        let ours = prime::image(work.needs(pending)).map(|image| (image, Route::of(image, work.device.arch)));
-        sources.extend(ours.and_then(|(image, route)| match route {
-            Route::Library { text } => Some((image, text)),
+        let arch = work.device.arch;
+        sources.extend(prime::image(work.needs(pending)).and_then(|image| match Route::of(image, arch) {
+            Route::Library { text } => {
+                Some(Source { piece: Libraries::of(image, arch).whole().clone(), is_text: text })
+            }
             Route::Module => None,
         }));
     }
 
-    let (job, watch) = (work.job, work.watch);
-    let arch = work.device.arch;
-    let compiled = thread::scope(|scope| {
-        let compile = || compile_all(job, arch, watch, &sources);
+    let mut compiled = thread::scope(|scope| {
+        let compile = || compile_all(job, watch, &sources);
         let compiling = (!sources.is_empty()).then(|| thread::Builder::new().spawn_scoped(scope, compile));
-        for index in modules {
-            let PlannedImage { file, bytes } = job.plan.images[index];
+        for Part { image, kernels, .. } in modules {
+            let PlannedImage { file, bytes, .. } = job.plan.images[image];
             watch.call("cuModuleLoadDataEx", file);
             let module = work.current.load_module(&Code::new(bytes, false));
             if let Ok(module) = module {
-                work.loaded.modules.insert(index, module);
+                work.loaded.modules.insert(image, module);
             }
             let result = module.map(Handle::Module).map_err(|refused| cause(refused, work.free));
-            images.insert(index, Loading { result, is_new: true });
+            images.add(Loading { image, is_piece: false, result, is_new: true }, &kernels);
         }
         // In eager mode this call waits for the device once the image is compiled. In lazy mode it does so only for
         // images with managed variables; otherwise resolving the library's kernels waits.
@@ -91,13 +118,84 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> Images {
             Some(Err(_)) => compile(),
         }
     });
-    for index in libraries {
-        if let Some((result, is_new)) = compiled.get(&key(job.plan.images[index].bytes)) {
-            let result = result.clone().map(Handle::Library).map_err(|refused| cause(refused, work.free));
-            images.insert(index, Loading { result, is_new: *is_new });
+    for (number, Part { image, kernels, source }) in libraries.into_iter().enumerate() {
+        let Some(compiled) = compiled.remove(&number) else { continue };
+        let is_new = !matches!(compiled, Ok((_, false)));
+        let result = match compiled {
+            Ok((library, _)) => Ok(Handle::Library(library)),
+            Err(refused) => Err(cause(refused, work.free)),
+        };
+        let mut loading = Loading { image, is_piece: !source.piece.is_whole(), result, is_new };
+        if let (true, Err(Cause::Refused { error, .. })) = (loading.is_piece, &loading.result) {
+            loading.result = load_again(work, &loading, *error);
         }
+        images.add(loading, &kernels);
     }
     images
+}
+
+/// Sorts kernels by the modules and libraries to load. Adds the images that are loaded already to `images`.
+fn sort<'p>(
+    work: &Work<'_>,
+    pending: &[&'p Planned],
+    images: &mut Images,
+) -> (Vec<Part<'p, ()>>, Vec<Part<'p, Source>>) {
+    let (job, arch) = (work.job, work.device.arch);
+    let mut by_image: BTreeMap<usize, Vec<&Planned>> = BTreeMap::new();
+    for planned in pending {
+        if let Some(image) = planned.image {
+            by_image.entry(image).or_default().push(planned);
+        }
+    }
+    let (mut modules, mut compiled, mut cuts) = (Vec::new(), Vec::new(), Vec::new());
+    for (image, kernels) in by_image {
+        let PlannedImage { bytes, separable, .. } = job.plan.images[image];
+        match (work.loaded.modules.get(image), Route::of(bytes, arch)) {
+            (Some(module), _) => {
+                let result = Ok(Handle::Module(*module));
+                images.add(Loading { image, is_piece: false, result, is_new: false }, &kernels);
+            }
+            (None, Route::Module) => modules.push(Part { image, kernels, source: () }),
+            (None, Route::Library { text }) => {
+                let libraries = Libraries::of(bytes, arch);
+                let symbols = kernels.iter().map(|planned| planned.kernel.symbol);
+                let may_cut = separable && text && !job.whole_images;
+                let cut = may_cut.then(|| Cut::of(bytes, &libraries, symbols)).flatten();
+                compiled.push((cut.is_some(), text, Part { image, kernels, source: libraries }));
+                cuts.extend(cut);
+            }
+        }
+    }
+    pieces::add_pieces(cuts, job.threads);
+    let in_pieces = compiled.into_iter().flat_map(|(is_cut, is_text, part)| {
+        let image = part.image;
+        let parts = by_piece(&part.source, is_cut, part.kernels).into_iter();
+        parts.map(move |(piece, kernels)| Part { image, kernels, source: Source { piece, is_text } })
+    });
+    (modules, in_pieces.collect())
+}
+
+/// The pieces that these kernels of an image are in, each with its kernels: the whole image, if it is not cut.
+fn by_piece<'p>(
+    libraries: &Libraries,
+    is_cut: bool,
+    kernels: Vec<&'p Planned>,
+) -> Vec<(Arc<Piece>, Vec<&'p Planned>)> {
+    if !is_cut {
+        return vec![(libraries.whole().clone(), kernels)];
+    }
+    let mut pieces: Vec<(Arc<Piece>, Vec<&Planned>)> = Vec::new();
+    let mut numbers = HashMap::new();
+    for planned in kernels {
+        let piece = libraries.piece(planned.kernel.symbol);
+        let piece = piece.unwrap_or_else(|| libraries.whole().clone());
+        let number = *numbers.entry(Arc::as_ptr(&piece)).or_insert_with(|| {
+            pieces.push((piece, Vec::new()));
+            pieces.len() - 1
+        });
+        pieces[number].1.push(planned);
+    }
+    pieces
 }
 
 /// Threads at first. The driver reads images from its disk cache fastest with about eight, and much slower with sixteen.
@@ -106,13 +204,12 @@ const FEW: usize = 8;
 /// If these threads have not finished an image each by then, images are compiled, which is faster on all cores.
 const SLOW: Duration = Duration::from_millis(4);
 
-/// Has the driver compile images, on as many threads as help. Returns the libraries by the images' keys.
-fn compile_all(
-    job: &Job,
-    arch: u32,
-    watch: &Watch<Progress>,
-    sources: &[Source],
-) -> BTreeMap<usize, Compiled> {
+/// Has the driver compile images and pieces, on as many threads as help. Returns the libraries by the numbers of the
+/// sources.
+fn compile_all(job: &Job, watch: &Watch<Progress>, sources: &[Source]) -> BTreeMap<usize, Compiled> {
+    // The largest first, so that none is left when the others are done.
+    let mut order: Vec<_> = (0..sources.len()).collect();
+    order.sort_by_key(|number| Reverse(sources[*number].piece.len()));
     let (next, compiled) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = |helps: bool| {
         let current = Current::new(&job.context, job.driver);
@@ -120,13 +217,13 @@ fn compile_all(
         if helps && current.is_err() {
             return;
         }
-        while let Some((bytes, text)) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(number) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = match &current {
-                Ok(current) => compile(current, arch, bytes, *text),
-                Err(error) => (Err(LoadError::from(*error)), false),
+                Ok(current) => compile(current, &sources[*number], job.threads),
+                Err(error) => Err(LoadError::from(*error)),
             };
             let mut compiled = lock(&compiled);
-            compiled.insert(key(bytes), result);
+            compiled.insert(*number, result);
             watch.event(Progress { stage: Stage::Load, done: compiled.len(), of: sources.len() });
         }
     };
@@ -154,20 +251,35 @@ fn compile_all(
     compiled.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn compile(current: &Current<'_>, arch: u32, bytes: &'static [u8], text: bool) -> Compiled {
-    let mut is_new = false;
-    let library = contexts::library(bytes, arch, || {
-        is_new = true;
-        current.load_library(&Code::new(bytes, text))
-    });
-    (library, is_new)
+fn compile(current: &Current<'_>, source: &Source, threads: usize) -> Compiled {
+    let Source { piece, is_text } = source;
+    // A large image that was not cut would keep one thread busy when the others are done.
+    let is_slow = piece.is_whole() && piece.len() >= pieces::LARGE && threads > 1;
+    piece.library(|| current.load_library(&piece.code(*is_text), is_slow.then_some(threads)))
 }
 
-/// The error, with a log, for a kernel that does not compile although its image was loaded as a library. The driver gives
-/// it only when the image is loaded as a module.
-pub(super) fn compile_error(current: &Current<'_>, bytes: &'static [u8], error: DriverError) -> LoadError {
-    let Route::Library { text } = Route::of(bytes, 0) else { return error.into() };
-    current.load_module(&Code::new(bytes, text)).err().unwrap_or_else(|| error.into())
+/// Loads an image as a module, after the driver has refused it, or a piece of it, as a library. If it refuses that too,
+/// the error has a log, with the lines of the image. Otherwise the module stands in for the piece.
+pub(super) fn load_again(
+    work: &mut Work<'_>,
+    loading: &Loading,
+    error: DriverError,
+) -> Result<Handle, Cause> {
+    if let Some(module) = work.loaded.modules.get(loading.image) {
+        return Ok(Handle::Module(*module));
+    }
+    let PlannedImage { file, bytes, .. } = work.job.plan.images[loading.image];
+    let refused = |error: LoadError| Err(cause(error, work.free));
+    let Route::Library { text } = Route::of(bytes, 0) else { return refused(error.into()) };
+    work.watch.call("cuModuleLoadDataEx", file);
+    match work.current.load_module(&Code::new(bytes, text)) {
+        Err(error) => refused(error),
+        Ok(_) if !loading.is_piece => refused(error.into()),
+        Ok(module) => {
+            work.loaded.modules.insert(loading.image, module);
+            Ok(Handle::Module(module))
+        }
+    }
 }
 
 /// The cause that a driver error means.

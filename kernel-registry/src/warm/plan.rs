@@ -34,6 +34,8 @@ pub(super) struct Planned {
 pub(super) struct PlannedImage {
     pub(super) file: &'static str,
     pub(super) bytes: &'static [u8],
+    /// It is PTX text whose kernels can be compiled apart.
+    pub(super) separable: bool,
 }
 
 /// The plan of the latest warm-up. Plans are never freed: other threads may still be warming the kernels of earlier ones.
@@ -78,7 +80,7 @@ impl Plan {
             let image = kernel.image.filter(format::ImageRecord::is_there).map(|image| {
                 let bytes = info.image_bytes();
                 *image_places.entry(key(bytes)).or_insert_with(|| {
-                    images.push(PlannedImage { file: image.file, bytes });
+                    images.push(PlannedImage { file: image.file, bytes, separable: image.separable });
                     images.len() - 1
                 })
             });
@@ -108,7 +110,7 @@ mod tests {
     #[test]
     fn kernels_share_images_and_may_have_none() {
         let with = KernelRecord {
-            image: Some(ImageRecord { file: "a.ptx", len: 1, variants: "" }),
+            image: Some(ImageRecord { file: "a.ptx", len: 1, variants: "", separable: false }),
             ..KernelRecord::EMPTY
         };
         let kernels = [with, KernelRecord::EMPTY, with].map(|kernel| (scale(), kernel));
@@ -123,7 +125,7 @@ mod tests {
         const A: &[u8] = b"a";
         const B: &[u8] = b"b";
         let file = |file| KernelRecord {
-            image: Some(ImageRecord { file, len: 1, variants: "" }),
+            image: Some(ImageRecord { file, len: 1, variants: "", separable: false }),
             ..KernelRecord::EMPTY
         };
         let [b, d, a, c] = ["b", "d", "a", "c"].map(|path| {

@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use super::code::Route;
 use super::handle::Handle;
 use super::plan::Planned;
-use crate::contexts::{self, Primed};
+use crate::contexts::{self, Libraries, Primed};
 use crate::driver::{Code, Current, LoadError, Module, Stream};
 use crate::watch::Watch;
 
@@ -71,7 +71,8 @@ pub(super) fn prime<E>(
         },
         Route::Library { .. } => {
             watch.call("cuLibraryLoadData", OURS);
-            Handle::Library(contexts::library(image, arch, || current.load_library(&code))?)
+            let libraries = Libraries::of(image, arch);
+            Handle::Library(libraries.whole().library(|| current.load_library(&code, None))?.0)
         }
     };
     watch.call("cuStreamCreate", OURS);

@@ -9,7 +9,7 @@ use kernel_registry_format::{KernelRecord, StackFrames};
 
 use super::failure::Cause;
 use super::handle::Handle;
-use super::load::{Images, cause, compile_error};
+use super::load::{Images, cause, load_again};
 use super::plan::Planned;
 use super::report::KernelReport;
 use super::work::{Candidate, Work};
@@ -25,8 +25,14 @@ pub(super) fn resolve(
     let mut resolved = Vec::with_capacity(pending.len());
     let mut begun = Instant::now();
     for planned in pending {
-        let Some(image) = planned.image.and_then(|index| images.get_mut(&index)) else { continue };
-        match image.result.clone().and_then(|handle| resolve_one(work, planned, handle)) {
+        let Some(image) = images.of(planned) else { continue };
+        let mut resolved_one = image.result.clone().and_then(|handle| resolve_one(work, planned, handle));
+        if let (Ok(Handle::Library(_)), Err(Cause::Refused { error, .. })) = (&image.result, &resolved_one) {
+            // The driver tells only now that it does not compile.
+            image.result = load_again(work, image, *error);
+            resolved_one = image.result.clone().and_then(|handle| resolve_one(work, planned, handle));
+        }
+        match resolved_one {
             Ok(function) => {
                 let report = KernelReport {
                     path: planned.kernel.path,
@@ -68,14 +74,7 @@ fn resolve_one(work: &Work<'_>, planned: &Planned, handle: Handle) -> Result<Fun
         if error.is(CUresult::CUDA_ERROR_NOT_FOUND) {
             return no_entry;
         }
-        let refused = match cause(LoadError::from(error), work.free) {
-            Cause::Refused { .. } => {
-                work.watch.call("cuModuleLoadDataEx", path);
-                compile_error(&work.current, planned.info.image_bytes(), error)
-            }
-            _ => LoadError::from(error),
-        };
-        cause(refused, work.free)
+        cause(LoadError::from(error), work.free)
     })
 }
 

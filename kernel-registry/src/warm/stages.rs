@@ -54,7 +54,7 @@ impl Work<'_> {
         }
         Ok(Done {
             hooks,
-            images_loaded: images.values().filter(|image| image.is_new).count(),
+            images_loaded: images.loaded(),
             stack,
             device_memory: self.free.saturating_sub(free),
             verified,

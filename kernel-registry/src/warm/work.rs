@@ -25,6 +25,8 @@ pub(super) struct Job {
     pub(super) known: Arc<KnownContext>,
     pub(super) threads: usize,
     pub(super) stack_budget: Option<u64>,
+    /// Images are not cut into pieces.
+    pub(super) whole_images: bool,
     pub(super) sizes: Sizes,
     /// Whether `#[warmup]` functions run.
     pub(super) hooks: bool,

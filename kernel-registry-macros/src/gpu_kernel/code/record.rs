@@ -44,6 +44,7 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
                 file: &image.file,
                 len: image.content.as_ref().map_or(0, |content| content.len),
                 variants: &variants,
+                separable: image.content.as_ref().is_some_and(|content| content.facts.is_separable()),
             }),
             ..format::KernelRecord::EMPTY
         },

@@ -64,7 +64,8 @@ calls! {
         library: Out<Handle>, image: Image, options: In<u32>, values: In<usize>, count: u32,
         _library_options: In<u32>, _library_values: In<usize>, _library_count: u32,
     ) {
-        load(&library, &image.get()?, &JitOptions::get(count, &options, &values)?, "cuLibraryLoadData")
+        let options = JitOptions::get(count, &options, &values, begin()?.config.version)?;
+        load(&library, &image.get()?, &options, "cuLibraryLoadData")
     }
 
     12000 fn cuLibraryUnload(library: Handle) {

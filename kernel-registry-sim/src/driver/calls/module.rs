@@ -114,7 +114,7 @@ calls! {
     }
 
     2010 fn cuModuleLoadDataEx(module: Out<Handle>, image: Image, count: u32, options: In<u32>, values: In<usize>) {
-        let options = JitOptions::get(count, &options, &values)?;
+        let options = JitOptions::get(count, &options, &values, begin()?.config.version)?;
         load(&module, &image.get()?, &options, "cuModuleLoadDataEx")
     }
 

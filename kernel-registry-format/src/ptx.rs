@@ -1,0 +1,354 @@
+//! Where the kernels of a PTX module are in its text.
+//!
+//! A module can be cut: a text with some of its kernels, and with all of its functions and declarations, is a module again.
+//! `kernel-registry-image` says whether its kernels work without each other.
+
+use core::fmt;
+use core::iter::once;
+use core::ops::Range;
+
+/// A kernel in the text of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its bytes in the text, with comments and directives in front of it.
+    pub range: Range<usize>,
+}
+
+/// The text does not have the form of a PTX module whose kernels all have a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strange {
+    /// Where it becomes strange, in bytes from its start.
+    pub offset: usize,
+}
+
+/// The kernels of a module, in their order, up to the end of the text or a zero. An error is the last item.
+///
+/// ```
+/// let text = b".version 8.0 .target sm_80 .entry a() { ret; } .entry b() { { ret; } }";
+/// let names: Vec<_> = kernel_registry_format::ptx::kernels(text).map(|kernel| kernel.unwrap().name).collect();
+/// assert_eq!(names, ["a", "b"]);
+/// ```
+pub fn kernels(text: &[u8]) -> Kernels<'_> {
+    Kernels { text, at: 0 }
+}
+
+/// The parts of a text without those of its kernels for which `keep` is false, by number. One after the other they are a
+/// module. `kernels` are all kernels of the text.
+pub fn cut<'t>(
+    text: &'t [u8],
+    kernels: &'t [Kernel<'_>],
+    keep: impl Fn(usize) -> bool + 't,
+) -> impl Iterator<Item = &'t [u8]> {
+    let end = kernels.last().map_or(0, |last| last.range.end);
+    let rest = text.get(end..).unwrap_or_default();
+    let end = end + rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+    let left_out = kernels.iter().enumerate().filter(move |(number, _)| !keep(*number));
+    let mut from = 0;
+    left_out.map(|(_, kernel)| kernel.range.clone()).chain(once(end..end)).flat_map(move |range| {
+        let part = text.get(from..range.start).unwrap_or_default();
+        from = range.end;
+        // Keeps the tokens on both sides apart.
+        [part, b"\n"]
+    })
+}
+
+/// Iterator of [`kernels`].
+#[derive(Clone, Debug)]
+pub struct Kernels<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+/// A piece of a module's text, outside of braces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token<'a> {
+    Word(&'a [u8]),
+    Punct(u8),
+}
+
+impl<'a> Iterator for Kernels<'a> {
+    type Item = Result<Kernel<'a>, Strange>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.kernel();
+        if let Err(Strange { .. }) = next {
+            self.text = &[];
+        }
+        next.transpose()
+    }
+}
+
+impl<'a> Kernels<'a> {
+    fn kernel(&mut self) -> Result<Option<Kernel<'a>>, Strange> {
+        // Where the directives begin that can stand in front of `.entry`.
+        let mut linkage = None;
+        loop {
+            let before = self.at;
+            match self.token()? {
+                None => return Ok(None),
+                Some(Token::Word(b".entry")) => {
+                    let name = self.name()?;
+                    self.body()?;
+                    return Ok(Some(Kernel { name, range: linkage.unwrap_or(before)..self.at }));
+                }
+                Some(Token::Word(b".visible" | b".weak")) => {
+                    linkage.get_or_insert(before);
+                    continue;
+                }
+                Some(Token::Punct(b'{')) => self.skip_block()?,
+                Some(Token::Punct(b'}')) => return Err(self.strange()),
+                Some(_) => {}
+            }
+            linkage = None;
+        }
+    }
+
+    fn name(&mut self) -> Result<&'a str, Strange> {
+        match self.token()? {
+            Some(Token::Word(name)) => core::str::from_utf8(name).map_err(|_| self.strange()),
+            _ => Err(self.strange()),
+        }
+    }
+
+    /// Steps over what follows a kernel's name, and over its body.
+    fn body(&mut self) -> Result<(), Strange> {
+        loop {
+            match self.token()? {
+                Some(Token::Punct(b'{')) => return self.skip_block(),
+                // `.pragma "nounroll";`
+                Some(Token::Word(b".pragma")) => match self.token()? {
+                    Some(Token::Punct(b';')) => {}
+                    _ => return Err(self.strange()),
+                },
+                // A declaration: the body is elsewhere.
+                None | Some(Token::Punct(b';' | b'}')) => return Err(self.strange()),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// The next token. Blanks, comments and strings are none.
+    fn token(&mut self) -> Result<Option<Token<'a>>, Strange> {
+        loop {
+            let rest = self.rest();
+            let Some(&first) = rest.first() else { return Ok(None) };
+            if is_word(first) {
+                let length = rest.iter().take_while(|byte| is_word(**byte)).count();
+                self.at += length;
+                return Ok(Some(Token::Word(&rest[..length])));
+            }
+            match first {
+                0 => return Ok(None),
+                b'"' | b'/' => self.skip_text()?,
+                b if b.is_ascii_whitespace() => self.at += 1,
+                punct if punct.is_ascii_punctuation() => {
+                    self.at += 1;
+                    return Ok(Some(Token::Punct(punct)));
+                }
+                _ => return Err(self.strange()),
+            }
+        }
+    }
+
+    /// Steps over everything up to the brace that closes an open one. Most of a text is skipped here.
+    fn skip_block(&mut self) -> Result<(), Strange> {
+        let mut depth = 1_u32;
+        while depth > 0 {
+            self.at += find_special(self.rest()).ok_or_else(|| self.strange())?;
+            match self.rest().first() {
+                Some(b'{') => depth += 1,
+                Some(b'}') => depth -= 1,
+                Some(b'"' | b'/') => {
+                    self.skip_text()?;
+                    continue;
+                }
+                _ => return Err(self.strange()),
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    /// Steps over a string or a comment, or over a slash that begins none.
+    fn skip_text(&mut self) -> Result<(), Strange> {
+        let rest = self.rest();
+        let length = match rest {
+            [b'/', b'/', ..] => Some(rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())),
+            [b'/', b'*', body @ ..] => body.windows(2).position(|end| end == b"*/").map(|at| 2 + at + 2),
+            [b'/', ..] => Some(1),
+            // Without escapes, which ptxas does not read either.
+            _ => rest
+                .iter()
+                .skip(1)
+                .position(|byte| matches!(byte, b'"' | b'\\' | b'\n'))
+                .and_then(|at| (rest[1 + at] == b'"').then_some(1 + at + 1)),
+        };
+        let length = length.ok_or_else(|| self.strange())?;
+        // A zero would end the text for the driver.
+        if rest[..length].contains(&0) {
+            return Err(self.strange());
+        }
+        self.at += length;
+        Ok(())
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn strange(&self) -> Strange {
+        Strange { offset: self.at }
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%' | b'.')
+}
+
+/// The first byte that matters within braces. Compilers look at many bytes of a chunk at once.
+fn find_special(text: &[u8]) -> Option<usize> {
+    let is_special = |byte: &u8| matches!(byte, b'{' | b'}' | b'"' | b'/' | 0);
+    let mut chunks = text.chunks(64);
+    let at = chunks.position(|chunk| chunk.iter().fold(false, |found, byte| found | is_special(byte)))? * 64;
+    text[at..].iter().position(is_special).map(|within| at + within)
+}
+
+impl fmt::Display for Strange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the text is not that of a module with kernels, from byte {} on", self.offset)
+    }
+}
+
+impl core::error::Error for Strange {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    use super::*;
+
+    const MODULE: &str = r#"
+// Generated { by "something
+.version 8.0
+.target sm_80, debug
+.address_size 64
+.file 1 "a{b.cu"
+.extern .func (.param .b32 r) vprintf (.param .b64 a);
+.global .align 1 .b8 $str[3] = {1, 2, 0};
+	// .globl	first
+.visible .entry first(
+	.param .u64 p /* } */
+)
+.maxntid 128, 1, 1
+.pragma "nounroll";
+{
+	.reg .b32 %r<2>; // }
+	{ // begin inline asm
+	mul.lo.s32 %r1, %r1, 8/4;
+	}
+	ld.global.v2.u32 {%r0, %r1}, [%rd1];
+	ret;
+}
+.func helper() { ret; }
+.weak .entry _Z6secondIfEvv() { ret; }.entry third{ret;}
+.section .debug_str { $L: .b8 95, 0 }
+"#;
+
+    fn read(text: &str) -> Result<Vec<(String, String)>, Strange> {
+        let kernels = kernels(text.as_bytes());
+        kernels.map(|kernel| kernel.map(|k| (k.name.to_string(), text[k.range].to_string()))).collect()
+    }
+
+    #[test]
+    fn kernels_are_found_with_what_stands_in_front_of_them() {
+        let kernels = read(MODULE).unwrap();
+        let names: Vec<_> = kernels.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["first", "_Z6secondIfEvv", "third"]);
+        assert!(kernels[0].1.starts_with("\n\t// .globl\tfirst\n.visible .entry first("), "{kernels:?}");
+        assert!(kernels[0].1.ends_with("ret;\n}"), "{kernels:?}");
+        assert_eq!(kernels[1].1, "\n.weak .entry _Z6secondIfEvv() { ret; }");
+        assert_eq!(kernels[2].1, ".entry third{ret;}");
+    }
+
+    #[test]
+    fn a_piece_has_some_kernels_and_all_the_rest() {
+        let all: Vec<_> = kernels(MODULE.as_bytes()).map(Result::unwrap).collect();
+        let piece = |keep: &[usize]| {
+            let text = MODULE.to_string() + "\0more";
+            let parts: Vec<_> = cut(text.as_bytes(), &all, |number| keep.contains(&number)).collect();
+            String::from_utf8(parts.concat()).unwrap()
+        };
+        assert_eq!(piece(&[0, 1, 2]), MODULE.to_string() + "\n");
+        let rest = piece(&[]);
+        assert_eq!(read(&rest), Ok(Vec::new()));
+        assert!(rest.contains("vprintf") && rest.contains("helper") && rest.contains(".debug_str"), "{rest}");
+        for (kept, kernel) in all.iter().enumerate() {
+            let names: Vec<_> = read(&piece(&[kept])).unwrap().into_iter().map(|(name, _)| name).collect();
+            assert_eq!(names, [kernel.name]);
+        }
+        let close = b".address_size 64.entry a(){}.func b(){}";
+        let close_kernels = [Kernel { name: "a", range: 16..28 }];
+        let parts: Vec<_> = cut(close, &close_kernels, |_| false).collect();
+        assert_eq!(parts.concat(), b".address_size 64\n.func b(){}\n");
+    }
+
+    #[test]
+    fn a_zero_ends_the_text() {
+        let ended = MODULE.to_string() + "\0.entry more() { ret; }";
+        assert_eq!(read(&ended), read(MODULE));
+    }
+
+    #[test]
+    fn strange_texts_are_errors() {
+        for text in [
+            "}",
+            ".entry",
+            ".entry ;",
+            ".entry a",
+            ".entry a();",
+            ".entry a() {",
+            ".entry a() { { ret; }",
+            ".entry a() { \" }",
+            ".entry a() { /* }",
+            ".entry a() { // }",
+            ".entry a() { \0 }",
+            ".entry a() { // \0 \n }",
+            ".entry a() .pragma x; { }",
+            ".file 1 \"a\\\" .entry b() {}\"",
+            ".global .b8 x = {1, 2",
+            "/* .entry a() {}",
+            ".visible \u{e9} .entry a() {}",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        assert_eq!(read(""), Ok(Vec::new()));
+    }
+
+    /// A text that is cut off anywhere has the kernels before the cut, or is an error.
+    #[test]
+    fn texts_that_are_cut_off() {
+        let whole = read(MODULE).unwrap();
+        for end in 0..MODULE.len() {
+            if let Ok(kernels) = read(&MODULE[..end]) {
+                assert_eq!(kernels, whole[..kernels.len()], "{end}");
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_texts_end() {
+        let mut text = MODULE.as_bytes().to_vec();
+        for at in 0..text.len() {
+            for byte in *b"{}\"/*\\;.\0\xff" {
+                let was = core::mem::replace(&mut text[at], byte);
+                assert!(kernels(&text).count() <= 5);
+                text[at] = was;
+            }
+        }
+    }
+}

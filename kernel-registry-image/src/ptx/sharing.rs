@@ -1,0 +1,96 @@
+//! Whether the kernels of a module share anything, so that they must be compiled together.
+//!
+//! A variable that only this module can name is no obstacle if no code names it, or if it is one of the constants that
+//! compilers make, such as the text of a `printf`. Any other variable may be written by one kernel and read by another, or be
+//! set by the host. Unknown forms count as obstacles too.
+
+use std::collections::HashSet;
+
+use super::lexer::Token;
+use super::number;
+
+/// The search for obstacles, token by token.
+#[derive(Default)]
+pub(super) struct Sharing<'a> {
+    found: bool,
+    variables: HashSet<&'a str>,
+    statement: Statement,
+    /// The token before this one makes a name known outside of the module.
+    is_linked: bool,
+}
+
+/// Where a token of the module's scope is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Statement {
+    #[default]
+    Other,
+    /// In the declaration of a variable in global or constant memory.
+    Variable,
+    /// Behind its `=`.
+    Initialiser,
+}
+
+/// The beginnings of names of constants that compilers make: texts of `printf` and `assert`, and tables of CUDA's
+/// mathematical functions.
+const CONSTANTS: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
+
+/// The most elements of an array, because every piece of the module has a copy.
+const LARGEST: u32 = 4096;
+
+impl<'a> Sharing<'a> {
+    /// A token outside of functions, kernels and their declarations.
+    pub(super) fn token(&mut self, token: Token<'a>) {
+        let is_linked = std::mem::take(&mut self.is_linked);
+        match token {
+            Token::Word(".visible" | ".weak" | ".extern") => self.is_linked = true,
+            Token::Word(".global" | ".const") => {
+                self.found |= is_linked;
+                self.statement = Statement::Variable;
+            }
+            Token::Word(word) if word.starts_with('.') => self.found |= !is_harmless(word),
+            Token::Word(word) => self.word(word),
+            Token::Punct(b'=') if self.statement == Statement::Variable => {
+                self.statement = Statement::Initialiser;
+            }
+            Token::Punct(b';') => self.statement = Statement::Other,
+            Token::Punct(punct) => self.found |= punct == b'@',
+        }
+    }
+
+    /// A name or a number.
+    fn word(&mut self, word: &'a str) {
+        let is_number = word.starts_with(|first: char| first.is_ascii_digit());
+        match self.statement {
+            Statement::Variable if is_number => {
+                self.found |= number(word).is_none_or(|number| number > LARGEST);
+            }
+            Statement::Variable if CONSTANTS.iter().any(|prefix| word.starts_with(prefix)) => {}
+            Statement::Variable => _ = self.variables.insert(word),
+            // The address of something.
+            Statement::Initialiser => self.found |= !is_number,
+            Statement::Other => {}
+        }
+    }
+
+    /// A word in the body of a function or a kernel.
+    pub(super) fn mention(&mut self, word: &str) {
+        self.found |= matches!(word, ".global" | ".const") || self.variables.contains(word);
+    }
+
+    /// Whether something is shared.
+    pub(super) fn is_found(&self) -> bool {
+        self.found
+    }
+}
+
+/// Whether a directive is known not to matter.
+fn is_harmless(directive: &str) -> bool {
+    match directive {
+        ".version" | ".target" | ".address_size" | ".file" | ".pragma" | ".align" | ".v2" | ".v4" => true,
+        ".shared" | ".entry" | ".func" => true,
+        // Names of inlined functions. Other sections refer to labels in kernels.
+        ".section" | ".debug_str" => true,
+        // `.b8`, `.u32`, `.s64`, `.f32`
+        _ => matches!(directive.as_bytes(), [b'.', b'b' | b'u' | b's' | b'f', b'0'..=b'9', ..]),
+    }
+}
