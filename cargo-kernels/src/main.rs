@@ -10,6 +10,8 @@
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 mod artifacts;
+#[cfg(target_os = "linux")]
+mod audit;
 mod binaries;
 mod binary;
 mod check;
@@ -20,9 +22,13 @@ mod declare;
 mod doctor;
 mod embedded;
 mod failure;
+#[cfg(target_os = "linux")]
+mod folder;
 mod image_file;
 mod list;
 mod mapped;
+#[cfg(target_os = "linux")]
+mod shared;
 mod show;
 #[cfg(target_os = "linux")]
 mod sim;
@@ -43,6 +49,8 @@ fn main() -> ExitCode {
         Command::Doctor(options) => doctor::run(&options),
         #[cfg(target_os = "linux")]
         Command::Sim(options) => sim::run(&options),
+        #[cfg(target_os = "linux")]
+        Command::Audit(options) => audit::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
