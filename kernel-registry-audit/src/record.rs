@@ -305,3 +305,38 @@ pub(crate) unsafe fn write(record: *const Layout, text: &str) -> (u32, u32) {
     }
     (at as u32, text.len() as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty() -> Vec<u8> {
+        let mut bytes = vec![0; SIZE];
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn other_bytes_are_no_record() {
+        assert_eq!(read(&[]), Err(NotRead::NoRecord));
+        assert_eq!(read(&empty()[..SIZE - 1]), Err(NotRead::NoRecord));
+        let mut newer = empty();
+        newer[8] = 2;
+        assert_eq!(read(&newer), Err(NotRead::Version(2)));
+        assert!(read(&empty()).expect("a record").events.is_empty());
+    }
+
+    #[test]
+    fn numbers_that_lead_outside_are_read() {
+        let mut bytes = empty();
+        let events = offset_of!(Layout, events);
+        bytes[64..events].fill(0xff);
+        for event in bytes[events..offset_of!(Layout, strings)].chunks_mut(size_of::<Event>()) {
+            event.fill(0xff);
+            event[..4].copy_from_slice(&(Kind::Load as u32).to_le_bytes());
+        }
+        let report = read(&bytes).expect("a record");
+        assert!(report.events.iter().all(|event| event.subject.is_empty()));
+    }
+}

@@ -3,12 +3,11 @@
 use kernel_registry_audit::record::{Happened, Report};
 use serde::Serialize;
 
-/// The version of the schema.
-const VERSION: u32 = 1;
+const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
 struct Audit<'a> {
-    version: u32,
+    schema: u32,
     processes: Vec<Process<'a>>,
 }
 
@@ -41,7 +40,7 @@ struct Event<'a> {
 
 pub(super) fn text(reports: &[Report]) -> String {
     let processes = reports.iter().map(process).collect();
-    let mut text = serde_json::to_string_pretty(&Audit { version: VERSION, processes }).unwrap_or_default();
+    let mut text = serde_json::to_string_pretty(&Audit { schema: SCHEMA, processes }).unwrap_or_default();
     text.push('\n');
     text
 }

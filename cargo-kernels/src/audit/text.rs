@@ -3,6 +3,7 @@
 use std::fmt;
 
 use kernel_registry_audit::record::{Happened, Kind, Report};
+use kernel_registry_image::Signature;
 
 /// All processes of a program.
 pub(super) struct Audit<'a>(pub(super) &'a [Report]);
@@ -43,26 +44,57 @@ fn process(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     if *dropped > 0 {
         writeln!(f, "  {dropped} further events found no room in the record")?;
     }
-    let listed = || events.iter().filter(|event| event.kind != Kind::Hang);
-    if listed().next().is_some() {
-        writeln!(f, "  {:>10} {:>10}  {:<9} {:<30} WHAT", "AT", "TOOK", "KIND", "CALL")?;
+    let others: Vec<_> = events.iter().filter(|event| event.kind != Kind::Hang).collect();
+    let (listed, left_out) = longest(&others);
+    if !listed.is_empty() {
+        writeln!(f, "  {:>10} {:>10}  {:<9} {:<24} WHAT", "AT", "TOOK", "KIND", "CALL")?;
     }
-    for event in listed() {
-        let Happened { kind, begun, took, call, subject, caller, is_finding, .. } = event;
+    for Happened { kind, begun, took, call, subject, caller, is_finding, .. } in listed {
         let mark = if *is_finding { '!' } else { ' ' };
         let by = if caller.is_empty() { String::new() } else { format!("  by {caller}") };
-        writeln!(
-            f,
-            "{mark} {:>10} {:>10}  {:<9} {call:<30} {subject}{by}",
-            Time(*begun).to_string(),
-            Time(*took).to_string(),
-            kind.as_str()
-        )?;
+        let (at, took) = (Time(*begun).to_string(), Time(*took).to_string());
+        writeln!(f, "{mark} {at:>10} {took:>10}  {:<9} {call:<24} {}{by}", kind.as_str(), Readable(subject))?;
+    }
+    if left_out > 0 {
+        writeln!(f, "  and {left_out} more, each shorter than these; `--json` lists all")?;
     }
     for event in count(Kind::Hang) {
         writeln!(f, "! HANG at {}: {}", Time(event.begun), event.text)?;
     }
     Ok(())
+}
+
+/// How many events are listed, besides findings.
+const LISTED: usize = 40;
+
+/// All findings and the longest of the others, in the order of time, and how many there are besides.
+fn longest<'a>(events: &[&'a Happened]) -> (Vec<&'a Happened>, usize) {
+    let mut sorted: Vec<_> =
+        events.iter().filter(|event| !event.is_finding).map(|event| event.took).collect();
+    sorted.sort_unstable_by(|a, b| b.cmp(a));
+    let shortest = sorted.get(LISTED - 1).copied().unwrap_or(0);
+    let mut room = LISTED;
+    let mut fits = |event: &&&Happened| {
+        let fits = event.is_finding || event.took >= shortest && room > 0;
+        room -= usize::from(fits && !event.is_finding);
+        fits
+    };
+    let mut listed: Vec<_> = events.iter().filter(|event| fits(event)).copied().collect();
+    let left_out = events.len() - listed.len();
+    listed.sort_by_key(|event| event.begun);
+    (listed, left_out)
+}
+
+/// A kernel's name as in C++, and other texts as they are.
+struct Readable<'a>(&'a str);
+
+impl fmt::Display for Readable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Signature::of(self.0) {
+            Some(signature) => write!(f, "{signature}"),
+            None => f.write_str(self.0),
+        }
+    }
 }
 
 /// Nanoseconds as people read them.
