@@ -35,6 +35,9 @@ pub(crate) enum Command {
     /// Run a program on a simulated CUDA driver, without a GPU: `cargo kernels sim -- cargo test`
     #[cfg(target_os = "linux")]
     Sim(Sim),
+    /// Watch a program's driver calls: what it loads late, what takes long, and what never returns
+    #[cfg(target_os = "linux")]
+    Audit(Audit),
 }
 
 const EXIT_CODES: &str = "\
@@ -176,6 +179,62 @@ pub(crate) struct Sim {
     pub(crate) set: Vec<(String, String)>,
 
     /// Build the driver without the network
+    #[arg(long)]
+    pub(crate) offline: bool,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[cfg(target_os = "linux")]
+const AUDIT: &str = "\
+The program and its children find a library as libcuda.so.1 that stands before the driver. The first use builds it with
+cargo, in the target directory of the package here, or in ~/.cache. A program says that it is ready by calling
+`kernel_registry_audit_ready()`, which that library exports; in Python `ctypes.CDLL(\"libcuda.so.1\")` has it.
+
+Exit codes: those of the program; 12 if it succeeded and there are findings: calls that were late after the program was
+ready, or that did not return in time; 127 if there is no such program, 126 if it cannot be run, 2 wrong usage, 9 the library
+could not be built, 1 anything else";
+
+#[cfg(target_os = "linux")]
+#[derive(Args)]
+#[command(after_help = AUDIT)]
+pub(crate) struct Audit {
+    /// Watch the program on the simulated driver, without a GPU
+    #[arg(long)]
+    pub(crate) sim: bool,
+
+    /// What happens to calls that are late after the program is ready: they are reported, answered with
+    /// CUDA_ERROR_NOT_PERMITTED, or end the program
+    #[arg(long, value_name = "WHAT", value_parser = ["report", "refuse", "abort"], default_value = "report")]
+    pub(crate) after_ready: String,
+
+    /// Take the program as ready after this time, if it does not say so itself
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) ready_after: Option<f64>,
+
+    /// Explain a call that has not returned for this time
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub(crate) hang_after: f64,
+
+    /// What happens then
+    #[arg(long, value_name = "WHAT", value_parser = ["report", "abort"], default_value = "report")]
+    pub(crate) on_hang: String,
+
+    /// List other calls that take this long
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 10)]
+    pub(crate) slow: u64,
+
+    /// Write the report as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Keep the records of the processes in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) records: Option<PathBuf>,
+
+    /// Build without the network
     #[arg(long)]
     pub(crate) offline: bool,
 

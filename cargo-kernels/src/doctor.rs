@@ -2,7 +2,7 @@
 //!
 //! `ask` collects [`Facts`]: no other step touches the machine. Each check is a function from facts to lines.
 
-mod ask;
+pub(crate) mod ask;
 mod compiler;
 mod cudarc;
 mod driver;

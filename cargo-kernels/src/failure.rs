@@ -35,7 +35,10 @@ pub(crate) enum Failure {
     BuildFailed,
     NothingBuilt,
     Cargo { error: String },
-    DriverUnavailable { version: &'static str },
+    NotBuilt { crate_name: &'static str, version: &'static str },
+    NoDriver { why: String },
+    Findings { count: usize },
+    Failed { code: u8 },
     NotLoaded { path: PathBuf, why: String },
     Separator { path: PathBuf, separator: char },
     NotRun { program: OsString, error: io::Error },
@@ -60,9 +63,11 @@ impl Failure {
             Failure::BuildFailed
             | Failure::NotCompiled { .. }
             | Failure::NotPreprocessed { .. }
-            | Failure::DriverUnavailable { .. } => 9,
+            | Failure::NotBuilt { .. } => 9,
             Failure::Differences { .. } => 10,
             Failure::Problems { .. } => 11,
+            Failure::Findings { .. } => 12,
+            Failure::Failed { code } => *code,
             // As in shells and `env`, so that the program's own codes stay distinguishable.
             Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotRun { .. } => 126,
@@ -73,6 +78,7 @@ impl Failure {
             | Failure::NothingBuilt
             | Failure::Cargo { .. }
             | Failure::NotLoaded { .. }
+            | Failure::NoDriver { .. }
             | Failure::Separator { .. }
             | Failure::Output { .. } => 1,
         }
@@ -176,11 +182,22 @@ impl fmt::Display for Failure {
             Failure::BuildFailed => write!(f, "the package did not build"),
             Failure::NothingBuilt => write!(f, "the package has no binary or library to read"),
             Failure::Cargo { error } => write!(f, "cargo could not be run: {error}"),
-            Failure::DriverUnavailable { version } => write!(
+            Failure::NotBuilt { crate_name, version } => write!(
                 f,
-                "the simulated driver did not build (see cargo's error above): it needs Rust 1.89 or newer, a linker, and once \
-                 kernel-registry-sim {version} with its dependencies, from the network or from what cargo has downloaded before"
+                "{crate_name} did not build (see cargo's error above): it needs Rust 1.89 or newer, a linker, and once \
+                 {crate_name} {version} with its dependencies, from the network or from what cargo has downloaded before"
             ),
+            Failure::NoDriver { why } => write!(
+                f,
+                "there is no CUDA driver to watch ({why}); install NVIDIA's, or watch the program on the simulated one with `--sim`"
+            ),
+            Failure::Findings { count } => {
+                write!(
+                    f,
+                    "{count} findings: calls that were late after the program was ready, or did not return"
+                )
+            }
+            Failure::Failed { code } => write!(f, "the program ended with exit code {code}"),
             Failure::NotLoaded { path, why } => write!(
                 f,
                 "the simulated driver `{}` cannot be used: {why}; delete the file, so that it is built again",

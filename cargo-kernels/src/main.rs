@@ -1,15 +1,17 @@
 //! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; declares
-//! the kernels of an image; diagnoses the machine; and runs programs on a simulated driver.
+//! the kernels of an image; diagnoses the machine; runs programs on a simulated driver; and watches their driver calls.
 //!
-//! `cli` parses the command line; `list`, `show`, `check`, `declare`, `doctor` and `sim` are the commands. They share:
+//! `cli` parses the command line; `list`, `show`, `check`, `declare`, `doctor`, `sim` and `audit` are the commands. They share:
 //! `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records), `binaries` (several files),
-//! `copies` (of kernel-registry), `embedded` (a record's image), `compare` (declaration and image), `failure` (errors
+//! `copies` (of kernel-registry), `shared` and `folder` (libraries that stand in for the driver), `embedded` (a record's image), `compare` (declaration and image), `failure` (errors
 //! and exit codes).
 
-// The simulated driver exists for Linux only, and so do the parts that only `sim` uses.
+// The simulated driver exists for Linux only, and so do the parts that only `sim` and `audit` use.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 mod artifacts;
+#[cfg(target_os = "linux")]
+mod audit;
 mod binaries;
 mod binary;
 mod check;
@@ -20,9 +22,13 @@ mod declare;
 mod doctor;
 mod embedded;
 mod failure;
+#[cfg(target_os = "linux")]
+mod folder;
 mod image_file;
 mod list;
 mod mapped;
+#[cfg(target_os = "linux")]
+mod shared;
 mod show;
 #[cfg(target_os = "linux")]
 mod sim;
@@ -43,6 +49,8 @@ fn main() -> ExitCode {
         Command::Doctor(options) => doctor::run(&options),
         #[cfg(target_os = "linux")]
         Command::Sim(options) => sim::run(&options),
+        #[cfg(target_os = "linux")]
+        Command::Audit(options) => audit::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

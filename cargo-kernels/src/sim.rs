@@ -1,31 +1,31 @@
 //! `cargo kernels sim`: runs any program on the simulated driver.
 //!
-//! `package` builds the driver as a shared library, `folder` puts it where the loader looks, without functions newer
+//! `shared` builds the driver as a shared library, `folder` puts it where the loader looks, without functions newer
 //! than the simulated version, and `about` prints a summary. Then the program replaces this process, so that exit
 //! code and signals are its own.
 
 mod about;
-mod folder;
-mod package;
 
 use std::env;
 use std::ffi::OsString;
 use std::iter;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cli::Sim;
 use crate::doctor::facts::{Cuda, Refused};
 use crate::doctor::libcuda::Library;
 use crate::failure::Failure;
+use crate::folder;
+use crate::shared::{self, Built, SIM};
 
 pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
     let mut command = Command::new(program);
     command.args(arguments);
 
-    let built = package::built(options.offline)?;
+    let built = shared::built(&SIM, options.offline)?;
     for (name, value) in variables(options) {
         // SAFETY: this process has only had one thread so far, so no other thread reads the environment.
         unsafe { env::set_var(name, value) };
@@ -37,16 +37,23 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
             unsafe { env::remove_var(name) };
         }
     }
-    let useless = |why| Failure::NotLoaded { path: built.library.clone(), why };
-    let refused = |refused: Refused| useless(refused.to_string());
-    let driver = Library::open_file(&built.library).map_err(useless)?;
-    let version = driver.version().map_err(refused)?;
-    let folder = built.folder.join(format!("for-{}", Cuda(version.unsigned_abs())));
-    folder::fill(&folder, &built.library, |name| driver.offers(name, version))?;
+    let (folder, driver) = prepare(&built)?;
+    let refused =
+        |refused: Refused| Failure::NotLoaded { path: built.library.clone(), why: refused.to_string() };
     eprintln!("SIMULATED: {}", about::sentence(&driver).map_err(refused)?);
 
     let error = command.env("LD_LIBRARY_PATH", first(&folder)).exec();
     Err(Failure::NotRun { program: program.clone(), error })
+}
+
+/// Puts the driver into the folder where the loader finds it, and opens it.
+pub(crate) fn prepare(built: &Built) -> Result<(PathBuf, Library), Failure> {
+    let useless = |why| Failure::NotLoaded { path: built.library.clone(), why };
+    let driver = Library::open_file(&built.library).map_err(useless)?;
+    let version = driver.version().map_err(|refused| useless(refused.to_string()))?;
+    let folder = built.folder.join(format!("for-{}", Cuda(version.unsigned_abs())));
+    folder::fill(&folder, &built.library, |name| driver.offers(name, version))?;
+    Ok((folder, driver))
 }
 
 /// Variables for the calls of the program. They must not affect the calls made here to describe the driver.
@@ -61,7 +68,7 @@ fn variables(options: &Sim) -> impl Iterator<Item = (String, &str)> {
 }
 
 /// `LD_LIBRARY_PATH` with this folder in front.
-fn first(folder: &Path) -> OsString {
+pub(crate) fn first(folder: &Path) -> OsString {
     let before = env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
     let folders = iter::once(folder.as_os_str().to_owned()).chain(before);
     folders.collect::<Vec<_>>().join(":".as_ref())

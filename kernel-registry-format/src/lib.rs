@@ -49,6 +49,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 pub mod fatbin;
 pub mod index;
 mod kernel;
@@ -58,6 +60,7 @@ pub mod ptx;
 mod read;
 mod scalar;
 pub mod section;
+mod shared_object;
 pub mod sticky;
 mod write;
 
@@ -66,4 +69,5 @@ pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
 pub use param::{Direction, Param, Params, ParamsIter, Pass};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
 pub use scalar::{RustType, Scalar, same_layout};
+pub use shared_object::shared_object;
 pub use write::{Encoded, encode, encode_library, encoded_library_len, fixed_fields, write_kernel};

@@ -12,7 +12,6 @@ mod control;
 mod current;
 mod deadlock;
 mod device;
-mod elf;
 mod execute;
 mod faults;
 mod graph;

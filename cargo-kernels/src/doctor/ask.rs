@@ -92,7 +92,7 @@ fn gpu(device: &Device<'_>) -> Answer<Gpu> {
 }
 
 /// The driver's library among the mapped files that Linux reports.
-fn mapped_driver(maps: &str) -> Option<PathBuf> {
+pub(crate) fn mapped_driver(maps: &str) -> Option<PathBuf> {
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
     let is_driver =
         |path: &&Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcuda.so"));

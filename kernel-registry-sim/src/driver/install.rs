@@ -9,11 +9,13 @@ use std::os::fd::AsRawFd;
 use std::process;
 use std::sync::Mutex;
 
+use kernel_registry_format::shared_object;
+
 use super::config::Config;
 use super::faults::{Fault, FaultError};
 use super::process::Simulator;
 use super::ranges::memory_file;
-use super::{calls, elf, hooks};
+use super::{calls, hooks};
 
 /// The symbol that tells this library from NVIDIA's.
 const MARKER: &CStr = c"kernelRegistrySimulatedDriver";
@@ -73,7 +75,7 @@ fn file(name: &CStr, version: i32) -> Result<File, InstallError> {
     let mut symbols: Vec<_> =
         entries.map(|entry| (entry.name, entry.address.expose_provenance() as u64)).collect();
     symbols.push((MARKER.to_str().unwrap_or_default(), 1));
-    let object = elf::shared_object(&name.to_string_lossy(), &symbols);
+    let object = shared_object(&name.to_string_lossy(), &symbols, &[]);
 
     let written = memory_file(name).and_then(|mut file| file.write_all(&object).map(|()| file));
     written.map_err(InstallError::File)

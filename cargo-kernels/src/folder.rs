@@ -15,11 +15,16 @@ use crate::failure::Failure;
 use crate::mapped::Mapped;
 
 /// Writes a copy of the library to a folder; only the functions that are `offered` stay defined.
-pub(super) fn fill(folder: &Path, library: &Path, offered: impl Fn(&CStr) -> bool) -> Result<(), Failure> {
+pub(crate) fn fill(folder: &Path, library: &Path, offered: impl Fn(&CStr) -> bool) -> Result<(), Failure> {
     let mut bytes = Mapped::open(library)?.to_vec();
     let unreadable = |error| Failure::Truncated { path: library.to_owned(), error };
     hide(&mut bytes, |name| !offered(name)).map_err(unreadable)?;
-    write(&folder.join("libcuda.so.1"), &bytes)?;
+    put(folder, &bytes)
+}
+
+/// Writes a library under both names that programs open.
+pub(crate) fn put(folder: &Path, library: &[u8]) -> Result<(), Failure> {
+    write(&folder.join("libcuda.so.1"), library)?;
     let link = folder.join("libcuda.so");
     match symlink("libcuda.so.1", &link) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(Failure::of_io(link, error)),
@@ -61,7 +66,7 @@ fn hide(library: &mut [u8], hidden: impl Fn(&CStr) -> bool) -> object::Result<()
 
 /// Writes a file unless its bytes are the same already. The old file is replaced, because others may have it
 /// open.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());
     }

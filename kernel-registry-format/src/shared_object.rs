@@ -1,9 +1,15 @@
-//! Writes an ELF shared object that has a name and absolute symbols, and no code.
+//! Writes an ELF shared object without code, that stands in for the driver: with a name, absolute symbols, and libraries that
+//! the loader loads with it.
 
-/// A shared object with this `DT_SONAME`. Its symbols are absolute: addresses of functions in this process.
-pub(super) fn shared_object(name: &str, symbols: &[(&str, u64)]) -> Vec<u8> {
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A shared object with this `DT_SONAME`. Its symbols are absolute: addresses of functions in this process. A search for
+/// a symbol goes on in the needed libraries, which are absolute paths, in their order.
+pub fn shared_object(name: &str, symbols: &[(&str, u64)], needed: &[&str]) -> Vec<u8> {
     let mut strings = vec![0];
     let name = string(&mut strings, name);
+    let needed: Vec<_> = needed.iter().map(|path| (NEEDED, string(&mut strings, path) as usize)).collect();
     let mut table = vec![0; SYMBOL];
     for (symbol, address) in symbols {
         table.extend(string(&mut strings, symbol).to_le_bytes());
@@ -16,7 +22,8 @@ pub(super) fn shared_object(name: &str, symbols: &[(&str, u64)]) -> Vec<u8> {
     let hash = hash_table(symbols.len());
 
     let dynamic_at = HEADER + 3 * SEGMENT;
-    let table_at = dynamic_at + 7 * DYNAMIC;
+    let dynamic = (7 + needed.len()) * DYNAMIC;
+    let table_at = dynamic_at + dynamic;
     let hash_at = table_at + table.len();
     let strings_at = hash_at + hash.len();
     let end = strings_at + strings.len();
@@ -24,10 +31,10 @@ pub(super) fn shared_object(name: &str, symbols: &[(&str, u64)]) -> Vec<u8> {
     let mut object = header();
     // The loader writes into the dynamic section, so all of it is writable.
     object.extend(segment(LOAD, 0, end));
-    object.extend(segment(DYNAMIC_SEGMENT, dynamic_at, 7 * DYNAMIC));
+    object.extend(segment(DYNAMIC_SEGMENT, dynamic_at, dynamic));
     // Without this segment the loader makes the stacks of all threads executable.
     object.extend(segment(STACK, 0, 0));
-    for (tag, value) in [
+    let entries = [
         (SONAME, name as usize),
         (HASH, hash_at),
         (SYMTAB, table_at),
@@ -35,7 +42,8 @@ pub(super) fn shared_object(name: &str, symbols: &[(&str, u64)]) -> Vec<u8> {
         (STRSZ, strings.len()),
         (SYMENT, SYMBOL),
         (NULL, 0),
-    ] {
+    ];
+    for (tag, value) in needed.into_iter().chain(entries) {
         object.extend((tag as u64).to_le_bytes());
         object.extend((value as u64).to_le_bytes());
     }
@@ -59,6 +67,7 @@ const DYNAMIC_SEGMENT: u32 = 2;
 const STACK: u32 = 0x6474_e551;
 
 const NULL: usize = 0;
+const NEEDED: usize = 1;
 const HASH: usize = 4;
 const STRTAB: usize = 5;
 const SYMTAB: usize = 6;

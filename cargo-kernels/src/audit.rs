@@ -1,0 +1,105 @@
+//! `cargo kernels audit`: runs any program with a library in front of the driver, and reports what loaded late, what took long
+//! and what did not return.
+//!
+//! `shared` builds the library. A stub of its own, without code, has the driver's name; the loader finds functions first
+//! in that library, and then in the driver. Each process writes a record, which `report` reads.
+
+mod json;
+mod text;
+
+use std::env;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use kernel_registry_audit::record::{Kind, Report, read};
+use kernel_registry_format::shared_object;
+
+use crate::cli::Audit;
+use crate::doctor::ask::mapped_driver;
+use crate::doctor::libcuda::Library;
+use crate::failure::Failure;
+use crate::folder;
+use crate::shared::{self, AUDIT, SIM};
+use crate::sim;
+
+pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
+    let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
+    let hooks = shared::built(&AUDIT, options.offline)?;
+    let driver = driver(options)?;
+    let front = hooks.folder.join("front");
+    let needed = [&hooks.library, &driver].map(|path| path.to_string_lossy());
+    let stub = shared_object("libcuda.so.1", &[], &needed.each_ref().map(|path| &**path));
+    folder::put(&front, &stub)?;
+
+    let temporary = tempfile::tempdir().map_err(|error| Failure::of_io(env::temp_dir(), error))?;
+    let records = options.records.as_deref().unwrap_or(temporary.path());
+    let records = std::path::absolute(records).map_err(|error| Failure::of_io(records.to_owned(), error))?;
+    let mut command = Command::new(program);
+    command.args(arguments).env("LD_LIBRARY_PATH", sim::first(&front));
+    let variables = [
+        ("DRIVER", driver.into_os_string()),
+        ("RECORDS", records.clone().into_os_string()),
+        ("AFTER_READY", options.after_ready.clone().into()),
+        ("HANG_AFTER", options.hang_after.to_string().into()),
+        ("ON_HANG", options.on_hang.clone().into()),
+        ("SLOW_MS", options.slow.to_string().into()),
+    ];
+    command.envs(variables.map(|(name, value)| (format!("KERNEL_REGISTRY_AUDIT_{name}"), value)));
+    if let Some(seconds) = options.ready_after {
+        command.env("KERNEL_REGISTRY_AUDIT_READY_AFTER", seconds.to_string());
+    }
+    let status = command.status().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
+
+    let reports = reports(&records)?;
+    eprint!("{}", text::Audit(&reports));
+    if let Some(path) = &options.json {
+        folder::write(path, json::text(&reports).as_bytes())?;
+    }
+    match (code(status), findings(&reports)) {
+        (0, 0) => Ok(()),
+        (0, count) => Err(Failure::Findings { count }),
+        (code, _) => Err(Failure::Failed { code }),
+    }
+}
+
+/// The driver behind the hooks: the simulated one, or the one that the program would have found.
+fn driver(options: &Audit) -> Result<PathBuf, Failure> {
+    if options.sim {
+        let (folder, _) = sim::prepare(&shared::built(&SIM, options.offline)?)?;
+        return Ok(folder.join("libcuda.so.1"));
+    }
+    let _driver = Library::found().map_err(|why| Failure::NoDriver { why })?;
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    mapped_driver(&maps).ok_or_else(|| Failure::NoDriver { why: "its file is not known".to_owned() })
+}
+
+/// The records in a folder, in the order of the processes' numbers.
+fn reports(folder: &Path) -> Result<Vec<Report>, Failure> {
+    let mut reports = Vec::new();
+    let Ok(files) = fs::read_dir(folder) else { return Ok(reports) };
+    for path in
+        files.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "rec"))
+    {
+        let bytes = fs::read(&path).map_err(|error| Failure::of_io(path.clone(), error))?;
+        match read(&bytes) {
+            Ok(report) => reports.push(report),
+            Err(why) => eprintln!("warning: `{}` is left out: {why}", path.display()),
+        }
+    }
+    reports.sort_by_key(|report| report.process);
+    Ok(reports)
+}
+
+/// How many events are findings.
+fn findings(reports: &[Report]) -> usize {
+    let events = reports.iter().flat_map(|report| &report.events);
+    events.filter(|event| event.is_finding || event.kind == Kind::Hang).count()
+}
+
+/// The exit code of a program, as shells have it.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}

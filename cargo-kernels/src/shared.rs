@@ -1,0 +1,171 @@
+//! Builds the simulated driver, and the audit's hooks, as shared libraries, from packages of one line in the user's target
+//! directory.
+//!
+//! Cargo installs programs but no libraries, so they cannot be installed with this command.
+
+use std::env;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::MetadataCommand;
+
+use crate::artifacts::cargo;
+use crate::failure::Failure;
+use crate::folder;
+
+/// A crate of this repository that becomes a shared library.
+pub(crate) struct Shared {
+    crate_name: &'static str,
+    version: &'static str,
+    /// Its name in messages.
+    words: &'static str,
+    /// `lib<name>.so`
+    library: &'static str,
+    linking: &'static [&'static str],
+    /// Crates whose speed matters. The rest reads images, and is built sooner this way.
+    fast: &'static [&'static str],
+}
+
+/// The simulated driver: it has the real one's name, functions bind to each other and not to another driver's in the
+/// process, and it is never unloaded, because it has a thread.
+pub(crate) const SIM: Shared = Shared {
+    crate_name: "kernel-registry-sim",
+    version: "0.1.0",
+    words: "the simulated driver",
+    library: "cuda",
+    linking: &["-soname,libcuda.so.1", "-Bsymbolic", "-z,nodelete"],
+    fast: &["kernel-registry-ptx", "kernel-registry-sim"],
+};
+
+/// The hooks of the audit, which have a thread too.
+pub(crate) const AUDIT: Shared = Shared {
+    crate_name: "kernel-registry-audit",
+    version: "0.1.0",
+    words: "the hooks",
+    library: "kernel_registry_hooks",
+    linking: &["-Bsymbolic", "-z,nodelete"],
+    fast: &["kernel-registry-audit"],
+};
+
+/// The target of this process, because this process opens the library. The user's packages may have another target.
+const TARGET: &str =
+    if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
+
+/// Characters that end a folder's name in `LD_LIBRARY_PATH`.
+const SEPARATORS: [char; 2] = [':', ';'];
+
+/// The built library.
+pub(crate) struct Built {
+    /// The folder of this version.
+    pub(crate) folder: PathBuf,
+    pub(crate) library: PathBuf,
+}
+
+/// Returns the library; builds it if it is missing or its sources have changed.
+pub(crate) fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
+    let Shared { crate_name, version, words, library, linking, .. } = *shared;
+    let sources = sources(crate_name);
+    let manifest = manifest(shared, sources.as_deref());
+    let mut hasher = DefaultHasher::new();
+    manifest.hash(&mut hasher);
+    let folder = parent(crate_name)?.join(format!("{version}-{:016x}", hasher.finish()));
+    if let Some(separator) = folder.to_string_lossy().chars().find(|c| SEPARATORS.contains(c)) {
+        return Err(Failure::Separator { path: folder, separator });
+    }
+    let library = folder.join("target").join(TARGET).join(format!("release/lib{library}.so"));
+    let is_there = library.is_file();
+    // Packages of a registry never change.
+    if is_there && sources.is_none() {
+        return Ok(Built { folder, library });
+    }
+
+    if !is_there {
+        eprintln!("building {words} of {crate_name} {version}, once, in {}", folder.display());
+    }
+    folder::write(&folder.join("Cargo.toml"), manifest.as_bytes())?;
+    folder::write(
+        &folder.join("src/lib.rs"),
+        format!("extern crate {} as _;\n", crate_name.replace('-', "_")).as_bytes(),
+    )?;
+    let lock = sources.map(|sources| sources.with_file_name("Cargo.lock")).filter(|lock| lock.is_file());
+    if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
+        // The checkout's lock file has versions that were tested and are already downloaded.
+        let bytes = fs::read(&lock).map_err(|error| Failure::of_io(lock, error))?;
+        folder::write(&folder.join("Cargo.lock"), &bytes)?;
+    }
+
+    let mut command = Command::new(cargo());
+    // This folder is below the user's package, so cargo reads its configuration, such as registry mirrors. But the
+    // user's rustc flags, from variables or configuration, must not apply here.
+    command.current_dir(&folder).env("CARGO_ENCODED_RUSTFLAGS", "");
+    command.args(["rustc", "--lib", "--release", "--target", TARGET, "--target-dir", "target"]);
+    command.args(is_there.then_some("--quiet")).args(offline.then_some("--offline")).arg("--");
+    command.args(linking.iter().map(|flag| format!("-Clink-arg=-Wl,{flag}")));
+    let status = command.status().map_err(|error| Failure::Cargo { error: error.to_string() })?;
+    if status.success() {
+        Ok(Built { folder, library })
+    } else {
+        Err(Failure::NotBuilt { crate_name, version })
+    }
+}
+
+/// The sources of a crate, if this command was built from a checkout that still exists.
+fn sources(crate_name: &str) -> Option<PathBuf> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(crate_name);
+    sources.join("Cargo.toml").is_file().then_some(sources)
+}
+
+fn manifest(shared: &Shared, sources: Option<&Path>) -> String {
+    let Shared { crate_name, version, library, fast, .. } = shared;
+    let path = sources.map(|path| format!("path = {:?}\n", path.display().to_string())).unwrap_or_default();
+    let fast: String =
+        fast.iter().map(|name| format!("\n[profile.release.package.{name}]\nopt-level = 3\n")).collect();
+    format!(
+        "# Written by `cargo kernels`.\n\
+         [package]\nname = \"{crate_name}-library\"\nedition = \"2024\"\n\n\
+         [lib]\nname = \"{library}\"\ncrate-type = [\"cdylib\"]\n\n\
+         # Of no workspace around it.\n\
+         [workspace]\n\n\
+         [dependencies.{crate_name}]\nversion = \"={version}\"\n{path}features = [\"export\"]\n\n\
+         [profile.release.package.\"*\"]\nopt-level = 1\n{fast}"
+    )
+}
+
+/// The target directory of the user's package, or else the user's cache directory.
+fn parent(name: &str) -> Result<PathBuf, Failure> {
+    if let Ok(metadata) = MetadataCommand::new().cargo_path(cargo()).no_deps().exec() {
+        return Ok(metadata.target_directory.as_std_path().join(name));
+    }
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let denied = || Failure::of_io("$HOME/.cache".into(), ErrorKind::NotFound.into());
+    cache.map(|cache| cache.join(name)).ok_or_else(denied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checkout_has_the_versions_that_are_built() {
+        for Shared { crate_name, version, .. } in [SIM, AUDIT] {
+            let manifest =
+                Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(crate_name).join("Cargo.toml");
+            let text = fs::read_to_string(manifest).unwrap();
+            assert!(text.contains(&format!("\nversion = \"{version}\"\n")), "{text}");
+        }
+    }
+
+    /// Tests across crates build from the checkout; an installed command writes the same manifest without the
+    /// path.
+    #[test]
+    fn without_a_checkout_the_registry_has_it() {
+        let installed = manifest(&SIM, None);
+        let of_checkout = manifest(&SIM, Some(Path::new("/with \"quotes\"")));
+        assert!(installed.contains("[dependencies.kernel-registry-sim]\nversion = \"=0.1.0\"\nfeatures"));
+        assert_eq!(of_checkout.replace("path = \"/with \\\"quotes\\\"\"\n", ""), installed);
+    }
+}

@@ -1,0 +1,243 @@
+//! The functions of the driver that are watched: one table with their types, and what each does besides calling the driver
+//! behind.
+
+mod load;
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use cudarc::driver::sys::{self, *};
+
+use crate::known;
+use crate::real::Function;
+use crate::watched::{self, Call, during, timed};
+use load::{code, image, kernel, launch, limit, names, unload};
+
+/// A watched function, as programs ask for it.
+pub(crate) struct Hook {
+    /// The exported symbol.
+    pub(crate) name: &'static str,
+    /// The name in `cuGetProcAddress`.
+    pub(crate) base: &'static str,
+    /// The first CUDA version for which that name means this function.
+    pub(crate) since: c_int,
+    /// Whether it is the variant for per-thread default streams.
+    pub(crate) per_thread: bool,
+    pub(crate) address: *const c_void,
+}
+
+// SAFETY: the address is that of a function.
+unsafe impl Sync for Hook {}
+
+/// The newest CUDA version whose functions this table knows.
+pub(crate) const NEWEST: c_int = 13_000;
+
+/// The name of a function by its number.
+pub(crate) fn name(hook: u32) -> &'static str {
+    HOOKS.get(hook as usize).map_or("a call", |hook| hook.name)
+}
+
+macro_rules! hooks {
+    ($($since:literal $base:ident $($per_thread:ident)? => $name:ident($($arg:ident: $ty:ty),* $(,)?)
+        |$call:ident, $real:ident| $body:expr;)*) => {
+        /// All hooks. Their numbers are their places.
+        pub(crate) static HOOKS: &[Hook] = &[$(Hook {
+            name: stringify!($name),
+            base: stringify!($base),
+            since: $since,
+            per_thread: false $(|| $per_thread)?,
+            address: $name as *const c_void,
+        }),*];
+
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[repr(u32)]
+        enum Number { $($name),* }
+
+        $(
+            /// A function of CUDA, with its documented type.
+            ///
+            /// # Safety
+            ///
+            /// That of the driver's function.
+            #[cfg_attr(feature = "export", unsafe(no_mangle))]
+            #[allow(non_snake_case)]
+            pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) -> CUresult {
+                static REAL: Function =
+                    Function::new(match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                        Ok(name) => name,
+                        Err(_) => panic!("names have no zero"),
+                    });
+                let address = REAL.address();
+                if address.is_null() {
+                    return CUresult::CUDA_ERROR_NOT_FOUND;
+                }
+                type Real = unsafe extern "C" fn($($ty),*) -> CUresult;
+                // SAFETY: this is the driver's function of that name, whose type this is.
+                let real = unsafe { std::mem::transmute::<*mut c_void, Real>(address) };
+                // SAFETY: the arguments are the caller's.
+                let $real = || unsafe { real($($arg),*) };
+                let $call = Number::$name as u32;
+                $body
+            }
+        )*
+
+        /// The types are those of cudarc's bindings.
+        #[allow(dead_code)]
+        const _: () = {
+            $(hooks!(@check $name ($($ty),*) $($per_thread)?);)*
+        };
+    };
+    // cudarc binds neither variants for per-thread streams nor the first `cuGetProcAddress`.
+    (@check cuGetProcAddress ($($ty:ty),*)) => {};
+    (@check $name:ident ($($ty:ty),*) true) => {};
+    (@check $name:ident ($($ty:ty),*)) => {
+        let _: unsafe fn($($ty),*) -> CUresult = sys::$name;
+    };
+}
+
+/// A call without a subject.
+fn plain(hook: u32) -> Call {
+    Call { hook, subject: 0, stream: 0 }
+}
+
+fn about<T>(hook: u32, subject: *mut T) -> Call {
+    Call { hook, subject: subject.addr() as u64, stream: 0 }
+}
+
+fn on(hook: u32, stream: CUstream) -> Call {
+    Call { hook, subject: 0, stream: stream.addr() as u64 }
+}
+
+type Params = *mut *mut c_void;
+
+hooks! {
+    4000 cuLaunchKernel => cuLaunchKernel(
+        f: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint,
+        stream: CUstream, params: Params, extra: Params,
+    ) |hook, real| launch(hook, f, stream, real);
+    4000 cuLaunchKernel true => cuLaunchKernel_ptsz(
+        f: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint,
+        stream: CUstream, params: Params, extra: Params,
+    ) |hook, real| launch(hook, f, stream, real);
+    11060 cuLaunchKernelEx => cuLaunchKernelEx(
+        config: *const CUlaunchConfig, f: CUfunction, params: Params, extra: Params,
+    ) |hook, real| launch(hook, f, stream_of(config), real);
+    11060 cuLaunchKernelEx true => cuLaunchKernelEx_ptsz(
+        config: *const CUlaunchConfig, f: CUfunction, params: Params, extra: Params,
+    ) |hook, real| launch(hook, f, stream_of(config), real);
+    9000 cuLaunchCooperativeKernel => cuLaunchCooperativeKernel(
+        f: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint,
+        stream: CUstream, params: Params,
+    ) |hook, real| launch(hook, f, stream, real);
+    9000 cuLaunchCooperativeKernel true => cuLaunchCooperativeKernel_ptsz(
+        f: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint,
+        stream: CUstream, params: Params,
+    ) |hook, real| launch(hook, f, stream, real);
+    10000 cuGraphLaunch => cuGraphLaunch(graph: CUgraphExec, stream: CUstream)
+        |hook, real| timed(on(hook, stream), name(hook), real);
+    10000 cuGraphLaunch true => cuGraphLaunch_ptsz(graph: CUgraphExec, stream: CUstream)
+        |hook, real| timed(on(hook, stream), name(hook), real);
+
+    2000 cuModuleLoad => cuModuleLoad(module: *mut CUmodule, path: *const c_char)
+        |hook, real| image(hook, "file", real);
+    2000 cuModuleLoadData => cuModuleLoadData(module: *mut CUmodule, bytes: *const c_void)
+        |hook, real| image(hook, code(bytes), real);
+    2010 cuModuleLoadDataEx => cuModuleLoadDataEx(
+        module: *mut CUmodule, bytes: *const c_void, count: c_uint, options: *mut CUjit_option, values: Params,
+    ) |hook, real| image(hook, code(bytes), real);
+    2000 cuModuleLoadFatBinary => cuModuleLoadFatBinary(module: *mut CUmodule, bytes: *const c_void)
+        |hook, real| image(hook, code(bytes), real);
+    12000 cuLibraryLoadData => cuLibraryLoadData(
+        library: *mut CUlibrary, bytes: *const c_void, options: *mut CUjit_option, values: Params, count: c_uint,
+        library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
+    ) |hook, real| image(hook, code(bytes), real);
+    12000 cuLibraryLoadFromFile => cuLibraryLoadFromFile(
+        library: *mut CUlibrary, path: *const c_char, options: *mut CUjit_option, values: Params, count: c_uint,
+        library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
+    ) |hook, real| image(hook, "file", real);
+    2000 cuModuleUnload => cuModuleUnload(module: CUmodule) |hook, real| unload(hook, real);
+    12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary) |hook, real| unload(hook, real);
+
+    2000 cuModuleGetFunction => cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char)
+        |hook, real| names(hook, function, name, real);
+    12000 cuLibraryGetKernel => cuLibraryGetKernel(kernel: *mut CUkernel, library: CUlibrary, name: *const c_char)
+        |hook, real| names(hook, kernel, name, real);
+    12000 cuKernelGetFunction => cuKernelGetFunction(function: *mut CUfunction, of: CUkernel)
+        |hook, real| kernel(hook, of.cast(), Some(function), real);
+    12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |hook, real| kernel(hook, function, None, real);
+    12000 cuKernelSetAttribute => cuKernelSetAttribute(which: CUfunction_attribute, value: c_int, of: CUkernel, device: CUdevice)
+        |hook, real| kernel(hook, of.cast(), None, real);
+    6050 cuOccupancyMaxActiveBlocksPerMultiprocessor => cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int, function: CUfunction, threads: c_int, shared: usize,
+    ) |hook, real| kernel(hook, function, None, real);
+    7000 cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags => cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        blocks: *mut c_int, function: CUfunction, threads: c_int, shared: usize, flags: c_uint,
+    ) |hook, real| kernel(hook, function, None, real);
+
+    3010 cuCtxSetLimit => cuCtxSetLimit(which: CUlimit, value: usize) |hook, real| limit(hook, which, value, real);
+    4000 cuCtxDestroy => cuCtxDestroy_v2(context: CUcontext) |hook, real| unload(hook, real);
+    11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice) |hook, real| unload(hook, real);
+    11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice)
+        |hook, real| timed(plain(hook), name(hook), real);
+
+    2000 cuStreamCreate => cuStreamCreate(stream: *mut CUstream, flags: c_uint)
+        |hook, real| timed(plain(hook), name(hook), real);
+    5050 cuStreamCreateWithPriority => cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int)
+        |hook, real| timed(plain(hook), name(hook), real);
+    4000 cuStreamDestroy => cuStreamDestroy_v2(stream: CUstream) |hook, real| {
+        watched::forget_stream(stream.addr() as u64);
+        timed(on(hook, stream), name(hook), real)
+    };
+    2000 cuStreamSynchronize => cuStreamSynchronize(stream: CUstream)
+        |hook, real| timed(on(hook, stream), name(hook), real);
+    2000 cuStreamSynchronize true => cuStreamSynchronize_ptsz(stream: CUstream)
+        |hook, real| timed(on(hook, stream), name(hook), real);
+    2000 cuEventSynchronize => cuEventSynchronize(event: CUevent) |hook, real| timed(about(hook, event), name(hook), real);
+    3020 cuMemAlloc => cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize)
+        |hook, real| timed(plain(hook), name(hook), real);
+    3020 cuMemFree => cuMemFree_v2(address: CUdeviceptr)
+        |hook, real| timed(Call { subject: address, ..plain(hook) }, name(hook), real);
+    2000 cuMemFreeHost => cuMemFreeHost(address: *mut c_void) |hook, real| timed(about(hook, address), name(hook), real);
+    2020 cuMemHostAlloc => cuMemHostAlloc(address: Params, bytes: usize, flags: c_uint)
+        |hook, real| timed(plain(hook), name(hook), real);
+    4000 cuMemHostUnregister => cuMemHostUnregister(address: *mut c_void)
+        |hook, real| timed(about(hook, address), name(hook), real);
+    3020 cuMemcpyHtoD => cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize)
+        |hook, real| timed(plain(hook), name(hook), real);
+    3020 cuMemcpyDtoH => cuMemcpyDtoH_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize)
+        |hook, real| timed(plain(hook), name(hook), real);
+    3020 cuMemcpyHtoDAsync => cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream)
+        |hook, real| timed(on(hook, stream), name(hook), real);
+    3020 cuMemcpyHtoDAsync true => cuMemcpyHtoDAsync_v2_ptsz(
+        to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream,
+    ) |hook, real| timed(on(hook, stream), name(hook), real);
+    3020 cuMemcpyDtoHAsync => cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream)
+        |hook, real| timed(on(hook, stream), name(hook), real);
+    3020 cuMemcpyDtoHAsync true => cuMemcpyDtoHAsync_v2_ptsz(
+        to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream,
+    ) |hook, real| timed(on(hook, stream), name(hook), real);
+
+    11030 cuGetProcAddress => cuGetProcAddress(symbol: *const c_char, function: Params, version: c_int, flags: u64)
+        |hook, real| {
+            let result = during(plain(hook), real);
+            // SAFETY: the caller's promise.
+            unsafe { crate::lookup::replace(result, symbol, function, version, flags) }
+        };
+    12000 cuGetProcAddress => cuGetProcAddress_v2(
+        symbol: *const c_char, function: Params, version: c_int, flags: u64,
+        status: *mut CUdriverProcAddressQueryResult,
+    ) |hook, real| {
+        let result = during(plain(hook), real);
+        // SAFETY: the caller's promise.
+        unsafe { crate::lookup::replace(result, symbol, function, version, flags) }
+    };
+}
+
+fn stream_of(config: *const CUlaunchConfig) -> CUstream {
+    // SAFETY: programs pass a configuration or null.
+    unsafe { config.as_ref() }.map_or(std::ptr::null_mut(), |config| config.hStream)
+}
+
+/// The name of a kernel, or its handle.
+fn of(handle: u64) -> String {
+    known::named(handle).unwrap_or_else(|| format!("kernel {handle:#x}"))
+}

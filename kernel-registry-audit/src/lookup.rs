@@ -1,0 +1,102 @@
+//! `cuGetProcAddress`: most programs get the driver's functions from it, so it hands out ours.
+
+use std::collections::HashSet;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use cudarc::driver::sys::CUresult;
+
+use crate::hooks::{HOOKS, Hook, NEWEST};
+use crate::real;
+use crate::record::Kind;
+use crate::watched::{self, Call, Happening};
+
+/// The flag that asks for functions with per-thread default streams.
+const PER_THREAD: u64 = 2;
+
+/// Replaces the driver's answer by our function, if we have it for this version.
+///
+/// # Safety
+///
+/// The arguments are those of `cuGetProcAddress`, and the driver's answer.
+pub(crate) unsafe fn replace(
+    result: CUresult,
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    version: c_int,
+    flags: u64,
+) -> CUresult {
+    if result != CUresult::CUDA_SUCCESS || symbol.is_null() || function.is_null() {
+        return result;
+    }
+    // SAFETY: the driver has read the name, and stored its answer.
+    let (symbol, theirs) = unsafe { (CStr::from_ptr(symbol).to_string_lossy(), *function) };
+    if theirs.is_null() {
+        return result;
+    }
+    match find(&symbol, version, flags & PER_THREAD != 0) {
+        // In a later version the name can mean a function of another type.
+        Some(hook) if version <= NEWEST || is(hook, theirs) => {
+            // SAFETY: as above.
+            unsafe { *function = hook.address.cast_mut() }
+        }
+        Some(_) => unwatched(&symbol, version),
+        None => {}
+    }
+    result
+}
+
+/// The function that a name means for a version.
+fn find(symbol: &str, version: c_int, per_thread: bool) -> Option<&'static Hook> {
+    let named = || HOOKS.iter().filter(|hook| hook.base == symbol && hook.since <= version);
+    // Functions without streams have one variant.
+    let newest = |wanted| named().filter(|hook| hook.per_thread == wanted).max_by_key(|hook| hook.since);
+    if per_thread { newest(true).or_else(|| newest(false)) } else { newest(false) }
+}
+
+/// Whether the driver exports this very function under the hook's name.
+fn is(hook: &Hook, theirs: *mut c_void) -> bool {
+    CString::new(hook.name).is_ok_and(|name| real::symbol(&name) == theirs)
+}
+
+/// Records, once for each name, that a function is not watched.
+fn unwatched(symbol: &str, version: c_int) {
+    static NAMED: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !named.get_or_insert_default().insert(symbol.to_owned()) {
+        return;
+    }
+    let subject = format!("{symbol} of CUDA {}.{}", version / 1000, version % 1000 / 10);
+    let call = Call { hook: 0, subject: 0, stream: 0 };
+    let result = CUresult::CUDA_SUCCESS;
+    let happening = Happening {
+        kind: Kind::Unwatched,
+        call,
+        name: symbol,
+        subject: &subject,
+        begun: watched::now(),
+        took: 0,
+        result,
+    };
+    watched::record_event(happening, 0, false, "", "");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(symbol: &str, version: c_int, per_thread: bool) -> Option<&'static str> {
+        find(symbol, version, per_thread).map(|hook| hook.name)
+    }
+
+    #[test]
+    fn names_mean_what_they_meant_in_a_version() {
+        assert_eq!(found("cuMemFree", 12_000, false), Some("cuMemFree_v2"));
+        assert_eq!(found("cuMemFree", 3_010, false), None);
+        assert_eq!(found("cuLaunchKernel", 13_000, true), Some("cuLaunchKernel_ptsz"));
+        assert_eq!(found("cuMemFree", 13_000, true), Some("cuMemFree_v2"));
+        assert_eq!(found("cuGetProcAddress", 11_080, false), Some("cuGetProcAddress"));
+        assert_eq!(found("cuGetProcAddress", 12_000, false), Some("cuGetProcAddress_v2"));
+        assert_eq!(found("cuMemGetInfo", 12_000, false), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! The driver behind: the library that the program would have found.
+
+use std::env;
+use std::ffi::{CStr, CString, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The variable that has the path of the driver behind.
+pub const DRIVER: &str = "KERNEL_REGISTRY_AUDIT_DRIVER";
+
+/// A function of the driver behind, looked up once.
+pub(crate) struct Function {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+}
+
+impl Function {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Function { name, address: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Its address, or null if that driver does not have it.
+    #[inline]
+    pub(crate) fn address(&self) -> *mut c_void {
+        let address = self.address.load(Ordering::Relaxed);
+        if address.is_null() { self.look_up() } else { address }
+    }
+
+    #[cold]
+    fn look_up(&self) -> *mut c_void {
+        let address = symbol(self.name);
+        self.address.store(address, Ordering::Relaxed);
+        address
+    }
+}
+
+/// A symbol of the driver behind, or null.
+pub(crate) fn symbol(name: &CStr) -> *mut c_void {
+    let driver = driver();
+    if driver.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: the handle is that of an open library, and the name ends with a zero.
+    unsafe { libc::dlsym(driver, name.as_ptr()) }
+}
+
+/// The handle of the driver behind. It is never closed.
+fn driver() -> *mut c_void {
+    struct Handle(*mut c_void);
+    // SAFETY: the loader's handles may be used from any thread.
+    unsafe impl Send for Handle {}
+    // SAFETY: as above.
+    unsafe impl Sync for Handle {}
+    static OPEN: OnceLock<Handle> = OnceLock::new();
+    OPEN.get_or_init(|| {
+        let path = env::var_os(DRIVER).and_then(|path| CString::new(path.as_bytes()).ok());
+        let Some(path) = path else { return Handle(ptr::null_mut()) };
+        // SAFETY: loading the driver runs its initialisers, as in every program that uses it.
+        Handle(unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) })
+    })
+    .0
+}

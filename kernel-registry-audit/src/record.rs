@@ -1,0 +1,342 @@
+//! The record of a process: a file that the process maps and writes, and that others read, also while it runs, and after it
+//! was killed.
+//!
+//! A header, a slot for each thread with its call in progress, events, and strings. All numbers are little-endian. The
+//! file has its whole size from the beginning; events and strings that find no room are counted, and dropped.
+
+use std::fmt;
+use std::mem::offset_of;
+#[cfg(feature = "watch")]
+use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The first bytes of a record.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
+/// The version of the format. A reader refuses others.
+pub(crate) const VERSION: u32 = 1;
+
+/// Threads that have a slot.
+pub(crate) const SLOTS: usize = 1024;
+/// Events that have room.
+pub(crate) const EVENTS: usize = 65_536;
+/// Bytes of strings.
+pub(crate) const STRINGS: usize = 4 << 20;
+
+/// The beginning of the file.
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) magic: AtomicU64,
+    pub(crate) version: AtomicU32,
+    pub(crate) process: AtomicU32,
+    /// The start in nanoseconds since 1970. Times of events count from here.
+    pub(crate) started: AtomicU64,
+    /// The program's name and arguments.
+    pub(crate) command: Text,
+    /// When the program was said to be ready, in nanoseconds since the start, or 0.
+    pub(crate) ready: AtomicU64,
+    /// Launches by threads that have ended.
+    pub(crate) launches: AtomicU64,
+    /// Calls by threads that have ended.
+    pub(crate) calls: AtomicU64,
+    /// Events so far, also those that found no room.
+    pub(crate) events: AtomicU64,
+    /// Bytes of strings so far, also those that found no room.
+    pub(crate) strings: AtomicU64,
+    /// How the process ended: 0 if it did not say.
+    pub(crate) ended: AtomicU32,
+}
+
+/// A string in the record: place and length.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Text {
+    pub(crate) at: AtomicU32,
+    pub(crate) len: AtomicU32,
+}
+
+/// A thread, and the call that it is in.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    pub(crate) thread: AtomicU32,
+    /// The number of the call in progress, counted from 1 in the table of hooks, or 0.
+    pub(crate) call: AtomicU32,
+    /// Counts calls. A call has not returned while neither this nor `call` changes.
+    pub(crate) sequence: AtomicU64,
+    /// The handle that the call is about: a kernel, a stream, an address.
+    pub(crate) subject: AtomicU64,
+    pub(crate) stream: AtomicU64,
+    /// Launches by this thread.
+    pub(crate) launches: AtomicU64,
+}
+
+/// Something that happened.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Event {
+    /// The [`Kind`], or 0 while the event is being written.
+    pub(crate) kind: AtomicU32,
+    pub(crate) thread: AtomicU32,
+    /// In nanoseconds since the start.
+    pub(crate) begun: AtomicU64,
+    /// In nanoseconds.
+    pub(crate) took: AtomicU64,
+    pub(crate) stream: AtomicU64,
+    /// The driver's answer.
+    pub(crate) result: AtomicU32,
+    /// Whether it came after the program was ready.
+    pub(crate) is_finding: AtomicU32,
+    /// The driver's function.
+    pub(crate) call: Text,
+    /// The kernel, or the image.
+    pub(crate) subject: Text,
+    /// The library that made the call, and the function in it.
+    pub(crate) caller: Text,
+    /// A paragraph for people, or the stack.
+    pub(crate) text: Text,
+}
+
+/// The kinds of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Kind {
+    /// A kernel was loaded by its first launch, or by a call that waits in the same way.
+    Load = 1,
+    /// An image was loaded, and perhaps compiled.
+    Image = 2,
+    /// The stack limit, the printf buffer or the heap was resized.
+    Resize = 3,
+    /// Another call that took long.
+    Slow = 4,
+    /// A call that has not returned for long. Its `text` explains it.
+    Hang = 5,
+    /// A call that was refused after the program was ready.
+    Refused = 6,
+    /// A function of a version that is not watched was asked for.
+    Unwatched = 7,
+}
+
+impl Kind {
+    const ALL: [Kind; 7] =
+        [Kind::Load, Kind::Image, Kind::Resize, Kind::Slow, Kind::Hang, Kind::Refused, Kind::Unwatched];
+
+    fn of(number: u32) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| *kind as u32 == number)
+    }
+
+    /// `load`
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Load => "load",
+            Kind::Image => "image",
+            Kind::Resize => "resize",
+            Kind::Slow => "slow",
+            Kind::Hang => "hang",
+            Kind::Refused => "refused",
+            Kind::Unwatched => "unwatched",
+        }
+    }
+}
+
+/// The whole file.
+#[repr(C)]
+pub(crate) struct Layout {
+    pub(crate) header: Header,
+    pub(crate) slots: [Slot; SLOTS],
+    pub(crate) events: [Event; EVENTS],
+    pub(crate) strings: [u8; STRINGS],
+}
+
+/// Bytes of a record.
+pub(crate) const SIZE: usize = size_of::<Layout>();
+
+/// What a record says, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// The process that wrote it.
+    pub process: u32,
+    /// The program's name and arguments.
+    pub command: String,
+    /// When the program was said to be ready, in nanoseconds since the start.
+    pub ready: Option<u64>,
+    /// Launches.
+    pub launches: u64,
+    /// Watched calls, with launches.
+    pub calls: u64,
+    /// Whether the process ended by itself, and was not killed.
+    pub ended: bool,
+    /// What happened, in the order in which it ended.
+    pub events: Vec<Happened>,
+    /// Events without room.
+    pub dropped: u64,
+    /// The calls that were in progress when the record was read, or the process was killed, as numbers in the table of
+    /// hooks, with the thread.
+    pub in_progress: Vec<(u32, u32)>,
+}
+
+/// An [`Event`], read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "`Event` says what each is")]
+#[non_exhaustive]
+pub struct Happened {
+    pub kind: Kind,
+    pub thread: u32,
+    pub begun: u64,
+    pub took: u64,
+    pub stream: u64,
+    pub result: u32,
+    pub is_finding: bool,
+    pub call: String,
+    pub subject: String,
+    pub caller: String,
+    pub text: String,
+}
+
+/// Why a file is no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotRead {
+    /// It is something else, or was cut off.
+    NoRecord,
+    /// Another version of this library wrote it.
+    Version(u32),
+}
+
+impl fmt::Display for NotRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotRead::NoRecord => f.write_str("it is not a whole record of an audit"),
+            NotRead::Version(version) => write!(
+                f,
+                "it has version {version}, and this is version {VERSION}; read it with the version of cargo-kernels that made it"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NotRead {}
+
+/// Reads a record. Any bytes are read without a panic: numbers that lead outside give empty texts.
+///
+/// # Errors
+///
+/// The bytes are not a record of this version.
+pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
+    if bytes.len() < SIZE || number(bytes, offset_of!(Header, magic)) != MAGIC {
+        return Err(NotRead::NoRecord);
+    }
+    match small(bytes, offset_of!(Header, version)) {
+        VERSION => {}
+        other => return Err(NotRead::Version(other)),
+    }
+    let header = |offset: usize| number(bytes, offset);
+    let count = header(offset_of!(Header, events));
+    let events = (0..EVENTS.min(usize::try_from(count).unwrap_or(EVENTS)))
+        .map(|index| offset_of!(Layout, events) + index * size_of::<Event>())
+        .filter_map(|at| happened(bytes, at));
+    let slots = || (0..SLOTS).map(|index| offset_of!(Layout, slots) + index * size_of::<Slot>());
+    let of_slots = |offset| slots().map(|at| number(bytes, at + offset)).fold(0_u64, u64::wrapping_add);
+    let in_progress = slots()
+        .map(|at| (small(bytes, at + offset_of!(Slot, call)), small(bytes, at + offset_of!(Slot, thread))));
+    Ok(Report {
+        process: small(bytes, offset_of!(Header, process)),
+        command: text(bytes, offset_of!(Header, command)),
+        ready: Some(header(offset_of!(Header, ready))).filter(|ready| *ready > 0),
+        launches: header(offset_of!(Header, launches)) + of_slots(offset_of!(Slot, launches)),
+        calls: header(offset_of!(Header, calls)) + of_slots(offset_of!(Slot, sequence)),
+        ended: small(bytes, offset_of!(Header, ended)) != 0,
+        events: events.collect(),
+        dropped: count.saturating_sub(EVENTS as u64),
+        in_progress: in_progress.filter(|(call, _)| *call > 0).collect(),
+    })
+}
+
+fn happened(bytes: &[u8], at: usize) -> Option<Happened> {
+    let kind = Kind::of(small(bytes, at + offset_of!(Event, kind)))?;
+    Some(Happened {
+        kind,
+        thread: small(bytes, at + offset_of!(Event, thread)),
+        begun: number(bytes, at + offset_of!(Event, begun)),
+        took: number(bytes, at + offset_of!(Event, took)),
+        stream: number(bytes, at + offset_of!(Event, stream)),
+        result: small(bytes, at + offset_of!(Event, result)),
+        is_finding: small(bytes, at + offset_of!(Event, is_finding)) != 0,
+        call: text(bytes, at + offset_of!(Event, call)),
+        subject: text(bytes, at + offset_of!(Event, subject)),
+        caller: text(bytes, at + offset_of!(Event, caller)),
+        text: text(bytes, at + offset_of!(Event, text)),
+    })
+}
+
+fn number(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn small(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn text(bytes: &[u8], at: usize) -> String {
+    let start = small(bytes, at) as usize;
+    let len = small(bytes, at + size_of::<u32>()) as usize;
+    let strings = &bytes[offset_of!(Layout, strings)..SIZE];
+    let text = strings.get(start..).and_then(|strings| strings.get(..len)).unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}
+
+/// Writes a text into a record, and returns its place and length; an empty one if there is no room.
+///
+/// # Safety
+///
+/// `record` is a mapped record of this process.
+#[cfg(feature = "watch")]
+pub(crate) unsafe fn write(record: *const Layout, text: &str) -> (u32, u32) {
+    let len = text.len() as u64;
+    // SAFETY: the caller's promise; the header is made of atomics.
+    let header = unsafe { &(*record).header };
+    let at = header.strings.fetch_add(len, Ordering::Relaxed);
+    if at.saturating_add(len) > STRINGS as u64 {
+        return (0, 0);
+    }
+    // SAFETY: these bytes are inside the strings of the record, and no other thread was given them.
+    unsafe {
+        let strings = (&raw const (*record).strings).cast::<u8>().cast_mut();
+        strings.add(at as usize).copy_from_nonoverlapping(text.as_ptr(), text.len());
+    }
+    (at as u32, text.len() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty() -> Vec<u8> {
+        let mut bytes = vec![0; SIZE];
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn other_bytes_are_no_record() {
+        assert_eq!(read(&[]), Err(NotRead::NoRecord));
+        assert_eq!(read(&empty()[..SIZE - 1]), Err(NotRead::NoRecord));
+        let mut newer = empty();
+        newer[8] = 2;
+        assert_eq!(read(&newer), Err(NotRead::Version(2)));
+        assert!(read(&empty()).expect("a record").events.is_empty());
+    }
+
+    #[test]
+    fn numbers_that_lead_outside_are_read() {
+        let mut bytes = empty();
+        let events = offset_of!(Layout, events);
+        bytes[64..events].fill(0xff);
+        for event in bytes[events..offset_of!(Layout, strings)].chunks_mut(size_of::<Event>()) {
+            event.fill(0xff);
+            event[..4].copy_from_slice(&(Kind::Load as u32).to_le_bytes());
+        }
+        let report = read(&bytes).expect("a record");
+        assert!(report.events.iter().all(|event| event.subject.is_empty()));
+    }
+}

@@ -1,0 +1,200 @@
+//! `cargo kernels audit`: programs run unchanged behind the hooks, and what they load late is named.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tests::{Build, cargo_kernels_command, left_out, scratch_folder};
+
+/// Watches a program on the simulated driver, and returns its output, and the report as JSON.
+fn audit(options: &[&str], program: &[&str]) -> (Output, Value) {
+    let folder = scratch_folder();
+    let json = folder.join("report.json");
+    let mut command = cargo_kernels_command();
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CUDA") || name.starts_with("KERNEL_REGISTRY_SIM") {
+            command.env_remove(&*name);
+        }
+    }
+    command.args(["audit", "--sim", "--offline", "--json"]).arg(&json).args(options).arg("--").args(program);
+    let output = command.output().expect("the tool runs");
+    let report = std::fs::read(&json).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    (output, serde_json::from_slice(&report).expect("JSON"))
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8").trim_end()
+}
+
+/// The events of this kind, of all processes.
+fn events<'a>(report: &'a Value, kind: &str) -> Vec<&'a Value> {
+    let processes = report["processes"].as_array().expect("a list");
+    let events = processes.iter().flat_map(|process| process["events"].as_array().expect("a list"));
+    events.filter(|event| event["kind"] == kind).collect()
+}
+
+fn has_python() -> bool {
+    Command::new("python3").arg("--version").output().is_ok()
+}
+
+/// The beginning of Python programs: a context, and a module with a kernel.
+const PYTHON: &str = r#"
+import ctypes, os, signal
+cuda = ctypes.CDLL('libcuda.so.1')
+PTX = b'''.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry late(.param .u64 out) { ret; }
+.visible .entry later(.param .u64 out) { ret; }
+'''
+def start():
+    context, library, kernel = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuInit(0) == 0
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+    assert cuda.cuCtxSetCurrent(context) == 0
+    assert cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
+    return library
+def launch(library, name):
+    kernel, out = ctypes.c_void_p(), ctypes.c_uint64()
+    assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, name) == 0
+    args = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.pointer(out), ctypes.c_void_p))
+    return cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, args, None)
+library = start()
+"#;
+
+fn python(program: &str) -> String {
+    format!("{PYTHON}{program}")
+}
+
+#[test]
+fn programs_run_unchanged_and_a_hang_is_explained() {
+    let (output, report) = audit(&["--hang-after", "0.15"], &[env!("CARGO_BIN_EXE_hardware")]);
+    let said = text(&output.stderr);
+    assert!(text(&output.stdout).ends_with(" checks, 0 failed"), "{}{said}", text(&output.stdout));
+    // One of its checks launches a cold kernel beside a resident one.
+    let hangs = events(&report, "hang");
+    let names = |event: &Value| {
+        let explained = event["text"].as_str().expect("text");
+        ["saxpy", "spin_until_flag", "a kernel is loaded only when nothing runs", "Remedy: "]
+            .iter()
+            .all(|part| explained.contains(part))
+    };
+    assert!(hangs.iter().any(|event| names(event)), "{said}");
+    assert_eq!(output.status.code(), Some(12), "a hang is a finding: {said}");
+}
+
+#[test]
+fn a_program_of_cudarc_alone_has_no_finding() {
+    let program = Build::default().executable("cudarc-only");
+    let (output, report) = audit(&[], &[program.to_str().expect("a path in UTF-8")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!events(&report, "image").is_empty());
+    let process = &report["processes"][0];
+    assert!(process["launches"].as_u64() > Some(0) && process["ended"] == true, "{process}");
+}
+
+#[test]
+fn what_is_late_after_the_mark_is_a_finding() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+assert launch(library, b'late') == 0
+cuda.kernel_registry_audit_ready()
+assert launch(library, b'late') == 0
+print(launch(library, b'later'))
+",
+    );
+    let (output, report) = audit(&[], &["python3", "-c", &program]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "0"), "{}", text(&output.stderr));
+    let loads = events(&report, "load");
+    let loads: Vec<_> =
+        loads.iter().map(|load| (load["subject"].as_str(), load["finding"].as_bool())).collect();
+    assert_eq!(loads, [(Some("late"), Some(false)), (Some("later"), Some(true))]);
+
+    // CUDA_ERROR_NOT_PERMITTED, and the program goes on.
+    let (output, report) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "800"));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("REFUSED after the program was ready: `cuLaunchKernel` of kernel `later`"),
+        "{said}"
+    );
+    assert_eq!(events(&report, "refused").len(), 1);
+}
+
+#[test]
+fn each_process_has_a_record_and_one_that_is_killed_too() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+child = os.fork()
+if child == 0:
+    version = ctypes.c_int()
+    cuda.cuStreamSynchronize(None)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(child, 0)
+assert launch(library, b'late') == 0
+",
+    );
+    let (output, report) = audit(&[], &["python3", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let processes = report["processes"].as_array().expect("a list");
+    let ended: Vec<_> = processes.iter().map(|process| process["ended"].as_bool()).collect();
+    assert!(ended == [Some(true), Some(false)] || ended == [Some(false), Some(true)], "{report:#}");
+}
+
+#[test]
+fn functions_from_cu_get_proc_address_are_watched() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+def asked(name, version, flags=0):
+    address, status = ctypes.c_void_p(), ctypes.c_int()
+    assert cuda.cuGetProcAddress_v2(name, ctypes.byref(address), version, ctypes.c_uint64(flags), ctypes.byref(status)) == 0
+    return address.value
+def exported(name):
+    return ctypes.cast(getattr(cuda, name), ctypes.c_void_p).value
+print(asked(b'cuLaunchKernel', 12000) == exported('cuLaunchKernel'),
+      asked(b'cuMemFree', 12000) == exported('cuMemFree_v2'),
+      asked(b'cuGetProcAddress', 12000) == exported('cuGetProcAddress_v2'))
+",
+    );
+    let (output, _) = audit(&[], &["python3", "-c", &program]);
+    assert_eq!(text(&output.stdout), "True True True", "{}", text(&output.stderr));
+}
+
+#[test]
+fn many_threads_are_watched() {
+    let (output, report) = audit(&[], &[env!("CARGO_BIN_EXE_stress"), "--seconds", "3"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(report["processes"][0]["launches"].as_u64() > Some(1000));
+}
+
+#[test]
+fn a_program_without_cuda_is_said_to_have_none() {
+    let (output, report) = audit(&[], &["true"]);
+    assert!(output.status.success());
+    assert!(text(&output.stderr).contains("AUDIT: no call to the driver was seen"));
+    assert_eq!(report["processes"], Value::Array(Vec::new()));
+
+    let (output, _) = audit(&[], &["sh", "-c", "exit 42"]);
+    assert_eq!(output.status.code(), Some(42));
+}
+
+#[test]
+fn records_that_cannot_be_read_are_left_out_in_words() {
+    let folder = scratch_folder();
+    std::fs::write(folder.join("1.rec"), b"no record").expect("the folder is there");
+    let records = folder.to_str().expect("a path in UTF-8");
+    let (output, _) = audit(&["--records", records], &["true"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("1.rec` is left out: it is not a whole record of an audit"), "{said}");
+    assert!(Path::new(records).join("1.rec").exists());
+}
