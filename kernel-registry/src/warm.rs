@@ -14,6 +14,7 @@ mod limits;
 mod load;
 mod plan;
 mod prime;
+mod ptx_version;
 mod recheck;
 mod report;
 mod resolve;
