@@ -1,10 +1,11 @@
 //! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; declares
-//! the kernels of an image; diagnoses the machine; and runs programs on a simulated driver.
+//! the kernels of an image; makes images that are committed, and packages with kernels; diagnoses the machine; and
+//! runs programs on a simulated driver.
 //!
-//! `cli` parses the command line; `list`, `show`, `check`, `declare`, `doctor` and `sim` are the commands. They share:
-//! `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records), `binaries` (several files),
-//! `copies` (of kernel-registry), `embedded` (a record's image), `compare` (declaration and image), `failure` (errors
-//! and exit codes).
+//! `cli` parses the command line; `list`, `show`, `check`, `declare`, `prebuild`, `new`, `doctor` and `sim` are the
+//! commands. They share: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records), `binaries`
+//! (several files), `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `embedded` (a record's
+//! image), `compare` (declaration and image), `failure` (errors and exit codes).
 
 // The simulated driver exists for Linux only, and so do the parts that only `sim` uses.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -23,9 +24,12 @@ mod failure;
 mod image_file;
 mod list;
 mod mapped;
+mod new;
+mod prebuild;
 mod show;
 #[cfg(target_os = "linux")]
 mod sim;
+mod unlinked;
 
 use std::process::ExitCode;
 
@@ -40,6 +44,8 @@ fn main() -> ExitCode {
         Command::Show(options) => show::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Declare(options) => declare::run(&options),
+        Command::Prebuild(options) => prebuild::run(&options),
+        Command::New(options) => new::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         #[cfg(target_os = "linux")]
         Command::Sim(options) => sim::run(&options),

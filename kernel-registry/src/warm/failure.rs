@@ -270,7 +270,7 @@ impl fmt::Display for Cause {
         match self {
             Cause::NoImage => f.write_str(
                 "built without image: there was no CUDA compiler when its crate was compiled; \
-                 install one, or commit prebuilt images, and rebuild",
+                 install one, or commit images made by `cargo kernels prebuild`, and rebuild",
             ),
             Cause::NoVariant { error } => write!(
                 f,
