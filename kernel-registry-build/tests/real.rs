@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use common::{Package, refusal, samples};
 use kernel_registry_build::{Build, Error, Report, check_prebuilt, write_prebuilt};
@@ -263,8 +264,8 @@ fn drift_says_what_drifted() {
         ("cuda/h.cuh", "#define ONE 1\n"),
     ]);
     let build = build(&package, &cuda, "nvcc");
-    write_prebuilt(&package.folder(), &[build.clone()], Some(&nvrtc)).unwrap();
-    let check = |build: &Build| check_prebuilt(&package.folder(), &[build.clone()], Some(&nvrtc));
+    write_prebuilt(&package.folder(), slice::from_ref(&build), Some(&nvrtc)).unwrap();
+    let check = |build: &Build| check_prebuilt(&package.folder(), slice::from_ref(build), Some(&nvrtc));
     // Changes a file, asks, and changes it back.
     let said = |path: &str, new: &str| {
         let old = text(&package, path);
