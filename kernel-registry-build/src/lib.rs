@@ -76,7 +76,7 @@
 //! [`Build::complete`]; [`Build::allow_unused`] exempts one. The build script runs before declarations are
 //! compiled, so it reads the package's Rust files as text: those in `src`, `examples`, `tests` and `benches`, and
 //! those beside Cargo.toml. A kernel counts as declared if its name, without namespaces and template arguments,
-//! follows `fn` there, or is in the text of a `name = ".."`. Where a macro of the package writes functions
+//! follows `fn` there, or is in the text of a `name = ".."` or of an instance (`<f32> = ".."`). Where a macro of the package writes functions
 //! (`fn $name`), any word of the package's code will do. So it may miss an undeclared kernel, but seldom warns wrongly: a template is
 //! declared as soon as one of its instances is, and a function that has the name of a kernel hides it. It is wrong
 //! about declarations in other files, as in what another build step writes, or by a macro of another crate.
