@@ -1,47 +1,89 @@
-//! Builds the package with cargo and collects the files that cargo reports.
+//! Runs cargo on the package, and collects what cargo reports: files, and the folders of build scripts.
 
 use std::collections::HashSet;
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use cargo_metadata::{Artifact, CrateType, Message, MetadataCommand, PackageId};
+use cargo_metadata::{Artifact, CargoOpt, CrateType, Message, Metadata, MetadataCommand, PackageId};
 
-use crate::cli::Build;
+use crate::cli::{Build, Package};
 use crate::failure::Failure;
 
-/// Builds the package. Returns its executables and shared libraries, or if there are none its static libraries.
-pub(crate) fn build(options: &Build) -> Result<Vec<PathBuf>, Failure> {
-    let members = members(options)?;
-    let mut command = Command::new(cargo());
-    command.args(["build", "--message-format=json-render-diagnostics"]).args(arguments(options));
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| Failure::Cargo { error: error.to_string() })?;
-    let output = child.stdout.take().map(BufReader::new);
+/// What `cargo build` made.
+pub(crate) struct Built {
+    /// Executables and shared libraries of the workspace, or if there are none its static libraries.
+    pub(crate) binaries: Vec<Binary>,
+    /// The Rust library of each package that was built.
+    pub(crate) libraries: Vec<(PackageId, PathBuf)>,
+    /// The packages and their dependencies, if cargo tells.
+    pub(crate) graph: Option<Metadata>,
+}
 
-    let mut binaries = Vec::new();
-    let mut libraries = Vec::new();
-    for message in output.into_iter().flat_map(Message::parse_stream) {
-        let message = message.map_err(|error| Failure::Cargo { error: error.to_string() })?;
-        let Message::CompilerArtifact(artifact) = message else { continue };
-        if !members.contains(&artifact.package_id) {
-            continue;
-        }
+/// A file to read.
+pub(crate) struct Binary {
+    pub(crate) path: PathBuf,
+    pub(crate) package: PackageId,
+    /// Whether it holds its dependencies.
+    pub(crate) is_linked: bool,
+}
+
+/// Builds the package.
+pub(crate) fn build(options: &Build) -> Result<Built, Failure> {
+    let members: HashSet<_> = members(&options.package)?.workspace_members.into_iter().collect();
+    let (mut linked, mut own, mut libraries) = (Vec::new(), Vec::new(), Vec::new());
+    let ok = run("build", arguments(options), |message| {
+        let Message::CompilerArtifact(artifact) = message else { return };
+        let is_member = members.contains(&artifact.package_id);
+        let binary = |is_linked| {
+            let package = artifact.package_id.clone();
+            move |path| Binary { path, package: package.clone(), is_linked }
+        };
         match files(&artifact) {
-            Files::Binary(paths) => binaries.extend(paths),
-            Files::Library(paths) => libraries.extend(paths),
-            Files::None => {}
+            Files::Binary(paths) if is_member => linked.extend(paths.into_iter().map(binary(true))),
+            Files::Library(paths) => {
+                libraries.extend(paths.iter().map(|path| (artifact.package_id.clone(), path.clone())));
+                own.extend(paths.into_iter().filter(|_| is_member).map(binary(false)));
+            }
+            Files::Binary(_) | Files::None => {}
         }
-    }
-    let status = child.wait().map_err(|error| Failure::Cargo { error: error.to_string() })?;
-    if !status.success() {
+    })?;
+    if !ok {
         return Err(Failure::BuildFailed);
     }
-    let built = if binaries.is_empty() { libraries } else { binaries };
-    if built.is_empty() { Err(Failure::NothingBuilt) } else { Ok(built) }
+    let binaries = if linked.is_empty() { own } else { linked };
+    if binaries.is_empty() {
+        Err(Failure::NothingBuilt)
+    } else {
+        Ok(Built { binaries, libraries, graph: graph(options) })
+    }
+}
+
+/// Runs the build scripts of the package and its dependencies. Returns the folder of each, and whether the package is free of
+/// errors.
+pub(crate) fn build_scripts(options: &Package) -> Result<(Vec<(PackageId, PathBuf)>, bool), Failure> {
+    let mut folders = Vec::new();
+    let ok = run("check", package_arguments(options), |message| {
+        if let Message::BuildScriptExecuted(script) = message {
+            folders.push((script.package_id, script.out_dir.into()));
+        }
+    })?;
+    Ok((folders, ok))
+}
+
+/// Runs cargo, and returns whether it succeeded.
+fn run(command: &str, arguments: Vec<OsString>, mut each: impl FnMut(Message)) -> Result<bool, Failure> {
+    let failure = |error: &dyn std::fmt::Display| Failure::Cargo { error: error.to_string() };
+    let mut cargo = Command::new(cargo());
+    cargo.args([command, "--message-format=json-render-diagnostics"]).args(arguments);
+    let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|error| failure(&error))?;
+    let output = child.stdout.take().map(BufReader::new);
+    for message in output.into_iter().flat_map(Message::parse_stream) {
+        each(message.map_err(|error| failure(&error))?);
+    }
+    Ok(child.wait().map_err(|error| failure(&error))?.success())
 }
 
 enum Files {
@@ -72,40 +114,77 @@ fn files(artifact: &Artifact) -> Files {
     Files::None
 }
 
-/// The packages of the workspace; artifacts of other packages are ignored.
-fn members(options: &Build) -> Result<HashSet<PackageId>, Failure> {
+/// The packages of the workspace, without dependencies.
+pub(crate) fn members(options: &Package) -> Result<Metadata, Failure> {
+    let metadata = metadata(options).no_deps().exec();
+    metadata.map_err(|error| Failure::Cargo { error: error.to_string() })
+}
+
+/// The graph of dependencies. Only warnings depend on it, so that it may be missing.
+fn graph(options: &Build) -> Option<Metadata> {
+    let mut command = metadata(&options.package);
+    let mut more = network(&options.package);
+    // Without packages of other platforms, which may not be downloaded.
+    more.extend(["--filter-platform".to_owned(), options.target.clone().or_else(host)?]);
+    if options.package.all_features {
+        command.features(CargoOpt::AllFeatures);
+    }
+    if options.package.no_default_features {
+        command.features(CargoOpt::NoDefaultFeatures);
+    }
+    if !options.package.features.is_empty() {
+        command.features(CargoOpt::SomeFeatures(options.package.features.clone()));
+    }
+    command.other_options(more).exec().ok()
+}
+
+fn metadata(options: &Package) -> MetadataCommand {
     let mut command = MetadataCommand::new();
-    command.cargo_path(cargo()).no_deps();
+    command.cargo_path(cargo());
     if let Some(path) = &options.manifest_path {
         command.manifest_path(path);
     }
-    let metadata = command.exec().map_err(|error| Failure::Cargo { error: error.to_string() })?;
-    Ok(metadata.workspace_members.into_iter().collect())
+    command
 }
 
-fn arguments(options: &Build) -> Vec<std::ffi::OsString> {
-    let mut arguments = Vec::new();
-    let mut option = |name: &str, value: Option<&std::ffi::OsStr>| {
-        if let Some(value) = value {
-            arguments.push(name.into());
-            arguments.push(value.to_owned());
-        }
-    };
-    option("--bin", options.bin.as_deref().map(AsRef::as_ref));
-    option("--profile", options.profile.as_deref().map(AsRef::as_ref));
-    option("--package", options.spec.as_deref().map(AsRef::as_ref));
-    option("--target", options.target.as_deref().map(AsRef::as_ref));
-    option("--manifest-path", options.manifest_path.as_deref().map(AsRef::as_ref));
-    for features in &options.features {
-        option("--features", Some(features.as_ref()));
-    }
+/// The target that cargo builds for, unless it is told another.
+fn host() -> Option<String> {
+    let output = Command::new(cargo()).arg("-vV").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
+}
+
+fn arguments(options: &Build) -> Vec<OsString> {
+    let mut arguments = package_arguments(&options.package);
+    arguments.extend(option("--bin", options.bin.as_deref()));
+    arguments.extend(option("--profile", options.profile.as_deref()));
+    arguments.extend(option("--target", options.target.as_deref()));
+    arguments.extend(options.release.then(|| "--release".into()));
+    arguments
+}
+
+fn package_arguments(options: &Package) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = network(options).into_iter().map(OsString::from).collect();
+    arguments.extend(option("--package", options.spec.as_deref()));
+    arguments.extend(option("--manifest-path", options.manifest_path.as_deref()));
+    arguments.extend(options.features.iter().flat_map(|features| option("--features", Some(features))));
     let flags = [
-        ("--release", options.release),
         ("--all-features", options.all_features),
         ("--no-default-features", options.no_default_features),
+        ("--quiet", options.quiet),
     ];
     arguments.extend(flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.into()));
     arguments
+}
+
+fn network(options: &Package) -> Vec<String> {
+    let flags = [("--locked", options.locked), ("--offline", options.offline)];
+    flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned()).collect()
+}
+
+fn option(name: &str, value: Option<&(impl AsRef<OsStr> + ?Sized)>) -> impl Iterator<Item = OsString> {
+    let pair = value.map(|value| [name.into(), value.as_ref().to_owned()]);
+    pair.into_iter().flatten()
 }
 
 /// The cargo that runs this command, or the one on the path.

@@ -4,27 +4,36 @@ use std::collections::BTreeSet;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
-use crate::artifacts;
+use crate::artifacts::{self, Built};
 use crate::binary::Contents;
 use crate::cli::Build;
 use crate::failure::Failure;
 use crate::list::table;
 use crate::mapped::Mapped;
+use crate::unlinked;
 
-/// Opens this file, or builds the package and opens the files that were built.
-pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Vec<(PathBuf, Mapped)>, Failure> {
-    let paths = match path {
-        Some(path) => vec![path.to_owned()],
-        None => artifacts::build(build)?,
-    };
-    paths.into_iter().map(|path| Mapped::open(&path).map(|mapped| (path, mapped))).collect()
+/// The files to read.
+pub(crate) struct Files {
+    mapped: Vec<(PathBuf, Mapped)>,
+    /// If cargo built them.
+    built: Option<Built>,
 }
 
-/// Reads the binaries that have kernels. It is an error if none has any.
-pub(crate) fn read(files: &[(PathBuf, Mapped)]) -> Result<Vec<Contents<'_>>, Failure> {
+/// Opens this file, or builds the package and opens the files that were built.
+pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Files, Failure> {
+    let built = if path.is_none() { Some(artifacts::build(build)?) } else { None };
+    let of_build = built.iter().flat_map(|built| &built.binaries).map(|binary| &*binary.path);
+    let mapped = path.into_iter().chain(of_build);
+    let mapped: Result<_, _> =
+        mapped.map(|path| Mapped::open(path).map(|mapped| (path.to_owned(), mapped))).collect();
+    Ok(Files { mapped: mapped?, built })
+}
+
+/// Reads the binaries that have kernels. It is an error if none has any. Warns of dependencies whose kernels were not linked.
+pub(crate) fn read(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
     let mut binaries = Vec::new();
     let mut without = Vec::new();
-    for (path, mapped) in files {
+    for (path, mapped) in &files.mapped {
         match Contents::read(path, mapped) {
             Ok(contents) if contents.kernels.is_empty() && contents.newer.is_none() => {
                 let library = table::libraries(&contents);
@@ -34,6 +43,9 @@ pub(crate) fn read(files: &[(PathBuf, Mapped)]) -> Result<Vec<Contents<'_>>, Fai
             Err(failure @ Failure::NoRecords { .. }) => without.push(failure),
             Err(failure) => return Err(failure),
         }
+    }
+    for unlinked in files.built.iter().flat_map(|built| unlinked::find(built, &binaries)) {
+        eprintln!("warning: {unlinked}");
     }
     // A package may have binaries with kernels and others without.
     match without.into_iter().next() {

@@ -8,8 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Parser)]
 #[command(name = "cargo", bin_name = "cargo", disable_help_subcommand = true)]
 pub(crate) enum Cargo {
-    /// GPU kernels of a program: list, show and check them in its binary, diagnose this machine, or run without a
-    /// GPU
+    /// GPU kernels of a program: list, show and check them in its binary, declare and prebuild them, diagnose this machine,
+    /// or run without a GPU
     Kernels(Kernels),
 }
 
@@ -30,6 +30,10 @@ pub(crate) enum Command {
     Check(Check),
     /// Write a Rust module that declares the kernels of an image or a CUDA source, or check that one is up to date
     Declare(Declare),
+    /// Make the images of a package's CUDA sources that are committed, for builds without a CUDA compiler
+    Prebuild(Prebuild),
+    /// Make a new package with a kernel, its declaration, and a test that needs no GPU
+    New(New),
     /// Diagnose whether kernels can be warmed and launched here: driver, GPUs, variables, compiler, cudarc
     Doctor(Doctor),
     /// Run a program on a simulated CUDA driver, without a GPU: `cargo kernels sim -- cargo test`
@@ -42,14 +46,15 @@ pub(crate) enum Command {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 2 wrong usage, 3 no such file, 4 permission denied, 5 not a binary or image, 6 truncated or damaged,
-7 no kernels, or none of this name, 8 records newer than this tool, 9 the build failed, 10 declarations and images
-disagree, 11 the doctor found problems, 1 anything else";
+7 no kernels, or none of this name, 8 records newer than this tool, 9 the build failed, 10 images disagree with
+declarations or sources, 11 the doctor found problems, 1 anything else";
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct List {
     /// Executable, shared library, archive or object file to read; by default the package is built and its
     /// binaries are read
+    #[arg(conflicts_with_all = OF_BUILDS)]
     pub(crate) path: Option<PathBuf>,
 
     /// Write JSON
@@ -72,6 +77,7 @@ pub(crate) struct Show {
 
     /// Executable, shared library, archive, object file or image to read; by default the package is built and its
     /// binaries are read
+    #[arg(conflicts_with_all = OF_BUILDS)]
     pub(crate) path: Option<PathBuf>,
 
     /// Write JSON
@@ -87,6 +93,7 @@ pub(crate) struct Show {
 pub(crate) struct Check {
     /// Executable, shared library, archive or object file to read; by default the package is built and its
     /// binaries are read
+    #[arg(conflicts_with_all = OF_BUILDS)]
     pub(crate) path: Option<PathBuf>,
 
     /// Compare with this image (PTX, cubin or fatbin) instead of those in the binary; can be repeated
@@ -109,18 +116,19 @@ pub(crate) struct Check {
     pub(crate) build: Build,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Declare {
-    /// Image to read: PTX, cubin or fatbin; or a CUDA source (`.cu`), which is compiled as build scripts do
+    /// Image to read: PTX, cubin or fatbin; or a CUDA source (`.cu`), which is compiled as build scripts do; or a folder of
+    /// these
     #[arg(value_name = "IMAGE")]
     pub(crate) file: PathBuf,
 
-    /// Write the module to this file instead of printing it
+    /// Write the module to this file instead of printing it; the modules of a folder to this folder
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Write nothing, and fail if the declarations in this file differ from those that would be written
+    /// Write nothing, and fail if the declarations in this file or folder differ from those that would be written
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     pub(crate) check: Option<PathBuf>,
 
@@ -128,13 +136,41 @@ pub(crate) struct Declare {
     #[arg(long, value_name = "PATH")]
     pub(crate) image: Option<String>,
 
-    /// CUDA source of the image, for the names of parameters, and for the types of `extern "C"` kernels
+    /// CUDA source of the image, for the names of parameters, the fields of structs, and the types of `extern "C"` kernels
     #[arg(long, value_name = "FILE")]
     pub(crate) source: Option<PathBuf>,
 
     /// Flags for the compiler of the source: `-- -I include -std=c++17`
-    #[arg(last = true, value_name = "FLAGS", requires = "source")]
+    #[arg(last = true, value_name = "FLAGS")]
     pub(crate) flags: Vec<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Prebuild {
+    /// Write nothing, and fail if committed images are not those of the sources
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// NVRTC 12.0: the library, or a folder that has it, also one that `pip install --target` made; by default the one that
+    /// builds would use
+    #[arg(long, value_name = "PATH")]
+    pub(crate) nvrtc: Option<PathBuf>,
+
+    #[command(flatten, next_help_heading = "Package")]
+    pub(crate) package: Package,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct New {
+    /// Folder to make; its last part is the package's name
+    #[arg(value_name = "NAME")]
+    pub(crate) folder: PathBuf,
+
+    /// Depend on this checkout of kernel-registry
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -265,45 +301,80 @@ pub(crate) enum Deny {
     Unused,
 }
 
+/// The options of a build, which a path makes needless.
+const OF_BUILDS: [&str; 12] = [
+    "bin",
+    "release",
+    "profile",
+    "target",
+    "spec",
+    "features",
+    "all_features",
+    "no_default_features",
+    "manifest_path",
+    "locked",
+    "offline",
+    "quiet",
+];
+
 /// Options that are passed on to `cargo build`.
 #[derive(Args)]
 #[command(next_help_heading = "Building (without a path)")]
 pub(crate) struct Build {
     /// Build and read this binary only
-    #[arg(long, value_name = "NAME", conflicts_with = "path")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) bin: Option<String>,
 
     /// Build with optimisations
-    #[arg(short, long, conflicts_with = "path")]
+    #[arg(short, long)]
     pub(crate) release: bool,
 
     /// Build with this profile
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["path", "release"])]
+    #[arg(long, value_name = "NAME", conflicts_with = "release")]
     pub(crate) profile: Option<String>,
 
-    /// Build this package of the workspace
-    #[arg(short = 'p', long = "package", value_name = "SPEC", conflicts_with = "path")]
-    pub(crate) spec: Option<String>,
-
     /// Build for this target
-    #[arg(long, value_name = "TRIPLE", conflicts_with = "path")]
+    #[arg(long, value_name = "TRIPLE")]
     pub(crate) target: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) package: Package,
+}
+
+/// Which package, and how cargo is run on it.
+#[derive(Args)]
+pub(crate) struct Package {
+    /// Build this package of the workspace
+    #[arg(short = 'p', long = "package", value_name = "SPEC")]
+    pub(crate) spec: Option<String>,
+
     /// Features to activate
-    #[arg(short = 'F', long, value_name = "FEATURES", conflicts_with = "path")]
+    #[arg(short = 'F', long, value_name = "FEATURES")]
     pub(crate) features: Vec<String>,
 
     /// Activate all features
-    #[arg(long, conflicts_with = "path")]
+    #[arg(long)]
     pub(crate) all_features: bool,
 
     /// Do not activate the default feature
-    #[arg(long, conflicts_with = "path")]
+    #[arg(long)]
     pub(crate) no_default_features: bool,
 
     /// Path to Cargo.toml
-    #[arg(long, value_name = "PATH", conflicts_with = "path")]
+    #[arg(long, value_name = "PATH")]
     pub(crate) manifest_path: Option<PathBuf>,
+
+    /// Fail if Cargo.lock would change
+    #[arg(long)]
+    pub(crate) locked: bool,
+
+    /// Use no network
+    #[arg(long)]
+    pub(crate) offline: bool,
+
+    /// Print no messages of cargo but warnings and errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
 }
 
 /// The arguments as cargo passes them: `cargo-kernels list` and `cargo kernels list` mean the same.

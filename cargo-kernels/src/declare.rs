@@ -1,16 +1,18 @@
 //! `cargo kernels declare`: writes a Rust module that declares the kernels of an image or a CUDA source, or checks one
 //! that was written before.
 //!
-//! `input` has the image, and `source` the parameters of kernels as a CUDA source declares them; `kernel` collects what these
-//! say of each kernel; `types` finds Rust types for its parameters, and `structs` those that have to be defined; `template`
-//! gathers the instances of templates; `names` makes identifiers; `module` puts it together, `text` writes it, and
-//! `difference` compares it with a file.
+//! `input` has the image, and `source` the parameters and structs as a CUDA source declares them; `kernel` collects what these
+//! say of each kernel; `types` finds Rust types for its parameters, `structs` those that have to be defined, and `fields`
+//! their fields; `template` gathers instances; `names` makes identifiers; `module` puts it together, `text` writes it, and
+//! `difference` compares it with a file. `folder` does all that for a whole folder.
 
 mod difference;
+mod fields;
+mod folder;
 mod input;
 mod kernel;
 mod module;
-mod names;
+pub(crate) mod names;
 mod source;
 mod structs;
 mod template;
@@ -30,6 +32,20 @@ use self::module::Module;
 use self::source::Source;
 
 pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
+    if options.file.is_dir() {
+        return folder::run(options);
+    }
+    let target = options.output.as_deref().or(options.check.as_deref());
+    let text = module(options, &command(options, target))?;
+    match (&options.check, &options.output) {
+        (Some(file), _) => check(&text, file, options),
+        (None, Some(file)) => write(&text, file),
+        (None, None) => binaries::print(|out| out.write_all(text.as_bytes())),
+    }
+}
+
+/// The text of a module. `command` is what writes it again.
+fn module(options: &Declare, command: &str) -> Result<String, Failure> {
     let path = &options.file;
     let input = Input::read(options)?;
     let image = kernel_registry_image::read(&input.bytes)
@@ -53,13 +69,7 @@ pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
     if module.is_empty() {
         return Err(Failure::NothingToDeclare { path: path.clone() });
     }
-    let target = options.output.as_deref().or(options.check.as_deref());
-    let text = text::of(&module, &command(options, target));
-    match (&options.check, &options.output) {
-        (Some(file), _) => check(&text, file, options),
-        (None, Some(file)) => write(&text, file),
-        (None, None) => binaries::print(|out| out.write_all(text.as_bytes())),
-    }
+    Ok(text::of(&module, command))
 }
 
 /// The command that writes the file again.

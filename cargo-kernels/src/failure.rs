@@ -28,10 +28,19 @@ pub(crate) enum Failure {
     NotInImage { error: FindError },
     NothingToDeclare { path: PathBuf },
     NoPackage { path: PathBuf },
+    NoOutput { path: PathBuf },
+    OfOneFile { path: PathBuf },
+    SameModule { path: PathBuf },
     NotCompiled { source: PathBuf, why: String },
     NotPreprocessed { source: PathBuf },
     NotWritten { path: PathBuf, error: io::Error },
     Outdated { path: PathBuf, count: usize, remedy: String },
+    Prebuild { error: kernel_registry_build::Error },
+    NothingToPrebuild,
+    NoMember { spec: String },
+    PackageName { name: String, why: &'static str },
+    Exists { path: PathBuf },
+    NotACheckout { path: PathBuf },
     BuildFailed,
     NothingBuilt,
     Cargo { error: String },
@@ -59,8 +68,11 @@ impl Failure {
             | Failure::NoneNamed { .. }
             | Failure::NotInImage { .. }
             | Failure::NothingToDeclare { .. } => 7,
+            Failure::NoOutput { .. } | Failure::OfOneFile { .. } => 2,
             Failure::Newer { .. } => 8,
+            Failure::Prebuild { error: kernel_registry_build::Error::Drift { .. } } => 10,
             Failure::BuildFailed
+            | Failure::Prebuild { .. }
             | Failure::NotCompiled { .. }
             | Failure::NotPreprocessed { .. }
             | Failure::NotBuilt { .. } => 9,
@@ -73,8 +85,14 @@ impl Failure {
             Failure::NotRun { .. } => 126,
             Failure::Unreadable { .. }
             | Failure::NoPackage { .. }
+            | Failure::SameModule { .. }
             | Failure::NotWritten { .. }
             | Failure::Outdated { .. }
+            | Failure::NothingToPrebuild
+            | Failure::NoMember { .. }
+            | Failure::PackageName { .. }
+            | Failure::Exists { .. }
+            | Failure::NotACheckout { .. }
             | Failure::NothingBuilt
             | Failure::Cargo { .. }
             | Failure::NotLoaded { .. }
@@ -160,6 +178,21 @@ impl fmt::Display for Failure {
                  say with `--image` what they call it",
                 path.display()
             ),
+            Failure::NoOutput { path } => write!(
+                f,
+                "`{}` is a folder: say where its modules go, as in `--output src/kernels`",
+                path.display()
+            ),
+            Failure::OfOneFile { path } => write!(
+                f,
+                "`--image` and `--source` are about one file, and `{}` is a folder: leave them out",
+                path.display()
+            ),
+            Failure::SameModule { path } => write!(
+                f,
+                "`{}` would be the same module as another file or folder beside it: rename it",
+                path.display()
+            ),
             Failure::NotCompiled { source, why } => write!(
                 f,
                 "`{}` could not be compiled to see its kernels: {why}; flags of your build go behind `--`, as in \
@@ -179,6 +212,28 @@ impl fmt::Display for Failure {
                 let s = if *count == 1 { "" } else { "s" };
                 write!(f, "`{}` is out of date, {count} difference{s} above: run `{remedy}`", path.display())
             }
+            Failure::Prebuild { error: error @ kernel_registry_build::Error::Drift { .. } } => {
+                write!(f, "{error} by `cargo kernels prebuild`")
+            }
+            Failure::Prebuild { error } => write!(f, "{error}"),
+            Failure::NothingToPrebuild => write!(
+                f,
+                "no build script here compiles CUDA sources: call `kernel_registry_build::compile()` in build.rs, or name \
+                 the package by `-p`"
+            ),
+            Failure::NoMember { spec } => write!(f, "there is no package `{spec}` in this workspace"),
+            Failure::PackageName { name, why } => {
+                write!(f, "`{name}` cannot be the name of a package: {why}; choose another name")
+            }
+            Failure::Exists { path } => {
+                write!(f, "`{}` exists already: choose another name, or remove it", path.display())
+            }
+            Failure::NotACheckout { path } => write!(
+                f,
+                "`{}` is no checkout of kernel-registry, because it has no folder `kernel-registry` with a Cargo.toml: name \
+                 the folder that `git clone` made, or leave out `--path`",
+                path.display()
+            ),
             Failure::BuildFailed => write!(f, "the package did not build"),
             Failure::NothingBuilt => write!(f, "the package has no binary or library to read"),
             Failure::Cargo { error } => write!(f, "cargo could not be run: {error}"),

@@ -1,10 +1,12 @@
 //! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; declares
-//! the kernels of an image; diagnoses the machine; runs programs on a simulated driver; and watches their driver calls.
+//! the kernels of an image; makes images that are committed, and packages with kernels; diagnoses the machine; runs
+//! programs on a simulated driver; and watches their driver calls.
 //!
-//! `cli` parses the command line; `list`, `show`, `check`, `declare`, `doctor`, `sim` and `audit` are the commands. They share:
-//! `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records), `binaries` (several files),
-//! `copies` (of kernel-registry), `shared` and `folder` (libraries that stand in for the driver), `embedded` (a record's image), `compare` (declaration and image), `failure` (errors
-//! and exit codes).
+//! `cli` parses the command line; `list`, `show`, `check`, `declare`, `prebuild`, `new`, `doctor`, `sim` and `audit` are
+//! the commands. They share: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records),
+//! `binaries` (several files), `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `embedded` (a
+//! record's image), `compare` (declaration and image), `shared` and `folder` (libraries that stand in for the driver),
+//! `failure` (errors and exit codes).
 
 // The simulated driver exists for Linux only, and so do the parts that only `sim` and `audit` use.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -27,11 +29,14 @@ mod folder;
 mod image_file;
 mod list;
 mod mapped;
+mod new;
+mod prebuild;
 #[cfg(target_os = "linux")]
 mod shared;
 mod show;
 #[cfg(target_os = "linux")]
 mod sim;
+mod unlinked;
 
 use std::process::ExitCode;
 
@@ -46,6 +51,8 @@ fn main() -> ExitCode {
         Command::Show(options) => show::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Declare(options) => declare::run(&options),
+        Command::Prebuild(options) => prebuild::run(&options),
+        Command::New(options) => new::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         #[cfg(target_os = "linux")]
         Command::Sim(options) => sim::run(&options),

@@ -8,19 +8,16 @@ use std::process::Command;
 
 use crate::{Error, Result};
 
-/// Cargo runs the build script again when one of these changes.
-pub(crate) const WATCHED: &[&str] = &[
-    CHOICE,
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "PATH",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "LD_LIBRARY_PATH",
-    "NVCC_PREPEND_FLAGS",
-    "NVCC_APPEND_FLAGS",
-    "NVCC_CCBIN",
-];
+/// Variables that choose a compiler or change what it does. Cargo runs the build script again when one of these changes.
+pub(crate) const WATCHED: &[&str] =
+    &[CHOICE, "CUDA_HOME", "CUDA_PATH", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
+
+/// Variables of shells and editors that can lead to a compiler. They change often, and each run of the build script
+/// recompiles the package.
+pub(crate) const LEADING: &[&str] = &["PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"];
+
+/// The roots of Python environments.
+pub(crate) const PYTHON: &[&str] = &["VIRTUAL_ENV", "CONDA_PREFIX"];
 
 /// Variables that change nvcc's output silently.
 pub(crate) const OF_NVCC: &[&str] = &["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];

@@ -124,6 +124,8 @@ pub enum Error {
         /// The header.
         header: String,
     },
+    /// Prebuilt images are made with NVRTC, and there is none.
+    NoNvrtc,
     /// NVRTC is newer than prebuilt images may be made with.
     TooNew {
         /// NVRTC, with its version.
@@ -138,6 +140,11 @@ pub enum Error {
     Unused {
         /// Each source, with those of its kernels.
         sources: Vec<(String, Vec<String>)>,
+    },
+    /// A file of a build script is of another version of this crate.
+    OtherVersion {
+        /// The file.
+        path: PathBuf,
     },
     /// A file cannot be read or written.
     File {
@@ -265,10 +272,13 @@ impl fmt::Display for Error {
                 "{source} includes `{header}`, which NVRTC does not have: \
                  put `#ifndef __CUDACC_RTC__` around it, or compile with nvcc"
             ),
+            Error::NoNvrtc => {
+                write!(f, "prebuilt images are made with NVRTC, and there is none: {NVRTC_12_0}")
+            }
             Error::TooNew { compiler } => write!(
                 f,
-                "{compiler} makes images that need a newer driver than CUDA 12.0's: \
-                 make prebuilt ones with NVRTC 12.0, e.g. of `pip install nvidia-cuda-nvrtc-cu12==12.0.140`"
+                "{compiler} makes images that need a newer driver than CUDA 12.0's, and prebuilt ones are for all: \
+                 {NVRTC_12_0}"
             ),
             Error::Drift { sources } => {
                 write!(f, "prebuilt images are not those of the sources: ")?;
@@ -281,6 +291,11 @@ impl fmt::Display for Error {
                 }
                 Ok(())
             }
+            Error::OtherVersion { path } => write!(
+                f,
+                "`{}` was written by another version of kernel-registry-build: use equal ones",
+                path.display()
+            ),
             Error::File { doing, path, error } => write!(f, "cannot {doing} `{}`: {error}", path.display()),
             Error::Several(errors) => several(f, errors),
         }
@@ -296,10 +311,16 @@ impl fmt::Debug for Error {
     }
 }
 
-/// The remedy if there is neither a compiler nor a prebuilt image.
-pub(crate) const REMEDY: &str = "install a CUDA toolkit and set `CUDA_HOME` to it (`pip install nvidia-cuda-nvrtc` \
-     into a virtual environment is enough for most sources), or commit prebuilt images by \
-     `kernel_registry_build::write_prebuilt`";
+/// The remedy if prebuilt images cannot be made: the wheels of the compiler and of headers such as `cuda_fp16.h`.
+const NVRTC_12_0: &str = "install NVRTC 12.0 by `pip install --no-deps --target nvrtc-12.0 \
+     nvidia-cuda-nvrtc-cu12==12.0.140 nvidia-cuda-runtime-cu12==12.0.146`, and run \
+     `cargo kernels prebuild --nvrtc nvrtc-12.0`";
+
+/// The remedy if there is neither a compiler nor a prebuilt image. The version is one whose PTX every driver from CUDA 12.0 on
+/// takes.
+pub(crate) const REMEDY: &str = "install a CUDA toolkit no newer than your oldest driver and set `CUDA_HOME` to it (into a \
+     virtual environment, `pip install nvidia-cuda-nvrtc-cu12==12.0.140` is enough for most sources), commit prebuilt \
+     images made by `cargo kernels prebuild`, or set `KERNEL_REGISTRY_COMPILER=none` to build without images";
 
 /// A warning: these sources have no image. Each has its reason.
 pub(crate) struct Missing<'a>(pub(crate) &'a [(String, String)]);
@@ -323,7 +344,7 @@ impl fmt::Display for Doubtful<'_> {
         write!(
             f,
             "{source}: its prebuilt image is used and may be stale: {why}; compare it by \
-             `kernel_registry_build::check_prebuilt`, or install a compiler"
+             `cargo kernels prebuild --check`, or install a compiler"
         )
     }
 }

@@ -1,11 +1,10 @@
 //! The places where compilers are looked for.
 
-use std::env;
 use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs, iter};
 
-use crate::environment::Environment;
+use crate::environment::{Environment, PYTHON};
 
 /// Where distributions and NVIDIA's installer put the toolkit.
 const STANDARD: &str = "/usr/local/cuda";
@@ -58,6 +57,13 @@ pub(crate) fn nvrtc_in(folder: &Path) -> Option<PathBuf> {
     found.pop()
 }
 
+/// The NVRTC library of a place: a folder with libraries, a toolkit, or what `pip install --target` made.
+pub(crate) fn nvrtc_at(place: &Path) -> Option<PathBuf> {
+    let wheels = named(&place.join("nvidia"), "cu");
+    let below = iter::once(place.to_owned()).chain(wheels).flat_map(|root| libraries(&root));
+    iter::once(place.to_owned()).chain(below).find_map(|folder| nvrtc_in(&folder))
+}
+
 /// The library of built-in headers that belongs to an NVRTC.
 pub(crate) fn builtins_beside(nvrtc: &Path) -> Option<PathBuf> {
     let folder = nvrtc.parent()?;
@@ -87,7 +93,7 @@ fn told(environment: &Environment) -> impl Iterator<Item = PathBuf> {
 /// first, then those of older wheels, which have one for each library.
 fn python(environment: &Environment) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for root in ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(|name| environment.path(name)) {
+    for root in PYTHON.iter().filter_map(|name| environment.path(name)) {
         let mut sites: Vec<PathBuf> = named(&root.join("lib"), "python");
         sites.push(root.join("Lib"));
         for site in sites {
@@ -205,5 +211,10 @@ mod tests {
         assert_eq!(nvrtc_in(&lib), Some(lib.join("libnvrtc.so.13")));
         assert_eq!(builtins_beside(&lib.join("libnvrtc.so.13")), Some(lib.join("libnvrtc-builtins.so.13.0")));
         assert_eq!(nvrtc_in(root.path()), None);
+        assert_eq!(nvrtc_at(&lib), nvrtc_in(&lib));
+        assert_eq!(nvrtc_at(root.path()), nvrtc_in(&lib));
+        let wheels = machine(&["nvidia/cuda_runtime/lib/x", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"]);
+        let library = wheels.path().join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+        assert_eq!(nvrtc_at(wheels.path()), Some(library));
     }
 }

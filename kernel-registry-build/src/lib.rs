@@ -18,12 +18,16 @@
 //!    The image is a fat binary: machine code for each architecture that was asked for, and PTX.
 //! 2. **NVRTC**, a library, in the same places or where the system's loader finds it. It needs nothing of the
 //!    host, and has none of the host's headers. The image is PTX for the lowest architecture that was asked for.
-//! 3. **[Committed images](#committed-images)**, made by [`write_prebuilt`], while they are of the sources as they are.
+//! 3. **[Committed images](#committed-images)**, made by `cargo kernels prebuild`, while they are of the sources as they are.
 //!
 //! `KERNEL_REGISTRY_COMPILER` chooses: `nvcc`, `nvrtc`, `prebuilt`, or `none` for a build without images.
 //! Where there is nothing for a source, a release build fails, while others go on with one warning, so that
-//! `cargo check`, documentation and editors work anywhere. Cargo cannot watch for a compiler that is installed
-//! where none was: touch build.rs then, or set `CUDA_HOME`.
+//! `cargo check`, documentation and editors work anywhere.
+//!
+//! Cargo watches the compiler and the variables that name one: `KERNEL_REGISTRY_COMPILER`, `CUDA_HOME` and `CUDA_PATH`; `PATH` and
+//! `LD_LIBRARY_PATH` only while an image is missing, because they differ between shells and editors, and each change
+//! would compile the package again. After a change of `PATH` that is to choose another compiler, or the installation of
+//! one where none was, touch build.rs or set `CUDA_HOME`.
 //!
 //! # Architectures
 //!
@@ -48,7 +52,8 @@
 //! 3. where it comes from: `nvcc 13.0.88`, `NVRTC 12.0`, `prebuilt`; or why there is none.
 //!
 //! The names of images are to be read there and not guessed. A file beside each image says what it was made of:
-//! while source, included headers, options and compiler stay the same, it is not made again.
+//! while source, included headers, options and compiler stay the same, it is not made again. The file `builds` has the options of
+//! the build script, for `cargo kernels prebuild` ([`Build::recorded`]).
 //!
 //! # Committed images
 //!
@@ -71,7 +76,7 @@
 //! [`Build::complete`]; [`Build::allow_unused`] exempts one. The build script runs before declarations are
 //! compiled, so it reads the package's Rust files as text: those in `src`, `examples`, `tests` and `benches`, and
 //! those beside Cargo.toml. A kernel counts as declared if its name, without namespaces and template arguments,
-//! follows `fn` there, or is in the text of a `name = ".."`. Where a macro of the package writes functions
+//! follows `fn` there, or is in the text of a `name = ".."` or of an instance (`<f32> = ".."`). Where a macro of the package writes functions
 //! (`fn $name`), any word of the package's code will do. So it may miss an undeclared kernel, but seldom warns wrongly: a template is
 //! declared as soon as one of its instances is, and a function that has the name of a kernel hides it. It is wrong
 //! about declarations in other files, as in what another build step writes, or by a macro of another crate.
@@ -105,6 +110,7 @@ mod nvrtc_library;
 mod options;
 mod parallel;
 mod prebuilt;
+mod recorded;
 mod report;
 mod run;
 mod rust_scanner;

@@ -46,7 +46,7 @@ impl Nvrtc {
 
     /// The library of this file, or of a folder.
     pub(crate) fn at(place: PathBuf, environment: &Environment) -> Self {
-        let file = if place.is_dir() { find::nvrtc_in(&place).unwrap_or(place) } else { place };
+        let file = if place.is_dir() { find::nvrtc_at(&place).unwrap_or(place) } else { place };
         let includes = find::includes_beside(&file, environment);
         Nvrtc { file: Some(file), includes, library: OnceLock::new() }
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{env, iter};
 
+use crate::environment::Environment;
 use crate::includes::Includes;
 use crate::job::Job;
 use crate::nvrtc::{self, Nvrtc};
@@ -22,13 +23,15 @@ pub(crate) const EXTENSION: &str = nvrtc::EXTENSION;
 /// What the index says of images that were committed.
 pub(crate) const ORIGIN: &str = "prebuilt";
 
-const HEADING: &str = "# what the images of this folder were made of: kernel_registry_build::write_prebuilt";
+const HEADING: &str = "# what the images of this folder were made of: cargo kernels prebuild";
 
-/// Compiles the sources of a package, for others to commit: `prebuilt/<image>.ptx` and `prebuilt/index`.
+/// Compiles the sources of a package, for others to commit: `prebuilt/<image>.ptx` and `prebuilt/index`. `cargo kernels
+/// prebuild` calls this, with the builds of the package's build script.
 ///
-/// `build` has to be the one of the package's build script, because its options are part of what makes an image
-/// current. `nvrtc` is the library, or the folder that it is in. It has to be one of CUDA 12.0, so
-/// that every driver from then on loads the images. Returns the files that changed.
+/// `builds` have to be those of the build script ([`Build::recorded`]), because their options are part of what makes an image
+/// current. `nvrtc` is the library, or a folder that has it: its own, a toolkit, or one of `pip install --target`; without
+/// it the one is used that a build would find. It has to be one of CUDA 12.0, so that every driver from then on
+/// loads the images. Returns the files that changed.
 ///
 /// A source whose kernels are all instances of templates must not use variables of an anonymous namespace: the
 /// compiler puts the number of its process into their names, and [`check_prebuilt`] would never find the same image.
@@ -45,7 +48,7 @@ const HEADING: &str = "# what the images of this folder were made of: kernel_reg
 /// use kernel_registry_build::{Build, write_prebuilt};
 ///
 /// let nvrtc = std::path::Path::new("/opt/nvrtc-12.0/lib");
-/// for file in write_prebuilt("kernels".as_ref(), &Build::new(), nvrtc)? {
+/// for file in write_prebuilt("kernels".as_ref(), &[Build::new()], Some(nvrtc))? {
 ///     println!("wrote {}", file.display());
 /// }
 /// # Ok(())
@@ -55,8 +58,8 @@ const HEADING: &str = "# what the images of this folder were made of: kernel_reg
 /// # Errors
 ///
 /// Where a source does not compile, or NVRTC is too new.
-pub fn write_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<Vec<PathBuf>> {
-    let wanted = wanted(package, build, nvrtc)?;
+pub fn write_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<Vec<PathBuf>> {
+    let wanted = wanted(package, builds, nvrtc)?;
     let folder = package.join(PREBUILT);
     fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
     let mut changed = Vec::new();
@@ -79,15 +82,16 @@ pub fn write_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<Vec
 /// ```no_run
 /// # fn main() -> kernel_registry_build::Result<()> {
 /// # let nvrtc = std::path::Path::new("/opt/nvrtc-12.0/lib");
-/// kernel_registry_build::check_prebuilt("kernels".as_ref(), &kernel_registry_build::Build::new(), nvrtc)
+/// # use kernel_registry_build::{Build, check_prebuilt};
+/// check_prebuilt("kernels".as_ref(), &[Build::new()], Some(nvrtc))
 /// # }
 /// ```
 ///
 /// # Errors
 ///
 /// [`Error::Drift`] with every difference, and those of [`write_prebuilt`].
-pub fn check_prebuilt(package: &Path, build: &Build, nvrtc: &Path) -> Result<()> {
-    let wanted = wanted(package, build, nvrtc)?;
+pub fn check_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<()> {
+    let wanted = wanted(package, builds, nvrtc)?;
     let folder = package.join(PREBUILT);
     let recorded = fs::read_to_string(folder.join(INDEX)).unwrap_or_default();
     let then = parse(&recorded);
@@ -294,39 +298,55 @@ fn parse(text: &str) -> BTreeMap<String, Recorded> {
 }
 
 /// Every file that belongs into the folder.
-fn wanted(package: &Path, build: &Build, nvrtc: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTreeMap<String, Vec<u8>>> {
     let package = &fs::canonicalize(package).map_err(Error::file("find", package))?;
-    let environment = &build.environment;
-    let nvrtc = Nvrtc::at(nvrtc.to_owned(), environment);
-    let (sources, _) = source::all(build, package)?;
-    let options = &build.options;
-    let images = inside(package, || {
-        parallel::each(environment, &sources, |source| {
-            let (ptx, _) = nvrtc.ptx(&Job { package, source, options, environment })?;
-            if is_too_new(&ptx) {
-                return Err(Error::TooNew { compiler: nvrtc.name()? });
-            }
-            Ok(uncounted(&ptx))
-        })
-    })?;
+    let nvrtc = compiler(builds, nvrtc)?;
     let mut wanted = BTreeMap::new();
-    let mut index = format!("{HEADING}\n");
+    // By source: the last build of one decides, as in the index of the build step.
+    let mut recorded = BTreeMap::new();
     let mut errors = Vec::new();
-    for (source, image) in sources.iter().zip(images) {
-        match image {
-            Ok(ptx) => {
-                let hashes = State::of(package, source, options)?.hashes;
-                let image = seal(&hashes, &ptx);
-                for (name, hash) in hashes.iter().chain([(&IMAGE.to_owned(), &image)]) {
-                    index.push_str(&format!("{}\t{name}\t{hash}\n", source.path));
+    for build in builds {
+        let Build { options, environment, .. } = build;
+        let (sources, _) = source::all(build, package)?;
+        let images = inside(package, || {
+            parallel::each(environment, &sources, |source| {
+                let (ptx, _) = nvrtc.ptx(&Job { package, source, options, environment })?;
+                if is_too_new(&ptx) {
+                    return Err(Error::TooNew { compiler: nvrtc.name()? });
                 }
-                wanted.insert(index::image_name(&source.path, EXTENSION), ptx);
+                Ok(uncounted(&ptx))
+            })
+        })?;
+        for (source, image) in sources.iter().zip(images) {
+            match image {
+                Ok(ptx) => {
+                    let hashes = State::of(package, source, options)?.hashes;
+                    let seal = seal(&hashes, &ptx);
+                    let hashes = hashes.iter().map(|(name, hash)| (&**name, hash)).chain([(IMAGE, &seal)]);
+                    let lines = hashes.map(|(name, hash)| format!("{}\t{name}\t{hash}\n", source.path));
+                    recorded.insert(source.path.clone(), lines.collect::<String>());
+                    wanted.insert(index::image_name(&source.path, EXTENSION), ptx);
+                }
+                Err(error) => errors.push(error),
             }
-            Err(error) => errors.push(error),
         }
     }
+    let index: String = iter::once(format!("{HEADING}\n")).chain(recorded.into_values()).collect();
     wanted.insert(INDEX.to_owned(), index.into_bytes());
     Error::several(errors).map_or(Ok(wanted), Err)
+}
+
+/// The NVRTC of this place, or the one that is found here.
+fn compiler(builds: &[Build], place: Option<&Path>) -> Result<Nvrtc> {
+    let of_builds = builds.first().map(|build| build.environment.clone()).unwrap_or_default();
+    match place {
+        // Without its `..` and the current folder, which changes.
+        Some(place) => {
+            let place = std::path::absolute(place).map_err(Error::file("find", place))?;
+            Ok(Nvrtc::at(place, &of_builds))
+        }
+        None => Nvrtc::find(&Environment::default())?.ok_or(Error::NoNvrtc),
+    }
 }
 
 /// Without the numbers of calls: NVRTC counts all of a process, in the order in which threads compiled them. Comments lose them,

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use kernel_registry_format::index::{Entry, FOLDER};
 
 use crate::choice::{self, Chosen};
-use crate::compile_source::SourceImage;
-use crate::environment::WATCHED;
+use crate::compile_source::{Compiler, SourceImage};
+use crate::environment::{Environment, LEADING, PYTHON, WATCHED};
 use crate::error::{Doubtful, Missing, REMEDY, Undeclared};
 use crate::index;
 use crate::job::Job;
 use crate::source::{self, Source};
-use crate::{Build, Error, Image, Report, Result, files, parallel, prebuilt, unused};
+use crate::{Build, Error, Image, Report, Result, files, parallel, prebuilt, recorded, unused};
 
 /// The result for a source.
 enum Outcome {
@@ -26,7 +26,10 @@ enum Outcome {
 /// Messages for cargo, printed at the end.
 #[derive(Default)]
 struct Notes {
+    /// Files and folders.
     watched: BTreeSet<PathBuf>,
+    /// Variables, besides those that are always watched.
+    variables: Vec<&'static str>,
     warnings: Vec<String>,
 }
 
@@ -76,12 +79,14 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
     notes.watched.extend(folders);
     notes.watched.extend(sources.iter().map(|source| package.join(&source.path)));
     fs::create_dir_all(folder).map_err(Error::file("create", folder))?;
+    recorded::write(folder, build)?;
 
     let environment = &build.environment;
     let chosen = choice::choose(environment)?;
     let outcomes = match &chosen {
         Chosen::Compiler(compiler) => {
             notes.watched.extend(compiler.file().map(Path::to_owned));
+            notes.variables.extend(leading_to(compiler, environment));
             let options = &build.options;
             let made = parallel::each(environment, &sources, |source| {
                 compiler.compile_source(&Job { package, source, options, environment }, folder)
@@ -115,6 +120,8 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         .collect();
     // `KERNEL_REGISTRY_COMPILER=none` means no images, without a warning.
     if !missing.is_empty() && !matches!(chosen, Chosen::Nothing(_)) {
+        // They may lead to a compiler next time.
+        notes.variables.extend(LEADING);
         if environment.is_release() {
             return Err(Error::NoImages { sources: missing });
         }
@@ -134,6 +141,16 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
     let warnings = unused.sources.iter().map(|(source, kernels)| Undeclared { source, kernels }.to_string());
     notes.warnings.extend(warnings);
     Ok(report)
+}
+
+/// The variables of a Python environment that has the compiler: another environment may have another one.
+fn leading_to(compiler: &Compiler, environment: &Environment) -> impl Iterator<Item = &'static str> {
+    let file = compiler.file().map(Path::to_owned);
+    // The compiler's path has no links.
+    let root = |name: &&str| environment.path(name).and_then(|root| fs::canonicalize(root).ok());
+    PYTHON.iter().copied().filter(move |name| {
+        root(name).is_some_and(|root| file.as_ref().is_some_and(|file| file.starts_with(root)))
+    })
 }
 
 /// The committed image of a source that cannot be compiled here.
@@ -196,7 +213,7 @@ fn report(folder: &Path, sources: Vec<Source>, outcomes: Vec<Outcome>, notes: &m
 
 /// Tells cargo what to watch, and the warnings.
 fn say(cargo: &mut impl Write, package: &Path, notes: &Notes) -> io::Result<()> {
-    for name in WATCHED {
+    for name in WATCHED.iter().chain(&notes.variables) {
         writeln!(cargo, "cargo:rerun-if-env-changed={name}")?;
     }
     for path in &notes.watched {

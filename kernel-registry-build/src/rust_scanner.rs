@@ -14,7 +14,7 @@ const FOLDERS: [&str; 4] = ["src", "examples", "tests", "benches"];
 pub(crate) struct Declared<'a> {
     /// The names to look for.
     wanted: BTreeSet<&'a str>,
-    /// Wanted names that follow `fn`, or are words in the string of a `name = ".."`.
+    /// Wanted names that follow `fn`, or are words in the string of a `name = ".."` or of an instance.
     names: BTreeSet<&'a str>,
     /// Wanted names that are words anywhere in code or strings.
     words: BTreeSet<&'a str>,
@@ -71,7 +71,8 @@ impl<'a> Declared<'a> {
             match (second, first, token) {
                 (_, Token::Word("fn"), Token::Word(name)) => self.names.extend(self.wanted.get(name)),
                 (_, Token::Word("fn"), Token::Other('$')) => self.by_macro = true,
-                (Token::Word("name"), Token::Other('='), Token::Text(name)) => {
+                // `name = ".."`, or of an instance `<f32> = ".."`.
+                (Token::Word("name") | Token::Other('>'), Token::Other('='), Token::Text(name)) => {
                     self.names.extend(words(name).filter_map(|word| self.wanted.get(word)));
                 }
                 _ => {}
@@ -250,6 +251,16 @@ mod tests {
         let text = "// fn a\n/* fn b /* fn c */ fn d */ \"fn e \\\" fn f\" r##\"fn g\"# fn h\"## b\"fn i\" c\"fn j\" \
                     '\"' '\\'' '\\\\' '\\u{22}' fn k<'a>(x: &'a str) {} 'b': loop { break 'b } /* fn l";
         assert_eq!(declared("a b c d e f g h i j k l", text), ["k"]);
+    }
+
+    #[test]
+    fn names_of_instances_are_declared() {
+        let text = "#[gpu_kernel(file = \"cuda/a.cu\", instances(<f32> = \"usqrt_f32\", <f64, 4> = \"usqrt_f64\"))]\n\
+                    unsafe fn usqrt<T>(x: &[T]);";
+        assert_eq!(
+            declared("usqrt_f32 usqrt_f64 usqrt usqrt_f16", text),
+            ["usqrt_f32", "usqrt_f64", "usqrt"]
+        );
     }
 
     #[test]

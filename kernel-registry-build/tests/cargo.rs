@@ -38,6 +38,11 @@ fn package(name: &str, sources: &[(&str, &str)]) -> Package {
 
 /// Runs cargo with a target folder that all tests share, so that dependencies are built once.
 fn cargo(package: &Package, words: &[&str], choice: &str) -> (bool, String) {
+    cargo_with(package, words, choice, &[])
+}
+
+/// The same with these variables.
+fn cargo_with(package: &Package, words: &[&str], choice: &str, variables: &[(&str, &str)]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO"));
     for name in
         ["CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CARGO_MAKEFLAGS", "MAKEFLAGS", "NUM_JOBS", "PROFILE"]
@@ -47,6 +52,7 @@ fn cargo(package: &Package, words: &[&str], choice: &str) -> (bool, String) {
     command.args(words).arg("--offline").current_dir(package.folder());
     command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cargo"));
     command.env("CUDA_HOME", package.toolkit()).env("KERNEL_REGISTRY_COMPILER", choice);
+    command.envs(variables.iter().copied());
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
     (status.success(), text)
@@ -73,6 +79,32 @@ fn cargo_notices_what_changed() {
     package.write("cuda/deep/c.cu", "// new\n");
     assert_eq!(compiled(&package), 1);
     assert_eq!(compiled(&package), 0);
+}
+
+#[test]
+fn other_search_paths_rebuild_nothing_while_all_images_are_there() {
+    let package = package("quiet", &[("cuda/a.cu", "")]);
+    let old_path = env::var("PATH").unwrap();
+    let is_fresh = |choice: &str, cuda_home: &str, path: &str, other: &str| {
+        let variables =
+            [("CUDA_HOME", cuda_home), ("PATH", path), ("LD_LIBRARY_PATH", other), ("VIRTUAL_ENV", other)];
+        let (success, text) = cargo_with(&package, &["build", "-v"], choice, &variables);
+        assert!(success, "{text}");
+        text.contains("Fresh quiet ")
+    };
+    let toolkit = package.toolkit().display().to_string();
+    let new_path = format!("/nowhere:{old_path}");
+    assert!(!is_fresh("nvcc", &toolkit, &old_path, ""));
+    assert!(is_fresh("nvcc", &toolkit, &new_path, "/nowhere"));
+    // Found by the path.
+    assert!(!is_fresh("nvcc", "", &format!("{toolkit}/bin:{old_path}"), ""));
+    assert!(is_fresh("nvcc", "", &format!("/nowhere:{toolkit}/bin:{old_path}"), "/nowhere"));
+    assert_eq!(package.log().len(), 1);
+    // They may lead to a compiler.
+    assert!(!is_fresh("prebuilt", "", &old_path, ""));
+    assert!(is_fresh("prebuilt", "", &old_path, ""));
+    assert!(!is_fresh("prebuilt", "", &new_path, ""));
+    assert!(!is_fresh("prebuilt", "", &new_path, "/nowhere"));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use common::{Package, refusal, samples};
 use kernel_registry_build::{Build, Error, Report, check_prebuilt, write_prebuilt};
@@ -263,8 +264,8 @@ fn drift_says_what_drifted() {
         ("cuda/h.cuh", "#define ONE 1\n"),
     ]);
     let build = build(&package, &cuda, "nvcc");
-    write_prebuilt(&package.folder(), &build, &nvrtc).unwrap();
-    let check = |build: &Build| check_prebuilt(&package.folder(), build, &nvrtc);
+    write_prebuilt(&package.folder(), slice::from_ref(&build), Some(&nvrtc)).unwrap();
+    let check = |build: &Build| check_prebuilt(&package.folder(), slice::from_ref(build), Some(&nvrtc));
     // Changes a file, asks, and changes it back.
     let said = |path: &str, new: &str| {
         let old = text(&package, path);
@@ -310,7 +311,7 @@ fn images_of_headers_outside_have_the_same_index_everywhere() {
         ]);
         let installed = package.folder().with_file_name("installed");
         let with = |build: Build| build.include(&installed).flag("-Iflags");
-        write_prebuilt(&package.folder(), &with(build(&package, &cuda, "nvcc")), &nvrtc).unwrap();
+        write_prebuilt(&package.folder(), &[with(build(&package, &cuda, "nvcc"))], Some(&nvrtc)).unwrap();
         let report = with(package.bare()).env("PROFILE", "release").try_compile().unwrap();
         assert_eq!((report.warnings.len(), &*report.images[0].origin), (0, "prebuilt"));
         package
@@ -339,7 +340,7 @@ fn templates_that_include_half_precision_have_an_image_that_can_be_checked() {
         "#include <cuda_fp16.h>\ntemplate <class T> __global__ void t(T* x) { x[0] = x[1]; }\n\
          template __global__ void t<__half>(__half*);\n",
     )]);
-    write_prebuilt(&package.folder(), &build(&package, &cuda, "nvcc"), &nvrtc).unwrap();
+    write_prebuilt(&package.folder(), &[build(&package, &cuda, "nvcc")], Some(&nvrtc)).unwrap();
     let ptx = text(&package, "prebuilt/cuda__t.cu.ptx");
     assert!(ptx.contains(".entry _Z1tI6__halfEvPT_") && !ptx.contains("_INTERNAL_"), "{ptx}");
 }
@@ -348,10 +349,10 @@ fn templates_that_include_half_precision_have_an_image_that_can_be_checked() {
 fn prebuilt_images_are_made_checked_and_used() {
     let (Some(cuda), Some(nvrtc)) = (place("CUDA_HOME"), place("NVRTC_12_0")) else { return };
     let package = with_samples();
-    let (folder, build) = (package.folder(), build(&package, &cuda, "nvcc"));
-    let count = write_prebuilt(&folder, &build, &nvrtc).unwrap().len();
-    assert_eq!(write_prebuilt(&folder, &build, &nvrtc).unwrap(), Vec::<PathBuf>::new());
-    check_prebuilt(&folder, &build, &nvrtc).unwrap();
+    let (folder, builds) = (package.folder(), [build(&package, &cuda, "nvcc")]);
+    let count = write_prebuilt(&folder, &builds, Some(&nvrtc)).unwrap().len();
+    assert_eq!(write_prebuilt(&folder, &builds, Some(&nvrtc)).unwrap(), Vec::<PathBuf>::new());
+    check_prebuilt(&folder, &builds, Some(&nvrtc)).unwrap();
 
     let release = package.bare().env("PROFILE", "release");
     let report = release.try_compile().unwrap();
@@ -362,10 +363,16 @@ fn prebuilt_images_are_made_checked_and_used() {
         assert!(ptx.contains(".version 8.0"), "{}", image.source);
         assert!(!ptx.contains("nv6target"), "{}", image.source);
     }
+    check_prebuilt(&folder, &Build::recorded(package.out()).unwrap(), Some(&nvrtc)).unwrap();
+    let halves = [0, 1].map(|half| {
+        let files = report.images.iter().skip(half).step_by(2).map(|image| &image.source);
+        builds[0].clone().files(files)
+    });
+    check_prebuilt(&folder, &halves, Some(&nvrtc)).unwrap();
 
     // The same in another folder.
     let other = with_samples();
-    write_prebuilt(&other.folder(), &build.clone().package(other.folder()), &nvrtc).unwrap();
+    write_prebuilt(&other.folder(), &builds, Some(&nvrtc)).unwrap();
     for image in &report.images {
         let name =
             format!("prebuilt/{}", image.file.as_ref().unwrap().file_name().unwrap().to_str().unwrap());
@@ -374,7 +381,7 @@ fn prebuilt_images_are_made_checked_and_used() {
 
     package
         .write("cuda/spin.cu", &text(&package, "cuda/spin.cu").replace("__global__", "/* x */ __global__"));
-    let said = check_prebuilt(&folder, &build, &nvrtc).unwrap_err().to_string();
+    let said = check_prebuilt(&folder, &builds, Some(&nvrtc)).unwrap_err().to_string();
     assert_eq!(
         said,
         "prebuilt images are not those of the sources: cuda/spin.cu (`cuda/spin.cu` changed since it \
@@ -383,8 +390,13 @@ fn prebuilt_images_are_made_checked_and_used() {
     assert!(refusal(&release).starts_with("no image for cuda/spin.cu (`KERNEL_REGISTRY_COMPILER` is `prebuilt`, and its prebuilt image is stale: `cuda/spin.cu` changed since it was made): "));
 
     fs::remove_file(folder.join("cuda/spin.cu")).unwrap();
-    assert!(check_prebuilt(&folder, &build, &nvrtc).unwrap_err().to_string().contains("(no source has it)"));
-    let too_new = write_prebuilt(&folder, &build, &cuda.join("lib"));
+    assert!(
+        check_prebuilt(&folder, &builds, Some(&nvrtc))
+            .unwrap_err()
+            .to_string()
+            .contains("(no source has it)")
+    );
+    let too_new = write_prebuilt(&folder, &builds, Some(&cuda));
     assert!(
         matches!(&too_new, Err(Error::TooNew { compiler }) if compiler.starts_with("NVRTC 13.")),
         "{too_new:?}"

@@ -29,6 +29,8 @@ pub mod flag {
 pub struct Entry<'a> {
     /// What its bytes are.
     pub kind: Kind,
+    /// Major and minor version: of PTX, that of its language.
+    pub version: (u16, u16),
     /// The architecture that it is for: 90 for `sm_90`.
     pub sm: u32,
     /// Any of [`flag`].
@@ -156,6 +158,7 @@ fn entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), Error> {
     };
     let entry = Entry {
         kind,
+        version: (u16::from_le_bytes(array(header, 26)), u16::from_le_bytes(array(header, 24))),
         sm: u32::from_le_bytes(array(header, 28)),
         flags: u64::from_le_bytes(array(header, 40)),
         packed_len: u32::from_le_bytes(array(header, 16)),

@@ -15,6 +15,7 @@ mod load;
 mod pieces;
 mod plan;
 mod prime;
+mod ptx_version;
 mod recheck;
 mod report;
 mod resolve;

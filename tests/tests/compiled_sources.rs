@@ -47,3 +47,17 @@ fn a_source_is_compiled_compared_and_embedded_and_its_changes_are_noticed() {
     assert!(compiled, "{message}");
     assert_eq!(message, "twice without an image\n");
 }
+
+#[test]
+fn a_source_that_is_not_in_the_list_is_to_be_added_to_it() {
+    let package = package(&MAIN.replace("cuda/twice.cu", "cuda/other.cu"));
+    let toolkit = with_sources(&package, &[("cuda/twice.cu", TWICE), ("cuda/other.cu", TWICE)]);
+    let list = "kernel_registry_build::Build::new().file(\"cuda/twice.cu\").compile();";
+    fs::write(package.join("build.rs"), format!("fn main() {{ {list} }}\n")).unwrap();
+    let mut cargo = cargo();
+    cargo.args(["check", "--quiet"]).current_dir(&package).env("CUDA_HOME", &toolkit);
+    let (compiled, message) = text(cargo.env("KERNEL_REGISTRY_COMPILER", "nvcc").output().unwrap());
+    let expected = "error: `cuda/other.cu` is not among the sources that the build script compiles (cuda/twice.cu): add \
+                    `.file(\"cuda/other.cu\")` to its list, or if it has none, move the file into `cuda/`\n";
+    assert!(!compiled && message.contains(expected), "{message}");
+}

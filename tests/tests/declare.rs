@@ -191,6 +191,61 @@ pub unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
 }
 
 #[test]
+fn a_folder_becomes_a_tree_of_modules() {
+    const KERNEL: &str = ".version 8.0\n.target sm_75\n.entry _Z1kf(.param .f32 a) { ret; }\n";
+    let folder = scratch_folder();
+    let write = |path: &str, text: &str| {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("Cargo.toml", "");
+    write("images/plain.ptx", KERNEL);
+    write("images/deep/loop.ptx", KERNEL);
+    write("images/none.ptx", ".version 8.0\n.target sm_75\n");
+    let declare = |option: &str| {
+        let mut command = cargo_kernels_command();
+        command.args(["declare", "images", option, "src/kernels"]).current_dir(&folder).output().unwrap()
+    };
+    let output = declare("--check");
+    assert_eq!(
+        String::from_utf8(output.stdout.clone()).unwrap(),
+        "new: `deep/loop.rs`\nnew: `deep/mod.rs`\nnew: `mod.rs`\nnew: `plain.rs`\n"
+    );
+    let remedy = "run `cargo kernels declare images --output src/kernels`";
+    assert_eq!(fails(output, 1), format!("`src/kernels` is out of date, 4 differences above: {remedy}"));
+    assert!(declare("--output").status.success());
+    assert!(declare("--check").status.success());
+    let text = |path: &str| fs::read_to_string(folder.join("src/kernels").join(path)).unwrap();
+    assert!(
+        text("plain.rs").contains("#[gpu_kernel(image = \"images/plain.ptx\")]\npub unsafe fn k(p0: f32);")
+    );
+    assert!(text("mod.rs").ends_with("\npub mod deep;\npub mod plain;\n"), "{}", text("mod.rs"));
+    assert!(text("deep/mod.rs").ends_with("\npub mod r#loop;\n"), "{}", text("deep/mod.rs"));
+
+    // What somebody wrote by hand stays.
+    write("src/kernels/own.rs", "// By hand.\n");
+    fs::remove_file(folder.join("images/deep/loop.ptx")).unwrap();
+    write("images/plain.ptx", &KERNEL.replace("1kf", "1lf"));
+    let said = String::from_utf8(declare("--check").stdout).unwrap();
+    assert_eq!(
+        said,
+        "gone: `deep/loop.rs`\ngone: `deep/mod.rs`\nmod.rs: gone: pub mod deep\n\
+         plain.rs: gone: kernel `k`\nplain.rs: new: kernel `l`\n"
+    );
+    assert!(declare("--output").status.success());
+    assert!(!folder.join("src/kernels/deep/loop.rs").exists() && folder.join("src/kernels/own.rs").exists());
+
+    write("images/plain/x.ptx", KERNEL);
+    assert!(fails(declare("--output"), 1).starts_with("`images/plain` would be the same module as another "));
+    let output = cargo_kernels_command().args(["declare", "images"]).current_dir(&folder).output().unwrap();
+    assert_eq!(
+        fails(output, 2),
+        "`images` is a folder: say where its modules go, as in `--output src/kernels`"
+    );
+}
+
+#[test]
 fn what_cannot_be_declared_says_why() {
     let outside = tempfile::tempdir().unwrap();
     let path = outside.path().join("empty.ptx");
@@ -210,6 +265,8 @@ fn what_cannot_be_declared_says_why() {
     assert_eq!(fails(declare(&["nothing.ptx"]), 3), "there is no file `nothing.ptx`");
     assert_eq!(fails(declare(&["nothing.cu"]), 3), "there is no file `nothing.cu`");
     assert_eq!(fails(declare(&["Cargo.toml"]), 5).lines().count(), 1);
+    let with_flags = fails(declare(&["kernels/cuda/spin.cu", "--", "-std=c++20"]), 9);
+    assert!(with_flags.contains("other options are asked for now"), "{with_flags}");
     // There is no compiler, and no prebuilt image of it.
     let message = fails(declare(&["tests/fixtures/declared/images/named.cu"]), 9);
     assert!(

@@ -10,7 +10,7 @@ use kernel_registry_format::{MAGIC, section};
 use object::{Object, ObjectSection};
 use serde_json::{Value, json};
 use tests::{
-    Build, are_documented, cargo_kernels, cargo_kernels_command, fails, file, listed, scratch_folder,
+    Build, are_documented, cargo_kernels, cargo_kernels_command, fails, file, listed, package, scratch_folder,
 };
 
 fn linked() -> PathBuf {
@@ -248,16 +248,23 @@ fn output_that_cannot_be_written_is_an_error() {
 #[test]
 fn usage() {
     assert_eq!(cargo_kernels(["list", "--what"]).status.code(), Some(2));
-    assert_eq!(cargo_kernels(["list", "some/path", "--bin", "name"]).status.code(), Some(2));
+    for option in ["--bin=name", "--release", "--locked", "-q"] {
+        let message = String::from_utf8(cargo_kernels(["list", "some/path", option]).stderr).unwrap();
+        assert!(message.starts_with("error: the argument '[PATH]' cannot be used with '-"), "{message}");
+    }
     // With and without the word `kernels` that cargo passes on.
     let mut direct = Command::new(cargo_kernels_command().get_program());
     assert_eq!(direct.args(["list", "--help"]).output().unwrap().status.code(), Some(0));
 }
 
-/// Runs the tool in a package's folder, where it builds the package.
 fn list_package(folder: &Path, args: &[&str]) -> Output {
+    in_package("list", folder, args)
+}
+
+/// Runs the tool in a package's folder, where it builds the package.
+fn in_package(command: &str, folder: &Path, args: &[&str]) -> Output {
     cargo_kernels_command()
-        .arg("list")
+        .arg(command)
         .args(args)
         .current_dir(folder)
         .env("CARGO_TARGET_DIR", tests::scratch().join("fixtures"))
@@ -285,6 +292,59 @@ fn without_a_path_the_package_is_built() {
     assert_eq!(paths(&list_package(&fixtures.join("twin-b"), &["--json"])).len(), 2);
     let from_elsewhere = ["--json", "--release", "-p", "linked", "--crate", "linked"];
     assert_eq!(paths(&list_package(&fixtures, &from_elsewhere)), ["linked::own"]);
+}
+
+#[test]
+fn dependencies_whose_kernels_are_not_linked_are_named_with_the_line_to_write() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/unnamed");
+    let lost = |package: &str, kernels: usize, remedy: &str| {
+        format!(
+            "warning: `{package}` declares {kernels} kernels, and `unnamed` has none of them, because rustc links no crate \
+             that the code never names: write {remedy}"
+        )
+    };
+    for command in ["list", "check"] {
+        let said = |bin: &str| {
+            let output = in_package(command, &folder, &["--bin", bin, "--quiet", "--locked", "--offline"]);
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        };
+        let (code, message) = said("unnamed");
+        assert_eq!(code, Some(7));
+        let mut lines: Vec<_> = message.lines().collect();
+        lines.sort();
+        let [error, warnings @ ..] = &lines[..] else { panic!("{message}") };
+        assert!(error.starts_with("error: "), "{message}");
+        let expected = [
+            lost("twin-a 1.2.3", 4, "`kernel_registry::link_kernels!(twin_a);` in `unnamed`"),
+            lost("twin-b 4.5.6", 2, "`kernel_registry::link_kernels!(twin_b);` in `unnamed`"),
+        ];
+        assert_eq!(warnings, expected);
+        assert_eq!(said("remedied"), (Some(0), String::new()));
+    }
+}
+
+#[test]
+fn a_crate_behind_another_is_named_by_both() {
+    let folder = package("fn main() {}\n");
+    let middle = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/middle");
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    fs::write(
+        folder.join("Cargo.toml"),
+        format!("{manifest}between = {{ package = \"middle\", path = {middle:?} }}\n"),
+    )
+    .unwrap();
+    let said = || String::from_utf8(list_package(&folder, &["-q", "--offline"]).stderr).unwrap();
+    let remedy = "write `kernel_registry::link_kernels!(between);` in `changing` and \
+                  `kernel_registry::link_kernels!(twin_a);` in `middle`\n";
+    assert!(said().contains(remedy), "{}", said());
+    fs::write(folder.join("src/main.rs"), "kernel_registry::link_kernels!(between);\nfn main() {}\n")
+        .unwrap();
+    assert_eq!(said(), "");
+    // A program's own library is a crate of its own.
+    fs::write(folder.join("src/lib.rs"), "kernel_registry::link_kernels!(between);\n").unwrap();
+    fs::write(folder.join("src/main.rs"), "kernel_registry::link_kernels!(changing);\nfn main() {}\n")
+        .unwrap();
+    assert_eq!(said(), "");
 }
 
 #[test]

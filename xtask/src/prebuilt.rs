@@ -34,6 +34,8 @@ const PACKAGES: &[Package] = &[
     Package { folder: "kernels", build: Build::new },
     Package { folder: "kernels/big-frame", build: Build::new },
     Package { folder: "tests/census", build: Build::new },
+    // What `cargo kernels new` writes.
+    Package { folder: "cargo-kernels/template", build: Build::new },
     Package { folder: corpus::FOLDER, build: || Build::new().ptx("compute_80") },
 ];
 
@@ -44,10 +46,10 @@ pub(crate) fn prebuilt(options: &Options) -> Outcome {
         // Committed images must not depend on variables or compilers of this machine.
         let build = build().env_clear();
         if options.check {
-            check_prebuilt(&package, &build, &toolkit.old_nvrtc)
+            check_prebuilt(&package, &[build], Some(&toolkit.old_nvrtc))
                 .map_err(|error| format!("{name}: {error} by `cargo xtask prebuilt`"))?;
         } else {
-            for file in write_prebuilt(&package, &build, &toolkit.old_nvrtc)? {
+            for file in write_prebuilt(&package, &[build], Some(&toolkit.old_nvrtc))? {
                 println!("wrote {}", file.strip_prefix(workspace()).unwrap_or(&file).display());
             }
         }

@@ -19,7 +19,7 @@ pub(super) fn between(old: &str, new: &str) -> Vec<String> {
     lines.into_values().collect()
 }
 
-/// The items by their names, without comments and spaces. An item ends with a `;` outside of brackets.
+/// The items by their names, without comments and spaces. An item ends with a `;` outside of brackets, or as a struct.
 fn items(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
     let text = lines.collect::<Vec<_>>().join(" ");
@@ -40,7 +40,9 @@ fn items(text: &str) -> BTreeMap<String, String> {
         if c == '"' {
             quoted(&mut chars, &mut item);
         }
-        if c == ';' && depth == 0 {
+        // A struct with named fields ends with its bracket.
+        let is_struct = c == '}' && text[start..index].contains("struct ");
+        if depth == 0 && (c == ';' || is_struct) {
             items.insert(name(&text[start..index]), std::mem::take(&mut item));
             start = index + 1;
         }
@@ -89,6 +91,7 @@ mod tests {
         );
         #[gpu_kernel(image = \"x.ptx\")]
         pub unsafe fn other(p0: u32);
+        pub struct Fields { pub a: u32 }
         pub struct Gone(pub [u8; 4]);";
 
     #[test]
@@ -99,13 +102,18 @@ mod tests {
 
     #[test]
     fn changes_are_named() {
-        let new = OLD.replace("other(p0: u32)", "other(p0: i32)").replace(
+        let new = OLD.replace("other(p0: u32)", "other(p0: i32)").replace("a: u32", "a: i32").replace(
             "pub struct Gone(pub [u8; 4]);",
             "#[gpu_kernel(image = \"fn x\")] pub unsafe fn more();",
         );
         assert_eq!(
             between(OLD, &new),
-            ["new: kernel `more`", "changed: kernel `other`", "gone: struct `Gone`"]
+            [
+                "new: kernel `more`",
+                "changed: kernel `other`",
+                "changed: struct `Fields`",
+                "gone: struct `Gone`"
+            ]
         );
     }
 }

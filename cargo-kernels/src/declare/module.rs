@@ -12,14 +12,14 @@ use super::template::{self, Arg, Generic, Group, Typed};
 use super::types::{self, ParamType};
 
 /// All that is written.
-pub(super) struct Module {
+pub(super) struct Module<'a> {
     /// The image or source, as the declarations call it.
     pub(super) path: String,
     /// The argument that says so.
     pub(super) code: String,
     /// Whether a CUDA source was read.
     pub(super) has_source: bool,
-    pub(super) structs: Structs,
+    pub(super) structs: Structs<'a>,
     pub(super) declarations: Vec<Declaration>,
     /// Kernels that cannot be declared, and why.
     pub(super) left_out: Vec<(String, String)>,
@@ -42,10 +42,10 @@ pub(super) struct Declaration {
     pub(super) is_vague: bool,
 }
 
-impl Module {
-    pub(super) fn of(image: &Image, source: &Source, input: &Input) -> Module {
+impl<'a> Module<'a> {
+    pub(super) fn of(image: &Image, source: &'a Source, input: &Input) -> Module<'a> {
         let kernels = kernel::all(image, source);
-        let mut structs = Structs::new(taken(kernels.iter().map(|kernel| kernel.entry)));
+        let mut structs = Structs::new(taken(kernels.iter().map(|kernel| kernel.entry)), &source.structs);
         kernels.iter().for_each(|kernel| types::enter_values(kernel, &mut structs));
         let mut left_out = Vec::new();
         let mut typed = Vec::new();
@@ -103,7 +103,10 @@ fn obstacle(image: &Image, entry: &Entry, params: &[ParamType], file: &str) -> O
 /// Names for the declaration of a group, the best one first.
 fn candidates(group: &Group<'_>) -> Vec<String> {
     let entry = first(group).kernel.entry;
-    let Some(signature) = &entry.signature else { return vec![names::function(&entry.symbol)] };
+    let Some(signature) = &entry.signature else {
+        let stem = template::stem(&entry.symbol).filter(|_| matches!(group, Group::Family(_)));
+        return stem.into_iter().chain([entry.symbol.as_str()]).map(names::function).collect();
+    };
     let [name, base_name, unqualified] = signature.names();
     let whole = names::function(&names::snake(&signature.to_string()));
     match group {
@@ -154,7 +157,7 @@ fn declaration(group: Group<'_>, name: String, image: &Image) -> Declaration {
                 (args, name)
             };
             let instances = family.instances.into_iter().map(instance).collect();
-            let wanted = (!is_called).then(|| base_name.to_owned());
+            let wanted = (!is_called && !base_name.is_empty()).then(|| base_name.to_owned());
             common(wanted, family.generics, instances, family.params)
         }
     }
@@ -164,14 +167,7 @@ fn declaration(group: Group<'_>, name: String, image: &Image) -> Declaration {
 fn param_names(source: Option<&Function>, entry: &Entry) -> Vec<String> {
     let name = |index: usize| {
         let known = source.and_then(|function| function.params.get(index)?.name.as_deref());
-        match known {
-            // `N` could be the name of a constant.
-            Some(name) if name.contains(|c: char| c.is_ascii_uppercase()) => {
-                names::function(&names::snake(name))
-            }
-            Some(name) => names::function(name),
-            None => format!("p{index}"),
-        }
+        known.map_or_else(|| format!("p{index}"), names::variable)
     };
     let candidates: Vec<_> = (0..entry.params.len()).map(|index| vec![name(index)]).collect();
     names::distinct(&candidates)
@@ -220,11 +216,15 @@ fn docs(group: &Group<'_>) -> Vec<String> {
     let mut docs = Vec::new();
     docs.push(match (kernel.signature(), group) {
         (Some(signature), Group::Single(_)) => format!("`{}`", names::shortened(&signature)),
+        (Some(signature), Group::Family(_)) if entry.signature.is_none() => {
+            format!("A kernel for each type, such as `{}`.", names::shortened(&signature))
+        }
+        (None, Group::Family(_)) => format!("A kernel for each type, such as `{}`.", entry.symbol),
         (Some(signature), Group::Family(_)) => {
             let template = entry.signature.as_ref().map_or("", |signature| &signature.base_name);
             format!("The template `{template}`, such as `{}`.", names::shortened(&signature))
         }
-        (None, _) => format!("`{}`, whose name carries no types.", entry.symbol),
+        (None, Group::Single(_)) => format!("`{}`, whose name carries no types.", entry.symbol),
     });
     if is_vague(first(group)) {
         let known = match entry.params.iter().any(|param| param.ptx_type.is_some()) {

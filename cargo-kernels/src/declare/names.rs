@@ -9,7 +9,7 @@ const RESERVED: [&str; 7] = ["_", "self", "Self", "super", "crate", "KernelParam
 const PATHS: [&str; 2] = ["core", "kernel_registry"];
 
 /// Words that are identifiers behind `r#` only.
-const KEYWORDS: [&str; 47] = [
+pub(crate) const KEYWORDS: [&str; 47] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn", "else",
     "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
     "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "static", "struct", "trait",
@@ -33,6 +33,14 @@ pub(super) fn function(name: &str) -> String {
         format!("r#{name}")
     } else {
         name
+    }
+}
+
+/// The name of a parameter or field: `N` could be that of a constant.
+pub(super) fn variable(name: &str) -> String {
+    match name.contains(|c: char| c.is_ascii_uppercase()) {
+        true => function(&snake(name)),
+        false => function(name),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod c_types;
 mod functions;
+mod records;
 mod tokens;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use kernel_registry_image::{CudaType, Entry, Image};
 use crate::failure::Failure;
 
 use self::functions::Written;
+pub(super) use self::records::Field;
 
 /// A parameter as the source declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,10 +32,12 @@ pub(super) struct Function {
     pub(super) generics: Vec<String>,
 }
 
-/// The kernels of a source by their names without namespaces.
+/// The kernels and structs of a source by their names without namespaces.
 #[derive(Default)]
 pub(super) struct Source {
     kernels: HashMap<String, Vec<Function>>,
+    /// The structs of plain fields, likewise.
+    pub(super) structs: HashMap<String, Vec<Field>>,
 }
 
 impl Source {
@@ -67,7 +71,7 @@ impl Source {
             let generics = generics.into_iter().map(str::to_owned).collect();
             overloads.push(Function { params, generics });
         }
-        Source { kernels }
+        Source { kernels, structs: records::of(&tokens, &aliases) }
     }
 
     pub(super) fn is_empty(&self) -> bool {

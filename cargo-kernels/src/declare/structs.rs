@@ -1,16 +1,19 @@
-//! The structs that the declarations mention: an image tells their names and some of their sizes, but no fields.
+//! The structs that the declarations mention: an image tells their names and some of their sizes, and only a source their
+//! fields.
 
 use std::collections::{BTreeMap, HashSet};
 
 use kernel_registry_image::ParamLayout;
 
+use super::fields::{self, Fields, Known, RustField};
 use super::{names, template};
 
 /// All structs, by their C++ names and layouts. Those of `extern "C"` kernels have no name.
-#[derive(Default)]
-pub(super) struct Structs {
+pub(super) struct Structs<'a> {
     all: BTreeMap<(String, Option<Layout>), String>,
     taken: HashSet<String>,
+    /// The fields that a source tells.
+    fields: &'a Known,
 }
 
 /// Size and alignment.
@@ -29,12 +32,14 @@ pub(super) struct Struct<'a> {
     pub(super) cuda: &'a str,
     /// None if only pointers to it are known.
     pub(super) layout: Option<Layout>,
+    /// Its fields, if they are known and laid out like that.
+    pub(super) fields: Option<Vec<RustField>>,
 }
 
-impl Structs {
+impl<'a> Structs<'a> {
     /// `taken` are names that structs cannot have.
-    pub(super) fn new(taken: impl IntoIterator<Item = String>) -> Self {
-        Structs { all: BTreeMap::new(), taken: taken.into_iter().collect() }
+    pub(super) fn new(taken: impl IntoIterator<Item = String>, fields: &'a Known) -> Self {
+        Structs { all: BTreeMap::new(), taken: taken.into_iter().collect(), fields }
     }
 
     /// The struct that a parameter is.
@@ -51,12 +56,16 @@ impl Structs {
         self.name(cuda, Some(Layout { size, align, is_certain: true }))
     }
 
-    /// The struct of this name, if some kernel takes it by value.
-    pub(super) fn known(&self, cuda: &str) -> Option<String> {
+    /// The struct of this name, if some kernel takes it by value, or the source tells its fields.
+    pub(super) fn known(&mut self, cuda: &str) -> Option<String> {
         let mut layouts = self.all.iter().filter(|((name, layout), _)| name == cuda && layout.is_some());
         match (layouts.next(), layouts.next()) {
             (Some((_, rust)), None) => Some(rust.clone()),
-            _ => None,
+            (Some(_), Some(_)) => None,
+            (None, _) => {
+                let Fields { size, align, .. } = fields::of(self.fields, cuda, &str::to_owned)?;
+                Some(self.name(cuda, Some(Layout { size, align, is_certain: true })))
+            }
         }
     }
 
@@ -67,7 +76,21 @@ impl Structs {
 
     /// All of them, sorted.
     pub(super) fn all(&self) -> impl Iterator<Item = Struct<'_>> {
-        self.all.iter().map(|((cuda, layout), name)| Struct { name, cuda, layout: *layout })
+        let rust_name = |cuda: &str| {
+            let mut named = self.all.iter().filter(|((name, _), _)| name == cuda);
+            named.find_map(|((_, layout), name)| layout.map(|_| name.clone())).unwrap_or_default()
+        };
+        self.all.iter().map(move |((cuda, layout), name)| {
+            let fields = self.fields_of(cuda, *layout, &rust_name).map(|fields| fields.fields);
+            Struct { name, cuda, layout: *layout, fields }
+        })
+    }
+
+    /// The fields of a struct, if they are laid out as the image says.
+    fn fields_of(&self, cuda: &str, layout: Option<Layout>, name: &dyn Fn(&str) -> String) -> Option<Fields> {
+        let Layout { size, align, is_certain } = layout?;
+        let fields = fields::of(self.fields, cuda, name)?;
+        (fields.size == size && (fields.align == align || !is_certain)).then_some(fields)
     }
 
     fn name(&mut self, cuda: &str, layout: Option<Layout>) -> String {
@@ -85,6 +108,10 @@ impl Structs {
         let name = candidates.into_iter().chain(numbered).find(free).unwrap_or_default();
         self.taken.insert(name.clone());
         self.all.insert(key, name.clone());
+        let nested = self.fields_of(cuda, layout, &str::to_owned).map(|fields| fields.nested);
+        for inner in nested.into_iter().flatten() {
+            self.known(&inner);
+        }
         name
     }
 }

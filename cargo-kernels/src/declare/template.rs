@@ -1,8 +1,9 @@
-//! Gathers the instances of a template, which one generic declaration can declare.
+//! Gathers the instances of a template, which one generic declaration can declare, and `extern "C"` kernels whose names end
+//! with types, like `sqrt_f32` and `sqrt_f64`.
 
 use std::collections::BTreeMap;
 
-use kernel_registry_image::{CudaType, Scalar};
+use kernel_registry_image::{CudaType, Entry, Scalar};
 
 use super::kernel::Kernel;
 use super::names;
@@ -120,12 +121,12 @@ pub(super) fn gather(kernels: Vec<Typed<'_>>) -> Vec<Group<'_>> {
         let order = members[0].0;
         let generics = generics(&key.generics, &members[0].2);
         match params(&generics, &members) {
-            Some(params) => {
+            Some(params) if is_family(&generics, &params, &members) => {
                 members.sort_by(|(_, a, _), (_, b, _)| a.cmp(b));
                 let instances = members.into_iter().map(|(_, args, typed)| (args, typed)).collect();
                 groups.push((order, Group::Family(Family { generics, params, instances })));
             }
-            None => {
+            _ => {
                 let singles = members.into_iter().map(|(order, _, typed)| (order, Group::Single(typed)));
                 groups.extend(singles);
             }
@@ -135,17 +136,55 @@ pub(super) fn gather(kernels: Vec<Typed<'_>>) -> Vec<Group<'_>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// The template arguments, if it is an instance whose arguments Rust can write.
+/// The template arguments, if it is an instance whose arguments Rust can write; or the types in an `extern "C"` name.
 fn args(typed: &Typed<'_>) -> Option<Vec<Arg>> {
-    let signature = typed.kernel.entry.signature.as_ref()?;
-    let args: Option<Vec<Arg>> = signature.template_args.iter().map(|arg| Arg::of(arg)).collect();
-    args.filter(|args| !args.is_empty())
+    let Entry { symbol, signature, .. } = typed.kernel.entry;
+    let args = match signature {
+        Some(signature) => {
+            signature.template_args.iter().map(|arg| Arg::of(arg)).collect::<Option<Vec<_>>>()?
+        }
+        None => suffixes(symbol).1,
+    };
+    (!args.is_empty()).then_some(args)
+}
+
+/// An `extern "C"` name without the types at its end, and these: `cast` of `cast_u32_f64`.
+fn suffixes(symbol: &str) -> (&str, Vec<Arg>) {
+    let (mut stem, mut types) = (symbol, Vec::new());
+    while let Some((before, suffix)) = stem.rsplit_once('_') {
+        let ty = match suffix {
+            "f16" => "half::f16",
+            "bf16" => "half::bf16",
+            "f32" | "f64" | "i8" | "i16" | "i32" | "i64" | "u8" | "u16" | "u32" | "u64" => suffix,
+            _ => break,
+        };
+        types.insert(0, Arg::Type(ty.to_owned()));
+        stem = before;
+    }
+    (stem, types)
+}
+
+/// An `extern "C"` name without the types at its end, if it has some.
+pub(super) fn stem(symbol: &str) -> Option<&str> {
+    let (stem, types) = suffixes(symbol);
+    (!types.is_empty() && !stem.is_empty()).then_some(stem)
+}
+
+/// Whether these are one declaration: of `extern "C"` kernels, several whose parameters have the types of the names.
+fn is_family(generics: &[Generic], params: &[ParamType], members: &[(usize, Vec<Arg>, Typed<'_>)]) -> bool {
+    let is_used = |generic: &Generic| params.iter().any(|param| param.element == generic.name);
+    let is_template = members.iter().all(|(_, _, typed)| typed.kernel.entry.signature.is_some());
+    is_template || (members.len() > 1 && generics.iter().all(is_used))
 }
 
 fn key(typed: &Typed<'_>, args: &[Arg]) -> Key {
     let Kernel { entry, min_arch, .. } = typed.kernel;
     Key {
-        template: entry.signature.as_ref().map_or_else(String::new, |signature| signature.base_name.clone()),
+        template: match &entry.signature {
+            Some(signature) => signature.base_name.clone(),
+            // No template is called so.
+            None => format!("{}_*", suffixes(&entry.symbol).0),
+        },
         generics: args.iter().map(Arg::constant).collect(),
         passes: typed.params.iter().map(|param| param.pass as u8).collect(),
         block: entry.limits.required_threads,

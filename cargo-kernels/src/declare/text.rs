@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::fields::RustField;
 use super::module::{Declaration, Module};
 use super::names;
 use super::structs::{Layout, Struct};
@@ -13,7 +14,7 @@ const WIDTH: usize = 100;
 const ATTRIBUTE: usize = 70;
 
 /// The module, with the command that writes it again.
-pub(super) fn of(module: &Module, command: &str) -> String {
+pub(super) fn of(module: &Module<'_>, command: &str) -> String {
     let image = printable(&module.path);
     let mut text = format!(
         "//! The kernels of `{image}`.\n\n\
@@ -45,20 +46,34 @@ fn printable(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
-fn mentions_half(module: &Module) -> bool {
+fn mentions_half(module: &Module<'_>) -> bool {
     let of_half =
         |text: &str| ["half::", "types::Half2", "types::Bfloat162"].iter().any(|half| text.contains(half));
-    module.declarations.iter().any(|declaration| {
-        let args = || declaration.instances.iter().flat_map(|(args, _)| args);
-        declaration.params.iter().any(|(_, ty)| of_half(&ty.element))
-            || args().any(|arg| of_half(&arg.spelled()))
-    })
+    let fields = module.structs.all().filter_map(|known| known.fields).flatten();
+    let mut fields = fields.map(|field| field.ty);
+    fields.any(|ty| of_half(&ty))
+        || module.declarations.iter().any(|declaration| {
+            let args = || declaration.instances.iter().flat_map(|(args, _)| args);
+            declaration.params.iter().any(|(_, ty)| of_half(&ty.element))
+                || args().any(|arg| of_half(&arg.spelled()))
+        })
 }
 
 fn structure(known: &Struct<'_>, text: &mut String) {
-    let Struct { name, cuda, layout } = known;
+    let Struct { name, cuda, layout, fields } = known;
     let what =
         if cuda.is_empty() { "A struct".to_owned() } else { format!("C++'s `{}`", names::shortened(cuda)) };
+    if let Some(fields) = fields {
+        let _ = write!(
+            text,
+            "\n/// {what}.\n#[derive(Clone, Copy, Debug, KernelParam)]\n#[repr(C)]\npub struct {name} {{\n"
+        );
+        for RustField { name, ty, cuda } in fields {
+            let _ = write!(text, "    /// `{}`\n    pub {name}: {ty},\n", names::shortened(cuda));
+        }
+        text.push_str("}\n");
+        return;
+    }
     let (about, derives, repr, size) = match layout {
         None => (", to which kernels take pointers", "Clone, Copy, Debug", "C".to_owned(), 0),
         Some(Layout { size, align, is_certain }) => {

@@ -16,7 +16,7 @@ pub(super) struct ParamType {
 }
 
 /// A pointer to something unknown.
-const VOID: &str = "core::ffi::c_void";
+pub(super) const VOID: &str = "core::ffi::c_void";
 
 impl ParamType {
     fn new(pass: Pass, element: impl Into<String>) -> Self {
@@ -41,12 +41,12 @@ impl ParamType {
 }
 
 /// The types of a kernel's parameters.
-pub(super) fn of(kernel: &Kernel<'_>, structs: &mut Structs) -> Vec<ParamType> {
+pub(super) fn of(kernel: &Kernel<'_>, structs: &mut Structs<'_>) -> Vec<ParamType> {
     (0..kernel.entry.params.len()).map(|index| param(kernel, index, structs)).collect()
 }
 
 /// Enters structs that the kernel takes by value, whose size is thereby known wherever there are pointers to them.
-pub(super) fn enter_values(kernel: &Kernel<'_>, structs: &mut Structs) {
+pub(super) fn enter_values(kernel: &Kernel<'_>, structs: &mut Structs<'_>) {
     for index in 0..kernel.entry.params.len() {
         if let Some(CudaType::Named(_)) = kernel.cuda_type(index) {
             param(kernel, index, structs);
@@ -54,7 +54,7 @@ pub(super) fn enter_values(kernel: &Kernel<'_>, structs: &mut Structs) {
     }
 }
 
-fn param(kernel: &Kernel<'_>, index: usize, structs: &mut Structs) -> ParamType {
+fn param(kernel: &Kernel<'_>, index: usize, structs: &mut Structs<'_>) -> ParamType {
     let layout = &kernel.entry.params[index];
     match kernel.cuda_type(index) {
         Some(CudaType::Pointer { to, is_const, is_volatile }) => {
@@ -74,7 +74,7 @@ fn param(kernel: &Kernel<'_>, index: usize, structs: &mut Structs) -> ParamType 
 }
 
 /// A parameter of which only PTX says something, or nothing but its size is known.
-fn untyped(layout: &ParamLayout, structs: &mut Structs) -> ParamType {
+fn untyped(layout: &ParamLayout, structs: &mut Structs<'_>) -> ParamType {
     match (ptx_number(layout).as_deref(), layout) {
         (Some("u64" | "i64"), _) => ParamType::new(Pass::PointerMut, VOID),
         (Some(number), _) => ParamType::new(Pass::Value, number),
@@ -93,7 +93,7 @@ fn pointer(
     is_const: bool,
     is_volatile: bool,
     expected: Option<Expected>,
-    structs: &mut Structs,
+    structs: &mut Structs<'_>,
 ) -> ParamType {
     let (slice, raw) = match is_const {
         true => (Pass::Slice, Pass::Pointer),
@@ -149,7 +149,7 @@ pub(super) fn half(name: &str) -> Option<String> {
 }
 
 /// CUDA's own types, which kernel-registry has ready.
-fn ready(name: &str) -> Option<String> {
+pub(super) fn ready(name: &str) -> Option<String> {
     let ready = match name {
         "__half" | "__nv_bfloat16" => return half(name),
         "__half2" => "Half2".to_owned(),

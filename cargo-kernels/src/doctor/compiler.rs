@@ -14,7 +14,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
         }
         Compiler::Without { why } => vec![Line::note(
             ABOUT,
-            format!("{why}: CUDA sources get images only from `kernel_registry_build::write_prebuilt`"),
+            format!("{why}: CUDA sources have only the images that `cargo kernels prebuild` made"),
             "set `CUDA_HOME` to a toolkit, or install one, or NVRTC alone; leave `KERNEL_REGISTRY_COMPILER` unset",
         )],
         Compiler::Unusable { why } => {

@@ -77,13 +77,29 @@ fn of_source(declared: &str) -> Result<Image, String> {
     let folder = Path::new(&out).join(index::FOLDER);
     let text = fs::read_to_string(folder.join(index::FILE)).map_err(|_| not_compiled())?;
     let found = index::find(&text, declared);
-    let entry = found.map_err(|error| format!("{error}: use equal ones"))?.ok_or_else(not_compiled)?;
+    let entry = found
+        .map_err(|error| format!("{error}: use equal ones"))?
+        .ok_or_else(|| unlisted(declared, &text))?;
     match entry.image {
         Some(image) => read(declared, folder.join(image)),
         // The build script has said why, or has failed if it matters.
         None => Ok(Image { file: declared.to_owned(), content: None }),
     }
 }
+
+/// The error for a source that the build script does not compile, though it compiles others.
+fn unlisted(declared: &str, index: &str) -> String {
+    let compiled: Vec<&str> = index.lines().filter_map(|line| line.split('\t').next()).collect();
+    let more = if compiled.len() > LISTED { ", .." } else { "" };
+    let listed = compiled[..compiled.len().min(LISTED)].join(", ");
+    format!(
+        "`{declared}` is not among the sources that the build script compiles ({listed}{more}): add \
+         `.file({declared:?})` to its list, or if it has none, move the file into `cuda/`"
+    )
+}
+
+/// How many sources are named in an error.
+const LISTED: usize = 4;
 
 fn read(declared: &str, path: PathBuf) -> Result<Image, String> {
     let metadata = fs::metadata(&path).map_err(|error| unreadable(declared, &path, &error))?;

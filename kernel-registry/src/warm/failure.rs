@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
-use super::Warm;
 use super::causes::groups;
 use super::report::{Bytes, Count, Report};
-use crate::driver::{DriverError, DriverUnavailable};
+use super::{Warm, ptx_version};
+use crate::driver::{CudaVersion, DriverError, DriverUnavailable};
 use crate::{Place, RegistryError};
 
 /// Why a warm-up failed.
@@ -163,6 +163,15 @@ pub enum Cause {
         /// The driver's error.
         error: DriverError,
     },
+    /// The image has PTX of a newer CUDA than the driver's, and no machine code for this device.
+    NewPtx {
+        /// The driver's error.
+        error: DriverError,
+        /// Major and minor version of the PTX.
+        ptx: (u16, u16),
+        /// The CUDA version that the driver supports.
+        driver: CudaVersion,
+    },
     /// The driver refused the image.
     Refused {
         /// The driver's error.
@@ -261,7 +270,7 @@ impl fmt::Display for Cause {
         match self {
             Cause::NoImage => f.write_str(
                 "built without image: there was no CUDA compiler when its crate was compiled; \
-                 install one, or commit prebuilt images, and rebuild",
+                 install one, or commit images made by `cargo kernels prebuild`, and rebuild",
             ),
             Cause::NoVariant { error } => write!(
                 f,
@@ -269,6 +278,9 @@ impl fmt::Display for Cause {
                  PTX, with a CUDA toolkit no newer than the driver; or declare `arch = \">=..\"` if it is not meant for \
                  this device"
             ),
+            Cause::NewPtx { error, ptx, driver } => {
+                write!(f, "{error}; {}", ptx_version::sentence(*ptx, *driver))
+            }
             Cause::Refused { error, log } if log.is_empty() => write!(f, "{error}; is the image damaged?"),
             Cause::Refused { error, log } => write!(f, "{error}; the driver's compiler says:\n{log}"),
             Cause::NoEntry { symbol } => write!(

@@ -9,7 +9,7 @@ use cudarc::driver::sys::CUresult;
 use super::failure::{Cause, Failure, HookFailure};
 use super::plan::{Plan, Planned};
 use super::report::{KernelReport, Stage};
-use super::{Progress, prime, trace};
+use super::{Progress, prime, ptx_version, trace};
 use crate::contexts::{Device, KnownContext, Loaded, Primed};
 use crate::driver::{ContextId, Current, Driver, DriverError, Function, LoadError};
 use crate::table::Limits;
@@ -105,6 +105,12 @@ impl Work<'_> {
 
     pub(super) fn failed(&mut self, planned: &Planned, cause: Cause) {
         let kernel = &planned.kernel;
+        let cause = match cause {
+            Cause::NoVariant { error } if error.is(CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION) => {
+                ptx_version::refused(error, planned.info.image_bytes(), self.job.driver.version)
+            }
+            cause => cause,
+        };
         self.failures.push(Failure {
             kernel: kernel.path,
             place: planned.info.location(),

@@ -1,0 +1,125 @@
+//! The fields of a struct in Rust, with the layout that `#[repr(C)]` gives them.
+
+use std::collections::{HashMap, HashSet};
+
+use kernel_registry_image::{CudaType, Scalar};
+
+use super::names;
+use super::source::Field;
+use super::types;
+
+/// Structs in structs, but not endlessly.
+const MAX_DEPTH: u32 = 16;
+
+/// The structs of a CUDA source, by their names without namespaces.
+pub(super) type Known = HashMap<String, Vec<Field>>;
+
+/// A struct in Rust.
+pub(super) struct Fields {
+    pub(super) fields: Vec<RustField>,
+    pub(super) size: u32,
+    pub(super) align: u32,
+    /// The structs among its fields.
+    pub(super) nested: Vec<String>,
+}
+
+/// A field in Rust.
+pub(super) struct RustField {
+    pub(super) name: String,
+    pub(super) ty: String,
+    /// Its type in C++.
+    pub(super) cuda: String,
+}
+
+/// A type of a field.
+struct Type {
+    spelled: String,
+    size: u32,
+    align: u32,
+}
+
+/// The struct of this name, if all of its fields can be written in Rust. `name` gives the Rust name of a struct in it.
+pub(super) fn of(known: &Known, cuda: &str, name: &dyn Fn(&str) -> String) -> Option<Fields> {
+    nested(known, cuda, name, MAX_DEPTH)
+}
+
+fn nested(known: &Known, cuda: &str, rust_name: &dyn Fn(&str) -> String, depth: u32) -> Option<Fields> {
+    let written = known.get(names::unqualified(cuda))?;
+    let mut fields = Fields { fields: Vec::new(), size: 0, align: 1, nested: Vec::new() };
+    let mut taken = HashSet::new();
+    for Field { name, ty, lengths } in written {
+        let element = match ty {
+            CudaType::Named(inner) if types::ready(inner).is_none() => {
+                let there = nested(known, inner, rust_name, depth.checked_sub(1)?)?;
+                fields.nested.push(inner.clone());
+                Type { spelled: rust_name(inner), size: there.size, align: there.align }
+            }
+            plain => Type::of(plain)?,
+        };
+        let Type { spelled, size, align } = lengths.iter().rev().try_fold(element, Type::array)?;
+        let name = names::variable(name);
+        if !taken.insert(name.clone()) {
+            return None;
+        }
+        fields.size = fields.size.checked_next_multiple_of(align)?.checked_add(size)?;
+        fields.align = fields.align.max(align);
+        let lengths: String = lengths.iter().map(|length| format!("[{length}]")).collect();
+        fields.fields.push(RustField { name, ty: spelled, cuda: format!("{ty}{lengths}") });
+    }
+    fields.size = fields.size.checked_next_multiple_of(fields.align)?;
+    Some(fields)
+}
+
+impl Type {
+    fn of(ty: &CudaType) -> Option<Type> {
+        let (spelled, size, align) = match ty {
+            CudaType::Scalar(Scalar::Void) | CudaType::Other(_) => return None,
+            CudaType::Scalar(scalar) => {
+                let number = types::number(*scalar);
+                let bits: u32 = number[1..].parse().unwrap_or(8);
+                (number.to_owned(), bits / 8, bits / 8)
+            }
+            CudaType::Pointer { to, is_const, .. } => {
+                let to = match &**to {
+                    CudaType::Scalar(Scalar::Void) => None,
+                    CudaType::Scalar(scalar) => Some(types::number(*scalar).to_owned()),
+                    CudaType::Named(name) => types::ready(name),
+                    _ => None,
+                };
+                let to = to.unwrap_or_else(|| types::VOID.to_owned());
+                (format!("*{} {to}", if *is_const { "const" } else { "mut" }), 8, 8)
+            }
+            CudaType::Named(name) => {
+                let [size, align] = layout(name)?;
+                (types::ready(name)?, size, align)
+            }
+        };
+        Some(Type { spelled, size, align })
+    }
+
+    fn array(self, length: &u32) -> Option<Type> {
+        let Type { spelled, size, align } = self;
+        Some(Type { spelled: format!("[{spelled}; {length}]"), size: size.checked_mul(*length)?, align })
+    }
+}
+
+/// Size and alignment of CUDA's own types.
+fn layout(name: &str) -> Option<[u32; 2]> {
+    match name {
+        "__half" | "__nv_bfloat16" => return Some([2, 2]),
+        "__half2" | "__nv_bfloat162" => return Some([4, 4]),
+        "__nv_fp8_e4m3" | "__nv_fp8_e5m2" => return Some([1, 1]),
+        "dim3" => return Some([12, 4]),
+        _ => {}
+    }
+    let (component, count) = name.split_at_checked(name.len().checked_sub(1)?)?;
+    let size = match component {
+        "char" | "uchar" => 1,
+        "short" | "ushort" => 2,
+        "int" | "uint" | "float" => 4,
+        "long" | "ulong" | "longlong" | "ulonglong" | "double" => 8,
+        _ => return None,
+    };
+    let count: u32 = count.parse().ok()?;
+    Some([size * count, if count == 3 { size } else { (size * count).min(16) }])
+}

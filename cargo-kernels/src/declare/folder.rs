@@ -1,0 +1,124 @@
+//! Declares the images or CUDA sources of a folder: a module for each, in modules for the folders.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::{difference, names};
+use crate::binaries;
+use crate::cli::Declare;
+use crate::failure::Failure;
+
+/// In every file that is written.
+const MARK: &str = "// Written by `cargo kernels declare`.";
+
+/// The file of a folder's own module.
+const OWN: &str = "mod.rs";
+
+pub(super) fn run(options: &Declare) -> Result<(), Failure> {
+    let folder = &options.file;
+    if options.image.is_some() || options.source.is_some() {
+        return Err(Failure::OfOneFile { path: folder.clone() });
+    }
+    let Some(target) = options.output.as_ref().or(options.check.as_ref()) else {
+        return Err(Failure::NoOutput { path: folder.clone() });
+    };
+    let command = super::command(options, Some(target));
+    let files = files(folder, options, &command)?;
+    if files.is_empty() {
+        return Err(Failure::NothingToDeclare { path: folder.clone() });
+    }
+    let stale: Vec<PathBuf> = written(target)?.into_iter().filter(|path| !files.contains_key(path)).collect();
+    if options.check.is_none() {
+        for (path, text) in &files {
+            let path = target.join(path);
+            let parent = path.parent().unwrap_or(target);
+            fs::create_dir_all(parent)
+                .map_err(|error| Failure::NotWritten { path: parent.to_owned(), error })?;
+            super::write(text, &path)?;
+        }
+        let remove =
+            |path: PathBuf| fs::remove_file(&path).map_err(|error| Failure::NotWritten { path, error });
+        return stale.into_iter().try_for_each(|path| remove(target.join(path)));
+    }
+    let mut lines: Vec<String> = stale.iter().map(|path| format!("gone: `{}`", path.display())).collect();
+    for (path, text) in &files {
+        match fs::read_to_string(target.join(path)) {
+            Ok(old) => {
+                let differences = difference::between(&old, text);
+                lines.extend(differences.into_iter().map(|line| format!("{}: {line}", path.display())));
+            }
+            Err(_) => lines.push(format!("new: `{}`", path.display())),
+        }
+    }
+    if lines.is_empty() {
+        return Ok(());
+    }
+    binaries::print(|out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))?;
+    Err(Failure::Outdated { path: target.clone(), count: lines.len(), remedy: command })
+}
+
+/// The text of every file, by its path in the output. An image or source without kernels has none.
+fn files(folder: &Path, options: &Declare, command: &str) -> Result<BTreeMap<PathBuf, String>, Failure> {
+    let mut files = BTreeMap::new();
+    let mut modules: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
+    for file in below(folder, &["cu", "ptx", "cubin", "fatbin"])? {
+        let text = match super::module(&Declare { file: file.clone(), ..options.clone() }, command) {
+            Err(Failure::NothingToDeclare { .. }) => continue,
+            text => text?,
+        };
+        let relative = file.strip_prefix(folder).unwrap_or(&file).with_extension("");
+        let mut path = PathBuf::new();
+        for part in &relative {
+            let module = names::function(&names::snake(&part.to_string_lossy()));
+            let name = module.strip_prefix("r#").unwrap_or(&module).to_owned();
+            modules.entry(path.clone()).or_default().insert(module);
+            path.push(name);
+        }
+        if files.insert(path.with_extension("rs"), text).is_some() {
+            return Err(Failure::SameModule { path: file });
+        }
+    }
+    for (path, names) in modules {
+        if files.contains_key(&path.with_extension("rs")) {
+            return Err(Failure::SameModule { path: folder.join(path) });
+        }
+        let mut text = format!(
+            "//! The kernels of `{}`.\n\n{MARK} To update it, do not edit it, but run\n//     {command}\n\n",
+            folder.join(&path).display()
+        );
+        names.iter().for_each(|name| text += &format!("pub mod {name};\n"));
+        files.insert(path.join(OWN), text);
+    }
+    Ok(files)
+}
+
+/// The files that an earlier run wrote, relative to the folder.
+fn written(target: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !target.exists() {
+        return Ok(Vec::new());
+    }
+    let mut files = below(target, &["rs"])?;
+    files.retain(|path| fs::read_to_string(path).is_ok_and(|text| text.contains(MARK)));
+    Ok(files.iter().filter_map(|path| path.strip_prefix(target).ok().map(Path::to_owned)).collect())
+}
+
+/// The files of these kinds in a folder and in those in it, sorted.
+fn below(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, Failure> {
+    let unreadable = |error| Failure::of_io(folder.to_owned(), error);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let path = entry.path();
+        // A folder behind a link could contain itself.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            files.extend(below(&path, extensions)?);
+        } else if path.extension().is_some_and(|extension| extensions.iter().any(|known| extension == *known))
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,154 @@
+//! The structs of a CUDA source whose fields are plain: numbers, pointers, CUDA's vectors, other structs, and arrays of these.
+
+use std::collections::HashMap;
+
+use kernel_registry_image::CudaType;
+
+use super::c_types::{self, Aliases};
+use super::functions::split;
+
+/// A field as the source declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::declare) struct Field {
+    pub(in crate::declare) name: String,
+    pub(in crate::declare) ty: CudaType,
+    /// The lengths of an array, the outermost first.
+    pub(in crate::declare) lengths: Vec<u32>,
+}
+
+/// The fields of structs by their names without namespaces. Those that share a name are left out.
+pub(super) fn of(tokens: &[&str], aliases: &Aliases<'_, '_>) -> HashMap<String, Vec<Field>> {
+    let mut all: HashMap<String, Option<Vec<Field>>> = HashMap::new();
+    for index in 0..tokens.len() {
+        let (tag, body) = match &tokens[index..] {
+            ["struct", "{", ..] => (None, index + 1),
+            ["struct", tag, "{", ..] => (Some(*tag), index + 2),
+            _ => continue,
+        };
+        let Some(end) = closing(&tokens[body..]).map(|length| body + length) else { continue };
+        let is_typedef = index > 0 && tokens[index - 1] == "typedef";
+        let alias = match tokens.get(end + 1..) {
+            Some([alias, ";", ..]) if is_typedef => Some(*alias),
+            _ => None,
+        };
+        let fields = fields(&tokens[body + 1..end], aliases);
+        for name in tag.into_iter().chain(alias.filter(|alias| Some(*alias) != tag)) {
+            all.entry(name.to_owned()).and_modify(|known| *known = None).or_insert_with(|| fields.clone());
+        }
+    }
+    all.into_iter().filter_map(|(name, fields)| Some((name, fields?))).collect()
+}
+
+/// Where the bracket closes that these tokens begin with.
+fn closing(tokens: &[&str]) -> Option<usize> {
+    let mut depth = 0u32;
+    tokens.iter().position(|token| {
+        depth = match *token {
+            "{" => depth + 1,
+            "}" => depth - 1,
+            _ => depth,
+        };
+        depth == 0
+    })
+}
+
+/// The fields, if the struct has nothing else in it.
+fn fields(body: &[&str], aliases: &Aliases<'_, '_>) -> Option<Vec<Field>> {
+    const OTHER: [&str; 15] = [
+        "(", "{", ":", "static", "using", "typedef", "struct", "union", "enum", "class", "template",
+        "friend", "operator", "alignas", "&",
+    ];
+    if body.iter().any(|token| OTHER.contains(token)) {
+        return None;
+    }
+    let mut all = Vec::new();
+    for statement in split(body, ";").into_iter().filter(|statement| !statement.is_empty()) {
+        let declared = split(statement, ",");
+        let (first, lengths) = array(declared[0])?;
+        let parameter = c_types::parameter(first, aliases);
+        // A `*` belongs to one name, the words before it to all.
+        if declared.len() > 1 && first.contains(&"*") {
+            return None;
+        }
+        all.push(Field { name: parameter.name?, ty: parameter.ty.clone(), lengths });
+        for more in &declared[1..] {
+            let (name, lengths) = array(more)?;
+            let [name] = name else { return None };
+            all.push(Field { name: (*name).to_owned(), ty: parameter.ty.clone(), lengths });
+        }
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+/// A declaration without the lengths behind it.
+fn array<'a, 'b>(declared: &'b [&'a str]) -> Option<(&'b [&'a str], Vec<u32>)> {
+    let mut declared = split(declared, "=")[0];
+    let mut lengths = Vec::new();
+    while let [before @ .., "[", length, "]"] = declared {
+        lengths.insert(0, length.parse().ok().filter(|length| *length > 0)?);
+        declared = before;
+    }
+    (!declared.contains(&"[")).then_some((declared, lengths))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tokens;
+    use super::*;
+
+    /// The fields of a struct, each as `name: type`, with its lengths.
+    fn said(text: &str, name: &str) -> Option<Vec<String>> {
+        let tokens = tokens::of(text);
+        let all = of(&tokens, &Aliases::of(&tokens));
+        let lengths =
+            |field: &Field| field.lengths.iter().map(|length| format!("[{length}]")).collect::<String>();
+        let field = |field: &Field| format!("{}: {}{}", field.name, field.ty, lengths(field));
+        Some(all.get(name)?.iter().map(field).collect())
+    }
+
+    #[test]
+    fn plain_fields_are_read() {
+        let text =
+            "typedef unsigned int count; struct Shape { int rows, columns; count n = 3; const float* x;
+            float4 v; float m[2][3], k; Other o; };";
+        let expected = [
+            "rows: int",
+            "columns: int",
+            "n: unsigned int",
+            "x: const float*",
+            "v: float4",
+            "m: float[2][3]",
+            "k: float",
+            "o: Other",
+        ];
+        assert_eq!(said(text, "Shape").unwrap(), expected);
+        assert_eq!(said("typedef struct { int a; } Pair;", "Pair").unwrap(), ["a: int"]);
+        let both = "typedef struct tag { int a; } Pair;";
+        assert_eq!(said(both, "tag"), said(both, "Pair"));
+    }
+
+    #[test]
+    fn structs_of_more_than_fields_are_left_out() {
+        for body in [
+            "int a; S() {}",
+            "int a : 3;",
+            "int a; static int b;",
+            "virtual void f();",
+            "union { int a; };",
+            "int *a, b;",
+            "int a[N];",
+            "int a[];",
+            "",
+            "int a; public: int b;",
+        ] {
+            assert_eq!(said(&format!("struct S {{ {body} }};"), "S"), None, "{body}");
+        }
+        assert_eq!(said("struct S : T { int a; };", "S"), None);
+        assert_eq!(said("struct __align__(16) S { int a; };", "S"), None);
+        assert_eq!(
+            said("namespace a { struct S { int a; }; } namespace b { struct S { int b; }; }", "S"),
+            None
+        );
+        assert_eq!(said("struct S { int a;", "S"), None);
+    }
+}

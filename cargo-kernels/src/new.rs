@@ -1,0 +1,161 @@
+//! `cargo kernels new`: makes a package with a kernel, its declaration, and a test that needs no GPU. The files are those
+//! of the folder `template`.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{self, Path, PathBuf};
+
+use crate::cli::New;
+use crate::declare::names::KEYWORDS;
+use crate::failure::Failure;
+
+/// Where cargo finds the crates, unless a checkout is named.
+const SOURCE: &str = concat!("git = \"", env!("CARGO_PKG_REPOSITORY"), "\"");
+/// How a CI machine gets this command.
+const INSTALL: &str = concat!("cargo install --git ", env!("CARGO_PKG_REPOSITORY"), " cargo-kernels");
+
+/// The crates that the package depends on.
+const CRATES: [&str; 3] = ["kernel-registry", "kernel-registry-build", "kernel-registry-sim"];
+
+/// Each file of the package, with its text in the template.
+const TEMPLATE: [(&str, &str); 11] = [
+    (".github/workflows/kernels.yml", include_str!("../template/kernels.yml")),
+    (".gitignore", include_str!("../template/gitignore")),
+    ("Cargo.toml", include_str!("../template/manifest.toml")),
+    ("README.md", include_str!("../template/README.md")),
+    ("build.rs", include_str!("../template/build.rs")),
+    ("cuda/saxpy.cu", include_str!("../template/cuda/saxpy.cu")),
+    ("prebuilt/cuda__saxpy.cu.ptx", include_str!("../template/prebuilt/cuda__saxpy.cu.ptx")),
+    ("prebuilt/index", include_str!("../template/prebuilt/index")),
+    ("src/lib.rs", include_str!("../template/src/lib.rs")),
+    ("src/main.rs", include_str!("../template/src/main.rs")),
+    ("tests/simulated.rs", include_str!("../template/tests/simulated.rs")),
+];
+
+pub(crate) fn run(options: &New) -> Result<(), Failure> {
+    let folder = path::absolute(&options.folder)
+        .map_err(|error| Failure::NotWritten { path: options.folder.clone(), error })?;
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if let Some(why) = invalid(&name) {
+        return Err(Failure::PackageName { name, why });
+    }
+    let checkout = options.path.as_deref().map(checkout).transpose()?;
+    let not_written = |path: &Path| {
+        let path = path.to_owned();
+        move |error| Failure::NotWritten { path, error }
+    };
+    match fs::create_dir(&folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(Failure::Exists { path: options.folder.clone() });
+        }
+        made => made.map_err(not_written(&folder))?,
+    }
+    for (file, text) in TEMPLATE {
+        let path = folder.join(file);
+        let parent = path.parent().unwrap_or(&folder);
+        fs::create_dir_all(parent).map_err(not_written(parent))?;
+        let text = filled(text, &name, &folder, checkout.as_deref());
+        fs::write(&path, text).map_err(not_written(&path))?;
+    }
+    // The checkout's lock file has versions that were tested.
+    if let Some(lock) = checkout.map(|checkout| checkout.join("Cargo.lock")).filter(|lock| lock.is_file()) {
+        let copy = folder.join("Cargo.lock");
+        fs::copy(lock, &copy).map_err(not_written(&copy))?;
+    }
+    println!("made the package `{name}`; to launch its kernel on a simulated GPU:");
+    println!("    cd {}", options.folder.display());
+    println!("    cargo test");
+    Ok(())
+}
+
+/// Why this is no name for the package.
+fn invalid(name: &str) -> Option<&'static str> {
+    const TAKEN: [&str; 11] = [
+        "alloc",
+        "build",
+        "core",
+        "cudarc",
+        "deps",
+        "examples",
+        "incremental",
+        "proc-macro",
+        "proc_macro",
+        "std",
+        "test",
+    ];
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        Some("a name begins with a letter")
+    } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+        Some("a name has only letters, digits, `-` and `_`")
+    } else if KEYWORDS.contains(&name) {
+        Some("that is a word of Rust")
+    } else if TAKEN.contains(&name) || CRATES.contains(&name.replace('_', "-").as_str()) {
+        Some("another crate or a folder of cargo has that name")
+    } else {
+        None
+    }
+}
+
+/// The absolute path of a checkout of kernel-registry.
+fn checkout(path: &Path) -> Result<PathBuf, Failure> {
+    let folder = path::absolute(path).and_then(fs::canonicalize);
+    let folder = folder.map_err(|error| Failure::of_io(path.to_owned(), error))?;
+    let is_there = CRATES.iter().all(|name| folder.join(name).join("Cargo.toml").is_file());
+    if is_there { Ok(folder) } else { Err(Failure::NotACheckout { path: path.to_owned() }) }
+}
+
+/// The text of a file, from the template.
+fn filled(text: &str, name: &str, folder: &Path, checkout: Option<&Path>) -> String {
+    let dependency = |name: &str| match checkout {
+        Some(checkout) => format!("{name} = {{ path = {:?} }}", checkout.join(name).display().to_string()),
+        None => format!("{name} = {{ {SOURCE} }}"),
+    };
+    let is_in_package = folder.ancestors().skip(1).any(|folder| folder.join("Cargo.toml").is_file());
+    let workspace = if is_in_package { "\n# Of no workspace around it.\n[workspace]\n\n" } else { "\n" };
+    let mut text = text
+        .replace("{{name}}", name)
+        .replace("{{crate}}", &name.replace('-', "_"))
+        .replace("{{install}}", INSTALL)
+        .replace("{{workspace}}\n", workspace);
+    for name in CRATES {
+        text = text.replace(&format!("{{{{{name}}}}}"), &dependency(name));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_crates() {
+        for good in ["demo", "my-kernels", "k2", "snake_case"] {
+            assert_eq!(invalid(good), None, "{good}");
+        }
+        for bad in ["", "2d", "-x", "a.b", "ü", "a b", "fn", "test", "kernel_registry", "kernel-registry-sim"]
+        {
+            assert!(invalid(bad).is_some(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_to_fill_in() {
+        for (file, text) in TEMPLATE {
+            for checkout in [None, Some(Path::new("/with \"quotes\""))] {
+                let text = filled(text, "my-kernels", Path::new("/nowhere/my-kernels"), checkout);
+                assert!(!text.contains("{{"), "{file}: {text}");
+            }
+        }
+        let manifest = |checkout| filled(TEMPLATE[2].1, "x", Path::new("/nowhere/x"), checkout);
+        assert!(manifest(None).contains("\n\n[dependencies]\nkernel-registry = { git = \"https://"));
+        assert!(
+            manifest(Some(Path::new("/there")))
+                .contains("\nkernel-registry-sim = { path = \"/there/kernel-registry-sim\" }\n")
+        );
+        let inside = filled(TEMPLATE[2].1, "x", &Path::new(env!("CARGO_MANIFEST_DIR")).join("x"), None);
+        assert!(
+            inside.contains("\n\n# Of no workspace around it.\n[workspace]\n\n[dependencies]"),
+            "{inside}"
+        );
+    }
+}

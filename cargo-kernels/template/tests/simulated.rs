@@ -1,0 +1,20 @@
+//! Launches kernels on the simulated driver: no GPU is needed.
+
+use std::error::Error;
+
+use {{crate}}::saxpy;
+
+#[test]
+fn saxpy_computes() -> Result<(), Box<dyn Error>> {
+    kernel_registry_sim::install()?;
+    let context = kernel_registry::context(0)?;
+    kernel_registry::warm_all(&context)?;
+
+    let stream = context.new_stream()?;
+    let x = stream.clone_htod(&[1.0_f32, 2.0, 3.0])?;
+    let mut y = stream.clone_htod(&[10.0_f32, 20.0, 30.0])?;
+    // SAFETY: both vectors have three elements.
+    unsafe { saxpy::launch(&stream, saxpy::over(3), 3, 2.0, &x, &mut y)? };
+    assert_eq!(stream.clone_dtoh(&y)?, [12.0, 24.0, 36.0]);
+    Ok(())
+}

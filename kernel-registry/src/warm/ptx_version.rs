@@ -1,0 +1,101 @@
+//! The version of an image's PTX: drivers refuse PTX of a newer CUDA.
+
+use kernel_registry_format::fatbin::{self, Entry, Kind};
+
+use super::failure::Cause;
+use crate::driver::{CudaVersion, DriverError};
+
+/// The cause of a failure where the driver refuses the version of PTX.
+pub(super) fn refused(error: DriverError, image: &[u8], driver: CudaVersion) -> Cause {
+    match newest(image) {
+        Some(ptx) => Cause::NewPtx { error, ptx, driver },
+        None => Cause::NoVariant { error },
+    }
+}
+
+/// The newest PTX in an image, with major and minor version.
+fn newest(image: &[u8]) -> Option<(u16, u16)> {
+    if !fatbin::is_fatbin(image) {
+        return of_text(image);
+    }
+    let version = |entry: Entry<'_>| (entry.kind == Kind::Ptx).then_some(entry.version);
+    fatbin::entries(image).filter_map(|entry| entry.ok().and_then(version)).max()
+}
+
+/// That of PTX as text.
+fn of_text(ptx: &[u8]) -> Option<(u16, u16)> {
+    let mut lines = ptx.split(|byte| *byte == b'\n');
+    let version = lines.find_map(|line| line.trim_ascii_start().strip_prefix(b".version"))?;
+    let version = str::from_utf8(version).ok()?.split_whitespace().next()?;
+    let (major, minor) = version.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// What is wrong with this PTX on this driver, and what works.
+pub(super) fn sentence(ptx: (u16, u16), driver: CudaVersion) -> String {
+    let (toolkit, taken) = (cuda(ptx), of_driver(driver));
+    let wheel = if driver.major() < 13 { "nvidia-cuda-nvrtc-cu12" } else { "nvidia-cuda-nvrtc" };
+    format!(
+        "its PTX {}.{} was made by CUDA {}.{}, and this driver of CUDA {driver} takes PTX up to {}.{}: compile it with CUDA \
+         {driver} or older (NVRTC: `pip install '{wheel}=={driver}.*'`), or install a newer driver",
+        ptx.0, ptx.1, toolkit.0, toolkit.1, taken.0, taken.1
+    )
+}
+
+/// The CUDA version whose compilers write this PTX. PTX 8.5 came with 12.5 and 12.6; other versions of PTX and CUDA go
+/// together.
+fn cuda((major, minor): (u16, u16)) -> (u16, u16) {
+    (major + 4, if (major, minor) >= (8, 6) && major == 8 { minor + 1 } else { minor })
+}
+
+/// The newest PTX that a driver takes.
+fn of_driver(driver: CudaVersion) -> (u32, u32) {
+    let (major, minor) = (driver.major(), driver.minor());
+    (major.saturating_sub(4), if major == 12 && minor >= 6 { minor - 1 } else { minor })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_text_and_fatbins_are_read() {
+        assert_eq!(newest(b"//\n// x\n.version 9.5\n.target sm_75\n"), Some((9, 5)));
+        assert_eq!(newest(b".version 8.0 .target sm_60"), Some((8, 0)));
+        for unknown in [&b""[..], b".version x", b"\x7fELF"] {
+            assert_eq!(newest(unknown), None);
+        }
+        let mut fatbin = [0; 144];
+        fatbin[..4].copy_from_slice(&[0x50, 0xed, 0x55, 0xba]);
+        (fatbin[6], fatbin[8]) = (16, 128);
+        // PTX 8.4, and machine code, whose version says something else.
+        for (at, kind, [minor, major]) in [(16, 1, [4, 8]), (80, 2, [8, 101])] {
+            (fatbin[at], fatbin[at + 4]) = (kind, 64);
+            (fatbin[at + 24], fatbin[at + 26]) = (minor, major);
+        }
+        assert_eq!(newest(&fatbin), Some((8, 4)));
+    }
+
+    #[test]
+    fn ptx_and_cuda_go_together() {
+        let known =
+            [((7, 8), (11, 8)), ((8, 0), (12, 0)), ((8, 5), (12, 5)), ((8, 8), (12, 9)), ((9, 5), (13, 5))];
+        for (ptx, toolkit) in known {
+            assert_eq!(cuda(ptx), toolkit);
+            let driver = CudaVersion::new(toolkit.0.into(), toolkit.1.into());
+            assert_eq!(of_driver(driver), (ptx.0.into(), ptx.1.into()));
+        }
+        assert_eq!(of_driver(CudaVersion::new(12, 6)), (8, 5));
+    }
+
+    #[test]
+    fn both_versions_are_named_and_what_works() {
+        assert_eq!(
+            sentence((9, 5), CudaVersion::new(13, 0)),
+            "its PTX 9.5 was made by CUDA 13.5, and this driver of CUDA 13.0 takes PTX up to 9.0: compile it with CUDA 13.0 or \
+             older (NVRTC: `pip install 'nvidia-cuda-nvrtc==13.0.*'`), or install a newer driver"
+        );
+        let old = sentence((9, 0), CudaVersion::new(12, 4));
+        assert!(old.contains("`pip install 'nvidia-cuda-nvrtc-cu12==12.4.*'`"), "{old}");
+    }
+}
