@@ -85,7 +85,7 @@ impl Shape {
 }
 
 /// Shapes, the types of A and B, and those of C and D: of `mma`, then of `wmma`.
-pub(crate) type Row = (&'static str, &'static str, &'static str);
+type Row = (&'static str, &'static str, &'static str);
 pub(crate) const MMA: &[Row] = &[
     ("m16n8k8 m16n8k16", "f16", "f16 f32"),
     ("m16n8k8 m16n8k16", "bf16", "f32"),

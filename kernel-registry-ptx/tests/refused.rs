@@ -141,7 +141,14 @@ mul.u32 %r1, %r2, %r3;
 mul.lo.rn.u32 %r1, %r2, %r3;
 rsqrt.f32 %f1, %f2;
 ex2.f32 %f1,%f2;
-wibble.u32 %r1;";
+wibble.u32 %r1;
+red.async.relaxed.cluster.mbarrier::complete_tx::bytes.shared::cluster.add.u32 [%r1], %r2, [%r3];
+st.async.weak.mbarrier::complete_tx::bytes.shared::cluster.u32 [%r1], %r2, [%r3];
+st.bulk.weak.shared::cta [%r1], 16, 0;
+min.u16x2 %r1, %r2, %r3;
+cvt.rn.bf16x2.ue8m0x2 %r1, %h1;
+mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2}, {%r3, %r4}, {%f1, %f2, %f3, %f4}, %r1, 0;
+ld.global.b128 %rd1, [%rd2];";
 
 const REFUSED: &str = "\
 add.f32 %f1, %f2, 1;

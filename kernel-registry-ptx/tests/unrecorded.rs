@@ -209,6 +209,7 @@ fn reserved_shared_memory() {
 #[test]
 fn advice() {
     let body = "griddepcontrol.launch_dependents; griddepcontrol.wait; setmaxnreg.inc.sync.aligned.u32 64;\n\
+        cp.async.bulk.prefetch.L2.global [%rd0], 16;\n\
         mov.b64 %rd5, 0; st.global.L2::cache_hint.u32 [%rd0], 6, %rd5; prefetch.global.L2 [%rd0];\n\
         ld.global.L1::no_allocate.L2::cache_hint.u32 %r1, [%rd0], %rd5; applypriority.global.L2::evict_normal [%rd0], 128;\n\
         fence.mbarrier_init.release.cluster; fence.proxy.async; mov.u32 %r8, %r1;";

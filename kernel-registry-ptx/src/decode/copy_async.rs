@@ -18,6 +18,11 @@ impl<'a> Decoder<'a, '_> {
             return self.arrive_of_copies(opcode, operands);
         }
         let bulk = opcode.take("bulk");
+        if bulk && opcode.take("prefetch") {
+            opcode.modifiers.clear();
+            self.emit(Op::Nothing);
+            return Ok(());
+        }
         if opcode.take("read") && !bulk {
             return Err(Reason::Instruction);
         }

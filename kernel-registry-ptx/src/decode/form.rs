@@ -72,9 +72,10 @@ const MODIFIERS: &str = "lo hi wide cc rn rz rm rp rni rzi rmi rpi ftz sat NaN r
     L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B \
     L2::evict_normal L2::evict_first L2::evict_last sync aligned warp arrive wait red";
 
-/// Whether it is a type or a modifier of some form.
+/// Whether it is a type or a modifier of some form. No instruction with 128 bits is.
 pub(crate) fn is_known(part: &str) -> bool {
-    Kind::named(part).is_some() || MODIFIERS.split_whitespace().any(|known| known == part)
+    Kind::named(part).is_some_and(|kind| kind.size < 16)
+        || MODIFIERS.split_whitespace().any(|known| known == part)
 }
 
 /// The form of an opcode, given its parts. `None` if only decoding checks it.
@@ -126,7 +127,7 @@ pub(crate) fn form(parts: &[&str]) -> Option<Form> {
         "cvt" => ("", "rR tss"),
         "mov" => ("bifdp", "tt"),
         "ld" | "ldu" => ("8bifd", "ra"),
-        "st" if has("async") || has("bulk") => return None,
+        "st" if has("async") => return None,
         "st" => ("8bifd", "ar"),
         "cvta" => ("i", "tt"),
         "isspacep" => ("", "pq"),

@@ -39,6 +39,7 @@ impl<'a> Decoder<'a, '_> {
         let carries = matches!(opcode.name, "add" | "sub" | "mad") && opcode.take("cc");
         match opcode.name {
             "mov" => self.mov(opcode, operands),
+            "st" | "red" if opcode.modifiers.contains(&"async") => Err(Reason::Instruction),
             "ld" | "ldu" => self.access(opcode, operands, true),
             "st" => self.access(opcode, operands, false),
             "atom" | "red" => self.atomic(opcode, operands),

@@ -6,7 +6,7 @@ use crate::decode::compute::fp8::{E4m3, E5m2};
 use crate::decode::decoder::{Decoder, Decoding};
 use crate::decode::opcode::Opcode;
 use crate::error::Reason;
-use crate::matrix::{Element, Layout, MMA, Matrix, Part, Product, Row, Shape, Together, WMMA};
+use crate::matrix::{Element, Layout, MMA, Matrix, Part, Product, Shape, Together, WMMA};
 use crate::op::{Op, Slot};
 use crate::parse::syntax::Operand;
 use crate::types::{How, Scalar, Type};
@@ -16,9 +16,9 @@ impl<'a> Decoder<'a, '_> {
         let parts: Vec<&str> =
             parts.iter().copied().filter(|part| !matches!(*part, "sync" | "aligned")).collect();
         let together = match parts[..] {
-            ["mma", shape, "row", "col", ref types @ ..] => self.multiply(MMA, shape, types, operands)?,
+            ["mma", shape, "row", "col", ref types @ ..] => self.multiply(true, shape, types, operands)?,
             ["wmma", "mma", "row" | "col", "row" | "col", shape, ref types @ ..] => {
-                self.multiply(WMMA, shape, types, operands)?
+                self.multiply(false, shape, types, operands)?
             }
             ["wmma", "load", part, layout, shape, ref rest @ ..] => {
                 let [registers, address, stride @ ..] = operands else { return Err(Reason::Operands) };
@@ -39,9 +39,10 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
+    /// `mma`, whose operands are fragments, and `wmma.mma`.
     fn multiply(
         &mut self,
-        shapes: &[Row],
+        fragments: bool,
         shape: &str,
         types: &[&str],
         operands: &[Operand<'a>],
@@ -63,12 +64,12 @@ impl<'a> Decoder<'a, '_> {
             _ => return Err(Reason::Instruction),
         };
         let has = |list: &str, name: &str| list.split(' ').any(|found| found == name);
-        let known = shapes.iter().any(|(shapes, factors, sums)| {
+        let rows = if fragments { MMA } else { WMMA };
+        let known = rows.iter().any(|(shapes, factors, sums)| {
             has(shapes, shape) && has(factors, a) && has(factors, b) && has(sums, c) && has(sums, d)
         });
         let (true, Some(shape)) = (known, Shape::named(shape)) else { return Err(Reason::Instruction) };
         let [to, left, right, sum] = operands else { return Err(Reason::Operands) };
-        let fragments = std::ptr::eq(shapes, MMA);
         let mut matrix = |part, name, operand, written| {
             let layout = if fragments { Layout::Fragment(part) } else { Layout::Linear };
             self.part((shape, part), name, layout, operand, written)
@@ -78,6 +79,7 @@ impl<'a> Decoder<'a, '_> {
         let product = match (a.element, d.element) {
             (Element::B1, _) => Product::Bits { xor },
             (_, Element::S32) => Product::Integer { a: integer(a.element), b: integer(b.element), saturate },
+            _ if saturate => return Err(Reason::Instruction),
             _ => Product::Float {
                 a: widened(a.element),
                 b: widened(b.element),
