@@ -298,6 +298,14 @@ fn matrices_of_8_by_8() {
     assert!(warp(&turned, &rows, 2, false).iter().all(|registers| registers[0] == registers[1]));
 }
 
+#[test]
+fn rows_are_aligned() {
+    let body = ".shared .align 16 .b8 pool[1024]; mov.u32 %r1, pool; mad.lo.u32 %r1, %r0, 18, %r1;\n\
+        ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%r1];";
+    let fault = common::results(body, 32).unwrap_err();
+    assert!(fault.contains("thread (1, 0, 0): accesses 16 bytes at 0x12"), "{fault}");
+}
+
 /// `wmma`, from matrices in shared memory to their product there.
 #[test]
 fn whole_matrices() {

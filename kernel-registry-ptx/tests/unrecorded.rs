@@ -183,6 +183,24 @@ fn bulk_copies() {
     assert!(fault.contains("not a multiple of 16"), "{fault}");
 }
 
+/// A thread that leaves is not expected in the next phase.
+#[test]
+fn arrivals_are_dropped() {
+    let wait = |parity: u32| {
+        format!(
+            "mbarrier.test_wait.parity.shared.b64 %p1, [%r1], {parity}; selp.u32 %r2, 1, 0, %p1; mad.lo.u32 %r8, %r8, 10, %r2;\n"
+        )
+    };
+    let body = format!(
+        ".shared .b64 bar; mov.u32 %r1, bar; mov.u32 %r8, 0; mbarrier.init.shared.b64 [%r1], 2;\n\
+         mbarrier.arrive_drop.shared.b64 _, [%r1]; mbarrier.arrive.shared.b64 _, [%r1]; {}\
+         mbarrier.arrive.shared.b64 _, [%r1]; {}",
+        wait(0),
+        wait(1)
+    );
+    assert_eq!(one(&body), 11);
+}
+
 #[test]
 fn one_thread_is_elected() {
     let body = "elect.sync %r8|%p1, -1; selp.u32 %r1, 100, 0, %p1; add.u32 %r8, %r8, %r1;";

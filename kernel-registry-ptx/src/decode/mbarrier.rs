@@ -64,7 +64,7 @@ impl<'a> Decoder<'a, '_> {
                 };
                 let update: Update = match what {
                     "arrive" => |old, count, _| arrive(old, count),
-                    _ => |old, count, _| arrive(old - (count << EXPECTED), count),
+                    _ => |old, count, _| arrive(old.wrapping_sub(count << EXPECTED), count),
                 };
                 self.update(Some(to), address, update, [count; 2]);
             }

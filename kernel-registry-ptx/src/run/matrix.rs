@@ -38,6 +38,10 @@ impl Warp {
             }
             Together::Rows { stores, matrix, address, transposed } => {
                 let at = self.starts(context, base, address);
+                let rows = &at[..8 * matrix.registers.len()];
+                if let Some(lane) = rows.iter().position(|row| !row.is_multiple_of(16)) {
+                    return Err((lane, FaultKind::Misaligned { address: at[lane], size: 16 }));
+                }
                 let place = |lane: usize, element: usize| {
                     let (row, column) = matrix.place(lane, element % 2);
                     let (row, column) = if *transposed { (column, row) } else { (row, column) };
