@@ -8,6 +8,10 @@ pub const MOST_SHARED: u64 = 228 << 10;
 /// The most bytes of local memory that a thread can have.
 pub const MOST_LOCAL: u64 = 512 << 10;
 
+/// Bytes of shared memory behind the kernel's own, which `%reserved_smem_offset_0` and the next half of it, by
+/// `%reserved_smem_offset_1`, are the address of.
+pub(crate) const RESERVED: u64 = 1 << 10;
+
 /// The generic address of the first byte of a thread's local memory.
 pub(crate) const LOCAL_WINDOW: u64 = 0x7a00_0000_0000_0000;
 /// The same for the shared memory of the thread's own block, and of its cluster (see [`peer`]).

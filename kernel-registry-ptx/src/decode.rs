@@ -1,7 +1,7 @@
 //! The front end: from a PTX text to a [`Program`].
 //!
-//! [`parse`](crate::parse) reads the text. `body` and `decoder` resolve names, `instruction`, `compare`, `threads` and `copy_async`
-//! turn statements into instructions, and `form` and `operands` refuse what ptxas refuses.
+//! [`parse`](crate::parse) reads the text. `body` and `decoder` resolve names, `instruction`, `compare`, `threads`, `matrix`,
+//! `mbarrier` and `copy_async` turn statements into instructions, and `form` and `operands` refuse what ptxas refuses.
 
 mod body;
 mod clock;
@@ -12,6 +12,8 @@ mod declare;
 mod decoder;
 mod form;
 mod instruction;
+mod matrix;
+mod mbarrier;
 mod opcode;
 mod operands;
 mod reach;
@@ -28,11 +30,12 @@ use crate::parse::syntax;
 use crate::program::{Kernel, Program};
 
 impl Program {
-    /// Decodes a text.
+    /// Decodes a text. A kernel with an instruction that the interpreter does not have is loaded, and cannot be launched:
+    /// [`Program::lacking`] has the instruction.
     ///
     /// # Errors
     ///
-    /// If something in it is not understood, or not simulated: with its line.
+    /// If something in it is not PTX, or is declared with a type that is not simulated: with its line.
     pub fn load(text: &str) -> Result<Self, LoadError> {
         program(text)
     }
@@ -43,6 +46,8 @@ fn program(text: &str) -> Result<Program, LoadError> {
     let mut module = Shared::default();
     let mut variables = Vec::new();
     let defined = parsed.functions.iter().filter_map(|function| Some((function, function.body.as_deref()?)));
+    let declared = parsed.functions.iter().filter(|function| function.body.is_none());
+    module.external.extend(declared.map(|function| function.name));
     for (index, (function, _)) in defined.clone().enumerate() {
         let signature = signature(function)?;
         if function.entry {
@@ -71,7 +76,7 @@ fn program(text: &str) -> Result<Program, LoadError> {
         }
     }
     check_constants(&variables)?;
-    let variables = variables.iter().map(|variable| initialised(variable, &module.names));
+    let variables = variables.iter().map(|variable| initialised(variable, &module));
 
     let mut program = Program {
         text: text.to_owned(),
@@ -91,7 +96,8 @@ fn program(text: &str) -> Result<Program, LoadError> {
     for (index, (function, _)) in defined.enumerate().filter(|(_, (function, _))| function.entry) {
         let reach = reach::reach(index, &program, &module.shared);
         check_size(function, reach.shared, MOST_STATIC)?;
-        program.kernels.insert(function.name.to_owned(), Kernel { function: index, reach });
+        let lacking = reach.lacking.and_then(|function| program.lacking_of(function));
+        program.kernels.insert(function.name.to_owned(), Kernel { function: index, reach, lacking });
     }
     clock::mark(&mut program);
     Ok(program)

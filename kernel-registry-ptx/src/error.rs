@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::address::{MOST_LOCAL, MOST_SHARED};
+use crate::program::Lacking;
 
 /// Why a text cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +23,10 @@ pub struct LoadError {
 pub enum Reason {
     /// It is not PTX, or not as compilers write it.
     Syntax,
-    /// The instruction, one of its types or one of its modifiers is not simulated.
+    /// A type or a modifier of it is not simulated.
     Instruction,
+    /// It names a register of PTX, or a function of another text, that the interpreter does not have.
+    Lacking(String),
     /// It names a register, variable, label or function that is not declared.
     Name(String),
     /// It has a type or a modifier that the instruction cannot have, or lacks one.
@@ -57,9 +60,12 @@ impl fmt::Display for LoadError {
         match &self.reason {
             Reason::Syntax => f.write_str("is not valid PTX; compile the source with nvcc or NVRTC"),
             Reason::Instruction => f.write_str(
-                "is not simulated, or a type or modifier of it is not; keep the kernel out of simulated runs, \
-                 or compile it for an older architecture",
+                "is not simulated, or a type or modifier of it is not; keep it out of simulated runs, or compile it for \
+                 an older architecture",
             ),
+            Reason::Lacking(name) => {
+                write!(f, "names `{name}`, which is not simulated; keep it out of simulated runs")
+            }
             Reason::Name(name) => write!(f, "names `{name}`, which is not declared; declare it first"),
             Reason::Form => f.write_str(
                 "has a type or a modifier that it cannot have, or lacks one; compare it with the PTX manual",
@@ -98,6 +104,13 @@ pub enum LaunchError {
         /// Bytes of local memory of a thread. [`MOST_LOCAL`](crate::MOST_LOCAL) is the limit.
         local: u64,
     },
+    /// The interpreter does not have all that the kernel needs.
+    Lacking {
+        /// The kernel.
+        kernel: String,
+        /// What it does not have.
+        lacking: Lacking,
+    },
     /// The arguments are smaller than the parameters.
     Arguments {
         /// The kernel.
@@ -125,6 +138,9 @@ impl fmt::Display for LaunchError {
                 "`{kernel}` needs {shared} bytes of shared memory a block and {local} bytes of local memory a thread; \
                  {MOST_SHARED} and {MOST_LOCAL} are the most, so make arrays smaller",
             ),
+            Self::Lacking { kernel, lacking } => {
+                write!(f, "`{kernel}` cannot run: {lacking}; run it on a GPU")
+            }
             Self::Arguments { kernel, expected, found } => write!(
                 f,
                 "`{kernel}` takes {expected} bytes of arguments, not {found}; pass each parameter, aligned",

@@ -54,6 +54,7 @@
 mod address;
 mod decode;
 mod error;
+mod matrix;
 mod op;
 mod parse;
 mod program;
@@ -62,7 +63,7 @@ mod types;
 
 pub use address::{MOST_LOCAL, MOST_SHARED};
 pub use error::{LaunchError, LoadError, Reason};
-pub use program::{Module, Program, Variable};
+pub use program::{Lacking, Module, Program, Variable};
 pub use run::fault::{Fault, FaultKind};
 pub use run::grid::{Grid, LaunchParameters, Status};
 pub use run::memory::{Memory, MemoryFault};

@@ -1,6 +1,7 @@
 //! Decoded instructions, which the interpreter runs.
 
 use crate::address::Space;
+use crate::matrix::Together;
 use crate::types::{Compute, How, Row, Type};
 
 /// A register: an index, and in the two highest bits whose rows it indexes.
@@ -39,7 +40,7 @@ impl Slot {
 }
 
 /// The special registers of a grid, in the order of their rows. The last is our own: the start of dynamic shared memory.
-pub(crate) const GRID: [&str; 23] = [
+pub(crate) const GRID: [&str; 29] = [
     "%ntid.x",
     "%ntid.y",
     "%ntid.z",
@@ -62,6 +63,12 @@ pub(crate) const GRID: [&str; 23] = [
     "%nsmid",
     "%envreg1",
     "%envreg2",
+    "%aggr_smem_size",
+    "%reserved_smem_offset_begin",
+    "%reserved_smem_offset_end",
+    "%reserved_smem_offset_cap",
+    "%reserved_smem_offset_0",
+    "%reserved_smem_offset_1",
     DYNAMIC_SHARED,
 ];
 pub(crate) const DYNAMIC_SHARED: &str = "dynamic shared memory";
@@ -167,6 +174,13 @@ pub(crate) enum Op {
         waits: bool,
         vote: Option<(Slot, Tally, Slot)>,
     },
+    Matrix(Box<Together>),
+    /// Copies as many bytes as a register says.
+    Copy {
+        to: Address,
+        from: Address,
+        size: Slot,
+    },
     ClusterArrive,
     ClusterWait,
     Fence,
@@ -240,6 +254,7 @@ impl Op {
             Self::Collective { to, also, operands, .. } => {
                 (operands.to_vec(), also.iter().copied().chain([*to]).collect())
             }
+            Self::Matrix(together) => together.touches(),
             Self::Call { callee: Callee::At(address, _), .. } => (vec![*address], vec![]),
             Self::Barrier { vote: Some((to, _, from)), .. } => (vec![*from], vec![*to]),
             Self::Clock { to, .. } | Self::ActiveMask { to } | Self::Frame { to, .. } => (vec![], vec![*to]),
@@ -260,6 +275,8 @@ pub(crate) enum Tally {
 pub(crate) enum Collective {
     /// `bar.warp.sync`
     Sync,
+    /// `elect.sync`
+    Elect,
     Shuffle(Shuffle),
     Vote(Vote),
     /// `match`: by `all` only if all members agree.

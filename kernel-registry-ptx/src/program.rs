@@ -1,6 +1,7 @@
 //! A program, which is decoded PTX, and a module, which is a program with addresses for its variables.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -66,12 +67,16 @@ pub(crate) struct Function {
     pub returns: Vec<(u64, u64)>,
     /// The variables in shared memory that it names.
     pub shared: BTreeSet<usize>,
+    /// Whether it names the reserved shared memory.
+    pub reserved: bool,
     /// Bytes of its variables in local memory.
     pub local: u64,
     pub max_threads: Option<u64>,
     pub cluster: Option<[u64; 3]>,
     /// For each register whether its value depends on a clock.
     pub timed: Vec<bool>,
+    /// The first instruction that the interpreter does not have.
+    pub lacking: Option<Lacking>,
 }
 
 impl Function {
@@ -87,6 +92,8 @@ pub(crate) struct Kernel {
     pub function: usize,
     /// What it reaches through calls.
     pub reach: Reach,
+    /// Why it cannot be launched.
+    pub lacking: Option<Lacking>,
 }
 
 /// What a kernel needs, together with all functions that it may call.
@@ -104,6 +111,28 @@ pub(crate) struct Reach {
     pub own: u64,
     /// Whether calls may be nested without bound.
     pub recursive: bool,
+    /// Whether the reserved shared memory is used.
+    pub reserved: bool,
+    /// The first function with an instruction that the interpreter does not have.
+    pub lacking: Option<usize>,
+}
+
+/// What the interpreter does not have: an instruction, or one with such types and modifiers; or a register or function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lacking {
+    /// The line of the instruction in the PTX, from 1.
+    pub line: u32,
+    /// The instruction's name with types and modifiers, the register or the function.
+    pub what: String,
+    /// The text of the instruction.
+    pub instruction: String,
+}
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, what, instruction } = self;
+        write!(f, "the interpreter does not have `{what}` (line {line} of the PTX: `{instruction}`)")
+    }
 }
 
 /// A `.global` or `.const` variable.
@@ -170,6 +199,11 @@ impl Program {
         self.kernels.get(kernel).map(|kernel| &self.functions[kernel.function].parameters[..])
     }
 
+    /// Why a kernel cannot be launched: what the interpreter does not have, in the kernel or in a function that it may call.
+    pub fn lacking(&self, kernel: &str) -> Option<&Lacking> {
+        self.kernels.get(kernel)?.lacking.as_ref()
+    }
+
     /// The instructions of a function.
     pub(crate) fn range(&self, function: usize) -> Range<usize> {
         let next = self.functions.get(function + 1);
@@ -179,6 +213,20 @@ impl Program {
 
     pub(crate) fn source(&self, line: u32) -> &str {
         self.text.lines().nth((line as usize).wrapping_sub(1)).unwrap_or("").trim()
+    }
+
+    /// What a function lacks. Long lists of operands are cut.
+    pub(crate) fn lacking_of(&self, function: usize) -> Option<Lacking> {
+        const LONGEST: usize = 160;
+        let Lacking { line, what, instruction: opcode } = self.functions[function].lacking.clone()?;
+        let source = self.source(line);
+        let statement = source.find(&opcode).map_or(source, |start| &source[start..]);
+        let statement = statement.split_inclusive(';').next().unwrap_or("");
+        let mut instruction: String = statement.chars().take(LONGEST).collect();
+        if instruction.len() < statement.len() {
+            instruction.push_str(" ..");
+        }
+        Some(Lacking { line, what, instruction })
     }
 }
 

@@ -7,6 +7,7 @@ mod execute;
 pub(crate) mod fault;
 pub(crate) mod grid;
 mod intrinsic;
+mod matrix;
 pub(crate) mod memory;
 mod printf;
 mod spin;

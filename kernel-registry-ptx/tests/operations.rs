@@ -335,10 +335,13 @@ fn a_copy_whose_source_is_ignored_writes_zeros() {
 #[test]
 fn what_is_not_known_is_refused() {
     for (instruction, words) in [
-        ("frobnicate.u32 %r1, %r2;", "line 7 of the PTX: `frobnicate.u32` is not simulated"),
-        ("add.rq.f32 %f1, %f2, %f3;", "`add.rq.f32` is not simulated"),
-        ("add.b128 %r1, %r2, %r3;", "`add.b128` is not simulated"),
-        ("mma.sync.aligned.m8n8k4.f32 %r1, %r2;", "is not simulated"),
+        (
+            "frobnicate.u32 %r1, %r2;",
+            "does not have `frobnicate.u32` (line 7 of the PTX: `frobnicate.u32 %r1, %r2;`)",
+        ),
+        ("add.rq.f32 %f1, %f2, %f3;", "does not have `add.rq.f32`"),
+        ("add.b128 %r1, %r2, %r3;", "does not have `add.b128`"),
+        ("mma.sync.aligned.m8n8k4.f32 %r1, %r2;", "does not have `mma.sync.aligned.m8n8k4.f32`"),
         ("add.u32 %r1, %r2;", "has operands that do not fit"),
         ("add.u32 %x1, %r2, %r3;", "names `%x1`, which is not declared"),
         ("bra nowhere;", "names `nowhere`"),

@@ -1,16 +1,21 @@
 //! Invalid PTX fails to load, by the verdicts of ptxas of CUDA 13.0.
 
-use kernel_registry_ptx::Program;
+use kernel_registry_ptx::{LoadError, Program};
+
+fn load(instruction: &str) -> Result<(), String> {
+    let program = program(instruction).map_err(|error| error.to_string())?;
+    program.lacking("a").map_or(Ok(()), |lacking| Err(lacking.to_string()))
+}
 
 /// A kernel with registers of each type, and that line, which is the seventh.
-fn load(instruction: &str) -> Result<(), String> {
+fn program(instruction: &str) -> Result<Program, LoadError> {
     let text = format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n\n.visible .entry a(.param .u64 q) {{\n\
          .reg .pred %p<3>; .reg .b8 %c<3>; .reg .b16 %h<5>; .reg .u16 %uh<3>; .reg .b32 %r<5>; .reg .u32 %ur<3>; \
          .reg .s32 %sr<3>; .reg .f32 %f<5>; .reg .b64 %rd<5>; .reg .f64 %fd<5>; .reg .f16x2 %hh<3>;\n\
          {instruction}\nret; }}"
     );
-    Program::load(&text).map(drop).map_err(|error| error.to_string())
+    Program::load(&text)
 }
 
 #[test]
@@ -23,9 +28,36 @@ fn taken() {
 #[test]
 fn refused_with_the_line() {
     for instruction in REFUSED.lines() {
-        let error = load(instruction).expect_err(instruction);
+        let error = program(instruction).err().expect(instruction).to_string();
         assert!(error.starts_with("line 7 of the PTX: "), "{error}");
     }
+}
+
+/// What only a compiler knows to be wrong: the kernel is loaded and cannot be launched.
+#[test]
+fn not_launched() {
+    for instruction in LACKING.lines() {
+        let program = program(instruction).unwrap_or_else(|error| panic!("{error}"));
+        let lacking = program.lacking("a").expect(instruction);
+        assert_eq!((lacking.line, &*lacking.instruction), (7, instruction));
+    }
+}
+
+/// Whatever is in one kernel, the others can be launched; unless they call it.
+#[test]
+fn a_kernel_is_refused_alone() {
+    let program = Program::load(
+        ".entry a() { ret; } .func f() { wibble; ret; } .entry b() { call f; } .func g(); .entry c() { call g; } \
+         .entry d(.param .u64 t) { .reg .f32 %f<9>; .reg .pred %p; .reg .b64 %rd; .reg .b32 %r; ld.param.u64 %rd, [t]; \
+         @%p tex.3d.v4.f32.s32 {%f1, _, %f3, %f4}, [%rd, {%r, %r, %r, %r}], 1; \
+         cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%rd], [%rd, {%r, %r}], [%rd]; } \
+         .entry e() { .reg .b128 %q; .reg .b32 %r; mov.u32 %r, %pm0; }",
+    )
+    .unwrap();
+    let mut lacking: Vec<_> = program.kernels().map(|name| (name, program.lacking(name))).collect();
+    lacking.sort_by_key(|(name, _)| *name);
+    let what: Vec<_> = lacking.iter().map(|(_, found)| found.map_or("", |found| &*found.what)).collect();
+    assert_eq!(what, ["", "wibble", "g", "tex.3d.v4.f32.s32", "%pm0"]);
 }
 
 #[test]
@@ -100,6 +132,24 @@ min.u32 %sr1,%r2,%r3;
 .reg .b32 x; { .reg .b32 x; mov.u32 x, 4; }
 { y: bra y; } { y: bra y; }";
 
+const LACKING: &str = "\
+add.rn.u32 %r1, %r2, %r3;
+add.lo.u32 %r1, %r2, %r3;
+ld.global.v3.u32 {%r1, %r2, %r3}, [%rd1];
+ld.global.wibble.u32 %r1, [%rd1];
+mul.u32 %r1, %r2, %r3;
+mul.lo.rn.u32 %r1, %r2, %r3;
+rsqrt.f32 %f1, %f2;
+ex2.f32 %f1,%f2;
+wibble.u32 %r1;
+red.async.relaxed.cluster.mbarrier::complete_tx::bytes.shared::cluster.add.u32 [%r1], %r2, [%r3];
+st.async.weak.mbarrier::complete_tx::bytes.shared::cluster.u32 [%r1], %r2, [%r3];
+st.bulk.weak.shared::cta [%r1], 16, 0;
+min.u16x2 %r1, %r2, %r3;
+cvt.rn.bf16x2.ue8m0x2 %r1, %h1;
+mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2}, {%r3, %r4}, {%f1, %f2, %f3, %f4}, %r1, 0;
+ld.global.b128 %rd1, [%rd2];";
+
 const REFUSED: &str = "\
 add.f32 %f1, %f2, 1;
 add.u32 %r1, %r2, 1.0;
@@ -108,8 +158,6 @@ add.u32 %f1, %f2, %f3;
 add.f16 %uh1, %uh2, %uh1;
 add.f16x2 %ur1, %r2, %r3;
 add.b32 %r1, %r2, %r3;
-add.rn.u32 %r1, %r2, %r3;
-add.lo.u32 %r1, %r2, %r3;
 add.sat.u32 %r1, %r2, %r3;
 add.rm.f16 %h1, %h2, %h3;
 add.ftz.f64 %fd1, %fd2, %fd3;
@@ -136,9 +184,7 @@ ld.global.f16 %h1,[%rd1];
 ld.global.u32 %r1,[%r1];
 ld.global.u32 %r1,[%fd1];
 ld.global.u32 %r1,[16];
-ld.global.v3.u32 {%r1, %r2, %r3}, [%rd1];
 ld.global.v2.u32 %rd1, [%rd1];
-ld.global.wibble.u32 %r1, [%rd1];
 ld.relaxed.global.u32 %r1, [%rd1];
 ld.shared.nc.u32 %r1, [%r1];
 ld.u64 %rd1, [q];
@@ -165,16 +211,12 @@ setp.ge.ftz.s32 %p1, %r1, %r2;
 selp.b32 %r1, %r2, %r3, %r1;
 selp.u32 %f1, %f2, %f3, %p1;
 mul.f32 %f1, %f2;
-mul.u32 %r1, %r2, %r3;
 mul.lo.u32 %rd1, %r2, %r3;
 mul.wide.u32 %r1, %r2, %r3;
 mul.wide.u64 %rd1, %rd2, %rd3;
-mul.lo.rn.u32 %r1, %r2, %r3;
 fma.f32 %f1, %f2, %f3, %f1;
 div.f32 %f1, %f2, %f3;
 sqrt.f32 %f1, %f2;
-rsqrt.f32 %f1, %f2;
-ex2.f32 %f1,%f2;
 ex2.approx.bf16 %h1, %h2;
 ex2.approx.ftz.f16 %h1, %h2;
 tanh.approx.ftz.f32 %f1, %f2;
@@ -201,7 +243,6 @@ membar;
 cp.async.wait_group 1.5;
 .reg .b32 %r<4>;
 ret %r1;
-wibble.u32 %r1;
 call foo;
 mul24.lo.u32 %rd1, %r2, %r3;
 mul24.lo.u16 %h1, %h2, %h3;

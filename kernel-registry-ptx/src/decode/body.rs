@@ -7,7 +7,7 @@ use crate::decode::decoder::{Decoder, Scope};
 use crate::error::{LoadError, Reason};
 use crate::op::{Instruction, Op};
 use crate::parse::syntax::{self, Statement};
-use crate::program::Function;
+use crate::program::{Function, Lacking};
 
 /// A decoded body.
 pub(super) struct Decoded {
@@ -47,13 +47,15 @@ impl<'a> Decoder<'a, '_> {
                 }
                 Statement::Variable(variable) => self.declare(variable)?,
                 Statement::Targets(_) | Statement::Prototype(_) => {}
-                Statement::Instruction(instruction) => {
-                    self.instruction(instruction).map_err(|reason| LoadError {
-                        line: instruction.line,
-                        statement: instruction.opcode.to_owned(),
-                        reason,
-                    })?;
-                }
+                Statement::Instruction(instruction) => match self.instruction(instruction) {
+                    Ok(()) => {}
+                    Err(Reason::Instruction) => self.lacks(instruction, instruction.opcode),
+                    Err(Reason::Lacking(name)) => self.lacks(instruction, &name),
+                    Err(reason) => {
+                        let (line, statement) = (instruction.line, instruction.opcode.to_owned());
+                        return Err(LoadError { line, statement, reason });
+                    }
+                },
             }
         }
         self.instructions.push(Instruction { guard: None, op: Op::Return, line: function.line });
@@ -70,6 +72,15 @@ impl<'a> Decoder<'a, '_> {
         let least = if function.entry { 0 } else { 16 };
         self.function.frame = self.function.frame.max(least).next_multiple_of(16);
         Ok(Decoded { function: self.function, instructions: self.instructions })
+    }
+
+    /// Notes the first thing that the interpreter lacks. The text of the instruction is completed later.
+    fn lacks(&mut self, instruction: &syntax::Instruction<'_>, what: &str) {
+        self.function.lacking.get_or_insert_with(|| Lacking {
+            line: instruction.line,
+            what: what.to_owned(),
+            instruction: instruction.opcode.to_owned(),
+        });
     }
 
     /// Finds the labels, which are used before their instruction is known. Each brace of inline assembly has its own.

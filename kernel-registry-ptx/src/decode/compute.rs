@@ -5,4 +5,5 @@ pub(crate) mod atomic;
 pub(crate) mod bits;
 mod convert;
 mod exact;
-mod float;
+pub(crate) mod float;
+pub(crate) mod fp8;

@@ -14,6 +14,18 @@ impl<'a> Decoder<'a, '_> {
         if !opcode.take("async") {
             return Err(Reason::Instruction);
         }
+        if opcode.take("mbarrier") {
+            return self.arrive_of_copies(opcode, operands);
+        }
+        let bulk = opcode.take("bulk");
+        if bulk && opcode.take("prefetch") {
+            opcode.modifiers.clear();
+            self.emit(Op::Nothing);
+            return Ok(());
+        }
+        if opcode.take("read") && !bulk {
+            return Err(Reason::Instruction);
+        }
         if let Some(what) = opcode.take_any(&["commit_group", "wait_group", "wait_all"]) {
             match (what, operands) {
                 ("wait_group", [Operand::Integer(_)]) | ("commit_group" | "wait_all", []) => {}
@@ -21,6 +33,9 @@ impl<'a> Decoder<'a, '_> {
             }
             self.emit(Op::Nothing);
             return Ok(());
+        }
+        if bulk {
+            return self.copy_bulk(opcode, operands);
         }
         opcode.ignore("ca cg L2::64B L2::128B L2::256B");
         if opcode.take_any(&["shared", "shared::cta"]).is_none() || !opcode.take("global") {
@@ -36,6 +51,50 @@ impl<'a> Decoder<'a, '_> {
             [Operand::Integer(all)] if all == size => self.copy_whole(to, from, *size),
             [some] => self.copy_some(to, from, *size, some)?,
             _ => return Err(Reason::Operands),
+        }
+        Ok(())
+    }
+
+    /// `cp.async.bulk` without a tensor: into shared memory, where a barrier counts the bytes, or out of it.
+    fn copy_bulk(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
+        let counts = opcode.take("mbarrier::complete_tx::bytes");
+        if !counts && !opcode.take("bulk_group") {
+            return Err(Reason::Instruction);
+        }
+        let spaces = opcode.modifiers.split_off(0);
+        let (to, from) = match spaces[..] {
+            ["shared::cluster" | "shared::cta", "global"] if counts => (Space::Shared, Space::Global),
+            ["shared::cluster", "shared::cta"] if counts => (Space::Shared, Space::Shared),
+            ["global", "shared::cta"] if !counts => (Space::Global, Space::Shared),
+            _ => return Err(Reason::Instruction),
+        };
+        let [to_place, from_place, size, barrier @ ..] = operands else { return Err(Reason::Operands) };
+        let (to, from) = (self.address(to, to_place)?, self.address(from, from_place)?);
+        let size = self.source(size, Type::U32)?;
+        self.emit(Op::Copy { to, from, size });
+        match barrier {
+            [barrier] if counts => {
+                let barrier = self.address(Space::Shared, barrier)?;
+                self.complete(barrier, size);
+                Ok(())
+            }
+            [] if !counts => Ok(()),
+            _ => Err(Reason::Operands),
+        }
+    }
+
+    /// `cp.async.mbarrier.arrive`. Without `noinc` the arrival is also expected, so it changes nothing.
+    fn arrive_of_copies(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
+        let arrives = opcode.take("noinc");
+        let shared = opcode.take_any(&["shared", "shared::cta"]).is_some();
+        if !opcode.take("arrive") || opcode.kind() != Some(Type::U64) {
+            return Err(Reason::Instruction);
+        }
+        let [barrier] = operands else { return Err(Reason::Operands) };
+        let space = if shared { Space::Shared } else { Space::Generic };
+        let address = self.address(space, barrier)?;
+        if arrives {
+            self.arrive_behind_copies(address);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Declarations: layout, limits and initial values of variables and parameters.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::decode::form::Kind;
 use crate::error::{LoadError, Reason};
@@ -18,9 +18,25 @@ pub(crate) struct Shared<'a> {
     /// The layout of results and parameters of each function.
     pub signatures: Vec<Signature>,
     pub constants: HashMap<Constant, usize>,
+    /// Functions that are declared, and may be defined nowhere.
+    pub external: HashSet<&'a str>,
 }
 
 impl Shared<'_> {
+    /// A name that is neither a register nor in the text: PTX or another module may define it, or nothing does.
+    pub(crate) fn unknown(&self, name: &str) -> Reason {
+        let predefined = name.strip_prefix('%').is_some_and(|name| {
+            let stem = name.split(['.', '_']).next().unwrap_or(name);
+            let stem = stem.trim_end_matches(|c: char| c.is_ascii_digit());
+            PREDEFINED.split(' ').any(|predefined| predefined == stem)
+        });
+        if predefined || self.external.contains(name) {
+            Reason::Lacking(name.to_owned())
+        } else {
+            Reason::Name(name.to_owned())
+        }
+    }
+
     pub(crate) fn in_shared_memory(&mut self, variable: &syntax::Variable<'_>) -> Result<Place, LoadError> {
         self.shared.push(layout(variable)?);
         Ok(Place::Shared(self.shared.len() - 1))
@@ -80,6 +96,10 @@ pub(crate) fn signature(function: &syntax::Function<'_>) -> Result<Signature, Lo
     }
     Ok(signature)
 }
+
+/// How the names of PTX's predefined registers begin.
+const PREDEFINED: &str =
+    "tid ntid ctaid nctaid clusterid nclusterid cluster pm envreg reserved aggr current total dynamic";
 
 /// The most bytes of all variables in constant memory.
 const MOST_CONSTANTS: u64 = 64 << 10;
@@ -144,7 +164,7 @@ pub(crate) fn reserve(used: &mut u64, size: u64, align: u64) -> u64 {
 /// A variable with its initial value.
 pub(crate) fn initialised(
     variable: &syntax::Variable<'_>,
-    names: &HashMap<&str, Place>,
+    module: &Shared<'_>,
 ) -> Result<Variable, LoadError> {
     let (size, align) = layout(variable)?;
     let element = Type::named(variable.kind).map_or(1, Type::size) as usize;
@@ -168,14 +188,14 @@ pub(crate) fn initialised(
                 continue;
             }
         };
-        let value = match names.get(name) {
+        let value = match module.names.get(name) {
             Some(&Place::Variable(target)) if element == 8 => {
                 made.pointers.push((place, target, offset));
                 0
             }
             Some(&Place::Function(function)) if element == 8 && offset == 0 => function_address(function),
             Some(_) => return Err(wrong(variable, Reason::Operands)),
-            None => return Err(wrong(variable, Reason::Name(name.to_owned()))),
+            None => return Err(wrong(variable, module.unknown(name))),
         };
         made.initial.extend(value.to_le_bytes());
     }

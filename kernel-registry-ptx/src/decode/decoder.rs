@@ -233,7 +233,8 @@ impl<'a, 'm> Decoder<'a, 'm> {
             return Ok(self.bits(32));
         }
         let Some(place) = self.lookup(name) else {
-            return special(name).ok_or_else(|| Reason::Name(name.to_owned()));
+            self.function.reserved |= name.starts_with("%reserved_smem_offset");
+            return special(name).ok_or_else(|| self.shared.unknown(name));
         };
         Ok(match place {
             Place::Register(slot, _) if offset == 0 => slot,

@@ -1,5 +1,6 @@
 //! The forms of instructions: which types, modifiers and operands each can have.
 
+use crate::decode::compute::fp8::is_narrow;
 use crate::error::Reason;
 
 /// The type of a register or operand: its size, and the class that is checked. Untyped bits fit any class of their size.
@@ -24,6 +25,7 @@ impl Kind {
         let class = match name {
             "pred" => return Some(Self { size: 1, class: Class::Predicate }),
             "bf16" => return Some(Self { size: 2, class: Class::Float }),
+            "b128" => return Some(Self { size: 16, class: Class::Bits }),
             "f16x2" | "bf16x2" => return Some(Self { size: 4, class: Class::Pair }),
             _ => match name.get(..1)? {
                 "b" => Class::Bits,
@@ -59,6 +61,21 @@ pub(crate) struct Form {
     /// - `u` 32 bits, `q` 64 bits, `p` a predicate
     /// - `a` an address, `c` a constant, `b` a barrier, `n` a number of threads
     pub operands: &'static str,
+}
+
+/// The modifiers of forms that are checked. A form with another one is not decoded, and nothing is said about it.
+const MODIFIERS: &str = "lo hi wide cc rn rz rm rp rni rzi rmi rpi ftz sat NaN relu approx full xorsign abs \
+    finite infinite number notanumber normal subnormal eq ne lt le gt ge ls hs equ neu ltu leu gtu geu num nan \
+    and or xor add min max inc dec cas exch popc any all uni ballot up down bfly idx l r clamp wrap shiftamt \
+    f4e b4e rc8 ecl ecr rc16 to global const shared shared::cta shared::cluster local param param::entry param::func \
+    v2 v4 v8 weak volatile relaxed acquire release acq_rel mmio cta cluster gpu sys nc ca cg cs lu cv wb wt noftz \
+    L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B \
+    L2::evict_normal L2::evict_first L2::evict_last sync aligned warp arrive wait red";
+
+/// Whether it is a type or a modifier of some form. No instruction with 128 bits is.
+pub(crate) fn is_known(part: &str) -> bool {
+    Kind::named(part).is_some_and(|kind| kind.size < 16)
+        || MODIFIERS.split_whitespace().any(|known| known == part)
 }
 
 /// The form of an opcode, given its parts. `None` if only decoding checks it.
@@ -106,12 +123,15 @@ pub(crate) fn form(parts: &[&str]) -> Option<Form> {
         "slct" => ("bifd", "ttts"),
         "setp" => ("bihfd", "ptt pttp"),
         "set" => ("", "tss tssp"),
+        "cvt" if is_narrow(parts) => return None,
         "cvt" => ("", "rR tss"),
         "mov" => ("bifdp", "tt"),
         "ld" | "ldu" => ("8bifd", "ra"),
+        "st" if has("async") => return None,
         "st" => ("8bifd", "ar"),
         "cvta" => ("i", "tt"),
         "isspacep" => ("", "pq"),
+        "atom" | "red" if has("v2") || has("v4") || has("v8") || has("async") => return None,
         "atom" => (updated(parts), if has("cas") { "tatt" } else { "tat" }),
         "red" => (updated(parts), "at"),
         "shfl" => ("4", "ttuuu"),

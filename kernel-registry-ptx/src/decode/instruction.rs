@@ -14,14 +14,23 @@ use crate::types::{Compute, How, Scalar, Type, each, lanes};
 
 impl<'a> Decoder<'a, '_> {
     pub(crate) fn instruction(&mut self, instruction: &Instruction<'a>) -> Decoding<()> {
-        self.check(instruction)?;
+        let mut operands = &instruction.operands[..];
+        let mut parts: Vec<&str> = instruction.opcode.split('.').collect();
+        // The last operand is advice for the cache.
+        if let Some(hint) = parts.iter().position(|part| *part == "L2::cache_hint") {
+            parts.remove(hint);
+            operands = operands.split_last().ok_or(Reason::Operands)?.1;
+        }
+        self.check(&parts, operands, instruction.guard)?;
         (self.guard, self.line) = (None, instruction.line);
         if let Some((name, negated)) = instruction.guard {
             let slot = self.source(&Operand::Name(name), Type::Pred)?;
             self.guard = Some((slot, negated));
         }
-        let mut opcode = Opcode::new(instruction.opcode);
-        let operands = &instruction.operands[..];
+        let mut opcode = Opcode::new(&parts);
+        if matches!(opcode.name, "mma" | "wmma" | "ldmatrix" | "stmatrix" | "movmatrix") {
+            return self.matrix(&parts, operands);
+        }
         self.dispatch(&mut opcode, operands)?;
         if opcode.understood() { Ok(()) } else { Err(Reason::Instruction) }
     }
@@ -30,6 +39,7 @@ impl<'a> Decoder<'a, '_> {
         let carries = matches!(opcode.name, "add" | "sub" | "mad") && opcode.take("cc");
         match opcode.name {
             "mov" => self.mov(opcode, operands),
+            "st" | "red" if opcode.modifiers.contains(&"async") => Err(Reason::Instruction),
             "ld" | "ldu" => self.access(opcode, operands, true),
             "st" => self.access(opcode, operands, false),
             "atom" | "red" => self.atomic(opcode, operands),
@@ -45,23 +55,35 @@ impl<'a> Decoder<'a, '_> {
             "addc" | "subc" | "madc" => self.with_carry(opcode, operands),
             "bra" | "brx" | "call" | "ret" | "exit" | "trap" => self.control(opcode, operands),
             "bar" | "barrier" => self.barrier(opcode, operands),
+            "mbarrier" => self.mbarrier(opcode, operands),
+            "elect" => self.elect(opcode, operands),
             "shfl" | "vote" | "match" | "redux" | "activemask" => self.together(opcode, operands),
             "membar" | "fence" => {
-                if opcode.modifiers.is_empty() || !operands.is_empty() {
+                let of_map = opcode.take("tensormap::generic");
+                if opcode.modifiers.is_empty() || !of_map && !operands.is_empty() {
                     return Err(Reason::Form);
                 }
-                opcode.ignore("cta cluster gl gpu sys sc acq_rel acquire release proxy alias");
+                opcode.ignore(
+                    "cta cluster gl gpu sys sc acq_rel acquire release proxy alias async async::global \
+                     async::generic async::shared::cta async::shared::cluster global shared::cta shared::cluster mbarrier_init",
+                );
                 self.emit(Op::Fence);
                 Ok(())
             }
-            "nanosleep" => {
+            // Advice on time, caches, registers, and kernels that come after this one.
+            "nanosleep" | "prefetch" | "prefetchu" | "applypriority" | "discard" | "griddepcontrol"
+            | "setmaxnreg" => {
+                opcode.modifiers.clear();
                 opcode.kind();
                 self.emit(Op::Nothing);
                 Ok(())
             }
-            "prefetch" | "prefetchu" => {
+            "createpolicy" => {
                 opcode.modifiers.clear();
-                self.emit(Op::Nothing);
+                opcode.kind();
+                let [to, ..] = operands else { return Err(Reason::Operands) };
+                let (to, zero) = (self.target(to)?, self.bits(0));
+                self.copy(to, zero);
                 Ok(())
             }
             _ => {
@@ -193,25 +215,35 @@ impl<'a> Decoder<'a, '_> {
 
     fn atomic(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let (to, operands) = match operands {
-            [to, rest @ ..] if opcode.name == "atom" => (Some(self.target(to)?), rest),
+            [to, rest @ ..] if opcode.name == "atom" => (Some(to), rest),
             rest => (None, rest),
         };
         Self::ordering(opcode);
         let space = self.space(opcode);
+        let [address, values @ ..] = operands else { return Err(Reason::Operands) };
+        let [first, rest @ ..] = values else { return Err(Reason::Operands) };
+        let parts = Self::elements(opcode, first)?;
         let kind = opcode.kind().ok_or(Reason::Instruction)?;
         let name = opcode.modifiers.pop().ok_or(Reason::Instruction)?;
         let update = update(name, kind, space != Space::Shared).ok_or(Reason::Instruction)?;
-        let [address, values @ ..] = operands else { return Err(Reason::Operands) };
-        if values.len() != if name == "cas" { 2 } else { 1 } {
+        if rest.len() != usize::from(name == "cas") {
             return Err(Reason::Operands);
         }
-        let first = self.source(&values[0], kind)?;
-        let second = match values.get(1) {
-            Some(value) => self.source(value, kind)?,
-            None => first,
-        };
         let address = self.address(space, address)?;
-        self.emit(Op::Atomic { to, update, kind, address, operands: [first, second] });
+        for (index, part) in parts.iter().enumerate() {
+            let first = self.source(part, kind)?;
+            let second = match rest.first() {
+                Some(value) => self.source(value, kind)?,
+                None => first,
+            };
+            let to = match to {
+                Some(Operand::Vector(to)) if to.len() == parts.len() => Some(self.target(&to[index])?),
+                Some(to) => Some(self.target(to)?),
+                None => None,
+            };
+            let address = Address { offset: address.offset + index as i64 * kind.size() as i64, ..address };
+            self.emit(Op::Atomic { to, update, kind, address, operands: [first, second] });
+        }
         Ok(())
     }
 

@@ -10,11 +10,10 @@ pub(crate) struct Opcode<'a> {
 }
 
 impl<'a> Opcode<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
-        let mut parts = text.split('.');
-        let name = parts.next().unwrap_or("");
+    pub(crate) fn new(parts: &[&'a str]) -> Self {
+        let (name, parts) = parts.split_first().map_or(("", parts), |(name, parts)| (*name, parts));
         let mut opcode = Self { name, modifiers: Vec::new(), types: Vec::new() };
-        for part in parts {
+        for part in parts.iter().copied() {
             match Type::named(part) {
                 Some(kind) => opcode.types.push(kind),
                 None => opcode.modifiers.push(part),

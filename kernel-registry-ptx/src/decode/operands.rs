@@ -5,24 +5,30 @@ use crate::decode::decoder::{Decoder, Decoding};
 use crate::decode::form::{self, Class, Kind};
 use crate::error::Reason;
 use crate::op::special;
-use crate::parse::syntax::{Instruction, Operand};
+use crate::parse::syntax::Operand;
 
 impl<'a> Decoder<'a, '_> {
     /// Checks types, modifiers and operands of a statement, and its guard.
-    pub(crate) fn check(&mut self, instruction: &Instruction<'a>) -> Decoding<()> {
-        if let Some((name, _)) = instruction.guard {
+    pub(crate) fn check(
+        &mut self,
+        parts: &[&'a str],
+        operands: &[Operand<'a>],
+        guard: Option<(&'a str, bool)>,
+    ) -> Decoding<()> {
+        if let Some((name, _)) = guard {
             self.fits(&Operand::Name(name), PREDICATE, false)?;
         }
-        let parts: Vec<&str> = instruction.opcode.split('.').collect();
         let types: Vec<&str> =
             parts[1..].iter().copied().filter(|part| Kind::named(part).is_some()).collect();
-        let Some(form) = form::form(&parts) else { return Ok(()) };
-        form::check(&form, &parts, &types)?;
-        let operands = &instruction.operands;
+        let Some(form) = form::form(parts) else { return Ok(()) };
+        if parts[1..].iter().any(|part| !form::is_known(part)) {
+            return Err(Reason::Instruction);
+        }
+        form::check(&form, parts, &types)?;
         let mut alternatives = form.operands.split(' ').filter(|letters| letters.len() == operands.len());
         let Some(letters) = alternatives.next() else { return Err(Reason::Operands) };
         for (operand, letter) in operands.iter().zip(letters.chars()) {
-            self.operand(&parts, &types, operand, letter)?;
+            self.operand(parts, &types, operand, letter)?;
         }
         Ok(())
     }
@@ -74,7 +80,7 @@ impl<'a> Decoder<'a, '_> {
                 None if *name == "WARP_SZ" => true,
                 // Special registers are only moved or converted.
                 None if special_kind(operand).is_some() => false,
-                None => return Err(Reason::Name((*name).to_owned())),
+                None => return Err(self.shared.unknown(name)),
             },
             Operand::Integer(_) => kind.class != Class::Float,
             Operand::Single(_) => kind.class == Class::Float || kind == Kind { size: 4, class: Class::Bits },
@@ -84,7 +90,7 @@ impl<'a> Decoder<'a, '_> {
                 return self.fits(&Operand::Name(second), PREDICATE, false);
             }
             Operand::Address(base, _) => !matches!(**base, Operand::Name(name) if self.is_register(name)),
-            Operand::List(_) | Operand::Vector(_) => false,
+            Operand::List(_) | Operand::Vector(_) | Operand::Coordinates(_) => false,
         };
         if right { Ok(()) } else { Err(Reason::Operands) }
     }

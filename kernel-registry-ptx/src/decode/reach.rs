@@ -13,6 +13,9 @@ pub(crate) fn reach(kernel: usize, program: &Program, shared: &[(u64, u64)]) -> 
     (reach.frames, reach.local) = walk.deepest(kernel);
     reach.own = program.functions[kernel].local.next_multiple_of(8);
     reach.recursive = walk.recursive;
+    reach.lacking =
+        walk.known.keys().copied().find(|function| program.functions[*function].lacking.is_some());
+    reach.reserved = walk.known.keys().any(|function| program.functions[*function].reserved);
     let reached = walk.known.keys().flat_map(|function| &program.functions[*function].shared);
     let mut variables: Vec<usize> = reached.copied().collect::<BTreeSet<_>>().into_iter().collect();
     // The most aligned first, so that little is lost between them.

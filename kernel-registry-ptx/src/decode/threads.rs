@@ -54,7 +54,7 @@ impl<'a> Decoder<'a, '_> {
                 (Callee::At(address, Box::new(expected.clone())), expected)
             }
             (None, None) => {
-                let what = Intrinsic::named(name).ok_or_else(|| Reason::Name(name.to_owned()))?;
+                let what = Intrinsic::named(name).ok_or_else(|| self.shared.unknown(name))?;
                 let op = Op::Intrinsic { what, arguments, results };
                 return if found == what.sizes() { Ok(op) } else { Err(Reason::Operands) };
             }
@@ -150,6 +150,16 @@ impl<'a> Decoder<'a, '_> {
         };
         let to = self.target(&to)?;
         self.emit_together(what, to, also, operands, members)
+    }
+
+    /// `elect.sync`: the first of the members is elected.
+    pub(crate) fn elect(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
+        let [Operand::Pair(to, elected), members] = operands else { return Err(Reason::Operands) };
+        if !opcode.take("sync") {
+            return Err(Reason::Instruction);
+        }
+        let (to, elected) = (self.target(&Operand::Name(to))?, self.target(&Operand::Name(elected))?);
+        self.emit_together(Collective::Elect, to, Some(elected), &[], members)
     }
 
     fn emit_together(

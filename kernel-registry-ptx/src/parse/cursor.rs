@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// One or more items, with commas between them.
-    pub(crate) fn list<T>(&mut self, one: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+    pub(crate) fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut found = vec![one(self)?];
         while self.sign(',') {
             found.push(one(self)?);

@@ -79,6 +79,8 @@ pub(crate) enum Operand<'a> {
     Vector(Vec<Operand<'a>>),
     /// In parentheses: the results and the arguments of a call.
     List(Vec<Operand<'a>>),
+    /// Several in brackets, such as a texture and its coordinates.
+    Coordinates(Vec<Operand<'a>>),
     /// `p|q`
     Pair(&'a str, &'a str),
     Not(&'a str),
@@ -360,6 +362,12 @@ impl<'a> Cursor<'a> {
     fn operand(&mut self, depth: u32) -> Parsed<Operand<'a>> {
         if depth > 0 && self.sign('[') {
             let inner = self.operand(0)?;
+            if self.sign(',') {
+                let mut parts = vec![inner];
+                parts.extend(self.list(|cursor| cursor.operand(1))?);
+                self.expect(']')?;
+                return Ok(Operand::Coordinates(parts));
+            }
             self.expect(']')?;
             return Ok(match inner {
                 Operand::Address(..) => inner,

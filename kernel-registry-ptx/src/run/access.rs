@@ -1,7 +1,7 @@
 //! Loads, stores and atomics, in all address spaces.
 
 use crate::address::{LOCAL_WINDOW, Place, Space};
-use crate::op::{Address, Op};
+use crate::op::{Address, Op, Slot};
 use crate::run::fault::FaultKind;
 use crate::run::memory::{MemoryFault, Span};
 use crate::run::warp::Warp;
@@ -25,6 +25,7 @@ impl Warp {
             Op::Load { to, kind, address } => (address, kind, to.len() as u64),
             Op::Store { from, kind, address } => (address, kind, from.len() as u64),
             Op::Atomic { address, kind, .. } => (address, kind, 1),
+            Op::Copy { to, from, size } => return self.copy(context, (to, from, *size), lanes, base, frame),
             _ => return Ok(false),
         };
         let size = kind.size();
@@ -74,6 +75,38 @@ impl Warp {
                 }
                 place => self.access_own(context, op, lane, base, place).map_err(|kind| (lane, kind))?,
             };
+            Ok(())
+        })?;
+        Ok(changed)
+    }
+
+    /// Copies a number of bytes from one address to another: in units of 16, as `cp.async.bulk` must.
+    fn copy(
+        &mut self,
+        context: &mut Context<'_>,
+        (to, from, size): (&Address, &Address, Slot),
+        lanes: u32,
+        base: usize,
+        frame: u64,
+    ) -> Lane<bool> {
+        let (from_each, to_each) =
+            (self.addresses(context, from, lanes, base).0, self.addresses(context, to, lanes, base).0);
+        let mut changed = false;
+        for_each_lane(lanes, |lane| {
+            let size = self.row(context, base, size)[lane].get() as u32;
+            for address in [from_each[lane], to_each[lane], u64::from(size)] {
+                if !address.is_multiple_of(16) {
+                    return Err((lane, FaultKind::Misaligned { address, size: 16 }));
+                }
+            }
+            for offset in (0..u64::from(size)).step_by(8) {
+                let place =
+                    |start: &[u64; 32], space: Space| space.place(start[lane].wrapping_add(offset), frame);
+                let value = self.read_at(context, lane, place(&from_each, from.space), 8);
+                let value = value.map_err(|kind| (lane, kind))?;
+                let written = self.write_at(context, lane, place(&to_each, to.space), 8, value);
+                changed |= written.map_err(|kind| (lane, kind))?;
+            }
             Ok(())
         })?;
         Ok(changed)
@@ -219,6 +252,39 @@ impl Warp {
         let beyond = FaultKind::Beyond { space, address, size, limit };
         let Some(end) = address.checked_add(size).filter(|end| *end <= limit) else { return Err(beyond) };
         Ok(&mut bytes[address as usize..end as usize])
+    }
+
+    /// Reads a number at a place of a lane.
+    pub(crate) fn read_at(
+        &mut self,
+        context: &mut Context<'_>,
+        lane: usize,
+        place: Place,
+        size: u64,
+    ) -> Result<u64, FaultKind> {
+        match place {
+            Place::Global(address) => Span::new(context.memory, address, size, false)
+                .map(|span| span.load(address, size))
+                .map_err(|why| FaultKind::Global { address, size, write: false, why }),
+            place => self.own(context, lane, place, 0, size).map(|bytes| read(bytes)),
+        }
+    }
+
+    /// Writes a number at a place of a lane, and says whether that changed anything.
+    pub(crate) fn write_at(
+        &mut self,
+        context: &mut Context<'_>,
+        lane: usize,
+        place: Place,
+        size: u64,
+        value: u64,
+    ) -> Result<bool, FaultKind> {
+        match place {
+            Place::Global(address) => Span::new(context.memory, address, size, true)
+                .map(|span| span.store(address, size, value))
+                .map_err(|why| FaultKind::Global { address, size, write: true, why }),
+            place => self.own(context, lane, place, 0, size).map(|bytes| write(bytes, value)),
+        }
     }
 
     /// Copies within the local memory of each lane.

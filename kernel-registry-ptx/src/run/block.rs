@@ -45,8 +45,11 @@ impl Block {
         }
     }
 
-    pub(crate) fn start(&mut self, index: [u32; 3], special: [u32; 10], threads: u32) {
+    /// Starts it at a place of the grid. Its `reserved` last bytes of shared memory are zero then.
+    pub(crate) fn start(&mut self, index: [u32; 3], special: [u32; 10], threads: u32, reserved: usize) {
         self.index = index;
+        let own = self.shared.len() - reserved;
+        self.shared[own..].fill(0);
         for (row, value) in self.rows.iter().zip(special) {
             row.iter().for_each(|lane| lane.set(u64::from(value)));
         }

@@ -73,6 +73,13 @@ fn act(what: Collective, lanes: u32, to: &Row, also: Option<&Row>, [a, b, c]: [&
     let yes = lanes & mask(|lane| values[lane] & 1 == 1);
     match what {
         Collective::Sync => {}
+        Collective::Elect => {
+            let first = lanes.trailing_zeros();
+            set(to, u64::from(first));
+            each(lanes, |lane| {
+                also.into_iter().for_each(|row| row[lane].set(u64::from(lane as u32 == first)))
+            });
+        }
         Collective::Shuffle(mode) => {
             each(lanes, |lane| {
                 let (from, inside) = source(mode, lane as u32, b[lane].get() as u32, c[lane].get() as u32);

@@ -45,7 +45,7 @@ impl Warp {
             Op::ActiveMask { to } => each(lanes, |lane| row(*to)[lane].set(u64::from(lanes))),
             Op::Fence => fence(),
             Op::Nothing => {}
-            Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } => {
+            Op::Load { .. } | Op::Store { .. } | Op::Atomic { .. } | Op::Copy { .. } => {
                 let (local, op) = (self.splits[index].local, &instruction.op);
                 let changed = self
                     .access(context, op, lanes, base, local)
@@ -171,6 +171,7 @@ impl Warp {
                 }
                 self.spin.restart();
             }
+            Op::Matrix(together) => return self.matrix(index, context, together),
             Op::ClusterArrive => {
                 self.splits[index].arrived = context.barrier.generation;
                 let live = context.blocks.iter().map(|block| block.live).sum();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::address::{MOST_LOCAL, MOST_SHARED};
+use crate::address::{MOST_LOCAL, MOST_SHARED, RESERVED};
 use crate::error::LaunchError;
 use crate::op::{DYNAMIC_SHARED, GRID};
 use crate::program::Module;
@@ -62,6 +62,8 @@ pub struct Grid {
     /// Bytes of shared memory of a block, and of local memory of a thread.
     shared: u64,
     local: u64,
+    /// How many of the last bytes of shared memory are reserved.
+    reserved: u64,
     /// Special registers and constants.
     rows: Vec<Row>,
     running: VecDeque<Cluster>,
@@ -96,6 +98,9 @@ impl Grid {
         let Some(kernel) = program.kernels.get(name) else {
             return Err(LaunchError::NoKernel { kernel: name.to_owned() });
         };
+        if let Some(lacking) = program.lacking(name) {
+            return Err(LaunchError::Lacking { kernel: name.to_owned(), lacking: lacking.clone() });
+        }
         let function = &program.functions[kernel.function];
         let declared = function.cluster.map(|sizes| sizes.map(|size| size as u32));
         let cluster = launch.cluster.or(declared).unwrap_or([1; 3]);
@@ -116,7 +121,11 @@ impl Grid {
             return Err(LaunchError::Arguments { kernel: name.to_owned(), expected, found });
         }
 
-        let shared = kernel.reach.shared.next_multiple_of(16) + u64::from(launch.dynamic_shared);
+        let mut shared = kernel.reach.shared.next_multiple_of(16) + u64::from(launch.dynamic_shared);
+        let reserved = if kernel.reach.reserved { RESERVED } else { 0 };
+        if reserved > 0 {
+            shared = shared.next_multiple_of(16) + reserved;
+        }
         let stack = if kernel.reach.recursive { launch.stack } else { 0 };
         let local = kernel.reach.frames.saturating_add(stack);
         if shared > MOST_SHARED || local > MOST_LOCAL {
@@ -129,6 +138,7 @@ impl Grid {
             module: Arc::clone(module),
             kernel: kernel.function,
             shared,
+            reserved,
             local,
             clusters: count(launch.grid) / count(cluster),
             launch,
@@ -255,7 +265,7 @@ impl Grid {
             let [a, b, c] = position(rank as u64, self.cluster);
             let place = [x * self.cluster[0] + a, y * self.cluster[1] + b, z * self.cluster[2] + c];
             let special = [place[0], place[1], place[2], x, y, z, a, b, c, rank as u32];
-            block.start(place, special, self.launch.block.iter().product());
+            block.start(place, special, self.launch.block.iter().product(), self.reserved as usize);
         }
         let function = &self.module.program().functions[self.kernel];
         for warp in &mut cluster.warps {
@@ -280,6 +290,7 @@ fn special(name: &str, launch: &LaunchParameters, cluster: [u32; 3], shared: u64
         _ => 0,
     };
     let dynamic = shared.next_multiple_of(16);
+    let reserved = dynamic + u64::from(launch.dynamic_shared).next_multiple_of(16);
     u64::from(match name.split('.').next().unwrap_or(name) {
         "%ntid" => launch.block[axis],
         "%nctaid" => launch.grid[axis],
@@ -287,7 +298,11 @@ fn special(name: &str, launch: &LaunchParameters, cluster: [u32; 3], shared: u64
         "%cluster_nctaid" => cluster[axis],
         "%cluster_nctarank" => cluster.iter().product(),
         "%dynamic_smem_size" => launch.dynamic_shared,
-        "%total_smem_size" => return dynamic + u64::from(launch.dynamic_shared),
+        "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" => return reserved,
+        "%reserved_smem_offset_1" => return reserved + RESERVED / 2,
+        "%reserved_smem_offset_end" => return reserved + RESERVED,
+        "%reserved_smem_offset_cap" => return RESERVED,
+        "%total_smem_size" | "%aggr_smem_size" => return dynamic + u64::from(launch.dynamic_shared),
         "%nwarpid" => 32,
         "%is_explicit_cluster" => u32::from(cluster != [1; 3]),
         "%nsmid" => 1,

@@ -4,7 +4,6 @@ use crate::address::{Place, Space};
 use crate::op::Intrinsic;
 use crate::run::access::{read, write};
 use crate::run::fault::FaultKind;
-use crate::run::memory::Span;
 use crate::run::printf::format;
 use crate::run::warp::Warp;
 use crate::run::warp::{Context, Lane};
@@ -91,12 +90,7 @@ impl Warp {
         address: u64,
         size: u64,
     ) -> Result<u64, FaultKind> {
-        match Space::Generic.place(address, 0) {
-            Place::Global(address) => Span::new(context.memory, address, size, false)
-                .map(|span| span.load(address, size))
-                .map_err(|why| FaultKind::Global { address, size, write: false, why }),
-            place => self.own(context, lane, place, 0, size).map(|bytes| read(bytes)),
-        }
+        self.read_at(context, lane, Space::Generic.place(address, 0), size)
     }
 
     /// The zero-terminated text at a generic address.

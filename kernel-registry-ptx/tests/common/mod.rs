@@ -155,6 +155,9 @@ pub fn results(body: &str, threads: u32) -> Result<Vec<[u64; 2]>, String> {
     let mut out = vec![[0u64; 2]; threads as usize];
     let arguments = Arguments::default().u64(device.lend(&mut out)).done();
     let module = device.load(&kernel(body)).map_err(|error| error.to_string())?;
+    if let Some(lacking) = module.program().lacking("k") {
+        return Err(lacking.to_string());
+    }
     run(&device, &module, "k", launch(1, threads, arguments)).map_err(|fault| fault.to_string())?;
     Ok(out)
 }

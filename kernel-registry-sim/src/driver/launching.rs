@@ -10,7 +10,7 @@ use super::handles::Handle;
 use super::image::Kernel;
 use super::launch::{Launch, Shape};
 use super::load::load_now;
-use super::process::{Locked, wait_for_change};
+use super::process::{Locked, Simulator, wait_for_change};
 use super::result::{Answer, Code};
 use super::state::State;
 use super::stream::Work;
@@ -85,6 +85,11 @@ impl State {
             prefers_shared: function.attributes.get(&attributes::CARVEOUT) == Some(&100),
         };
         launch.check(function.max_shared, &self.devices[function.device].kind)?;
+        if let Some(lacking) = launch.image.program.lacking(&launch.kernel().name) {
+            Simulator::get()
+                .say_once(format!("the launch of `{}` is not simulated: {lacking}", launch.kernel().name));
+            return Err(Code::NOT_SUPPORTED);
+        }
         Ok(launch)
     }
 

@@ -15,8 +15,8 @@ pub(super) struct Simulator {
     /// As in its configuration.
     pub(super) version: i32,
     state: Mutex<State>,
-    /// The functions that were reported as not simulated.
-    pub(super) said: Mutex<BTreeSet<&'static str>>,
+    /// What was reported as not simulated.
+    said: Mutex<BTreeSet<String>>,
 }
 
 pub(super) type Locked = MutexGuard<'static, State>;
@@ -85,6 +85,15 @@ impl Simulator {
     /// The configuration of this process: as installed, or else as the environment says.
     pub(super) fn config() -> &'static Config {
         CONFIG.get_or_init(Config::from_environment)
+    }
+
+    /// Reports once, on standard error, why a function returns `CUDA_ERROR_NOT_SUPPORTED`.
+    pub(super) fn say_once(&self, what: String) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if !said.contains(&what) {
+            eprintln!("simulated CUDA driver: {what}, and returns CUDA_ERROR_NOT_SUPPORTED");
+            said.insert(what);
+        }
     }
 
     pub(super) fn lock(&'static self) -> Locked {

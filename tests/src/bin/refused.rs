@@ -8,8 +8,8 @@ use kernel_registry::{Cause, Failure, HookCause, WarmContext, WarmError, warm_al
 mod broken {
     use kernel_registry::gpu_kernel;
 
-    /// PTX with an unknown instruction.
-    #[gpu_kernel(image = "images/broken/no_such_instruction.ptx", name = "garbled")]
+    /// PTX with a register that is not declared.
+    #[gpu_kernel(image = "images/broken/undeclared_register.ptx", name = "garbled")]
     pub unsafe fn garbled(out: *mut u32);
 
     /// Machine code for sm_75 only.

@@ -3,6 +3,7 @@
 use crate::decode::compute::bits;
 use crate::decode::compute::convert::convert;
 use crate::decode::compute::float::{Bf16, F16, Float, Number, Pair, divide, root};
+use crate::decode::compute::fp8;
 use crate::decode::opcode::Opcode;
 use crate::types::{Compute, How, Scalar, Type, each, floating, integer, lanes, one_of, scalar_float};
 
@@ -10,6 +11,7 @@ use crate::types::{Compute, How, Scalar, Type, each, floating, integer, lanes, o
 pub(crate) fn function(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     let plain = |function: Option<Compute>| Some((function?, How::default()));
     match opcode.name {
+        "cvt" if fp8::is_narrow(&opcode.modifiers) => fp8::convert(opcode),
         "cvt" => convert(opcode),
         "selp" => {
             opcode.kind()?;

@@ -200,7 +200,7 @@ fn odd(near: f64, rest: f64) -> f64 {
 }
 
 /// Rounds to a format with so many bits of mantissa and exponent, and answers its bits.
-fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u32) -> u64 {
+pub(crate) fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u32) -> u64 {
     let sign = value.to_bits() >> 63;
     let infinite = ((1u64 << exponent) - 1) << mantissa;
     let place = |magnitude: u64| sign << (mantissa + exponent) | magnitude;

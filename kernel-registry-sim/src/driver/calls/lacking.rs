@@ -1,16 +1,12 @@
 //! Functions that are not simulated: each reports that once, and returns `CUDA_ERROR_NOT_SUPPORTED`. They exist so that a program
 //! that looks for one of them does not take the driver for an older one.
 
-use std::sync::PoisonError;
-
 use crate::driver::process::Simulator;
 use crate::driver::result::Code;
 
 /// Reports once, on standard error, that something is not simulated.
 pub(super) fn say_once(what: &'static str) {
-    if Simulator::get().said.lock().unwrap_or_else(PoisonError::into_inner).insert(what) {
-        eprintln!("simulated CUDA driver: {what} is not simulated, and returns CUDA_ERROR_NOT_SUPPORTED");
-    }
+    Simulator::get().say_once(format!("{what} is not simulated"));
 }
 
 /// Defines such functions, grouped by the first version of CUDA that has them.
