@@ -22,6 +22,7 @@ use std::fmt;
 use kernel_registry_format::{Pass, RustType, same_layout};
 
 use crate::cuda_type::layout_of;
+use crate::source::CSignature;
 use crate::{CudaType, Entry, ParamLayout, Scalar};
 
 /// Size and alignment of an address among the arguments of a kernel.
@@ -203,7 +204,7 @@ pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
 impl Param<'_> {
     /// Compares this parameter with the kernel's at the same index. `file` is the name of the image in messages.
     pub fn compare(&self, index: usize, entry: &Entry, file: &str) -> Verdict {
-        let cuda = entry.signature.as_ref().and_then(|signature| signature.params.get(index));
+        let cuda = entry.cuda_type(index);
         let Some(layout) = entry.params.get(index) else { return Verdict::Meets };
         // A closure, because most parameters are right and need no message.
         let message = || {
@@ -328,12 +329,13 @@ impl Param<'_> {
     }
 }
 
-/// The kernel's C++ signature, or its symbol. Long ones are cut, because the message of every parameter can contain it.
+/// The kernel's signature in C++ or C, or its symbol. Long ones are cut, because the message of every parameter can contain it.
 fn whole(entry: &Entry) -> String {
     const LONGEST: usize = 1000;
     let mut whole = match &entry.signature {
         Some(signature) => signature.to_string(),
-        None => entry.symbol.clone(),
+        None if entry.c_params.is_empty() => entry.symbol.clone(),
+        None => CSignature { name: entry.symbol.clone(), params: entry.c_params.clone() }.to_string(),
     };
     if let Some((cut, _)) = whole.char_indices().nth(LONGEST) {
         whole.truncate(cut);
@@ -344,7 +346,7 @@ fn whole(entry: &Entry) -> String {
 
 /// Whether PTX says that a parameter is floating point, or that it is not. Signs it does not tell, nor what addresses
 /// point to, nor anything of types such as `.b32` and `.b8[16]`.
-fn is_float(layout: &ParamLayout) -> Option<bool> {
+pub(crate) fn is_float(layout: &ParamLayout) -> Option<bool> {
     match layout.ptx_type.as_deref()? {
         "f32" | "f64" => Some(true),
         "u8" | "u16" | "u32" | "u64" | "s8" | "s16" | "s32" | "s64" => Some(false),

@@ -167,7 +167,8 @@ pub use kernel_registry_macros::KernelParam;
 ///
 /// The declaration is compared with the image at compile time. The image has to contain a kernel of the function's name
 /// (for C++ kernels without namespaces), or of the name in `name`. It has to take as many parameters, of the same types;
-/// where its symbol does not contain them (`extern "C"`, structs), of the same sizes. A block written in numbers has to fit
+/// where its symbol does not contain them (`extern "C"`, structs), of the same sizes. The types of an `extern "C"` kernel are
+/// compared too if `file` names its source and that spells them out. A block written in numbers has to fit
 /// `__launch_bounds__`:
 ///
 /// ```compile_fail
