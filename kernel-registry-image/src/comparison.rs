@@ -17,6 +17,8 @@
 //! # Ok::<(), kernel_registry_image::Error>(())
 //! ```
 
+mod params;
+
 use std::fmt;
 
 use kernel_registry_format::{Pass, RustType, same_layout};
@@ -24,6 +26,8 @@ use kernel_registry_format::{Pass, RustType, same_layout};
 use crate::cuda_type::layout_of;
 use crate::source::CSignature;
 use crate::{CudaType, Entry, ParamLayout, Scalar};
+
+pub use self::params::{Compared, compare_params, other_lengths};
 
 /// Size and alignment of an address among the arguments of a kernel.
 const ADDRESS: u32 = 8;

@@ -99,21 +99,31 @@ pub const fn argument<T>(value: &T) -> *mut c_void {
     (&raw const *value).cast_mut().cast()
 }
 
-/// The driver's arguments, each made from a parameter of a generated `launch`. They stay where they are for the whole
-/// expression of the launch.
+/// The length of a slice as the driver takes it: an argument of its own, behind the address.
+#[inline]
+pub const fn length(slice: &pass::Tracked<'_>) -> *mut c_void {
+    argument(&slice.len)
+}
+
+/// The driver's arguments, each made from a parameter of a generated `launch`.
 pub mod pass {
     use cudarc::driver::sys::CUdeviceptr;
     use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
 
     use crate::{PointerTo, SliceOrNull, SliceOrNullMut};
 
-    /// The address of a slice, and the guard that tracks its use.
+    /// The address of a slice, its number of elements, and the guard that tracks its use. Kernels whose slices are a single
+    /// parameter take address and length as they lie here.
     #[repr(C)]
-    pub struct Tracked<'a>(CUdeviceptr, SyncOnDrop<'a>);
+    pub struct Tracked<'a> {
+        address: CUdeviceptr,
+        pub(super) len: u64,
+        _guard: SyncOnDrop<'a>,
+    }
 
     impl Tracked<'_> {
         /// No memory, whose use nothing tracks.
-        pub(crate) const NULL: Self = Tracked(0, SyncOnDrop::Record(None));
+        pub(crate) const NULL: Self = Tracked { address: 0, len: 0, _guard: SyncOnDrop::Record(None) };
     }
 
     #[inline]
@@ -123,14 +133,16 @@ pub mod pass {
 
     #[inline]
     pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, stream: &'a CudaStream) -> Tracked<'a> {
-        let (address, guard) = slice.device_ptr(stream);
-        Tracked(address, guard)
+        let len = slice.len() as u64;
+        let (address, _guard) = slice.device_ptr(stream);
+        Tracked { address, len, _guard }
     }
 
     #[inline]
     pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, stream: &'a CudaStream) -> Tracked<'a> {
-        let (address, guard) = slice.device_ptr_mut(stream);
-        Tracked(address, guard)
+        let len = slice.len() as u64;
+        let (address, _guard) = slice.device_ptr_mut(stream);
+        Tracked { address, len, _guard }
     }
 
     #[inline]
@@ -272,7 +284,7 @@ pub mod param {
 macro_rules! __kernel {
     (
         [$($impl:tt)*] $about:literal
-        $(launch($($arg:ident: $ty:ty = $pass:ident,)*))?
+        $(launch($($arg:ident: $ty:ty = $pass:ident $(, $length:ident)?;)*))?
         $(
             register $kernel:ty: $has_info:path, $path:literal
             $fixed:literal $fixed_len:literal [$($layout:expr,)*] $param_count:literal
@@ -306,11 +318,13 @@ macro_rules! __kernel {
                     config: impl $crate::Configure<Self>,
                     $($arg: $ty),*
                 ) -> ::core::result::Result<(), $crate::LaunchError> {
-                    // A launch that is refused does nothing to slices and streams: the receiver comes before arguments.
+                    // A launch that is refused does nothing to slices and streams: it is checked before they are used.
+                    let launch = $crate::Configure::<Self>::configure(config, stream)?;
+                    $(let $arg = $crate::__private::pass::$pass($arg, stream);)*
                     // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.
                     unsafe {
-                        $crate::Configure::<Self>::configure(config, stream)?.submit(&mut [
-                            $($crate::__private::argument(&$crate::__private::pass::$pass($arg, stream))),*
+                        launch.submit(&mut [
+                            $($crate::__private::argument(&$arg), $($crate::__private::$length(&$arg),)?)*
                         ])
                     }
                 }

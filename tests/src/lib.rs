@@ -233,3 +233,8 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// Compiles the code in the guide to kernels in Rust.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/rust-kernels.md")]
+struct RustKernels;

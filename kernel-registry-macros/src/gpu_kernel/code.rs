@@ -5,7 +5,7 @@
 
 mod record;
 
-use kernel_registry_format::{NOT_FIXED, Pass};
+use kernel_registry_format::{NOT_FIXED, Pass, SliceLength};
 use kernel_registry_image::comparison::BlockRule;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
@@ -46,7 +46,7 @@ fn ordinary(kernel: &Kernel) -> TokenStream {
     let params: Vec<String> = params.map(|param| format!("{}: {}", param.name, param.spelled)).collect();
     let about =
         format!("Kernel `{ident}({})`, entry `{}` of `{}`.", params.join(", "), verdict.symbol, image.file);
-    let launch = launch(&instance.params, krate);
+    let launch = launch(&instance.params, verdict.length, krate);
     let registered = registered_as(kernel, instance, verdict, quote!(#krate::Kernel));
     quote! {
         #(#cfgs)*
@@ -71,7 +71,8 @@ fn generic(kernel: &Kernel) -> TokenStream {
     let message = format!("`{{Self}}` is not an instance of the kernel `{ident}`");
     let note = format!("its instances are {listed}: others are added in `instances(..)` of its declaration");
     let about = format!("A kernel with the instances {listed}.");
-    let launch = name.params.as_ref().map(|params| launch(params, krate));
+    let length = verdicts.first().and_then(|verdict| verdict.length);
+    let launch = name.params.as_ref().map(|params| launch(params, length, krate));
     let registered = instances.iter().zip(verdicts);
     let registered =
         registered.map(|(instance, verdict)| registered_as(kernel, instance, verdict, quote!(Instance)));
@@ -106,7 +107,7 @@ fn generic(kernel: &Kernel) -> TokenStream {
 /// The name and its functions: using it compiles as far as types go, and the errors that were reported stay the only ones.
 pub(crate) fn broken(name: &Name) -> TokenStream {
     let Name { krate, ident, cfgs, generics, params, .. } = name;
-    let launch = params.as_ref().map(|params| launch(params, krate));
+    let launch = params.as_ref().map(|params| launch(params, None, krate));
     let (declared, used) = (declared(generics), used(generics));
     let type_item = type_item(name);
     quote! {
@@ -168,26 +169,28 @@ fn used(generics: &[Generic]) -> TokenStream {
 }
 
 /// The parameters as `launch` has them, each with the function of `__private::pass` that makes the driver's argument of it.
-fn launch(params: &[Param], krate: &TokenStream) -> TokenStream {
+/// Behind a slice's function there is a second one, for the length, if that is an argument of its own.
+fn launch(params: &[Param], length: Option<SliceLength>, krate: &TokenStream) -> TokenStream {
+    let length = length.filter(|length| *length == SliceLength::Next).map(|_| quote!(, length));
     let params = params.iter().map(|Param { ident, element, pass, nullable, .. }| {
         let span = element.span();
         match pass {
             Pass::Slice if *nullable => {
-                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNull<#element> = nullable,)
+                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNull<#element> = nullable #length;)
             }
             Pass::SliceMut if *nullable => {
-                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNullMut<#element> = nullable_mut,)
+                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNullMut<#element> = nullable_mut #length;)
             }
-            Pass::Value => quote!(#ident: #element = value,),
+            Pass::Value => quote!(#ident: #element = value;),
             Pass::Slice => {
-                quote_spanned!(span=> #ident: &impl #krate::__private::DevicePtr<#element> = slice,)
+                quote_spanned!(span=> #ident: &impl #krate::__private::DevicePtr<#element> = slice #length;)
             }
             Pass::SliceMut => {
-                quote_spanned!(span=> #ident: &mut impl #krate::__private::DevicePtrMut<#element> = slice_mut,)
+                quote_spanned!(span=> #ident: &mut impl #krate::__private::DevicePtrMut<#element> = slice_mut #length;)
             }
-            Pass::Pointer => quote_spanned!(span=> #ident: impl #krate::__private::PointerTo<#element> = pointer,),
+            Pass::Pointer => quote_spanned!(span=> #ident: impl #krate::__private::PointerTo<#element> = pointer;),
             Pass::PointerMut => {
-                quote_spanned!(span=> #ident: impl #krate::__private::PointerToMut<#element> = pointer,)
+                quote_spanned!(span=> #ident: impl #krate::__private::PointerToMut<#element> = pointer;)
             }
         }
     });

@@ -1,8 +1,8 @@
 //! Compares a declaration with the kernel in its image, by the rules of `kernel_registry_image::comparison`. Differences
 //! become compile errors at the tokens that are wrong.
 
-use kernel_registry_format::RustType;
-use kernel_registry_image::comparison::{self, BlockRule, Expected, compare_count};
+use kernel_registry_format::{RustType, SliceLength};
+use kernel_registry_image::comparison::{self, BlockRule, Compared, Expected, compare_params};
 use kernel_registry_image::{Entry, Needs, StackFrames};
 use syn::spanned::Spanned;
 
@@ -20,6 +20,8 @@ pub(crate) struct Verdict {
     pub(crate) symbol: String,
     /// One for each parameter.
     pub(crate) layouts: Vec<Layout>,
+    /// Where the kernel finds the lengths of slices, if it takes them.
+    pub(crate) length: Option<SliceLength>,
     /// The blocks that the kernel allows, and the error message for others.
     pub(crate) block: Option<(BlockRule, String)>,
     /// The only block that a kernel declared without one can be launched with.
@@ -49,7 +51,18 @@ pub(crate) fn all(
 ) -> Option<Vec<Verdict>> {
     // An error in one instance is usually in all of them, so this stops at the first.
     let verdict = |instance| of(name, declaration, instance, image, errors);
-    declaration.instances.iter().map(verdict).collect()
+    let verdicts: Vec<Verdict> = declaration.instances.iter().map(verdict).collect::<Option<_>>()?;
+    // All instances have the same `launch`.
+    if verdicts.iter().any(|verdict| verdict.length != verdicts[0].length) {
+        let function = &name.function;
+        let file = &image.file;
+        errors.at(
+            function,
+            format!("some instances of `{function}` in `{file}` take lengths of slices, and others do not: declare those as another kernel"),
+        );
+        return None;
+    }
+    Some(verdicts)
 }
 
 fn of(
@@ -69,9 +82,11 @@ fn of(
             return None;
         }
     };
+    let (layouts, length) = layouts(&instance.params, name, entry, file, &mut own);
     let verdict = Verdict {
         symbol: entry.symbol.clone(),
-        layouts: layouts(&instance.params, name, entry, file, &mut own),
+        layouts,
+        length,
         block: instance.block.as_ref().and_then(|block| block_rule(block, entry, &mut own)),
         default_block: match BlockRule::of(entry) {
             Some(BlockRule::Exactly(block)) => Some(block),
@@ -92,6 +107,7 @@ fn without_image(declaration: &Declaration, instance: &Instance) -> Verdict {
     Verdict {
         symbol: format!("{}{}", declaration.wanted.name, instance.args.spelled),
         layouts: instance.params.iter().map(|_| Layout::Any).collect(),
+        length: None,
         block: None,
         default_block: None,
         shared: None,
@@ -100,15 +116,32 @@ fn without_image(declaration: &Declaration, instance: &Instance) -> Verdict {
     }
 }
 
-fn layouts(params: &[Param], name: &Name, entry: &Entry, file: &str, errors: &mut Errors) -> Vec<Layout> {
-    if let Err(mismatch) = compare_count(params.len(), entry, file) {
-        errors.at(&name.function, mismatch.message);
-        return Vec::new();
-    }
-    let layout = |(index, param): (usize, &Param)| {
-        let Param { name, spelled, pass, .. } = param;
-        let declared = comparison::Param { name, spelled, pass: *pass, layout: None };
-        match declared.compare(index, entry, file) {
+fn layouts(
+    params: &[Param],
+    name: &Name,
+    entry: &Entry,
+    file: &str,
+    errors: &mut Errors,
+) -> (Vec<Layout>, Option<SliceLength>) {
+    let declared = params.iter();
+    let declared: Vec<_> = declared
+        .map(|Param { name, spelled, pass, .. }| comparison::Param {
+            name,
+            spelled,
+            pass: *pass,
+            layout: None,
+        })
+        .collect();
+    let Compared { length, verdicts, .. } = match compare_params(&declared, entry, file) {
+        Ok(compared) => compared,
+        Err(mismatch) => {
+            errors.at(&name.function, mismatch.message);
+            return (Vec::new(), None);
+        }
+    };
+    let layout =
+        |((verdict, declared), param): ((comparison::Verdict, &comparison::Param<'_>), &Param)| match verdict
+        {
             comparison::Verdict::Meets => RustType::named(declared.element())
                 .and_then(RustType::size)
                 .map_or(Layout::Any, Layout::Number),
@@ -117,9 +150,8 @@ fn layouts(params: &[Param], name: &Name, entry: &Entry, file: &str, errors: &mu
                 errors.push(syn::Error::new(param.element.span(), mismatch.message));
                 Layout::Any
             }
-        }
-    };
-    params.iter().enumerate().map(layout).collect()
+        };
+    (verdicts.into_iter().zip(&declared).zip(params).map(layout).collect(), length)
 }
 
 /// Compares a block that is written in numbers with the kernel's launch bounds.

@@ -22,7 +22,9 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
     let params: Vec<_> = params
         .map(|Param { name, spelled, pass, nullable, .. }| {
             let param = format::Param::new(name, spelled, *pass, 0, 0);
-            if *nullable { param.or_null() } else { param }
+            let param = if *nullable { param.or_null() } else { param };
+            let length = verdict.length.filter(|_| matches!(pass, Pass::Slice | Pass::SliceMut));
+            length.map_or(param, |length| param.with_length(length))
         })
         .collect();
     let variants = image.content.as_ref().map(|content| variants(&content.facts)).unwrap_or_default();
