@@ -92,7 +92,8 @@ mod tests {
         let image = kernel_registry_image::read(ptx.as_bytes()).unwrap();
         let x = kernel_registry_format::Param::new("x", "&[f32]", Pass::Slice, 4, 4);
         let compared = |x| {
-            let kernel = KernelRecord { symbol: "k", params: Params::new(&[x]), ..KernelRecord::EMPTY };
+            let params = [x];
+            let kernel = KernelRecord { symbol: "k", params: Params::new(&params), ..KernelRecord::EMPTY };
             let mismatches = with(&kernel, &image, "k.ptx").unwrap().mismatches;
             mismatches.into_iter().map(|mismatch| mismatch.message).collect::<Vec<_>>()
         };

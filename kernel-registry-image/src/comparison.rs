@@ -25,7 +25,7 @@ use kernel_registry_format::{Pass, RustType, same_layout};
 
 use crate::cuda_type::layout_of;
 use crate::source::CSignature;
-use crate::{CudaType, Entry, ParamLayout, Scalar};
+use crate::{CudaType, Entry, ParamLayout, Scalar, Signature};
 
 pub use self::params::{Compared, compare_params, other_lengths};
 
@@ -134,10 +134,12 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Compares the symbol. `file` is the name of the image in messages.
+/// Compares the symbol. `file` is the name of the image in messages. The symbol of a kernel in an anonymous namespace
+/// contains a hash of its source's path, so its C++ signature is compared.
 pub fn compare_symbol(declared: &str, entry: &Entry, file: &str) -> Result<(), Mismatch> {
-    let Entry { symbol, .. } = entry;
-    if declared == symbol {
+    let Entry { symbol, signature, .. } = entry;
+    let is_anonymous = signature.as_ref().is_some_and(|signature| signature.anonymous_namespace);
+    if declared == symbol || (is_anonymous && Signature::of(declared) == *signature) {
         return Ok(());
     }
     let whole = whole(entry);
@@ -521,6 +523,22 @@ mod tests {
         assert_eq!(layout_of("CUtensorMap_st"), Some([128, 0]));
         for other in ["float5", "float", "Pair4", "4", "", "ä4"] {
             assert_eq!(layout_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn symbols_of_anonymous_namespaces_differ_by_a_hash() {
+        let symbol = |hash: &str, rest: &str| format!("_ZN40_GLOBAL__N__{hash}_8_types_cu_34106f84{rest}");
+        let ptx = format!(
+            ".version 8.0 .target sm_75 .entry {}(.param .u32 n) {{ ret; }}",
+            symbol("00000000", "1kEj")
+        );
+        let image = read(ptx.as_bytes()).unwrap();
+        let compare = |declared: &str| compare_symbol(declared, image.find("k", "x.ptx").unwrap(), "x.ptx");
+        assert_eq!(compare(&symbol("00000000", "1kEj")), Ok(()));
+        assert_eq!(compare(&symbol("11111111", "1kEj")), Ok(()));
+        for other in [symbol("11111111", "1kEi"), symbol("11111111", "1lEj"), "_Z1kj".to_owned()] {
+            assert!(compare(&other).is_err(), "{other}");
         }
     }
 
