@@ -185,7 +185,7 @@ impl BlockRule {
         }
     }
 
-    /// The error message for other blocks.
+    /// The error message for other blocks, without their threads.
     pub fn message(self, entry: &Entry) -> String {
         let name = entry.name();
         match self {
@@ -201,7 +201,9 @@ impl BlockRule {
 pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
     match BlockRule::of(entry) {
         Some(rule) if !rule.allows(block) => {
-            Err(Mismatch { about: About::Block, message: rule.message(entry) })
+            let [x, y, z] = block;
+            let message = format!("{}, and this one has {x} x {y} x {z}", rule.message(entry));
+            Err(Mismatch { about: About::Block, message })
         }
         _ => Ok(()),
     }
@@ -217,15 +219,25 @@ impl Param<'_> {
             let (name, spelled, there, whole) = (self.name, self.spelled, there(cuda, layout), whole(entry));
             format!("`{name}` is `{spelled}` here, and {there} in `{whole}` of `{file}`")
         };
-        let wrong = |about, remedy| Verdict::Wrong(Mismatch { about, message: message() + remedy });
+        let wrong = |about, more: &str| Verdict::Wrong(Mismatch { about, message: message() + more });
         match self.expected(cuda, layout) {
             Err((about, remedy)) => wrong(about, remedy),
             Ok(None) => Verdict::Meets,
             Ok(Some(expected)) => match self.settle(&expected) {
                 Some(Ok(())) => Verdict::Meets,
-                Some(Err(about)) => wrong(about, ""),
+                Some(Err(about)) => wrong(about, &self.own_layout(about)),
                 None => Verdict::Needs { expected, message: message() },
             },
+        }
+    }
+
+    /// Size and alignment of this side, if they differ, in words. The sizes of numbers are known to all.
+    fn own_layout(&self, about: About) -> String {
+        match self.layout {
+            Some([size, align]) if about == About::Layout && RustType::named(self.element()).is_none() => {
+                format!("; here it has {size} bytes, aligned to {align}")
+            }
+            _ => String::new(),
         }
     }
 
@@ -554,7 +566,7 @@ mod tests {
         assert_eq!(compare_block([128, 1, 1], entry), Ok(()));
         assert_eq!(
             compare_block([16, 16, 1], entry).unwrap_err().message,
-            "`take` was compiled for blocks of at most 128 threads"
+            "`take` was compiled for blocks of at most 128 threads, and this one has 16 x 16 x 1"
         );
     }
 }

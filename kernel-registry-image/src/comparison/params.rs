@@ -73,7 +73,7 @@ fn length(declared: &[Param<'_>], entry: &Entry) -> Option<SliceLength> {
         let mut layouts = layouts.iter();
         let is_pair = declared.iter().all(|param| {
             let own = layouts.next();
-            !is_slice(param) || [own, layouts.next()].into_iter().flatten().all(is_word)
+            !is_slice(param) || (own.is_some_and(is_word) && layouts.next().is_some_and(is_length))
         });
         return is_pair.then_some(SliceLength::Next);
     }
@@ -86,9 +86,14 @@ fn is_slice(param: &Param<'_>) -> bool {
     matches!(param.pass, Pass::Slice | Pass::SliceMut)
 }
 
-/// Whether it can be an address or a length.
+/// Whether it can be an address. Machine code tells sizes only.
 fn is_word(layout: &ParamLayout) -> bool {
-    layout.size == 8 && super::is_float(layout) != Some(true)
+    layout.size == 8 && layout.ptx_type.as_deref().is_none_or(|ty| ["u64", "s64", "b64"].contains(&ty))
+}
+
+/// Whether it can be a length: an integer that PTX does not call a pointer.
+fn is_length(layout: &ParamLayout) -> bool {
+    is_word(layout) && layout.pointee_align.is_none()
 }
 
 /// Whether it can be an address and a length.
@@ -105,6 +110,8 @@ mod tests {
         .entry parts(.param .f32 a, .param .u64 .ptr .align 1 x, .param .u64 x_len, .param .u64 y, .param .u64 y_len) { ret; }
         .entry whole(.param .f32 a, .param .align 8 .b8 x[16], .param .align 8 .b8 y[16]) { ret; }
         .entry floats(.param .f32 a, .param .u64 x, .param .f64 d, .param .u64 y, .param .u64 n) { ret; }
+        .entry structs(.param .f32 a, .param .u64 x, .param .align 4 .b8 p[8], .param .u64 y, .param .u64 n) { ret; }
+        .entry pointers(.param .f32 a, .param .u64 x, .param .u64 .ptr .align 4 p, .param .u64 y, .param .u64 n) { ret; }
         .entry vectors(.param .f32 a, .param .align 16 .b8 x[16], .param .align 16 .b8 y[16]) { ret; }
         .entry _Z3cppfPKfmPfm(.param .f32 a, .param .u64 x, .param .u64 n, .param .u64 y, .param .u64 m) { ret; }";
 
@@ -131,8 +138,10 @@ mod tests {
 
     #[test]
     fn other_kernels_take_no_lengths() {
-        assert!(compared("floats").unwrap_err().message.ends_with("takes 5 parameters, and 3 are declared"));
-        assert!(compared("cpp").unwrap_err().message.ends_with("takes 5 parameters, and 3 are declared"));
+        for kernel in ["floats", "structs", "pointers", "cpp"] {
+            let message = compared(kernel).unwrap_err().message;
+            assert!(message.ends_with("takes 5 parameters, and 3 are declared"), "{kernel}: {message}");
+        }
         let vectors = compared("vectors").unwrap();
         assert_eq!(vectors.length, None);
         assert!(matches!(vectors.verdicts[1], Verdict::Wrong(_)));

@@ -2,7 +2,7 @@
 //! become compile errors at the tokens that are wrong.
 
 use kernel_registry_format::{RustType, SliceLength};
-use kernel_registry_image::comparison::{self, BlockRule, Compared, Expected, compare_params};
+use kernel_registry_image::comparison::{self, BlockRule, Compared, Expected, compare_block, compare_params};
 use kernel_registry_image::{Entry, Needs, StackFrames};
 use syn::spanned::Spanned;
 
@@ -22,11 +22,11 @@ pub(crate) struct Verdict {
     pub(crate) layouts: Vec<Layout>,
     /// Where the kernel finds the lengths of slices, if it takes them.
     pub(crate) length: Option<SliceLength>,
-    /// The blocks that the kernel allows, and the error message for others.
+    /// The blocks that the kernel allows, and the error message for others, to which the compiler adds their threads.
     pub(crate) block: Option<(BlockRule, String)>,
     /// The only block that a kernel declared without one can be launched with.
     pub(crate) default_block: Option<[u32; 3]>,
-    /// The most dynamic shared memory of a block, and the error message for more.
+    /// The most dynamic shared memory of a block, and the error message for more, to which the compiler adds the bytes.
     pub(crate) shared: Option<(u32, String)>,
     pub(crate) frames: StackFrames,
     pub(crate) needs: Needs,
@@ -157,11 +157,10 @@ fn layouts(
 /// Compares a block that is written in numbers with the kernel's launch bounds.
 fn block_rule(block: &Block, entry: &Entry, errors: &mut Errors) -> Option<(BlockRule, String)> {
     let rule = BlockRule::of(entry)?;
-    let message = rule.message(entry);
-    if block.numbers().is_some_and(|block| !rule.allows(block)) {
-        errors.at(&block.axes[0], &message);
+    if let Some(Err(mismatch)) = block.numbers().map(|block| compare_block(block, entry)) {
+        errors.at(&block.axes[0], mismatch.message);
     }
-    Some((rule, message))
+    Some((rule, rule.message(entry)))
 }
 
 /// Compares dynamic shared memory with the limit of the oldest supported device. The declaration's `arch` names that
@@ -181,20 +180,21 @@ fn shared_limit(
     let fixed = fixed.unwrap_or(0);
     let most = most_shared(arch);
     let bytes = most.saturating_sub(fixed);
-    let remedy = if most < MOST_SHARED { ": say where it runs, as in `arch = \">=90\"`" } else { "" };
+    let newer = [80, 90].into_iter().filter(|newer| *newer > arch && most_shared(*newer) > most);
+    let newer: Vec<String> = newer
+        .map(|newer| format!("{} with `arch = \">={newer}\"`", most_shared(newer).saturating_sub(fixed)))
+        .collect();
+    let newer = if newer.is_empty() { String::new() } else { format!(" ({})", newer.join(", ")) };
     let fixed = if fixed > 0 { format!(" beside its own {fixed}") } else { String::new() };
     let reason = if min_arch.is_some() { String::new() } else { format!(", which `{file}` is for,") };
     let message = format!(
-        "on sm_{arch}{reason} a block can have {bytes} bytes of dynamic shared memory{fixed}, and this is more{remedy}"
+        "on sm_{arch}{reason} a block can have {bytes} bytes of dynamic shared memory{fixed}{newer}, and this is "
     );
-    if shared.number().is_some_and(|asked| asked > bytes) {
-        errors.at(&shared.0, &message);
+    if let Some(asked) = shared.number().filter(|asked| *asked > bytes) {
+        errors.at(&shared.0, format!("{message}{asked}"));
     }
     Some((bytes, message))
 }
-
-/// The shared memory of a block on the largest devices.
-const MOST_SHARED: u32 = 227 * 1024;
 
 /// The most shared memory that a block can ask for: CUDA's programming guide, table of compute capabilities.
 fn most_shared(arch: u32) -> u32 {
@@ -205,6 +205,6 @@ fn most_shared(arch: u32) -> u32 {
         86 | 89 => 99,
         80..90 => 163,
         120.. => 99,
-        _ => MOST_SHARED / 1024,
+        _ => 227,
     }
 }
