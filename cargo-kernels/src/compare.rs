@@ -52,18 +52,54 @@ fn find<'a>(symbol: &str, image: &'a Image, file: &str) -> Result<&'a Entry, Fin
 }
 
 fn mismatches(kernel: &KernelRecord<'_>, entry: &Entry, file: &str) -> Vec<Mismatch> {
-    if let Err(mismatch) = comparison::compare_count(kernel.params.len(), entry, file) {
-        return vec![mismatch];
+    let declared: Vec<_> = kernel
+        .params
+        .iter()
+        .map(|param| Param {
+            name: param.name,
+            spelled: param.ty,
+            pass: param.pass,
+            layout: Some([param.element_size, param.element_align]),
+        })
+        .collect();
+    let compared = match comparison::compare_params(&declared, entry, file) {
+        Ok(compared) => compared,
+        Err(mismatch) => return vec![mismatch],
+    };
+    let own = kernel.params.iter().find_map(|param| param.length);
+    if own != compared.length {
+        return vec![comparison::other_lengths(own, compared.length, entry, file)];
     }
-    let mut mismatches = Vec::new();
-    for (index, param) in kernel.params.iter().enumerate() {
-        let layout = Some([param.element_size, param.element_align]);
-        let declared = Param { name: param.name, spelled: param.ty, pass: param.pass, layout };
-        if let Verdict::Wrong(mismatch) = declared.compare(index, entry, file) {
-            mismatches.push(mismatch);
-        }
-    }
+    let wrong = compared.verdicts.into_iter().filter_map(|verdict| match verdict {
+        Verdict::Wrong(mismatch) => Some(mismatch),
+        _ => None,
+    });
+    let mut mismatches: Vec<_> = wrong.collect();
     let block = kernel.block.map(|block| comparison::compare_block(block, entry));
     mismatches.extend(block.and_then(Result::err));
     mismatches
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel_registry_format::{Params, Pass, SliceLength};
+
+    use super::*;
+
+    #[test]
+    fn lengths_of_slices_are_as_the_record_says() {
+        let ptx = ".version 8.0 .target sm_75 .entry k(.param .u64 x, .param .u64 n) { ret; }";
+        let image = kernel_registry_image::read(ptx.as_bytes()).unwrap();
+        let x = kernel_registry_format::Param::new("x", "&[f32]", Pass::Slice, 4, 4);
+        let compared = |x| {
+            let params = [x];
+            let kernel = KernelRecord { symbol: "k", params: Params::new(&params), ..KernelRecord::EMPTY };
+            let mismatches = with(&kernel, &image, "k.ptx").unwrap().mismatches;
+            mismatches.into_iter().map(|mismatch| mismatch.message).collect::<Vec<_>>()
+        };
+        assert_eq!(compared(x.with_length(SliceLength::Next)), [""; 0]);
+        let message = "slices are passed without their lengths here, and with each length as the next parameter to \
+                       `k` of `k.ptx`";
+        assert_eq!(compared(x), [message]);
+    }
 }

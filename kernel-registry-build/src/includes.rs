@@ -17,6 +17,8 @@ pub(crate) struct Includes {
     pub(crate) foreign: BTreeSet<String>,
     /// Each directive that cannot be followed, and the name of its file.
     pub(crate) unfollowed: BTreeSet<(String, String)>,
+    /// The macros without parameters that options, source and headers define.
+    pub(crate) macros: BTreeSet<String>,
 }
 
 /// The source, or a header of it.
@@ -83,6 +85,7 @@ impl Includes {
                 }
             }
         }
+        includes.macros = macros.into_keys().collect();
         includes
     }
 

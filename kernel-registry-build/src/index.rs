@@ -57,12 +57,16 @@ mod tests {
     #[test]
     fn an_index_grows_in_a_process_and_is_not_touched_without_need() {
         let folder = tempfile::tempdir().unwrap();
-        let with = Entry { source: "b.cu", image: Some("b.cu.fatbin"), origin: "nvcc\n13" };
-        let without = Entry { source: "a.cu", image: None, origin: "nvcc\n13" };
+        let with =
+            Entry { source: "b.cu", image: Some("b.cu.fatbin"), origin: "nvcc\n13", signatures: "k(int)" };
+        let without = Entry { source: "a.cu", image: None, origin: "nvcc\n13", signatures: "" };
         let index = folder.path().join(index::FILE);
         write(folder.path(), [with]).unwrap();
         write(folder.path(), [without]).unwrap();
-        assert_eq!(fs::read_to_string(&index).unwrap(), "a.cu\t-\tnvcc 13\nb.cu\tb.cu.fatbin\tnvcc 13\n");
+        assert_eq!(
+            fs::read_to_string(&index).unwrap(),
+            "a.cu\t-\tnvcc 13\nb.cu\tb.cu.fatbin\tnvcc 13\tk(int)\n"
+        );
         let before = fs::metadata(&index).unwrap().modified().unwrap();
         write(folder.path(), [without]).unwrap();
         assert_eq!(fs::metadata(&index).unwrap().modified().unwrap(), before);

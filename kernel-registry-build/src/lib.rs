@@ -44,12 +44,13 @@
 //! # What is made
 //!
 //! `$OUT_DIR/kernel-registry/` ([`FOLDER`]) holds the images, and a text file `index` ([`INDEX`]) with a line
-//! for each source, sorted, of three fields with a tab between them:
+//! for each source, sorted, of fields with a tab between them:
 //!
 //! 1. the source, relative to the package, with slashes: `cuda/blas1.cu`;
 //! 2. the file of its image in the same folder: `cuda__blas1.cu.fatbin`, `cuda__blas1.cu.ptx`; or `-`
 //!    ([`NO_IMAGE`]);
-//! 3. where it comes from: `nvcc 13.0.88`, `NVRTC 12.0`, `prebuilt`; or why there is none.
+//! 3. where it comes from: `nvcc 13.0.88`, `NVRTC 12.0`, `prebuilt`; or why there is none;
+//! 4. and more: the types of each `extern "C"` kernel that the source tells for certain: `scale(unsigned int, ?, float*)`.
 //!
 //! The names of images are to be read there and not guessed. A file beside each image says what it was made of:
 //! while source, included headers, options and compiler stay the same, it is not made again. The file `builds` has the options of
@@ -91,6 +92,7 @@
 
 mod arch;
 mod builder;
+mod c_signatures;
 mod choice;
 mod compile_source;
 mod diagnostics;

@@ -14,7 +14,7 @@ use crate::error::{Doubtful, Missing, REMEDY, Undeclared};
 use crate::index;
 use crate::job::Job;
 use crate::source::{self, Source};
-use crate::{Build, Error, Image, Report, Result, files, parallel, prebuilt, recorded, unused};
+use crate::{Build, Error, Image, Report, Result, c_signatures, files, parallel, prebuilt, recorded, unused};
 
 /// The result for a source.
 enum Outcome {
@@ -127,11 +127,15 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         }
         notes.warnings.push(format!("{}; a release build would fail: {REMEDY}", Missing(&missing)));
     }
-    let entries = report.images.iter().map(|Image { source, file, origin }| Entry {
-        source,
-        image: file.as_ref().and_then(|file| file.file_name()?.to_str()),
-        origin,
-    });
+    let signatures: Vec<String> =
+        report.images.iter().map(|image| c_signatures::of(package, image, &build.options)).collect();
+    let entries =
+        report.images.iter().zip(&signatures).map(|(Image { source, file, origin }, signatures)| Entry {
+            source,
+            image: file.as_ref().and_then(|file| file.file_name()?.to_str()),
+            origin,
+            signatures,
+        });
     index::write(folder, entries)?;
     let unused = unused::find(build, package, &report.images)?;
     notes.watched.extend(unused.watched);

@@ -1,13 +1,18 @@
 //! The index of the build step: which image was made of which source. The build step writes it, the macro reads it.
 //!
-//! It is the text file [`FILE`] in the folder [`FOLDER`] of `$OUT_DIR`, with a line for each source: source, image and
-//! origin, separated by tabs.
+//! It is the text file [`FILE`] in the folder [`FOLDER`] of `$OUT_DIR`, with a line for each source: source, image, origin,
+//! and the signature of each `extern "C"` kernel whose types the source tells. Tabs separate the fields.
 //!
 //! ```
 //! use kernel_registry_format::index::{Entry, find};
 //!
-//! let blas1 = Entry { source: "cuda/blas1.cu", image: Some("cuda__blas1.cu.fatbin"), origin: "nvcc 13.0.88" };
-//! let none = Entry { source: "cuda/none.cu", image: None, origin: "there is no CUDA compiler" };
+//! let blas1 = Entry {
+//!     source: "cuda/blas1.cu",
+//!     image: Some("cuda__blas1.cu.fatbin"),
+//!     origin: "nvcc 13.0.88",
+//!     signatures: "scale(unsigned int, float*)\tfill(?, float*)",
+//! };
+//! let none = Entry { source: "cuda/none.cu", image: None, origin: "there is no CUDA compiler", signatures: "" };
 //! let index = format!("{blas1}{none}");
 //!
 //! assert_eq!(find(&index, "cuda/blas1.cu"), Ok(Some(blas1)));
@@ -33,6 +38,8 @@ pub struct Entry<'a> {
     pub image: Option<&'a str>,
     /// The compiler that made the image, or why there is none.
     pub origin: &'a str,
+    /// Signatures of `extern "C"` kernels, with tabs between them. Readers pass over those that they cannot read.
+    pub signatures: &'a str,
 }
 
 /// A line of the index is not of this version.
@@ -43,20 +50,24 @@ pub struct OtherVersion;
 ///
 /// # Errors
 ///
-/// If the line of the source does not have the three fields.
+/// If the line of the source has fewer than three fields.
 pub fn find<'a>(index: &'a str, source: &str) -> Result<Option<Entry<'a>>, OtherVersion> {
     let mut lines = index.lines().map(|line| line.split_once('\t').unwrap_or((line, "")));
     let Some((source, fields)) = lines.find(|(found, _)| *found == source) else { return Ok(None) };
     let (image, origin) = fields.split_once('\t').ok_or(OtherVersion)?;
-    Ok(Some(Entry { source, image: (image != NO_IMAGE).then_some(image), origin }))
+    let (origin, signatures) = origin.split_once('\t').unwrap_or((origin, ""));
+    Ok(Some(Entry { source, image: (image != NO_IMAGE).then_some(image), origin, signatures }))
 }
 
 impl fmt::Display for Entry<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Entry { source, image, origin } = self;
+        let Entry { source, image, origin, signatures } = self;
         write!(f, "{source}\t{}\t", image.unwrap_or(NO_IMAGE))?;
         for c in origin.chars() {
             f.write_char(if matches!(c, '\t' | '\n' | '\r') { ' ' } else { c })?;
+        }
+        if !signatures.is_empty() {
+            write!(f, "\t{signatures}")?;
         }
         f.write_char('\n')
     }

@@ -73,6 +73,8 @@ pub(crate) mod param {
     pub(crate) const PASS: u8 = 3;
     /// Of a parameter that may be null; without bytes.
     pub(crate) const NULLABLE: u8 = 4;
+    /// Of a slice whose length the kernel takes: one byte, in the next parameter 1, in the same 2.
+    pub(crate) const LENGTH: u8 = 5;
 }
 
 /// Fields of a library.

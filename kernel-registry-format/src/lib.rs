@@ -66,7 +66,7 @@ mod write;
 
 pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
-pub use param::{Direction, Param, Params, ParamsIter, Pass};
+pub use param::{Direction, Param, Params, ParamsIter, Pass, SliceLength};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
 pub use scalar::{RustType, Scalar, same_layout};
 pub use shared_object::shared_object;

@@ -16,7 +16,9 @@ pub struct Param<'a> {
     pub pass: Pass,
     /// Whether it is an `Option` of a slice: a launch may give no memory, and the kernel then sees a null pointer.
     pub nullable: bool,
-    /// Its size in bytes among the kernel's arguments.
+    /// Where the kernel finds the length of a slice, if it takes that.
+    pub length: Option<SliceLength>,
+    /// Its size in bytes among the kernel's arguments, without a length that is a parameter of its own.
     pub size: u32,
     /// Alignment of those bytes.
     pub align: u32,
@@ -41,6 +43,15 @@ pub enum Pass {
     PointerMut,
 }
 
+/// Where a kernel finds the number of elements of a slice: in images that Rust compilers made. CUDA C++ has no slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SliceLength {
+    /// In a parameter of its own behind the address, a `u64`.
+    Next,
+    /// In the parameter of the address, behind it.
+    Within,
+}
+
 /// Whether the kernel may change what the parameter refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -60,7 +71,7 @@ impl<'a> Param<'a> {
             Pass::Value => (element_size, element_align),
             _ => (ADDRESS, ADDRESS),
         };
-        Param { name, ty, pass, nullable: false, size, align, element_size, element_align }
+        Param { name, ty, pass, nullable: false, length: None, size, align, element_size, element_align }
     }
 
     /// The same parameter in an `Option`.
@@ -69,12 +80,24 @@ impl<'a> Param<'a> {
         Param { nullable: true, ..self }
     }
 
+    /// The same parameter, a slice whose length the kernel takes.
+    #[must_use]
+    pub const fn with_length(self, length: SliceLength) -> Self {
+        let size = match length {
+            SliceLength::Next => ADDRESS,
+            SliceLength::Within => 2 * ADDRESS,
+        };
+        Param { length: Some(length), size, ..self }
+    }
+
     /// The same parameter, with the layout from a record.
     fn with_layout(self, layout: [u8; 8]) -> Self {
         let [s0, s1, s2, s3, a0, a1, a2, a3] = layout;
         let size = u32::from_le_bytes([s0, s1, s2, s3]);
         let align = u32::from_le_bytes([a0, a1, a2, a3]);
-        Param { nullable: self.nullable, ..Param::new(self.name, self.ty, self.pass, size, align) }
+        let param =
+            Param { nullable: self.nullable, ..Param::new(self.name, self.ty, self.pass, size, align) };
+        self.length.map_or(param, |length| param.with_length(length))
     }
 
     /// Whether the kernel may change what the parameter refers to.
@@ -105,6 +128,28 @@ impl Pass {
             Pass::Value => "value",
             Pass::Slice | Pass::SliceMut => "slice",
             Pass::Pointer | Pass::PointerMut => "pointer",
+        }
+    }
+}
+
+impl SliceLength {
+    /// The number that stands for it in a record.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            SliceLength::Next => 1,
+            SliceLength::Within => 2,
+        }
+    }
+
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        [SliceLength::Next, SliceLength::Within].into_iter().find(|length| length.code() == code)
+    }
+
+    /// The place in one word, as in the JSON of `cargo kernels list`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SliceLength::Next => "next",
+            SliceLength::Within => "within",
         }
     }
 }

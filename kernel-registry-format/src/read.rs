@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
 use crate::param::Repr;
-use crate::{ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Pass, StackFrames};
+use crate::{ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Pass, SliceLength, StackFrames};
 
 /// One record of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,6 +272,7 @@ fn param(payload: &[u8]) -> Result<Param<'_>, Problem> {
     let mut ty = None;
     let mut pass = None;
     let mut nullable = None;
+    let mut length = None;
     for field in Fields(payload) {
         let (tag, bytes) = field?;
         match tag {
@@ -282,11 +283,15 @@ fn param(payload: &[u8]) -> Result<Param<'_>, Problem> {
                 once(&mut pass, Pass::from_code(code).ok_or(Problem::Pass)?)?;
             }
             layout::param::NULLABLE => once(&mut nullable, ())?,
+            layout::param::LENGTH => {
+                let &[code] = bytes else { return Err(Problem::FieldSize) };
+                once(&mut length, SliceLength::from_code(code).ok_or(Problem::Pass)?)?;
+            }
             _ => {}
         }
     }
     let (Some(name), Some(ty), Some(pass)) = (name, ty, pass) else { return Err(Problem::FieldMissing) };
-    Ok(Param { nullable: nullable.is_some(), ..Param::new(name, ty, pass, 0, 0) })
+    Ok(Param { nullable: nullable.is_some(), length, ..Param::new(name, ty, pass, 0, 0) })
 }
 
 /// The next parameter among the fields of a kernel that has been checked, with the rest in `fields`.

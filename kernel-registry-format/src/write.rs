@@ -17,15 +17,18 @@ pub fn fixed_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
     if !kernel.summary.is_empty() {
         text(layout::kernel::SUMMARY, kernel.summary, out);
     }
-    for Param { name, ty, pass, nullable, .. } in kernel.params {
-        let fields = 3 + usize::from(nullable);
-        let length = fields * FIELD_HEADER_LEN + name.len() + ty.len() + 1;
-        out.extend(field_header(layout::kernel::PARAM, length));
+    for Param { name, ty, pass, nullable, length, .. } in kernel.params {
+        let fields = 3 + usize::from(nullable) + usize::from(length.is_some());
+        let size = fields * FIELD_HEADER_LEN + name.len() + ty.len() + 1 + usize::from(length.is_some());
+        out.extend(field_header(layout::kernel::PARAM, size));
         text(layout::param::NAME, name, out);
         text(layout::param::TYPE, ty, out);
         bytes(layout::param::PASS, &[pass.code()], out);
         if nullable {
             bytes(layout::param::NULLABLE, &[], out);
+        }
+        if let Some(length) = length {
+            bytes(layout::param::LENGTH, &[length.code()], out);
         }
     }
     if let Some(arch) = kernel.min_arch {

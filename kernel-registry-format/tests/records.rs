@@ -2,7 +2,8 @@
 
 use kernel_registry_format::{
     Encoded, HEADER_LEN, ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Pass, Problem,
-    Record, Records, StackFrames, encode, encode_library, encoded_library_len, fixed_fields, write_kernel,
+    Record, Records, SliceLength, StackFrames, encode, encode_library, encoded_library_len, fixed_fields,
+    write_kernel,
 };
 
 const FULL: KernelRecord<'static> = KernelRecord {
@@ -20,6 +21,8 @@ const FULL: KernelRecord<'static> = KernelRecord {
         Param::new("y", "Option<&mut [f64]>", Pass::SliceMut, 8, 8).or_null(),
         Param::new("p", "*const u8", Pass::Pointer, 1, 1),
         Param::new("q", "*mut [u16; 3]", Pass::PointerMut, 6, 2),
+        Param::new("r", "&[u8]", Pass::Slice, 1, 1).with_length(SliceLength::Within),
+        Param::new("s", "Option<&[u8]>", Pass::Slice, 1, 1).or_null().with_length(SliceLength::Next),
     ]),
     min_arch: Some(80),
     block: Some([256, 1, 1]),
@@ -88,14 +91,14 @@ fn a_kernel_that_was_read_can_be_written_again() {
 #[test]
 fn what_was_written_at_compile_time_is_read() {
     /// How long the fixed fields are; asked of the macro in real life.
-    const FIXED: usize = 348;
+    const FIXED: usize = 427;
     const PATH: &str = FULL.path;
     let mut fixed = Vec::new();
     fixed_fields(&FULL, &mut fixed);
     assert_eq!(fixed.len(), FIXED);
     let fixed: &[u8; FIXED] = fixed.as_slice().try_into().unwrap();
-    let layouts = [[4, 4], [4, 4], [8, 8], [1, 1], [6, 2]];
-    let encoded: Encoded<FIXED, { PATH.len() }, 5> = encode(
+    let layouts = [[4, 4], [4, 4], [8, 8], [1, 1], [6, 2], [1, 1], [1, 1]];
+    let encoded: Encoded<FIXED, { PATH.len() }, 7> = encode(
         fixed,
         PATH,
         FULL.block.unwrap(),
@@ -109,18 +112,23 @@ fn what_was_written_at_compile_time_is_read() {
     assert_eq!(only(&bytes), Ok(Record::Kernel(FULL)));
 }
 
-/// A reader from before there were such parameters steps over the field.
+/// A reader from before there were such parameters steps over the fields.
 #[test]
-fn a_parameter_that_may_be_null_is_read_without_that_too() {
+fn a_parameter_that_may_be_null_or_has_a_length_is_read_without_that_too() {
     let mut bytes = record(&FULL);
     let field = [4, 0, 0, 0, 0];
-    let at = bytes.windows(5).position(|window| window == field).expect("one parameter may be null");
+    let at = bytes.windows(5).position(|window| window == field).expect("a parameter may be null");
     bytes[at] = 200;
+    let length = [5, 1, 0, 0, 0, 2];
+    let at = bytes.windows(6).position(|window| window == length).expect("the kernel takes a length");
+    bytes[at] = 201;
     let Ok(Record::Kernel(read)) = only(&bytes) else { panic!("it is a kernel") };
     let (read, full): (Vec<_>, Vec<_>) = (read.params.iter().collect(), FULL.params.iter().collect());
     assert!(full[2].nullable && !read[2].nullable);
     assert_eq!(read[2].or_null(), full[2]);
-    assert_eq!(read[3..], full[3..]);
+    assert_eq!((read[5].length, read[5].size), (None, 8));
+    assert_eq!((full[5].length, full[5].size), (Some(SliceLength::Within), 16));
+    assert_eq!((&read[3..5], &read[6..]), (&full[3..5], &full[6..]));
 }
 
 #[test]

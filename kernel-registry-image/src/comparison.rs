@@ -17,12 +17,17 @@
 //! # Ok::<(), kernel_registry_image::Error>(())
 //! ```
 
+mod params;
+
 use std::fmt;
 
 use kernel_registry_format::{Pass, RustType, same_layout};
 
 use crate::cuda_type::layout_of;
-use crate::{CudaType, Entry, ParamLayout, Scalar};
+use crate::source::CSignature;
+use crate::{CudaType, Entry, ParamLayout, Scalar, Signature};
+
+pub use self::params::{Compared, compare_params, other_lengths};
 
 /// Size and alignment of an address among the arguments of a kernel.
 const ADDRESS: u32 = 8;
@@ -129,10 +134,12 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Compares the symbol. `file` is the name of the image in messages.
+/// Compares the symbol. `file` is the name of the image in messages. The symbol of a kernel in an anonymous namespace
+/// contains a hash of its source's path, so its C++ signature is compared.
 pub fn compare_symbol(declared: &str, entry: &Entry, file: &str) -> Result<(), Mismatch> {
-    let Entry { symbol, .. } = entry;
-    if declared == symbol {
+    let Entry { symbol, signature, .. } = entry;
+    let is_anonymous = signature.as_ref().is_some_and(|signature| signature.anonymous_namespace);
+    if declared == symbol || (is_anonymous && Signature::of(declared) == *signature) {
         return Ok(());
     }
     let whole = whole(entry);
@@ -178,7 +185,7 @@ impl BlockRule {
         }
     }
 
-    /// The error message for other blocks.
+    /// The error message for other blocks, without their threads.
     pub fn message(self, entry: &Entry) -> String {
         let name = entry.name();
         match self {
@@ -194,7 +201,9 @@ impl BlockRule {
 pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
     match BlockRule::of(entry) {
         Some(rule) if !rule.allows(block) => {
-            Err(Mismatch { about: About::Block, message: rule.message(entry) })
+            let [x, y, z] = block;
+            let message = format!("{}, and this one has {x} x {y} x {z}", rule.message(entry));
+            Err(Mismatch { about: About::Block, message })
         }
         _ => Ok(()),
     }
@@ -203,22 +212,32 @@ pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
 impl Param<'_> {
     /// Compares this parameter with the kernel's at the same index. `file` is the name of the image in messages.
     pub fn compare(&self, index: usize, entry: &Entry, file: &str) -> Verdict {
-        let cuda = entry.signature.as_ref().and_then(|signature| signature.params.get(index));
+        let cuda = entry.cuda_type(index);
         let Some(layout) = entry.params.get(index) else { return Verdict::Meets };
         // A closure, because most parameters are right and need no message.
         let message = || {
             let (name, spelled, there, whole) = (self.name, self.spelled, there(cuda, layout), whole(entry));
             format!("`{name}` is `{spelled}` here, and {there} in `{whole}` of `{file}`")
         };
-        let wrong = |about, remedy| Verdict::Wrong(Mismatch { about, message: message() + remedy });
+        let wrong = |about, more: &str| Verdict::Wrong(Mismatch { about, message: message() + more });
         match self.expected(cuda, layout) {
             Err((about, remedy)) => wrong(about, remedy),
             Ok(None) => Verdict::Meets,
             Ok(Some(expected)) => match self.settle(&expected) {
                 Some(Ok(())) => Verdict::Meets,
-                Some(Err(about)) => wrong(about, ""),
+                Some(Err(about)) => wrong(about, &self.own_layout(about)),
                 None => Verdict::Needs { expected, message: message() },
             },
+        }
+    }
+
+    /// Size and alignment of this side, if they differ, in words. The sizes of numbers are known to all.
+    fn own_layout(&self, about: About) -> String {
+        match self.layout {
+            Some([size, align]) if about == About::Layout && RustType::named(self.element()).is_none() => {
+                format!("; here it has {size} bytes, aligned to {align}")
+            }
+            _ => String::new(),
         }
     }
 
@@ -328,12 +347,13 @@ impl Param<'_> {
     }
 }
 
-/// The kernel's C++ signature, or its symbol. Long ones are cut, because the message of every parameter can contain it.
+/// The kernel's signature in C++ or C, or its symbol. Long ones are cut, because the message of every parameter can contain it.
 fn whole(entry: &Entry) -> String {
     const LONGEST: usize = 1000;
     let mut whole = match &entry.signature {
         Some(signature) => signature.to_string(),
-        None => entry.symbol.clone(),
+        None if entry.c_params.is_empty() => entry.symbol.clone(),
+        None => CSignature { name: entry.symbol.clone(), params: entry.c_params.clone() }.to_string(),
     };
     if let Some((cut, _)) = whole.char_indices().nth(LONGEST) {
         whole.truncate(cut);
@@ -344,7 +364,7 @@ fn whole(entry: &Entry) -> String {
 
 /// Whether PTX says that a parameter is floating point, or that it is not. Signs it does not tell, nor what addresses
 /// point to, nor anything of types such as `.b32` and `.b8[16]`.
-fn is_float(layout: &ParamLayout) -> Option<bool> {
+pub(crate) fn is_float(layout: &ParamLayout) -> Option<bool> {
     match layout.ptx_type.as_deref()? {
         "f32" | "f64" => Some(true),
         "u8" | "u16" | "u32" | "u64" | "s8" | "s16" | "s32" | "s64" => Some(false),
@@ -519,6 +539,22 @@ mod tests {
     }
 
     #[test]
+    fn symbols_of_anonymous_namespaces_differ_by_a_hash() {
+        let symbol = |hash: &str, rest: &str| format!("_ZN40_GLOBAL__N__{hash}_8_types_cu_34106f84{rest}");
+        let ptx = format!(
+            ".version 8.0 .target sm_75 .entry {}(.param .u32 n) {{ ret; }}",
+            symbol("00000000", "1kEj")
+        );
+        let image = read(ptx.as_bytes()).unwrap();
+        let compare = |declared: &str| compare_symbol(declared, image.find("k", "x.ptx").unwrap(), "x.ptx");
+        assert_eq!(compare(&symbol("00000000", "1kEj")), Ok(()));
+        assert_eq!(compare(&symbol("11111111", "1kEj")), Ok(()));
+        for other in [symbol("11111111", "1kEi"), symbol("11111111", "1lEj"), "_Z1kj".to_owned()] {
+            assert!(compare(&other).is_err(), "{other}");
+        }
+    }
+
+    #[test]
     fn counts_and_blocks() {
         let image = read(PTX.as_bytes()).unwrap();
         let entry = image.find("take", "x.ptx").unwrap();
@@ -530,7 +566,7 @@ mod tests {
         assert_eq!(compare_block([128, 1, 1], entry), Ok(()));
         assert_eq!(
             compare_block([16, 16, 1], entry).unwrap_err().message,
-            "`take` was compiled for blocks of at most 128 threads"
+            "`take` was compiled for blocks of at most 128 threads, and this one has 16 x 16 x 1"
         );
     }
 }

@@ -30,7 +30,7 @@ pub enum CudaType {
 const MAX_DEPTH: u32 = 32;
 
 impl CudaType {
-    /// Reads a type as demanglers write it, with qualifiers behind: `unsigned int const volatile*`.
+    /// Reads a type as demanglers write it, with qualifiers behind (`unsigned int const volatile*`), or as `Display` does.
     ///
     /// ```
     /// use kernel_registry_image::CudaType;
@@ -74,6 +74,15 @@ fn qualified(mut text: &str, depth: u32) -> (CudaType, bool, bool) {
         Some(to) => {
             let (to, is_const, is_volatile) = qualified(to.trim_end(), depth - 1);
             CudaType::Pointer { to: Box::new(to), is_const, is_volatile }
+        }
+        None if text.starts_with("const ") || text.starts_with("volatile ") => {
+            let (first, rest) = text.split_once(' ').unwrap_or_default();
+            let (ty, inner_const, inner_volatile) = qualified(rest, depth);
+            (is_const, is_volatile) = (
+                is_const || inner_const || first == "const",
+                is_volatile || inner_volatile || first == "volatile",
+            );
+            ty
         }
         None => match Scalar::named(text) {
             Some(scalar) => CudaType::Scalar(scalar),
@@ -192,6 +201,7 @@ mod tests {
             assert!(!matches!(ty, CudaType::Other(_)), "{text}");
             assert_eq!(ty.to_string(), shown);
             assert_eq!(ty.size(), size, "{text}");
+            assert_eq!(CudaType::parse(shown), ty);
         }
     }
 

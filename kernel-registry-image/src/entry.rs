@@ -2,7 +2,7 @@
 
 use kernel_registry_format::{Needs, StackFrames};
 
-use crate::Signature;
+use crate::{CudaType, Signature};
 
 /// One kernel of a variant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -14,6 +14,9 @@ pub struct Entry {
     pub signature: Option<Signature>,
     /// Its parameters, in their order.
     pub params: Vec<ParamLayout>,
+    /// The types of an `extern "C"` kernel's parameters, if a source tells them: see
+    /// [`Image::add_c_signatures`](crate::Image::add_c_signatures). Otherwise empty.
+    pub c_params: Vec<Option<CudaType>>,
     /// The limits of its launches.
     pub limits: Limits,
     /// The resources that it takes. `None` for PTX, which the driver has yet to compile.
@@ -31,6 +34,7 @@ impl Entry {
             symbol: symbol.to_owned(),
             signature: Signature::of(symbol),
             params: Vec::new(),
+            c_params: Vec::new(),
             limits: Limits::default(),
             resources: None,
             needs: Needs::default(),
@@ -41,6 +45,14 @@ impl Entry {
     /// The C++ name where there is one (`reduce<float, 128u>`), otherwise the symbol.
     pub fn name(&self) -> &str {
         self.signature.as_ref().map_or(&self.symbol, |signature| &signature.name)
+    }
+
+    /// The type of a parameter, by the mangled name or by the source.
+    pub fn cuda_type(&self, index: usize) -> Option<&CudaType> {
+        match &self.signature {
+            Some(signature) => signature.params.get(index),
+            None => self.c_params.get(index)?.as_ref(),
+        }
     }
 
     /// Bytes of all its parameters together, with the gaps between them.

@@ -38,9 +38,6 @@ impl Image {
         if found.iter().any(|entry| entry.symbol != first.symbol) {
             return Err(FindError::Ambiguous { name: called, file, names: distinct(&found) });
         }
-        if first.signature.as_ref().is_some_and(|signature| signature.anonymous_namespace) {
-            return Err(FindError::Anonymous { name: first.name().to_owned(), file });
-        }
         let sizes = |entry: &Entry| entry.params.iter().map(|param| param.size).collect::<Vec<_>>();
         if found.iter().any(|entry| sizes(entry) != sizes(first)) {
             return Err(FindError::VariantsDiffer { name: first.name().to_owned(), file });
@@ -90,7 +87,7 @@ fn distinct(found: &[&Entry]) -> Vec<String> {
         names
     };
     let names = sorted(Entry::name);
-    // Overloads share their C++ name, and only their symbols tell them apart.
+    // Overloads share their C++ name, as do kernels of several anonymous namespaces, and only their symbols tell them apart.
     if names.len() == 1 { sorted(|entry| &entry.symbol) } else { names }
 }
 
@@ -119,14 +116,6 @@ pub enum FindError {
         file: String,
         /// Longer names, which tell these kernels apart.
         names: Vec<String>,
-    },
-    /// The kernel is in an anonymous namespace, so its symbol depends on the path of its source and differs between
-    /// machines.
-    Anonymous {
-        /// Its C++ name.
-        name: String,
-        /// The name of the image.
-        file: String,
     },
     /// The kernel takes different parameters in different variants.
     VariantsDiffer {
@@ -166,11 +155,6 @@ impl fmt::Display for FindError {
                 "several kernels of `{file}` are called `{name}`: say which one, as in `name = \"{}\"`; there are {}",
                 names.first().map_or("", String::as_str),
                 quoted(names, ", ")
-            ),
-            FindError::Anonymous { name, file } => write!(
-                f,
-                "`{name}` of `{file}` is in an anonymous namespace, so that its symbol contains a hash of its \
-                 source's path and differs from machine to machine: give the namespace a name, or the kernel none"
             ),
             FindError::VariantsDiffer { name, file } => {
                 write!(f, "`{name}` takes other parameters in one variant of `{file}` than in another")
@@ -282,6 +266,35 @@ mod tests {
             symbol("differs").unwrap_err().to_string(),
             "`differs` takes other parameters in one variant of `x.ptx` than in another"
         );
+    }
+
+    #[test]
+    fn kernels_of_anonymous_namespaces_are_found_and_told_apart() {
+        let ptx = ".version 8.0 .target sm_75
+            .entry _ZN40_GLOBAL__N__00000000_8_types_cu_34106f846hiddenEj(.param .u32 n) { ret; }
+            .entry _ZN40_GLOBAL__N__00000000_8_types_cu_34106f844bothEj(.param .u32 n) { ret; }
+            .entry _ZN40_GLOBAL__N__11111111_8_other_cu_9a3c71e24bothEj(.param .u32 n) { ret; }
+            .entry _Z5outerj(.param .u32 n) { ret; }
+            .entry _ZN40_GLOBAL__N__00000000_8_types_cu_34106f845outerEj(.param .u32 n) { ret; }";
+        let image = read(ptx.as_bytes()).unwrap();
+        let find = |name: &str| image.find(name, "x.ptx").map(|entry| entry.symbol.as_str());
+        let hidden = "_ZN40_GLOBAL__N__00000000_8_types_cu_34106f846hiddenEj";
+        for name in ["hidden", "(anonymous namespace)::hidden", hidden] {
+            assert_eq!(find(name), Ok(hidden), "{name}");
+        }
+        let [first, second] = ["00000000_8_types_cu_34106f84", "11111111_8_other_cu_9a3c71e2"]
+            .map(|hash| format!("_ZN40_GLOBAL__N__{hash}4bothEj"));
+        assert_eq!(
+            find("both").unwrap_err().to_string(),
+            format!(
+                "several kernels of `x.ptx` are called `both`: say which one, as in `name = \"{first}\"`; there are \
+                 `{first}`, `{second}`"
+            )
+        );
+        assert_eq!(find(&second), Ok(second.as_str()));
+        let ambiguous = find("outer").unwrap_err().to_string();
+        assert!(ambiguous.contains("as in `name = \"(anonymous namespace)::outer\"`"), "{ambiguous}");
+        assert!(find("(anonymous namespace)::outer").is_ok());
     }
 
     #[test]

@@ -48,6 +48,7 @@ mod needs;
 mod partial;
 mod ptx;
 mod signature;
+pub mod source;
 mod stack;
 mod target;
 mod unpack;

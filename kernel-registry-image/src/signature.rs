@@ -22,7 +22,7 @@ pub struct Signature {
     /// The types of the parameters.
     pub params: Vec<CudaType>,
     /// Whether it lies in an anonymous namespace. The symbol of such a kernel contains a hash of
-    /// the path of its source file, so it is another one on another machine.
+    /// the path of its source file, so it is another one on another machine, or of another file.
     pub anonymous_namespace: bool,
 }
 

@@ -142,14 +142,14 @@ fn shared_memory_is_what_a_device_can_give() {
     assert_eq!(
         messages(quote!(shared = 100_000)),
         [
-            "on sm_60, which `src/tests/image.ptx` is for, a block can have 49152 bytes of dynamic shared memory, \
-          and this is more: say where it runs, as in `arch = \">=90\"`"
+            "on sm_60, which `src/tests/image.ptx` is for, a block can have 49152 bytes of dynamic shared memory \
+             (166912 with `arch = \">=80\"`, 232448 with `arch = \">=90\"`), and this is 100000"
         ]
     );
     assert_eq!(messages(quote!(shared = 100_000, arch = ">=80")), [""; 0]);
     assert_eq!(
         messages(quote!(shared = 240_000, arch = ">=90")),
-        ["on sm_90 a block can have 232448 bytes of dynamic shared memory, and this is more"]
+        ["on sm_90 a block can have 232448 bytes of dynamic shared memory, and this is 240000"]
     );
 }
 

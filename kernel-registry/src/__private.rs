@@ -1,5 +1,7 @@
 //! What the expansions of the macros call. It is not part of the API and changes without notice.
 
+pub mod checks;
+
 use std::ffi::c_void;
 pub use std::string::String;
 pub use std::sync::Arc;
@@ -50,70 +52,37 @@ pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const P
     KernelInfo::new(records::bytes(record), record.launch(), image_bytes::<S>, table)
 }
 
-/// The threads of a block, checked at compile time where the macro saw no number.
-pub const fn block([x, y, z]: [u32; 3]) -> Block {
-    assert!(x > 0 && y > 0 && z > 0, "a block has at least one thread along each axis");
-    assert!(x <= 1024 && y <= 1024 && z <= 64, "a block has at most 1024 x 1024 x 64 threads along its axes");
-    assert!(x * y * z <= 1024, "a block has at most 1024 threads in all");
-    Block([x, y, z])
-}
-
-/// A block that the hardware allows.
-pub struct Block([u32; 3]);
-
-impl Block {
-    /// For a kernel that was compiled for blocks of this shape.
-    pub const fn exactly(self, [a, b, c]: [u32; 3], message: &'static str) -> Self {
-        let [x, y, z] = self.0;
-        assert!(x == a && y == b && z == c, "{}", message);
-        self
-    }
-
-    /// For a kernel that was compiled for blocks of at most so many threads.
-    pub const fn at_most(self, threads: u32, message: &'static str) -> Self {
-        let [x, y, z] = self.0;
-        assert!(x * y * z <= threads, "{}", message);
-        self
-    }
-
-    pub const fn axes(self) -> [u32; 3] {
-        self.0
-    }
-}
-
-/// Checks the bytes of dynamic shared memory at compile time.
-pub const fn shared(bytes: u32, most: u32, message: &'static str) -> u32 {
-    assert!(bytes <= most, "{}", message);
-    bytes
-}
-
-/// Checks the bytes of stack per thread at compile time.
-pub const fn stack(bytes: u32, most: u32) -> u32 {
-    assert!(bytes <= most, "a thread can have a stack of 524288 bytes at most");
-    bytes
-}
-
 /// An argument as the driver takes it, which only reads what it points to.
 #[inline]
 pub const fn argument<T>(value: &T) -> *mut c_void {
     (&raw const *value).cast_mut().cast()
 }
 
-/// The driver's arguments, each made from a parameter of a generated `launch`. They stay where they are for the whole
-/// expression of the launch.
+/// The length of a slice as the driver takes it: an argument of its own, behind the address.
+#[inline]
+pub const fn length(slice: &pass::Tracked<'_>) -> *mut c_void {
+    argument(&slice.len)
+}
+
+/// The driver's arguments, each made from a parameter of a generated `launch`.
 pub mod pass {
     use cudarc::driver::sys::CUdeviceptr;
     use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
 
     use crate::{PointerTo, SliceOrNull, SliceOrNullMut};
 
-    /// The address of a slice, and the guard that tracks its use.
+    /// The address of a slice, its number of elements, and the guard that tracks its use. Kernels whose slices are a single
+    /// parameter take address and length as they lie here.
     #[repr(C)]
-    pub struct Tracked<'a>(CUdeviceptr, SyncOnDrop<'a>);
+    pub struct Tracked<'a> {
+        address: CUdeviceptr,
+        pub(super) len: u64,
+        _guard: SyncOnDrop<'a>,
+    }
 
     impl Tracked<'_> {
         /// No memory, whose use nothing tracks.
-        pub(crate) const NULL: Self = Tracked(0, SyncOnDrop::Record(None));
+        pub(crate) const NULL: Self = Tracked { address: 0, len: 0, _guard: SyncOnDrop::Record(None) };
     }
 
     #[inline]
@@ -123,14 +92,16 @@ pub mod pass {
 
     #[inline]
     pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, stream: &'a CudaStream) -> Tracked<'a> {
-        let (address, guard) = slice.device_ptr(stream);
-        Tracked(address, guard)
+        let len = slice.len() as u64;
+        let (address, _guard) = slice.device_ptr(stream);
+        Tracked { address, len, _guard }
     }
 
     #[inline]
     pub fn slice_mut<'a, T>(slice: &'a mut impl DevicePtrMut<T>, stream: &'a CudaStream) -> Tracked<'a> {
-        let (address, guard) = slice.device_ptr_mut(stream);
-        Tracked(address, guard)
+        let len = slice.len() as u64;
+        let (address, _guard) = slice.device_ptr_mut(stream);
+        Tracked { address, len, _guard }
     }
 
     #[inline]
@@ -192,14 +163,9 @@ pub const UNKNOWN: &KernelInfo = {
     &UNKNOWN
 };
 
-/// Size and alignment of what a parameter is or points to, of types that a kernel can take, compared with
-/// what the image says of it.
+/// Size and alignment of what a parameter is or points to.
 pub mod param {
-    pub use kernel_registry_format::Scalar;
-    use kernel_registry_format::same_layout;
-
     use crate::KernelParam;
-    use crate::param::RustType;
 
     /// Compiles for what a kernel can take.
     pub const fn is_param<T: KernelParam>() {}
@@ -213,53 +179,6 @@ pub mod param {
     pub const fn pointee<T>() -> [u32; 2] {
         [size_of::<T>() as u32, align_of::<T>() as u32]
     }
-
-    pub const fn scalar<T: KernelParam>(scalar: Scalar, message: &'static str) -> [u32; 2] {
-        assert!(scalar.accepts(T::RUST), "{}", message);
-        any::<T>()
-    }
-
-    pub const fn address<T: KernelParam>(message: &'static str) -> [u32; 2] {
-        assert!(matches!(T::RUST, RustType::Pointer), "{}", message);
-        any::<T>()
-    }
-
-    pub const fn sized<T: KernelParam>(size: u32, align: u32, message: &'static str) -> [u32; 2] {
-        let layout = any::<T>();
-        assert!(same_layout(layout, [size, align]), "{}", message);
-        layout
-    }
-
-    /// Of a type that CUDA's headers define. Rust types with names there are compared by name too.
-    pub const fn named<T: KernelParam>(
-        name: &'static str,
-        size: u32,
-        align: u32,
-        message: &'static str,
-    ) -> [u32; 2] {
-        let names = T::RUST.cuda_names();
-        assert!(names.is_empty() || has(names, name), "{}", message);
-        sized::<T>(size, align, message)
-    }
-
-    const fn has(names: &[&str], name: &str) -> bool {
-        let mut index = 0;
-        while index < names.len() {
-            if equal(names[index].as_bytes(), name.as_bytes()) {
-                return true;
-            }
-            index += 1;
-        }
-        false
-    }
-
-    const fn equal(a: &[u8], b: &[u8]) -> bool {
-        let mut index = 0;
-        while index < a.len() && index < b.len() && a[index] == b[index] {
-            index += 1;
-        }
-        index == a.len() && index == b.len()
-    }
 }
 
 /// All of a kernel but its type: the functions of the type, and the registration of each instance. A macro of the library,
@@ -272,7 +191,7 @@ pub mod param {
 macro_rules! __kernel {
     (
         [$($impl:tt)*] $about:literal
-        $(launch($($arg:ident: $ty:ty = $pass:ident,)*))?
+        $(launch($($arg:ident: $ty:ty = $pass:ident $(, $length:ident)?;)*))?
         $(
             register $kernel:ty: $has_info:path, $path:literal
             $fixed:literal $fixed_len:literal [$($layout:expr,)*] $param_count:literal
@@ -306,11 +225,13 @@ macro_rules! __kernel {
                     config: impl $crate::Configure<Self>,
                     $($arg: $ty),*
                 ) -> ::core::result::Result<(), $crate::LaunchError> {
-                    // A launch that is refused does nothing to slices and streams: the receiver comes before arguments.
+                    // A launch that is refused does nothing to slices and streams: it is checked before they are used.
+                    let launch = $crate::Configure::<Self>::configure(config, stream)?;
+                    $(let $arg = $crate::__private::pass::$pass($arg, stream);)*
                     // SAFETY: the arguments are those of the declaration; the rest is the caller's promise.
                     unsafe {
-                        $crate::Configure::<Self>::configure(config, stream)?.submit(&mut [
-                            $($crate::__private::argument(&$crate::__private::pass::$pass($arg, stream))),*
+                        launch.submit(&mut [
+                            $($crate::__private::argument(&$arg), $($crate::__private::$length(&$arg),)?)*
                         ])
                     }
                 }

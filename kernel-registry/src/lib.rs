@@ -133,7 +133,7 @@ pub use error::{MainError, Place, RegistryError};
 pub use hook::{PreloadError, WarmContext};
 pub use info::{Image, Kernel, KernelInfo};
 pub use kernel_registry_format::{
-    Direction, Malformed, Needs, Param, Params, ParamsIter, Pass, Problem, Signature,
+    Direction, Malformed, Needs, Param, Params, ParamsIter, Pass, Problem, Signature, SliceLength,
 };
 pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, launch_raw};
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
@@ -168,11 +168,13 @@ pub use kernel_registry_macros::KernelParam;
 ///
 /// Parameters mirror those of the kernel. Numbers and other [`KernelParam`] types are passed by
 /// value; `*const T` and `*mut T` are device pointers; `&[T]` and `&mut [T]` are device memory that
-/// the kernel reads or writes.
+/// the kernel reads or writes. The kernel gets the address of a slice, and also its length if a Rust compiler made the image:
+/// then it takes one parameter more for each slice, or slices of 16 bytes.
 ///
 /// The declaration is compared with the image at compile time. The image has to contain a kernel of the function's name
 /// (for C++ kernels without namespaces), or of the name in `name`. It has to take as many parameters, of the same types;
-/// where its symbol does not contain them (`extern "C"`, structs), of the same sizes. A block written in numbers has to fit
+/// where its symbol does not contain them (`extern "C"`, structs), of the same sizes. The types of an `extern "C"` kernel are
+/// compared too if `file` names its source and that spells them out. A block written in numbers has to fit
 /// `__launch_bounds__`:
 ///
 /// ```compile_fail

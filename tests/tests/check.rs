@@ -175,12 +175,12 @@ fn each_kind_of_mismatch_has_its_words() {
         (
             &[(".b8 plain_param_1[8]", ".b8 plain_param_1[12]")],
             "checked::wide::plain: mismatch, layout: `pair` is `super::Pair` here, and a value of 12 bytes, \
-             aligned to 4, in `plain` of `x.ptx`",
+             aligned to 4, in `plain` of `x.ptx`; here it has 8 bytes, aligned to 4",
         ),
         (
             &[(".align 4 .b8", ".align 8 .b8")],
             "checked::wide::plain: mismatch, layout: `pair` is `super::Pair` here, and a value of 8 bytes, \
-             aligned to 8, in `plain` of `x.ptx`",
+             aligned to 8, in `plain` of `x.ptx`; here it has 8 bytes, aligned to 4",
         ),
         (
             &[("_Z4copyPKfPfj", "_Z5copysPKfPfj")],
@@ -193,7 +193,8 @@ fn each_kind_of_mismatch_has_its_words() {
         ),
         (
             &[(".maxntid 256, 1, 1", ".reqntid 128, 2, 1")],
-            "checked::wide::fill: mismatch, block: `fill` was compiled for blocks of exactly 128 x 2 x 1 threads",
+            "checked::wide::fill: mismatch, block: `fill` was compiled for blocks of exactly 128 x 2 x 1 threads, \
+             and this one has 256 x 1 x 1",
         ),
         (
             &[(

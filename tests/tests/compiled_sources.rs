@@ -61,3 +61,44 @@ fn a_source_that_is_not_in_the_list_is_to_be_added_to_it() {
                     `.file(\"cuda/other.cu\")` to its list, or if it has none, move the file into `cuda/`\n";
     assert!(!compiled && message.contains(expected), "{message}");
 }
+
+#[test]
+fn the_types_of_a_c_kernel_are_those_of_its_source() {
+    const SOURCE: &str = "extern \"C\" __global__ void scale(int n, float a, const float* x, double* y, real z);\n\
+                          .version 7.0 .target sm_60 .visible .entry scale(\n\
+                          .param .u32 n, .param .f32 a, .param .u64 x, .param .u64 y, .param .u32 z) { ret; }\n";
+    let main = |params: &str| {
+        "#[kernel_registry::gpu_kernel(file = \"cuda/scale.cu\")]\n".to_owned()
+            + &format!("unsafe fn scale({params});\nfn main() {{}}\n")
+    };
+    let package = package(&main("n: u32, a: i32, x: &[i32], y: &[f64], z: u32"));
+    let toolkit = with_sources(&package, &[("cuda/scale.cu", SOURCE)]);
+    let check = || {
+        let mut cargo = cargo();
+        cargo.args(["check", "--quiet"]).current_dir(&package).env("CUDA_HOME", &toolkit);
+        text(cargo.env("KERNEL_REGISTRY_COMPILER", "nvcc").output().unwrap())
+    };
+    let (compiled, message) = check();
+    assert!(!compiled, "{message}");
+    let whole = "`scale(int, float, const float*, double*, ?)` of `cuda/scale.cu`";
+    for wrong in [
+        format!("error: `n` is `u32` here, and `int` in {whole}"),
+        format!("error: `a` is `i32` here, and `float` in {whole}"),
+        format!("error: `x` is `&[i32]` here, and `const float*` in {whole}"),
+        format!(
+            "error: `y` is `&[f64]` here, and `double*` in {whole}: the kernel may write through it, so declare"
+        ),
+    ] {
+        assert!(message.contains(&wrong), "{message}");
+    }
+    assert!(!message.contains("`z` is"), "{message}");
+
+    let right = "n: i32, a: f32, x: &[f32], y: &mut [f64], z: u32";
+    fs::write(package.join("src/main.rs"), main(right)).unwrap();
+    assert_eq!(check(), (true, String::new()));
+
+    // A new type is noticed although the image stays the same.
+    fs::write(package.join("cuda/scale.cu"), SOURCE.replace("const float*", "const int*")).unwrap();
+    let (compiled, message) = check();
+    assert!(!compiled && message.contains("`x` is `&[f32]` here, and `const int*` in"), "{message}");
+}

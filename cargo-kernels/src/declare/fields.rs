@@ -47,7 +47,7 @@ fn nested(known: &Known, cuda: &str, rust_name: &dyn Fn(&str) -> String, depth: 
     let written = known.get(names::unqualified(cuda))?;
     let mut fields = Fields { fields: Vec::new(), size: 0, align: 1, nested: Vec::new() };
     let mut taken = HashSet::new();
-    for Field { name, ty, lengths } in written {
+    for Field { name, ty, lengths, .. } in written {
         let element = match ty {
             CudaType::Named(inner) if types::ready(inner).is_none() => {
                 let there = nested(known, inner, rust_name, depth.checked_sub(1)?)?;

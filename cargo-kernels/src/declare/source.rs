@@ -1,36 +1,16 @@
 //! The kernels of a CUDA source: their parameters with names, and with the types that `extern "C"` names do not carry.
 
-mod c_types;
-mod functions;
-mod records;
-mod tokens;
-
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kernel_registry_build::{Available, available};
-use kernel_registry_image::{CudaType, Entry, Image};
+use kernel_registry_image::source::{self, Parameter};
+pub(super) use kernel_registry_image::source::{Field, Function};
+use kernel_registry_image::{Entry, Image};
 
 use crate::failure::Failure;
-
-use self::functions::Written;
-pub(super) use self::records::Field;
-
-/// A parameter as the source declares it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Parameter {
-    pub(super) name: Option<String>,
-    pub(super) ty: CudaType,
-}
-
-/// A kernel as the source declares it.
-pub(super) struct Function {
-    pub(super) params: Vec<Parameter>,
-    /// The names of its template parameters. Empty if there are none, or some have no names.
-    pub(super) generics: Vec<String>,
-}
 
 /// The kernels and structs of a source by their names without namespaces.
 #[derive(Default)]
@@ -57,21 +37,16 @@ impl Source {
     }
 
     fn of(text: &str) -> Source {
-        let tokens = tokens::of(text);
-        let aliases = c_types::Aliases::of(&tokens);
         let mut kernels: HashMap<String, Vec<Function>> = HashMap::new();
-        for Written { name, params, generics } in functions::kernels(&tokens) {
-            let params: Vec<Parameter> =
-                params.into_iter().map(|param| c_types::parameter(param, &aliases)).collect();
-            let overloads = kernels.entry(name.to_owned()).or_default();
+        for kernel in source::kernels(text) {
+            let overloads = kernels.entry(kernel.name.clone()).or_default();
             // A definition follows its prototype, and has the names that matter.
             let types =
                 |params: &[Parameter]| params.iter().map(|param| param.ty.clone()).collect::<Vec<_>>();
-            overloads.retain(|other: &Function| types(&other.params) != types(&params));
-            let generics = generics.into_iter().map(str::to_owned).collect();
-            overloads.push(Function { params, generics });
+            overloads.retain(|other| types(&other.params) != types(&kernel.params));
+            overloads.push(kernel);
         }
-        Source { kernels, structs: records::of(&tokens, &aliases) }
+        Source { kernels, structs: source::structs(text) }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_format::{KernelRecord, LibraryRecord, Param, StackFrames};
+use kernel_registry_format::{KernelRecord, LibraryRecord, Param, SliceLength, StackFrames};
 use serde::Serialize;
 
 use crate::binary::Contents;
@@ -67,6 +67,7 @@ struct ParamEntry<'a> {
     ty: &'a str,
     pass: &'static str,
     nullable: bool,
+    length: Option<&'static str>,
     direction: &'static str,
     size: u32,
     align: u32,
@@ -159,6 +160,7 @@ impl<'a> ParamEntry<'a> {
             ty: param.ty,
             pass: param.pass.as_str(),
             nullable: param.nullable,
+            length: param.length.map(SliceLength::as_str),
             direction: param.direction().as_str(),
             size: param.size,
             align: param.align,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use kernel_registry_format::{KernelRecord, SliceLength};
 use kernel_registry_image::{Entry, ImageKind, Limits, Unread, Variant, VariantKind};
 
 use crate::list::table;
@@ -54,6 +55,7 @@ fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Rust", kernel.signature().to_string())];
     facts.extend(shown.cuda().map(|cuda| ("C++", cuda)));
     facts.extend(shown.ptx_types().map(|types| ("types", ptx_types(&types))));
+    facts.extend(slices(kernel).map(|slices| ("slices", slices.to_owned())));
     facts.push(("symbol", kernel.symbol.to_owned()));
     let (file, line, package, version) = (kernel.file, kernel.line, kernel.package, kernel.version);
     facts.push(("declared", format!("{file}:{line}, in {package} {version}")));
@@ -71,6 +73,14 @@ fn facts(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
         facts.push(("warmed by", format!("kernel-registry {version}, one of several copies in the binary")));
     }
     facts
+}
+
+/// How a kernel takes slices, if it takes their lengths.
+fn slices(kernel: &KernelRecord<'_>) -> Option<&'static str> {
+    kernel.params.iter().find_map(|param| param.length).map(|length| match length {
+        SliceLength::Next => "address and length, as two parameters",
+        SliceLength::Within => "address and length, as one parameter",
+    })
 }
 
 fn ptx_types(types: &[&str]) -> String {

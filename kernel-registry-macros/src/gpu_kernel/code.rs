@@ -3,13 +3,12 @@
 //! The compiler expands that macro many times faster than a procedural macro, which cargo builds without optimisation,
 //! can write the same tokens. So what is the same for all kernels is there.
 
+mod checks;
 mod record;
 
-use kernel_registry_format::{NOT_FIXED, Pass};
-use kernel_registry_image::comparison::BlockRule;
+use kernel_registry_format::{NOT_FIXED, Pass, SliceLength};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::Expr;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
@@ -18,7 +17,7 @@ use super::declaration::block::Block;
 use super::declaration::generics::Generic;
 use super::declaration::param::Param;
 use super::declaration::shared::Shared;
-use super::declaration::stack::{self, Stack};
+use super::declaration::stack::Stack;
 use super::declaration::{Instance, Name};
 use super::verdict::Verdict;
 
@@ -46,9 +45,12 @@ fn ordinary(kernel: &Kernel) -> TokenStream {
     let params: Vec<String> = params.map(|param| format!("{}: {}", param.name, param.spelled)).collect();
     let about =
         format!("Kernel `{ident}({})`, entry `{}` of `{}`.", params.join(", "), verdict.symbol, image.file);
-    let launch = launch(&instance.params, krate);
+    let launch = launch(&instance.params, verdict.length, krate);
     let registered = registered_as(kernel, instance, verdict, quote!(#krate::Kernel));
+    let checks = checks(kernel, instance, verdict);
     quote! {
+        #checks
+
         #(#cfgs)*
         #krate::__kernel! {
             [impl #ident] #about
@@ -71,11 +73,15 @@ fn generic(kernel: &Kernel) -> TokenStream {
     let message = format!("`{{Self}}` is not an instance of the kernel `{ident}`");
     let note = format!("its instances are {listed}: others are added in `instances(..)` of its declaration");
     let about = format!("A kernel with the instances {listed}.");
-    let launch = name.params.as_ref().map(|params| launch(params, krate));
-    let registered = instances.iter().zip(verdicts);
+    let length = verdicts.first().and_then(|verdict| verdict.length);
+    let launch = name.params.as_ref().map(|params| launch(params, length, krate));
+    let all = || instances.iter().zip(verdicts);
+    let checks = all().map(|(instance, verdict)| checks(kernel, instance, verdict));
     let registered =
-        registered.map(|(instance, verdict)| registered_as(kernel, instance, verdict, quote!(Instance)));
+        all().map(|(instance, verdict)| registered_as(kernel, instance, verdict, quote!(Instance)));
     quote! {
+        #(#checks)*
+
         #(#cfgs)*
         #[allow(deprecated)]
         const _: () = {
@@ -106,7 +112,7 @@ fn generic(kernel: &Kernel) -> TokenStream {
 /// The name and its functions: using it compiles as far as types go, and the errors that were reported stay the only ones.
 pub(crate) fn broken(name: &Name) -> TokenStream {
     let Name { krate, ident, cfgs, generics, params, .. } = name;
-    let launch = params.as_ref().map(|params| launch(params, krate));
+    let launch = params.as_ref().map(|params| launch(params, None, krate));
     let (declared, used) = (declared(generics), used(generics));
     let type_item = type_item(name);
     quote! {
@@ -168,26 +174,28 @@ fn used(generics: &[Generic]) -> TokenStream {
 }
 
 /// The parameters as `launch` has them, each with the function of `__private::pass` that makes the driver's argument of it.
-fn launch(params: &[Param], krate: &TokenStream) -> TokenStream {
+/// Behind a slice's function there is a second one, for the length, if that is an argument of its own.
+fn launch(params: &[Param], length: Option<SliceLength>, krate: &TokenStream) -> TokenStream {
+    let length = length.filter(|length| *length == SliceLength::Next).map(|_| quote!(, length));
     let params = params.iter().map(|Param { ident, element, pass, nullable, .. }| {
         let span = element.span();
         match pass {
             Pass::Slice if *nullable => {
-                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNull<#element> = nullable,)
+                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNull<#element> = nullable #length;)
             }
             Pass::SliceMut if *nullable => {
-                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNullMut<#element> = nullable_mut,)
+                quote_spanned!(span=> #ident: impl #krate::__private::SliceOrNullMut<#element> = nullable_mut #length;)
             }
-            Pass::Value => quote!(#ident: #element = value,),
+            Pass::Value => quote!(#ident: #element = value;),
             Pass::Slice => {
-                quote_spanned!(span=> #ident: &impl #krate::__private::DevicePtr<#element> = slice,)
+                quote_spanned!(span=> #ident: &impl #krate::__private::DevicePtr<#element> = slice #length;)
             }
             Pass::SliceMut => {
-                quote_spanned!(span=> #ident: &mut impl #krate::__private::DevicePtrMut<#element> = slice_mut,)
+                quote_spanned!(span=> #ident: &mut impl #krate::__private::DevicePtrMut<#element> = slice_mut #length;)
             }
-            Pass::Pointer => quote_spanned!(span=> #ident: impl #krate::__private::PointerTo<#element> = pointer,),
+            Pass::Pointer => quote_spanned!(span=> #ident: impl #krate::__private::PointerTo<#element> = pointer;),
             Pass::PointerMut => {
-                quote_spanned!(span=> #ident: impl #krate::__private::PointerToMut<#element> = pointer,)
+                quote_spanned!(span=> #ident: impl #krate::__private::PointerToMut<#element> = pointer;)
             }
         }
     });
@@ -212,14 +220,14 @@ fn registered_as(
     let layouts = layouts.map(|(param, layout)| record::layout(param, layout, krate));
     let param_count = Literal::usize_unsuffixed(instance.params.len());
     let not_fixed = Literal::u32_unsuffixed(NOT_FIXED);
-    let block = instance.block.as_ref().map(|block| block_value(block, verdict, krate));
+    let block = instance.block.as_ref().map(|Block { axes: [x, y, z] }| quote!([#x, #y, #z]));
     let block = block.unwrap_or_else(|| match verdict.default_block {
         Some([x, y, z]) => quote!([#x, #y, #z]),
         None => quote!([#not_fixed; 3]),
     });
-    let shared = instance.shared.as_ref().map(|shared| shared_value(shared, verdict, krate));
+    let shared = instance.shared.as_ref().map(|Shared(bytes)| quote!(#bytes));
     let shared = shared.unwrap_or_else(|| quote!(#not_fixed));
-    let stack = instance.stack.as_ref().map(|stack| stack_value(stack, krate));
+    let stack = instance.stack.as_ref().map(|Stack(bytes)| quote!(#bytes));
     let stack = stack.unwrap_or_else(|| quote!(#not_fixed));
     let image = match &kernel.image.content {
         Some(content) => {
@@ -234,46 +242,18 @@ fn registered_as(
     }
 }
 
-/// The axes as an array. If the macro cannot check them, the generated code does, at compile time. That code
-/// has the span of the argument, so that errors point there.
-fn block_value(block: &Block, verdict: &Verdict, krate: &TokenStream) -> TokenStream {
-    let [x, y, z] = &block.axes;
-    if block.numbers().is_some() {
-        return quote!([#x, #y, #z]);
-    }
-    let span = x.span();
-    let check = match &verdict.block {
-        None => quote_spanned!(span=> __block([#x, #y, #z])),
-        Some((BlockRule::Exactly([a, b, c]), message)) => {
-            quote_spanned!(span=> __block([#x, #y, #z]).exactly([#a, #b, #c], #message))
-        }
-        Some((BlockRule::AtMost(max), message)) => {
-            quote_spanned!(span=> __block([#x, #y, #z]).at_most(#max, #message))
+/// The checks of an instance, each in a constant of its own, so that one that fails is the only error.
+fn checks(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> TokenStream {
+    let Name { krate, cfgs, .. } = &kernel.name;
+    let checks = checks::of(instance, verdict, krate).into_iter();
+    let check = |check| {
+        quote! {
+            #(#cfgs)*
+            #[allow(deprecated)]
+            const _: () = #check;
         }
     };
-    quote!({ use #krate::__private::block as __block; #check.axes() })
-}
-
-/// The bytes of dynamic shared memory, checked by the compiler in the same way.
-fn shared_value(shared: &Shared, verdict: &Verdict, krate: &TokenStream) -> TokenStream {
-    let bytes = &shared.0;
-    match &verdict.shared {
-        Some((most, message)) if shared.number().is_none() => {
-            let check = quote_spanned!(bytes.span()=> __shared(#bytes, #most, #message));
-            quote!({ use #krate::__private::shared as __shared; #check })
-        }
-        _ => quote!(#bytes),
-    }
-}
-
-/// The bytes of stack, checked by the compiler in the same way.
-fn stack_value(Stack(bytes): &Stack, krate: &TokenStream) -> TokenStream {
-    if let Expr::Lit(_) = bytes {
-        return quote!(#bytes);
-    }
-    let most = stack::MOST;
-    let check = quote_spanned!(bytes.span()=> __stack(#bytes, #most));
-    quote!({ use #krate::__private::stack as __stack; #check })
+    checks.map(check).collect()
 }
 
 /// The kernel's own name in code outside of its item: `saxpy`, `reduce::<f32, 128>`.

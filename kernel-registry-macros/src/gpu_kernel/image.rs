@@ -9,6 +9,7 @@ use std::{env, fs, io};
 
 use kernel_registry_format::index;
 use kernel_registry_image::Error;
+use kernel_registry_image::source::CSignature;
 
 use super::arguments::{Arguments, Code};
 use super::declaration::Name;
@@ -60,7 +61,7 @@ fn compiled(declared: &str) -> Result<Image, String> {
     if path.extension().is_some_and(|extension| extension == "cu") {
         return Err(format!("`{declared}` is CUDA source: `image` takes what a compiler made of it"));
     }
-    read(declared, path)
+    read(declared, path, "")
 }
 
 /// Looks up what the build script made of a source file, in the index that kernel-registry-build leaves.
@@ -81,7 +82,7 @@ fn of_source(declared: &str) -> Result<Image, String> {
         .map_err(|error| format!("{error}: use equal ones"))?
         .ok_or_else(|| unlisted(declared, &text))?;
     match entry.image {
-        Some(image) => read(declared, folder.join(image)),
+        Some(image) => read(declared, folder.join(image), entry.signatures),
         // The build script has said why, or has failed if it matters.
         None => Ok(Image { file: declared.to_owned(), content: None }),
     }
@@ -101,12 +102,14 @@ fn unlisted(declared: &str, index: &str) -> String {
 /// How many sources are named in an error.
 const LISTED: usize = 4;
 
-fn read(declared: &str, path: PathBuf) -> Result<Image, String> {
+/// Reads an image. `signatures` are those of its `extern "C"` kernels in the index.
+fn read(declared: &str, path: PathBuf, signatures: &str) -> Result<Image, String> {
     let metadata = fs::metadata(&path).map_err(|error| unreadable(declared, &path, &error))?;
     let Some(name) = path.to_str().map(str::to_owned) else {
         return Err("the folder of this package has a name that is not UTF-8".to_owned());
     };
-    let version = Version { path, len: metadata.len(), modified: metadata.modified().ok() };
+    let signatures = signatures.to_owned();
+    let version = Version { path, len: metadata.len(), modified: metadata.modified().ok(), signatures };
     let facts = version.facts(declared)?;
     let content = Content { path: name, len: version.len, facts };
     Ok(Image { file: declared.to_owned(), content: Some(content) })
@@ -118,6 +121,8 @@ struct Version {
     path: PathBuf,
     len: u64,
     modified: Option<SystemTime>,
+    /// What the source tells of its `extern "C"` kernels.
+    signatures: String,
 }
 
 impl Version {
@@ -130,7 +135,7 @@ impl Version {
             return Ok(known);
         }
         let bytes = fs::read(&self.path).map_err(|error| unreadable(declared, &self.path, &error))?;
-        let facts = kernel_registry_image::read(&bytes).map(Rc::new).map_err(|error| match error {
+        let mut facts = kernel_registry_image::read(&bytes).map_err(|error| match error {
             Error::NotAnImage => format!("`{declared}` is neither PTX, nor a cubin, nor a fatbin"),
             error @ (Error::Malformed { .. } | Error::Truncated { .. }) => format!(
                 "`{declared}` cannot be read: {error}; compile it again, and if its CUDA toolkit is newer than this \
@@ -138,6 +143,9 @@ impl Version {
             ),
             error => format!("`{declared}` cannot be read: {error}"),
         })?;
+        let signatures: Vec<_> = self.signatures.split('\t').filter_map(CSignature::parse).collect();
+        facts.add_c_signatures(&signatures);
+        let facts = Rc::new(facts);
         KNOWN.with_borrow_mut(|known| known.insert(self.clone(), facts.clone()));
         Ok(facts)
     }

@@ -1,8 +1,8 @@
 //! Compares a declaration with the kernel in its image, by the rules of `kernel_registry_image::comparison`. Differences
 //! become compile errors at the tokens that are wrong.
 
-use kernel_registry_format::RustType;
-use kernel_registry_image::comparison::{self, BlockRule, Expected, compare_count};
+use kernel_registry_format::{RustType, SliceLength};
+use kernel_registry_image::comparison::{self, BlockRule, Compared, Expected, compare_block, compare_params};
 use kernel_registry_image::{Entry, Needs, StackFrames};
 use syn::spanned::Spanned;
 
@@ -20,11 +20,13 @@ pub(crate) struct Verdict {
     pub(crate) symbol: String,
     /// One for each parameter.
     pub(crate) layouts: Vec<Layout>,
-    /// The blocks that the kernel allows, and the error message for others.
+    /// Where the kernel finds the lengths of slices, if it takes them.
+    pub(crate) length: Option<SliceLength>,
+    /// The blocks that the kernel allows, and the error message for others, to which the compiler adds their threads.
     pub(crate) block: Option<(BlockRule, String)>,
     /// The only block that a kernel declared without one can be launched with.
     pub(crate) default_block: Option<[u32; 3]>,
-    /// The most dynamic shared memory of a block, and the error message for more.
+    /// The most dynamic shared memory of a block, and the error message for more, to which the compiler adds the bytes.
     pub(crate) shared: Option<(u32, String)>,
     pub(crate) frames: StackFrames,
     pub(crate) needs: Needs,
@@ -49,7 +51,18 @@ pub(crate) fn all(
 ) -> Option<Vec<Verdict>> {
     // An error in one instance is usually in all of them, so this stops at the first.
     let verdict = |instance| of(name, declaration, instance, image, errors);
-    declaration.instances.iter().map(verdict).collect()
+    let verdicts: Vec<Verdict> = declaration.instances.iter().map(verdict).collect::<Option<_>>()?;
+    // All instances have the same `launch`.
+    if verdicts.iter().any(|verdict| verdict.length != verdicts[0].length) {
+        let function = &name.function;
+        let file = &image.file;
+        errors.at(
+            function,
+            format!("some instances of `{function}` in `{file}` take lengths of slices, and others do not: declare those as another kernel"),
+        );
+        return None;
+    }
+    Some(verdicts)
 }
 
 fn of(
@@ -69,9 +82,11 @@ fn of(
             return None;
         }
     };
+    let (layouts, length) = layouts(&instance.params, name, entry, file, &mut own);
     let verdict = Verdict {
         symbol: entry.symbol.clone(),
-        layouts: layouts(&instance.params, name, entry, file, &mut own),
+        layouts,
+        length,
         block: instance.block.as_ref().and_then(|block| block_rule(block, entry, &mut own)),
         default_block: match BlockRule::of(entry) {
             Some(BlockRule::Exactly(block)) => Some(block),
@@ -92,6 +107,7 @@ fn without_image(declaration: &Declaration, instance: &Instance) -> Verdict {
     Verdict {
         symbol: format!("{}{}", declaration.wanted.name, instance.args.spelled),
         layouts: instance.params.iter().map(|_| Layout::Any).collect(),
+        length: None,
         block: None,
         default_block: None,
         shared: None,
@@ -100,15 +116,32 @@ fn without_image(declaration: &Declaration, instance: &Instance) -> Verdict {
     }
 }
 
-fn layouts(params: &[Param], name: &Name, entry: &Entry, file: &str, errors: &mut Errors) -> Vec<Layout> {
-    if let Err(mismatch) = compare_count(params.len(), entry, file) {
-        errors.at(&name.function, mismatch.message);
-        return Vec::new();
-    }
-    let layout = |(index, param): (usize, &Param)| {
-        let Param { name, spelled, pass, .. } = param;
-        let declared = comparison::Param { name, spelled, pass: *pass, layout: None };
-        match declared.compare(index, entry, file) {
+fn layouts(
+    params: &[Param],
+    name: &Name,
+    entry: &Entry,
+    file: &str,
+    errors: &mut Errors,
+) -> (Vec<Layout>, Option<SliceLength>) {
+    let declared = params.iter();
+    let declared: Vec<_> = declared
+        .map(|Param { name, spelled, pass, .. }| comparison::Param {
+            name,
+            spelled,
+            pass: *pass,
+            layout: None,
+        })
+        .collect();
+    let Compared { length, verdicts, .. } = match compare_params(&declared, entry, file) {
+        Ok(compared) => compared,
+        Err(mismatch) => {
+            errors.at(&name.function, mismatch.message);
+            return (Vec::new(), None);
+        }
+    };
+    let layout =
+        |((verdict, declared), param): ((comparison::Verdict, &comparison::Param<'_>), &Param)| match verdict
+        {
             comparison::Verdict::Meets => RustType::named(declared.element())
                 .and_then(RustType::size)
                 .map_or(Layout::Any, Layout::Number),
@@ -117,19 +150,17 @@ fn layouts(params: &[Param], name: &Name, entry: &Entry, file: &str, errors: &mu
                 errors.push(syn::Error::new(param.element.span(), mismatch.message));
                 Layout::Any
             }
-        }
-    };
-    params.iter().enumerate().map(layout).collect()
+        };
+    (verdicts.into_iter().zip(&declared).zip(params).map(layout).collect(), length)
 }
 
 /// Compares a block that is written in numbers with the kernel's launch bounds.
 fn block_rule(block: &Block, entry: &Entry, errors: &mut Errors) -> Option<(BlockRule, String)> {
     let rule = BlockRule::of(entry)?;
-    let message = rule.message(entry);
-    if block.numbers().is_some_and(|block| !rule.allows(block)) {
-        errors.at(&block.axes[0], &message);
+    if let Some(Err(mismatch)) = block.numbers().map(|block| compare_block(block, entry)) {
+        errors.at(&block.axes[0], mismatch.message);
     }
-    Some((rule, message))
+    Some((rule, rule.message(entry)))
 }
 
 /// Compares dynamic shared memory with the limit of the oldest supported device. The declaration's `arch` names that
@@ -149,20 +180,21 @@ fn shared_limit(
     let fixed = fixed.unwrap_or(0);
     let most = most_shared(arch);
     let bytes = most.saturating_sub(fixed);
-    let remedy = if most < MOST_SHARED { ": say where it runs, as in `arch = \">=90\"`" } else { "" };
+    let newer = [80, 90].into_iter().filter(|newer| *newer > arch && most_shared(*newer) > most);
+    let newer: Vec<String> = newer
+        .map(|newer| format!("{} with `arch = \">={newer}\"`", most_shared(newer).saturating_sub(fixed)))
+        .collect();
+    let newer = if newer.is_empty() { String::new() } else { format!(" ({})", newer.join(", ")) };
     let fixed = if fixed > 0 { format!(" beside its own {fixed}") } else { String::new() };
     let reason = if min_arch.is_some() { String::new() } else { format!(", which `{file}` is for,") };
     let message = format!(
-        "on sm_{arch}{reason} a block can have {bytes} bytes of dynamic shared memory{fixed}, and this is more{remedy}"
+        "on sm_{arch}{reason} a block can have {bytes} bytes of dynamic shared memory{fixed}{newer}, and this is "
     );
-    if shared.number().is_some_and(|asked| asked > bytes) {
-        errors.at(&shared.0, &message);
+    if let Some(asked) = shared.number().filter(|asked| *asked > bytes) {
+        errors.at(&shared.0, format!("{message}{asked}"));
     }
     Some((bytes, message))
 }
-
-/// The shared memory of a block on the largest devices.
-const MOST_SHARED: u32 = 227 * 1024;
 
 /// The most shared memory that a block can ask for: CUDA's programming guide, table of compute capabilities.
 fn most_shared(arch: u32) -> u32 {
@@ -173,6 +205,6 @@ fn most_shared(arch: u32) -> u32 {
         86 | 89 => 99,
         80..90 => 163,
         120.. => 99,
-        _ => MOST_SHARED / 1024,
+        _ => 227,
     }
 }

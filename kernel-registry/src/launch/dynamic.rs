@@ -4,10 +4,12 @@ use std::ffi::c_void;
 use std::ptr;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
-use kernel_registry_format::{Param, Pass};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+use kernel_registry_format::{Param, Pass, SliceLength};
 
 use super::{Launch, LaunchError};
+use crate::__private::pass::{self, Tracked};
+use crate::__private::{argument, length};
 use crate::{KernelInfo, KernelParam, LaunchConfig, PointerTo};
 
 /// An argument for [`launch_dyn`].
@@ -26,8 +28,15 @@ enum Given<'a> {
     SliceMut(Track<'a>),
 }
 
-/// Tells cudarc that a stream is about to use a slice. The guard, when dropped, records that use.
-type Track<'a> = Box<dyn FnOnce(&'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) + 'a>;
+/// An argument of the driver.
+enum Passed<'a> {
+    Value(*const c_void),
+    Address(CUdeviceptr),
+    Slice(Tracked<'a>),
+}
+
+/// Tells cudarc that a stream is about to use a slice. The result, when dropped, records that use.
+type Track<'a> = Box<dyn FnOnce(&'a CudaStream) -> Tracked<'a> + 'a>;
 
 impl<'a> DynArg<'a> {
     /// A number, or another value that a kernel can take.
@@ -42,12 +51,12 @@ impl<'a> DynArg<'a> {
 
     /// A slice of cudarc that the kernel reads.
     pub fn slice<T, S: DevicePtr<T>>(slice: &'a S) -> Self {
-        Self::new::<T>(Given::Slice(Box::new(|stream| slice.device_ptr(stream))))
+        Self::new::<T>(Given::Slice(Box::new(|stream| pass::slice(slice, stream))))
     }
 
     /// A slice of cudarc that the kernel may write.
     pub fn slice_mut<T, S: DevicePtrMut<T>>(slice: &'a mut S) -> Self {
-        Self::new::<T>(Given::SliceMut(Box::new(|stream| slice.device_ptr_mut(stream))))
+        Self::new::<T>(Given::SliceMut(Box::new(|stream| pass::slice_mut(slice, stream))))
     }
 
     /// No slice, for a parameter `Option<&[T]>` or `Option<&mut [T]>`: the kernel gets a null pointer.
@@ -57,6 +66,15 @@ impl<'a> DynArg<'a> {
 
     fn new<T>(given: Given<'a>) -> Self {
         DynArg { given, size: size_of::<T>() as u32, align: align_of::<T>() as u32 }
+    }
+
+    fn pass(self, stream: &'a CudaStream) -> Passed<'a> {
+        match self.given {
+            Given::Value(value) => Passed::Value(value),
+            Given::Pointer(address) => Passed::Address(address),
+            Given::Null => Passed::Slice(Tracked::NULL),
+            Given::Slice(track) | Given::SliceMut(track) => Passed::Slice(track(stream)),
+        }
     }
 
     fn kind(&self) -> &'static str {
@@ -144,26 +162,19 @@ pub unsafe fn launch_dyn<'a>(
     compare(kernel, &args)?;
     let launch = Launch::new(kernel, stream, &config.into())?;
 
-    // After the launch the guards are dropped, and cudarc records that the stream uses the slices.
-    let (mut guards, mut addresses) = (Vec::new(), Vec::with_capacity(args.len()));
-    let mut values: Vec<*mut c_void> = Vec::with_capacity(args.len());
-    for arg in args {
-        let address = match arg.given {
-            Given::Value(value) => {
-                values.push(value.cast_mut());
-                continue;
+    // The slices stay until after the launch: when they are dropped, cudarc records that the stream uses them.
+    let passed: Vec<Passed<'_>> = args.into_iter().map(|arg| arg.pass(stream)).collect();
+    let mut values: Vec<*mut c_void> = Vec::with_capacity(2 * passed.len());
+    for (param, passed) in kernel.params().iter().zip(&passed) {
+        match passed {
+            Passed::Value(value) => values.push(value.cast_mut()),
+            Passed::Address(address) => values.push(argument(address)),
+            Passed::Slice(slice) => {
+                values.push(argument(slice));
+                let next = param.length.filter(|length| *length == SliceLength::Next);
+                values.extend(next.map(|_| length(slice)));
             }
-            Given::Pointer(address) => address,
-            Given::Null => 0,
-            Given::Slice(track) | Given::SliceMut(track) => {
-                let (address, guard) = track(stream);
-                guards.push(guard);
-                address
-            }
-        };
-        // The vector has room for all addresses, so none moves after a pointer to it was taken.
-        addresses.push(address);
-        values.push(addresses.last_mut().map_or(ptr::null_mut(), |address| ptr::from_mut(address).cast()));
+        }
     }
     // SAFETY: the arguments are as many and as large as the kernel's parameters; the rest is the caller's promise.
     unsafe { launch.submit(&mut values) }

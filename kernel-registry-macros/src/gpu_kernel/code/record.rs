@@ -3,11 +3,11 @@
 use std::env;
 
 use kernel_registry_format::{self as format, Pass};
-use kernel_registry_image::comparison::Expected;
-use proc_macro2::{Ident, Literal, TokenStream, TokenTree};
-use quote::quote_spanned;
+use proc_macro2::{Literal, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 
+use super::checks::respanned;
 use crate::gpu_kernel::Kernel;
 use crate::gpu_kernel::declaration::Instance;
 use crate::gpu_kernel::declaration::param::Param;
@@ -21,7 +21,9 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
     let params: Vec<_> = params
         .map(|Param { name, spelled, pass, nullable, .. }| {
             let param = format::Param::new(name, spelled, *pass, 0, 0);
-            if *nullable { param.or_null() } else { param }
+            let param = if *nullable { param.or_null() } else { param };
+            let length = verdict.length.filter(|_| matches!(pass, Pass::Slice | Pass::SliceMut));
+            length.map_or(param, |length| param.with_length(length))
         })
         .collect();
     let variants = image.content.as_ref().map(|content| content.facts.variant_names()).unwrap_or_default();
@@ -53,48 +55,20 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
     bytes
 }
 
-/// A call that returns size and alignment of a parameter's type, after comparing that with what the image
-/// says. All of it has the span of the type, so that an error in it is shown there.
+/// A call that returns size and alignment of a parameter's type, or of what it points to. All of it has the span of the
+/// type, so that an error in it is shown there.
 pub(crate) fn layout(param: &Param, layout: &Layout, krate: &TokenStream) -> TokenStream {
     let element = &param.element;
     let span = element.span();
-    let function = |name: &str| {
-        let name = Ident::new(name, span);
-        let path = quote_spanned!(span=> #krate::__private::param::#name);
-        let respan = |mut token: TokenTree| {
-            token.set_span(span);
-            token
-        };
-        path.into_iter().map(respan).collect::<TokenStream>()
-    };
-    match layout {
-        Layout::Number(size) => {
+    let function = match (layout, param.pass) {
+        (Layout::Number(size), _) => {
             let size = Literal::u32_unsuffixed(*size);
-            quote_spanned!(span=> [#size, #size])
+            return quote_spanned!(span=> [#size, #size]);
         }
-        Layout::Checked(Expected::Scalar(scalar), message) => {
-            let (check, scalar) = (function("scalar"), Ident::new(&format!("{scalar:?}"), span));
-            let scalar_path = function("Scalar");
-            quote_spanned!(span=> #check::<#element>(#scalar_path::#scalar, #message))
-        }
-        Layout::Checked(Expected::Pointer, message) => {
-            let check = function("address");
-            quote_spanned!(span=> #check::<#element>(#message))
-        }
-        Layout::Checked(Expected::Layout { size, align }, message) => {
-            let check = function("sized");
-            quote_spanned!(span=> #check::<#element>(#size, #align, #message))
-        }
-        Layout::Checked(Expected::Named { name, size, align }, message) => {
-            let check = function("named");
-            quote_spanned!(span=> #check::<#element>(#name, #size, #align, #message))
-        }
-        Layout::Any => {
-            let any = match param.pass {
-                Pass::Pointer | Pass::PointerMut => function("pointee"),
-                _ => function("any"),
-            };
-            quote_spanned!(span=> #any::<#element>())
-        }
-    }
+        // The check requires that it is a parameter type.
+        (Layout::Checked(..), _) | (Layout::Any, Pass::Pointer | Pass::PointerMut) => quote!(pointee),
+        (Layout::Any, _) => quote!(any),
+    };
+    let function = respanned(quote!(#krate::__private::param::#function), span);
+    quote_spanned!(span=> #function::<#element>())
 }

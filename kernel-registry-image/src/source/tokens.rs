@@ -1,6 +1,14 @@
-//! The words and signs of a C++ text, without comments, strings and what the preprocessor says.
+//! The tokens of a C++ text: words, strings, preprocessor directives, and single signs. Comments are left out.
 
-/// Words and single signs.
+/// Whether a token is a whole directive: `#define N 4`.
+pub(super) fn is_directive(token: &&str) -> bool {
+    token.starts_with('#') && token.len() > 1
+}
+
+/// Prefixes of raw strings.
+const RAW: [&str; 5] = ["R", "LR", "u8R", "uR", "UR"];
+
+/// The tokens of a text.
 pub(super) fn of(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -13,10 +21,19 @@ pub(super) fn of(text: &str) -> Vec<&str> {
                 continue;
             }
             c if c.is_whitespace() => c.len_utf8(),
-            '#' if is_line_start => directive(rest),
+            '#' if is_line_start => {
+                let length = directive(rest);
+                tokens.push(rest[..length].trim_end());
+                length
+            }
             '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
             '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
-            '"' | '\'' => quoted(rest, c),
+            '"' | '\'' => {
+                let is_raw = c == '"' && tokens.last().is_some_and(|prefix| RAW.contains(prefix));
+                let length = if is_raw { raw(rest) } else { quoted(rest, c) };
+                tokens.push(&rest[..length]);
+                length
+            }
             c if is_word(c) => {
                 // The digits of a number can be separated: `1'000`.
                 let is_end = |sign: char| !(is_word(sign) || (c.is_ascii_digit() && sign == '\''));
@@ -29,7 +46,7 @@ pub(super) fn of(text: &str) -> Vec<&str> {
                 c.len_utf8()
             }
         };
-        is_line_start &= c.is_whitespace();
+        is_line_start &= c.is_whitespace() || rest.starts_with("/*");
         rest = &rest[length..];
     }
     tokens
@@ -62,4 +79,11 @@ fn quoted(text: &str, quote: char) -> usize {
         }
     }
     text.len()
+}
+
+/// Bytes of a raw string: `"end(text)end"`.
+fn raw(text: &str) -> usize {
+    let delimiter = text[1..].split('(').next().unwrap_or_default();
+    let end = format!("){delimiter}\"");
+    text.find(&end).map_or(text.len(), |start| start + end.len())
 }

@@ -1,11 +1,12 @@
 //! Types as C++ sources spell them, brought to the form that mangled names have.
 
-use std::collections::HashMap;
-
-use kernel_registry_image::CudaType;
+use std::collections::{HashMap, HashSet};
 
 use super::Parameter;
-use super::functions::split;
+use super::functions::{Plain, split};
+use super::tokens::is_directive;
+use crate::CudaType;
+use crate::cuda_type::layout_of;
 
 /// Names that headers give to types, in case that no header was read.
 const STANDARD: [(&str, &str); 15] = [
@@ -30,15 +31,29 @@ const STANDARD: [(&str, &str); 15] = [
 const BUILT_IN: [&str; 10] =
     ["void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned"];
 
+/// Words that say nothing of a type, or only what it is const or volatile.
+const QUALIFIERS: [&str; 8] =
+    ["const", "volatile", "*", "__restrict__", "__restrict", "__grid_constant__", "struct", "enum"];
+
 /// Aliases lead to other aliases, but not endlessly.
 const MAX_DEPTH: u32 = 16;
 
-/// What `typedef` and `using` say: names with the tokens that they stand for.
-pub(super) struct Aliases<'a, 'b>(HashMap<&'a str, &'b [&'a str]>);
+/// A name with several meanings, in several classes, has no tokens.
+type Aliases<'a, 'b> = HashMap<&'a str, Option<&'b [&'a str]>>;
 
-impl<'a, 'b> Aliases<'a, 'b> {
-    pub(super) fn of(tokens: &'b [&'a str]) -> Self {
-        let mut all: HashMap<&str, Option<&[&str]>> = HashMap::new();
+/// The names of types that a source defines.
+pub(super) struct Names<'a, 'b> {
+    is_macro: &'b dyn Fn(&str) -> bool,
+    /// What `typedef` and `using` say: names with the tokens that they stand for.
+    aliases: Aliases<'a, 'b>,
+    /// Names that mean the same everywhere: aliases and classes of the file scope, under no condition.
+    certain: HashSet<&'a str>,
+}
+
+impl<'a, 'b> Names<'a, 'b> {
+    pub(super) fn of(tokens: &'b [&'a str], plain: &[Plain], is_macro: &'b dyn Fn(&str) -> bool) -> Self {
+        let mut aliases = Aliases::new();
+        let mut certain = HashSet::new();
         for index in 0..tokens.len() {
             let (name, of) = match &tokens[index..] {
                 ["typedef", rest @ ..] => match statement(rest) {
@@ -49,15 +64,41 @@ impl<'a, 'b> Aliases<'a, 'b> {
                     Some(of) => (*name, of),
                     None => continue,
                 },
+                ["struct" | "class" | "union" | "enum", name, "{" | ":", ..] if plain[index] != Plain::No => {
+                    certain.insert(*name);
+                    continue;
+                }
                 _ => continue,
             };
-            // A name with several meanings, in several classes, says nothing.
-            all.entry(name)
+            if plain[index] != Plain::No {
+                certain.insert(name);
+            }
+            aliases
+                .entry(name)
                 .and_modify(|known| *known = known.filter(|known| *known == of))
                 .or_insert(Some(of));
         }
-        Aliases(all.into_iter().filter_map(|(name, of)| Some((name, of?))).collect())
+        Names { is_macro, aliases, certain }
     }
+
+    /// Whether these words can only be the type that they seem to be.
+    fn are_certain(&self, words: &[&str], depth: u32) -> bool {
+        words.iter().all(|word| match self.aliases.get(word) {
+            _ if (self.is_macro)(word) => false,
+            _ if BUILT_IN.contains(word) || QUALIFIERS.contains(word) => true,
+            Some(of) => {
+                let of = of.filter(|_| depth > 0 && self.certain.contains(word));
+                of.is_some_and(|of| self.are_certain(of, depth - 1))
+            }
+            // A class of the source may have the name of a type that CUDA's headers define.
+            None => self.certain.contains(word) != is_standard(word),
+        })
+    }
+}
+
+/// Whether headers define a type of this name.
+fn is_standard(name: &str) -> bool {
+    STANDARD.iter().any(|(standard, _)| *standard == name) || layout_of(name).is_some()
 }
 
 /// The tokens up to the end of a simple statement.
@@ -67,7 +108,7 @@ fn statement<'a, 'b>(tokens: &'b [&'a str]) -> Option<&'b [&'a str]> {
 }
 
 /// A parameter of these tokens: `const float * __restrict__ x`.
-pub(super) fn parameter(tokens: &[&str], aliases: &Aliases<'_, '_>) -> Parameter {
+pub(super) fn parameter(tokens: &[&str], names: &Names<'_, '_>) -> Parameter {
     let declared = split(tokens, "=")[0];
     let mut words: Vec<&str> = Vec::new();
     let mut rest = declared;
@@ -80,6 +121,7 @@ pub(super) fn parameter(tokens: &[&str], aliases: &Aliases<'_, '_>) -> Parameter
             }
             "__restrict__" | "__restrict" | "restrict" | "__grid_constant__" | "struct" | "class"
             | "enum" | "typename" | "register" => {}
+            word if is_directive(&word) => {}
             word => words.push(word),
         }
     }
@@ -87,14 +129,15 @@ pub(super) fn parameter(tokens: &[&str], aliases: &Aliases<'_, '_>) -> Parameter
     let is_array = words.ends_with(&["[", "]"]);
     words.truncate(words.len() - if is_array { 2 } else { 0 });
     if words.iter().any(|word| ["(", "&", "[", "."].contains(word)) {
-        return Parameter { name: None, ty: CudaType::Other(joined(&words)) };
+        return Parameter { name: None, ty: CudaType::Other(joined(&words)), is_certain: false };
     }
     let name = name(&words);
     words.truncate(words.len() - usize::from(name.is_some()));
     if is_array {
         words.push("*");
     }
-    Parameter { name: name.map(str::to_owned), ty: of(&words, aliases, MAX_DEPTH) }
+    let is_certain = names.are_certain(&words, MAX_DEPTH) && !name.is_some_and(names.is_macro);
+    Parameter { name: name.map(str::to_owned), ty: of(&words, &names.aliases, MAX_DEPTH).ty, is_certain }
 }
 
 /// The name of a parameter: the last word behind a type.
@@ -108,35 +151,54 @@ fn name<'a>(words: &[&'a str]) -> Option<&'a str> {
     (is_name && before.iter().any(|word| is_type(&word))).then_some(last)
 }
 
+/// A type and its qualifiers, which count only behind a pointer.
+struct Qualified {
+    ty: CudaType,
+    is_const: bool,
+    is_volatile: bool,
+}
+
+impl Qualified {
+    fn new(ty: CudaType, words: &[&str]) -> Self {
+        Qualified { ty, is_const: words.contains(&"const"), is_volatile: words.contains(&"volatile") }
+    }
+}
+
 /// The type of these tokens.
-fn of(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> CudaType {
+fn of(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> Qualified {
     let parts = split(words, "*");
     let (first, pointers) = (parts[0], &parts[1..]);
-    let base: Vec<&str> =
-        first.iter().filter(|word| !["const", "volatile"].contains(word)).copied().collect();
-    let mut ty = base_type(&base, aliases, depth);
-    let (mut is_const, mut is_volatile) = (first.contains(&"const"), first.contains(&"volatile"));
+    let mut ty = base_type(first, aliases, depth);
     for pointer in pointers {
-        ty = CudaType::Pointer { to: Box::new(ty), is_const, is_volatile };
-        (is_const, is_volatile) = (pointer.contains(&"const"), pointer.contains(&"volatile"));
+        let Qualified { ty: to, is_const, is_volatile } = ty;
+        ty = Qualified::new(CudaType::Pointer { to: Box::new(to), is_const, is_volatile }, pointer);
     }
     ty
 }
 
-/// The type without qualifiers and pointers.
-fn base_type(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> CudaType {
-    if !words.is_empty() && words.iter().all(|word| BUILT_IN.contains(word)) {
-        return CudaType::parse(&built_in(words));
+/// The type without pointers.
+fn base_type(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> Qualified {
+    let named: Vec<&str> =
+        words.iter().filter(|word| !["const", "volatile"].contains(word)).copied().collect();
+    let ty = |ty| Qualified::new(ty, words);
+    if !named.is_empty() && named.iter().all(|word| BUILT_IN.contains(word)) {
+        return ty(CudaType::parse(&built_in(&named)));
     }
-    if let ([name] | ["std", ":", ":", name], 1..) = (words, depth) {
-        if let Some(of_alias) = aliases.0.get(name) {
-            return of(of_alias, aliases, depth - 1);
+    if let ([name] | ["std", ":", ":", name], 1..) = (named.as_slice(), depth) {
+        if let Some(Some(of_alias)) = aliases.get(name) {
+            let Qualified { ty: aliased, is_const, is_volatile } = of(of_alias, aliases, depth - 1);
+            let own = ty(aliased);
+            return Qualified {
+                is_const: own.is_const || is_const,
+                is_volatile: own.is_volatile || is_volatile,
+                ty: own.ty,
+            };
         }
         if let Some((_, standard)) = STANDARD.iter().find(|(known, _)| known == name) {
-            return CudaType::parse(standard);
+            return ty(CudaType::parse(standard));
         }
     }
-    CudaType::parse(&joined(words))
+    ty(CudaType::parse(&joined(&named)))
 }
 
 /// A built-in type, whose words can have any order, as mangled names have it: `long unsigned int` as `unsigned long`.

@@ -1,5 +1,9 @@
 //! Finds the kernels among the tokens of a source.
 
+use std::collections::HashSet;
+
+use super::tokens::is_directive;
+
 /// Words with arguments of their own that can stand before the name of a kernel.
 const ATTRIBUTES: [&str; 7] = [
     "__attribute__",
@@ -19,12 +23,15 @@ pub(super) struct Written<'a, 'b> {
     pub(super) params: Vec<&'b [&'a str]>,
     /// The names of its template parameters. Empty if there are none, or some have no names.
     pub(super) generics: Vec<&'a str>,
+    /// Whether it is `extern "C"`, at file scope, and under no condition of the preprocessor.
+    pub(super) is_c: bool,
 }
 
-/// Each kernel of a source.
-pub(super) fn kernels<'a, 'b>(tokens: &'b [&'a str]) -> Vec<Written<'a, 'b>> {
+/// Each kernel of a source. `plain` says of each token whether it is at file scope and under no condition.
+pub(super) fn kernels<'a, 'b>(tokens: &'b [&'a str], plain: &[Plain]) -> Vec<Written<'a, 'b>> {
     let mut found = Vec::new();
     let mut generics = Vec::new();
+    let mut start = 0;
     for index in 0..tokens.len() {
         let behind = match &tokens[index..] {
             ["template", "<", params @ ..] => {
@@ -33,6 +40,7 @@ pub(super) fn kernels<'a, 'b>(tokens: &'b [&'a str]) -> Vec<Written<'a, 'b>> {
             }
             [";" | "{" | "}", ..] => {
                 generics.clear();
+                start = index + 1;
                 continue;
             }
             ["__global__", behind @ ..] | ["__attribute__", "(", "(", "global", ")", ")", behind @ ..] => {
@@ -40,10 +48,59 @@ pub(super) fn kernels<'a, 'b>(tokens: &'b [&'a str]) -> Vec<Written<'a, 'b>> {
             }
             _ => continue,
         };
-        let kernel = kernel(behind);
-        found.extend(kernel.map(|(name, params)| Written { name, params, generics: generics.clone() }));
+        let Some((name, params, length)) = kernel(behind) else { continue };
+        let is_extern_c =
+            plain[index] == Plain::InExternC || tokens[start..index].windows(2).any(|two| two == EXTERN_C);
+        let has_directives = behind[..length].iter().any(is_directive);
+        let is_c = plain[index] != Plain::No && is_extern_c && !has_directives && generics.is_empty();
+        found.push(Written { name, params, generics: generics.clone(), is_c });
     }
     found
+}
+
+/// The names of macros that the source defines under any condition.
+pub(super) fn macros<'a>(tokens: &[&'a str]) -> HashSet<&'a str> {
+    let name = |token: &&'a str| {
+        let definition = token.strip_prefix('#')?.trim_start().strip_prefix("define")?.trim_start();
+        definition.split(|c: char| !(c == '_' || c.is_alphanumeric())).next()
+    };
+    tokens.iter().filter_map(name).collect()
+}
+
+/// Whether a token is at file scope and under no condition of the preprocessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plain {
+    No,
+    Yes,
+    /// It is, inside of `extern "C" {`.
+    InExternC,
+}
+
+const EXTERN_C: [&str; 2] = ["extern", "\"C\""];
+
+/// Finds out for each token.
+pub(super) fn plain(tokens: &[&str]) -> Vec<Plain> {
+    let (mut conditions, mut scopes) = (0u32, Vec::new());
+    let mut all = Vec::with_capacity(tokens.len());
+    for (index, token) in tokens.iter().enumerate() {
+        match *token {
+            "{" => scopes.push(tokens[..index].ends_with(&EXTERN_C)),
+            "}" => drop(scopes.pop()),
+            directive if is_directive(token) => {
+                let word = directive[1..].trim_start();
+                conditions += u32::from(word.starts_with("if"));
+                conditions = conditions.saturating_sub(word.starts_with("endif").into());
+            }
+            _ => {}
+        }
+        all.push(match scopes.as_slice() {
+            _ if conditions > 0 => Plain::No,
+            [] => Plain::Yes,
+            scopes if scopes.iter().all(|is_extern_c| *is_extern_c) => Plain::InExternC,
+            _ => Plain::No,
+        });
+    }
+    all
 }
 
 /// The names of template parameters, which end with a `>`. None if some have no name.
@@ -65,15 +122,17 @@ fn template<'a>(tokens: &[&'a str]) -> Vec<&'a str> {
     params.into_iter().map(name).collect::<Option<Vec<&str>>>().unwrap_or_default()
 }
 
-/// The kernel whose declaration goes on so.
-fn kernel<'a, 'b>(mut tokens: &'b [&'a str]) -> Option<(&'a str, Vec<&'b [&'a str]>)> {
+/// The kernel whose declaration goes on so: its name, the tokens of each parameter, and how many tokens it takes.
+fn kernel<'a, 'b>(mut tokens: &'b [&'a str]) -> Option<(&'a str, Vec<&'b [&'a str]>, usize)> {
     let mut name = None;
+    let all = tokens.len();
     loop {
         let (first, rest) = tokens.split_first()?;
         match *first {
             "(" => {
-                let params = &rest[..group(tokens)? - 2];
-                return Some((name?, params_of(params)));
+                let length = group(tokens)?;
+                let params = params_of(&rest[..length - 2]);
+                return Some((name?, params, all - tokens.len() + length));
             }
             ";" | "{" | "}" | ")" => return None,
             word if ATTRIBUTES.contains(&word) => tokens = &rest[group(rest)?..],

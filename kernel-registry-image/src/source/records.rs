@@ -2,22 +2,24 @@
 
 use std::collections::HashMap;
 
-use kernel_registry_image::CudaType;
-
-use super::c_types::{self, Aliases};
 use super::functions::split;
+use super::types::{self, Names};
+use crate::CudaType;
 
 /// A field as the source declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::declare) struct Field {
-    pub(in crate::declare) name: String,
-    pub(in crate::declare) ty: CudaType,
+#[non_exhaustive]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its type, or that of the array's elements.
+    pub ty: CudaType,
     /// The lengths of an array, the outermost first.
-    pub(in crate::declare) lengths: Vec<u32>,
+    pub lengths: Vec<u32>,
 }
 
 /// The fields of structs by their names without namespaces. Those that share a name are left out.
-pub(super) fn of(tokens: &[&str], aliases: &Aliases<'_, '_>) -> HashMap<String, Vec<Field>> {
+pub(super) fn of(tokens: &[&str], names: &Names<'_, '_>) -> HashMap<String, Vec<Field>> {
     let mut all: HashMap<String, Option<Vec<Field>>> = HashMap::new();
     for index in 0..tokens.len() {
         let (tag, body) = match &tokens[index..] {
@@ -31,7 +33,7 @@ pub(super) fn of(tokens: &[&str], aliases: &Aliases<'_, '_>) -> HashMap<String, 
             Some([alias, ";", ..]) if is_typedef => Some(*alias),
             _ => None,
         };
-        let fields = fields(&tokens[body + 1..end], aliases);
+        let fields = fields(&tokens[body + 1..end], names);
         for name in tag.into_iter().chain(alias.filter(|alias| Some(*alias) != tag)) {
             all.entry(name.to_owned()).and_modify(|known| *known = None).or_insert_with(|| fields.clone());
         }
@@ -53,7 +55,7 @@ fn closing(tokens: &[&str]) -> Option<usize> {
 }
 
 /// The fields, if the struct has nothing else in it.
-fn fields(body: &[&str], aliases: &Aliases<'_, '_>) -> Option<Vec<Field>> {
+fn fields(body: &[&str], names: &Names<'_, '_>) -> Option<Vec<Field>> {
     const OTHER: [&str; 15] = [
         "(", "{", ":", "static", "using", "typedef", "struct", "union", "enum", "class", "template",
         "friend", "operator", "alignas", "&",
@@ -65,7 +67,7 @@ fn fields(body: &[&str], aliases: &Aliases<'_, '_>) -> Option<Vec<Field>> {
     for statement in split(body, ";").into_iter().filter(|statement| !statement.is_empty()) {
         let declared = split(statement, ",");
         let (first, lengths) = array(declared[0])?;
-        let parameter = c_types::parameter(first, aliases);
+        let parameter = types::parameter(first, names);
         // A `*` belongs to one name, the words before it to all.
         if declared.len() > 1 && first.contains(&"*") {
             return None;
@@ -93,13 +95,12 @@ fn array<'a, 'b>(declared: &'b [&'a str]) -> Option<(&'b [&'a str], Vec<u32>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tokens;
+    use super::super::structs;
     use super::*;
 
     /// The fields of a struct, each as `name: type`, with its lengths.
     fn said(text: &str, name: &str) -> Option<Vec<String>> {
-        let tokens = tokens::of(text);
-        let all = of(&tokens, &Aliases::of(&tokens));
+        let all = structs(text);
         let lengths =
             |field: &Field| field.lengths.iter().map(|length| format!("[{length}]")).collect::<String>();
         let field = |field: &Field| format!("{}: {}{}", field.name, field.ty, lengths(field));

@@ -1,0 +1,48 @@
+//! The types of `extern "C"` kernels, which their symbols do not tell, read from the source as it is written.
+
+use std::fs;
+use std::path::Path;
+
+use kernel_registry_image::source;
+
+use crate::Image;
+use crate::includes::Includes;
+use crate::options::Options;
+
+/// The signatures of a source's `extern "C"` kernels, as the index has them. Empty if the source cannot be read: the
+/// compiler could.
+pub(crate) fn of(package: &Path, image: &Image, options: &Options) -> String {
+    let text = fs::read_to_string(package.join(&image.source)).unwrap_or_default();
+    let told = |is_macro: &dyn Fn(&str) -> bool| source::c_signatures(&text, is_macro);
+    // Most sources have no such kernels, and their headers need not be read.
+    if image.file.is_none() || told(&|_| false).is_empty() {
+        return String::new();
+    }
+    let macros = Includes::of(package, &image.source, options).macros;
+    let told = told(&|name| macros.contains(name));
+    told.iter().map(ToString::to_string).collect::<Vec<_>>().join("\t")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn macros_of_headers_and_options_hide_types() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write(
+            "a.cu",
+            "#include \"a.h\"\nextern \"C\" __global__ void k(int n, float* x, double* y, short* z) {}",
+        );
+        write("a.h", "#define short long\n#if 0\n#define float double\n#endif\n");
+        let options = Options { defines: vec!["int=long".to_owned()], ..Options::default() };
+        let image = |file: Option<&str>| Image {
+            source: "a.cu".to_owned(),
+            file: file.map(Into::into),
+            origin: "a test".to_owned(),
+        };
+        assert_eq!(of(folder.path(), &image(Some("a.ptx")), &options), "k(?, ?, double*, ?)");
+        assert_eq!(of(folder.path(), &image(None), &options), "");
+    }
+}

@@ -1,0 +1,90 @@
+//! Reads the kernels of a CUDA source: their parameters with names, and with the types that `extern "C"` names do not
+//! carry.
+//!
+//! It reads text as it is written, or as a preprocessor leaves it. It is no C++ compiler: of code that it does not
+//! understand it says nothing, or that it is not certain.
+//!
+//! ```
+//! use kernel_registry_image::source::{c_signatures, kernels};
+//!
+//! let text = "using real = float;
+//!     extern \"C\" __global__ void scale(size_t n, real *__restrict__ x, Other how) { .. }";
+//! let scale = &kernels(text)[0];
+//! assert_eq!(scale.params[0].name.as_deref(), Some("n"));
+//! assert_eq!(scale.params[1].ty.to_string(), "float*");
+//!
+//! let signatures = c_signatures(text, |name| name == "FAST");
+//! assert_eq!(signatures[0].to_string(), "scale(unsigned long, float*, ?)");
+//! ```
+
+mod c_signature;
+mod functions;
+mod records;
+mod tokens;
+mod types;
+
+pub use c_signature::{CSignature, c_signatures};
+pub use records::Field;
+
+use std::collections::HashMap;
+
+use self::functions::Written;
+use self::types::Names;
+use crate::CudaType;
+
+/// A kernel as a source declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Function {
+    /// Its name without namespaces.
+    pub name: String,
+    /// Its parameters, in their order.
+    pub params: Vec<Parameter>,
+    /// The names of its template parameters. Empty if there are none, or some have no names.
+    pub generics: Vec<String>,
+    /// Whether it is `extern "C"`, at file scope, and under no condition of the preprocessor.
+    pub is_c: bool,
+}
+
+/// A parameter as a source declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Parameter {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its type, with the aliases of the source resolved.
+    pub ty: CudaType,
+    /// Whether it can be no other type.
+    pub is_certain: bool,
+}
+
+/// The kernels of a source, in their order. Prototypes count as well.
+pub fn kernels(text: &str) -> Vec<Function> {
+    kernels_among_macros(text, &|_| false)
+}
+
+/// The kernels of a source whose headers define macros.
+fn kernels_among_macros(text: &str, is_macro: &dyn Fn(&str) -> bool) -> Vec<Function> {
+    let tokens = tokens::of(text);
+    let plain = functions::plain(&tokens);
+    let macros = functions::macros(&tokens);
+    let is_macro = |word: &str| macros.contains(word) || is_macro(word);
+    let names = Names::of(&tokens, &plain, &is_macro);
+    let kernel = |Written { name, params, generics, is_c }: Written<'_, '_>| Function {
+        name: name.to_owned(),
+        params: params.into_iter().map(|param| types::parameter(param, &names)).collect(),
+        generics: generics.into_iter().map(str::to_owned).collect(),
+        is_c: is_c && !is_macro(name),
+    };
+    functions::kernels(&tokens, &plain).into_iter().map(kernel).collect()
+}
+
+/// The fields of a source's structs by the structs' names without namespaces. Structs that have more than plain fields, or
+/// share a name, are left out.
+pub fn structs(text: &str) -> HashMap<String, Vec<Field>> {
+    let tokens = tokens::of(text);
+    let plain = functions::plain(&tokens);
+    let macros = functions::macros(&tokens);
+    let is_macro = |word: &str| macros.contains(word);
+    records::of(&tokens, &Names::of(&tokens, &plain, &is_macro))
+}

@@ -1,0 +1,105 @@
+//! Generates the checks that only the compiler can make: of types whose layout the macro does not know, and of constants.
+//! Each has the span of what it checks, so that its error is shown there.
+
+use kernel_registry_image::comparison::{BlockRule, Expected};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
+use syn::Expr;
+use syn::spanned::Spanned;
+
+use crate::gpu_kernel::declaration::Instance;
+use crate::gpu_kernel::declaration::block::Block;
+use crate::gpu_kernel::declaration::param::Param;
+use crate::gpu_kernel::declaration::shared::Shared;
+use crate::gpu_kernel::declaration::stack::{self, Stack};
+use crate::gpu_kernel::verdict::{Layout, Verdict};
+
+/// The calls that check an instance.
+pub(crate) fn of(instance: &Instance, verdict: &Verdict, krate: &TokenStream) -> Vec<TokenStream> {
+    let params = instance.params.iter().zip(&verdict.layouts);
+    let mut checks: Vec<_> = params.filter_map(|(param, layout)| of_param(param, layout, krate)).collect();
+    checks.extend(instance.block.as_ref().and_then(|block| of_block(block, verdict, krate)));
+    checks.extend(instance.shared.as_ref().and_then(|shared| of_shared(shared, verdict, krate)));
+    checks.extend(instance.stack.as_ref().and_then(|stack| of_stack(stack, krate)));
+    checks
+}
+
+fn of_param(param: &Param, layout: &Layout, krate: &TokenStream) -> Option<TokenStream> {
+    let Layout::Checked(expected, message) = layout else { return None };
+    let element = &param.element;
+    let span = element.span();
+    let check = |name: &str| function(name, krate, span);
+    Some(match expected {
+        Expected::Scalar(scalar) => {
+            let (check, path) = (check("scalar"), check("Scalar"));
+            let scalar = Ident::new(&format!("{scalar:?}"), span);
+            quote_spanned!(span=> #check::<#element>(#path::#scalar, #message))
+        }
+        Expected::Pointer => {
+            let check = check("address");
+            quote_spanned!(span=> #check::<#element>(#message))
+        }
+        Expected::Layout { size, align } => {
+            let check = check("sized");
+            quote_spanned!(span=> #check::<#element>(#size, #align, #message))
+        }
+        Expected::Named { name, size, align } => {
+            let check = check("named");
+            quote_spanned!(span=> #check::<#element>(#name, #size, #align, #message))
+        }
+    })
+}
+
+/// None for numbers, which the macro has checked.
+fn of_block(block: &Block, verdict: &Verdict, krate: &TokenStream) -> Option<TokenStream> {
+    if block.numbers().is_some() {
+        return None;
+    }
+    let [x, y, z] = &block.axes;
+    let span = x.span();
+    let check = |name: &str| function(name, krate, span);
+    Some(match &verdict.block {
+        None => {
+            let check = check("block");
+            quote_spanned!(span=> #check([#x, #y, #z]))
+        }
+        Some((BlockRule::Exactly([a, b, c]), message)) => {
+            let check = check("block_exactly");
+            quote_spanned!(span=> #check([#x, #y, #z], [#a, #b, #c], #message))
+        }
+        Some((BlockRule::AtMost(most), message)) => {
+            let check = check("block_at_most");
+            quote_spanned!(span=> #check([#x, #y, #z], #most, #message))
+        }
+    })
+}
+
+fn of_shared(shared: &Shared, verdict: &Verdict, krate: &TokenStream) -> Option<TokenStream> {
+    let (most, message) = verdict.shared.as_ref().filter(|_| shared.number().is_none())?;
+    Some(of_bytes(&shared.0, *most, message, krate))
+}
+
+fn of_stack(Stack(bytes): &Stack, krate: &TokenStream) -> Option<TokenStream> {
+    let is_number = matches!(bytes, Expr::Lit(_));
+    (!is_number).then(|| of_bytes(bytes, stack::MOST, &stack::too_large(), krate))
+}
+
+fn of_bytes(bytes: &Expr, most: u32, message: &str, krate: &TokenStream) -> TokenStream {
+    let span = bytes.span();
+    let check = function("bytes", krate, span);
+    quote_spanned!(span=> #check(#bytes, #most, #message))
+}
+
+fn function(name: &str, krate: &TokenStream, span: Span) -> TokenStream {
+    let name = Ident::new(name, span);
+    respanned(quote!(#krate::__private::checks::#name), span)
+}
+
+/// The same tokens with another span.
+pub(crate) fn respanned(tokens: TokenStream, span: Span) -> TokenStream {
+    let respan = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    tokens.into_iter().map(respan).collect()
+}

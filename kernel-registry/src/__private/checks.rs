@@ -1,0 +1,156 @@
+//! Checks that the macro leaves to the compiler, because they need the layout of a type or the value of a constant. Each is a
+//! constant of its own that nothing refers to, and each function is `#[track_caller]`: so the compiler shows the message at
+//! the declaration, once, and no more.
+
+pub use kernel_registry_format::Scalar;
+use kernel_registry_format::same_layout;
+
+use crate::KernelParam;
+use crate::param::RustType;
+
+/// The message of a failed check. What does not fit is cut.
+struct Message {
+    bytes: [u8; 2048],
+    len: usize,
+}
+
+impl Message {
+    const fn new(text: &str) -> Self {
+        Message { bytes: [0; 2048], len: 0 }.text(text)
+    }
+
+    const fn text(mut self, text: &str) -> Self {
+        let text = text.as_bytes();
+        let mut index = 0;
+        while index < text.len() && self.len < self.bytes.len() {
+            self.bytes[self.len] = text[index];
+            self.len += 1;
+            index += 1;
+        }
+        self
+    }
+
+    const fn number(self, number: u32) -> Self {
+        const DIGITS: &str = "0123456789";
+        let written = if number < 10 { self } else { self.number(number / 10) };
+        let (_, from) = DIGITS.split_at((number % 10) as usize);
+        written.text(from.split_at(1).0)
+    }
+
+    #[track_caller]
+    const fn panic(&self) -> ! {
+        match str::from_utf8(self.bytes.split_at(self.len).0) {
+            Ok(message) => panic!("{}", message),
+            Err(_) => panic!("the declaration does not fit the kernel"),
+        }
+    }
+}
+
+/// The type of a number.
+#[track_caller]
+pub const fn scalar<T: KernelParam>(scalar: Scalar, message: &'static str) {
+    if !scalar.accepts(T::RUST) {
+        panic!("{}", message);
+    }
+}
+
+/// A type that is an address.
+#[track_caller]
+pub const fn address<T: KernelParam>(message: &'static str) {
+    if !matches!(T::RUST, RustType::Pointer) {
+        panic!("{}", message);
+    }
+}
+
+/// The layout of a type. An alignment of 0 is not known.
+#[track_caller]
+pub const fn sized<T: KernelParam>(size: u32, align: u32, message: &'static str) {
+    let [own_size, own_align] = [size_of::<T>() as u32, align_of::<T>() as u32];
+    if same_layout([own_size, own_align], [size, align]) {
+        return;
+    }
+    let message = Message::new(message).text("; here it has ").number(own_size).text(" bytes, aligned to ");
+    let message = message.number(own_align);
+    if own_align < align && own_size.next_multiple_of(align) == size {
+        message.text(": a struct with `#[repr(C, align(").number(align).text("))]` fits").panic();
+    }
+    message.panic();
+}
+
+/// A type that CUDA's headers define. Rust types with names there are compared by name too.
+#[track_caller]
+pub const fn named<T: KernelParam>(name: &'static str, size: u32, align: u32, message: &'static str) {
+    let names = T::RUST.cuda_names();
+    if !names.is_empty() && !has(names, name) {
+        panic!("{}", message);
+    }
+    sized::<T>(size, align, message);
+}
+
+const fn has(names: &[&str], name: &str) -> bool {
+    let mut index = 0;
+    while index < names.len() {
+        if equal(names[index].as_bytes(), name.as_bytes()) {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
+const fn equal(a: &[u8], b: &[u8]) -> bool {
+    let mut index = 0;
+    while index < a.len() && index < b.len() && a[index] == b[index] {
+        index += 1;
+    }
+    index == a.len() && index == b.len()
+}
+
+/// The threads of a block, within the limits of the hardware.
+#[track_caller]
+pub const fn block(block: [u32; 3]) {
+    let [x, y, z] = block;
+    if x == 0 || y == 0 || z == 0 {
+        of_block("a block has at least one thread along each axis", block);
+    }
+    if x > 1024 || y > 1024 || z > 64 {
+        of_block("a block has at most 1024 x 1024 x 64 threads along its axes", block);
+    }
+    if x * y * z > 1024 {
+        of_block("a block has at most 1024 threads in all", block);
+    }
+}
+
+/// The threads of a block, for a kernel that was compiled for blocks of this shape.
+#[track_caller]
+pub const fn block_exactly(given: [u32; 3], [a, b, c]: [u32; 3], message: &'static str) {
+    block(given);
+    let [x, y, z] = given;
+    if x != a || y != b || z != c {
+        of_block(message, given);
+    }
+}
+
+/// The threads of a block, for a kernel that was compiled for blocks of at most so many threads.
+#[track_caller]
+pub const fn block_at_most(given: [u32; 3], threads: u32, message: &'static str) {
+    block(given);
+    let [x, y, z] = given;
+    if x * y * z > threads {
+        of_block(message, given);
+    }
+}
+
+#[track_caller]
+const fn of_block(message: &'static str, [x, y, z]: [u32; 3]) -> ! {
+    let message = Message::new(message).text(", and this one has ").number(x).text(" x ").number(y);
+    message.text(" x ").number(z).panic()
+}
+
+/// A number of bytes. The message ends where the number follows.
+#[track_caller]
+pub const fn bytes(bytes: u32, most: u32, message: &'static str) {
+    if bytes > most {
+        Message::new(message).number(bytes).panic();
+    }
+}
