@@ -1,5 +1,7 @@
 //! Helpers for the integration tests: build fixtures as users would, and run programs.
 
+pub mod guide;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
@@ -229,7 +231,33 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
     package.join("toolkit")
 }
 
-/// Compiles the code in the README.
+/// Compiles the code in the README and the guides.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
+mod documents {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../docs/guide/ci.md")]
+    struct Ci;
+    #[doc = include_str!("../../docs/guide/command.md")]
+    struct Command;
+    #[doc = include_str!("../../docs/guide/crates.md")]
+    struct Crates;
+    #[doc = include_str!("../../docs/guide/declaring.md")]
+    struct Declaring;
+    #[doc = include_str!("../../docs/guide/faq.md")]
+    struct Faq;
+    #[doc = include_str!("../../docs/guide/from-cudarc.md")]
+    struct FromCudarc;
+    #[doc = include_str!("../../docs/guide/graphs.md")]
+    struct Graphs;
+    #[doc = include_str!("../../docs/guide/images.md")]
+    struct Images;
+    #[doc = include_str!("../../docs/guide/services.md")]
+    struct Services;
+    #[doc = include_str!("../../docs/guide/troubleshooting.md")]
+    struct Troubleshooting;
+    #[doc = include_str!("../../docs/guide/versions.md")]
+    struct Versions;
+    #[doc = include_str!("../../docs/guide/warming.md")]
+    struct Warming;
+}
