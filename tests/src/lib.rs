@@ -103,13 +103,19 @@ pub fn copied(file: &Path, folder: &Path) -> PathBuf {
 pub fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
-    command.current_dir(workspace).env("CARGO_TARGET_DIR", scratch().join("fixtures"));
+    command.current_dir(workspace);
+    build_apart(&mut command);
+    command
+}
+
+/// Lets a command build in a separate target directory, and without variables that could change a build.
+pub fn build_apart(command: &mut Command) {
+    command.env("CARGO_TARGET_DIR", scratch().join("fixtures"));
     for name in
         ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_INCREMENTAL", "RUSTC_WRAPPER"]
     {
         command.env_remove(name);
     }
-    command
 }
 
 /// The folder below the target directory for files of tests.

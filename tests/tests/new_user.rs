@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use kernel_registry::cudarc::driver::sys::is_culib_present;
 use kernel_registry_build::{Available, available};
 use tests::guide::{file, page, script, section, workspace};
-use tests::{cargo_kernels, copied, fails, left_out, scratch, scratch_folder};
+use tests::{build_apart, cargo_kernels, copied, fails, left_out, scratch, scratch_folder};
 
 /// A folder in which a new user begins: no package is above it, and versions are those that were tested.
 fn home() -> PathBuf {
@@ -22,24 +22,16 @@ fn home() -> PathBuf {
 
 /// Runs a script in a folder. Returns whether it succeeded, and its output.
 fn run(folder: &Path, script: &str) -> (bool, String) {
-    // All packages share what they depend on.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let toolchain = Path::new(env!("CARGO")).parent().unwrap().to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths([toolchain].into_iter().chain(std::env::split_paths(&path))).unwrap();
     let mut shell = Command::new("sh");
     shell.args(["-c", script]).current_dir(folder).env("PATH", path);
-    shell.env("CARGO_TARGET_DIR", scratch().join("fixtures")).env("CARGO_NET_OFFLINE", "true");
     let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo_home = cargo_home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     shell.envs(cargo_home.map(|home| ("CARGO_HOME", home))).env("HOME", folder);
-    for (name, _) in std::env::vars_os() {
-        let is_of_this_build = |name: &str| name.starts_with("RUSTFLAGS") || name.starts_with("CARGO_PKG_");
-        if name.to_str().is_some_and(is_of_this_build) || name == "CARGO_ENCODED_RUSTFLAGS" {
-            shell.env_remove(name);
-        }
-    }
+    shell.env("CARGO_NET_OFFLINE", "true");
+    build_apart(&mut shell);
     if without_compiler() {
         shell.env("KERNEL_REGISTRY_COMPILER", "prebuilt");
     }
