@@ -9,8 +9,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use kernel_registry::cudarc::driver::sys::is_culib_present;
 use kernel_registry_build::{Available, available};
-use tests::guide::{file, page, script, section, workspace};
-use tests::{build_apart, cargo_kernels, copied, fails, left_out, scratch, scratch_folder};
+use tests::guide::{blocks, file, page, script, section, workspace};
+use tests::{
+    build_apart, cargo_kernels, cargo_kernels_command, copied, fails, left_out, scratch, scratch_folder,
+};
 
 /// A folder in which a new user begins: no package is above it, and versions are those that were tested.
 fn home() -> PathBuf {
@@ -99,6 +101,20 @@ fn services_and_graphs_run() {
     }
 }
 
+/// Runs the commands of a console block, and compares what they print. Columns may be wider here, because the package is in a
+/// workspace.
+fn session(folder: &Path, section: &str) {
+    let tool = cargo_kernels_command();
+    let tool = format!("'{}' kernels", tool.get_program().display());
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let console = blocks(section).into_iter().find(|block| block.language == "console").expect("a session");
+    for part in console.text.split("$ ").skip(1) {
+        let (command, expected) = part.split_once('\n').expect("commands end");
+        let printed = done(folder, &command.replace("cargo kernels", &tool)).replace("from-ptx/src", "src");
+        assert!(plain(&printed).starts_with(&plain(expected)), "{command}\n{printed}");
+    }
+}
+
 #[test]
 fn a_start_from_ptx_and_the_port_from_cudarc() {
     let home = home();
@@ -107,6 +123,7 @@ fn a_start_from_ptx_and_the_port_from_cudarc() {
     assert!(done(&home, &script(start)).contains("test saxpy_computes ... ok"));
 
     let package = home.join("from-ptx");
+    session(&package, section(&page("docs/guide/command.md"), "A session"));
     const TEST: &str = "#[test]\n\
         fn it_computes() {\n    \
         kernel_registry_sim::install().unwrap();\n    \
