@@ -1,5 +1,7 @@
 //! Helpers for the integration tests: build fixtures as users would, and run programs.
 
+pub mod guide;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
@@ -101,13 +103,19 @@ pub fn copied(file: &Path, folder: &Path) -> PathBuf {
 pub fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
-    command.current_dir(workspace).env("CARGO_TARGET_DIR", scratch().join("fixtures"));
+    command.current_dir(workspace);
+    build_apart(&mut command);
+    command
+}
+
+/// Lets a command build in a separate target directory, and without variables that could change a build.
+pub fn build_apart(command: &mut Command) {
+    command.env("CARGO_TARGET_DIR", scratch().join("fixtures"));
     for name in
         ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_INCREMENTAL", "RUSTC_WRAPPER"]
     {
         command.env_remove(name);
     }
-    command
 }
 
 /// The folder below the target directory for files of tests.
@@ -229,12 +237,37 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
     package.join("toolkit")
 }
 
-/// Compiles the code in the README.
+/// Compiles the code in the README and the guides.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
-
-/// Compiles the code in the guide to kernels in Rust.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/rust-kernels.md")]
-struct RustKernels;
+mod documents {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../docs/audit.md")]
+    struct Audit;
+    #[doc = include_str!("../../docs/rust-kernels.md")]
+    struct RustKernels;
+    #[doc = include_str!("../../docs/guide/ci.md")]
+    struct Ci;
+    #[doc = include_str!("../../docs/guide/command.md")]
+    struct Command;
+    #[doc = include_str!("../../docs/guide/crates.md")]
+    struct Crates;
+    #[doc = include_str!("../../docs/guide/declaring.md")]
+    struct Declaring;
+    #[doc = include_str!("../../docs/guide/faq.md")]
+    struct Faq;
+    #[doc = include_str!("../../docs/guide/from-cudarc.md")]
+    struct FromCudarc;
+    #[doc = include_str!("../../docs/guide/graphs.md")]
+    struct Graphs;
+    #[doc = include_str!("../../docs/guide/images.md")]
+    struct Images;
+    #[doc = include_str!("../../docs/guide/services.md")]
+    struct Services;
+    #[doc = include_str!("../../docs/guide/troubleshooting.md")]
+    struct Troubleshooting;
+    #[doc = include_str!("../../docs/guide/versions.md")]
+    struct Versions;
+    #[doc = include_str!("../../docs/guide/warming.md")]
+    struct Warming;
+}

@@ -7,6 +7,7 @@ mod device_launch;
 mod driver_tests;
 mod fuzz;
 mod memory;
+mod package;
 mod prebuilt;
 mod run;
 mod toolkit;
@@ -26,6 +27,8 @@ enum Chore {
     Fuzz(fuzz::Options),
     /// Run the record crates under Miri, which must be installed
     Miri,
+    /// Pack the published crates, and build a program with nothing but the packages
+    Package,
     /// Make the committed prebuilt images, or compare them with their sources
     Prebuilt(prebuilt::Options),
     /// Run the record crates, a program's registry, the simulated driver and the stress test under the address and
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Chore::Bundle(options) => bundle::bundle(&options),
         Chore::Fuzz(options) => fuzz::fuzz(&options),
         Chore::Miri => memory::miri(),
+        Chore::Package => package::package(),
         Chore::Prebuilt(options) => prebuilt::prebuilt(&options),
         Chore::Sanitize => memory::sanitize(),
         Chore::Toolkit(options) => toolkit::toolkit(&options),

@@ -1,0 +1,97 @@
+//! The README and the guides: their code blocks, and the start of a new user as a script.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where cargo is told to find the crates.
+const REPOSITORY: &str = "https://github.com/kernel-registry/kernel-registry";
+
+/// A code block.
+pub struct Block {
+    /// Its language, as in `rust,no_run`.
+    pub language: String,
+    /// The file that the line before it begins with, in backticks.
+    pub file: Option<String>,
+    /// Its lines.
+    pub text: String,
+}
+
+/// The folder of the workspace.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace")
+}
+
+/// The README and all guides.
+pub fn pages() -> Vec<PathBuf> {
+    let guides = fs::read_dir(workspace().join("docs/guide")).expect("the guides are there");
+    let mut pages: Vec<PathBuf> = guides.map(|entry| entry.expect("they can be listed").path()).collect();
+    pages.push(workspace().join("README.md"));
+    pages.sort();
+    pages
+}
+
+/// A page, named relative to the workspace.
+pub fn page(name: &str) -> String {
+    fs::read_to_string(workspace().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// A section of a page, from its heading to the next of the same level.
+pub fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let (_, after) = page.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("{heading}"));
+    after.split("\n## ").next().unwrap_or(after)
+}
+
+/// The code blocks of a text.
+pub fn blocks(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let (mut open, mut before): (Option<Block>, &str) = (None, "");
+    for line in text.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(language)) => {
+                let before = std::mem::take(&mut before);
+                let file = before.strip_prefix('`').and_then(|rest| rest.split_once('`'));
+                let file = file.map(|(file, _)| file.to_owned());
+                open = Some(Block { language: language.to_owned(), file, text: String::new() });
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(block), None) => block.text.extend([line, "\n"]),
+            (None, None) if !line.is_empty() => before = line,
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+/// The text of a file in a section.
+pub fn file(section: &str, name: &str) -> String {
+    let found = blocks(section).into_iter().find(|block| block.file.as_deref() == Some(name));
+    found.unwrap_or_else(|| panic!("`{name}`")).text
+}
+
+/// A section as a shell script: its commands as they are, and its files written where they are mentioned. The crates are
+/// those of this workspace.
+pub fn script(section: &str) -> String {
+    let mut script = String::from("set -eu\n");
+    for Block { language, file, text } in blocks(section) {
+        match (file, &*language) {
+            (Some(file), _) => {
+                script.push_str(&format!("cat > '{file}' <<'END OF FILE'\n{text}END OF FILE\n"))
+            }
+            (None, "sh") => script.extend(text.lines().map(local)),
+            (None, _) => {}
+        }
+    }
+    script
+}
+
+/// A command with the crates of this workspace in place of those in the repository.
+fn local(command: &str) -> String {
+    match command.strip_suffix(&format!(" --git {REPOSITORY}")) {
+        Some(add) => {
+            let name = add.split(' ').next_back().unwrap_or_default();
+            let add = add.strip_suffix(name).unwrap_or(add);
+            format!("{add}--path '{}'\n", workspace().join(name).display())
+        }
+        None => format!("{command}\n"),
+    }
+}

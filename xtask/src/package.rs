@@ -1,0 +1,93 @@
+//! `cargo xtask package`: packs each published crate, and builds all of them as a user gets them: outside of the workspace,
+//! with nothing but what is in the packages.
+
+use std::fs;
+use std::process::Command;
+
+use crate::run::{Outcome, cargo, run, target, workspace};
+
+/// What each package has to hold.
+const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// The program of a user: the sample of the documentation, with a test on the simulated driver.
+const LIBRARY: &str = r#"
+/// y = a*x + y
+#[kernel_registry::gpu_kernel(image = "saxpy.ptx", block = 256)]
+pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
+
+#[test]
+fn it_computes() -> Result<(), Box<dyn std::error::Error>> {
+    kernel_registry_sim::install()?;
+    let context = kernel_registry::context(0)?;
+    kernel_registry::warm_all(&context)?;
+    let stream = context.new_stream()?;
+    let x = stream.clone_htod(&[1.0_f32; 3])?;
+    let mut y = stream.clone_htod(&[2.0_f32; 3])?;
+    // SAFETY: both vectors have three elements.
+    unsafe { saxpy::launch(&stream, saxpy::over(3), 3, 0.5, &x, &mut y)? };
+    assert_eq!(stream.clone_dtoh(&y)?, [2.5; 3]);
+    Ok(())
+}
+"#;
+
+pub(crate) fn package() -> Outcome {
+    let metadata = cargo_metadata::MetadataCommand::new().no_deps().current_dir(workspace()).exec()?;
+    let is_published = |package: &&&cargo_metadata::Package| {
+        package.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    };
+    let packages = metadata.workspace_packages();
+    let packages: Vec<_> = packages.iter().filter(is_published).collect();
+
+    let mut pack = cargo();
+    pack.args(["package", "--quiet", "--no-verify", "--allow-dirty"]);
+    packages.iter().for_each(|package| _ = pack.args(["--package", &package.name]));
+    run(&mut pack)?;
+
+    let folder = target().join("package/user");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(folder.join("user/src"))?;
+    let (mut members, mut patches) = (String::new(), String::new());
+    for package in &packages {
+        let unpacked = format!("{}-{}", package.name, package.version);
+        let archive = target().join("package").join(format!("{unpacked}.crate"));
+        // With the present time, because cargo compares times of files, and those in packages are all the same.
+        run(Command::new("tar").arg("-xmzf").arg(archive).arg("-C").arg(&folder))?;
+        for file in FILES {
+            if !folder.join(&unpacked).join(file).is_file() {
+                return Err(format!("the package `{unpacked}` has no {file}").into());
+            }
+        }
+        members.push_str(&format!("\"{unpacked}\", "));
+        patches.push_str(&format!("{} = {{ path = \"{unpacked}\" }}\n", package.name));
+    }
+    let workspace_manifest =
+        format!("[workspace]\nresolver = \"3\"\nmembers = [{members}\"user\"]\n[patch.crates-io]\n{patches}");
+    fs::write(folder.join("Cargo.toml"), workspace_manifest)?;
+    fs::write(folder.join("user/Cargo.toml"), MANIFEST)?;
+    fs::write(folder.join("user/src/lib.rs"), LIBRARY)?;
+    fs::copy(workspace().join(IMAGE), folder.join("user/saxpy.ptx"))?;
+    // The versions that were tested.
+    fs::copy(workspace().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    for args in [["build", "--quiet", "--workspace"].as_slice(), &["test", "--quiet", "--package", "user"]] {
+        let mut build = cargo();
+        build.args(args).arg("--manifest-path").arg(folder.join("Cargo.toml"));
+        run(build.env("CARGO_TARGET_DIR", target().join("package/target")))?;
+    }
+    println!("{} packages, which build and run outside of the workspace", packages.len());
+    Ok(())
+}
+
+/// The image of the user's kernel.
+const IMAGE: &str = "cargo-kernels/template/prebuilt/cuda__saxpy.cu.ptx";
+
+/// The user's manifest.
+const MANIFEST: &str = r#"[package]
+name = "user"
+edition = "2024"
+[dependencies]
+kernel-registry = { version = "0.1.0", features = ["half", "indicatif", "runtime", "serde", "tracing"] }
+[dev-dependencies]
+kernel-registry-sim = "0.1.0"
+"#;
