@@ -1,15 +1,20 @@
-//! Functions that are not simulated: each reports that once, and returns `CUDA_ERROR_NOT_SUPPORTED`. They exist so that a program
+//! Functions that are not simulated: each reports that once in a thread, and returns `CUDA_ERROR_NOT_SUPPORTED`. They exist so that a program
 //! that looks for one of them does not take the driver for an older one.
 
-use std::sync::PoisonError;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 
+use crate::driver::failures::report;
 use crate::driver::process::Simulator;
 use crate::driver::result::Code;
 
-/// Reports once, on standard error, that something is not simulated.
+/// Reports, once in each thread because a test harness has one for each test, that something is not simulated.
 pub(super) fn say_once(what: &'static str) {
-    if Simulator::get().said.lock().unwrap_or_else(PoisonError::into_inner).insert(what) {
-        eprintln!("simulated CUDA driver: {what} is not simulated, and returns CUDA_ERROR_NOT_SUPPORTED");
+    thread_local! {
+        static SAID: RefCell<BTreeSet<&'static str>> = const { RefCell::new(BTreeSet::new()) };
+    }
+    if SAID.try_with(|said| said.borrow_mut().insert(what)).unwrap_or(true) {
+        report(&format!("{what} is not simulated, and returns CUDA_ERROR_NOT_SUPPORTED"));
     }
 }
 
