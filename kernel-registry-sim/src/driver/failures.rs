@@ -21,8 +21,9 @@ thread_local! {
 pub(super) struct Failure {
     pub(super) code: Code,
     words: String,
-    /// The thread that submitted what failed.
+    /// The thread that submitted what failed, and its name.
     launcher: Launcher,
+    name: Option<String>,
     since: Instant,
     /// Whether any thread has written it.
     written: AtomicBool,
@@ -46,8 +47,9 @@ impl Failure {
             report(words);
         }
         watched::set(watched::FAILED, !at_once);
-        let words = words.to_owned();
-        Arc::new(Failure { code, words, launcher, since: Instant::now(), written: at_once.into() })
+        // The thread may have ended when another one writes this.
+        let (words, name) = (words.to_owned(), launcher.name());
+        Arc::new(Failure { code, words, launcher, name, since: Instant::now(), written: at_once.into() })
     }
 
     /// Writes it, if the calling thread has not yet.
@@ -55,13 +57,16 @@ impl Failure {
         let is_new = WRITTEN.try_with(|written| {
             let mut written = written.borrow_mut();
             let is_new = !written.iter().any(|other| Arc::ptr_eq(other, self));
-            is_new.then(|| written.push(self.clone())).is_some()
+            if is_new {
+                written.push(self.clone());
+            }
+            is_new
         });
         if !is_new.unwrap_or(false) {
             return;
         }
         self.written.store(true, Ordering::Relaxed);
-        match self.launcher.name().filter(|_| !self.launcher.is_this()) {
+        match self.name.as_ref().filter(|_| !self.launcher.is_this()) {
             Some(name) => report(&format!("{}; launched by thread `{name}`", self.words)),
             None => report(&self.words),
         }
