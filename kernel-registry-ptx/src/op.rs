@@ -155,6 +155,8 @@ pub(crate) enum Op {
     /// Reads a clock, whose changes do not count as progress.
     Clock {
         to: Slot,
+        /// Whether it counts cycles, or nanoseconds.
+        cycles: bool,
         shift: u32,
     },
     ActiveMask {

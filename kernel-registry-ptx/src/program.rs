@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::address::FUNCTION_WINDOW;
-use crate::op::{Instruction, Sizes};
+use crate::address::{FUNCTION_WINDOW, Space};
+use crate::op::{Instruction, Op, Sizes};
 
 /// A PTX text, decoded.
 ///
@@ -209,6 +209,36 @@ impl Program {
         let next = self.functions.get(function + 1);
         let end = next.map_or(self.instructions.len(), |next| next.start as usize);
         self.functions[function].start as usize..end
+    }
+
+    /// Whether a loop of these instructions reads a clock, and nothing that other threads change.
+    pub(crate) fn is_delay(&self, body: Range<usize>) -> bool {
+        let ops = || self.instructions[body.clone()].iter().map(|instruction| &instruction.op);
+        let waits_for_others = |op: &Op| match op {
+            Op::Load { address, .. } => !matches!(address.space, Space::Frame | Space::Parameter),
+            Op::Atomic { .. } | Op::Call { .. } | Op::Collective { .. } | Op::Switch { .. } => true,
+            _ => false,
+        };
+        ops().any(|op| matches!(op, Op::Clock { .. })) && !ops().any(waits_for_others)
+    }
+
+    /// The line of the source that a line of the text was compiled from, as `-lineinfo` notes it: `kernel.cu:7`.
+    pub(crate) fn place(&self, line: u32) -> Option<String> {
+        let mut found = None;
+        for text in self.text.lines().take(line as usize) {
+            let mut words = text.split_whitespace();
+            match words.next() {
+                Some(".loc") => found = words.next().zip(words.next()),
+                _ if text.contains(".entry ") || text.contains(".func ") => found = None,
+                _ => {}
+            }
+        }
+        let (file, line) = found?;
+        let name = self.text.lines().find_map(|text| {
+            let (number, name) = text.trim_start().strip_prefix(".file")?.trim_start().split_once('"')?;
+            (number.trim() == file).then(|| name.split('"').next()).flatten()
+        });
+        Some(format!("{}:{line}", name?))
     }
 
     pub(crate) fn source(&self, line: u32) -> &str {

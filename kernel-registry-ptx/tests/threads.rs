@@ -216,6 +216,24 @@ fn faults_say_who_and_where() {
     }
 }
 
+#[test]
+fn faults_name_the_line_of_the_source() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n\
+                .visible .entry other() {\n.loc\t1 3 5\nret;\n}\n\
+                .func none() {\ntrap;\n}\n\
+                .visible .entry k() {\n.loc\t1 8 5\nbar.sync 0;\n\
+                .loc\t2 21 9, function_name $name, inlined_at 1 9 3\n{\ntrap;\n}\nret;\n}\n\
+                .visible .entry calls() {\n.loc\t1 40 1\ncall none;\nret;\n}\n\
+                .file\t1 \"/a folder/k.cu\"\n.file\t2 \"/a folder/inner.cuh\", 1700000000, 42\n";
+    let device = Device::default();
+    let module = device.load(text).unwrap();
+    let fault = |kernel| run(&device, &module, kernel, launch(1, 1, Vec::new())).unwrap_err();
+    let found = fault("k");
+    assert_eq!(found.place.as_deref(), Some("/a folder/inner.cuh:21"));
+    assert!(found.to_string().ends_with("(/a folder/inner.cuh:21, line 16 of the PTX: `trap;`)"), "{found}");
+    assert_eq!(fault("calls").place, None, "the function has no lines");
+}
+
 /// Whether a kernel is found to go in circles within some steps.
 fn circles(body: &str) -> bool {
     let device = Device::default();
@@ -239,6 +257,16 @@ fn only_spinning_is_no_progress() {
         circles("setp.lt.u32 %p1, %r0, 1;\n@%p1 bra L;\nbar.sync 0; exit;\nL: bra L;"),
         "others wait at a barrier"
     );
+    // So does one that waits for a clock before it looks again.
+    let pause = "mov.u64 %rd5, %clock64;\nM: mov.u64 %rd6, %clock64; sub.s64 %rd6, %rd6, %rd5; setp.lt.s64 %p1, %rd6, 50000;\n\
+                 @%p1 bra M;";
+    assert!(circles(&format!("L: {pause} {wait}")));
+    // A clock ends a loop, whatever it was compared with.
+    assert!(!circles(&pause.replace("50000", "1000000000000")));
+    assert!(!circles(
+        "mov.u64 %rd5, %globaltimer;\nM: nanosleep.u32 99; ld.param.u64 %rd7, [out];\n\
+         mov.u64 %rd6, %globaltimer; sub.s64 %rd6, %rd6, %rd5; setp.lt.u64 %p1, %rd6, %rd7;\n@%p1 bra M;"
+    ));
     // A counter makes it end; so does writing.
     assert!(!circles(&format!("mov.u32 %r3, 0;\nL: add.u32 %r3, %r3, 1; {wait}")));
     assert!(!circles(&format!("mov.u32 %r3, 0;\nL: atom.global.add.u32 %r4, [%rd0+8], 1; {wait}")));

@@ -19,6 +19,10 @@
 //! }
 //! ```
 //!
+//! What a kernel prints, and why it failed, is in the output of the test whose thread launched it, on the driver call after; other
+//! threads that get the error are told which thread that was. A deadlock that [`Deadlock::Wait`] lets go on is reported at once, past
+//! the test harness. If a kernel was compiled with `-lineinfo`, its faults name the line of the source.
+//!
 //! This crate is a dev-dependency. Kernels run several times faster if it and the interpreter are compiled with optimisations in
 //! tests too:
 //!

@@ -108,10 +108,10 @@ impl<'a> Decoder<'a, '_> {
         let kind = opcode.kind().ok_or(Reason::Instruction)?;
         let [to, from] = operands else { return Err(Reason::Operands) };
         if let Operand::Name(name) = from
-            && let Some(shift) = clock(name)
+            && let Some((cycles, shift)) = clock(name)
         {
             let to = self.target(to)?;
-            self.emit(Op::Clock { to, shift });
+            self.emit(Op::Clock { to, cycles, shift });
             return Ok(());
         }
         let from = self.source(from, kind)?;
@@ -319,11 +319,13 @@ impl<'a> Decoder<'a, '_> {
     }
 }
 
-/// The shift of a clock register; the clock counts nanoseconds.
-fn clock(name: &str) -> Option<u32> {
+/// Whether a clock register counts cycles and not nanoseconds, and its shift.
+fn clock(name: &str) -> Option<(bool, u32)> {
     match name {
-        "%clock" | "%clock64" | "%globaltimer" | "%globaltimer_lo" => Some(0),
-        "%clock_hi" | "%globaltimer_hi" => Some(32),
+        "%clock" | "%clock64" => Some((true, 0)),
+        "%clock_hi" => Some((true, 32)),
+        "%globaltimer" | "%globaltimer_lo" => Some((false, 0)),
+        "%globaltimer_hi" => Some((false, 32)),
         _ => None,
     }
 }

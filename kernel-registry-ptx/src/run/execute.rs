@@ -38,9 +38,9 @@ impl Warp {
                 let value = self.splits[index].local + offset;
                 each(lanes, |lane| row(*to)[lane].set(value));
             }
-            Op::Clock { to, shift } => {
-                let now = context.memory.now() >> shift;
-                each(lanes, |lane| row(*to)[lane].set(now));
+            Op::Clock { to, cycles, shift } => {
+                let now = if *cycles { context.memory.cycles() } else { context.memory.now() };
+                each(lanes, |lane| row(*to)[lane].set(now >> shift));
             }
             Op::ActiveMask { to } => each(lanes, |lane| row(*to)[lane].set(u64::from(lanes))),
             Op::Fence => fence(),
@@ -81,7 +81,7 @@ impl Warp {
             Op::Branch { to } => {
                 self.splits[index].at = *to as usize;
                 if *to as usize <= at {
-                    self.looped(program);
+                    self.looped(program, *to as usize..at);
                     return Ok(Next::Loops);
                 }
                 return Ok(Next::Goes);
@@ -98,7 +98,7 @@ impl Warp {
                     left &= !taken;
                 }
                 self.splits.swap_remove(index);
-                self.looped(program);
+                self.looped(program, at..at);
                 return Ok(Next::Parts);
             }
             Op::Call { callee, arguments, .. } => {

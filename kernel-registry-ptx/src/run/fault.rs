@@ -20,6 +20,8 @@ pub struct Fault {
     pub line: u32,
     /// The text of that line.
     pub instruction: String,
+    /// File and line of the source, such as `kernel.cu:7`, if it was compiled with `-lineinfo`.
+    pub place: Option<String>,
 }
 
 /// What a thread did wrong.
@@ -90,10 +92,11 @@ pub enum FaultKind {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, block, thread, kind, line, instruction } = self;
+        let Self { kernel, block, thread, kind, line, instruction, place } = self;
         let index = |[x, y, z]: &[u32; 3]| format!("({x}, {y}, {z})");
         write!(f, "kernel `{kernel}`, block {}, thread {}: {kind}", index(block), index(thread))?;
-        write!(f, " (line {line} of the PTX: `{instruction}`)")
+        let place = place.as_ref().map(|place| format!("{place}, ")).unwrap_or_default();
+        write!(f, " ({place}line {line} of the PTX: `{instruction}`)")
     }
 }
 

@@ -221,6 +221,7 @@ impl Grid {
                 kind: stopped.kind,
                 line,
                 instruction: context.program.source(line).to_owned(),
+                place: context.program.place(line),
             }));
         }
         Ok((ran, ran > 0 && !warp.spins()))

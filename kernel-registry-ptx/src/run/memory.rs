@@ -38,8 +38,13 @@ pub unsafe trait Memory {
     /// Prints the formatted text of a `printf` call.
     fn print(&self, text: &str);
 
-    /// Nanoseconds since some fixed moment, for the clocks of kernels.
+    /// Nanoseconds since some fixed moment, for `%globaltimer`.
     fn now(&self) -> u64;
+
+    /// Cycles of the processor since then, for `%clock64`. By default it has one a nanosecond.
+    fn cycles(&self) -> u64 {
+        self.now()
+    }
 }
 
 /// Why memory cannot be accessed.

@@ -4,6 +4,8 @@
 //! those the one at the lowest instruction, so that threads meet again at the end of an `if` or of a loop. A split that has waited
 //! too long gets a turn out of order; otherwise a thread that spins would never see what another one is about to write.
 
+use std::ops::Range;
+
 use crate::op::{Rows, Slot, Tally};
 use crate::program::{Function, Program};
 use crate::run::block::{Barrier, Block};
@@ -220,10 +222,10 @@ impl Warp {
         }
     }
 
-    /// Notes a backward jump.
+    /// Notes a backward jump, at the end of a loop of these instructions. A loop that only waits for a clock ends by itself.
     #[inline]
-    pub(crate) fn looped(&mut self, program: &Program) {
-        if self.spin.is_due() {
+    pub(crate) fn looped(&mut self, program: &Program, body: Range<usize>) {
+        if self.spin.is_due() && !program.is_delay(body) {
             let hash = self.hash(program);
             self.spin.look(hash);
         }

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::abi::JitOptions;
+use super::failures::report;
 use super::image::{Image, Refused};
 use super::result::Code;
 use super::state::State;
@@ -54,7 +55,7 @@ impl Compiler {
 /// Writes why an image was refused to the caller's log, or else to standard error.
 pub(super) fn tell(refused: &Refused, options: &JitOptions) -> Code {
     if !options.write_log(&refused.log) {
-        eprintln!("simulated CUDA driver: an image was refused: {}", refused.log);
+        report(&format!("an image was refused: {}", refused.log));
     }
     refused.code
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::config::Deadlock;
 use super::current::CurrentContext;
+use super::failures::{report, report_at_once};
 use super::handles::Handle;
 use super::process::{Locked, wait_for_change};
 use super::result::{Answer, Code};
@@ -44,17 +45,20 @@ pub(super) fn wait_until(
     let current = thread::current();
     let thread = current.name().map_or_else(|| format!("{:?}", current.id()), |name| format!("`{name}`"));
     let context = CurrentContext::get().ok();
-    let waiting = Waiting { call, thread, context, device, until, because, reported: false, gave_up: false };
+    let waiting = Waiting { call, thread, context, device, until, because, reported: false, gave_up: None };
     state.waiting.insert(id, waiting);
     watched::set(watched::WAITING, true);
     while state.streams.is_busy(device, until)
-        && state.waiting.get(&id).is_some_and(|waiting| !waiting.gave_up)
+        && state.waiting.get(&id).is_some_and(|waiting| waiting.gave_up.is_none())
     {
         state = wait_for_change(state);
     }
     let waiting = state.waiting.remove(&id);
     watched::set(watched::WAITING, !state.waiting.is_empty());
-    if waiting.is_some_and(|waiting| waiting.gave_up) { Err(Code::LAUNCH_TIMEOUT) } else { Ok(state) }
+    let Some(words) = waiting.and_then(|waiting| waiting.gave_up) else { return Ok(state) };
+    drop(state);
+    report(&words);
+    Err(Code::LAUNCH_TIMEOUT)
 }
 
 /// Looks for calls and launches that wait for work that does not move, and reports each once.
@@ -83,13 +87,19 @@ pub(super) fn look(state: &mut State) {
         }
     }
     for (who, words) in found {
-        eprintln!(
-            "simulated CUDA driver: DEADLOCK: {words}; only another thread of the program, or a limit of time, can end that"
+        let words = format!(
+            "DEADLOCK: {words}; only another thread of the program, or a limit of time, can end that"
         );
         match state.config.deadlock {
-            Deadlock::Wait => note(state, who),
-            Deadlock::Fail => give_up(state, who),
-            Deadlock::Abort => process::abort(),
+            Deadlock::Fail => give_up(state, who, words),
+            Deadlock::Wait => {
+                report_at_once(&words);
+                note(state, who);
+            }
+            Deadlock::Abort => {
+                report_at_once(&words);
+                process::abort();
+            }
         }
     }
 }
@@ -116,22 +126,17 @@ fn note(state: &mut State, who: Who) {
     }
 }
 
-fn give_up(state: &mut State, who: Who) {
+fn give_up(state: &mut State, who: Who, words: String) {
     match who {
         Who::Call(id) => {
             if let Some(waiting) = state.waiting.get_mut(&id) {
-                waiting.gave_up = true;
+                waiting.gave_up = Some(words);
             }
             state.wakeup.notify();
         }
         Who::Launch(stream) => {
-            if let Ok(context) = state.streams.get(stream).map(|stream| stream.context) {
-                state.broke(
-                    context,
-                    Code::LAUNCH_TIMEOUT,
-                    "the launch that waits is dropped, and its context fails",
-                );
-            }
+            let words = words + ". The launch is dropped, and its context fails";
+            state.failed(stream, Code::LAUNCH_TIMEOUT, &words);
         }
     }
 }

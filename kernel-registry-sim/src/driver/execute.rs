@@ -11,6 +11,7 @@ use super::device::Device;
 use super::launch::Launch;
 use super::memory::{Block, Kind, Shared};
 use super::result::Code;
+use super::texts;
 use super::view::View;
 
 /// The number of blocks of a grid that run at once. It is limited by the device, and by this machine's memory and speed.
@@ -148,11 +149,15 @@ unsafe impl Memory for View<'_> {
     }
 
     fn print(&self, text: &str) {
-        print!("{text}");
+        texts::add(&self.launcher, text);
     }
 
     fn now(&self) -> u64 {
         static START: OnceLock<Instant> = OnceLock::new();
         START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+
+    fn cycles(&self) -> u64 {
+        (u128::from(self.now()) * u128::from(self.clock) / 1000) as u64
     }
 }

@@ -1,5 +1,5 @@
-//! Hooks around each call of the driver: faults, delays, recordings, and the lock of a load. Without any, a call costs one look
-//! at a flag.
+//! Hooks around each call of the driver: faults, delays, recordings, the lock of a load, and texts that its thread has to write.
+//! Without any, a call costs one look at a flag.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -11,6 +11,7 @@ use super::faults::{Outcome, Rule};
 use super::load_lock;
 use super::process::Simulator;
 use super::result::{Answer, Code};
+use super::texts::{self, Launcher};
 use super::timing::Timing;
 use super::trace::Trace;
 use super::watched;
@@ -29,7 +30,11 @@ struct Hooks {
 /// Calls the body of a driver function, with the hooks that there are.
 #[inline]
 pub(super) fn called(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
-    if watched::is_any() { call_watched(name, body) } else { body().into() }
+    let code = if watched::is_any() { call_watched(name, body) } else { body().into() };
+    if watched::has(watched::TEXTS | watched::FAILED) {
+        write(code);
+    }
+    code
 }
 
 #[cold]
@@ -54,6 +59,25 @@ fn call_watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     }
     plan.traces.iter().for_each(|trace| trace.add(name, code));
     code
+}
+
+/// Writes what the calling thread's kernels have printed, and why a call has failed.
+#[cold]
+fn write(code: Code) {
+    if Simulator::of_this_process().is_err() {
+        return;
+    }
+    texts::write();
+    if code == Code(0) {
+        return;
+    }
+    let state = Simulator::get().lock();
+    let context = CurrentContext::get().and_then(|context| state.contexts.get(context)).ok();
+    let failure = context.and_then(|context| context.error.clone()).or_else(|| state.broken.clone());
+    drop(state);
+    if let Some(failure) = failure.filter(|failure| failure.code == code) {
+        failure.write();
+    }
 }
 
 /// The delay, errors and traces of a call.
@@ -129,6 +153,6 @@ pub(super) fn remove_trace(trace: &Arc<Trace>) {
 fn break_current(call: &str, code: Code) {
     if let Ok(context) = CurrentContext::get() {
         let words = format!("{call} brings about {code}, as it was told to");
-        Simulator::get().lock().broke(context, code, &words);
+        Simulator::get().lock().broke(context, code, &words, Launcher::this());
     }
 }

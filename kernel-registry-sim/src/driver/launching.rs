@@ -6,11 +6,12 @@ use kernel_registry_ptx::MOST_LOCAL;
 
 use super::code::attributes;
 use super::deadlock::wait_for_device;
+use super::failures;
 use super::handles::Handle;
 use super::image::Kernel;
 use super::launch::{Launch, Shape};
 use super::load::load_now;
-use super::process::{Locked, Simulator, wait_for_change};
+use super::process::{Locked, wait_for_change};
 use super::result::{Answer, Code};
 use super::state::State;
 use super::stream::Work;
@@ -86,8 +87,8 @@ impl State {
         };
         launch.check(function.max_shared, &self.devices[function.device].kind)?;
         if let Some(lacking) = launch.image.program.lacking(&launch.kernel().name) {
-            Simulator::get()
-                .say_once(format!("the launch of `{}` is not simulated: {lacking}", launch.kernel().name));
+            let name = &launch.kernel().name;
+            failures::say_once(&format!("the launch of `{name}` is not simulated: {lacking}"));
             return Err(Code::NOT_SUPPORTED);
         }
         Ok(launch)

@@ -1,6 +1,5 @@
 //! The driver of this process: its configuration, the lock of its state, and fork.
 
-use std::collections::BTreeSet;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
@@ -9,14 +8,13 @@ use super::config::Config;
 use super::handles::Handle;
 use super::result::{Answer, Code};
 use super::state::State;
+use super::texts;
 
 /// The driver of this process.
 pub(super) struct Simulator {
     /// As in its configuration.
     pub(super) version: i32,
     state: Mutex<State>,
-    /// What was reported as not simulated.
-    said: Mutex<BTreeSet<String>>,
 }
 
 pub(super) type Locked = MutexGuard<'static, State>;
@@ -60,7 +58,6 @@ impl Simulator {
             let new = Box::into_raw(Box::new(Simulator {
                 version: config.version,
                 state: Mutex::new(State::new(config.clone())),
-                said: Mutex::default(),
             }));
             match CURRENT.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => &*new,
@@ -87,15 +84,6 @@ impl Simulator {
         CONFIG.get_or_init(Config::from_environment)
     }
 
-    /// Reports once, on standard error, why a function returns `CUDA_ERROR_NOT_SUPPORTED`.
-    pub(super) fn say_once(&self, what: String) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if !said.contains(&what) {
-            eprintln!("simulated CUDA driver: {what}, and returns CUDA_ERROR_NOT_SUPPORTED");
-            said.insert(what);
-        }
-    }
-
     pub(super) fn lock(&'static self) -> Locked {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,8 +102,14 @@ pub(super) fn begin_with(stream: Handle) -> Answer<(Locked, Handle)> {
     Ok((state, stream))
 }
 
-/// Waits for a change of the state, without its lock.
+/// Waits for a change of the state, without its lock. Kernels of the thread may print meanwhile.
 pub(super) fn wait_for_change(state: Locked) -> Locked {
     let wakeup = state.wakeup.clone();
+    let text = texts::take_own();
+    if !text.is_empty() {
+        drop(state);
+        print!("{text}");
+        return Simulator::get().lock();
+    }
     wakeup.wait(state)
 }

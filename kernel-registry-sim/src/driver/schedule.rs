@@ -12,6 +12,7 @@ use super::process::{Locked, Simulator, wait_for_change};
 use super::result::{Answer, Code};
 use super::state::State;
 use super::stream::{Doing, Item, Source, Stream, Work};
+use super::texts::{self, Launcher, PATIENCE};
 use super::view::View;
 use super::wait::Seq;
 
@@ -61,7 +62,9 @@ fn run() {
                         turns_taken += 1;
                         thread::sleep(timing.delay("turn", turns_taken));
                     }
-                    let step = turn.execution.step(&View::new(&memory, turn.context, turn.device));
+                    let mut view = View::new(&memory, turn.context, turn.device);
+                    (view.clock, view.launcher) = (turn.clock, turn.launcher.clone());
+                    let step = turn.execution.step(&view);
                     (turn, step)
                 })
                 .collect();
@@ -90,12 +93,16 @@ pub(super) fn after_turn(mut state: Locked) {
     }
 }
 
-fn pause(state: Locked) -> Locked {
-    if state.streams.iter().all(|(_, stream)| stream.queue.is_empty()) {
-        return wait_for_change(state);
-    }
+fn pause(mut state: Locked) -> Locked {
+    state.failures.retain(|failure| failure.write_old());
+    let leaves_texts = texts::write_old() || !state.failures.is_empty();
+    let is_idle = state.streams.iter().all(|(_, stream)| stream.queue.is_empty());
     let wakeup = state.wakeup.clone();
-    wakeup.wait_for(state, PAUSE)
+    match (is_idle, leaves_texts) {
+        (true, false) => wakeup.wait(state),
+        (true, true) => wakeup.wait_for(state, PATIENCE / 5),
+        (false, _) => wakeup.wait_for(state, PAUSE),
+    }
 }
 
 /// A kernel whose turn it is.
@@ -104,6 +111,9 @@ struct Turn {
     seq: Seq,
     context: Handle,
     device: usize,
+    /// The device's clock in MHz.
+    clock: u32,
+    launcher: Launcher,
     execution: Box<Execution>,
 }
 
@@ -170,14 +180,14 @@ impl State {
     /// Starts the kernel at the head of a stream.
     fn start(&mut self, handle: Handle) {
         let Ok(stream) = self.streams.get_mut(handle) else { return };
-        let (context, device) = (stream.context, (stream.device, &self.devices[stream.device].kind));
+        let device = (stream.device, &self.devices[stream.device].kind);
         let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else { return };
         match Execution::new(launch, device, &self.memory) {
             Ok(execution) => {
                 *state = Doing::Running(Box::new(execution));
                 stream.still_since = Instant::now();
             }
-            Err(words) => self.broke(context, Code::LAUNCH_FAILED, &words),
+            Err(words) => self.failed(handle, Code::LAUNCH_FAILED, &words),
         }
     }
 
@@ -214,11 +224,10 @@ impl State {
         match done {
             Ok(()) => self.streams.pop(handle),
             Err(Gone(address)) => {
-                let Ok(context) = self.streams.get(handle).map(|stream| stream.context) else { return false };
                 let words = format!(
                     "memory at {address:#x} was freed before stream {handle:#x} was done with it; keep it until then"
                 );
-                self.broke(context, Code::ILLEGAL_ADDRESS, &words);
+                self.failed(handle, Code::ILLEGAL_ADDRESS, &words);
             }
         }
         true
@@ -230,7 +239,6 @@ impl State {
         let Some(item) = stream.queue.front_mut() else { return };
         item.state = Doing::Stepping;
         let seq = item.seq;
-        let context = stream.context;
         let called = thread::Builder::new().spawn(move || {
             function.call(data);
             let mut state = Simulator::get().lock();
@@ -241,7 +249,7 @@ impl State {
         });
         if let Err(error) = called {
             let words = format!("a function of the host needs a thread: {error}; allow more threads");
-            self.broke(context, Code::OPERATING_SYSTEM, &words);
+            self.failed(handle, Code::OPERATING_SYSTEM, &words);
         }
     }
 
@@ -254,7 +262,16 @@ impl State {
                 continue;
             }
             if let Doing::Running(execution) = std::mem::replace(&mut item.state, Doing::Stepping) {
-                turns.push(Turn { stream: handle, seq: item.seq, context, device, execution });
+                let (clock, launcher) = (self.devices[device].kind.speed.clock, item.launcher.clone());
+                turns.push(Turn {
+                    stream: handle,
+                    seq: item.seq,
+                    context,
+                    device,
+                    clock,
+                    launcher,
+                    execution,
+                });
             }
         }
         turns
@@ -276,7 +293,7 @@ impl State {
                 self.streams.pop(turn.stream);
                 self.wakeup.notify();
             }
-            Step::Fault { code, words } => self.broke(turn.context, code, &words),
+            Step::Fault { code, words } => self.failed(turn.stream, code, &words),
         }
         true
     }

@@ -1,12 +1,14 @@
 //! The state of the driver, under one lock: devices, contexts, and all objects in them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::capture::{Capture, Part};
 use super::code::{Function, Kernel, Library, Module};
 use super::config::Config;
 use super::current::CurrentContext;
 use super::device;
+use super::failures::Failure;
 use super::graph::Graphs;
 use super::handles::{Handle, Handles};
 use super::memory::Shared;
@@ -14,6 +16,7 @@ use super::pool::Pools;
 use super::result::{Answer, Code};
 use super::stream::{Order, Stream, Work};
 use super::streams::Streams;
+use super::texts::Launcher;
 use super::wait::{Behind, Ready, Seq, Waiting};
 use super::wakeup::Wakeup;
 
@@ -35,7 +38,9 @@ pub(super) struct State {
     pub(super) pools: Pools,
     pub(super) memory: Shared,
     /// A sticky error of the whole process: then no context can be made.
-    pub(super) broken: Option<Code>,
+    pub(super) broken: Option<Arc<Failure>>,
+    /// Failures that no thread may have written yet.
+    pub(super) failures: Vec<Arc<Failure>>,
     pub(super) waiting: BTreeMap<u64, Waiting>,
     /// How many turns kernels have had, and whether one is in progress.
     pub(super) turns: u64,
@@ -77,7 +82,7 @@ pub(super) struct Context {
     /// The most streams that were alive at once.
     pub(super) most_streams: usize,
     /// The sticky error of a kernel's fault.
-    pub(super) error: Option<Code>,
+    pub(super) error: Option<Arc<Failure>>,
 }
 
 #[derive(Debug)]
@@ -124,6 +129,7 @@ impl State {
             memory: Shared::default(),
             waiting: BTreeMap::new(),
             broken: None,
+            failures: Vec::new(),
             turns: 0,
             in_turn: false,
             next_id: 0,
@@ -142,8 +148,8 @@ impl State {
     }
 
     pub(super) fn create_context(&mut self, handle: Handle, device: usize, flags: u32) -> Answer {
-        if let Some(code) = self.broken {
-            return Err(code);
+        if let Some(failure) = &self.broken {
+            return Err(failure.code);
         }
         if self.free_memory(device) < CONTEXT_MEMORY {
             return Err(Code::OUT_OF_MEMORY);
@@ -197,7 +203,10 @@ impl State {
     /// A context without a sticky error.
     pub(super) fn sound(&mut self, handle: Handle) -> Answer<&mut Context> {
         let context = self.context(handle)?;
-        context.error.map_or(Ok(context), Err)
+        match &context.error {
+            Some(failure) => Err(failure.code),
+            None => Ok(context),
+        }
     }
 
     /// The stream of a caller's handle: 0, 1 and 2 are default streams of the current context.
@@ -228,15 +237,17 @@ impl State {
         self.streams.push(stream, work, behind)
     }
 
-    /// Gives a context a sticky error, and all others too unless faults are contained. Their work is dropped.
-    pub(super) fn broke(&mut self, handle: Handle, code: Code, words: &str) {
-        eprintln!("simulated CUDA driver: {words}");
+    /// Gives a context a sticky error, and all others too unless faults are contained. Their work is dropped. The
+    /// launcher is the thread that submitted what failed.
+    pub(super) fn broke(&mut self, handle: Handle, code: Code, words: &str, launcher: Launcher) {
+        let failure = Failure::new(code, words, launcher);
+        self.failures.push(failure.clone());
         let contained = self.config.contained;
         if !contained {
-            self.broken.get_or_insert(code);
+            self.broken.get_or_insert(failure.clone());
         }
         for (_, context) in self.contexts.iter_mut().filter(|(context, _)| !contained || *context == handle) {
-            context.error.get_or_insert(code);
+            context.error.get_or_insert(failure.clone());
         }
         for (_, stream) in
             self.streams.iter_mut().filter(|(_, stream)| !contained || stream.context == handle)
@@ -246,6 +257,13 @@ impl State {
         // Streams that were destroyed stayed only for their work.
         self.streams.retain(|stream| !stream.closed || contained && stream.context != handle);
         self.wakeup.notify();
+    }
+
+    /// The work at the head of a stream failed, and with it its context.
+    pub(super) fn failed(&mut self, stream: Handle, code: Code, words: &str) {
+        let Ok(stream) = self.streams.get(stream) else { return };
+        let launcher = stream.queue.front().map(|item| item.launcher.clone()).unwrap_or_default();
+        self.broke(stream.context, code, words, launcher);
     }
 
     /// Free bytes of a device.

@@ -9,6 +9,7 @@ use super::execute::Execution;
 use super::graph_memory::Allocation;
 use super::handles::Handle;
 use super::launch::Launch;
+use super::texts::Launcher;
 use super::wait::{Behind, Seq};
 
 #[derive(Debug)]
@@ -43,6 +44,7 @@ pub(super) struct Item {
     /// Work of other streams that must end before this item starts.
     pub(super) behind: Option<Behind>,
     pub(super) state: Doing,
+    pub(super) launcher: Launcher,
 }
 
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::handles::{Handle, Handles};
 use super::result::Answer;
 use super::stream::{Doing, Item, Order, Stream, Work};
+use super::texts::Launcher;
 use super::wait::{Behind, Ready, Seq, WaitReason};
 use super::wakeup::Wakeup;
 
@@ -43,7 +44,8 @@ impl Streams {
         if stream.queue.is_empty() {
             stream.still_since = Instant::now();
         }
-        stream.queue.push_back(Item { seq: self.last, work, behind, state: Doing::Waiting });
+        let launcher = Launcher::this();
+        stream.queue.push_back(Item { seq: self.last, work, behind, state: Doing::Waiting, launcher });
         self.wakeup.notify();
         Ok(self.last)
     }

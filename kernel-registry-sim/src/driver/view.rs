@@ -6,6 +6,7 @@ use super::caller;
 use super::handles::Handle;
 use super::memory::{Block, Kind, Shared};
 use super::ranges::bit;
+use super::texts::Launcher;
 
 /// The memory as a kernel sees it during a turn. It caches the allocations of the last accesses, because looking each one up
 /// would take longer than all the rest.
@@ -14,12 +15,21 @@ pub(super) struct View<'m> {
     /// Start and end of allocations, in slots chosen by address.
     known: [Cell<(usize, usize)>; 8],
     owner: (Handle, usize),
+    /// The device's clock in MHz.
+    pub(super) clock: u32,
+    pub(super) launcher: Launcher,
 }
 
 impl<'m> View<'m> {
     /// The view of a kernel in a context, on a device.
     pub(super) fn new(memory: &'m Shared, context: Handle, device: usize) -> Self {
-        View { memory, known: Default::default(), owner: (context, device) }
+        View {
+            memory,
+            known: Default::default(),
+            owner: (context, device),
+            clock: 1000,
+            launcher: Launcher::default(),
+        }
     }
 
     /// Whether the kernel may read, or write, these bytes.

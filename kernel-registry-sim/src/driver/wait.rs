@@ -29,14 +29,14 @@ pub(super) struct Waiting {
     pub(super) until: Seq,
     pub(super) because: WaitReason,
     pub(super) reported: bool,
-    /// The deadlock was broken: it shall not wait any longer.
-    pub(super) gave_up: bool,
+    /// The deadlock, if it was broken: it shall not wait any longer.
+    pub(super) gave_up: Option<String>,
 }
 
 impl Waiting {
     /// Whether it holds the driver's lock of that context.
     pub(super) fn holds_lock_of(&self, context: Handle) -> bool {
-        self.because.holds_lock() && self.context == Some(context) && !self.gave_up
+        self.because.holds_lock() && self.context == Some(context) && self.gave_up.is_none()
     }
 }
 

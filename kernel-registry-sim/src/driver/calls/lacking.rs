@@ -1,12 +1,13 @@
-//! Functions that are not simulated: each reports that once, and returns `CUDA_ERROR_NOT_SUPPORTED`. They exist so that a program
+//! Functions that are not simulated: each reports that once in a thread, and returns `CUDA_ERROR_NOT_SUPPORTED`. They exist so that a program
 //! that looks for one of them does not take the driver for an older one.
 
+use crate::driver::failures;
 use crate::driver::process::Simulator;
 use crate::driver::result::Code;
 
-/// Reports once, on standard error, that something is not simulated.
+/// Reports, once in each thread because a test harness has one for each test, that something is not simulated.
 pub(super) fn say_once(what: &'static str) {
-    Simulator::get().say_once(format!("{what} is not simulated"));
+    failures::say_once(&format!("{what} is not simulated"));
 }
 
 /// Defines such functions, grouped by the first version of CUDA that has them.

@@ -1,0 +1,95 @@
+//! Why contexts have failed. Each thread writes it when a call returns that error to it, so that it is in the output of the test
+//! that launched the kernel, and of others that fail for it.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use super::result::Code;
+use super::texts::{Launcher, PATIENCE};
+use super::watched;
+
+thread_local! {
+    /// The failures that the thread has written.
+    static WRITTEN: RefCell<Vec<Arc<Failure>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A failure, of a context or of all.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) code: Code,
+    words: String,
+    /// The thread that submitted what failed, and its name.
+    launcher: Launcher,
+    name: Option<String>,
+    since: Instant,
+    /// Whether any thread has written it.
+    written: AtomicBool,
+}
+
+/// Writes a line to standard error, where a test harness captures it in the thread's name.
+pub(super) fn report(words: &str) {
+    eprintln!("simulated CUDA driver: {words}");
+}
+
+/// Reports, once in each thread because a test harness has one for each test, why a function returns
+/// `CUDA_ERROR_NOT_SUPPORTED`.
+pub(super) fn say_once(what: &str) {
+    thread_local! {
+        static SAID: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+    }
+    if SAID.try_with(|said| said.borrow_mut().insert(what.to_owned())).unwrap_or(true) {
+        report(&format!("{what}, and returns CUDA_ERROR_NOT_SUPPORTED"));
+    }
+}
+
+/// The same as `report`, past the harness, which shows nothing of a test that does not end.
+pub(super) fn report_at_once(words: &str) {
+    let _ = io::stderr().write_all(format!("simulated CUDA driver: {words}\n").as_bytes());
+}
+
+impl Failure {
+    pub(super) fn new(code: Code, words: &str, launcher: Launcher) -> Arc<Self> {
+        // The library that is opened as a file is out of the harness's sight.
+        let at_once = cfg!(feature = "export");
+        if at_once {
+            report(words);
+        }
+        watched::set(watched::FAILED, !at_once);
+        // The thread may have ended when another one writes this.
+        let (words, name) = (words.to_owned(), launcher.name());
+        Arc::new(Failure { code, words, launcher, name, since: Instant::now(), written: at_once.into() })
+    }
+
+    /// Writes it, if the calling thread has not yet.
+    pub(super) fn write(self: &Arc<Self>) {
+        let is_new = WRITTEN.try_with(|written| {
+            let mut written = written.borrow_mut();
+            let is_new = !written.iter().any(|other| Arc::ptr_eq(other, self));
+            if is_new {
+                written.push(self.clone());
+            }
+            is_new
+        });
+        if !is_new.unwrap_or(false) {
+            return;
+        }
+        self.written.store(true, Ordering::Relaxed);
+        match self.name.as_ref().filter(|_| !self.launcher.is_this()) {
+            Some(name) => report(&format!("{}; launched by thread `{name}`", self.words)),
+            None => report(&self.words),
+        }
+    }
+
+    /// Writes it if no thread has for long. Says whether that is still to come.
+    pub(super) fn write_old(&self) -> bool {
+        let is_old = self.since.elapsed() > PATIENCE;
+        if is_old && !self.written.swap(true, Ordering::Relaxed) {
+            report_at_once(&self.words);
+        }
+        !self.written.load(Ordering::Relaxed)
+    }
+}
