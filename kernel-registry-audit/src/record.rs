@@ -174,21 +174,31 @@ pub struct Report {
     pub in_progress: Vec<(u32, u32)>,
 }
 
-/// An [`Event`], read.
+/// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "`Event` says what each is")]
 #[non_exhaustive]
 pub struct Happened {
+    /// What it was.
     pub kind: Kind,
+    /// The thread, as the system numbers it.
     pub thread: u32,
+    /// When it began, in nanoseconds since the start.
     pub begun: u64,
+    /// How long it took, in nanoseconds.
     pub took: u64,
+    /// The handle of the stream, or 0.
     pub stream: u64,
+    /// The driver's answer: 0 is success.
     pub result: u32,
+    /// Whether it came after the program was ready.
     pub is_finding: bool,
+    /// The driver's function.
     pub call: String,
+    /// The kernel, the kind of image, or the limit.
     pub subject: String,
+    /// The library that made the call, and the function in it.
     pub caller: String,
+    /// The stack, or the explanation of a hang.
     pub text: String,
 }
 
