@@ -350,5 +350,5 @@ fn without_a_path_the_package_is_built() {
 fn usage() {
     assert_eq!(check(Path::new("x"), &["--deny", "everything"]).status.code(), Some(2));
     let help = cargo_kernels(["check", "--help"]);
-    assert!(String::from_utf8(help.stdout).unwrap().contains("10 declarations and images"));
+    assert!(String::from_utf8(help.stdout).unwrap().contains("10 images disagree with"));
 }
