@@ -258,8 +258,8 @@ const MISTAKES: &[Mistake] = &[
         "src/lib.rs",
         "block = 256",
         "block = 256, shared = 300_000",
-        "of dynamic shared memory, and this is more",
-        "a block can have",
+        "a block can have .. bytes of dynamic shared memory .. and this is",
+        "and this is 300000",
     ),
     (
         "tests/saxpy.rs",
@@ -314,7 +314,11 @@ fn mistakes_in_build_scripts() {
     write("src/lib.rs", &library);
     write("build.rs", &build);
     assert!(!succeeded);
-    said(&printed, "has not been compiled: call", "`cuda/other.cu` has not been compiled");
+    said(
+        &printed,
+        "is not among the sources that the build script compiles",
+        "add `.file(\"cuda/other.cu\")` to its list",
+    );
 }
 
 /// Prints errors of a running program.
