@@ -131,7 +131,7 @@ fn a_build_that_fails_says_what_it_needs() {
     let mut command = command(&[], &["echo", "it ran"]);
     let output = command.env("CARGO", "false").env("XDG_CACHE_HOME", scratch_folder()).output().unwrap();
     assert_eq!(output.status.code(), Some(9));
-    assert!(text(&output.stderr).contains("error: the simulated driver did not build"));
+    assert!(text(&output.stderr).contains("error: kernel-registry-sim did not build"));
     assert_eq!(text(&output.stdout), "");
 }
 
