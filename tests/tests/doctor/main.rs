@@ -62,7 +62,7 @@ note     gpu             GPU 0: exclusive mode: only one process at a time can u
                          -> if others need it too: `nvidia-smi -c 0`
 note     gpu             GPU 0: it draws a screen too, and the driver ends kernels that run for some seconds
                          -> run resident kernels on another GPU, or without a desktop on this one
-note     compiler        `KERNEL_REGISTRY_COMPILER` is `none`: CUDA sources get images only from `kernel_registry_build::write_prebuilt`
+note     compiler        `KERNEL_REGISTRY_COMPILER` is `none`: CUDA sources have only the images that `cargo kernels prebuild` made
                          -> set `CUDA_HOME` to a toolkit, or install one, or NVRTC alone; leave `KERNEL_REGISTRY_COMPILER` unset
 note     cudarc          not checked: there is no Cargo.toml in this folder or above
                          -> run this in the folder of a package
