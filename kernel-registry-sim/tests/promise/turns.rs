@@ -102,12 +102,18 @@ fn no_threads() -> Outcome {
         Config::default().install()?;
         kernel_registry::context(0)?
     };
-    // The driver has started its own threads, and this one is there.
+    // The driver's thread works, and this one runs: a thread that is still starting needs memory too.
+    let stream = context.new_stream()?;
+    drop(stream.alloc_zeros::<u8>(1)?);
+    stream.synchronize()?;
     let (tell, told) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
     let limited = thread::spawn(move || {
+        begin.send(()).expect("the test waits for it");
         let _ = told.recv();
         warm_all(&context).map(drop)
     });
+    begun.recv()?;
     let set = |soft: libc::rlim_t| {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: both calls get a limit to read or to write.
