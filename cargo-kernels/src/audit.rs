@@ -7,8 +7,10 @@
 mod json;
 mod text;
 
+use std::collections::HashSet;
 use std::env;
 use std::fs;
+use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -50,12 +52,15 @@ pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
     if let Some(seconds) = options.ready_after {
         command.env("KERNEL_REGISTRY_AUDIT_READY_AFTER", seconds.to_string());
     }
+    let earlier: HashSet<PathBuf> = record_files(&records).collect();
     let status = command.status().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
 
-    let reports = reports(&records)?;
-    eprint!("{}", text::Audit(&reports));
+    let reports = reports(record_files(&records).filter(|path| !earlier.contains(path)))?;
+    // Where nothing can be said, the exit code and the JSON still tell.
+    let _ = write!(io::stderr(), "{}", text::Audit(&reports));
     if let Some(path) = &options.json {
-        folder::write(path, json::text(&reports).as_bytes())?;
+        let not_written = |error| Failure::NotWritten { path: path.clone(), error };
+        fs::write(path, json::text(&reports)).map_err(not_written)?;
     }
     match (code(status), findings(&reports)) {
         (0, 0) => Ok(()),
@@ -75,13 +80,16 @@ fn driver(options: &Audit) -> Result<PathBuf, Failure> {
     mapped_driver(&maps).ok_or_else(|| Failure::NoDriver { why: "its file is not known".to_owned() })
 }
 
-/// The records in a folder, in the order of the processes' numbers.
-fn reports(folder: &Path) -> Result<Vec<Report>, Failure> {
+/// The files of records in a folder. Those of earlier programs may be there, too.
+fn record_files(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "rec"))
+}
+
+/// The records in these files, in the order of the processes' numbers.
+fn reports(files: impl Iterator<Item = PathBuf>) -> Result<Vec<Report>, Failure> {
     let mut reports = Vec::new();
-    let Ok(files) = fs::read_dir(folder) else { return Ok(reports) };
-    for path in
-        files.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "rec"))
-    {
+    for path in files {
         let bytes = fs::read(&path).map_err(|error| Failure::of_io(path.clone(), error))?;
         match read(&bytes) {
             Ok(report) => reports.push(report),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -247,11 +248,11 @@ pub(crate) struct Audit {
     pub(crate) after_ready: String,
 
     /// Take the program as ready after this time, if it does not say so itself
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) ready_after: Option<f64>,
 
     /// Explain a call that has not returned for this time
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 5.0)]
     pub(crate) hang_after: f64,
 
     /// What happens then
@@ -277,6 +278,12 @@ pub(crate) struct Audit {
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// A time in seconds.
+fn seconds(value: &str) -> Result<f64, &'static str> {
+    let seconds = value.parse().ok().filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok());
+    seconds.ok_or("write it as 2.5")
 }
 
 /// Checks that a CUDA version is written as `12.4`.

@@ -5,6 +5,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{self, Path, PathBuf};
 
+use cargo_metadata::MetadataCommand;
+
+use crate::artifacts::cargo;
 use crate::cli::New;
 use crate::declare::names::KEYWORDS;
 use crate::failure::Failure;
@@ -17,11 +20,13 @@ const INSTALL: &str = concat!("cargo install --git ", env!("CARGO_PKG_REPOSITORY
 /// The crates that the package depends on.
 const CRATES: [&str; 3] = ["kernel-registry", "kernel-registry-build", "kernel-registry-sim"];
 
+const MANIFEST: (&str, &str) = ("Cargo.toml", include_str!("../template/manifest.toml"));
+
 /// Each file of the package, with its text in the template.
 const TEMPLATE: [(&str, &str); 11] = [
     (".github/workflows/kernels.yml", include_str!("../template/kernels.yml")),
     (".gitignore", include_str!("../template/gitignore")),
-    ("Cargo.toml", include_str!("../template/manifest.toml")),
+    MANIFEST,
     ("README.md", include_str!("../template/README.md")),
     ("build.rs", include_str!("../template/build.rs")),
     ("cuda/saxpy.cu", include_str!("../template/cuda/saxpy.cu")),
@@ -50,15 +55,22 @@ pub(crate) fn run(options: &New) -> Result<(), Failure> {
         }
         made => made.map_err(not_written(&folder))?,
     }
+    let filled = |text: &str, is_apart| filled(text, &name, is_apart, checkout.as_deref());
     for (file, text) in TEMPLATE {
         let path = folder.join(file);
         let parent = path.parent().unwrap_or(&folder);
         fs::create_dir_all(parent).map_err(not_written(parent))?;
-        let text = filled(text, &name, &folder, checkout.as_deref());
-        fs::write(&path, text).map_err(not_written(&path))?;
+        fs::write(&path, filled(text, false)).map_err(not_written(&path))?;
+    }
+    let (file, text) = MANIFEST;
+    let manifest = folder.join(file);
+    if is_refused(&manifest) {
+        fs::write(&manifest, filled(text, true)).map_err(not_written(&manifest))?;
     }
     // The checkout's lock file has versions that were tested.
-    if let Some(lock) = checkout.map(|checkout| checkout.join("Cargo.lock")).filter(|lock| lock.is_file()) {
+    if let Some(lock) =
+        checkout.as_ref().map(|checkout| checkout.join("Cargo.lock")).filter(|lock| lock.is_file())
+    {
         let copy = folder.join("Cargo.lock");
         fs::copy(lock, &copy).map_err(not_written(&copy))?;
     }
@@ -87,7 +99,7 @@ fn invalid(name: &str) -> Option<&'static str> {
         Some("a name begins with a letter")
     } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
         Some("a name has only letters, digits, `-` and `_`")
-    } else if KEYWORDS.contains(&name) {
+    } else if KEYWORDS.contains(&name) || ["self", "Self", "super", "crate"].contains(&name) {
         Some("that is a word of Rust")
     } else if TAKEN.contains(&name) || CRATES.contains(&name.replace('_', "-").as_str()) {
         Some("another crate or a folder of cargo has that name")
@@ -104,14 +116,20 @@ fn checkout(path: &Path) -> Result<PathBuf, Failure> {
     if is_there { Ok(folder) } else { Err(Failure::NotACheckout { path: path.to_owned() }) }
 }
 
-/// The text of a file, from the template.
-fn filled(text: &str, name: &str, folder: &Path, checkout: Option<&Path>) -> String {
+/// Whether cargo refuses the package: a workspace around it does not have it as a member.
+fn is_refused(manifest: &Path) -> bool {
+    let mut command = MetadataCommand::new();
+    command.cargo_path(cargo()).manifest_path(manifest).no_deps();
+    command.other_options(["--offline".to_owned()]).exec().is_err()
+}
+
+/// The text of a file, from the template. A package that `is_apart` is in no workspace around it.
+fn filled(text: &str, name: &str, is_apart: bool, checkout: Option<&Path>) -> String {
     let dependency = |name: &str| match checkout {
         Some(checkout) => format!("{name} = {{ path = {:?} }}", checkout.join(name).display().to_string()),
         None => format!("{name} = {{ {SOURCE} }}"),
     };
-    let is_in_package = folder.ancestors().skip(1).any(|folder| folder.join("Cargo.toml").is_file());
-    let workspace = if is_in_package { "\n# Of no workspace around it.\n[workspace]\n\n" } else { "\n" };
+    let workspace = if is_apart { "\n# Of no workspace around it.\n[workspace]\n\n" } else { "\n" };
     let mut text = text
         .replace("{{name}}", name)
         .replace("{{crate}}", &name.replace('-', "_"))
@@ -132,8 +150,19 @@ mod tests {
         for good in ["demo", "my-kernels", "k2", "snake_case"] {
             assert_eq!(invalid(good), None, "{good}");
         }
-        for bad in ["", "2d", "-x", "a.b", "ü", "a b", "fn", "test", "kernel_registry", "kernel-registry-sim"]
-        {
+        for bad in [
+            "",
+            "2d",
+            "-x",
+            "a.b",
+            "ü",
+            "a b",
+            "fn",
+            "self",
+            "test",
+            "kernel_registry",
+            "kernel-registry-sim",
+        ] {
             assert!(invalid(bad).is_some(), "{bad}");
         }
     }
@@ -142,17 +171,17 @@ mod tests {
     fn nothing_is_left_to_fill_in() {
         for (file, text) in TEMPLATE {
             for checkout in [None, Some(Path::new("/with \"quotes\""))] {
-                let text = filled(text, "my-kernels", Path::new("/nowhere/my-kernels"), checkout);
+                let text = filled(text, "my-kernels", false, checkout);
                 assert!(!text.contains("{{"), "{file}: {text}");
             }
         }
-        let manifest = |checkout| filled(TEMPLATE[2].1, "x", Path::new("/nowhere/x"), checkout);
+        let manifest = |checkout| filled(MANIFEST.1, "x", false, checkout);
         assert!(manifest(None).contains("\n\n[dependencies]\nkernel-registry = { git = \"https://"));
         assert!(
             manifest(Some(Path::new("/there")))
                 .contains("\nkernel-registry-sim = { path = \"/there/kernel-registry-sim\" }\n")
         );
-        let inside = filled(TEMPLATE[2].1, "x", &Path::new(env!("CARGO_MANIFEST_DIR")).join("x"), None);
+        let inside = filled(MANIFEST.1, "x", true, None);
         assert!(
             inside.contains("\n\n# Of no workspace around it.\n[workspace]\n\n[dependencies]"),
             "{inside}"

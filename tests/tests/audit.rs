@@ -191,10 +191,51 @@ fn a_program_without_cuda_is_said_to_have_none() {
 #[test]
 fn records_that_cannot_be_read_are_left_out_in_words() {
     let folder = scratch_folder();
-    std::fs::write(folder.join("1.rec"), b"no record").expect("the folder is there");
     let records = folder.to_str().expect("a path in UTF-8");
-    let (output, _) = audit(&["--records", records], &["true"]);
+    let program = format!("echo no record > {records}/1.rec");
+    let (output, _) = audit(&["--records", records], &["sh", "-c", &program]);
     let said = text(&output.stderr);
     assert!(said.contains("1.rec` is left out: it is not a whole record of an audit"), "{said}");
     assert!(Path::new(records).join("1.rec").exists());
+}
+
+#[test]
+fn records_of_earlier_programs_do_not_count() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let folder = scratch_folder();
+    let options = ["--records", folder.to_str().expect("a path in UTF-8"), "--ready-after", "0"];
+    let late = python("import time\ntime.sleep(0.3)\nassert launch(library, b'late') == 0\n");
+    let (output, report) = audit(&options, &["python3", "-c", &late]);
+    assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
+    assert_eq!(report["processes"].as_array().map(Vec::len), Some(1));
+    let (output, report) = audit(&options, &["true"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(report["processes"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn the_report_is_written_wherever_it_shall_go() {
+    let folder = scratch_folder();
+    let (file, link) = (folder.join("file"), folder.join("link"));
+    std::fs::write(&file, "").expect("the folder is there");
+    std::os::unix::fs::symlink(&file, &link).expect("the folder is there");
+    let full = std::fs::File::create("/dev/full").expect("Linux has it");
+    let mut command = cargo_kernels_command();
+    command.args(["audit", "--sim", "--offline", "--json"]).arg(&link).args(["--", "true"]);
+    let status = command.stderr(full).status().expect("the tool runs");
+    assert!(status.success(), "{status}");
+    assert!(link.is_symlink(), "devices such as /dev/stdout are not replaced either");
+    assert!(std::fs::read_to_string(file).expect("the report").contains("processes"));
+}
+
+#[test]
+fn times_are_numbers_of_seconds() {
+    for time in ["--ready-after=-1", "--ready-after=nan", "--hang-after=inf"] {
+        let mut command = cargo_kernels_command();
+        let output = command.args(["audit", "--sim", time, "--", "true"]).output().expect("the tool runs");
+        assert_eq!(output.status.code(), Some(2), "{time}");
+        assert!(text(&output.stderr).contains("write it as 2.5"), "{}", text(&output.stderr));
+    }
 }

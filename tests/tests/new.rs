@@ -71,6 +71,25 @@ fn a_new_package_tests_and_runs_without_gpu_and_compiler() {
 }
 
 #[test]
+fn a_package_in_a_workspace_is_a_member_or_apart() {
+    let folder = scratch_folder();
+    fs::create_dir_all(folder.join("crates")).unwrap();
+    fs::write(folder.join("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n")
+        .unwrap();
+    for (name, is_member) in [("crates/new-member", true), ("new-apart", false)] {
+        quiet(kernels(&folder, &["new", name, "--path", workspace().to_str().unwrap()]));
+        let manifest = fs::read_to_string(folder.join(name).join("Cargo.toml")).unwrap();
+        assert_eq!(manifest.contains("[workspace]"), !is_member, "{manifest}");
+        for place in [folder.clone(), folder.join(name)] {
+            let output = run(&place, &["metadata", "--no-deps", "--format-version", "1"]);
+            let output = text(&output.stdout).to_owned() + text(&output.stderr);
+            let is_listed = output.contains(&format!("\"name\":\"{}\"", name.rsplit('/').next().unwrap()));
+            assert_eq!(is_listed, is_member || place != folder, "{output}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_made_says_why() {
     let folder = scratch_folder();
     let new = |args: &[&str]| kernels(&folder, &[&["new"], args].concat());

@@ -104,8 +104,11 @@ impl<'a> Structs<'a> {
         };
         let free = |name: &String| !self.taken.contains(name) && !template::is_generic(name);
         let last = candidates.last().cloned().unwrap_or_default();
+        // A letter and digits are the name of a generic parameter.
+        let last = if template::is_generic(&last) { format!("Struct{last}") } else { last };
         let numbered = (2..).map(|number| format!("{last}{number}"));
-        let name = candidates.into_iter().chain(numbered).find(free).unwrap_or_default();
+        let name =
+            candidates.into_iter().chain([last.clone()]).chain(numbered).find(free).unwrap_or_default();
         self.taken.insert(name.clone());
         self.all.insert(key, name.clone());
         let nested = self.fields_of(cuda, layout, &str::to_owned).map(|fields| fields.nested);
@@ -113,5 +116,22 @@ impl<'a> Structs<'a> {
             self.known(&inner);
         }
         name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structs_have_names_that_generic_parameters_cannot_have() {
+        let known = Known::default();
+        let mut structs = Structs::new(["Pair".to_owned()], &known);
+        assert_eq!(structs.opaque("U"), "StructU");
+        assert_eq!(structs.opaque("ns::U"), "NsU");
+        assert_eq!(structs.opaque("T1"), "StructT1");
+        assert_eq!(structs.opaque("Pair"), "Pair2");
+        let two = [structs.pointee("P", [4, 4]), structs.pointee("P", [8, 8])];
+        assert_eq!(two, ["StructP", "StructP2"]);
     }
 }

@@ -1,11 +1,9 @@
 //! Launches kernels on the simulated driver: no GPU is needed.
 
-use std::error::Error;
-
 use {{crate}}::saxpy;
 
 #[test]
-fn saxpy_computes() -> Result<(), Box<dyn Error>> {
+fn saxpy_computes() -> Result<(), kernel_registry::MainError> {
     kernel_registry_sim::install()?;
     let context = kernel_registry::context(0)?;
     kernel_registry::warm_all(&context)?;

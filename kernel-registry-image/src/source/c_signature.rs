@@ -131,6 +131,11 @@ mod tests {
             ("#if A\ntypedef int T;\n#endif\nextern \"C\" __global__ void k(T n);", "k(?)"),
             ("typedef MACRO T; extern \"C\" __global__ void k(T n, float* x);", "k(?, float*)"),
             ("namespace n { typedef int T; } extern \"C\" __global__ void k(T n, float* x);", "k(?, float*)"),
+            (
+                "struct Index { int i; }; template <class K> struct Map { using Index = unsigned; };
+                extern \"C\" __global__ void k(Index* x, Index y, int n);",
+                "k(?, ?, int)",
+            ),
             ("struct half { int h; }; extern \"C\" __global__ void k(half* h, half2* x);", "k(?, __half2*)"),
             (
                 "extern \"C\" __global__ void k(float* x OPTIONAL, void (*f)(int), float4 const& v, float y[4]);",

@@ -38,7 +38,7 @@ const QUALIFIERS: [&str; 8] =
 /// Aliases lead to other aliases, but not endlessly.
 const MAX_DEPTH: u32 = 16;
 
-/// A name with several meanings, in several classes, has no tokens.
+/// A name with several meanings, in several scopes, has no tokens.
 type Aliases<'a, 'b> = HashMap<&'a str, Option<&'b [&'a str]>>;
 
 /// The names of types that a source defines.
@@ -54,6 +54,7 @@ impl<'a, 'b> Names<'a, 'b> {
     pub(super) fn of(tokens: &'b [&'a str], plain: &[Plain], is_macro: &'b dyn Fn(&str) -> bool) -> Self {
         let mut aliases = Aliases::new();
         let mut certain = HashSet::new();
+        let mut classes = Vec::new();
         for index in 0..tokens.len() {
             let (name, of) = match &tokens[index..] {
                 ["typedef", rest @ ..] => match statement(rest) {
@@ -66,6 +67,7 @@ impl<'a, 'b> Names<'a, 'b> {
                 },
                 ["struct" | "class" | "union" | "enum", name, "{" | ":", ..] if plain[index] != Plain::No => {
                     certain.insert(*name);
+                    classes.push(*name);
                     continue;
                 }
                 _ => continue,
@@ -77,6 +79,10 @@ impl<'a, 'b> Names<'a, 'b> {
                 .entry(name)
                 .and_modify(|known| *known = known.filter(|known| *known == of))
                 .or_insert(Some(of));
+        }
+        // An alias in a class or function may have the name of a class of the file scope.
+        for class in classes {
+            aliases.entry(class).and_modify(|of| *of = None);
         }
         Names { is_macro, aliases, certain }
     }
