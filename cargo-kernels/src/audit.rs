@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use kernel_registry_audit::record::{Kind, Report, read};
 use kernel_registry_format::shared_object;
@@ -53,7 +54,9 @@ pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
         command.env("KERNEL_REGISTRY_AUDIT_READY_AFTER", seconds.to_string());
     }
     let earlier: HashSet<PathBuf> = record_files(&records).collect();
-    let status = command.status().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
+    let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
+    outlive_signals(running.id());
+    let status = running.wait().map_err(|error| Failure::Output { error })?;
 
     let reports = reports(record_files(&records).filter(|path| !earlier.contains(path)))?;
     // Where nothing can be said, the exit code and the JSON still tell.
@@ -66,6 +69,26 @@ pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
         (0, 0) => Ok(()),
         (0, count) => Err(Failure::Findings { count }),
         (code, _) => Err(Failure::Failed { code }),
+    }
+}
+
+/// The program, for signals to it.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+
+/// Keeps this process alive when a signal ends the program, which is then reported. A terminal sends SIGINT to both; what a
+/// supervisor sends to this process is passed on.
+fn outlive_signals(program: u32) {
+    extern "C" fn pass_on(signal: libc::c_int) {
+        // SAFETY: the call is allowed in a handler, and the program has not been waited for while this process waits.
+        unsafe { libc::kill(PROGRAM.load(Ordering::Relaxed), signal) };
+    }
+    PROGRAM.store(program.cast_signed(), Ordering::Relaxed);
+    // SAFETY: the handler makes one call that is allowed there.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        for signal in [libc::SIGTERM, libc::SIGHUP] {
+            libc::signal(signal, pass_on as extern "C" fn(libc::c_int) as libc::sighandler_t);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Mutex;
 
+use kernel_registry_format::fatbin;
 use kernel_registry_image::{Entry, Image, read};
 
 use crate::lock::lock;
@@ -59,6 +60,7 @@ pub struct RuntimeImage {
 struct Registered {
     name: &'static str,
     bytes: &'static [u8],
+    declared: Vec<(String, Declared)>,
     kernels: Vec<&'static KernelInfo>,
 }
 
@@ -108,19 +110,33 @@ impl RuntimeImage {
     ///
     /// # Errors
     ///
-    /// The bytes are not an image, it has no kernels, or none of a name that was given.
-    pub fn register(self) -> Result<Vec<&'static KernelInfo>, RuntimeImageError> {
-        let mut registered = lock(&REGISTERED);
-        let same = |image: &&Registered| image.name == self.name && image.bytes == self.bytes;
-        if let Some(image) = registered.iter().find(same) {
-            return Ok(image.kernels.clone());
+    /// The bytes are not an image, it has no kernels, or none of a name that was given; a block, shared memory or stack is
+    /// more than any device has; or another image has this name.
+    pub fn register(mut self) -> Result<Vec<&'static KernelInfo>, RuntimeImageError> {
+        // The driver reads PTX up to a zero.
+        if !fatbin::is_fatbin(&self.bytes) && !self.bytes.starts_with(b"\x7fELF") {
+            let end = self.bytes.iter().position(|byte| *byte == 0);
+            self.bytes.truncate(end.unwrap_or(self.bytes.len()));
         }
-        let records =
-            self.records().map_err(|reason| RuntimeImageError { image: self.name.clone(), reason })?;
-        let bytes: &'static [u8] = self.bytes.leak();
+        let mut registered = lock(&REGISTERED);
+        if let Some(image) = registered.iter().find(|image| image.name == self.name) {
+            if image.bytes == self.bytes && image.declared == self.declared {
+                return Ok(image.kernels.clone());
+            }
+            return Err(
+                self.error("another image is registered under this name: give each its own".to_owned())
+            );
+        }
+        let records = self.records().map_err(|reason| self.error(reason))?;
+        let RuntimeImage { name, bytes, declared, .. } = self;
+        let bytes: &'static [u8] = bytes.leak();
         let kernels: Vec<_> = records.into_iter().map(|record| record::info(record, bytes)).collect();
-        registered.push(Registered { name: self.name.leak(), bytes, kernels: kernels.clone() });
+        registered.push(Registered { name: name.leak(), bytes, declared, kernels: kernels.clone() });
         Ok(kernels)
+    }
+
+    fn error(&self, reason: String) -> RuntimeImageError {
+        RuntimeImageError { image: self.name.clone(), reason }
     }
 
     /// The records of the image's kernels.
@@ -129,6 +145,7 @@ impl RuntimeImage {
         let mut declared = Vec::new();
         for (kernel, what) in &self.declared {
             let entry = image.find(kernel, &self.name).map_err(|error| error.to_string())?;
+            what.check().map_err(|reason| format!("{reason} of `{kernel}`"))?;
             declared.push((&*entry.symbol, *what));
         }
         let entries = entries(&image);

@@ -171,6 +171,16 @@ print(asked(b'cuLaunchKernel', 12000) == exported('cuLaunchKernel'),
 }
 
 #[test]
+fn a_program_that_is_interrupted_is_reported() {
+    // A terminal sends SIGINT to both, and a supervisor SIGTERM to the command.
+    for (program, signal) in [("kill -INT $PPID; kill -INT $$", 2), ("kill -TERM $PPID; sleep 10", 15)] {
+        let (output, _) = audit(&[], &["sh", "-c", program]);
+        assert_eq!(output.status.code(), Some(128 + signal), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("AUDIT: no call to the driver was seen"));
+    }
+}
+
+#[test]
 fn many_threads_are_watched() {
     let (output, report) = audit(&[], &[env!("CARGO_BIN_EXE_stress"), "--seconds", "3"]);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -70,7 +70,7 @@ fn its_kernels_are_warmed_found_and_launched() -> Result<(), Box<dyn Error>> {
     let context = context()?;
     let line = line!() + 1;
     let kernels = RuntimeImage::new("made.ptx", BLAS).block("saxpy", 128).register()?;
-    let again = RuntimeImage::new("made.ptx", BLAS).register()?;
+    let again = RuntimeImage::new("made.ptx", BLAS).block("saxpy", 128).register()?;
     assert_eq!(kernels, again, "the same image gives the same kernels");
     let warm = warm_all(&context)?;
     for kernel in &kernels {
@@ -174,6 +174,36 @@ fn what_is_no_image_is_refused_in_words() {
         refused(RuntimeImage::new("blas.ptx", BLAS).shared("saxby", 1024)),
         "image `blas.ptx`, made at run time: no kernel `saxby` in `blas.ptx`: did you mean `saxpy` or `daxpy`?"
     );
+}
+
+#[test]
+fn a_name_is_that_of_one_image() -> Result<(), Box<dyn Error>> {
+    let first = RuntimeImage::new("twice.ptx", PLAIN).register()?;
+    // The driver reads no further than a zero.
+    let longer = format!("{PLAIN}.entry hidden() {{ ret; }}");
+    assert_eq!(RuntimeImage::new("twice.ptx", longer).register()?, first);
+    for other in
+        [RuntimeImage::new("twice.ptx", BLAS), RuntimeImage::new("twice.ptx", PLAIN).block("large", 64)]
+    {
+        let refused = other.register().expect_err("the name is taken").to_string();
+        assert!(
+            refused.ends_with("another image is registered under this name: give each its own"),
+            "{refused}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn what_no_device_has_is_refused() {
+    let refused = |image: RuntimeImage| image.register().expect_err("it is too much").to_string();
+    let image = || RuntimeImage::new("limits.ptx", PLAIN);
+    assert!(refused(image().block("add", 2000)).ends_with("and not the 2000 x 1 x 1 of `add`"));
+    assert!(refused(image().block("add", 0)).contains("1 to 1024 threads"));
+    assert!(
+        refused(image().shared("add", u32::MAX)).ends_with("the 4294967295 bytes of shared memory of `add`")
+    );
+    assert!(refused(image().stack("add", u32::MAX)).contains("a stack of 524288 bytes"));
 }
 
 /// How many kernels the hook preloaded.

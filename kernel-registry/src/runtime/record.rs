@@ -10,11 +10,37 @@ use crate::records::COPY;
 use crate::table::Table;
 
 /// What the caller declares of a kernel.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Declared {
     Block([u32; 3]),
     Shared(u32),
     Stack(u32),
+}
+
+impl Declared {
+    /// Refuses what no device has. The limits are those that `#[gpu_kernel]` knows.
+    pub(super) fn check(self) -> Result<(), String> {
+        const STACK: u32 = 512 << 10;
+        const SHARED: u32 = 1 << 20;
+        match self {
+            Declared::Block([x, y, z]) => {
+                let threads = [x, y, z].into_iter().fold(1_u32, u32::saturating_mul);
+                if (1..=1024).contains(&threads) && z <= 64 {
+                    return Ok(());
+                }
+                Err(format!(
+                    "a block has 1 to 1024 threads, 64 along its last axis, and not the {x} x {y} x {z}"
+                ))
+            }
+            Declared::Shared(bytes) if bytes > SHARED => {
+                Err(format!("no device has the {bytes} bytes of shared memory"))
+            }
+            Declared::Stack(bytes) if bytes > STACK => {
+                Err(format!("a thread can have a stack of {STACK} bytes, and not the {bytes}"))
+            }
+            Declared::Shared(_) | Declared::Stack(_) => Ok(()),
+        }
+    }
 }
 
 /// The image, and where it was made.
