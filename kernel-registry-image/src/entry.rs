@@ -26,6 +26,8 @@ pub struct Entry {
     /// Stack frames that the driver does not report. For PTX, which the driver has yet to compile, an
     /// estimate from its variables.
     pub frames: StackFrames,
+    /// Whether LLVM made it, as Rust compilers do, and nvcc does not: it may take the lengths of slices.
+    pub(crate) is_of_llvm: bool,
 }
 
 impl Entry {
@@ -39,6 +41,7 @@ impl Entry {
             resources: None,
             needs: Needs::default(),
             frames: StackFrames::KNOWN,
+            is_of_llvm: false,
         }
     }
 

@@ -28,8 +28,11 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Variant>, Error> {
         if token != Token::Word(".version") {
             return Err(parser.malformed("expected `.version`"));
         }
-        let toolkit = toolkit(&text[before..parser.lexer.offset()]);
-        variants.push(parser.module(toolkit)?);
+        let comments = &text[before..parser.lexer.offset()];
+        let mut variant = parser.module(toolkit(comments))?;
+        let is_of_llvm = comments.contains("LLVM NVPTX");
+        variant.entries.iter_mut().for_each(|entry| entry.is_of_llvm = is_of_llvm);
+        variants.push(variant);
         before = parser.lexer.offset();
     }
     let is_alone = variants.len() == 1;

@@ -168,8 +168,8 @@ pub use kernel_registry_macros::KernelParam;
 ///
 /// Parameters mirror those of the kernel. Numbers and other [`KernelParam`] types are passed by
 /// value; `*const T` and `*mut T` are device pointers; `&[T]` and `&mut [T]` are device memory that
-/// the kernel reads or writes. The kernel gets the address of a slice, and also its length if a Rust compiler made the image:
-/// then it takes one parameter more for each slice, or slices of 16 bytes.
+/// the kernel reads or writes. The kernel gets the address of a slice, and also its length if a Rust compiler made the image with
+/// LLVM: then it takes one parameter more for each slice, or slices of 16 bytes.
 ///
 /// The declaration is compared with the image at compile time. The image has to contain a kernel of the function's name
 /// (for C++ kernels without namespaces), or of the name in `name`. It has to take as many parameters, of the same types;
