@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
-use kernel_registry::{DynArg, KernelParam, LaunchConfig, find, launch_dyn};
+use kernel_registry::{DynArg, KernelParam, LaunchConfig, find_symbol, launch_dyn};
 
 pub type Outcome = Result<(), Box<dyn Error>>;
 
@@ -173,7 +173,7 @@ impl<'t> Try<'t> {
 
     pub fn launch<'a>(&'a self, config: LaunchConfig, args: impl IntoIterator<Item = DynArg<'a>>) -> Outcome {
         // SAFETY: the arguments are as long as the shapes say, and are read back, which waits, before they end.
-        unsafe { launch_dyn(find(self.symbol)?, self.stream, config, args)? };
+        unsafe { launch_dyn(find_symbol(self.symbol)?, self.stream, config, args)? };
         Ok(())
     }
 
