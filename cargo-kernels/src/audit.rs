@@ -54,8 +54,9 @@ pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
         command.env("KERNEL_REGISTRY_AUDIT_READY_AFTER", seconds.to_string());
     }
     let earlier: HashSet<PathBuf> = record_files(&records).collect();
+    outlive_signals();
     let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
-    outlive_signals(running.id());
+    PROGRAM.store(running.id().cast_signed(), Ordering::Relaxed);
     let status = running.wait().map_err(|error| Failure::Output { error })?;
 
     let reports = reports(record_files(&records).filter(|path| !earlier.contains(path)))?;
@@ -72,23 +73,22 @@ pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
     }
 }
 
-/// The program, for signals to it.
+/// The program, for signals to it; 0 before it runs.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
 /// Keeps this process alive when a signal ends the program, which is then reported. A terminal sends SIGINT to both; what a
-/// supervisor sends to this process is passed on.
-fn outlive_signals(program: u32) {
+/// supervisor sends to this process is passed on. The program inherits no handlers.
+fn outlive_signals() {
     extern "C" fn pass_on(signal: libc::c_int) {
-        // SAFETY: the call is allowed in a handler, and the program has not been waited for while this process waits.
-        unsafe { libc::kill(PROGRAM.load(Ordering::Relaxed), signal) };
-    }
-    PROGRAM.store(program.cast_signed(), Ordering::Relaxed);
-    // SAFETY: the handler makes one call that is allowed there.
-    unsafe {
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        for signal in [libc::SIGTERM, libc::SIGHUP] {
-            libc::signal(signal, pass_on as extern "C" fn(libc::c_int) as libc::sighandler_t);
+        let program = PROGRAM.load(Ordering::Relaxed);
+        if signal != libc::SIGINT && program > 0 {
+            // SAFETY: the call is allowed in a handler; the program has not been waited for.
+            unsafe { libc::kill(program, signal) };
         }
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler only makes a call that is allowed there.
+        unsafe { libc::signal(signal, pass_on as extern "C" fn(libc::c_int) as libc::sighandler_t) };
     }
 }
 

@@ -173,7 +173,9 @@ print(asked(b'cuLaunchKernel', 12000) == exported('cuLaunchKernel'),
 #[test]
 fn a_program_that_is_interrupted_is_reported() {
     // A terminal sends SIGINT to both, and a supervisor SIGTERM to the command.
-    for (program, signal) in [("kill -INT $PPID; kill -INT $$", 2), ("kill -TERM $PPID; sleep 10", 15)] {
+    for (program, signal) in
+        [("kill -INT $PPID; kill -INT $$", 2), ("sleep 1; kill -TERM $PPID; sleep 10", 15)]
+    {
         let (output, _) = audit(&[], &["sh", "-c", program]);
         assert_eq!(output.status.code(), Some(128 + signal), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("AUDIT: no call to the driver was seen"));
