@@ -17,6 +17,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use kernel_registry_audit::record::{Kind, Report, read};
+use kernel_registry_audit::variables;
 use kernel_registry_format::shared_object;
 
 use crate::cli::Audit;
@@ -41,17 +42,16 @@ pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
     let records = std::path::absolute(records).map_err(|error| Failure::of_io(records.to_owned(), error))?;
     let mut command = Command::new(program);
     command.args(arguments).env("LD_LIBRARY_PATH", sim::first(&front));
-    let variables = [
-        ("DRIVER", driver.into_os_string()),
-        ("RECORDS", records.clone().into_os_string()),
-        ("AFTER_READY", options.after_ready.clone().into()),
-        ("HANG_AFTER", options.hang_after.to_string().into()),
-        ("ON_HANG", options.on_hang.clone().into()),
-        ("SLOW_MS", options.slow.to_string().into()),
-    ];
-    command.envs(variables.map(|(name, value)| (format!("KERNEL_REGISTRY_AUDIT_{name}"), value)));
+    command.envs([
+        (variables::DRIVER, driver.into_os_string()),
+        (variables::RECORDS, records.clone().into_os_string()),
+        (variables::AFTER_READY, options.after_ready.clone().into()),
+        (variables::HANG_AFTER, options.hang_after.to_string().into()),
+        (variables::ON_HANG, options.on_hang.clone().into()),
+        (variables::SLOW_MS, options.slow.to_string().into()),
+    ]);
     if let Some(seconds) = options.ready_after {
-        command.env("KERNEL_REGISTRY_AUDIT_READY_AFTER", seconds.to_string());
+        command.env(variables::READY_AFTER, seconds.to_string());
     }
     let earlier: HashSet<PathBuf> = record_files(&records).collect();
     outlive_signals();

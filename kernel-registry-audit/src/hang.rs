@@ -13,15 +13,11 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys::{CUresult, CUstream};
 
 use crate::record::{Kind, Slot};
+use crate::variables::{HANG_AFTER, ON_HANG};
 use crate::watched::{self, Call, Happening};
 use crate::{hooks, known, real, rules};
 
-/// The variable that has the seconds after which a call counts as hanging. 5 by default.
-pub(crate) const HANG_AFTER: &str = "KERNEL_REGISTRY_AUDIT_HANG_AFTER";
-
-/// The variable that says what happens then: `report` or `abort`.
-pub(crate) const ON_HANG: &str = "KERNEL_REGISTRY_AUDIT_ON_HANG";
-
+/// After this time a call counts as hanging, unless the variable says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often the calls in progress are looked at.

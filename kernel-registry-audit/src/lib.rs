@@ -9,6 +9,7 @@
 
 pub mod record;
 pub mod rules;
+pub mod variables;
 
 #[cfg(feature = "watch")]
 mod caller;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
+use crate::variables::{AFTER_READY, READY_AFTER};
 use crate::watched;
 
 static READY: AtomicBool = AtomicBool::new(false);
@@ -21,16 +22,10 @@ pub(crate) enum After {
     Abort,
 }
 
-/// The variable that has it: `report`, `refuse` or `abort`.
-pub(crate) const AFTER: &str = "KERNEL_REGISTRY_AUDIT_AFTER_READY";
-
-/// The variable that has the seconds after which a program counts as ready.
-pub(crate) const READY_AFTER: &str = "KERNEL_REGISTRY_AUDIT_READY_AFTER";
-
 impl After {
     fn get() -> After {
         static CHOSEN: OnceLock<After> = OnceLock::new();
-        *CHOSEN.get_or_init(|| match env::var(AFTER).as_deref() {
+        *CHOSEN.get_or_init(|| match env::var(AFTER_READY).as_deref() {
             Ok("refuse") => After::Refuse,
             Ok("abort") => After::Abort,
             _ => After::Report,

@@ -7,8 +7,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The variable that has the path of the driver behind.
-pub const DRIVER: &str = "KERNEL_REGISTRY_AUDIT_DRIVER";
+use crate::variables::DRIVER;
 
 /// A function of the driver behind, looked up once.
 pub(crate) struct Function {

@@ -16,14 +16,11 @@ use std::time::{Duration, Instant, SystemTime};
 use cudarc::driver::sys::CUresult;
 
 use crate::record::{self, Event, Header, Kind, Layout, MAGIC, SIZE, SLOTS, Slot, Text, VERSION};
+use crate::variables::{RECORDS, SLOW_MS};
 use crate::{caller, hang, ready};
 
-/// The variable that has the folder of the records.
-pub(crate) const FOLDER: &str = "KERNEL_REGISTRY_AUDIT_RECORDS";
-
-/// Calls that take longer are events. In milliseconds, unless the variable says otherwise.
+/// Calls that take longer are events, unless the variable says otherwise.
 const SLOW: Duration = Duration::from_millis(10);
-pub(crate) const SLOW_AFTER: &str = "KERNEL_REGISTRY_AUDIT_SLOW_MS";
 
 static RECORD: AtomicPtr<Layout> = AtomicPtr::new(ptr::null_mut());
 
@@ -88,7 +85,7 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// A mapping of the record's file, or of memory if there can be none, which is said once.
 fn mapped() -> *mut c_void {
-    let file = env::var_os(FOLDER).map(PathBuf::from).map(|folder| {
+    let file = env::var_os(RECORDS).map(PathBuf::from).map(|folder| {
         let path = free(&folder);
         file(&path).inspect_err(|error| {
             eprintln!("kernel-registry-audit: no record in `{}`: {error}", path.display());
@@ -292,7 +289,7 @@ pub(crate) fn timed(call: Call, name: &str, real: impl FnOnce() -> CUresult) -> 
 fn slow() -> u64 {
     static SLOW_FROM: OnceLock<u64> = OnceLock::new();
     *SLOW_FROM.get_or_init(|| {
-        let chosen = env::var(SLOW_AFTER).ok().and_then(|text| text.parse().ok());
+        let chosen = env::var(SLOW_MS).ok().and_then(|text| text.parse().ok());
         nanoseconds(chosen.map_or(SLOW, Duration::from_millis))
     })
 }

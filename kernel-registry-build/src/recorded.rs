@@ -17,7 +17,7 @@ const VERSION: &str = "kernel-registry builds 1";
 
 impl Build {
     /// The builds of a build script, in their order, from its `OUT_DIR`: sources, architectures and compiler options,
-    /// without variables of the environment. There are none if the build script does not use this crate.
+    /// without environment variables. The list is empty if the build script does not use this crate.
     ///
     /// # Errors
     ///

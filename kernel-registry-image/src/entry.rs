@@ -58,6 +58,11 @@ impl Entry {
         }
     }
 
+    /// Whether it is PTX with parameters, which has types; machine code tells sizes only.
+    pub fn tells_types(&self) -> bool {
+        self.params.iter().any(|param| param.ptx_type.is_some())
+    }
+
     /// Bytes of all its parameters together, with the gaps between them.
     pub fn params_size(&self) -> u32 {
         self.params.iter().map(|param| param.offset.saturating_add(param.size)).max().unwrap_or(0)

@@ -43,8 +43,7 @@ impl Image {
             return Err(FindError::VariantsDiffer { name: first.name().to_owned(), file });
         }
         // PTX tells more of parameters than machine code does.
-        let ptx = found.iter().find(|entry| entry.params.iter().any(|param| param.ptx_type.is_some()));
-        Ok(ptx.unwrap_or(first))
+        Ok(found.iter().find(|entry| entry.tells_types()).unwrap_or(first))
     }
 
     /// All kernels that are called `name`, in the order of the variants. Usually each variant has one.

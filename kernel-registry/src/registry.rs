@@ -51,7 +51,7 @@ pub fn kernels() -> Result<&'static [&'static KernelInfo], RegistryError> {
 /// # }
 /// ```
 ///
-/// A whole path is found by binary search; the end of one is compared with all kernels, so keep what it finds.
+/// A whole path is looked up by binary search. The end of a path is compared with every kernel: call it once, and keep the result.
 ///
 /// # Errors
 ///

@@ -3,6 +3,7 @@
 
 mod record;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Mutex;
@@ -165,16 +166,14 @@ impl RuntimeImage {
 
 /// The kernels of an image, each once. Of several variants, PTX tells most of parameters.
 fn entries(image: &Image) -> Vec<&Entry> {
-    let mut all: Vec<&Entry> = Vec::new();
-    for entry in image.variants.iter().flat_map(|variant| &variant.entries) {
-        let known = image.named(&entry.symbol);
-        let best = known.iter().find(|entry| entry.params.iter().any(|param| param.ptx_type.is_some()));
-        let best = best.or(known.first()).map_or(entry, |entry| *entry);
-        if std::ptr::eq(known.first().map_or(entry, |first| *first), entry) {
-            all.push(best);
-        }
-    }
-    all
+    let mut symbols = HashSet::new();
+    let all = image.variants.iter().flat_map(|variant| &variant.entries);
+    all.filter(|entry| symbols.insert(&entry.symbol))
+        .map(|first| {
+            let variants = image.named(&first.symbol);
+            variants.into_iter().find(|entry| entry.tells_types()).unwrap_or(first)
+        })
+        .collect()
 }
 
 impl fmt::Debug for RuntimeImage {

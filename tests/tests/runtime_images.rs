@@ -209,7 +209,7 @@ fn what_no_device_has_is_refused() {
 /// How many kernels the hook preloaded.
 static PRELOADED: AtomicUsize = AtomicUsize::new(0);
 
-/// Preloads a library of the driver that somebody else has loaded.
+/// Preloads the kernels of a `CUlibrary` that was loaded without this crate.
 #[warmup]
 fn library(warm: &WarmContext<'_>) -> Result<(), Box<dyn Error>> {
     let mut library = ptr::null_mut();

@@ -49,7 +49,7 @@ pub(super) fn all<'a>(image: &'a Image, source: &'a Source) -> Vec<Kernel<'a>> {
             let sm = variant.target.sm;
             let known = kernels.entry((entry.name(), &entry.symbol)).or_insert((entry, sm));
             known.1 = known.1.min(sm);
-            if !tells_types(known.0) && tells_types(entry) {
+            if !known.0.tells_types() && entry.tells_types() {
                 known.0 = entry;
             }
         }
@@ -60,9 +60,4 @@ pub(super) fn all<'a>(image: &'a Image, source: &'a Source) -> Vec<Kernel<'a>> {
         source: source.function(entry),
     };
     kernels.into_values().map(kernel).collect()
-}
-
-/// Whether the entry is PTX with parameters.
-fn tells_types(entry: &Entry) -> bool {
-    entry.params.iter().any(|param| param.ptx_type.is_some())
 }

@@ -227,7 +227,7 @@ fn docs(group: &Group<'_>) -> Vec<String> {
         (None, Group::Single(_)) => format!("`{}`, whose name carries no types.", entry.symbol),
     });
     if is_vague(first(group)) {
-        let known = match entry.params.iter().any(|param| param.ptx_type.is_some()) {
+        let known = match entry.tells_types() {
             true => "Types are those of PTX: signs of integers and what pointers point to are not known.",
             false => "Machine code tells sizes only: no types are known.",
         };

@@ -86,8 +86,8 @@ fn untyped(layout: &ParamLayout, structs: &mut Structs<'_>) -> ParamType {
     }
 }
 
-/// The Rust type of a pointer. Slices are tracked by cudarc, which cannot hold pointers in them, nor what has no known
-/// size; and memory that others change while the kernel runs is not for it to track.
+/// The Rust type of a pointer: a slice of cudarc, or a raw pointer where a slice cannot be. The elements of a slice are
+/// neither pointers nor types of unknown size, and it is not for `volatile` memory, which others change meanwhile.
 fn pointer(
     to: &CudaType,
     is_const: bool,

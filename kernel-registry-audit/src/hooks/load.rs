@@ -57,28 +57,13 @@ pub(super) fn kernel(
 
 /// Makes the call that loads a kernel, and records that.
 fn load(call: Call, kernel: &str, real: impl FnOnce() -> CUresult) -> CUresult {
-    let begun = now();
-    let happening = |kind, took, result| Happening {
-        kind,
-        call,
-        name: name(call.hook),
-        subject: kernel,
-        begun,
-        took,
-        result,
-    };
     let words = || {
         format!(
             "`{}` of kernel `{kernel}`, which is not loaded; load it before the program is ready",
             name(call.hook)
         )
     };
-    if let Some(refused) = ready::refusal(words) {
-        event(happening(Kind::Refused, 0, refused));
-        return refused;
-    }
-    let result = during(call, real);
-    event(happening(Kind::Load, now() - begun, result));
+    let result = late(call, Kind::Load, kernel, words, real);
     if result == CUresult::CUDA_SUCCESS {
         known::loaded(call.subject);
     }
@@ -101,13 +86,23 @@ pub(super) fn limit(hook: u32, which: CUlimit, value: usize, real: impl FnOnce()
     recorded(hook, Kind::Resize, &format!("{which} of {value} bytes"), real)
 }
 
-/// A call that is late once the program is ready.
+/// A call that loads an image or sets a limit, and is recorded.
 fn recorded(hook: u32, kind: Kind, what: &str, real: impl FnOnce() -> CUresult) -> CUresult {
-    let call = plain(hook);
+    let words = || format!("`{}` ({what}); do it before the program is ready", name(hook));
+    late(plain(hook), kind, what, words, real)
+}
+
+/// A call that is late once the program is ready: it is recorded, or refused with these words.
+fn late(
+    call: Call,
+    kind: Kind,
+    subject: &str,
+    words: impl FnOnce() -> String,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
     let begun = now();
     let happening =
-        |kind, took, result| Happening { kind, call, name: name(hook), subject: what, begun, took, result };
-    let words = || format!("`{}` ({what}); do it before the program is ready", name(hook));
+        |kind, took, result| Happening { kind, call, name: name(call.hook), subject, begun, took, result };
     if let Some(refused) = ready::refusal(words) {
         event(happening(Kind::Refused, 0, refused));
         return refused;

@@ -48,7 +48,7 @@ fn sources() -> PathBuf {
     Path::new(package["manifest_path"].as_str().unwrap()).with_file_name("src")
 }
 
-/// Compiles the sources to PTX, as many at once as there are cores, the largest first. What was compiled before stays.
+/// Compiles the sources to PTX on all cores, the largest first. PTX of an earlier run is used again.
 fn compile(cuda: &Path, sources: &Path, images: &Path) -> Vec<PathBuf> {
     fs::create_dir_all(images).unwrap();
     let files = fs::read_dir(sources).unwrap().map(|entry| entry.unwrap().path());

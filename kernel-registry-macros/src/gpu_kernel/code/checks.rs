@@ -1,5 +1,5 @@
 //! Generates the checks that only the compiler can make: of types whose layout the macro does not know, and of constants.
-//! Each has the span of what it checks, so that its error is shown there.
+//! A check has the span of the type or constant that it compares, so the compiler shows its error there.
 
 use kernel_registry_image::comparison::{BlockRule, Expected};
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};

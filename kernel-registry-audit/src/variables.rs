@@ -1,0 +1,22 @@
+//! The variables of the environment by which `cargo kernels audit` configures the hooks in the program and its children.
+
+/// The path of the driver behind the hooks.
+pub const DRIVER: &str = "KERNEL_REGISTRY_AUDIT_DRIVER";
+
+/// The folder of the records.
+pub const RECORDS: &str = "KERNEL_REGISTRY_AUDIT_RECORDS";
+
+/// What happens to calls that are late after the program is ready: `report`, `refuse` or `abort`.
+pub const AFTER_READY: &str = "KERNEL_REGISTRY_AUDIT_AFTER_READY";
+
+/// The seconds after which the program counts as ready.
+pub const READY_AFTER: &str = "KERNEL_REGISTRY_AUDIT_READY_AFTER";
+
+/// The seconds after which a call counts as hanging. 5 by default.
+pub const HANG_AFTER: &str = "KERNEL_REGISTRY_AUDIT_HANG_AFTER";
+
+/// What happens then: `report` or `abort`.
+pub const ON_HANG: &str = "KERNEL_REGISTRY_AUDIT_ON_HANG";
+
+/// The milliseconds from which other calls are recorded as slow. 10 by default.
+pub const SLOW_MS: &str = "KERNEL_REGISTRY_AUDIT_SLOW_MS";
