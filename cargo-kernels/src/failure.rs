@@ -46,6 +46,7 @@ pub(crate) enum Failure {
     Cargo { error: String },
     NotBuilt { crate_name: &'static str, version: &'static str },
     NoDriver { why: String },
+    AuditedAlready,
     Findings { count: usize },
     Failed { code: u8 },
     NotLoaded { path: PathBuf, why: String },
@@ -97,6 +98,7 @@ impl Failure {
             | Failure::Cargo { .. }
             | Failure::NotLoaded { .. }
             | Failure::NoDriver { .. }
+            | Failure::AuditedAlready
             | Failure::Separator { .. }
             | Failure::Output { .. } => 1,
         }
@@ -245,6 +247,9 @@ impl fmt::Display for Failure {
             Failure::NoDriver { why } => write!(
                 f,
                 "there is no CUDA driver to watch ({why}); install NVIDIA's, or watch the program on the simulated one with `--sim`"
+            ),
+            Failure::AuditedAlready => f.write_str(
+                "this process is audited already, by another `cargo kernels audit`, which watches its children too: run the program itself",
             ),
             Failure::Findings { count } => {
                 write!(
