@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use kernel_registry_format::{Malformed, VERSION};
 use kernel_registry_image::{Error, FindError};
 
+use crate::show;
+
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -27,6 +29,11 @@ pub(crate) enum Failure {
     Problems { count: usize },
     NotInImage { error: FindError },
     NothingToDeclare { path: PathBuf },
+    WithoutKernels { path: PathBuf },
+    NothingToCompare { path: PathBuf },
+    OtherJson { path: PathBuf, error: serde_json::Error },
+    OtherSchema { path: PathBuf, schema: u64 },
+    Exceeded { count: usize },
     NoPackage { path: PathBuf },
     NoOutput { path: PathBuf },
     OfOneFile { path: PathBuf },
@@ -62,15 +69,19 @@ impl Failure {
             Failure::Denied { .. } => 4,
             Failure::NotABinary { .. } => 5,
             Failure::Image { error: Error::NotAnImage | Error::OtherElf { .. }, .. } => 5,
+            Failure::NothingToCompare { .. } => 5,
+            Failure::OtherJson { error, .. } if error.is_data() => 5,
+            Failure::OtherJson { .. } => 6,
             Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
             Failure::NoRecords { .. }
             | Failure::NoKernels { .. }
             | Failure::NoneOfPackage { .. }
             | Failure::NoneNamed { .. }
             | Failure::NotInImage { .. }
+            | Failure::WithoutKernels { .. }
             | Failure::NothingToDeclare { .. } => 7,
             Failure::NoOutput { .. } | Failure::OfOneFile { .. } => 2,
-            Failure::Newer { .. } => 8,
+            Failure::Newer { .. } | Failure::OtherSchema { .. } => 8,
             Failure::Prebuild { error: kernel_registry_build::Error::Drift { .. } } => 10,
             Failure::BuildFailed
             | Failure::Prebuild { .. }
@@ -80,6 +91,7 @@ impl Failure {
             Failure::Differences { .. } => 10,
             Failure::Problems { .. } => 11,
             Failure::Findings { .. } => 12,
+            Failure::Exceeded { .. } => 13,
             Failure::Failed { code } => *code,
             // As in shells and `env`, so that the program's own codes stay distinguishable.
             Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
@@ -173,6 +185,32 @@ impl fmt::Display for Failure {
             Failure::NotInImage { error } => write!(f, "{error}"),
             Failure::NothingToDeclare { path } => {
                 write!(f, "`{}` holds no kernels to declare", path.display())
+            }
+            Failure::WithoutKernels { path } => write!(f, "`{}` holds no kernels", path.display()),
+            Failure::NothingToCompare { path } => write!(
+                f,
+                "`{}` cannot be compared: it is neither a binary, nor an image (PTX, cubin or fatbin), nor the JSON of \
+                 `cargo kernels show --all --json`",
+                path.display()
+            ),
+            Failure::OtherJson { path, error } if error.is_data() => write!(
+                f,
+                "`{}` is not the JSON of `cargo kernels show --all --json`: {error}",
+                path.display()
+            ),
+            Failure::OtherJson { path, error } => {
+                write!(f, "`{}` is JSON that is truncated or damaged: {error}", path.display())
+            }
+            Failure::OtherSchema { path, schema } => write!(
+                f,
+                "`{}` has schema {schema}, and this tool reads schema {}: write it again with this version, or `cargo install \
+                 cargo-kernels` brings a newer one",
+                path.display(),
+                show::json::SCHEMA
+            ),
+            Failure::Exceeded { count } => {
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "{count} change{s} beyond the limits, listed above")
             }
             Failure::NoPackage { path } => write!(
                 f,
