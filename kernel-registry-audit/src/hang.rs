@@ -70,11 +70,13 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
     let about = of.as_deref().map(|of| format!(" for `{of}`")).unwrap_or_default();
     let mut text =
         format!("`{name}`{about}, in thread {thread}, has not returned for {:.1} s", waited.as_secs_f64());
-    let rule = rules::of(name);
+    let rules: Vec<_> = rules::of(name, known::is_loaded(subject)).collect();
     // Writing to a `String` does not fail.
-    let _ = match rule {
-        Some(rule) => write!(text, ": {}.", rule.because),
-        None => write!(text, ". No rule says that it waits for kernels."),
+    let _ = match rules.as_slice() {
+        [] => write!(text, ". No rule says that it waits for kernels."),
+        rules => {
+            write!(text, ": {}.", rules.iter().map(|rule| rule.because).collect::<Vec<_>>().join("; or "))
+        }
     };
     match busy() {
         None => text.push_str(" The driver does not answer which streams are busy."),
@@ -89,8 +91,9 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
             }
         }
     }
-    if let Some(rule) = rule {
-        let _ = write!(text, " Remedy: {}.", rule.remedy);
+    if !rules.is_empty() {
+        let remedies: Vec<_> = rules.iter().map(|rule| rule.remedy).collect();
+        let _ = write!(text, " Remedy: {}.", remedies.join("; or "));
     }
     eprintln!("kernel-registry-audit: HANG: {text}");
     let took = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);

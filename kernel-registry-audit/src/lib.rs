@@ -8,8 +8,9 @@
 //! [`rules`] says which calls wait for what; the measurements are in `docs/census.md`.
 
 pub mod record;
-pub mod rules;
 pub mod variables;
+
+pub use kernel_registry_format::rules;
 
 #[cfg(feature = "watch")]
 mod caller;
