@@ -7,14 +7,20 @@ use std::mem::MaybeUninit;
 /// Frames that are looked at.
 const DEPTH: usize = 48;
 
-/// The calling library and function, `libtorch_cuda.so cublasCreate_v2`, and the stack below it, a line for each frame.
-pub(crate) fn caller() -> (String, String) {
+/// The caller of a hook, as library and function, `libtorch_cuda.so cublasCreate_v2`, and the stack below it, a line for each
+/// frame.
+pub(crate) fn caller(hook: *const c_void) -> (String, String) {
     let mut frames = [std::ptr::null_mut::<c_void>(); DEPTH];
     // SAFETY: there is room for so many addresses.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as i32) };
-    let own = library(caller as *const c_void).map(|frame| frame.library);
-    let frames = frames[..count.max(0) as usize].iter().filter_map(|address| library(*address));
-    let outside: Vec<_> = frames.skip_while(|frame| Some(&frame.library) == own.as_ref()).collect();
+    let frames = &frames[..count.max(0) as usize];
+    // The hooks can be in the program: of all frames, the hook's has the address that is the nearest after the hook's beginning.
+    let after = |address: &*mut c_void| address.addr().checked_sub(hook.addr()).unwrap_or(usize::MAX);
+    let of_hook = (0..frames.len()).min_by_key(|index| after(&frames[*index])).unwrap_or(0);
+    let callers = frames.iter().skip(of_hook + 1).filter_map(|address| library(*address));
+    // Or they are in a library of their own.
+    let own = library(hook).filter(|_| cfg!(feature = "export")).map(|frame| frame.library);
+    let outside: Vec<_> = callers.skip_while(|frame| Some(&frame.library) == own.as_ref()).collect();
     let mut stack = String::new();
     for Frame { library, function, offset } in &outside {
         // Writing to a `String` does not fail.

@@ -1,7 +1,6 @@
 //! Watches for calls that do not return, and explains them.
 
 use std::collections::HashMap;
-use std::env;
 use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::process;
@@ -12,13 +11,10 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{CUresult, CUstream};
 
+use crate::options::{Audit, OnHang};
 use crate::record::{Kind, Slot};
-use crate::variables::{HANG_AFTER, ON_HANG};
 use crate::watched::{self, Call, Happening};
 use crate::{hooks, known, real, rules};
-
-/// After this time a call counts as hanging, unless the variable says otherwise.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often the calls in progress are looked at.
 const STEP: Duration = Duration::from_millis(50);
@@ -28,8 +24,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 
 /// Starts the thread that watches this process.
 pub(crate) fn start() {
-    let patience = env::var(HANG_AFTER).ok().and_then(|seconds| seconds.parse().ok());
-    let patience = patience.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(PATIENCE);
+    let patience = Audit::chosen().hang_after;
     // Without a thread hangs are not explained; the calls in progress are in the record all the same.
     let _ = thread::Builder::new().name("kernel-registry-audit".to_owned()).spawn(move || watch(patience));
 }
@@ -108,7 +103,7 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
         result: CUresult::CUDA_ERROR_NOT_READY,
     };
     watched::record_event(happening, thread, true, "", &text);
-    if env::var(ON_HANG).is_ok_and(|what| what == "abort") {
+    if Audit::chosen().on_hang == OnHang::Abort {
         process::abort();
     }
 }

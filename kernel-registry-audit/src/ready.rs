@@ -1,43 +1,21 @@
 //! Readiness: after a mark, everything late is a finding, and may be refused.
 
-use std::env;
 use std::process;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
-use crate::variables::{AFTER_READY, READY_AFTER};
+use crate::options::{AfterReady, Audit};
 use crate::watched;
 
 static READY: AtomicBool = AtomicBool::new(false);
-
-/// What happens to calls that are late, after the mark.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum After {
-    Report,
-    Refuse,
-    Abort,
-}
-
-impl After {
-    fn get() -> After {
-        static CHOSEN: OnceLock<After> = OnceLock::new();
-        *CHOSEN.get_or_init(|| match env::var(AFTER_READY).as_deref() {
-            Ok("refuse") => After::Refuse,
-            Ok("abort") => After::Abort,
-            _ => After::Report,
-        })
-    }
-}
 
 /// Marks the program as ready. Programs in any language call it: Python by `ctypes.CDLL(None)`.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_ready() {
     READY.store(true, Ordering::Relaxed);
-    watched::ready();
+    watched::mark_ready();
 }
 
 pub(crate) fn is_ready() -> bool {
@@ -46,8 +24,7 @@ pub(crate) fn is_ready() -> bool {
 
 /// Starts the time after which the program counts as ready, if there is one.
 pub(crate) fn start() {
-    let seconds = env::var(READY_AFTER).ok().and_then(|seconds| seconds.parse::<f64>().ok());
-    let Some(wait) = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else { return };
+    let Some(wait) = Audit::chosen().ready_after else { return };
     // Without a thread the program is never ready, which the report says.
     let _ = thread::Builder::new().name("kernel-registry-audit".to_owned()).spawn(move || {
         thread::sleep(wait);
@@ -57,11 +34,12 @@ pub(crate) fn start() {
 
 /// The answer to a call that is late, if it is refused. `what` says it in words, for people.
 pub(crate) fn refusal(what: impl FnOnce() -> String) -> Option<CUresult> {
-    if !is_ready() || After::get() == After::Report {
+    let after_ready = Audit::chosen().after_ready;
+    if !is_ready() || after_ready == AfterReady::Report {
         return None;
     }
     eprintln!("kernel-registry-audit: REFUSED after the program was ready: {}", what());
-    if After::get() == After::Abort {
+    if after_ready == AfterReady::Abort {
         process::abort();
     }
     Some(CUresult::CUDA_ERROR_NOT_PERMITTED)

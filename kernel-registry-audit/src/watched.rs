@@ -9,18 +9,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use cudarc::driver::sys::CUresult;
 
+use crate::options::Audit;
 use crate::record::{self, Event, Header, Kind, Layout, MAGIC, SIZE, SLOTS, Slot, Text, VERSION};
-use crate::variables::{RECORDS, SLOW_MS};
-use crate::{caller, hang, ready};
-
-/// Calls that take longer are events, unless the variable says otherwise.
-const SLOW: Duration = Duration::from_millis(10);
+use crate::{caller, hang, hooks, ready};
 
 static RECORD: AtomicPtr<Layout> = AtomicPtr::new(ptr::null_mut());
 
@@ -85,8 +82,8 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// A mapping of the record's file, or of memory if there can be none, which is said once.
 fn mapped() -> *mut c_void {
-    let file = env::var_os(RECORDS).map(PathBuf::from).map(|folder| {
-        let path = free(&folder);
+    let file = Audit::chosen().records.as_ref().map(|folder| {
+        let path = free(folder);
         file(&path).inspect_err(|error| {
             eprintln!("kernel-registry-audit: no record in `{}`: {error}", path.display());
         })
@@ -146,25 +143,35 @@ extern "C" fn ended() {
     }
 }
 
+/// Set in a child of a process that had used the driver.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
 /// In a child that was forked: the record belongs to the parent, so the next call makes another one.
 extern "C" fn forked() {
     RECORD.store(ptr::null_mut(), Ordering::Release);
+    FORKED.store(true, Ordering::Relaxed);
     // The parent's slot is not this thread's.
-    THREAD.with(|thread| thread.slot.set(ptr::null()));
-}
-
-/// A thread's slot, which it gives back when it ends.
-struct Thread {
-    slot: Cell<*const Slot>,
+    SLOT.set(ptr::null());
 }
 
 thread_local! {
-    static THREAD: Thread = const { Thread { slot: Cell::new(ptr::null()) } };
+    /// This thread's slot, or null before its first call. It has no destructor, so reading it is one load.
+    static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
+
+    /// Gives the slot back when the thread ends.
+    static LEAVE: Leave = const { Leave };
 }
 
-impl Drop for Thread {
+struct Leave;
+
+impl Drop for Leave {
     fn drop(&mut self) {
-        let slot = self.slot.get();
+        // While the thread ends, it has none.
+        let slot = SLOT.replace(&NOBODY);
         if slot.is_null() || ptr::eq(slot, &NOBODY) {
             return;
         }
@@ -184,8 +191,7 @@ static NOBODY: Slot = unsafe { MaybeUninit::zeroed().assume_init() };
 /// This thread's slot.
 #[inline]
 fn slot() -> &'static Slot {
-    // While the thread ends, it has none.
-    let slot = THREAD.try_with(|thread| thread.slot.get()).unwrap_or(&NOBODY);
+    let slot = SLOT.get();
     let slot = if slot.is_null() { enter() } else { slot };
     // SAFETY: slots are never freed.
     unsafe { &*slot }
@@ -197,8 +203,10 @@ fn enter() -> *const Slot {
     let number = unsafe { libc::gettid() }.unsigned_abs();
     let free =
         |slot: &&Slot| slot.thread.compare_exchange(0, number, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    let slot = record().slots.iter().find(free).map_or(&raw const NOBODY, ptr::from_ref);
-    let _ = THREAD.try_with(|thread| thread.slot.set(slot));
+    // A thread that ends would not give it back.
+    let slots = LEAVE.try_with(|_| record().slots.iter()).into_iter().flatten();
+    let slot = { slots }.find(free).map_or(&raw const NOBODY, ptr::from_ref);
+    SLOT.set(slot);
     slot
 }
 
@@ -215,22 +223,43 @@ pub(crate) struct Call {
 /// Makes a call, which is in progress meanwhile.
 #[inline]
 pub(crate) fn during(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+    within(slot(), call, real)
+}
+
+/// Makes a launch, which is in progress meanwhile, and is [`launched`].
+#[inline]
+pub(crate) fn launch(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let slot = slot();
+    count(slot, call.stream, call.subject);
+    within(slot, call, real)
+}
+
+#[inline]
+fn within(slot: &Slot, call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     slot.subject.store(call.subject, Ordering::Relaxed);
     slot.stream.store(call.stream, Ordering::Relaxed);
-    // A hook can be called by the driver behind, or by another hook.
-    let outer = slot.call.swap(call.hook + 1, Ordering::Relaxed);
+    // A hook can be called by the driver behind, or by another hook. Only this thread writes to its slot.
+    let outer = slot.call.load(Ordering::Relaxed);
+    slot.call.store(call.hook + 1, Ordering::Relaxed);
     let result = real();
     slot.call.store(outer, Ordering::Relaxed);
-    slot.sequence.store(slot.sequence.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    increment(&slot.sequence);
     result
 }
 
-/// Counts a launch, and remembers which kernel was launched last in its stream.
 #[inline]
+fn increment(number: &AtomicU64) {
+    number.store(number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+/// Counts a launch, and remembers which kernel was launched last in its stream.
 pub(crate) fn launched(stream: u64, kernel: u64) {
-    let slot = slot();
-    slot.launches.store(slot.launches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    count(slot(), stream, kernel);
+}
+
+#[inline]
+fn count(slot: &Slot, stream: u64, kernel: u64) {
+    increment(&slot.launches);
     let hash = stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
     for step in 0..16 {
         let Last { stream: place, kernel: last, thread } = &STREAMS[(hash as usize + step) % STREAMS.len()];
@@ -240,14 +269,23 @@ pub(crate) fn launched(stream: u64, kernel: u64) {
             || found == 0
                 && place.compare_exchange(0, stream + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
-            last.store(kernel, Ordering::Relaxed);
-            thread.store(slot.thread.load(Ordering::Relaxed).into(), Ordering::Relaxed);
+            set(last, kernel);
+            set(thread, slot.thread.load(Ordering::Relaxed).into());
             return;
         }
     }
 }
 
-/// The last kernel of a stream.
+/// Stores a number, unless it is there already: threads that share a stream then only read.
+#[inline]
+fn set(place: &AtomicU64, number: u64) {
+    if place.load(Ordering::Relaxed) != number {
+        place.store(number, Ordering::Relaxed);
+    }
+}
+
+/// The last kernel of a stream, in a cache line of its own.
+#[repr(align(64))]
 pub(crate) struct Last {
     stream: AtomicU64,
     kernel: AtomicU64,
@@ -287,11 +325,7 @@ pub(crate) fn timed(call: Call, name: &str, real: impl FnOnce() -> CUresult) -> 
 }
 
 fn slow() -> u64 {
-    static SLOW_FROM: OnceLock<u64> = OnceLock::new();
-    *SLOW_FROM.get_or_init(|| {
-        let chosen = env::var(SLOW_MS).ok().and_then(|text| text.parse().ok());
-        nanoseconds(chosen.map_or(SLOW, Duration::from_millis))
-    })
+    nanoseconds(Audit::chosen().slow)
 }
 
 /// Something to be recorded.
@@ -309,7 +343,7 @@ pub(crate) struct Happening<'a> {
 
 /// Records an event of this thread, with its stack.
 pub(crate) fn event(happening: Happening<'_>) {
-    let (caller, stack) = caller::caller();
+    let (caller, stack) = caller::caller(hooks::address(happening.call.hook));
     let thread = slot().thread.load(Ordering::Relaxed);
     let is_finding = ready::is_ready() && happening.kind != Kind::Slow;
     record_event(happening, thread, is_finding, &caller, &stack);
@@ -350,7 +384,7 @@ fn write(record: *const Layout, place: &Text, text: &str) {
 }
 
 /// Records that the program is ready.
-pub(crate) fn ready() {
+pub(crate) fn mark_ready() {
     let Header { ready, .. } = &record().header;
     let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -359,4 +393,11 @@ pub(crate) fn ready() {
 pub(crate) fn slots() -> impl Iterator<Item = (usize, &'static Slot)> {
     let slots = record().slots.iter().take(SLOTS).enumerate();
     slots.filter(|(_, slot)| slot.thread.load(Ordering::Relaxed) > 0)
+}
+
+/// The record of this process, and its size in bytes, for another copy of this crate.
+#[cfg_attr(feature = "export", unsafe(no_mangle))]
+pub extern "C" fn kernel_registry_audit_record(size: &mut usize) -> *const AtomicU64 {
+    *size = SIZE;
+    ptr::from_ref(record()).cast()
 }

@@ -7,7 +7,7 @@ use cudarc::driver::sys::{CUfunction, CUlimit, CUresult, CUstream};
 use super::{name, of, plain};
 use crate::record::Kind;
 use crate::watched::{Call, Happening, during, event, launched, now, timed};
-use crate::{known, ready, real};
+use crate::{known, ready, real, watched};
 
 /// A launch. That of a kernel which is known to be loaded neither locks nor allocates.
 #[inline]
@@ -19,13 +19,13 @@ pub(super) fn launch(
 ) -> CUresult {
     let (kernel, stream) = (function.addr() as u64, stream.addr() as u64);
     let call = Call { hook, subject: kernel, stream };
-    launched(stream, kernel);
-    if known::is_loaded(kernel) { during(call, real) } else { first(call, function, real) }
+    if known::is_loaded(kernel) { watched::launch(call, real) } else { first(call, function, real) }
 }
 
 /// The first launch of a kernel.
 #[cold]
 fn first(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+    launched(call.stream, call.subject);
     if driver_says_loaded(function) {
         known::loaded(call.subject);
         return timed(call, name(call.hook), real);
