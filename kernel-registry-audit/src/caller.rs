@@ -7,25 +7,33 @@ use std::mem::MaybeUninit;
 /// Frames that are looked at.
 pub(crate) const DEPTH: usize = 48;
 
-/// The calling library and function, `libtorch_cuda.so cublasCreate_v2`, and the stack below it, a line for each frame.
-pub(crate) fn caller() -> (String, String) {
+/// The caller of a hook, as library and function, `libtorch_cuda.so cublasCreate_v2`, and the stack below it, a line for each
+/// frame.
+pub(crate) fn caller(hook: *const c_void) -> (String, String) {
     let mut frames = [std::ptr::null_mut::<c_void>(); DEPTH];
     // SAFETY: there is room for so many addresses.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as i32) };
-    lines(&frames[..count.max(0) as usize])
+    lines(&frames[..count.max(0) as usize], hook)
 }
 
 /// Libraries whose calls are made for another one.
-const INSIDE: [&str; 4] = ["libcuda.so", "libcudart.so", "libc.so", "ld-linux"];
+const INSIDE: [&str; 6] = ["libcuda.so", "libcudart.so", "libc.so", "ld-linux", "libffi.so", "_ctypes."];
 
-/// The first of these frames that is outside of this library, the driver and the runtime API, and all from there on as
-/// lines.
-pub(crate) fn lines(frames: &[*mut c_void]) -> (String, String) {
-    let own = library(caller as *const c_void).map(|frame| frame.library);
+/// No hook is larger.
+const LARGEST: usize = 1 << 16;
+
+/// The first frame outside of the hook, the driver and the runtime API, and all from there on as lines.
+pub(crate) fn lines(frames: &[*mut c_void], hook: *const c_void) -> (String, String) {
+    // The hooks can be in the program: of all frames, the hook's has the address that is the nearest after the hook's beginning.
+    let after = |address: &*mut c_void| address.addr().checked_sub(hook.addr()).unwrap_or(usize::MAX);
+    let nearest = (0..frames.len()).min_by_key(|index| after(&frames[*index]));
+    let skipped = nearest.filter(|index| after(&frames[*index]) < LARGEST).map_or(0, |index| index + 1);
+    // Or they are in a library of their own.
+    let own = library(hook).filter(|_| cfg!(feature = "export")).map(|frame| frame.library);
     let is_inside = |frame: &Frame| {
         Some(&frame.library) == own.as_ref() || INSIDE.iter().any(|inside| frame.library.starts_with(inside))
     };
-    let frames = frames.iter().filter_map(|address| library(*address));
+    let frames = frames[skipped..].iter().filter_map(|address| library(*address));
     let outside: Vec<_> = frames.skip_while(is_inside).collect();
     let mut stack = String::new();
     for Frame { library, function, offset } in &outside {

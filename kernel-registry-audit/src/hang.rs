@@ -1,7 +1,6 @@
 //! Watches for calls that do not return, and explains them.
 
 use std::collections::HashMap;
-use std::env;
 use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::process;
@@ -14,14 +13,11 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys::{CUcontext, CUresult, CUstream};
 
 use crate::locked::Locked;
+use crate::options::{Audit, OnHang};
 use crate::record::{Kind, Slot};
 use crate::recording::{By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample};
-use crate::variables::{HANG_AFTER, ON_HANG};
 use crate::watched::{self, Call, Stream};
 use crate::{contexts, hooks, known, real, rules, stacks};
-
-/// After this time a call counts as hanging, unless the variable says otherwise.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often the calls in progress are looked at.
 const STEP: Duration = Duration::from_millis(50);
@@ -34,8 +30,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 
 /// Starts the thread that watches this process.
 pub(crate) fn start() {
-    let patience = env::var(HANG_AFTER).ok().and_then(|seconds| seconds.parse().ok());
-    let patience = patience.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(PATIENCE);
+    let patience = Audit::chosen().hang_after;
     // Without a thread hangs are not explained; the calls in progress are in the record all the same.
     let _ = thread::Builder::new().name("kernel-registry-audit".to_owned()).spawn(move || watch(patience));
 }
@@ -73,7 +68,7 @@ fn watch(patience: Duration) {
 }
 
 /// The launches of each stream at the last sample.
-static COUNTED: Locked<HashMap<usize, u32>> = Locked::new();
+static COUNTED: Locked<HashMap<usize, u64>> = Locked::new();
 
 pub(crate) fn forked() {
     COUNTED.renew();
@@ -85,7 +80,7 @@ pub(crate) fn sample() {
     let now = now();
     for (place, Stream { handle, kernel, launches, .. }) in watched::streams() {
         let before = counted.insert(place, launches).unwrap_or(0);
-        let count = launches.wrapping_sub(before);
+        let count = u32::try_from(launches.wrapping_sub(before)).unwrap_or(u32::MAX);
         if count > 0 {
             write_sample(now, handle, count, &known::named(kernel).unwrap_or_default());
         }
@@ -101,17 +96,28 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
     let about = of.as_deref().map(|of| format!(" for `{of}`")).unwrap_or_default();
     let mut text =
         format!("`{name}`{about}, in thread {thread}, has not returned for {:.1} s", waited.as_secs_f64());
-    let rule = rules::of(name);
+    let is_loaded = slot.loads.load(Ordering::Relaxed) == 0;
+    let busy = busy();
+    let others = others(thread);
+    let mut rules: Vec<_> = rules::of(name, is_loaded).collect();
+    rules.retain(|rule| **rule != rules::LOCKED || others.iter().any(|(_, call)| keeps_lock(call)));
+    let of_stream = busy.iter().flatten().find(|busy| stream > 0 && busy.handle == stream);
     // Writing to a `String` does not fail.
-    let _ = match rule {
-        Some(rule) => write!(text, ": {}.", rule.because),
-        None => write!(text, ". No rule says that it waits for kernels."),
+    let _ = match (rules.as_slice(), of_stream) {
+        ([], Some(_)) => write!(text, ": its own stream is busy."),
+        ([], None) => write!(text, ". No rule says that it waits for kernels."),
+        (rules, _) => {
+            write!(text, ": {}.", rules.iter().map(|rule| rule.because).collect::<Vec<_>>().join("; or "))
+        }
     };
     if of.is_some() {
-        let loaded = known::is_loaded(contexts::key(subject, stream));
-        text.push_str(if loaded { " The kernel is loaded." } else { " The kernel was not loaded before." });
+        text.push_str(if is_loaded {
+            " The kernel is loaded."
+        } else {
+            " The kernel was not loaded before."
+        });
     }
-    match busy() {
+    match busy {
         None => text.push_str(" The driver does not answer which streams are busy."),
         Some(busy) if busy.is_empty() => text.push_str(" No stream in which kernels were launched is busy."),
         Some(busy) => {
@@ -124,16 +130,14 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
             }
         }
     }
-    for (_, other) in watched::slots() {
-        let (call, its) = (other.call.load(Ordering::Relaxed), other.thread.load(Ordering::Relaxed));
-        if call > 0 && its != thread {
-            let _ = write!(text, " Thread {its} is in `{}` meanwhile.", hooks::name(call - 1));
-        }
+    for (its, call) in others {
+        let _ = write!(text, " Thread {its} is in `{call}` meanwhile.");
     }
-    if let Some(rule) = rule {
-        let _ = write!(text, " Remedy: {}.", rule.remedy);
+    if !rules.is_empty() {
+        let remedies: Vec<_> = rules.iter().map(|rule| rule.remedy).collect();
+        let _ = write!(text, " Remedy: {}.", remedies.join("; or "));
     }
-    let stack = stacks::of(thread);
+    let stack = stacks::of(thread, hooks::address(hook));
     for frame in stack.iter().flat_map(|stack| stack.lines()) {
         let _ = write!(text, "\n    at {frame}");
     }
@@ -153,9 +157,23 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
     };
     let caller = caller.rsplit_once('+').map_or(caller, |(caller, _)| caller);
     write_event(happening, By { thread, context: 0, caller, text: &text }, true);
-    if env::var(ON_HANG).is_ok_and(|what| what == "abort") {
+    if Audit::chosen().on_hang == OnHang::Abort {
         process::abort();
     }
+}
+
+/// The other threads that are in a call, and which.
+fn others(thread: u32) -> Vec<(u32, &'static str)> {
+    let in_call = watched::slots().filter_map(|(_, slot)| {
+        let call = slot.call.load(Ordering::Relaxed).checked_sub(1)?;
+        Some((slot.thread.load(Ordering::Relaxed), hooks::name(call)))
+    });
+    in_call.filter(|(other, _)| *other != thread).collect()
+}
+
+/// Whether a call may wait with the driver's lock.
+fn keeps_lock(call: &str) -> bool {
+    rules::of(call, false).any(|rule| *rule != rules::LOCKED && *rule != rules::SYNCHRONIZE)
 }
 
 /// The streams that are busy. `None` if the driver does not answer: it is asked in a thread that is left behind then. Asking

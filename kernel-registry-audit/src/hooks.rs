@@ -38,6 +38,11 @@ pub(crate) fn name(hook: u32) -> &'static str {
     HOOKS.get(hook as usize).map_or("a call", |hook| hook.name)
 }
 
+/// The address of a hook by its number.
+pub(crate) fn address(hook: u32) -> *const c_void {
+    HOOKS.get(hook as usize).map_or(std::ptr::null(), |hook| hook.address)
+}
+
 macro_rules! hooks {
     ($($since:literal $base:ident $($per_thread:ident)? => $name:ident($($arg:ident: $ty:ty),* $(,)?)
         |$call:ident, $real:ident| $body:expr;)*) => {

@@ -5,33 +5,50 @@
 //! that it watches, and whatever else the program asks for is the driver's own. What happens goes into a [`record`], a
 //! mapped file, so it is there even if the program hangs or is killed.
 //!
+//! With the feature `watch`, [`install`] does the same in a Rust program without a command: a test can assert by [`findings`] that
+//! nothing was late.
+//!
 //! [`rules`] says which calls wait for what; the measurements are in `docs/census.md`.
 
 pub mod record;
-pub mod rules;
 pub mod variables;
 
+pub use kernel_registry_format::rules;
+
 #[cfg(feature = "watch")]
+mod install;
+#[cfg(feature = "watch")]
+mod options;
+
+#[cfg(feature = "watch")]
+pub use install::{InstallError, Installed, NotWatched, findings, install, ready, report};
+#[cfg(feature = "watch")]
+pub use options::{AfterReady, Audit, OnHang};
+
+// What calls the loader and the driver needs Linux with glibc.
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod caller;
-#[cfg(feature = "watch")]
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod contexts;
-#[cfg(feature = "watch")]
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
+mod front;
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod hang;
-#[cfg(feature = "watch")]
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod hooks;
-#[cfg(feature = "watch")]
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod known;
-#[cfg(feature = "watch")]
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod locked;
-#[cfg(feature = "watch")]
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod lookup;
-#[cfg(feature = "watch")]
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod ready;
-#[cfg(feature = "watch")]
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod real;
-#[cfg(feature = "watch")]
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod recording;
-#[cfg(feature = "watch")]
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod stacks;
-#[cfg(feature = "watch")]
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod watched;

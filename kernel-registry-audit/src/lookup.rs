@@ -7,6 +7,7 @@ use cudarc::driver::sys::CUresult;
 
 use crate::hooks::{HOOKS, Hook, NEWEST};
 use crate::locked::Locked;
+use crate::ready::kernel_registry_audit_ready;
 use crate::real;
 use crate::record::Kind;
 use crate::recording::{By, Happening, now, write_event};
@@ -27,11 +28,22 @@ pub(crate) unsafe fn replace(
     version: c_int,
     flags: u64,
 ) -> CUresult {
-    if result != CUresult::CUDA_SUCCESS || symbol.is_null() || function.is_null() {
+    if symbol.is_null() || function.is_null() {
         return result;
     }
-    // SAFETY: the driver has read the name, and stored its answer.
-    let (symbol, theirs) = unsafe { (CStr::from_ptr(symbol).to_string_lossy(), *function) };
+    // SAFETY: the name ends with a zero, as the driver requires.
+    let symbol = unsafe { CStr::from_ptr(symbol) };
+    // kernel-registry asks the driver for it.
+    if symbol == c"kernel_registry_audit_ready" {
+        // SAFETY: there is room for the answer.
+        unsafe { *function = kernel_registry_audit_ready as *mut c_void };
+        return CUresult::CUDA_SUCCESS;
+    }
+    if result != CUresult::CUDA_SUCCESS {
+        return result;
+    }
+    // SAFETY: the driver has stored its answer.
+    let (symbol, theirs) = unsafe { (symbol.to_string_lossy(), *function) };
     if theirs.is_null() {
         return result;
     }

@@ -1,13 +1,12 @@
 //! The driver behind: the library that the program would have found.
 
-use std::env;
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::variables::DRIVER;
+use crate::options::Audit;
 
 /// A function of the driver behind, looked up once.
 pub(crate) struct Function {
@@ -45,8 +44,8 @@ pub(crate) fn symbol(name: &CStr) -> *mut c_void {
     unsafe { libc::dlsym(driver, name.as_ptr()) }
 }
 
-/// The handle of the driver behind. It is never closed.
-fn driver() -> *mut c_void {
+/// The handle of the driver behind, or null if there is none. It is never closed.
+pub(crate) fn driver() -> *mut c_void {
     struct Handle(*mut c_void);
     // SAFETY: the loader's handles may be used from any thread.
     unsafe impl Send for Handle {}
@@ -54,8 +53,10 @@ fn driver() -> *mut c_void {
     unsafe impl Sync for Handle {}
     static OPEN: OnceLock<Handle> = OnceLock::new();
     OPEN.get_or_init(|| {
-        let path = env::var_os(DRIVER).and_then(|path| CString::new(path.as_bytes()).ok());
+        let path = Audit::chosen().driver.as_ref();
+        let path = path.and_then(|path| CString::new(path.as_os_str().as_bytes()).ok());
         let Some(path) = path else { return Handle(ptr::null_mut()) };
+        // By its path: the name is that of the hooks.
         // SAFETY: loading the driver runs its initialisers, as in every program that uses it.
         Handle(unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) })
     })

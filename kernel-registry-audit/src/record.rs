@@ -70,6 +70,8 @@ pub(crate) struct Slot {
     pub(crate) stream: AtomicU64,
     /// Launches by this thread.
     pub(crate) launches: AtomicU64,
+    /// Whether the call loads the kernel that it is about.
+    pub(crate) loads: AtomicU32,
 }
 
 /// How many kernels were launched in a stream since the sample before.

@@ -8,23 +8,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use cudarc::driver::sys::CUresult;
 
 use crate::locked::Locked;
+use crate::options::Audit;
 use crate::record::{self, Event, Header, Kind, Layout, MAGIC, SAMPLES, Sample, Text, VERSION, size};
-use crate::variables::{EVENTS, RECORDS};
 use crate::watched::{self, Call};
 use crate::{hang, known, lookup, ready};
 
-/// Events that have room, unless the variable says otherwise.
-const ROOM: usize = 65_536;
-
 /// A record cannot have room for more.
-const MOST: usize = 1 << 24;
+const MOST: u32 = 1 << 24;
 
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
@@ -54,7 +51,7 @@ fn begin() -> *mut Layout {
     if !record.is_null() {
         return record;
     }
-    let room = env::var(EVENTS).ok().and_then(|number| number.parse().ok()).unwrap_or(ROOM).clamp(1, MOST);
+    let room = Audit::chosen().events.clamp(1, MOST) as usize;
     let record = mapped(size(room)).cast::<Layout>();
     // SAFETY: a mapping of a record's size, aligned to a page; zeros are valid there.
     let Layout { header, .. } = unsafe { &*record };
@@ -105,8 +102,8 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
 
 /// A mapping of the record's file, or of memory if there can be none, which is said once.
 fn mapped(size: usize) -> *mut c_void {
-    let file = env::var_os(RECORDS).map(PathBuf::from).map(|folder| {
-        let path = free(&folder);
+    let file = Audit::chosen().records.as_ref().map(|folder| {
+        let path = free(folder);
         file(&path, size).inspect_err(|error| {
             eprintln!("kernel-registry-audit: no record in `{}`: {error}", path.display());
         })
@@ -173,8 +170,16 @@ extern "C" fn ended() {
     }
 }
 
+/// Set in a child of a process that had used the driver.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
 /// In a child that was forked: the record belongs to the parent, so the next call makes another one.
 extern "C" fn forked() {
+    FORKED.store(true, Ordering::Relaxed);
     RECORD.store(ptr::null_mut(), Ordering::Release);
     TEXTS.renew();
     BEGINNING.renew();
@@ -185,7 +190,7 @@ extern "C" fn forked() {
 }
 
 /// Records that the program is ready.
-pub(crate) fn ready() {
+pub(crate) fn mark_ready() {
     let Header { ready, .. } = &record().header;
     let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -277,4 +282,12 @@ fn write(record: *const Layout, place: &Text, text: &str) {
         at
     });
     place.0.store(at, Ordering::Relaxed);
+}
+
+/// The record of this process, and its size in bytes, for another copy of this crate.
+#[cfg_attr(feature = "export", unsafe(no_mangle))]
+pub extern "C" fn kernel_registry_audit_record(bytes: &mut usize) -> *const AtomicU64 {
+    let record = record();
+    *bytes = size(record.header.room.load(Ordering::Relaxed) as usize);
+    ptr::from_ref(record).cast()
 }

@@ -21,8 +21,8 @@ static FRAMES: [AtomicPtr<c_void>; DEPTH] = [const { AtomicPtr::new(ptr::null_mu
 /// How many frames there are; 0 before the answer.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The stack of a thread of this process, without frames of this library, a line for each frame.
-pub(crate) fn of(thread: u32) -> Option<String> {
+/// The stack of a thread of this process, from the caller of a hook on, a line for each frame.
+pub(crate) fn of(thread: u32, hook: *const c_void) -> Option<String> {
     let signal = signal()?;
     COUNT.store(0, Ordering::Relaxed);
     ASKED.store(thread, Ordering::Release);
@@ -35,7 +35,7 @@ pub(crate) fn of(thread: u32) -> Option<String> {
     ASKED.store(0, Ordering::Relaxed);
     let count = COUNT.load(Ordering::Acquire);
     let frames: Vec<_> = FRAMES[..count].iter().map(|frame| frame.load(Ordering::Relaxed)).collect();
-    Some(caller::lines(&frames).1).filter(|stack| !stack.is_empty())
+    Some(caller::lines(&frames, hook).1).filter(|stack| !stack.is_empty())
 }
 
 /// A signal that the program does not use. Its handler stays: the signal may reach a thread late.
@@ -43,7 +43,7 @@ fn signal() -> Option<c_int> {
     static SIGNAL: OnceLock<Option<c_int>> = OnceLock::new();
     *SIGNAL.get_or_init(|| {
         // The first call loads the unwinder, which a handler must not.
-        caller::caller();
+        caller::caller(ptr::null());
         (libc::SIGRTMIN() + 8..libc::SIGRTMAX()).rev().find(|signal| {
             let mut before = MaybeUninit::<libc::sigaction>::uninit();
             // SAFETY: it only asks, and the answer has room.

@@ -1,41 +1,37 @@
 //! Each thread's call in progress, and what was launched last in each stream.
 
 use std::cell::Cell;
-use std::env;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::sys::CUresult;
 
+use crate::options::Audit;
 use crate::record::{Kind, SLOTS, Slot};
 use crate::recording::{By, Happening, nanoseconds, now, record, write_event};
-use crate::variables::SLOW_MS;
-use crate::{caller, contexts, ready};
-
-/// Calls that take longer are events, unless the variable says otherwise.
-const SLOW: Duration = Duration::from_millis(10);
+use crate::{caller, contexts, hooks, ready};
 
 /// In a child that was forked: the parent's slot is not this thread's, and its launches are not the child's.
 pub(crate) fn forked() {
-    THREAD.with(|thread| thread.slot.set(ptr::null()));
+    SLOT.set(ptr::null());
     STREAMS.iter().for_each(|last| last.launches.store(0, Ordering::Relaxed));
 }
 
-/// A thread's slot, which it gives back when it ends.
-struct Thread {
-    slot: Cell<*const Slot>,
-}
-
 thread_local! {
-    static THREAD: Thread = const { Thread { slot: Cell::new(ptr::null()) } };
+    /// This thread's slot, or null before its first call. It has no destructor, so reading it is one load.
+    static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
+
+    /// Gives the slot back when the thread ends.
+    static LEAVE: Leave = const { Leave };
 }
 
-impl Drop for Thread {
+struct Leave;
+
+impl Drop for Leave {
     fn drop(&mut self) {
-        let slot = self.slot.get();
+        // While the thread ends, it has none.
+        let slot = SLOT.replace(&NOBODY);
         if slot.is_null() || ptr::eq(slot, &NOBODY) {
             return;
         }
@@ -55,8 +51,7 @@ static NOBODY: Slot = unsafe { MaybeUninit::zeroed().assume_init() };
 /// This thread's slot.
 #[inline]
 fn slot() -> &'static Slot {
-    // While the thread ends, it has none.
-    let slot = THREAD.try_with(|thread| thread.slot.get()).unwrap_or(&NOBODY);
+    let slot = SLOT.get();
     let slot = if slot.is_null() { enter() } else { slot };
     // SAFETY: slots are never freed.
     unsafe { &*slot }
@@ -68,8 +63,10 @@ fn enter() -> *const Slot {
     let number = unsafe { libc::gettid() }.unsigned_abs();
     let free =
         |slot: &&Slot| slot.thread.compare_exchange(0, number, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    let slot = record().slots.iter().find(free).map_or(&raw const NOBODY, ptr::from_ref);
-    let _ = THREAD.try_with(|thread| thread.slot.set(slot));
+    // A thread that ends would not give it back.
+    let slots = LEAVE.try_with(|_| record().slots.iter()).into_iter().flatten();
+    let slot = { slots }.find(free).map_or(&raw const NOBODY, ptr::from_ref);
+    SLOT.set(slot);
     slot
 }
 
@@ -86,22 +83,52 @@ pub(crate) struct Call {
 /// Makes a call, which is in progress meanwhile.
 #[inline]
 pub(crate) fn during(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+    within(slot(), call, real)
+}
+
+/// Makes a call that loads the kernel which it is about.
+pub(crate) fn loading(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let slot = slot();
-    slot.subject.store(call.subject, Ordering::Relaxed);
-    slot.stream.store(call.stream, Ordering::Relaxed);
-    // A hook can be called by the driver behind, or by another hook.
-    let outer = slot.call.swap(call.hook + 1, Ordering::Relaxed);
-    let result = real();
-    slot.call.store(outer, Ordering::Relaxed);
-    slot.sequence.store(slot.sequence.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    slot.loads.store(1, Ordering::Relaxed);
+    let result = within(slot, call, real);
+    slot.loads.store(0, Ordering::Relaxed);
     result
 }
 
-/// Counts a launch, and remembers which kernel was launched last in its stream.
+/// Makes a launch, which is in progress meanwhile, and is [`launched`].
 #[inline]
-pub(crate) fn launched(stream: u64, kernel: u64) {
+pub(crate) fn launch(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let slot = slot();
-    slot.launches.store(slot.launches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    count(slot, call.stream, call.subject);
+    within(slot, call, real)
+}
+
+#[inline]
+fn within(slot: &Slot, call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+    slot.subject.store(call.subject, Ordering::Relaxed);
+    slot.stream.store(call.stream, Ordering::Relaxed);
+    // A hook can be called by the driver behind, or by another hook. Only this thread writes to its slot.
+    let outer = slot.call.load(Ordering::Relaxed);
+    slot.call.store(call.hook + 1, Ordering::Relaxed);
+    let result = real();
+    slot.call.store(outer, Ordering::Relaxed);
+    increment(&slot.sequence);
+    result
+}
+
+#[inline]
+fn increment(number: &AtomicU64) {
+    number.store(number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+/// Counts a launch, and remembers which kernel was launched last in its stream.
+pub(crate) fn launched(stream: u64, kernel: u64) {
+    count(slot(), stream, kernel);
+}
+
+#[inline]
+fn count(slot: &Slot, stream: u64, kernel: u64) {
+    increment(&slot.launches);
     let hash = stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
     for step in 0..16 {
         let Last { stream: place, kernel: last, thread, launches } =
@@ -112,29 +139,38 @@ pub(crate) fn launched(stream: u64, kernel: u64) {
             || found == 0
                 && place.compare_exchange(0, stream + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
-            last.store(kernel, Ordering::Relaxed);
-            thread.store(slot.thread.load(Ordering::Relaxed), Ordering::Relaxed);
-            // Two threads that launch in one stream at once may lose a count.
-            launches.store(launches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            set(last, kernel);
+            set(thread, slot.thread.load(Ordering::Relaxed).into());
+            // Threads that launch in one stream at once may lose counts.
+            increment(launches);
             return;
         }
     }
 }
 
-/// The last kernel of a stream.
-struct Last {
+/// Stores a number, unless it is there already: threads that share a stream then only read.
+#[inline]
+fn set(place: &AtomicU64, number: u64) {
+    if place.load(Ordering::Relaxed) != number {
+        place.store(number, Ordering::Relaxed);
+    }
+}
+
+/// The last kernel of a stream, in a cache line of its own.
+#[repr(align(64))]
+pub(crate) struct Last {
     stream: AtomicU64,
     kernel: AtomicU64,
-    thread: AtomicU32,
-    launches: AtomicU32,
+    thread: AtomicU64,
+    launches: AtomicU64,
 }
 
 static STREAMS: [Last; 1024] = [const {
     Last {
         stream: AtomicU64::new(0),
         kernel: AtomicU64::new(0),
-        thread: AtomicU32::new(0),
-        launches: AtomicU32::new(0),
+        thread: AtomicU64::new(0),
+        launches: AtomicU64::new(0),
     }
 }; 1024];
 
@@ -145,9 +181,9 @@ pub(crate) struct Stream {
     /// The last kernel, or 0 if the stream is gone.
     pub(crate) kernel: u64,
     /// The thread that launched it.
-    pub(crate) thread: u32,
-    /// Launches so far; the number wraps around.
-    pub(crate) launches: u32,
+    pub(crate) thread: u64,
+    /// Launches so far.
+    pub(crate) launches: u64,
 }
 
 /// Streams in which kernels were launched. Each has the same place for ever.
@@ -190,16 +226,12 @@ pub(crate) fn timed(call: Call, name: &str, real: impl FnOnce() -> CUresult) -> 
 }
 
 fn slow() -> u64 {
-    static SLOW_FROM: OnceLock<u64> = OnceLock::new();
-    *SLOW_FROM.get_or_init(|| {
-        let chosen = env::var(SLOW_MS).ok().and_then(|text| text.parse().ok());
-        nanoseconds(chosen.map_or(SLOW, Duration::from_millis))
-    })
+    nanoseconds(Audit::chosen().slow)
 }
 
 /// Records an event of this thread, with its stack. Returns who called.
 pub(crate) fn event(happening: Happening<'_>) -> String {
-    let (caller, stack) = caller::caller();
+    let (caller, stack) = caller::caller(hooks::address(happening.call.hook));
     let thread = slot().thread.load(Ordering::Relaxed);
     let is_finding = ready::is_ready() && happening.kind != Kind::Slow;
     let by = By { thread, context: contexts::current(), caller: &caller, text: &stack };

@@ -9,6 +9,7 @@
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |
+//! | [`rules`] | which driver calls wait for running kernels |
 //!
 //! # Records
 //!
@@ -58,6 +59,7 @@ mod layout;
 mod param;
 pub mod ptx;
 mod read;
+pub mod rules;
 mod scalar;
 pub mod section;
 mod shared_object;

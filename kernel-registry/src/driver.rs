@@ -46,6 +46,7 @@ pub(crate) struct Driver {
 type FuncLoad = unsafe extern "C" fn(sys::CUfunction) -> sys::CUresult;
 type FunctionCount = unsafe extern "C" fn(*mut u32, sys::CUmodule) -> sys::CUresult;
 type EnumerateFunctions = unsafe extern "C" fn(*mut sys::CUfunction, u32, sys::CUmodule) -> sys::CUresult;
+type Ready = unsafe extern "C" fn();
 type FuncIsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUresult;
 
 impl Driver {
@@ -60,6 +61,17 @@ impl Driver {
             }
         };
         if driver.process == process::id() { Ok(driver) } else { Err(DriverUnavailable::Forked) }
+    }
+
+    /// Tells an audit in front of the driver, if there is one, that the program is ready.
+    pub(crate) fn mark_ready(&self) {
+        // SAFETY: only an audit has a function of this name, and this is its type.
+        let ready = unsafe { lookup::<Ready>(c"kernel_registry_audit_ready", OLDEST, self.version) };
+        // A lookup that fails found no audit.
+        if let Ok(Some(ready)) = ready {
+            // SAFETY: it may be called at any time.
+            unsafe { ready() }
+        }
     }
 
     fn find() -> Result<Driver, DriverUnavailable> {
@@ -87,33 +99,37 @@ impl Driver {
             version,
             process: process::id(),
             // SAFETY: the type is that of the function of this name since it exists.
-            func_load: unsafe { lookup::<FuncLoad>(load, version) }?,
+            func_load: unsafe { lookup::<FuncLoad>(load, SINCE, version) }?,
             // SAFETY: as above; the state is a C enumeration of 32 bits.
-            func_is_loaded: unsafe { lookup::<FuncIsLoaded>(is_loaded, version) }?,
+            func_is_loaded: unsafe { lookup::<FuncIsLoaded>(is_loaded, SINCE, version) }?,
             // SAFETY: as above.
-            function_count: unsafe { lookup::<FunctionCount>(count, version) }?,
+            function_count: unsafe { lookup::<FunctionCount>(count, SINCE, version) }?,
             // SAFETY: as above.
-            enumerate_functions: unsafe { lookup::<EnumerateFunctions>(enumerate, version) }?,
+            enumerate_functions: unsafe { lookup::<EnumerateFunctions>(enumerate, SINCE, version) }?,
         })
     }
 }
 
-/// A function of CUDA 12.4. A missing function is `None`; a failed lookup is an error.
+/// A function of the driver as of a CUDA version. A missing function is `None`; a failed lookup is an error.
 ///
 /// # Safety
 ///
-/// `F` is the type of the function pointer in CUDA 12.4.
-unsafe fn lookup<F: Copy>(name: &CStr, driver: CudaVersion) -> Result<Option<F>, DriverError> {
+/// `F` is the type of the function pointer in that version.
+unsafe fn lookup<F: Copy>(
+    name: &CStr,
+    since: CudaVersion,
+    driver: CudaVersion,
+) -> Result<Option<F>, DriverError> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // A driver refuses to look up functions of a CUDA version newer than its own.
-    if driver < SINCE {
+    if driver < since {
         return Ok(None);
     }
     let mut address: *mut c_void = std::ptr::null_mut();
     // SAFETY: a driver that was found to be 12.0 or newer has this function; the name ends with a
     // zero, and the status may be null.
     let found =
-        unsafe { sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, SINCE.0, 0, std::ptr::null_mut()) };
+        unsafe { sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, since.0, 0, std::ptr::null_mut()) };
     match call("cuGetProcAddress", found) {
         Ok(()) if !address.is_null() => {}
         Err(error) if !error.is(sys::CUresult::CUDA_ERROR_NOT_FOUND) => return Err(error),

@@ -34,6 +34,7 @@ use cudarc::driver::CudaContext;
 use crate::KernelInfo;
 use crate::contexts::{KnownContext, Late, LateLoad, Policy, Turn};
 use crate::driver::{Code, ContextId, Current, Driver};
+use crate::lock::lock;
 use crate::watch::{self, Activity, NoResult, Overdue, Timeouts};
 use work::{Job, Sizes};
 
@@ -124,6 +125,7 @@ pub struct Warmup<'a> {
     sizes: Sizes,
     progress: Option<Box<dyn FnMut(Progress) + 'a>>,
     allow_partial: bool,
+    seal: bool,
     hooks: bool,
     hook_timeout: Duration,
 }
@@ -159,6 +161,7 @@ impl<'a> Warmup<'a> {
             sizes: Sizes::default(),
             progress: None,
             allow_partial: false,
+            seal: false,
             hooks: true,
             hook_timeout: HOOK_TIMEOUT,
         }
@@ -250,6 +253,21 @@ impl<'a> Warmup<'a> {
         Warmup { allow_partial: true, ..self }
     }
 
+    /// Seals the program after the warm-up, if that succeeds: see [`Warm::seal`]. [`warm_each`](Self::warm_each) seals it after the
+    /// last context.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let context = kernel_registry::context(0)?;
+    /// let warm = kernel_registry::Warmup::new().seal().warm(&context)?;
+    /// // From here on a launch of a kernel that is not warm is an error, and nothing is loaded.
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn seal(self) -> Self {
+        Warmup { seal: true, ..self }
+    }
+
     /// Whether [`#[warmup]`](macro@crate::warmup) functions run, once in each context. They do by default.
     pub fn hooks(self, run: bool) -> Self {
         Warmup { hooks: run, ..self }
@@ -274,7 +292,11 @@ impl<'a> Warmup<'a> {
     ///
     /// Those of [`warm_all`].
     pub fn warm(mut self, context: &Arc<CudaContext>) -> Result<Warm, WarmError> {
-        self.warm_one(context)
+        let warm = self.warm_one(context)?;
+        if self.seal {
+            warm.seal();
+        }
+        Ok(warm)
     }
 
     /// Makes kernels ready in several contexts, one after the other. Images compiled for one device also serve other
@@ -292,6 +314,9 @@ impl<'a> Warmup<'a> {
                     return Err(WarmEachError { warm, device: context.ordinal(), error: Box::new(error) });
                 }
             }
+        }
+        if self.seal {
+            warm.iter().for_each(Warm::seal);
         }
         Ok(warm)
     }
@@ -368,7 +393,7 @@ impl Default for Warmup<'_> {
 
 impl fmt::Debug for Warmup<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Warmup { policy, sizes, allow_partial, hooks, hook_timeout, .. } = self;
+        let Warmup { policy, sizes, allow_partial, seal, hooks, hook_timeout, .. } = self;
         let Policy { late, on_late: _, threads, stack_budget, timeout, whole_images } = policy;
         let Sizes { printf_fifo, heap } = sizes;
         f.debug_struct("Warmup")
@@ -377,6 +402,7 @@ impl fmt::Debug for Warmup<'_> {
             .field("whole_images", whole_images)
             .field("late", late)
             .field("allow_partial", allow_partial)
+            .field("seal", seal)
             .field("timeout", timeout)
             .field("printf_fifo", printf_fifo)
             .field("heap", heap)
@@ -416,6 +442,36 @@ impl Warm {
     /// [`RecheckError`] says what changed, or why the driver could not be asked.
     pub fn recheck(&self) -> Result<(), RecheckError> {
         recheck::recheck(self)
+    }
+
+    /// Declares warming over: from now on nothing shall load late.
+    ///
+    /// Registered kernels that are not warm in the context are not loaded by their launch, which returns
+    /// [`LaunchError::NotWarm`](crate::LaunchError::NotWarm): the policy of the context is [`Late::Deny`], until a warm-up sets another one.
+    ///
+    /// If an audit watches the process (`cargo kernels audit`, or `kernel_registry_audit::install`), the program is also marked as ready, for
+    /// all contexts, and for loads that this library knows nothing of: kernels of cudarc, of CUDA's libraries, modules compiled at
+    /// run time. They are findings of the audit, which reports or refuses them, or aborts the process, as it was told. A call that is
+    /// refused returns `CUDA_ERROR_NOT_PERMITTED`. So seal after all contexts are warm. Without an audit, nobody sees such loads.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let context = kernel_registry::context(0)?;
+    /// let warm = kernel_registry::warm_all(&context)?;
+    /// // Load what else the program needs ..
+    /// warm.seal();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn seal(&self) {
+        // A context that was reset has no kernels that could be launched.
+        if let Some(known) = KnownContext::find(self.id) {
+            lock(&known.policy).late = Some(Late::Deny);
+        }
+        // In a forked child there is no driver.
+        if let Ok(driver) = Driver::get() {
+            driver.mark_ready();
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use cudarc::driver::sys::CUresult;
 use super::name;
 use crate::record::Kind;
 use crate::recording::{Happening, now};
-use crate::watched::{Call, during, event};
+use crate::watched::{Call, during, event, loading};
 use crate::{known, ready};
 
 /// What a call loads or sets.
@@ -29,7 +29,7 @@ pub(super) fn call(
         let caller = event(happening(call, What { kind: Kind::Refused, ..what }, begun, 0, refused));
         return (refused, caller);
     }
-    let result = during(call, real);
+    let result = if what.kind == Kind::Load { loading(call, real) } else { during(call, real) };
     let caller = event(happening(call, what, begun, now() - begun, result));
     (result, caller)
 }

@@ -8,7 +8,7 @@ use super::late::{self, What};
 use super::{name, plain};
 use crate::contexts;
 use crate::record::Kind;
-use crate::watched::{Call, during, launched, timed};
+use crate::watched::{self, Call, launched, timed};
 use crate::{known, real};
 
 /// A launch. That of a kernel which is known to be loaded neither locks nor allocates.
@@ -21,14 +21,14 @@ pub(super) fn launch(
 ) -> CUresult {
     let (kernel, stream) = (function.addr() as u64, stream.addr() as u64);
     let call = Call { hook, subject: kernel, stream };
-    launched(stream, kernel);
     let key = contexts::key(kernel, stream);
-    if known::is_loaded(key) { during(call, real) } else { first(call, key, function, real) }
+    if known::is_loaded(key) { watched::launch(call, real) } else { first(call, key, function, real) }
 }
 
 /// The first launch of a kernel.
 #[cold]
 fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+    launched(call.stream, call.subject);
     // A hang and the samples name kernels, and asking the driver then may wait.
     let kernel = kernel_name(function);
     if is_eager() || driver_says_loaded(function) {

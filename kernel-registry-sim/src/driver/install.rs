@@ -5,9 +5,9 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::process;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use kernel_registry_format::shared_object;
 
@@ -19,6 +19,9 @@ use super::{calls, hooks};
 
 /// The symbol that tells this library from NVIDIA's.
 const MARKER: &CStr = c"kernelRegistrySimulatedDriver";
+
+/// By this function an audit asks for the driver's names.
+const STEP_BACK: &str = "kernelRegistrySimulatedDriverStepsBack";
 
 /// The marker in the library that `cargo kernels sim` builds.
 #[cfg(feature = "export")]
@@ -41,31 +44,53 @@ pub fn install() -> Result<(), InstallError> {
     Config::from_environment().install()
 }
 
+/// The libraries of both names, once they are installed.
+static INSTALLED: Mutex<Option<Vec<Driver>>> = Mutex::new(None);
+
 impl Config {
     /// Installs a driver of this configuration. If there is a simulated one already, it stays as it is.
     pub fn install(self) -> Result<(), InstallError> {
-        static INSTALLED: Mutex<bool> = Mutex::new(false);
-        let mut installed = INSTALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if *installed {
+        let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+        if installed.is_some() {
             return Ok(());
         }
+        let mut drivers = Vec::new();
         self.faults.iter().try_for_each(Fault::check).map_err(InstallError::Fault)?;
         if let Some(open) = NAMES.into_iter().find_map(|name| opened(name, libc::RTLD_NOLOAD)) {
             open.is_simulated()?;
+            drivers.push(open);
         } else {
             let version = self.version;
             Simulator::start(self);
             hooks::start();
             // Both files stay open until both are loaded: the loader takes an equal descriptor for an equal library.
             let files = [file(NAMES[0], version)?, file(NAMES[1], version)?];
-            files.iter().try_for_each(open)?;
+            for file in &files {
+                drivers.push(open(file)?);
+            }
             // Another thread may have opened the real one meanwhile.
             for name in NAMES {
                 opened(name, 0).ok_or(InstallError::AlreadyOpen)?.is_simulated()?;
             }
         }
-        *installed = true;
+        *installed = Some(drivers);
         Ok(())
+    }
+}
+
+/// Gives up the names of the driver, so that a library with this driver behind it can have them: that of an audit. Returns the
+/// descriptor of a file with this driver, which stays open, or -1 if the names are in use.
+extern "C" fn step_back() -> libc::c_int {
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    // What is behind keeps the driver's name for debuggers; the library before it is found first.
+    let Ok(behind) = file(NAMES[1], Simulator::config().version) else { return -1 };
+    drop(installed.take());
+    match NAMES.into_iter().find_map(|name| opened(name, libc::RTLD_NOLOAD)) {
+        None => behind.into_raw_fd(),
+        Some(open) => {
+            *installed = Some(vec![open]);
+            -1
+        }
     }
 }
 
@@ -75,33 +100,46 @@ fn file(name: &CStr, version: i32) -> Result<File, InstallError> {
     let mut symbols: Vec<_> =
         entries.map(|entry| (entry.name, entry.address.expose_provenance() as u64)).collect();
     symbols.push((MARKER.to_str().unwrap_or_default(), 1));
+    let step_back = (step_back as *const ()).expose_provenance() as u64;
+    symbols.push((STEP_BACK, step_back));
     let object = shared_object(&name.to_string_lossy(), &symbols, &[]);
 
     let written = memory_file(name).and_then(|mut file| file.write_all(&object).map(|()| file));
     written.map_err(InstallError::File)
 }
 
-fn open(file: &File) -> Result<(), InstallError> {
+fn open(file: &File) -> Result<Driver, InstallError> {
     // Not `/proc/self`: a debugger opens the file too, and would open its own.
     let path = format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd());
     let path = CString::new(path).map_err(|error| InstallError::File(error.into()))?;
     // SAFETY: the library has no code that could run, and its symbols are functions of this program.
-    if unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) }.is_null() {
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    if handle.is_null() {
         // SAFETY: after a failure there is a text, of this thread.
         let text = unsafe { CStr::from_ptr(libc::dlerror()) };
         return Err(InstallError::Loader(text.to_string_lossy().into_owned()));
     }
-    Ok(())
+    Ok(Driver(handle))
 }
 
-/// An open driver library, which is never closed.
+/// An open driver library. Dropping it closes it.
 struct Driver(*mut libc::c_void);
+
+// SAFETY: the loader's handles may be used from any thread.
+unsafe impl Send for Driver {}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // SAFETY: the handle is open. Functions of the simulated driver are in this program, and not in the library.
+        unsafe { libc::dlclose(self.0) };
+    }
+}
 
 /// Opens the library of this name, unless `flags` say that it must be open already.
 fn opened(name: &CStr, flags: libc::c_int) -> Option<Driver> {
     // SAFETY: only a driver has this name, and loading one does what every program that uses a GPU does.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
-    (!handle.is_null()).then_some(Driver(handle))
+    (!handle.is_null()).then(|| Driver(handle))
 }
 
 impl Driver {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use kernel_registry_format::rules;
+
 use super::handles::Handle;
 
 /// The place of work in the order in which all work was submitted. 0 is before all.
@@ -70,37 +72,23 @@ impl WaitReason {
 
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WaitReason::Load => f.write_str("a kernel is loaded only when nothing runs on the device"),
-            WaitReason::LoadElsewhere => f.write_str(
-                "another thread of the context loads a kernel, and has the driver's lock until nothing runs on the device",
-            ),
-            WaitReason::Unload => f.write_str("code is unloaded only when nothing runs on the device"),
-            WaitReason::Free => f.write_str("memory is freed only when nothing runs on the device"),
-            WaitReason::Destroy => f.write_str("a context is destroyed only when nothing runs on the device"),
-            WaitReason::SetStack => {
-                f.write_str("the stack limit is changed only when nothing runs on the device")
+        let rule = match self {
+            WaitReason::Load => rules::LOAD,
+            WaitReason::LoadElsewhere => rules::LOCKED,
+            WaitReason::Unload => rules::UNLOAD,
+            WaitReason::Free => rules::FREE,
+            WaitReason::Destroy => rules::CONTEXT,
+            WaitReason::SetStack => rules::STACK_LIMIT,
+            WaitReason::Stack { frame, limit } => {
+                write!(f, "its frame of {frame} bytes is larger than the stack limit of {limit}, and ")?;
+                rules::STACK
             }
-            WaitReason::Stack { frame, limit } => write!(
-                f,
-                "its frame of {frame} bytes is larger than the stack limit of {limit}, and stacks grow only when nothing \
-                 runs on the device"
-            ),
-            WaitReason::StackChanged => f.write_str(
-                "the stack limit was changed, and the next launch waits until nothing runs on the device",
-            ),
-            WaitReason::Printf => f.write_str(
-                "the first launch of a kernel with printf or assert waits until nothing runs on the device",
-            ),
-            WaitReason::Malloc => {
-                f.write_str("the first launch of a kernel with malloc waits until nothing runs on the device")
-            }
-            WaitReason::FirstLaunch => f.write_str(
-                "the first launch of a context with large frames waits for streams that wait for a word in memory",
-            ),
-            WaitReason::Streams => f.write_str(
-                "more than about 34 streams at once are made only when nothing runs on the device",
-            ),
-        }
+            WaitReason::StackChanged => rules::STACK_CHANGED,
+            WaitReason::Printf => rules::PRINTF,
+            WaitReason::Malloc => rules::MALLOC,
+            WaitReason::FirstLaunch => rules::FIRST_LAUNCH,
+            WaitReason::Streams => rules::STREAMS,
+        };
+        f.write_str(rule.because)
     }
 }

@@ -71,6 +71,13 @@ impl fmt::Display for DriverError {
                  start the process anew"
             )?;
         }
+        // NVIDIA's driver returns it too, for example to calls from a host function in a stream.
+        if self.is(sys::CUresult::CUDA_ERROR_NOT_PERMITTED) {
+            f.write_str(
+                "; if the program was sealed (`Warm::seal`) or said to be ready under an audit, the call is late, and \
+                 the standard error output names what it would have loaded: warm that before sealing",
+            )?;
+        }
         Ok(())
     }
 }

@@ -1,0 +1,231 @@
+//! The library that stands in front of the driver in this process: a stub of the driver's name, whose functions are the hooks here,
+//! and which needs the driver, so that all else is found there.
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{self, Path, PathBuf};
+use std::process;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use kernel_registry_format::shared_object;
+
+use crate::hooks::HOOKS;
+use crate::install::{InstallError, Installed};
+use crate::options::Audit;
+use crate::ready::kernel_registry_audit_ready;
+use crate::recording::{self, kernel_registry_audit_record};
+use crate::{real, variables};
+
+/// The names that programs open: most the first, which is the driver's `DT_SONAME`, and cudarc the second before it.
+const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
+
+/// The functions of an audit that are not the driver's, by which audits are told from drivers, too.
+const READY: &CStr = c"kernel_registry_audit_ready";
+const RECORD: &CStr = c"kernel_registry_audit_record";
+
+/// A function of the simulated driver: it gives up the driver's name, and returns a file descriptor of itself, or -1.
+const STEP_BACK: &CStr = c"kernelRegistrySimulatedDriverStepsBack";
+
+/// The library in front of the driver, once there is one.
+static FRONT: OnceLock<Library> = OnceLock::new();
+
+pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if recording::is_forked() {
+        return Err(InstallError::Forked);
+    }
+    if FRONT.get().is_some() {
+        return Ok(Installed::Before);
+    }
+    let audit = audit.or_environment();
+    let driver = match behind(audit.driver.as_deref())? {
+        Behind::Driver(path) => path,
+        Behind::Audit(front) => {
+            let _ = FRONT.set(front);
+            return Ok(Installed::FromOutside);
+        }
+    };
+    Audit { driver: Some(driver.clone()), ..audit }.choose();
+    // The loader takes an equal path for an equal library, so the descriptors stay in use.
+    for name in NAMES {
+        let file = mem::ManuallyDrop::new(stub(name, &driver).map_err(InstallError::File)?);
+        let path =
+            CString::new(path_of(file.as_raw_fd())).map_err(|error| InstallError::File(error.into()))?;
+        let opened = Library::open(&path, libc::RTLD_NOW | libc::RTLD_GLOBAL);
+        mem::forget(opened.map_err(|reason| InstallError::Loader { reason })?);
+    }
+    // Another thread may have opened the driver meanwhile.
+    for name in NAMES {
+        let library =
+            Library::open(name, libc::RTLD_NOW).map_err(|reason| InstallError::Loader { reason })?;
+        if library.symbol(READY) != kernel_registry_audit_ready as *mut c_void || real::driver().is_null() {
+            return Err(InstallError::AlreadyOpen);
+        }
+        let _ = FRONT.set(library);
+    }
+    Ok(Installed::Now)
+}
+
+/// What the loader finds by the driver's name.
+enum Behind {
+    Driver(PathBuf),
+    /// Hooks that were put there from outside.
+    Audit(Library),
+}
+
+/// Finds what the hooks will be in front of, and leaves it closed: the loader prefers what was opened first.
+fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
+    for name in NAMES {
+        let Ok(open) = Library::open(name, libc::RTLD_NOW | libc::RTLD_NOLOAD) else { continue };
+        if !open.symbol(READY).is_null() {
+            return Ok(Behind::Audit(open));
+        }
+        let step_back = open.symbol(STEP_BACK);
+        drop(open);
+        if step_back.is_null() {
+            return Err(InstallError::AlreadyOpen);
+        }
+        // SAFETY: this is the type of the function of that name, which is in this program and not in the library.
+        let step_back: extern "C" fn() -> c_int = unsafe { mem::transmute(step_back) };
+        return match step_back() {
+            ..0 => Err(InstallError::AlreadyOpen),
+            descriptor => Ok(Behind::Driver(path_of(descriptor).into())),
+        };
+    }
+    // `cargo kernels audit` sets the variable, for its hooks.
+    if let (Some(path), None) = (chosen, std::env::var_os(variables::DRIVER)) {
+        let path = path::absolute(path).map_err(InstallError::File)?;
+        return match path.is_file() {
+            true => Ok(Behind::Driver(path)),
+            false => Err(InstallError::NoDriver { reason: format!("`{}` is no file", path.display()) }),
+        };
+    }
+    let found = Library::open(NAMES[0], libc::RTLD_LAZY | libc::RTLD_LOCAL);
+    let library = found.map_err(|reason| InstallError::NoDriver { reason })?;
+    if !library.symbol(READY).is_null() {
+        return Ok(Behind::Audit(library));
+    }
+    let path = chosen.map_or_else(|| library.path(), Path::to_owned);
+    drop(library);
+    match Library::open(NAMES[0], libc::RTLD_LAZY | libc::RTLD_NOLOAD) {
+        Ok(_) => Err(InstallError::StaysOpen { path }),
+        Err(_) => path::absolute(path).map(Behind::Driver).map_err(InstallError::File),
+    }
+}
+
+/// A library of this name, in memory, with the hooks of this program.
+fn stub(name: &CStr, driver: &Path) -> io::Result<File> {
+    let own = [
+        (READY, kernel_registry_audit_ready as *const c_void),
+        (RECORD, kernel_registry_audit_record as *const c_void),
+    ];
+    let hooks = HOOKS.iter().map(|hook| (hook.name, hook.address));
+    let symbols = hooks.chain(own.map(|(name, address)| (name.to_str().unwrap_or_default(), address)));
+    let symbols: Vec<_> = symbols.map(|(name, address)| (name, address.expose_provenance() as u64)).collect();
+    let driver = driver.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
+    let object = shared_object(&name.to_string_lossy(), &symbols, &[driver]);
+    // SAFETY: the name ends with a zero.
+    let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new.
+    let mut file = unsafe { File::from_raw_fd(descriptor) };
+    file.write_all(&object)?;
+    Ok(file)
+}
+
+/// Not `/proc/self`: a debugger opens the file too, and would open its own.
+fn path_of(descriptor: c_int) -> String {
+    format!("/proc/{}/fd/{descriptor}", process::id())
+}
+
+/// Marks the program as ready, if it is watched.
+pub(crate) fn ready() -> Option<()> {
+    let ready = FRONT.get()?.symbol(READY);
+    if ready.is_null() {
+        return None;
+    }
+    // SAFETY: this is the type of the function of that name in every version.
+    let ready: extern "C" fn() = unsafe { mem::transmute(ready) };
+    ready();
+    Some(())
+}
+
+/// A copy of the record of this process, if it is watched.
+pub(crate) fn record() -> Option<Vec<u8>> {
+    let record = FRONT.get()?.symbol(RECORD);
+    if record.is_null() {
+        return None;
+    }
+    // SAFETY: this is the type of the function of that name in every version.
+    let record: extern "C" fn(&mut usize) -> *const AtomicU64 = unsafe { mem::transmute(record) };
+    let mut size = 0;
+    let words = record(&mut size);
+    // SAFETY: the record has that size, is aligned to a page, and is never unmapped. Other threads write there at the same time: all
+    // numbers are atomic, and a text is whole before the number that says that its event is.
+    let words = unsafe { std::slice::from_raw_parts(words, size / size_of::<AtomicU64>()) };
+    Some(words.iter().flat_map(|word| word.load(Ordering::Acquire).to_ne_bytes()).collect())
+}
+
+/// An open library. Dropping it closes it.
+struct Library(*mut c_void);
+
+// SAFETY: the loader's handles may be used from any thread.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// Opens a library, or returns the loader's words.
+    fn open(name: &CStr, flags: c_int) -> Result<Library, String> {
+        // SAFETY: only a driver has these names, and loading one does what every program that uses a GPU does. The stubs have no code.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
+        if !handle.is_null() {
+            return Ok(Library(handle));
+        }
+        // SAFETY: it is this thread's last text, or null: a library that is not open is no error.
+        let text = unsafe { libc::dlerror().as_ref() };
+        // SAFETY: texts end with a zero.
+        Err(text
+            .map(|text| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+            .unwrap_or_default())
+    }
+
+    fn symbol(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the handle is that of an open library, and the name ends with a zero.
+        unsafe { libc::dlsym(self.0, name.as_ptr()) }
+    }
+
+    /// The file that the loader found.
+    fn path(&self) -> PathBuf {
+        /// The beginning of glibc's `struct link_map`.
+        #[repr(C)]
+        struct LinkMap {
+            offset: usize,
+            name: *const c_char,
+        }
+        let mut map: *const LinkMap = ptr::null();
+        // SAFETY: the request stores such an address. It and its text, which ends with a zero, are there as long as the library is open.
+        unsafe {
+            if libc::dlinfo(self.0, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) != 0 || map.is_null() {
+                return PathBuf::new();
+            }
+            OsStr::from_bytes(CStr::from_ptr((*map).name).to_bytes()).into()
+        }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: the handle is open, and nothing of the library is used afterwards.
+        unsafe { libc::dlclose(self.0) };
+    }
+}

@@ -1,0 +1,209 @@
+//! The audit in a Rust program: puts the hooks in front of the driver, and reads what they recorded.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::options::Audit;
+use crate::record::{self, Happened, NotRead, Report};
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+use self::elsewhere as front;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+use crate::front;
+
+/// Watches the driver calls of this process from now on, as `cargo kernels audit` does from outside. Call it before CUDA is used.
+///
+/// From then on everything that opens `libcuda.so` in this process, cudarc included, finds the watched functions, and behind them
+/// the driver, or the [simulated driver](https://docs.rs/kernel-registry-sim) if that was installed first. If `cargo kernels audit`
+/// runs the program, that stays in front, and this changes nothing: [`findings`] reads its record.
+///
+/// The record of the process is in memory, 10 MB that are used as events come. It becomes a file only if
+/// [`Audit::records`] or a [variable](crate::variables) says so.
+///
+/// # Errors
+///
+/// [`InstallError`]: there is no driver, or it was opened before.
+///
+/// ```no_run
+/// # fn serve() {}
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     kernel_registry_audit::install()?;
+///     // Make a context, call `warm_all`, take requests ..
+///     kernel_registry_audit::ready()?;
+///     serve();
+///     for late in kernel_registry_audit::findings()? {
+///         eprintln!("{} of {} took {} ns", late.call, late.subject, late.took);
+///     }
+///     Ok(())
+/// }
+/// ```
+pub fn install() -> Result<Installed, InstallError> {
+    Audit::new().install()
+}
+
+impl Audit {
+    /// Watches the driver calls of this process: see [`install`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`install`].
+    pub fn install(self) -> Result<Installed, InstallError> {
+        front::install(self)
+    }
+}
+
+/// Marks the program as ready, whoever watches it: from now on everything late is a finding. `Warm::seal` of kernel-registry does it
+/// too.
+///
+/// # Errors
+///
+/// [`NotWatched::NotInstalled`]: [`install`] was not called, or has failed.
+pub fn ready() -> Result<(), NotWatched> {
+    front::ready().ok_or(NotWatched::NotInstalled)
+}
+
+/// What was recorded in this process so far.
+///
+/// # Errors
+///
+/// [`NotWatched`]: there is no record of this process, or another version wrote it.
+pub fn report() -> Result<Report, NotWatched> {
+    let bytes = front::record().ok_or(NotWatched::NotInstalled)?;
+    record::read(&bytes).map_err(NotWatched::NotRead)
+}
+
+/// What was late after the program was ready, and calls that hang, so far. A test of a warm program asserts that there are none:
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// assert_eq!(kernel_registry_audit::findings()?, []);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// Those of [`report`].
+pub fn findings() -> Result<Vec<Happened>, NotWatched> {
+    Ok(report()?.events.into_iter().filter(|event| event.is_finding).collect())
+}
+
+/// How a process came to be watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Installed {
+    /// The hooks are in front of the driver now.
+    Now,
+    /// They were already. Options of this call have no effect.
+    Before,
+    /// `cargo kernels audit` runs the program, with its own options.
+    FromOutside,
+}
+
+/// Why a process is not watched.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum InstallError {
+    /// The driver was opened before, so its functions may be in use.
+    AlreadyOpen,
+    /// There is no driver.
+    NoDriver {
+        /// The loader's words.
+        reason: String,
+    },
+    /// The driver was opened to find its file, and does not let itself be closed.
+    StaysOpen {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The process was forked from one that had used the driver, which does not work in the child.
+    Forked,
+    /// The library by which programs find the hooks could not be made.
+    File(io::Error),
+    /// The loader refused it.
+    Loader {
+        /// The loader's words.
+        reason: String,
+    },
+    /// The system is not Linux with glibc.
+    NotSupported,
+}
+
+impl fmt::Display for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InstallError::AlreadyOpen => f.write_str(
+                "the driver was opened before the audit was installed; call `install` first in `main`, or run the program by `cargo \
+                 kernels audit`",
+            ),
+            InstallError::NoDriver { reason } => write!(
+                f,
+                "no CUDA driver was found ({reason}); install NVIDIA's driver, or the simulated one by \
+                 `kernel_registry_sim::install` before"
+            ),
+            InstallError::StaysOpen { path } => write!(
+                f,
+                "the driver does not let itself be closed after its file was found; name the file: `Audit::new().driver(\"{}\")`",
+                path.display()
+            ),
+            InstallError::Forked => f.write_str(
+                "this process was forked from one that had used CUDA, and the driver does not work in the child; fork before CUDA is \
+                 used, or start a new program",
+            ),
+            InstallError::File(error) => {
+                write!(f, "the audit needs a file in memory: {error}; allow `memfd_create`")
+            }
+            InstallError::Loader { reason } => {
+                write!(f, "the hooks were not loaded: {reason}; is the driver's file right?")
+            }
+            InstallError::NotSupported => f.write_str("programs are audited on Linux with glibc only"),
+        }
+    }
+}
+
+/// The text has the cause, so there is no `source`.
+impl Error for InstallError {}
+
+/// Why there is nothing to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotWatched {
+    /// [`install`] was not called, or has failed.
+    NotInstalled,
+    /// The `cargo kernels audit` that runs the program has another version.
+    NotRead(NotRead),
+}
+
+impl fmt::Display for NotWatched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotWatched::NotInstalled => {
+                f.write_str("this process is not watched; call `kernel_registry_audit::install` first")
+            }
+            NotWatched::NotRead(why) => write!(f, "the record of this process cannot be read: {why}"),
+        }
+    }
+}
+
+/// The text has the cause, so there is no `source`.
+impl Error for NotWatched {}
+
+/// Other systems have no hooks.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+mod elsewhere {
+    use super::{Audit, InstallError, Installed};
+
+    pub(super) fn install(_: Audit) -> Result<Installed, InstallError> {
+        Err(InstallError::NotSupported)
+    }
+
+    pub(super) fn ready() -> Option<()> {
+        None
+    }
+
+    pub(super) fn record() -> Option<Vec<u8>> {
+        None
+    }
+}

@@ -1,0 +1,383 @@
+//! Which driver calls, and which launches, wait for the kernels that run, and what prevents that. Each rule names the rows of
+//! the census that show it (`docs/census.md`).
+
+/// Why something waits until nothing runs on the device, or until certain work is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rule {
+    /// The driver's functions that wait, without the suffixes of their versions.
+    pub calls: &'static [&'static str],
+    /// Whether a kernel can wait on the device although its launch has returned.
+    pub kernel_waits: bool,
+    /// The loading mode in which it holds.
+    pub mode: Mode,
+    /// When it waits.
+    pub because: &'static str,
+    /// What prevents it.
+    pub remedy: &'static str,
+    /// Rows of the census that wait by this rule.
+    pub rows: &'static [&'static str],
+    /// Rows that make such a call and do not wait, because the rule's condition does not hold.
+    pub runs: &'static [&'static str],
+}
+
+/// The loading modes (`CUDA_MODULE_LOADING`) in which a rule holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Both.
+    Both,
+    /// `LAZY`, the default since CUDA 12.2.
+    Lazy,
+    /// `EAGER`.
+    Eager,
+}
+
+const RULE: Rule =
+    Rule { calls: &[], kernel_waits: false, mode: Mode::Both, because: "", remedy: "", rows: &[], runs: &[] };
+
+/// A kernel is loaded by its first launch, or by a call.
+pub const LOAD: Rule = Rule {
+    calls: &[
+        "cuLaunchKernel",
+        "cuLaunchKernelEx",
+        "cuLaunchCooperativeKernel",
+        "cuKernelGetFunction",
+        "cuKernelSetAttribute",
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+        "cuFuncLoad",
+    ],
+    kernel_waits: true,
+    mode: Mode::Lazy,
+    because: "a kernel is loaded only when nothing runs on the device",
+    remedy: "load the kernel before work starts that does not end: `warm_all`, or one call of `cudaFuncGetAttributes`, \
+             `cuKernelGetFunction` or `cuModuleGetFunction` for each kernel",
+    rows: &[
+        "module/only",
+        "library/only",
+        "library/kernel",
+        "library/kernel_attribute",
+        "library/module_then_kernel",
+        "library/function_of_sibling",
+        "wait/module_only_after_launch",
+        "host/cuKernelGetFunction",
+        "capture/cuKernelGetFunction",
+    ],
+    runs: &["host/cuFuncLoad", "host/cuOccupancy"],
+};
+
+/// A module is loaded.
+pub const MODULE: Rule = Rule {
+    calls: &["cuModuleLoad", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary"],
+    because: "a module is loaded only when nothing runs on the device",
+    remedy: "load all modules, and compile what is compiled at run time, before work starts that does not end; or load it with \
+             `cuLibraryLoadData`, which does not wait if loading is lazy",
+    rows: &["host/cuModuleLoadData", "host/cuModuleLoadData_ptx", "capture/cuModuleLoadData"],
+    ..RULE
+};
+
+/// A library is loaded in EAGER mode.
+pub const LIBRARY: Rule = Rule {
+    calls: &["cuLibraryLoadData", "cuLibraryLoadFromFile"],
+    mode: Mode::Eager,
+    because: "with eager loading, a library is loaded only when nothing runs on the device",
+    remedy: "load all libraries before work starts that does not end, or set `CUDA_MODULE_LOADING=LAZY`",
+    rows: &["host/cuLibraryLoadData", "host/cuLibraryLoadData_ptx", "locked/cuLibraryLoadData"],
+    ..RULE
+};
+
+/// A launch needs more stack than the limit.
+pub const STACK: Rule = Rule {
+    calls: &["cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"],
+    because: "stacks grow only when nothing runs on the device",
+    remedy: "before work starts that does not end, set the stack limit to the largest frame: `warm_all`, `cuCtxSetLimit`, or one \
+             launch of the kernel with the largest frame; never lower the limit",
+    rows: &[
+        "frame/2k",
+        "frame/32k",
+        "frame/32k_after_lowered_limit",
+        "callee/frame_2k",
+        "callee/frame_2k_behind_pointer",
+        "recursion/1600",
+        "recursion/8k",
+        "recursion/8k_after_limit_4k",
+        "device_launch/child_frame_8k",
+        "device_launch/child_frame_8k_after_attribute",
+        "device_launch/child_frame_8k_after_limit_2k",
+        "wait/frame_32k",
+        "wait/frame_32k_after_launch",
+    ],
+    ..RULE
+};
+
+/// The stack limit was changed since the last launch.
+pub const STACK_CHANGED: Rule = Rule {
+    kernel_waits: true,
+    because: "the stack limit was changed, and the next launch waits until nothing runs on the device",
+    remedy: "set the limit once, and launch any kernel, before work starts that does not end: `warm_all` does both",
+    rows: &[
+        "stack/raised",
+        "stack/lowered_and_raised_again",
+        "stack/lowered_and_raised_halfway",
+        "wait/small_after_lowered_limit",
+    ],
+    ..RULE
+};
+
+/// The stack limit is set.
+pub const STACK_LIMIT: Rule = Rule {
+    calls: &["cuCtxSetLimit"],
+    because: "the stack limit is changed only when nothing runs on the device",
+    remedy: "set the stack limit once, before work starts that does not end; other limits do not wait",
+    rows: &["host/cuCtxSetLimit_stack"],
+    runs: &["host/cuCtxSetLimit_printf", "host/cuCtxSetLimit_heap"],
+    ..RULE
+};
+
+/// The first kernel with printf or assert.
+pub const PRINTF: Rule = Rule {
+    kernel_waits: true,
+    because: "the first launch of a kernel with printf or assert waits until nothing runs on the device",
+    remedy: "launch any kernel that contains printf before work starts that does not end: `warm_all` does; setting the buffer's \
+             size does not help",
+    rows: &["printf/first", "printf/after_limit", "assert/first"],
+    ..RULE
+};
+
+/// The first kernel with malloc.
+pub const MALLOC: Rule = Rule {
+    kernel_waits: true,
+    because: "the first launch of a kernel with malloc waits until nothing runs on the device",
+    remedy: "launch any kernel that contains malloc before work starts that does not end: `warm_all` does; setting the heap's \
+             size does not help",
+    rows: &["malloc/first", "malloc/after_limit", "malloc/after_printf"],
+    ..RULE
+};
+
+/// A context's first launch beside a stream that waits for a word.
+pub const FIRST_LAUNCH: Rule = Rule {
+    kernel_waits: true,
+    because: "the first launch of a context with large frames waits for streams that wait for a word in memory",
+    remedy: "launch any kernel before a stream waits for a word: `warm_all` does",
+    rows: &["wait/loaded", "wait/module_only", "wait/module_function", "wait/frame_in_context_after_limit"],
+    ..RULE
+};
+
+/// A stream's queue is full.
+pub const QUEUE: Rule = Rule {
+    calls: &["cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"],
+    because: "a stream holds about 1,000 launches behind work that does not end",
+    remedy: "synchronize now and then, so that fewer launches are queued",
+    rows: &["wait/launched_1500_times_behind_it", "wait/launched_2000_times_behind_it"],
+    runs: &["wait/launched_1000_times_behind_it", "stream/launched_3000_times"],
+    ..RULE
+};
+
+/// The device has no room for a block.
+pub const FULL: Rule = Rule {
+    kernel_waits: true,
+    because: "a block starts only when a multiprocessor has room for it",
+    remedy: "launch fewer blocks of the kernel that does not end; an urgent stream does not help",
+    rows: &["device/full", "device/full_urgent_stream"],
+    runs: &["device/every_sm"],
+    ..RULE
+};
+
+/// Shared memory and cache are shared out anew.
+pub const CARVE_OUT: Rule = Rule {
+    kernel_waits: true,
+    because: "a multiprocessor changes how much shared memory it has only when no block runs there",
+    remedy: "set `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT` to 100 for the kernel that does not end",
+    rows: &[
+        "shared/32k_beside_every_sm",
+        "shared/static_beside_every_sm",
+        "shared/most_beside_every_sm",
+        "shared/most_again_beside_every_sm",
+    ],
+    runs: &["shared/most_beside_every_sm_carved"],
+    ..RULE
+};
+
+/// Memory is freed.
+pub const FREE: Rule = Rule {
+    calls: &["cuMemFree", "cuMemFreeHost", "cuMemHostUnregister", "cuArrayDestroy"],
+    because: "memory is freed only when nothing runs on the device",
+    remedy: "free it later, or with `cuMemFreeAsync`, which does not wait and also takes what `cuMemAlloc` gave",
+    rows: &[
+        "host/cuMemFree_1M",
+        "host/cuMemFree_1G",
+        "host/cuMemFree_managed",
+        "host/cuMemFreeHost",
+        "host/cuMemHostUnregister",
+    ],
+    runs: &["host/cuMemFree_pooled"],
+    ..RULE
+};
+
+/// Code is unloaded.
+pub const UNLOAD: Rule = Rule {
+    calls: &["cuModuleUnload", "cuLibraryUnload"],
+    because: "code is unloaded only when nothing runs on the device",
+    remedy: "keep modules loaded until the work that does not end is over",
+    rows: &["host/cuModuleUnload", "host/cuLibraryUnload"],
+    ..RULE
+};
+
+/// A context ends, or a green one is made.
+pub const CONTEXT: Rule = Rule {
+    calls: &["cuCtxDestroy", "cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease", "cuGreenCtxCreate"],
+    because: "a context is destroyed, and a green one is made, only when nothing runs on the device",
+    remedy: "make green contexts before work starts that does not end, and destroy contexts after it",
+    rows: &["host/cuCtxDestroy_of_another"],
+    ..RULE
+};
+
+/// Many streams are made.
+pub const STREAMS: Rule = Rule {
+    calls: &["cuStreamCreate", "cuStreamCreateWithPriority"],
+    because: "more than about 32 streams at once are made only when nothing runs on the device",
+    remedy: "make all streams before work starts that does not end",
+    rows: &["host/cuStreamCreate_34_times", "host/cuStreamCreate_36_times", "host/cuStreamCreate_40_times"],
+    runs: &[
+        "host/cuStreamCreate_1_times",
+        "host/cuStreamCreate_2_times",
+        "host/cuStreamCreate_4_times",
+        "host/cuStreamCreate_8_times",
+        "host/cuStreamCreate_12_times",
+        "host/cuStreamCreate_16_times",
+        "host/cuStreamCreate_20_times",
+        "host/cuStreamCreate_24_times",
+        "host/cuStreamCreate_28_times",
+        "host/cuStreamCreate_30_times",
+        "host/cuStreamCreate_31_times",
+        "host/cuStreamCreate_32_times",
+        "host/cuStreamCreate_40_times_again",
+        "host/cuStreamCreateWithPriority",
+    ],
+    ..RULE
+};
+
+/// The program itself asks to wait.
+pub const SYNCHRONIZE: Rule = Rule {
+    calls: &["cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize"],
+    because: "it waits for the work that it was asked to wait for",
+    remedy: "find out why that work does not end: what runs on the device may wait for a kernel, a copy or a word that comes \
+             later in this thread",
+    rows: &["host/cuCtxSynchronize"],
+    runs: &[
+        "host/cuStreamSynchronize",
+        "host/cuStreamSynchronize_legacy",
+        "host/cuStreamSynchronize_per_thread",
+        "locked/cuStreamSynchronize_idle",
+    ],
+    ..RULE
+};
+
+/// Another thread waits, and has the lock of the context.
+pub const LOCKED: Rule = Rule {
+    calls: &[
+        "cuLaunchKernel",
+        "cuLaunchKernelEx",
+        "cuLaunchCooperativeKernel",
+        "cuGraphLaunch",
+        "cuLaunchHostFunc",
+        "cuMemcpyHtoD",
+        "cuMemcpyDtoH",
+        "cuMemcpyHtoDAsync",
+        "cuMemcpyDtoHAsync",
+        "cuMemsetD32Async",
+        "cuMemAlloc",
+        "cuMemHostAlloc",
+        "cuEventRecord",
+        "cuEventCreate",
+        "cuStreamCreate",
+        "cuStreamCreateWithPriority",
+        "cuCtxGetLimit",
+        "cuModuleGetFunction",
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+    ],
+    because: "another thread of the context loads code, grows a stack or frees memory, and has the driver's lock until nothing runs on \
+              the device",
+    remedy: "see the call of the other thread",
+    rows: &[
+        "locked/copy_behind_cuKernelGetFunction",
+        "locked/copy_behind_cuModuleLoadData",
+        "locked/copy_behind_cuMemFree",
+        "locked/copy_behind_frame_32k",
+        "locked/cuCtxGetLimit",
+        "locked/cuEventCreate",
+        "locked/cuEventRecord",
+        "locked/cuGraphLaunch",
+        "locked/cuLaunchHostFunc",
+        "locked/cuLaunchKernel",
+        "locked/cuMemAlloc",
+        "locked/cuMemHostAlloc",
+        "locked/cuMemcpyDtoHAsync",
+        "locked/cuMemcpyHtoD",
+        "locked/cuMemcpyHtoDAsync_pageable",
+        "locked/cuMemcpyHtoDAsync_pinned",
+        "locked/cuMemsetD32Async",
+        "locked/cuModuleGetFunction",
+        "locked/cuOccupancy",
+        "locked/cuStreamCreate",
+    ],
+    ..RULE
+};
+
+/// Streams that wait for the legacy default stream.
+pub const LEGACY_STREAM: Rule = Rule {
+    calls: &["cuMemcpyHtoD", "cuMemcpyDtoH", "cuMemcpyDtoD", "cuMemsetD32"],
+    kernel_waits: true,
+    because: "the legacy default stream, in which synchronous copies are too, and blocking streams wait for each other",
+    remedy: "use streams that were made with `CU_STREAM_NON_BLOCKING`, and asynchronous copies",
+    rows: &["stream/blocking_beside_legacy", "stream/legacy_beside_blocking", "stream/copy_beside_blocking"],
+    runs: &[
+        "stream/non_blocking_beside_legacy",
+        "host/cuMemcpyHtoD",
+        "host/cuMemcpyDtoH",
+        "host/cuMemcpyDtoD",
+        "host/cuMemsetD32",
+    ],
+    ..RULE
+};
+
+/// All rules. For a call that several name, the likeliest is first.
+pub const RULES: &[Rule] = &[
+    LOAD,
+    MODULE,
+    LIBRARY,
+    STACK,
+    STACK_CHANGED,
+    STACK_LIMIT,
+    PRINTF,
+    MALLOC,
+    FIRST_LAUNCH,
+    QUEUE,
+    FULL,
+    CARVE_OUT,
+    FREE,
+    UNLOAD,
+    CONTEXT,
+    STREAMS,
+    SYNCHRONIZE,
+    LOCKED,
+    LEGACY_STREAM,
+];
+
+/// The rules by which a call can wait, the likeliest first. Its name may end in a version: `cuMemFree_v2`. A kernel that is not
+/// loaded waits for that; the others hold for kernels that are.
+///
+/// ```
+/// use kernel_registry_format::rules::{LOAD, LOCKED, QUEUE, STACK, of};
+///
+/// assert!(of("cuMemFree_v2", true).any(|rule| rule.remedy.contains("cuMemFreeAsync")));
+/// assert!(of("cuLaunchKernelEx", false).eq(&[LOAD]));
+/// assert!(of("cuLaunchKernelEx", true).eq(&[STACK, QUEUE, LOCKED]));
+/// assert!(of("cuStreamQuery", true).next().is_none());
+/// ```
+pub fn of(call: &str, is_loaded: bool) -> impl Iterator<Item = &'static Rule> {
+    let base = call.split_once('_').map_or(call, |(base, _)| base);
+    let loads = !is_loaded && LOAD.calls.contains(&base);
+    RULES.iter().filter(move |rule| rule.calls.contains(&base) && (**rule == LOAD) == loads)
+}

@@ -1,0 +1,123 @@
+//! The rules of what waits for what are those of the census: each row that waits has a rule, each rule has rows, and no row that
+//! runs contradicts one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use kernel_registry_format::rules::{Mode, RULES, Rule};
+use serde_json::Value;
+
+const RECORDINGS: [&str; 2] = ["h200-580.json", "h100-580.json"];
+
+/// A row of a recording: whether it waits in this mode, and whether that is in a call.
+struct Row {
+    name: String,
+    mode: Mode,
+    waits: bool,
+    in_call: bool,
+}
+
+fn rows(recording: &str) -> Vec<Row> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("census").join(recording);
+    let text = fs::read_to_string(path).expect("a recording");
+    let recording: Value = serde_json::from_str(&text).expect("JSON");
+    let rows = recording["rows"].as_array().expect("a list").iter();
+    let row = |row: &Value| Row {
+        name: row["row"].as_str().expect("a name").to_owned(),
+        mode: if row["mode"] == "lazy" { Mode::Lazy } else { Mode::Eager },
+        waits: row["result"] == "blocks",
+        // The resident kernel gives up after a second.
+        in_call: row["host_ms"].as_f64().expect("milliseconds") > 500.0,
+    };
+    rows.map(row).collect()
+}
+
+fn holds(rule: &Rule, mode: Mode) -> bool {
+    rule.mode == Mode::Both || rule.mode == mode
+}
+
+/// The driver's function that a row is named after: `cuMemFree` of `host/cuMemFree_1M`.
+fn call(row: &str) -> &str {
+    let name = row.rsplit('/').next().unwrap_or_default();
+    name.split('_').next().unwrap_or_default()
+}
+
+#[test]
+fn every_row_that_waits_has_a_rule() {
+    for row in RECORDINGS.into_iter().flat_map(rows).filter(|row| row.waits) {
+        let mut rules = RULES.iter().filter(|rule| rule.rows.contains(&row.name.as_str()));
+        let fits = |rule: &Rule| {
+            holds(rule, row.mode) && if row.in_call { !rule.calls.is_empty() } else { rule.kernel_waits }
+        };
+        assert!(rules.any(fits), "`{}`, {:?}, waits without a rule that says so", row.name, row.mode);
+    }
+}
+
+#[test]
+fn every_rule_has_rows_that_wait_and_none_that_does_not() {
+    let rows = rows(RECORDINGS[0]);
+    let find = |name: &str| -> Vec<&Row> { rows.iter().filter(|row| row.name == name).collect() };
+    for rule in RULES {
+        assert!(!rule.rows.is_empty(), "no row shows that {}", rule.because);
+        for name in rule.rows {
+            let waits = find(name).iter().any(|row| row.waits && holds(rule, row.mode));
+            assert!(waits, "`{name}` does not show that {}", rule.because);
+        }
+        for name in rule.runs {
+            let rows = find(name);
+            assert!(!rows.is_empty() && rows.iter().all(|row| !row.waits), "`{name}` does not run");
+        }
+    }
+}
+
+/// A row that runs, although it makes a call that waits by a rule, is an exception that the rule names.
+#[test]
+fn rows_that_run_are_named_by_the_rules_of_their_calls() {
+    let run = rows(RECORDINGS[0]).into_iter().filter(|row| !row.waits);
+    for row in run.filter(|row| row.name.starts_with("host/") || row.name.starts_with("capture/")) {
+        for rule in RULES.iter().filter(|rule| rule.calls.contains(&call(&row.name))) {
+            // The rows of `locked` say what waits for another thread; alone, all these calls run.
+            let alone = rule.rows.iter().all(|name| name.starts_with("locked/"));
+            let is_named = alone || !holds(rule, row.mode) || rule.runs.contains(&row.name.as_str());
+            assert!(is_named, "`{}` runs, although {}", row.name, rule.because);
+        }
+    }
+}
+
+/// What warming does not prevent has another remedy.
+#[test]
+fn rows_that_wait_after_warming_have_other_remedies() {
+    for row in rows("h200-580-warmed.json").iter().filter(|row| row.waits) {
+        let rules: Vec<_> = RULES.iter().filter(|rule| rule.rows.contains(&row.name.as_str())).collect();
+        let other = |rule: &&Rule| !rule.remedy.contains("`warm_all`") || rule.remedy.contains("never lower");
+        assert!(rules.iter().any(other), "`{}` waits after warming", row.name);
+    }
+}
+
+#[test]
+fn the_document_has_the_rules() {
+    let mut table = "| waits because | calls | remedy | rows |\n|---|---|---|---|\n".to_owned();
+    for Rule { calls, because, remedy, rows, mode, .. } in RULES {
+        let calls: Vec<_> = calls.iter().map(|call| format!("`{call}`")).collect();
+        let calls = if calls.is_empty() { "the kernel, not its launch".to_owned() } else { calls.join(", ") };
+        let mode = match mode {
+            Mode::Both => "",
+            Mode::Lazy => " (LAZY)",
+            Mode::Eager => " (EAGER)",
+        };
+        // Rows of one group are named together.
+        let mut groups = BTreeMap::<&str, Vec<&str>>::new();
+        for row in *rows {
+            let (group, name) = row.split_once('/').expect("rows have groups");
+            groups.entry(group).or_default().push(name);
+        }
+        let groups: Vec<_> =
+            groups.iter().map(|(group, names)| format!("{group}: {}", names.join(", "))).collect();
+        let _ = writeln!(table, "| {because}{mode} | {calls} | {remedy} | {} |", groups.join("; "));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/census.md");
+    let document = fs::read_to_string(path).expect("the document");
+    assert!(document.contains(&table), "docs/census.md needs this table:\n{table}");
+}
