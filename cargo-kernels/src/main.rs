@@ -6,7 +6,7 @@
 //! the commands. They share: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records),
 //! `binaries` (several files), `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `embedded` (a
 //! record's image), `compare` (declaration and image), `shared` and `folder` (libraries that stand in for the driver),
-//! `failure` (errors and exit codes).
+//! `page` (pages of HTML), `failure` (errors and exit codes).
 
 // The simulated driver exists for Linux only, and so do the parts that only `sim` and `audit` use.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -30,6 +30,7 @@ mod image_file;
 mod list;
 mod mapped;
 mod new;
+mod page;
 mod prebuild;
 #[cfg(target_os = "linux")]
 mod shared;

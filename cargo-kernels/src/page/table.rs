@@ -1,0 +1,69 @@
+//! Tables of pages, which scroll in a box of their own and are sorted by a click on a heading.
+
+use std::fmt;
+
+use super::Text;
+
+/// A table. A column whose cells are numbers is aligned to the right.
+pub(crate) struct Table<'a> {
+    /// For screen readers.
+    pub(crate) label: &'a str,
+    pub(crate) headings: &'a [&'a str],
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+/// A cell: HTML, and the number by which it is sorted, if it is not sorted as text.
+pub(crate) struct Cell {
+    html: String,
+    value: Option<f64>,
+}
+
+impl Cell {
+    pub(crate) fn text(text: impl fmt::Display) -> Cell {
+        Cell { html: Text(text).to_string(), value: None }
+    }
+
+    /// Text in a font of code: a name in a program.
+    pub(crate) fn code(text: impl fmt::Display) -> Cell {
+        Cell { html: format!("<code>{}</code>", Text(text)), value: None }
+    }
+
+    /// A number as people read it.
+    pub(crate) fn number(value: f64, text: impl fmt::Display) -> Cell {
+        Cell { html: Text(text).to_string(), value: Some(value) }
+    }
+
+    /// HTML, such as a number with a bar.
+    pub(crate) fn html(value: f64, html: String) -> Cell {
+        Cell { html, value: Some(value) }
+    }
+}
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let label = Text(self.label);
+        write!(
+            f,
+            "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">\n<table class=\"sortable\">\n<thead><tr>"
+        )?;
+        let is_number = |column: usize| {
+            self.rows.first().and_then(|row| row.get(column)).is_some_and(|cell| cell.value.is_some())
+        };
+        for (column, heading) in self.headings.iter().enumerate() {
+            let class = if is_number(column) { " class=\"number\"" } else { "" };
+            write!(f, "<th scope=\"col\"{class}>{}</th>", Text(heading))?;
+        }
+        f.write_str("</tr></thead>\n<tbody>\n")?;
+        for row in &self.rows {
+            f.write_str("<tr>")?;
+            for Cell { html, value } in row {
+                match value {
+                    Some(value) => write!(f, "<td class=\"number\" data-value=\"{value}\">{html}</td>")?,
+                    None => write!(f, "<td>{html}</td>")?,
+                }
+            }
+            f.write_str("</tr>\n")?;
+        }
+        f.write_str("</tbody>\n</table>\n</div>\n")
+    }
+}
