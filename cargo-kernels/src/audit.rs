@@ -29,17 +29,23 @@ use crate::shared::{self, AUDIT, SIM};
 use crate::sim;
 
 pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
+    let hooks = match shared::beside(&AUDIT) {
+        Some(hooks) => hooks,
+        None => shared::built(&AUDIT, options.offline)?.library,
+    };
+    if let Some(folder) = &options.pack {
+        return pack(folder, &hooks);
+    }
     let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
-    let hooks = shared::built(&AUDIT, options.offline)?;
     let driver = driver(options)?;
-    let front = hooks.folder.join("front");
-    let needed = [&hooks.library, &driver].map(|path| path.to_string_lossy());
-    let stub = shared_object("libcuda.so.1", &[], &needed.each_ref().map(|path| &**path));
-    folder::put(&front, &stub)?;
 
     let temporary = tempfile::tempdir().map_err(|error| Failure::of_io(env::temp_dir(), error))?;
     let records = options.records.as_deref().unwrap_or(temporary.path());
     let records = std::path::absolute(records).map_err(|error| Failure::of_io(records.to_owned(), error))?;
+    let front = temporary.path().join("front");
+    let needed = [&hooks, &driver].map(|path| path.to_string_lossy());
+    let stub = shared_object("libcuda.so.1", &[], &needed.each_ref().map(|path| &**path));
+    folder::put(&front, &stub)?;
     let mut command = Command::new(program);
     command.args(arguments).env("LD_LIBRARY_PATH", sim::first(&front));
     command.envs([
@@ -49,9 +55,13 @@ pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
         (variables::HANG_AFTER, options.hang_after.to_string().into()),
         (variables::ON_HANG, options.on_hang.clone().into()),
         (variables::SLOW_MS, options.slow.to_string().into()),
+        (variables::EVENTS, options.events.to_string().into()),
     ]);
     if let Some(seconds) = options.ready_after {
         command.env(variables::READY_AFTER, seconds.to_string());
+    }
+    if let Some(signal) = options.ready_signal {
+        command.env(variables::READY_SIGNAL, signal.to_string());
     }
     let earlier: HashSet<PathBuf> = record_files(&records).collect();
     outlive_signals();
@@ -71,6 +81,19 @@ pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
         (0, count) => Err(Failure::Findings { count }),
         (code, _) => Err(Failure::Failed { code }),
     }
+}
+
+/// Copies this command and the hooks to a folder. There the command finds the hooks beside itself.
+fn pack(folder: &Path, hooks: &Path) -> Result<(), Failure> {
+    let command = env::current_exe().map_err(|error| Failure::of_io("/proc/self/exe".into(), error))?;
+    fs::create_dir_all(folder).map_err(|error| Failure::of_io(folder.to_owned(), error))?;
+    for file in [&*command, hooks] {
+        let copy = folder.join(file.file_name().unwrap_or_default());
+        fs::copy(file, &copy).map_err(|error| Failure::of_io(copy, error))?;
+    }
+    let command = folder.join(command.file_name().unwrap_or_default());
+    println!("on another machine: {} kernels audit -- PROGRAM ARGUMENTS", command.display());
+    Ok(())
 }
 
 /// The program, for signals to it; 0 before it runs.

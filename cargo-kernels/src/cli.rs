@@ -251,6 +251,10 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) ready_after: Option<f64>,
 
+    /// Take a process as ready when it gets this signal
+    #[arg(long, value_name = "SIGNAL", value_parser = ready_signal)]
+    pub(crate) ready_signal: Option<i32>,
+
     /// Explain a call that has not returned for this time
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 5.0)]
     pub(crate) hang_after: f64,
@@ -262,6 +266,10 @@ pub(crate) struct Audit {
     /// List other calls that take this long
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 10)]
     pub(crate) slow: u64,
+
+    /// Give each process's record room for so many events, of 80 bytes each
+    #[arg(long, value_name = "NUMBER", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub(crate) events: u32,
 
     /// Write the report as JSON to this file
     #[arg(long, value_name = "FILE")]
@@ -275,8 +283,12 @@ pub(crate) struct Audit {
     #[arg(long)]
     pub(crate) offline: bool,
 
+    /// Run nothing, but copy this command and the library to a folder, for machines without Rust
+    #[arg(long, value_name = "FOLDER", exclusive = true)]
+    pub(crate) pack: Option<PathBuf>,
+
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "pack", value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -284,6 +296,16 @@ pub(crate) struct Audit {
 fn seconds(value: &str) -> Result<f64, &'static str> {
     let seconds = value.parse().ok().filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok());
     seconds.ok_or("write it as 2.5")
+}
+
+/// A signal that programs seldom use for something else.
+#[cfg(target_os = "linux")]
+fn ready_signal(value: &str) -> Result<i32, &'static str> {
+    match value.strip_prefix("SIG").unwrap_or(value) {
+        "USR1" => Ok(libc::SIGUSR1),
+        "USR2" => Ok(libc::SIGUSR2),
+        _ => Err("write it as USR1 or USR2"),
+    }
 }
 
 /// Checks that a CUDA version is written as `12.4`.

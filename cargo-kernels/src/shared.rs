@@ -64,6 +64,12 @@ pub(crate) struct Built {
     pub(crate) library: PathBuf,
 }
 
+/// The library, if it is in the folder of this command: on machines without Rust.
+pub(crate) fn beside(shared: &Shared) -> Option<PathBuf> {
+    let beside = env::current_exe().ok()?.with_file_name(format!("lib{}.so", shared.library));
+    beside.is_file().then_some(beside)
+}
+
 /// Returns the library; builds it if it is missing or its sources have changed.
 pub(crate) fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     let Shared { crate_name, version, words, library, linking, .. } = *shared;

@@ -5,16 +5,25 @@ use std::fmt::Write as _;
 use std::mem::MaybeUninit;
 
 /// Frames that are looked at.
-const DEPTH: usize = 48;
+pub(crate) const DEPTH: usize = 48;
 
 /// The calling library and function, `libtorch_cuda.so cublasCreate_v2`, and the stack below it, a line for each frame.
 pub(crate) fn caller() -> (String, String) {
     let mut frames = [std::ptr::null_mut::<c_void>(); DEPTH];
     // SAFETY: there is room for so many addresses.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as i32) };
+    lines(&frames[..count.max(0) as usize])
+}
+
+/// The first of these frames that is outside of this library and of the driver, and all from there on as lines.
+pub(crate) fn lines(frames: &[*mut c_void]) -> (String, String) {
     let own = library(caller as *const c_void).map(|frame| frame.library);
-    let frames = frames[..count.max(0) as usize].iter().filter_map(|address| library(*address));
-    let outside: Vec<_> = frames.skip_while(|frame| Some(&frame.library) == own.as_ref()).collect();
+    let is_inside = |frame: &Frame| {
+        Some(&frame.library) == own.as_ref()
+            || ["libcuda.so", "libc.so", "ld-linux"].iter().any(|inside| frame.library.starts_with(inside))
+    };
+    let frames = frames.iter().filter_map(|address| library(*address));
+    let outside: Vec<_> = frames.skip_while(is_inside).collect();
     let mut stack = String::new();
     for Frame { library, function, offset } in &outside {
         // Writing to a `String` does not fail.

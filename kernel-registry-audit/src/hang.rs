@@ -5,23 +5,28 @@ use std::env;
 use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::process;
+use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys::{CUresult, CUstream};
+use cudarc::driver::sys::{CUcontext, CUresult, CUstream};
 
 use crate::record::{Kind, Slot};
+use crate::recording::{By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample};
 use crate::variables::{HANG_AFTER, ON_HANG};
-use crate::watched::{self, Call, Happening};
-use crate::{hooks, known, real, rules};
+use crate::watched::{self, Call, Stream};
+use crate::{contexts, hooks, known, real, rules, stacks};
 
 /// After this time a call counts as hanging, unless the variable says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often the calls in progress are looked at.
 const STEP: Duration = Duration::from_millis(50);
+
+/// When room for samples runs short, one is taken at so many looks: once a second.
+const SPARSE: u32 = 20;
 
 /// How long the driver may take to say which streams are busy.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -44,7 +49,9 @@ struct Seen {
 
 fn watch(patience: Duration) {
     let mut seen = HashMap::<usize, Seen>::new();
+    let mut counted = HashMap::<usize, u32>::new();
     let child = process::id();
+    let mut steps = 0_u32;
     while process::id() == child {
         for (index, slot) in watched::slots() {
             let (call, sequence) = (slot.call.load(Ordering::Relaxed), slot.sequence.load(Ordering::Relaxed));
@@ -57,7 +64,23 @@ fn watch(patience: Duration) {
                 explain(slot, call - 1, seen.since.elapsed());
             }
         }
+        steps = steps.wrapping_add(1);
+        if !samples_run_short() || steps.is_multiple_of(SPARSE) {
+            sample(&mut counted);
+        }
         thread::sleep(STEP);
+    }
+}
+
+/// Records how many kernels were launched in each stream since the last time.
+fn sample(counted: &mut HashMap<usize, u32>) {
+    let now = now();
+    for (place, Stream { handle, kernel, launches, .. }) in watched::streams() {
+        let before = counted.insert(place, launches).unwrap_or(0);
+        let count = launches.wrapping_sub(before);
+        if count > 0 {
+            write_sample(now, handle, count, &known::named(kernel).unwrap_or_default());
+        }
     }
 }
 
@@ -76,63 +99,92 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
         Some(rule) => write!(text, ": {}.", rule.because),
         None => write!(text, ". No rule says that it waits for kernels."),
     };
+    if of.is_some() {
+        let loaded = known::is_loaded(contexts::key(subject, stream));
+        text.push_str(if loaded { " The kernel is loaded." } else { " The kernel was not loaded before." });
+    }
     match busy() {
         None => text.push_str(" The driver does not answer which streams are busy."),
         Some(busy) if busy.is_empty() => text.push_str(" No stream in which kernels were launched is busy."),
         Some(busy) => {
-            for (stream, kernel, thread) in busy {
+            for Stream { handle, kernel, thread, .. } in busy {
                 let kernel = known::named(kernel).unwrap_or_else(|| format!("{kernel:#x}"));
                 let _ = write!(
                     text,
-                    " Stream {stream:#x} is busy: the last kernel launched there is `{kernel}`, by thread {thread}."
+                    " Stream {handle:#x} is busy: the last kernel launched there is `{kernel}`, by thread {thread}."
                 );
             }
+        }
+    }
+    for (_, other) in watched::slots() {
+        let (call, its) = (other.call.load(Ordering::Relaxed), other.thread.load(Ordering::Relaxed));
+        if call > 0 && its != thread {
+            let _ = write!(text, " Thread {its} is in `{}` meanwhile.", hooks::name(call - 1));
         }
     }
     if let Some(rule) = rule {
         let _ = write!(text, " Remedy: {}.", rule.remedy);
     }
+    let stack = stacks::of(thread);
+    for frame in stack.iter().flat_map(|stack| stack.lines()) {
+        let _ = write!(text, "\n    at {frame}");
+    }
     eprintln!("kernel-registry-audit: HANG: {text}");
-    let took = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
-    let call = Call { hook, subject, stream };
+    let caller = stack.as_deref().and_then(|stack| stack.lines().next()).unwrap_or_default();
+    let took = nanoseconds(waited);
     let happening = Happening {
         kind: Kind::Hang,
-        call,
+        call: Call { hook, subject, stream },
         name,
         subject: of.as_deref().unwrap_or_default(),
-        begun: watched::now().saturating_sub(took),
+        image: &known::image_of(subject).unwrap_or_default(),
+        bytes: 0,
+        begun: now().saturating_sub(took),
         took,
         result: CUresult::CUDA_ERROR_NOT_READY,
     };
-    watched::record_event(happening, thread, true, "", &text);
+    let caller = caller.rsplit_once('+').map_or(caller, |(caller, _)| caller);
+    write_event(happening, By { thread, context: 0, caller, text: &text }, true);
     if env::var(ON_HANG).is_ok_and(|what| what == "abort") {
         process::abort();
     }
 }
 
-/// The streams that are busy, with their last kernels. `None` if the driver does not answer: it is asked in a thread that is
-/// left behind then. Asking a stream never waits for the device, even while a load waits.
-fn busy() -> Option<Vec<(u64, u64, u64)>> {
+/// The streams that are busy. `None` if the driver does not answer: it is asked in a thread that is left behind then. Asking
+/// a stream never waits for the device, even while a load waits.
+fn busy() -> Option<Vec<Stream>> {
     type Query = unsafe extern "C" fn(CUstream) -> CUresult;
-    let query = real::symbol(c"cuStreamQuery");
-    if query.is_null() {
+    type SetCurrent = unsafe extern "C" fn(CUcontext) -> CUresult;
+    let [query, set_current] = [c"cuStreamQuery", c"cuCtxSetCurrent"].map(real::symbol);
+    if query.is_null() || set_current.is_null() {
         return None;
     }
-    // SAFETY: the type is that of the function of this name.
-    let query: Query = unsafe { std::mem::transmute(query) };
+    // SAFETY: the types are those of the functions of these names.
+    let (query, set_current) = unsafe {
+        (
+            std::mem::transmute::<*mut c_void, Query>(query),
+            std::mem::transmute::<*mut c_void, SetCurrent>(set_current),
+        )
+    };
+    let handle = |number: u64| ptr::without_provenance_mut::<c_void>(number as usize);
     let (answer, answered) = mpsc::channel();
     let ask = move || {
-        let busy = watched::streams().filter(|(stream, kernel, _)| {
-            let stream = std::ptr::without_provenance_mut::<c_void>(*stream as usize);
-            // The default stream is that of the current context, and this thread has none. Other handles were streams when
-            // kernels were launched there.
-            // SAFETY: the driver refuses handles of streams that are gone.
-            *kernel > 0
-                && !stream.is_null()
-                && unsafe { query(stream.cast()) } == CUresult::CUDA_ERROR_NOT_READY
-        });
+        // The default streams are those of the current context.
+        let mut busy = HashMap::new();
+        for context in contexts::all() {
+            for (place, stream) in watched::streams().filter(|(_, stream)| stream.kernel > 0) {
+                // SAFETY: the handles were those of a context and a stream. The driver refuses those that are gone.
+                let results =
+                    unsafe { [set_current(handle(context).cast()), query(handle(stream.handle).cast())] };
+                if results == [CUresult::CUDA_SUCCESS, CUresult::CUDA_ERROR_NOT_READY] {
+                    busy.insert(place, stream);
+                }
+            }
+        }
+        let mut busy: Vec<_> = busy.into_values().collect();
+        busy.sort_by_key(|stream| stream.handle);
         // Nobody may be waiting any longer.
-        let _ = answer.send(busy.collect());
+        let _ = answer.send(busy);
     };
     thread::Builder::new().spawn(ask).ok()?;
     answered.recv_timeout(MOMENT).ok()

@@ -1,16 +1,18 @@
 //! The functions of the driver that are watched: one table with their types, and what each does besides calling the driver
 //! behind.
 
+mod image;
+mod late;
 mod load;
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use cudarc::driver::sys::{self, *};
 
-use crate::known;
 use crate::real::Function;
 use crate::watched::{self, Call, during, timed};
-use load::{code, image, kernel, launch, limit, names, unload};
+use image::{code, ends, enumerates, file, image, makes, names, take, unload};
+use load::{kernel, launch, limit};
 
 /// A watched function, as programs ask for it.
 pub(crate) struct Hook {
@@ -86,8 +88,12 @@ macro_rules! hooks {
             $(hooks!(@check $name ($($ty),*) $($per_thread)?);)*
         };
     };
-    // cudarc binds neither variants for per-thread streams nor the first `cuGetProcAddress`.
+    // cudarc binds neither variants for per-thread streams nor the first `cuGetProcAddress`, and of `cuCtxCreate` those of
+    // the CUDA version that it is built for.
     (@check cuGetProcAddress ($($ty:ty),*)) => {};
+    (@check cuCtxCreate_v2 ($($ty:ty),*)) => {};
+    (@check cuCtxCreate_v3 ($($ty:ty),*)) => {};
+    (@check cuCtxCreate_v4 ($($ty:ty),*)) => {};
     (@check $name:ident ($($ty:ty),*) true) => {};
     (@check $name:ident ($($ty:ty),*)) => {
         let _: unsafe fn($($ty),*) -> CUresult = sys::$name;
@@ -138,29 +144,35 @@ hooks! {
         |hook, real| timed(on(hook, stream), name(hook), real);
 
     2000 cuModuleLoad => cuModuleLoad(module: *mut CUmodule, path: *const c_char)
-        |hook, real| image(hook, "file", real);
+        |hook, real| image(hook, module, file(path), real);
     2000 cuModuleLoadData => cuModuleLoadData(module: *mut CUmodule, bytes: *const c_void)
-        |hook, real| image(hook, code(bytes), real);
+        |hook, real| image(hook, module, code(bytes), real);
     2010 cuModuleLoadDataEx => cuModuleLoadDataEx(
         module: *mut CUmodule, bytes: *const c_void, count: c_uint, options: *mut CUjit_option, values: Params,
-    ) |hook, real| image(hook, code(bytes), real);
+    ) |hook, real| image(hook, module, code(bytes), real);
     2000 cuModuleLoadFatBinary => cuModuleLoadFatBinary(module: *mut CUmodule, bytes: *const c_void)
-        |hook, real| image(hook, code(bytes), real);
+        |hook, real| image(hook, module, code(bytes), real);
     12000 cuLibraryLoadData => cuLibraryLoadData(
         library: *mut CUlibrary, bytes: *const c_void, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |hook, real| image(hook, code(bytes), real);
+    ) |hook, real| image(hook, library, code(bytes), real);
     12000 cuLibraryLoadFromFile => cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |hook, real| image(hook, "file", real);
-    2000 cuModuleUnload => cuModuleUnload(module: CUmodule) |hook, real| unload(hook, real);
-    12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary) |hook, real| unload(hook, real);
+    ) |hook, real| image(hook, library, file(path), real);
+    2000 cuModuleUnload => cuModuleUnload(module: CUmodule) |hook, real| unload(hook, module, real);
+    12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary) |hook, real| unload(hook, library, real);
 
     2000 cuModuleGetFunction => cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char)
-        |hook, real| names(hook, function, name, real);
+        |hook, real| take(hook, function, module, name, real);
+    12040 cuModuleEnumerateFunctions => cuModuleEnumerateFunctions(functions: *mut CUfunction, count: c_uint, module: CUmodule)
+        |hook, real| enumerates(hook, functions, count, module, real);
     12000 cuLibraryGetKernel => cuLibraryGetKernel(kernel: *mut CUkernel, library: CUlibrary, name: *const c_char)
-        |hook, real| names(hook, kernel, name, real);
+        |hook, real| names(hook, kernel, library, name, real);
+    12040 cuLibraryEnumerateKernels => cuLibraryEnumerateKernels(kernels: *mut CUkernel, count: c_uint, library: CUlibrary)
+        |hook, real| enumerates(hook, kernels, count, library, real);
+    5050 cuLinkComplete => cuLinkComplete(state: CUlinkState, cubin: Params, bytes: *mut usize)
+        |hook, real| timed(plain(hook), name(hook), real);
     12000 cuKernelGetFunction => cuKernelGetFunction(function: *mut CUfunction, of: CUkernel)
         |hook, real| kernel(hook, of.cast(), Some(function), real);
     12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |hook, real| kernel(hook, function, None, real);
@@ -174,10 +186,20 @@ hooks! {
     ) |hook, real| kernel(hook, function, None, real);
 
     3010 cuCtxSetLimit => cuCtxSetLimit(which: CUlimit, value: usize) |hook, real| limit(hook, which, value, real);
-    4000 cuCtxDestroy => cuCtxDestroy_v2(context: CUcontext) |hook, real| unload(hook, real);
-    11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice) |hook, real| unload(hook, real);
+    3020 cuCtxCreate => cuCtxCreate_v2(context: *mut CUcontext, flags: c_uint, device: CUdevice)
+        |hook, real| makes(hook, context, real);
+    11040 cuCtxCreate => cuCtxCreate_v3(
+        context: *mut CUcontext, params: *mut c_void, count: c_int, flags: c_uint, device: CUdevice,
+    ) |hook, real| makes(hook, context, real);
+    12050 cuCtxCreate => cuCtxCreate_v4(context: *mut CUcontext, params: *mut c_void, flags: c_uint, device: CUdevice)
+        |hook, real| makes(hook, context, real);
+    4000 cuCtxDestroy => cuCtxDestroy_v2(context: CUcontext) |hook, real| ends(hook, context, real);
+    7000 cuDevicePrimaryCtxRetain => cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice)
+        |hook, real| makes(hook, context, real);
+    11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice)
+        |hook, real| image::resets(hook, device, real);
     11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice)
-        |hook, real| timed(plain(hook), name(hook), real);
+        |hook, real| image::resets(hook, device, real);
 
     2000 cuStreamCreate => cuStreamCreate(stream: *mut CUstream, flags: c_uint)
         |hook, real| timed(plain(hook), name(hook), real);
@@ -192,6 +214,13 @@ hooks! {
     2000 cuStreamSynchronize true => cuStreamSynchronize_ptsz(stream: CUstream)
         |hook, real| timed(on(hook, stream), name(hook), real);
     2000 cuEventSynchronize => cuEventSynchronize(event: CUevent) |hook, real| timed(about(hook, event), name(hook), real);
+    2000 cuCtxSynchronize => cuCtxSynchronize() |hook, real| timed(plain(hook), name(hook), real);
+    2000 cuEventCreate => cuEventCreate(event: *mut CUevent, flags: c_uint)
+        |hook, real| timed(plain(hook), name(hook), real);
+    2000 cuEventRecord => cuEventRecord(event: CUevent, stream: CUstream)
+        |hook, real| timed(on(hook, stream), name(hook), real);
+    2000 cuEventRecord true => cuEventRecord_ptsz(event: CUevent, stream: CUstream)
+        |hook, real| timed(on(hook, stream), name(hook), real);
     3020 cuMemAlloc => cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize)
         |hook, real| timed(plain(hook), name(hook), real);
     3020 cuMemFree => cuMemFree_v2(address: CUdeviceptr)
@@ -199,8 +228,17 @@ hooks! {
     2000 cuMemFreeHost => cuMemFreeHost(address: *mut c_void) |hook, real| timed(about(hook, address), name(hook), real);
     2020 cuMemHostAlloc => cuMemHostAlloc(address: Params, bytes: usize, flags: c_uint)
         |hook, real| timed(plain(hook), name(hook), real);
+    2000 cuArrayDestroy => cuArrayDestroy(array: CUarray) |hook, real| timed(about(hook, array), name(hook), real);
     4000 cuMemHostUnregister => cuMemHostUnregister(address: *mut c_void)
         |hook, real| timed(about(hook, address), name(hook), real);
+    4000 cuMemcpy => cuMemcpy(to: CUdeviceptr, from: CUdeviceptr, bytes: usize)
+        |hook, real| timed(plain(hook), name(hook), real);
+    4000 cuMemcpy true => cuMemcpy_ptds(to: CUdeviceptr, from: CUdeviceptr, bytes: usize)
+        |hook, real| timed(plain(hook), name(hook), real);
+    4000 cuMemcpyAsync => cuMemcpyAsync(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream)
+        |hook, real| timed(on(hook, stream), name(hook), real);
+    4000 cuMemcpyAsync true => cuMemcpyAsync_ptsz(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream)
+        |hook, real| timed(on(hook, stream), name(hook), real);
     3020 cuMemcpyHtoD => cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize)
         |hook, real| timed(plain(hook), name(hook), real);
     3020 cuMemcpyDtoH => cuMemcpyDtoH_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize)
@@ -235,9 +273,4 @@ hooks! {
 fn stream_of(config: *const CUlaunchConfig) -> CUstream {
     // SAFETY: programs pass a configuration or null.
     unsafe { config.as_ref() }.map_or(std::ptr::null_mut(), |config| config.hStream)
-}
-
-/// The name of a kernel, or its handle.
-fn of(handle: u64) -> String {
-    known::named(handle).unwrap_or_else(|| format!("kernel {handle:#x}"))
 }

@@ -1,34 +1,38 @@
-//! The kernels that are known to be loaded, and the names of handles. Asking costs a launch a few loads; only calls that load
-//! something lock and allocate.
+//! The kernels that are known to be loaded, and what handles stand for. Asking whether a kernel is loaded costs a launch a few
+//! reads; only calls that load something lock and allocate.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::contexts;
+use crate::locked::Locked;
 
 /// Slots of the table. Programs have thousands of kernels; a full table makes later launches slower, and not wrong.
 const SIZE: usize = 1 << 16;
 
-/// Handles of loaded kernels, at the place of their hash or behind it.
+/// Keys of loaded kernels (see `contexts::key`), at the place of their hash or behind it.
 static LOADED: [AtomicU64; SIZE] = [const { AtomicU64::new(0) }; SIZE];
 
-/// How far a handle may lie behind its place.
+/// A place whose kernel was unloaded. Others may lie behind it.
+const GONE: u64 = u64::MAX;
+
+/// How far a key may lie behind its place.
 const REACH: usize = 64;
 
-static NAMES: Mutex<Option<HashMap<u64, String>>> = Mutex::new(None);
-
-fn places(handle: u64) -> impl Iterator<Item = &'static AtomicU64> {
+fn places(key: u64) -> impl Iterator<Item = &'static AtomicU64> {
     // The golden ratio spreads handles, which are multiples of a power of two.
-    let hash = handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
     (0..REACH).map(move |step| &LOADED[(hash as usize + step) % SIZE])
 }
 
 /// Whether a kernel is known to be loaded.
 #[inline]
-pub(crate) fn is_loaded(handle: u64) -> bool {
-    for place in places(handle) {
+pub(crate) fn is_loaded(key: u64) -> bool {
+    for place in places(key) {
         match place.load(Ordering::Relaxed) {
             0 => return false,
-            other if other == handle => return true,
+            other if other == key => return true,
             _ => {}
         }
     }
@@ -36,28 +40,135 @@ pub(crate) fn is_loaded(handle: u64) -> bool {
 }
 
 /// Remembers that a kernel is loaded.
-pub(crate) fn loaded(handle: u64) {
-    for place in places(handle) {
-        let found = place.compare_exchange(0, handle, Ordering::Relaxed, Ordering::Relaxed);
-        if found.is_ok() || found == Err(handle) {
+pub(crate) fn loaded(key: u64) {
+    if is_loaded(key) {
+        return;
+    }
+    for place in places(key) {
+        let free = place.load(Ordering::Relaxed);
+        if matches!(free, 0 | GONE)
+            && place.compare_exchange(free, key, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             return;
         }
     }
 }
 
-/// Forgets everything: code was unloaded, and its handles may stand for other kernels soon.
-pub(crate) fn forget() {
-    LOADED.iter().for_each(|place| place.store(0, Ordering::Relaxed));
+fn forget(key: u64) {
+    for place in places(key) {
+        let _ = place.compare_exchange(key, GONE, Ordering::Relaxed, Ordering::Relaxed);
+    }
 }
 
-/// Remembers what a handle is called.
-pub(crate) fn name(handle: u64, name: &str) {
-    let mut names = NAMES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    names.get_or_insert_default().insert(handle, name.to_owned());
+/// What handles stand for.
+static HANDLES: Locked<Handles> = Locked::new();
+
+#[derive(Default)]
+struct Handles {
+    kernels: HashMap<u64, Kernel>,
+    images: HashMap<u64, Arc<str>>,
+    /// The functions that were taken from each module.
+    taken: HashMap<u64, HashSet<String>>,
 }
 
-/// What a handle is called.
+/// A kernel, by one of its handles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    /// The handle of its module or library, or 0.
+    image: u64,
+}
+
+/// Remembers what a kernel is called, and where it is from.
+pub(crate) fn name(handle: u64, name: &str, image: u64) {
+    HANDLES.lock().kernels.insert(handle, Kernel { name: name.to_owned(), image });
+}
+
+/// Remembers that a handle is another one of the same kernel.
+pub(crate) fn same(handle: u64, as_of: u64) {
+    let mut handles = HANDLES.lock();
+    if let Some(kernel) = handles.kernels.get(&as_of).cloned() {
+        handles.kernels.insert(handle, kernel);
+    }
+}
+
+/// What a kernel is called.
 pub(crate) fn named(handle: u64) -> Option<String> {
-    let names = NAMES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    names.as_ref()?.get(&handle).cloned()
+    HANDLES.lock().kernels.get(&handle).map(|kernel| kernel.name.clone())
+}
+
+/// The image of a kernel, in words.
+pub(crate) fn image_of(kernel: u64) -> Option<Arc<str>> {
+    let handles = HANDLES.lock();
+    handles.images.get(&handles.kernels.get(&kernel)?.image).cloned()
+}
+
+/// Remembers an image, in words.
+pub(crate) fn image(handle: u64, words: &str) {
+    HANDLES.lock().images.insert(handle, words.into());
+}
+
+/// Remembers that a function was taken from a module, which loads it. Returns whether it was taken before.
+pub(crate) fn taken(module: u64, function: &str) -> bool {
+    !HANDLES.lock().taken.entry(module).or_default().insert(function.to_owned())
+}
+
+/// Whether a function was taken from a module before.
+pub(crate) fn was_taken(module: u64, function: &str) -> bool {
+    HANDLES.lock().taken.get(&module).is_some_and(|functions| functions.contains(function))
+}
+
+/// An image was unloaded: its handles may stand for other kernels soon.
+pub(crate) fn unloaded(image: u64) {
+    let contexts = contexts::all();
+    let mut handles = HANDLES.lock();
+    handles.images.remove(&image);
+    handles.taken.remove(&image);
+    handles.kernels.retain(|handle, kernel| {
+        if kernel.image == image {
+            forget(*handle);
+            contexts.iter().for_each(|context| forget(contexts::key_in(*handle, *context)));
+        }
+        kernel.image != image
+    });
+}
+
+/// A context is gone, with all that was loaded there.
+pub(crate) fn context_is_gone(context: u64) {
+    let mut handles = HANDLES.lock();
+    // A function's handle is of one context, and which one is not known.
+    handles.taken.clear();
+    handles.kernels.keys().for_each(|handle| forget(contexts::key_in(*handle, context)));
+}
+
+pub(crate) fn forked() {
+    HANDLES.renew();
+    contexts::forked();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_image_had_is_forgotten_with_it() {
+        for (handle, image) in [(0x1000, 1), (0x1010, 2)] {
+            name(handle, "kernel", image);
+            loaded(handle);
+        }
+        unloaded(1);
+        assert_eq!((is_loaded(0x1000), named(0x1000)), (false, None));
+        assert!(is_loaded(0x1010) && named(0x1010).is_some());
+        loaded(0x1000);
+        assert!(is_loaded(0x1000), "the place is used again");
+    }
+
+    #[test]
+    fn a_full_table_forgets_nothing_and_ends() {
+        let keys = (1..2_000).map(|number| number << 20);
+        keys.clone().for_each(loaded);
+        assert!(keys.clone().all(is_loaded));
+        keys.clone().for_each(forget);
+        assert!(!keys.clone().any(is_loaded));
+    }
 }

@@ -14,16 +14,24 @@ pub mod variables;
 #[cfg(feature = "watch")]
 mod caller;
 #[cfg(feature = "watch")]
+mod contexts;
+#[cfg(feature = "watch")]
 mod hang;
 #[cfg(feature = "watch")]
 mod hooks;
 #[cfg(feature = "watch")]
 mod known;
 #[cfg(feature = "watch")]
+mod locked;
+#[cfg(feature = "watch")]
 mod lookup;
 #[cfg(feature = "watch")]
 mod ready;
 #[cfg(feature = "watch")]
 mod real;
+#[cfg(feature = "watch")]
+mod recording;
+#[cfg(feature = "watch")]
+mod stacks;
 #[cfg(feature = "watch")]
 mod watched;

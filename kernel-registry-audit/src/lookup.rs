@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys::CUresult;
 
 use crate::hooks::{HOOKS, Hook, NEWEST};
+use crate::locked::Locked;
 use crate::real;
 use crate::record::Kind;
-use crate::watched::{self, Call, Happening};
+use crate::recording::{By, Happening, now, write_event};
+use crate::watched::Call;
 
 /// The flag that asks for functions with per-thread default streams.
 const PER_THREAD: u64 = 2;
@@ -59,26 +60,31 @@ fn is(hook: &Hook, theirs: *mut c_void) -> bool {
     CString::new(hook.name).is_ok_and(|name| real::symbol(&name) == theirs)
 }
 
+/// Names of functions that are not watched, and were asked for.
+static UNWATCHED: Locked<HashSet<String>> = Locked::new();
+
+pub(crate) fn forked() {
+    UNWATCHED.renew();
+}
+
 /// Records, once for each name, that a function is not watched.
 fn unwatched(symbol: &str, version: c_int) {
-    static NAMED: Mutex<Option<HashSet<String>>> = Mutex::new(None);
-    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
-    if !named.get_or_insert_default().insert(symbol.to_owned()) {
+    if !UNWATCHED.lock().insert(symbol.to_owned()) {
         return;
     }
     let subject = format!("{symbol} of CUDA {}.{}", version / 1000, version % 1000 / 10);
-    let call = Call { hook: 0, subject: 0, stream: 0 };
-    let result = CUresult::CUDA_SUCCESS;
     let happening = Happening {
         kind: Kind::Unwatched,
-        call,
+        call: Call { hook: 0, subject: 0, stream: 0 },
         name: symbol,
         subject: &subject,
-        begun: watched::now(),
+        image: "",
+        bytes: 0,
+        begun: now(),
         took: 0,
-        result,
+        result: CUresult::CUDA_SUCCESS,
     };
-    watched::record_event(happening, 0, false, "", "");
+    write_event(happening, By::default(), false);
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
-use crate::variables::{AFTER_READY, READY_AFTER};
-use crate::watched;
+use crate::recording;
+use crate::variables::{AFTER_READY, READY_AFTER, READY_SIGNAL};
 
 static READY: AtomicBool = AtomicBool::new(false);
 
@@ -37,15 +37,22 @@ impl After {
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_ready() {
     READY.store(true, Ordering::Relaxed);
-    watched::ready();
+    recording::ready();
 }
 
 pub(crate) fn is_ready() -> bool {
     READY.load(Ordering::Relaxed)
 }
 
-/// Starts the time after which the program counts as ready, if there is one.
+/// Starts the time after which the program counts as ready, and waits for the signal that says so, if there are any.
 pub(crate) fn start() {
+    if let Some(signal) = env::var(READY_SIGNAL).ok().and_then(|signal| signal.parse::<libc::c_int>().ok()) {
+        extern "C" fn say(_: libc::c_int) {
+            kernel_registry_audit_ready();
+        }
+        // SAFETY: the handler stores two numbers: the record is there when this function is called.
+        unsafe { libc::signal(signal, say as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+    }
     let seconds = env::var(READY_AFTER).ok().and_then(|seconds| seconds.parse::<f64>().ok());
     let Some(wait) = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else { return };
     // Without a thread the program is never ready, which the report says.

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses others.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Threads that have a slot.
 pub(crate) const SLOTS: usize = 1024;
-/// Events that have room.
-pub(crate) const EVENTS: usize = 65_536;
+/// Samples that have room.
+pub(crate) const SAMPLES: usize = 65_536;
 /// Bytes of strings.
 pub(crate) const STRINGS: usize = 4 << 20;
 
@@ -30,29 +30,32 @@ pub(crate) struct Header {
     pub(crate) process: AtomicU32,
     /// The start in nanoseconds since 1970. Times of events count from here.
     pub(crate) started: AtomicU64,
-    /// The program's name and arguments.
-    pub(crate) command: Text,
     /// When the program was said to be ready, in nanoseconds since the start, or 0.
     pub(crate) ready: AtomicU64,
     /// Launches by threads that have ended.
     pub(crate) launches: AtomicU64,
     /// Calls by threads that have ended.
     pub(crate) calls: AtomicU64,
+    /// Samples so far, also those that found no room.
+    pub(crate) samples: AtomicU64,
     /// Events so far, also those that found no room.
     pub(crate) events: AtomicU64,
+    /// Events that have room.
+    pub(crate) room: AtomicU64,
     /// Bytes of strings so far, also those that found no room.
     pub(crate) strings: AtomicU64,
+    /// The program's name and arguments.
+    pub(crate) command: Text,
+    /// The process's rank among those that work together, plus one, or 0.
+    pub(crate) rank: AtomicU32,
     /// How the process ended: 0 if it did not say.
     pub(crate) ended: AtomicU32,
 }
 
-/// A string in the record: place and length.
-#[repr(C)]
+/// A string in the record: where its length stands, with the bytes behind it; 0 for none.
+#[repr(transparent)]
 #[derive(Default)]
-pub(crate) struct Text {
-    pub(crate) at: AtomicU32,
-    pub(crate) len: AtomicU32,
-}
+pub(crate) struct Text(pub(crate) AtomicU32);
 
 /// A thread, and the call that it is in.
 #[repr(C, align(64))]
@@ -69,6 +72,18 @@ pub(crate) struct Slot {
     pub(crate) launches: AtomicU64,
 }
 
+/// How many kernels were launched in a stream since the sample before.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Sample {
+    /// In nanoseconds since the start; 0 while it is being written.
+    pub(crate) at: AtomicU64,
+    pub(crate) stream: AtomicU64,
+    pub(crate) launches: AtomicU32,
+    /// The kernel that was launched last.
+    pub(crate) kernel: Text,
+}
+
 /// Something that happened.
 #[repr(C)]
 #[derive(Default)]
@@ -81,14 +96,20 @@ pub(crate) struct Event {
     /// In nanoseconds.
     pub(crate) took: AtomicU64,
     pub(crate) stream: AtomicU64,
+    /// The context's handle.
+    pub(crate) context: AtomicU64,
+    /// The size of an image.
+    pub(crate) bytes: AtomicU64,
     /// The driver's answer.
     pub(crate) result: AtomicU32,
     /// Whether it came after the program was ready.
     pub(crate) is_finding: AtomicU32,
     /// The driver's function.
     pub(crate) call: Text,
-    /// The kernel, or the image.
+    /// The kernel, or the kind of an image.
     pub(crate) subject: Text,
+    /// The image of the kernel, and which library loaded it.
+    pub(crate) image: Text,
     /// The library that made the call, and the function in it.
     pub(crate) caller: Text,
     /// A paragraph for people, or the stack.
@@ -137,26 +158,33 @@ impl Kind {
     }
 }
 
-/// The whole file.
+/// The file up to its events, which are an array behind this.
 #[repr(C)]
 pub(crate) struct Layout {
     pub(crate) header: Header,
     pub(crate) slots: [Slot; SLOTS],
-    pub(crate) events: [Event; EVENTS],
+    pub(crate) samples: [Sample; SAMPLES],
     pub(crate) strings: [u8; STRINGS],
 }
 
-/// Bytes of a record.
-pub(crate) const SIZE: usize = size_of::<Layout>();
+/// Bytes of a record with room for so many events.
+#[cfg(any(test, feature = "watch"))]
+pub(crate) const fn size(room: usize) -> usize {
+    size_of::<Layout>() + room * size_of::<Event>()
+}
 
 /// What a record says, read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// The process that wrote it.
     pub process: u32,
+    /// The process's rank among those that work together, as `torchrun`, MPI or Slurm name it.
+    pub rank: Option<u32>,
     /// The program's name and arguments.
     pub command: String,
+    /// When it began to be watched, in nanoseconds since 1970.
+    pub started: u64,
     /// When the program was said to be ready, in nanoseconds since the start.
     pub ready: Option<u64>,
     /// Launches.
@@ -169,9 +197,27 @@ pub struct Report {
     pub events: Vec<Happened>,
     /// Events without room.
     pub dropped: u64,
+    /// Launches by stream, in the order of time.
+    pub activity: Vec<Activity>,
+    /// Samples of activity without room.
+    pub activity_dropped: u64,
     /// The calls that were in progress when the record was read, or the process was killed, as numbers in the table of
     /// hooks, with the thread.
     pub in_progress: Vec<(u32, u32)>,
+}
+
+/// Launches in a stream between two samples. Samples are 50 ms apart, and later one second.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Activity {
+    /// The end of the time in which they were counted, in nanoseconds since the start.
+    pub at: u64,
+    /// The handle of the stream, or 0.
+    pub stream: u64,
+    /// How many launches.
+    pub launches: u32,
+    /// The kernel that was launched last.
+    pub kernel: String,
 }
 
 /// Something that happened.
@@ -188,14 +234,20 @@ pub struct Happened {
     pub took: u64,
     /// The handle of the stream, or 0.
     pub stream: u64,
+    /// The handle of the context, or 0.
+    pub context: u64,
+    /// The size of an image in bytes, or 0.
+    pub bytes: u64,
     /// The driver's answer: 0 is success.
     pub result: u32,
     /// Whether it came after the program was ready.
     pub is_finding: bool,
     /// The driver's function.
     pub call: String,
-    /// The kernel, the kind of image, or the limit.
+    /// The kernel, the kind of an image, or the limit.
     pub subject: String,
+    /// The image of the kernel, and which library loaded it.
+    pub image: String,
     /// The library that made the call, and the function in it.
     pub caller: String,
     /// The stack, or the explanation of a hang.
@@ -232,32 +284,54 @@ impl std::error::Error for NotRead {}
 ///
 /// The bytes are not a record of this version.
 pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
-    if bytes.len() < SIZE || number(bytes, offset_of!(Header, magic)) != MAGIC {
+    let header = |offset: usize| number(bytes, offset);
+    if header(offset_of!(Header, magic)) != MAGIC {
         return Err(NotRead::NoRecord);
     }
     match small(bytes, offset_of!(Header, version)) {
         VERSION => {}
         other => return Err(NotRead::Version(other)),
     }
-    let header = |offset: usize| number(bytes, offset);
-    let count = header(offset_of!(Header, events));
-    let events = (0..EVENTS.min(usize::try_from(count).unwrap_or(EVENTS)))
-        .map(|index| offset_of!(Layout, events) + index * size_of::<Event>())
-        .filter_map(|at| happened(bytes, at));
+    let room = header(offset_of!(Header, room));
+    let behind = bytes.len().checked_sub(size_of::<Layout>()).ok_or(NotRead::NoRecord)?;
+    if room > (behind / size_of::<Event>()) as u64 {
+        return Err(NotRead::NoRecord);
+    }
+    let (events, samples) = (header(offset_of!(Header, events)), header(offset_of!(Header, samples)));
+    let mut activity: Vec<_> = (0..samples.min(SAMPLES as u64) as usize)
+        .filter_map(|index| sample(bytes, offset_of!(Layout, samples) + index * size_of::<Sample>()))
+        .collect();
+    activity.sort_by_key(|sample| sample.at);
     let slots = || (0..SLOTS).map(|index| offset_of!(Layout, slots) + index * size_of::<Slot>());
     let of_slots = |offset| slots().map(|at| number(bytes, at + offset)).fold(0_u64, u64::wrapping_add);
     let in_progress = slots()
         .map(|at| (small(bytes, at + offset_of!(Slot, call)), small(bytes, at + offset_of!(Slot, thread))));
     Ok(Report {
         process: small(bytes, offset_of!(Header, process)),
+        rank: small(bytes, offset_of!(Header, rank)).checked_sub(1),
         command: text(bytes, offset_of!(Header, command)),
+        started: header(offset_of!(Header, started)),
         ready: Some(header(offset_of!(Header, ready))).filter(|ready| *ready > 0),
-        launches: header(offset_of!(Header, launches)) + of_slots(offset_of!(Slot, launches)),
-        calls: header(offset_of!(Header, calls)) + of_slots(offset_of!(Slot, sequence)),
+        launches: header(offset_of!(Header, launches)).wrapping_add(of_slots(offset_of!(Slot, launches))),
+        calls: header(offset_of!(Header, calls)).wrapping_add(of_slots(offset_of!(Slot, sequence))),
         ended: small(bytes, offset_of!(Header, ended)) != 0,
-        events: events.collect(),
-        dropped: count.saturating_sub(EVENTS as u64),
+        events: (0..events.min(room) as usize)
+            .filter_map(|index| happened(bytes, size_of::<Layout>() + index * size_of::<Event>()))
+            .collect(),
+        dropped: events.saturating_sub(room),
+        activity,
+        activity_dropped: samples.saturating_sub(SAMPLES as u64),
         in_progress: in_progress.filter(|(call, _)| *call > 0).collect(),
+    })
+}
+
+fn sample(bytes: &[u8], at: usize) -> Option<Activity> {
+    let time = number(bytes, at + offset_of!(Sample, at));
+    (time > 0).then(|| Activity {
+        at: time,
+        stream: number(bytes, at + offset_of!(Sample, stream)),
+        launches: small(bytes, at + offset_of!(Sample, launches)),
+        kernel: text(bytes, at + offset_of!(Sample, kernel)),
     })
 }
 
@@ -269,10 +343,13 @@ fn happened(bytes: &[u8], at: usize) -> Option<Happened> {
         begun: number(bytes, at + offset_of!(Event, begun)),
         took: number(bytes, at + offset_of!(Event, took)),
         stream: number(bytes, at + offset_of!(Event, stream)),
+        context: number(bytes, at + offset_of!(Event, context)),
+        bytes: number(bytes, at + offset_of!(Event, bytes)),
         result: small(bytes, at + offset_of!(Event, result)),
         is_finding: small(bytes, at + offset_of!(Event, is_finding)) != 0,
         call: text(bytes, at + offset_of!(Event, call)),
         subject: text(bytes, at + offset_of!(Event, subject)),
+        image: text(bytes, at + offset_of!(Event, image)),
         caller: text(bytes, at + offset_of!(Event, caller)),
         text: text(bytes, at + offset_of!(Event, text)),
     })
@@ -287,66 +364,84 @@ fn small(bytes: &[u8], at: usize) -> u32 {
 }
 
 fn text(bytes: &[u8], at: usize) -> String {
-    let start = small(bytes, at) as usize;
-    let len = small(bytes, at + size_of::<u32>()) as usize;
-    let strings = &bytes[offset_of!(Layout, strings)..SIZE];
-    let text = strings.get(start..).and_then(|strings| strings.get(..len)).unwrap_or_default();
-    String::from_utf8_lossy(text).into_owned()
+    let strings = &bytes[offset_of!(Layout, strings)..size_of::<Layout>()];
+    let place = small(bytes, at) as usize;
+    let len = if place == 0 { 0 } else { small(strings, place) as usize };
+    let text = strings.get(place + size_of::<u32>()..).and_then(|strings| strings.get(..len));
+    String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
 }
 
-/// Writes a text into a record, and returns its place and length; an empty one if there is no room.
+/// Writes a text into a record, and returns its place; 0 if it is empty or there is no room.
 ///
 /// # Safety
 ///
 /// `record` is a mapped record of this process.
 #[cfg(feature = "watch")]
-pub(crate) unsafe fn write(record: *const Layout, text: &str) -> (u32, u32) {
-    let len = text.len() as u64;
+pub(crate) unsafe fn write(record: *const Layout, text: &str) -> u32 {
+    if text.is_empty() {
+        return 0;
+    }
+    let length = (text.len() as u32).to_le_bytes();
+    let whole = (length.len() + text.len()) as u64;
     // SAFETY: the caller's promise; the header is made of atomics.
     let header = unsafe { &(*record).header };
-    let at = header.strings.fetch_add(len, Ordering::Relaxed);
-    if at.saturating_add(len) > STRINGS as u64 {
-        return (0, 0);
+    let at = header.strings.fetch_add(whole, Ordering::Relaxed);
+    if at.saturating_add(whole) > STRINGS as u64 {
+        return 0;
     }
     // SAFETY: these bytes are inside the strings of the record, and no other thread was given them.
     unsafe {
-        let strings = (&raw const (*record).strings).cast::<u8>().cast_mut();
-        strings.add(at as usize).copy_from_nonoverlapping(text.as_ptr(), text.len());
+        let place = (&raw const (*record).strings).cast::<u8>().cast_mut().add(at as usize);
+        place.copy_from_nonoverlapping(length.as_ptr(), length.len());
+        place.add(length.len()).copy_from_nonoverlapping(text.as_ptr(), text.len());
     }
-    (at as u32, text.len() as u32)
+    at as u32
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const ROOM: usize = 100;
+
     fn empty() -> Vec<u8> {
-        let mut bytes = vec![0; SIZE];
+        let mut bytes = vec![0; size(ROOM)];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        let room = offset_of!(Header, room);
+        bytes[room..room + 8].copy_from_slice(&(ROOM as u64).to_le_bytes());
         bytes
     }
 
     #[test]
     fn other_bytes_are_no_record() {
         assert_eq!(read(&[]), Err(NotRead::NoRecord));
-        assert_eq!(read(&empty()[..SIZE - 1]), Err(NotRead::NoRecord));
+        for len in [8, 100, size_of::<Layout>() - 1, size_of::<Layout>(), size(ROOM) - 1] {
+            assert!(read(&empty()[..len]).is_err());
+        }
         let mut newer = empty();
-        newer[8] = 2;
-        assert_eq!(read(&newer), Err(NotRead::Version(2)));
+        newer[8] += 1;
+        assert_eq!(read(&newer), Err(NotRead::Version(VERSION + 1)));
         assert!(read(&empty()).expect("a record").events.is_empty());
     }
 
     #[test]
     fn numbers_that_lead_outside_are_read() {
         let mut bytes = empty();
-        let events = offset_of!(Layout, events);
-        bytes[64..events].fill(0xff);
-        for event in bytes[events..offset_of!(Layout, strings)].chunks_mut(size_of::<Event>()) {
+        let room = offset_of!(Header, room) + 8;
+        bytes[16..room - 8].fill(0xff);
+        bytes[room..offset_of!(Layout, strings)].fill(0xff);
+        for event in bytes[size_of::<Layout>()..].chunks_mut(size_of::<Event>()) {
             event.fill(0xff);
             event[..4].copy_from_slice(&(Kind::Load as u32).to_le_bytes());
         }
         let report = read(&bytes).expect("a record");
+        assert_eq!(report.events.len(), ROOM);
         assert!(report.events.iter().all(|event| event.subject.is_empty()));
+    }
+
+    #[test]
+    fn a_million_events_are_less_than_100_megabytes() {
+        assert!(size(1_000_000) < 100_000_000, "{}", size(1_000_000));
     }
 }

@@ -12,6 +12,12 @@ pub const AFTER_READY: &str = "KERNEL_REGISTRY_AUDIT_AFTER_READY";
 /// The seconds after which the program counts as ready.
 pub const READY_AFTER: &str = "KERNEL_REGISTRY_AUDIT_READY_AFTER";
 
+/// The number of the signal that says that the program is ready.
+pub const READY_SIGNAL: &str = "KERNEL_REGISTRY_AUDIT_READY_SIGNAL";
+
+/// How many events a record has room for. 65536 by default.
+pub const EVENTS: &str = "KERNEL_REGISTRY_AUDIT_EVENTS";
+
 /// The seconds after which a call counts as hanging. 5 by default.
 pub const HANG_AFTER: &str = "KERNEL_REGISTRY_AUDIT_HANG_AFTER";
 

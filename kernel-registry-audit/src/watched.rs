@@ -1,156 +1,27 @@
-//! The record of this process, each thread's call in progress, and events.
+//! Each thread's call in progress, and what was launched last in each stream.
 
 use std::cell::Cell;
 use std::env;
-use std::ffi::{CString, c_void};
-use std::fs;
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::process;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, Once, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 
-use crate::record::{self, Event, Header, Kind, Layout, MAGIC, SIZE, SLOTS, Slot, Text, VERSION};
-use crate::variables::{RECORDS, SLOW_MS};
-use crate::{caller, hang, ready};
+use crate::record::{Kind, SLOTS, Slot};
+use crate::recording::{By, Happening, nanoseconds, now, record, write_event};
+use crate::variables::SLOW_MS;
+use crate::{caller, contexts, ready};
 
 /// Calls that take longer are events, unless the variable says otherwise.
 const SLOW: Duration = Duration::from_millis(10);
 
-static RECORD: AtomicPtr<Layout> = AtomicPtr::new(ptr::null_mut());
-
-/// The record of this process. The first call makes it, also in a child that was forked.
-#[inline]
-pub(crate) fn record() -> &'static Layout {
-    let record = RECORD.load(Ordering::Acquire);
-    let record = if record.is_null() { begin() } else { record };
-    // SAFETY: `begin` made it of a mapping that is never unmapped, and all that changes there are atomics and strings,
-    // which are only reached through pointers.
-    unsafe { &*record }
-}
-
-#[cold]
-fn begin() -> *mut Layout {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let record = RECORD.load(Ordering::Acquire);
-    if !record.is_null() {
-        return record;
-    }
-    let record = mapped().cast::<Layout>();
-    // SAFETY: a mapping of a record's size, aligned to a page; zeros are valid there.
-    let Layout { header, .. } = unsafe { &*record };
-    let since_start = start().elapsed();
-    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    header.magic.store(MAGIC, Ordering::Relaxed);
-    header.version.store(VERSION, Ordering::Relaxed);
-    header.process.store(process::id(), Ordering::Relaxed);
-    header.started.store(nanoseconds(started.saturating_sub(since_start)), Ordering::Relaxed);
-    let command: Vec<_> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    write(record, &header.command, &command.join(" "));
-    RECORD.store(record, Ordering::Release);
-
-    static HANDLERS: Once = Once::new();
-    HANDLERS.call_once(|| {
-        // SAFETY: both are called without arguments, and stay where they are.
-        unsafe {
-            libc::atexit(ended);
-            libc::pthread_atfork(None, None, Some(forked));
-        }
-        ready::start();
-    });
-    hang::start();
-    record
-}
-
-/// The time at which the process began to be watched.
-fn start() -> Instant {
-    static START: OnceLock<Instant> = OnceLock::new();
-    *START.get_or_init(Instant::now)
-}
-
-/// Nanoseconds since the start.
-pub(crate) fn now() -> u64 {
-    nanoseconds(start().elapsed())
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    time.as_nanos().try_into().unwrap_or(u64::MAX)
-}
-
-/// A mapping of the record's file, or of memory if there can be none, which is said once.
-fn mapped() -> *mut c_void {
-    let file = env::var_os(RECORDS).map(PathBuf::from).map(|folder| {
-        let path = free(&folder);
-        file(&path).inspect_err(|error| {
-            eprintln!("kernel-registry-audit: no record in `{}`: {error}", path.display());
-        })
-    });
-    let (flags, descriptor) = match file {
-        Some(Ok(descriptor)) => (libc::MAP_SHARED, descriptor),
-        _ => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
-    };
-    // SAFETY: a new mapping touches no other memory.
-    let mapped = unsafe {
-        libc::mmap(ptr::null_mut(), SIZE, libc::PROT_READ | libc::PROT_WRITE, flags, descriptor, 0)
-    };
-    if mapped == libc::MAP_FAILED {
-        // Without a record nothing can be watched, and the program must not go on half watched.
-        eprintln!("kernel-registry-audit: no memory for a record of {SIZE} bytes");
-        process::abort();
-    }
-    mapped
-}
-
-/// A path that no record has: a process can execute several programs.
-fn free(folder: &Path) -> PathBuf {
-    let names = (0..).map(|number| match number {
-        0 => format!("{}.rec", process::id()),
-        number => format!("{}-{number}.rec", process::id()),
-    });
-    names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default()
-}
-
-/// A file of the record's size, whose disk space is taken now: a full disk would end the program later.
-fn file(path: &Path) -> std::io::Result<i32> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let name = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: the name ends with a zero.
-    let descriptor =
-        unsafe { libc::open(name.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC, 0o644) };
-    if descriptor < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is open.
-    match unsafe { libc::posix_fallocate(descriptor, 0, SIZE as libc::off_t) } {
-        0 => Ok(descriptor),
-        error => {
-            let _ = fs::remove_file(path);
-            Err(std::io::Error::from_raw_os_error(error))
-        }
-    }
-}
-
-extern "C" fn ended() {
-    let record = RECORD.load(Ordering::Acquire);
-    if !record.is_null() {
-        // SAFETY: see `record`.
-        unsafe { (*record).header.ended.store(1, Ordering::Relaxed) };
-    }
-}
-
-/// In a child that was forked: the record belongs to the parent, so the next call makes another one.
-extern "C" fn forked() {
-    RECORD.store(ptr::null_mut(), Ordering::Release);
-    // The parent's slot is not this thread's.
+/// In a child that was forked: the parent's slot is not this thread's, and its launches are not the child's.
+pub(crate) fn forked() {
     THREAD.with(|thread| thread.slot.set(ptr::null()));
+    STREAMS.iter().for_each(|last| last.launches.store(0, Ordering::Relaxed));
 }
 
 /// A thread's slot, which it gives back when it ends.
@@ -233,7 +104,8 @@ pub(crate) fn launched(stream: u64, kernel: u64) {
     slot.launches.store(slot.launches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     let hash = stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
     for step in 0..16 {
-        let Last { stream: place, kernel: last, thread } = &STREAMS[(hash as usize + step) % STREAMS.len()];
+        let Last { stream: place, kernel: last, thread, launches } =
+            &STREAMS[(hash as usize + step) % STREAMS.len()];
         // The default stream is 0, so each handle is stored plus one.
         let found = place.load(Ordering::Relaxed);
         if found == stream + 1
@@ -241,30 +113,51 @@ pub(crate) fn launched(stream: u64, kernel: u64) {
                 && place.compare_exchange(0, stream + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             last.store(kernel, Ordering::Relaxed);
-            thread.store(slot.thread.load(Ordering::Relaxed).into(), Ordering::Relaxed);
+            thread.store(slot.thread.load(Ordering::Relaxed), Ordering::Relaxed);
+            // Two threads that launch in one stream at once may lose a count.
+            launches.store(launches.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             return;
         }
     }
 }
 
 /// The last kernel of a stream.
-pub(crate) struct Last {
+struct Last {
     stream: AtomicU64,
     kernel: AtomicU64,
-    thread: AtomicU64,
+    thread: AtomicU32,
+    launches: AtomicU32,
 }
 
-static STREAMS: [Last; 1024] =
-    [const { Last { stream: AtomicU64::new(0), kernel: AtomicU64::new(0), thread: AtomicU64::new(0) } };
-        1024];
+static STREAMS: [Last; 1024] = [const {
+    Last {
+        stream: AtomicU64::new(0),
+        kernel: AtomicU64::new(0),
+        thread: AtomicU32::new(0),
+        launches: AtomicU32::new(0),
+    }
+}; 1024];
 
-/// Streams in which kernels were launched: the stream, its last kernel, and the thread that launched it.
-pub(crate) fn streams() -> impl Iterator<Item = (u64, u64, u64)> {
-    let used = STREAMS.iter().filter(|last| last.stream.load(Ordering::Relaxed) > 0);
-    used.map(|last| {
-        let [stream, kernel, thread] =
-            [&last.stream, &last.kernel, &last.thread].map(|word| word.load(Ordering::Relaxed));
-        (stream - 1, kernel, thread)
+/// A stream in which kernels were launched.
+#[derive(Clone, Copy)]
+pub(crate) struct Stream {
+    pub(crate) handle: u64,
+    /// The last kernel, or 0 if the stream is gone.
+    pub(crate) kernel: u64,
+    /// The thread that launched it.
+    pub(crate) thread: u32,
+    /// Launches so far; the number wraps around.
+    pub(crate) launches: u32,
+}
+
+/// Streams in which kernels were launched. Each has the same place for ever.
+pub(crate) fn streams() -> impl Iterator<Item = (usize, Stream)> {
+    let used = STREAMS.iter().enumerate().filter(|(_, last)| last.stream.load(Ordering::Relaxed) > 0);
+    used.map(|(place, last)| {
+        let handle = last.stream.load(Ordering::Relaxed) - 1;
+        let kernel = last.kernel.load(Ordering::Relaxed);
+        let [thread, launches] = [&last.thread, &last.launches].map(|word| word.load(Ordering::Relaxed));
+        (place, Stream { handle, kernel, thread, launches })
     })
 }
 
@@ -281,7 +174,17 @@ pub(crate) fn timed(call: Call, name: &str, real: impl FnOnce() -> CUresult) -> 
     let result = during(call, real);
     let took = now() - begun;
     if took >= slow() {
-        event(Happening { kind: Kind::Slow, call, name, subject: "", begun, took, result });
+        event(Happening {
+            kind: Kind::Slow,
+            call,
+            name,
+            subject: "",
+            image: "",
+            bytes: 0,
+            begun,
+            took,
+            result,
+        });
     }
     result
 }
@@ -294,65 +197,14 @@ fn slow() -> u64 {
     })
 }
 
-/// Something to be recorded.
-#[derive(Clone, Copy)]
-pub(crate) struct Happening<'a> {
-    pub(crate) kind: Kind,
-    pub(crate) call: Call,
-    /// The driver's function.
-    pub(crate) name: &'a str,
-    pub(crate) subject: &'a str,
-    pub(crate) begun: u64,
-    pub(crate) took: u64,
-    pub(crate) result: CUresult,
-}
-
-/// Records an event of this thread, with its stack.
-pub(crate) fn event(happening: Happening<'_>) {
+/// Records an event of this thread, with its stack. Returns who called.
+pub(crate) fn event(happening: Happening<'_>) -> String {
     let (caller, stack) = caller::caller();
     let thread = slot().thread.load(Ordering::Relaxed);
     let is_finding = ready::is_ready() && happening.kind != Kind::Slow;
-    record_event(happening, thread, is_finding, &caller, &stack);
-}
-
-/// Records an event.
-pub(crate) fn record_event(
-    happening: Happening<'_>,
-    thread: u32,
-    is_finding: bool,
-    caller: &str,
-    text: &str,
-) {
-    let Happening { kind, call, name, subject, begun, took, result } = happening;
-    let record = record();
-    let index = record.header.events.fetch_add(1, Ordering::Relaxed);
-    let Some(event) = usize::try_from(index).ok().and_then(|index| record.events.get(index)) else { return };
-    let Event { kind: written, .. } = event;
-    event.thread.store(thread, Ordering::Relaxed);
-    event.begun.store(begun, Ordering::Relaxed);
-    event.took.store(took, Ordering::Relaxed);
-    event.stream.store(call.stream, Ordering::Relaxed);
-    event.result.store(result as u32, Ordering::Relaxed);
-    event.is_finding.store(is_finding.into(), Ordering::Relaxed);
-    for (place, text) in
-        [(&event.call, name), (&event.subject, subject), (&event.caller, caller), (&event.text, text)]
-    {
-        write(record, place, text);
-    }
-    written.store(kind as u32, Ordering::Release);
-}
-
-fn write(record: *const Layout, place: &Text, text: &str) {
-    // SAFETY: it is the mapped record of this process.
-    let (at, len) = unsafe { record::write(record, text) };
-    place.at.store(at, Ordering::Relaxed);
-    place.len.store(len, Ordering::Relaxed);
-}
-
-/// Records that the program is ready.
-pub(crate) fn ready() {
-    let Header { ready, .. } = &record().header;
-    let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
+    let by = By { thread, context: contexts::current(), caller: &caller, text: &stack };
+    write_event(happening, by, is_finding);
+    caller
 }
 
 /// The slots with a thread.

@@ -4,10 +4,12 @@ use std::error::Error;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use kernel_registry::cudarc::driver::{CudaContext, result, sys};
 use kernel_registry::{
-    DynArg, Late, LaunchError, RuntimeImage, WarmContext, Warmup, find, launch_dyn, warm_all, warmup,
+    DynArg, Late, LaunchError, RecheckError, RuntimeImage, WarmContext, Warmup, find, launch_dyn, warm_all,
+    warmup,
 };
 
 /// As a compiler at run time returns it, with C++ names.
@@ -156,6 +158,30 @@ fn an_image_that_is_registered_after_the_warm_up_is_late() -> Result<(), Box<dyn
     launch()?;
     let row = warm.report().kernels.iter().find(|row| row.path == "late.ptx::large").ok_or("no row")?;
     assert_eq!(row.stack, 8192);
+    Ok(())
+}
+
+#[test]
+fn a_recheck_beside_a_warm_up_sees_either_state() -> Result<(), Box<dyn Error>> {
+    let context = other_context()?;
+    let warm = warm_all(&context)?;
+    let rechecks = thread::scope(|scope| {
+        let warming = scope.spawn(|| {
+            for number in 0..40 {
+                let image = RuntimeImage::new(format!("larger-{number}.ptx"), PLAIN);
+                let larger = image.stack("large", 12 * 1024 + number * 128).register();
+                larger.expect("a stack of at most 17 KiB");
+                warm_all(&context).expect("nothing keeps the device busy");
+            }
+        });
+        let mut rechecks = Vec::new();
+        while !warming.is_finished() {
+            rechecks.push(warm.recheck());
+        }
+        rechecks
+    });
+    let unexpected = rechecks.iter().find(|result| !matches!(result, Ok(()) | Err(RecheckError::Warming)));
+    assert_eq!(unexpected, None);
     Ok(())
 }
 

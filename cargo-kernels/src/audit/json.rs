@@ -1,6 +1,6 @@
 //! The report for programs: docs/audit-json.md.
 
-use kernel_registry_audit::record::{Happened, Report};
+use kernel_registry_audit::record::{self, Happened, Report};
 use serde::Serialize;
 
 const SCHEMA: u32 = 1;
@@ -14,13 +14,25 @@ struct Audit<'a> {
 #[derive(Serialize)]
 struct Process<'a> {
     process: u32,
+    rank: Option<u32>,
     command: &'a str,
+    started_unix_ms: f64,
     ended: bool,
     ready_ms: Option<f64>,
     launches: u64,
     calls: u64,
     events: Vec<Event<'a>>,
     events_dropped: u64,
+    activity: Vec<Activity<'a>>,
+    activity_dropped: u64,
+}
+
+#[derive(Serialize)]
+struct Activity<'a> {
+    at_ms: f64,
+    stream: u64,
+    launches: u32,
+    kernel: &'a str,
 }
 
 #[derive(Serialize)]
@@ -31,9 +43,12 @@ struct Event<'a> {
     took_ms: f64,
     thread: u32,
     stream: u64,
+    context: u64,
+    bytes: u64,
     result: u32,
     call: &'a str,
     subject: &'a str,
+    image: &'a str,
     caller: &'a str,
     text: &'a str,
 }
@@ -48,13 +63,26 @@ pub(super) fn text(reports: &[Report]) -> String {
 fn process(report: &Report) -> Process<'_> {
     Process {
         process: report.process,
+        rank: report.rank,
         command: &report.command,
+        started_unix_ms: milliseconds(report.started),
         ended: report.ended,
         ready_ms: report.ready.map(milliseconds),
         launches: report.launches,
         calls: report.calls,
         events: report.events.iter().map(event).collect(),
         events_dropped: report.dropped,
+        activity: report.activity.iter().map(activity).collect(),
+        activity_dropped: report.activity_dropped,
+    }
+}
+
+fn activity(sample: &record::Activity) -> Activity<'_> {
+    Activity {
+        at_ms: milliseconds(sample.at),
+        stream: sample.stream,
+        launches: sample.launches,
+        kernel: &sample.kernel,
     }
 }
 
@@ -66,9 +94,12 @@ fn event(event: &Happened) -> Event<'_> {
         took_ms: milliseconds(event.took),
         thread: event.thread,
         stream: event.stream,
+        context: event.context,
+        bytes: event.bytes,
         result: event.result,
         call: &event.call,
         subject: &event.subject,
+        image: &event.image,
         caller: &event.caller,
         text: &event.text,
     }

@@ -1,13 +1,15 @@
-//! What hooks do when code is loaded, kernels are, or limits change.
+//! What hooks do when kernels are loaded, or limits change.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int};
 
 use cudarc::driver::sys::{CUfunction, CUlimit, CUresult, CUstream};
 
-use super::{name, of, plain};
+use super::late::{self, What};
+use super::{name, plain};
+use crate::contexts;
 use crate::record::Kind;
-use crate::watched::{Call, Happening, during, event, launched, now, timed};
-use crate::{known, ready, real};
+use crate::watched::{Call, during, launched, timed};
+use crate::{known, real};
 
 /// A launch. That of a kernel which is known to be loaded neither locks nor allocates.
 #[inline]
@@ -20,17 +22,20 @@ pub(super) fn launch(
     let (kernel, stream) = (function.addr() as u64, stream.addr() as u64);
     let call = Call { hook, subject: kernel, stream };
     launched(stream, kernel);
-    if known::is_loaded(kernel) { during(call, real) } else { first(call, function, real) }
+    let key = contexts::key(kernel, stream);
+    if known::is_loaded(key) { during(call, real) } else { first(call, key, function, real) }
 }
 
 /// The first launch of a kernel.
 #[cold]
-fn first(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
-    if driver_says_loaded(function) {
-        known::loaded(call.subject);
+fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+    // A hang and the samples name kernels, and asking the driver then may wait.
+    let kernel = kernel_name(function);
+    if is_eager() || driver_says_loaded(function) {
+        known::loaded(key);
         return timed(call, name(call.hook), real);
     }
-    load(call, &kernel_name(function), real)
+    load(call, key, &kernel, real)
 }
 
 /// A call that loads a kernel unless it is loaded.
@@ -41,38 +46,31 @@ pub(super) fn kernel(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let call = Call { subject: function.addr() as u64, ..plain(hook) };
-    let result = if known::is_loaded(call.subject) || driver_says_loaded(function) {
+    let key = contexts::key(call.subject, 0);
+    let kernel = kernel_name(function);
+    let result = if known::is_loaded(key) || is_eager() || driver_says_loaded(function) {
         timed(call, name(hook), real)
     } else {
-        load(call, &kernel_name(function), real)
+        load(call, key, &kernel, real)
     };
     if let (CUresult::CUDA_SUCCESS, Some(out)) = (result, out.filter(|out| !out.is_null())) {
         // SAFETY: the driver has stored the handle there.
         let handle = unsafe { *out }.addr() as u64;
-        known::name(handle, &of(call.subject));
-        known::loaded(handle);
+        known::same(handle, call.subject);
+        known::loaded(contexts::key(handle, 0));
     }
     result
 }
 
 /// Makes the call that loads a kernel, and records that.
-fn load(call: Call, kernel: &str, real: impl FnOnce() -> CUresult) -> CUresult {
-    let words = || {
-        format!(
-            "`{}` of kernel `{kernel}`, which is not loaded; load it before the program is ready",
-            name(call.hook)
-        )
-    };
-    let result = late(call, Kind::Load, kernel, words, real);
+fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> CUresult {
+    let image = known::image_of(call.subject).unwrap_or_default();
+    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0 };
+    let (result, _) = late::call(call, what, || late::words(call.hook, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
-        known::loaded(call.subject);
+        known::loaded(key);
     }
     result
-}
-
-/// Loads an image.
-pub(super) fn image(hook: u32, what: &str, real: impl FnOnce() -> CUresult) -> CUresult {
-    recorded(hook, Kind::Image, what, real)
 }
 
 /// Sets a limit: a stack limit, or the size of a buffer.
@@ -83,76 +81,34 @@ pub(super) fn limit(hook: u32, which: CUlimit, value: usize, real: impl FnOnce()
         CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE => "heap",
         _ => return timed(plain(hook), name(hook), real),
     };
-    recorded(hook, Kind::Resize, &format!("{which} of {value} bytes"), real)
+    let subject = &format!("{which} of {value} bytes");
+    let what = What { kind: Kind::Resize, subject, image: "", bytes: 0 };
+    let words = || format!("`{}` ({subject}); do it before the program is ready", name(hook));
+    late::call(plain(hook), what, words, real).0
 }
 
-/// A call that loads an image or sets a limit, and is recorded.
-fn recorded(hook: u32, kind: Kind, what: &str, real: impl FnOnce() -> CUresult) -> CUresult {
-    let words = || format!("`{}` ({what}); do it before the program is ready", name(hook));
-    late(plain(hook), kind, what, words, real)
-}
-
-/// A call that is late once the program is ready: it is recorded, or refused with these words.
-fn late(
-    call: Call,
-    kind: Kind,
-    subject: &str,
-    words: impl FnOnce() -> String,
-    real: impl FnOnce() -> CUresult,
-) -> CUresult {
-    let begun = now();
-    let happening =
-        |kind, took, result| Happening { kind, call, name: name(call.hook), subject, begun, took, result };
-    if let Some(refused) = ready::refusal(words) {
-        event(happening(Kind::Refused, 0, refused));
-        return refused;
-    }
-    let result = during(call, real);
-    event(happening(kind, now() - begun, result));
-    result
-}
-
-/// A call after which handles stand for nothing.
-pub(super) fn unload(hook: u32, real: impl FnOnce() -> CUresult) -> CUresult {
-    known::forget();
-    let result = timed(plain(hook), name(hook), real);
-    known::forget();
-    result
-}
-
-/// A call that returns the handle of a kernel by its name.
-pub(super) fn names<T>(
-    hook: u32,
-    out: *mut *mut T,
-    kernel: *const c_char,
-    real: impl FnOnce() -> CUresult,
-) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() && !kernel.is_null() {
-        // SAFETY: the driver has stored the handle there, and has read the name, which ends with a zero.
-        let (handle, kernel) = unsafe { (*out, CStr::from_ptr(kernel)) };
-        known::name(handle.addr() as u64, &kernel.to_string_lossy());
-    }
-    result
-}
-
-/// What an image is, by its first bytes.
-pub(super) fn code(bytes: *const c_void) -> &'static str {
-    if bytes.is_null() {
-        return "nothing";
-    }
-    // SAFETY: every image has four bytes.
-    match unsafe { bytes.cast::<[u8; 4]>().read_unaligned() } {
-        [0x7f, b'E', b'L', b'F'] => "cubin",
-        [0x50, 0xed, 0x55, 0xba] => "fatbin",
-        // The wrapper around a fatbin, as nvcc embeds it.
-        [0xb1, 0x43, 0x62, 0x46] => "fatbin",
-        _ => "PTX",
-    }
+/// Whether the process loads everything eagerly: then kernels are loaded with their images. The driver reads the variable
+/// once.
+pub(super) fn is_eager() -> bool {
+    type GetMode = unsafe extern "C" fn(*mut c_int) -> CUresult;
+    static GET_MODE: real::Function = real::Function::new(c"cuModuleGetLoadingMode");
+    static EAGER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *EAGER.get_or_init(|| {
+        let address = GET_MODE.address();
+        if address.is_null() {
+            // A driver before CUDA 11.7 knows nothing else.
+            return true;
+        }
+        // SAFETY: the type is that of the function of this name.
+        let get_mode: GetMode = unsafe { std::mem::transmute(address) };
+        let mut mode = 0;
+        // SAFETY: it stores a number.
+        unsafe { get_mode(&mut mode) == CUresult::CUDA_SUCCESS && mode == 1 }
+    })
 }
 
 /// Whether the driver says that a function is loaded. It does not say it of a `CUkernel`.
-fn driver_says_loaded(function: CUfunction) -> bool {
+pub(super) fn driver_says_loaded(function: CUfunction) -> bool {
     type IsLoaded = unsafe extern "C" fn(*mut u32, CUfunction) -> CUresult;
     static IS_LOADED: real::Function = real::Function::new(c"cuFuncIsLoaded");
     let address = IS_LOADED.address();
@@ -167,7 +123,7 @@ fn driver_says_loaded(function: CUfunction) -> bool {
 }
 
 /// The kernel's name, from the call that gave the handle or from the driver.
-fn kernel_name(function: CUfunction) -> String {
+pub(super) fn kernel_name(function: CUfunction) -> String {
     let handle = function.addr() as u64;
     if let Some(name) = known::named(handle) {
         return name;
@@ -187,7 +143,7 @@ fn kernel_name(function: CUfunction) -> String {
         if unsafe { get(&mut text, function) } == CUresult::CUDA_SUCCESS && !text.is_null() {
             // SAFETY: the driver's text ends with a zero.
             let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-            known::name(handle, &text);
+            known::name(handle, &text, 0);
             return text;
         }
     }

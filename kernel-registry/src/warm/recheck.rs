@@ -65,12 +65,12 @@ pub(super) fn recheck(warm: &Warm) -> Result<(), RecheckError> {
     let kernels: Vec<_> = warm.report.kernels.iter().map(|kernel| kernel.path).collect();
     let ask = move |watch: &Watch<()>| {
         let current = Current::new(&context, driver)?;
-        // While another thread loads a kernel late, this call waits with it.
+        // While another thread loads a kernel late, this call waits with it: so it is made first without the lock.
         watch.call("cuCtxGetLimit", "");
-        let limit = current.stack_limit()?;
+        current.stack_limit()?;
         let known = KnownContext::find(id).ok_or(RecheckError::Reset)?;
         let loaded = known.lock_within(MOMENT).ok_or(RecheckError::Warming)?;
-        are_warm(&current, limit, &loaded, &kernels)
+        are_warm(&current, &loaded, &kernels)
     };
     watch::watched(Activity::new(|| {}), &timeouts, |()| {}, ask).unwrap_or_else(|error| match error {
         NoResult::Overdue(_) => Err(RecheckError::Waiting { timeout }),
@@ -79,13 +79,8 @@ pub(super) fn recheck(warm: &Warm) -> Result<(), RecheckError> {
 }
 
 /// Whether the receipt's kernels, and all others that are warm in the context, are still loaded and have their stack.
-fn are_warm(
-    current: &Current<'_>,
-    limit: u64,
-    loaded: &Loaded,
-    receipt: &[&'static str],
-) -> Result<(), RecheckError> {
-    let needed = loaded.largest_stack();
+fn are_warm(current: &Current<'_>, loaded: &Loaded, receipt: &[&'static str]) -> Result<(), RecheckError> {
+    let (limit, needed) = (current.stack_limit()?, loaded.largest_stack());
     if limit < needed {
         return Err(RecheckError::StackLowered { limit, needed });
     }

@@ -1,0 +1,230 @@
+//! What hooks do when images are loaded and unloaded, and when handles of kernels are taken from them.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fmt;
+use std::fs;
+
+use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUmodule, CUresult};
+
+use super::late::{self, What};
+use super::load::{driver_says_loaded, is_eager, kernel_name};
+use super::{name, plain};
+use crate::real::Function;
+use crate::record::Kind;
+use crate::recording::now;
+use crate::watched::{Call, timed};
+use crate::{contexts, known, ready};
+
+/// What an image is, by its first bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Image {
+    kind: &'static str,
+    bytes: u64,
+}
+
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bytes {
+            0 => f.write_str(self.kind),
+            bytes => write!(f, "{} of {bytes} bytes", self.kind),
+        }
+    }
+}
+
+/// The image that a program gives to the driver.
+pub(super) fn code(image: *const c_void) -> Image {
+    /// Bytes from an offset.
+    ///
+    /// # Safety
+    ///
+    /// They are part of the image.
+    unsafe fn at<const N: usize>(image: *const c_void, offset: usize) -> [u8; N] {
+        // SAFETY: the caller's promise.
+        unsafe { image.byte_add(offset).cast::<[u8; N]>().read_unaligned() }
+    }
+    /// The size of a fatbin, which has it in its header.
+    ///
+    /// # Safety
+    ///
+    /// A fatbin begins there.
+    unsafe fn fatbin(image: *const c_void) -> u64 {
+        // SAFETY: the header has 16 bytes.
+        let (header, rest) = unsafe { (u16::from_le_bytes(at(image, 6)), u64::from_le_bytes(at(image, 8))) };
+        rest.saturating_add(header.into())
+    }
+    if image.is_null() {
+        return Image { kind: "nothing", bytes: 0 };
+    }
+    // SAFETY: every image has four bytes, and behind them what its kind has there.
+    unsafe {
+        match at(image, 0) {
+            [0x7f, b'E', b'L', b'F'] => {
+                let sections = u64::from_le_bytes(at(image, 40));
+                let [size, count] = [58, 60].map(|offset| u64::from(u16::from_le_bytes(at(image, offset))));
+                Image { kind: "cubin", bytes: sections.saturating_add(size * count) }
+            }
+            [0x50, 0xed, 0x55, 0xba] => Image { kind: "fatbin", bytes: fatbin(image) },
+            // The wrapper around a fatbin, as nvcc embeds it: its address comes after two words.
+            [0xb1, 0x43, 0x62, 0x46] => {
+                let inside = image.byte_add(8).cast::<*const c_void>().read_unaligned();
+                Image { kind: "fatbin", bytes: if inside.is_null() { 0 } else { fatbin(inside) } }
+            }
+            [first, ..] if first.is_ascii_graphic() || first.is_ascii_whitespace() => {
+                Image { kind: "PTX", bytes: libc::strlen(image.cast()) as u64 }
+            }
+            _ => Image { kind: "code", bytes: 0 },
+        }
+    }
+}
+
+/// The image in a file.
+pub(super) fn file(path: *const c_char) -> Image {
+    let kind = "file";
+    if path.is_null() {
+        return Image { kind, bytes: 0 };
+    }
+    // SAFETY: a path ends with a zero.
+    let path = unsafe { CStr::from_ptr(path) };
+    let bytes = path.to_str().ok().and_then(|path| fs::metadata(path).ok()).map_or(0, |file| file.len());
+    Image { kind, bytes }
+}
+
+/// Loads an image.
+pub(super) fn image<T>(
+    hook: u32,
+    out: *mut *mut T,
+    image: Image,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let begun = now();
+    let words = || format!("`{}` of a {image}; load it before the program is ready", name(hook));
+    let what = What { kind: Kind::Image, subject: image.kind, image: "", bytes: image.bytes };
+    let (result, caller) = late::call(plain(hook), what, words, real);
+    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
+        let library = caller.split(' ').next().unwrap_or_default();
+        // SAFETY: the driver has stored the handle there.
+        let handle = unsafe { *out }.addr() as u64;
+        known::image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
+    }
+    result
+}
+
+/// A call after which the handles of an image stand for nothing.
+pub(super) fn unload<T>(hook: u32, image: *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
+    let image = image.addr() as u64;
+    // Before the call: another thread may get the same handles right after it.
+    known::unloaded(image);
+    timed(Call { subject: image, ..plain(hook) }, name(hook), real)
+}
+
+/// A call after which nothing is loaded in a context.
+pub(super) fn ends(hook: u32, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+    known::context_is_gone(context.addr() as u64);
+    timed(plain(hook), name(hook), real)
+}
+
+/// A call that ends the primary context of a device, if nobody else holds it.
+pub(super) fn resets(hook: u32, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
+    type GetState = unsafe extern "C" fn(CUdevice, *mut c_uint, *mut c_int) -> CUresult;
+    static GET_STATE: Function = Function::new(c"cuDevicePrimaryCtxGetState");
+    let result = timed(plain(hook), name(hook), real);
+    let (mut flags, mut is_active) = (0, 0);
+    let address = GET_STATE.address();
+    if !address.is_null() {
+        // SAFETY: the type is that of the function of this name.
+        let get_state = unsafe { std::mem::transmute::<*mut c_void, GetState>(address) };
+        // SAFETY: it stores two numbers.
+        unsafe { get_state(device, &mut flags, &mut is_active) };
+    }
+    if is_active == 0 {
+        // Which of them it was is not known.
+        contexts::all().into_iter().for_each(known::context_is_gone);
+    }
+    result
+}
+
+/// A call that makes or retains a context.
+pub(super) fn makes(hook: u32, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = timed(plain(hook), name(hook), real);
+    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
+        // SAFETY: the driver has stored the handle there.
+        contexts::seen(unsafe { *out }.addr() as u64);
+    }
+    result
+}
+
+/// A call that returns the handle of a library's kernel by its name. It loads nothing.
+pub(super) fn names<T>(
+    hook: u32,
+    out: *mut *mut T,
+    library: CUlibrary,
+    kernel: *const c_char,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let result = timed(plain(hook), name(hook), real);
+    if result == CUresult::CUDA_SUCCESS && !out.is_null() && !kernel.is_null() {
+        // SAFETY: the driver has stored the handle there, and has read the name, which ends with a zero.
+        let (handle, kernel) = unsafe { (*out, CStr::from_ptr(kernel)) };
+        known::name(handle.addr() as u64, &kernel.to_string_lossy(), library.addr() as u64);
+    }
+    result
+}
+
+/// A call that returns the handles of all kernels of an image.
+pub(super) fn enumerates<T, I>(
+    hook: u32,
+    out: *mut *mut T,
+    count: u32,
+    image: *mut I,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let result = timed(plain(hook), name(hook), real);
+    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
+        for index in 0..count as usize {
+            // SAFETY: the program's array has so many places. It may have more than the image has kernels; those are null.
+            let handle = unsafe { *out.add(index) };
+            if !handle.is_null() && known::named(handle.addr() as u64).is_none() {
+                known::name(handle.addr() as u64, &kernel_name(handle.cast()), image.addr() as u64);
+            }
+        }
+    }
+    result
+}
+
+/// `cuModuleGetFunction`, which loads the function, unless something runs on the device: then its first launch does.
+pub(super) fn take(
+    hook: u32,
+    out: *mut CUfunction,
+    module: CUmodule,
+    function: *const c_char,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    if function.is_null() || is_eager() {
+        return names(hook, out, module.cast(), function, real);
+    }
+    // SAFETY: the name ends with a zero.
+    let kernel = unsafe { CStr::from_ptr(function) }.to_string_lossy();
+    let image = module.addr() as u64;
+    if known::was_taken(image, &kernel) {
+        return names(hook, out, module.cast(), function, real);
+    }
+    let words = || late::words(hook, &kernel);
+    let call = plain(hook);
+    if let Some(refused) = ready::refusal(words) {
+        late::refused(call, &kernel, refused);
+        return refused;
+    }
+    let begun = now();
+    let result = names(hook, out, module.cast(), function, real);
+    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
+        known::taken(image, &kernel);
+        // SAFETY: the driver has stored the handle there.
+        let function = unsafe { *out };
+        let handle = function.addr() as u64;
+        if driver_says_loaded(function) {
+            known::loaded(contexts::key(handle, 0));
+            late::loaded(Call { subject: handle, ..call }, &kernel, begun, result);
+        }
+    }
+    result
+}

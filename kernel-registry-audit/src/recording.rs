@@ -1,0 +1,278 @@
+//! The record of this process: made at the first call, and in a forked child again.
+
+use std::collections::HashMap;
+use std::env;
+use std::ffi::{CString, c_void};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Once, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use cudarc::driver::sys::CUresult;
+
+use crate::locked::Locked;
+use crate::record::{self, Event, Header, Kind, Layout, MAGIC, SAMPLES, Sample, Text, VERSION, size};
+use crate::variables::{EVENTS, RECORDS};
+use crate::watched::{self, Call};
+use crate::{hang, known, lookup, ready};
+
+/// Events that have room, unless the variable says otherwise.
+const ROOM: usize = 65_536;
+
+/// A record cannot have room for more.
+const MOST: usize = 1 << 24;
+
+/// Variables in which launchers tell a process its rank.
+const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
+
+static RECORD: AtomicPtr<Layout> = AtomicPtr::new(ptr::null_mut());
+
+/// Where texts stand in the record.
+static TEXTS: Locked<HashMap<String, u32>> = Locked::new();
+
+/// Locked while the record is made.
+static BEGINNING: Locked<()> = Locked::new();
+
+/// The record of this process. The first call makes it, also in a child that was forked.
+#[inline]
+pub(crate) fn record() -> &'static Layout {
+    let record = RECORD.load(Ordering::Acquire);
+    let record = if record.is_null() { begin() } else { record };
+    // SAFETY: `begin` made it of a mapping that is never unmapped, and all that changes there are atomics and strings,
+    // which are only reached through pointers.
+    unsafe { &*record }
+}
+
+#[cold]
+fn begin() -> *mut Layout {
+    let _one = BEGINNING.lock();
+    let record = RECORD.load(Ordering::Acquire);
+    if !record.is_null() {
+        return record;
+    }
+    let room = env::var(EVENTS).ok().and_then(|number| number.parse().ok()).unwrap_or(ROOM).clamp(1, MOST);
+    let record = mapped(size(room)).cast::<Layout>();
+    // SAFETY: a mapping of a record's size, aligned to a page; zeros are valid there.
+    let Layout { header, .. } = unsafe { &*record };
+    let since_start = start().elapsed();
+    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    header.version.store(VERSION, Ordering::Relaxed);
+    header.process.store(process::id(), Ordering::Relaxed);
+    header.started.store(nanoseconds(started.saturating_sub(since_start)), Ordering::Relaxed);
+    header.room.store(room as u64, Ordering::Relaxed);
+    // No text stands at 0.
+    header.strings.store(1, Ordering::Relaxed);
+    let rank = RANKS.iter().find_map(|name| env::var(name).ok()?.parse::<u32>().ok());
+    header.rank.store(rank.map_or(0, |rank| rank.saturating_add(1)), Ordering::Relaxed);
+    let command: Vec<_> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    // SAFETY: it was mapped above.
+    let command = unsafe { record::write(record, &command.join(" ")) };
+    header.command.0.store(command, Ordering::Relaxed);
+    header.magic.store(MAGIC, Ordering::Release);
+    RECORD.store(record, Ordering::Release);
+
+    static HANDLERS: Once = Once::new();
+    HANDLERS.call_once(|| {
+        // SAFETY: both are called without arguments, and stay where they are.
+        unsafe {
+            libc::atexit(ended);
+            libc::pthread_atfork(None, None, Some(forked));
+        }
+        ready::start();
+    });
+    hang::start();
+    record
+}
+
+/// The time at which the process began to be watched.
+fn start() -> Instant {
+    static START: OnceLock<Instant> = OnceLock::new();
+    *START.get_or_init(Instant::now)
+}
+
+/// Nanoseconds since the start.
+pub(crate) fn now() -> u64 {
+    nanoseconds(start().elapsed())
+}
+
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos().try_into().unwrap_or(u64::MAX)
+}
+
+/// A mapping of the record's file, or of memory if there can be none, which is said once.
+fn mapped(size: usize) -> *mut c_void {
+    let file = env::var_os(RECORDS).map(PathBuf::from).map(|folder| {
+        let path = free(&folder);
+        file(&path, size).inspect_err(|error| {
+            eprintln!("kernel-registry-audit: no record in `{}`: {error}", path.display());
+        })
+    });
+    let (flags, descriptor) = match file {
+        Some(Ok(descriptor)) => (libc::MAP_SHARED, descriptor),
+        _ => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
+    };
+    // SAFETY: a new mapping touches no other memory.
+    let mapped = unsafe {
+        libc::mmap(ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, descriptor, 0)
+    };
+    if mapped == libc::MAP_FAILED {
+        // Without a record nothing can be watched, and the program must not go on half watched.
+        eprintln!("kernel-registry-audit: no memory for a record of {size} bytes");
+        process::abort();
+    }
+    if descriptor >= 0 {
+        // SAFETY: the descriptor is this function's own, and the mapping stays without it.
+        unsafe { libc::close(descriptor) };
+    }
+    mapped
+}
+
+/// A path that no record has: a process can execute several programs.
+fn free(folder: &Path) -> PathBuf {
+    let names = (0..).map(|number| match number {
+        0 => format!("{}.rec", process::id()),
+        number => format!("{}-{number}.rec", process::id()),
+    });
+    names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default()
+}
+
+/// A file of the record's size, whose disk space is taken now: a full disk would end the program later.
+fn file(path: &Path, size: usize) -> std::io::Result<i32> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the name ends with a zero.
+    let descriptor =
+        unsafe { libc::open(name.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC, 0o644) };
+    if descriptor < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is open.
+    match unsafe { libc::posix_fallocate(descriptor, 0, size as libc::off_t) } {
+        0 => Ok(descriptor),
+        error => {
+            let _ = fs::remove_file(path);
+            // SAFETY: the descriptor is open, and not used again.
+            unsafe { libc::close(descriptor) };
+            Err(std::io::Error::from_raw_os_error(error))
+        }
+    }
+}
+
+extern "C" fn ended() {
+    let record = RECORD.load(Ordering::Acquire);
+    if !record.is_null() {
+        // SAFETY: see `record`.
+        unsafe { (*record).header.ended.store(1, Ordering::Relaxed) };
+    }
+}
+
+/// In a child that was forked: the record belongs to the parent, so the next call makes another one.
+extern "C" fn forked() {
+    RECORD.store(ptr::null_mut(), Ordering::Release);
+    TEXTS.renew();
+    BEGINNING.renew();
+    known::forked();
+    lookup::forked();
+    watched::forked();
+}
+
+/// Records that the program is ready.
+pub(crate) fn ready() {
+    let Header { ready, .. } = &record().header;
+    let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Something to be recorded.
+#[derive(Clone, Copy)]
+pub(crate) struct Happening<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) call: Call,
+    /// The driver's function.
+    pub(crate) name: &'a str,
+    pub(crate) subject: &'a str,
+    /// The image of a kernel.
+    pub(crate) image: &'a str,
+    /// The size of an image.
+    pub(crate) bytes: u64,
+    pub(crate) begun: u64,
+    pub(crate) took: u64,
+    pub(crate) result: CUresult,
+}
+
+/// Who made a call, and in which context.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct By<'a> {
+    pub(crate) thread: u32,
+    pub(crate) context: u64,
+    /// The library, and the function in it.
+    pub(crate) caller: &'a str,
+    /// The stack, or a paragraph for people.
+    pub(crate) text: &'a str,
+}
+
+/// Records an event.
+pub(crate) fn write_event(happening: Happening<'_>, by: By<'_>, is_finding: bool) {
+    let Happening { kind, call, name, subject, image, bytes, begun, took, result } = happening;
+    let record = record();
+    let index = record.header.events.fetch_add(1, Ordering::Relaxed);
+    if index >= record.header.room.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: the mapping has room for this event behind the layout. Zeros are valid there, and all of it is atomics.
+    let event = unsafe { &*ptr::from_ref(record).add(1).cast::<Event>().add(index as usize) };
+    event.thread.store(by.thread, Ordering::Relaxed);
+    event.begun.store(begun, Ordering::Relaxed);
+    event.took.store(took, Ordering::Relaxed);
+    event.stream.store(call.stream, Ordering::Relaxed);
+    event.context.store(by.context, Ordering::Relaxed);
+    event.bytes.store(bytes, Ordering::Relaxed);
+    event.result.store(result as u32, Ordering::Relaxed);
+    event.is_finding.store(is_finding.into(), Ordering::Relaxed);
+    for (place, text) in [
+        (&event.call, name),
+        (&event.subject, subject),
+        (&event.image, image),
+        (&event.caller, by.caller),
+        (&event.text, by.text),
+    ] {
+        write(record, place, text);
+    }
+    event.kind.store(kind as u32, Ordering::Release);
+}
+
+/// Records how many kernels were launched in a stream.
+pub(crate) fn write_sample(at: u64, stream: u64, launches: u32, kernel: &str) {
+    let record = record();
+    let index = record.header.samples.fetch_add(1, Ordering::Relaxed);
+    let Some(sample) = usize::try_from(index).ok().and_then(|index| record.samples.get(index)) else {
+        return;
+    };
+    let Sample { at: written, stream: of, launches: count, kernel: last } = sample;
+    of.store(stream, Ordering::Relaxed);
+    count.store(launches, Ordering::Relaxed);
+    write(record, last, kernel);
+    written.store(at.max(1), Ordering::Release);
+}
+
+/// Whether half of the room for samples is used up.
+pub(crate) fn samples_run_short() -> bool {
+    record().header.samples.load(Ordering::Relaxed) > SAMPLES as u64 / 2
+}
+
+/// Stores a text. Texts that are equal are stored once.
+fn write(record: *const Layout, place: &Text, text: &str) {
+    let mut texts = TEXTS.lock();
+    let at = texts.get(text).copied().unwrap_or_else(|| {
+        // SAFETY: it is the mapped record of this process.
+        let at = unsafe { record::write(record, text) };
+        texts.insert(text.to_owned(), at);
+        at
+    });
+    place.0.store(at, Ordering::Relaxed);
+}

@@ -1,0 +1,78 @@
+//! The stack of another thread, which hangs: the thread writes it down itself, in the handler of a signal.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::caller::{self, DEPTH};
+
+/// How long a thread may take to write down its stack. One that blocks the signal never does.
+const MOMENT: Duration = Duration::from_millis(300);
+
+/// The thread that is asked, or 0. It resets this when it begins, and no other thread answers.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+
+static FRAMES: [AtomicPtr<c_void>; DEPTH] = [const { AtomicPtr::new(ptr::null_mut()) }; DEPTH];
+
+/// How many frames there are; 0 before the answer.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// The stack of a thread of this process, without frames of this library, a line for each frame.
+pub(crate) fn of(thread: u32) -> Option<String> {
+    let signal = signal()?;
+    COUNT.store(0, Ordering::Relaxed);
+    ASKED.store(thread, Ordering::Release);
+    // SAFETY: the signal has our handler. If the thread is gone, the call fails.
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread as libc::pid_t, signal) };
+    let asked = Instant::now();
+    while sent == 0 && COUNT.load(Ordering::Acquire) == 0 && asked.elapsed() < MOMENT {
+        thread::sleep(Duration::from_millis(1));
+    }
+    ASKED.store(0, Ordering::Relaxed);
+    let count = COUNT.load(Ordering::Acquire);
+    let frames: Vec<_> = FRAMES[..count].iter().map(|frame| frame.load(Ordering::Relaxed)).collect();
+    Some(caller::lines(&frames).1).filter(|stack| !stack.is_empty())
+}
+
+/// A signal that the program does not use. Its handler stays: the signal may reach a thread late.
+fn signal() -> Option<c_int> {
+    static SIGNAL: OnceLock<Option<c_int>> = OnceLock::new();
+    *SIGNAL.get_or_init(|| {
+        // The first call loads the unwinder, which a handler must not.
+        caller::caller();
+        (libc::SIGRTMIN() + 8..libc::SIGRTMAX()).rev().find(|signal| {
+            let mut before = MaybeUninit::<libc::sigaction>::uninit();
+            // SAFETY: it only asks, and the answer has room.
+            let asked = unsafe { libc::sigaction(*signal, ptr::null(), before.as_mut_ptr()) };
+            // SAFETY: it was filled in if the call succeeded; else zeros are not read.
+            if asked != 0 || unsafe { before.assume_init() }.sa_sigaction != libc::SIG_DFL {
+                return false;
+            }
+            // SAFETY: zeros are valid, and mean an empty set of signals.
+            let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
+            action.sa_sigaction = write_down as extern "C" fn(c_int) as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+            // SAFETY: the handler makes only calls that are allowed there.
+            unsafe { libc::sigaction(*signal, &action, ptr::null_mut()) == 0 }
+        })
+    })
+}
+
+extern "C" fn write_down(_: c_int) {
+    // SAFETY: it returns the thread's number.
+    let this = unsafe { libc::gettid() }.unsigned_abs();
+    if ASKED.compare_exchange(this, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return;
+    }
+    let mut frames = [ptr::null_mut::<c_void>(); DEPTH];
+    // SAFETY: there is room for so many addresses; the unwinder was loaded before.
+    let count = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as c_int) }.max(0) as usize;
+    for (place, frame) in FRAMES.iter().zip(frames) {
+        place.store(frame, Ordering::Relaxed);
+    }
+    COUNT.store(count.min(DEPTH), Ordering::Release);
+}
