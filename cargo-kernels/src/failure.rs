@@ -47,6 +47,7 @@ pub(crate) enum Failure {
     NotBuilt { crate_name: &'static str, version: &'static str },
     NoDriver { why: String },
     Findings { count: usize },
+    NothingToMerge { left_out: usize },
     Failed { code: u8 },
     NotLoaded { path: PathBuf, why: String },
     Separator { path: PathBuf, separator: char },
@@ -62,6 +63,7 @@ impl Failure {
             Failure::NotABinary { .. } => 5,
             Failure::Image { error: Error::NotAnImage | Error::OtherElf { .. }, .. } => 5,
             Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
+            Failure::NothingToMerge { .. } => 6,
             Failure::NoRecords { .. }
             | Failure::NoKernels { .. }
             | Failure::NoneOfPackage { .. }
@@ -247,10 +249,20 @@ impl fmt::Display for Failure {
                 "there is no CUDA driver to watch ({why}); install NVIDIA's, or watch the program on the simulated one with `--sim`"
             ),
             Failure::Findings { count } => {
+                let s = if *count == 1 { "" } else { "s" };
                 write!(
                     f,
-                    "{count} findings: calls that were late after the program was ready, or did not return"
+                    "{count} finding{s}: calls that were late after the program was ready, or did not return"
                 )
+            }
+            Failure::NothingToMerge { left_out: 0 } => {
+                write!(
+                    f,
+                    "there are no records: name files `*.rec`, or folders with such files, as `--records` keeps them"
+                )
+            }
+            Failure::NothingToMerge { .. } => {
+                write!(f, "no record could be read (see the warnings above)")
             }
             Failure::Failed { code } => write!(f, "the program ended with exit code {code}"),
             Failure::NotLoaded { path, why } => write!(
