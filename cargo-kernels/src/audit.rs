@@ -4,12 +4,14 @@
 //! `shared` builds the library. A stub of its own, without code, has the driver's name; the loader finds functions first
 //! in that library, and then in the driver. Each process writes a record, and `process` reads them.
 //!
-//! `groups` and `comparison` sum up; `text` and `json` write.
+//! `groups`, `comparison` and `streams` sum up; `text`, `json` and `html` write.
 
 mod comparison;
 mod groups;
+mod html;
 mod json;
 mod process;
+mod streams;
 mod text;
 mod words;
 
@@ -132,7 +134,8 @@ fn write_files(options: &cli::Audit, audit: &Audit) -> Result<(), Failure> {
     for why in &audit.left_out {
         let _ = writeln!(io::stderr(), "warning: {why}");
     }
-    write_file(options.json.as_deref(), || json::text(audit))
+    write_file(options.json.as_deref(), || json::text(audit))?;
+    write_file(options.html.as_deref(), || html::page(audit))
 }
 
 fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {

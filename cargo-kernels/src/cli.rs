@@ -275,6 +275,10 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
+    /// Write the report as a page to this file: a summary, a timeline, and tables
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
     /// Run no program: report on these records, or on those in these folders, and compare the processes
     #[arg(
         long,

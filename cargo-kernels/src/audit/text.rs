@@ -37,7 +37,7 @@ impl fmt::Display for Audit {
             let findings = rest.iter().map(|process| process.findings().count()).sum();
             writeln!(
                 f,
-                "\nand {} more with {} and {}; `--json` has all",
+                "\nand {} more with {} and {}; `--html` and `--json` have all",
                 processes(rest.len()),
                 many(events, "event"),
                 many(findings, "finding")
@@ -96,7 +96,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize) -> 
         writeln!(f, "! HANG at {}: {}", Time(event.begun), event.text)?;
     }
     if hangs.len() > HANGS {
-        writeln!(f, "! and {}; `--json` has all", many(hangs.len() - HANGS, "more hang"))?;
+        writeln!(f, "! and {}; `--html` and `--json` have all", many(hangs.len() - HANGS, "more hang"))?;
     }
     let (findings, others): (Vec<_>, Vec<_>) =
         report.events.iter().filter(|event| event.kind != Kind::Hang).partition(|event| event.is_finding);
@@ -128,7 +128,7 @@ fn list_longest(f: &mut fmt::Formatter<'_>, events: &[&Happened], room: usize, m
         let took = Time(rest.iter().map(|event| event.took).sum());
         writeln!(
             f,
-            "  and {} {more}, none longer than {}, {took} in all; `--json` has all",
+            "  and {} {more}, none longer than {}, {took} in all; `--html` and `--json` have all",
             rest.len(),
             Time(next.took)
         )?;
@@ -189,7 +189,11 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
         writeln!(f, "  {}  {}", line(cells), process.name)?;
     }
     if audit.processes.len() > LINES {
-        writeln!(f, "  and {} more; `--json` has all", processes(audit.processes.len() - LINES))?;
+        writeln!(
+            f,
+            "  and {} more; `--html` and `--json` have all",
+            processes(audit.processes.len() - LINES)
+        )?;
     }
     let kernels = compared(audit);
     let differ: Vec<_> =
@@ -216,7 +220,11 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
         }
     }
     if differ.len() > LINES {
-        writeln!(f, "  and {} more, whose processes differ less; `--json` has all", differ.len() - LINES)?;
+        writeln!(
+            f,
+            "  and {} more, whose processes differ less; `--html` and `--json` have all",
+            differ.len() - LINES
+        )?;
     }
     Ok(())
 }
