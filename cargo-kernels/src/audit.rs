@@ -4,7 +4,7 @@
 //! `shared` builds the library. A stub of its own, without code, has the driver's name; the loader finds functions first
 //! in that library, and then in the driver. Each process writes a record, and `process` reads them.
 //!
-//! `groups`, `comparison` and `streams` sum up; `text`, `json` and `html` write.
+//! `groups`, `comparison` and `streams` sum up; `text`, `json`, `html` and `trace` write.
 
 mod comparison;
 mod groups;
@@ -13,6 +13,7 @@ mod json;
 mod process;
 mod streams;
 mod text;
+mod trace;
 mod words;
 
 use std::collections::HashSet;
@@ -135,7 +136,8 @@ fn write_files(options: &cli::Audit, audit: &Audit) -> Result<(), Failure> {
         let _ = writeln!(io::stderr(), "warning: {why}");
     }
     write_file(options.json.as_deref(), || json::text(audit))?;
-    write_file(options.html.as_deref(), || html::page(audit))
+    write_file(options.html.as_deref(), || html::page(audit))?;
+    write_file(options.trace.as_deref(), || trace::text(audit))
 }
 
 fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {

@@ -279,6 +279,10 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 
+    /// Write the timeline to this file, in the Trace Event format of Perfetto and chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
     /// Run no program: report on these records, or on those in these folders, and compare the processes
     #[arg(
         long,
