@@ -50,6 +50,9 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
         return pack(folder, &hooks);
     }
     let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
+    if env::var_os(variables::DRIVER).is_some() {
+        return Err(Failure::AuditedAlready);
+    }
     let driver = driver(options)?;
 
     let temporary = tempfile::tempdir().map_err(|error| Failure::of_io(env::temp_dir(), error))?;

@@ -19,14 +19,21 @@ pub(crate) struct Files {
     built: Option<Built>,
 }
 
+/// Opens this file.
+pub(crate) fn of_file(path: &Path) -> Result<Files, Failure> {
+    Ok(Files { mapped: vec![(path.to_owned(), Mapped::open(path)?)], built: None })
+}
+
 /// Opens this file, or builds the package and opens the files that were built.
 pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Files, Failure> {
-    let built = if path.is_none() { Some(artifacts::build(build)?) } else { None };
-    let of_build = built.iter().flat_map(|built| &built.binaries).map(|binary| &*binary.path);
-    let mapped = path.into_iter().chain(of_build);
+    if let Some(path) = path {
+        return of_file(path);
+    }
+    let built = artifacts::build(build)?;
+    let paths = built.binaries.iter().map(|binary| &binary.path);
     let mapped: Result<_, _> =
-        mapped.map(|path| Mapped::open(path).map(|mapped| (path.to_owned(), mapped))).collect();
-    Ok(Files { mapped: mapped?, built })
+        paths.map(|path| Mapped::open(path).map(|mapped| (path.clone(), mapped))).collect();
+    Ok(Files { mapped: mapped?, built: Some(built) })
 }
 
 /// Reads the binaries that have kernels. It is an error if none has any. Warns of dependencies whose kernels were not linked.

@@ -1,10 +1,12 @@
 //! The command line: commands, options and help texts, parsed by clap.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::diff::{Figure, Growth, Limits};
 
 #[derive(Parser)]
 #[command(name = "cargo", bin_name = "cargo", disable_help_subcommand = true)]
@@ -29,6 +31,8 @@ pub(crate) enum Command {
     Show(Show),
     /// Compare declarations with images: those in the binary, or images built elsewhere
     Check(Check),
+    /// Compare the kernels of two builds: added, removed, signatures, registers, stack, shared memory, code
+    Diff(Diff),
     /// Write a Rust module that declares the kernels of an image or a CUDA source, or check that one is up to date
     Declare(Declare),
     /// Make the images of a package's CUDA sources that are committed, for builds without a CUDA compiler
@@ -48,7 +52,7 @@ pub(crate) enum Command {
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 2 wrong usage, 3 no such file, 4 permission denied, 5 not a binary or image, 6 truncated or damaged,
 7 no kernels, or none of this name, 8 records newer than this tool, 9 the build failed, 10 images disagree with
-declarations or sources, 11 the doctor found problems, 1 anything else";
+declarations or sources, 11 the doctor found problems, 13 `diff` found changes beyond the limits, 1 anything else";
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -74,12 +78,17 @@ pub(crate) struct List {
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Show {
     /// Path of the kernel or its last parts, such as `reduce` or `templates::reduce`; or its symbol
-    pub(crate) name: String,
+    #[arg(required_unless_present = "all")]
+    name: Option<String>,
 
     /// Executable, shared library, archive, object file or image to read; by default the package is built and its
     /// binaries are read
     #[arg(conflicts_with_all = OF_BUILDS)]
-    pub(crate) path: Option<PathBuf>,
+    path: Option<PathBuf>,
+
+    /// Show all kernels, of the file that is the only argument then, or of the package
+    #[arg(long, conflicts_with = "path")]
+    all: bool,
 
     /// Write JSON
     #[arg(long)]
@@ -87,6 +96,16 @@ pub(crate) struct Show {
 
     #[command(flatten)]
     pub(crate) build: Build,
+}
+
+impl Show {
+    /// The name, or none for all kernels, and the file.
+    pub(crate) fn name_and_path(&self) -> (Option<&str>, Option<&Path>) {
+        match self.all {
+            true => (None, self.name.as_deref().map(Path::new)),
+            false => (self.name.as_deref(), self.path.as_deref()),
+        }
+    }
 }
 
 #[derive(Args)]
@@ -115,6 +134,76 @@ pub(crate) struct Check {
 
     #[command(flatten)]
     pub(crate) build: Build,
+}
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Diff {
+    /// The earlier build: a binary with kernels, an image (PTX, cubin or fatbin), or a file with the output of
+    /// `cargo kernels show --all --json` for either
+    pub(crate) old: PathBuf,
+
+    /// The later build, likewise
+    pub(crate) new: PathBuf,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write Markdown, for a pull request
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+
+    /// Also write a page of HTML to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    #[command(flatten)]
+    limits: DiffLimits,
+}
+
+/// Limits for the kernels of both builds.
+#[derive(Args)]
+#[command(next_help_heading = "Limits (for each kernel and architecture of both builds)")]
+struct DiffLimits {
+    /// By how much registers may grow: `+10%` or `+8`
+    #[arg(long, value_name = "GROWTH")]
+    max_registers: Option<Growth>,
+
+    /// By how much the stack may grow
+    #[arg(long, value_name = "GROWTH")]
+    max_stack: Option<Growth>,
+
+    /// By how much static shared memory may grow
+    #[arg(long, value_name = "GROWTH")]
+    max_shared: Option<Growth>,
+
+    /// By how much machine code, or the text in PTX, may grow
+    #[arg(long, value_name = "GROWTH")]
+    max_code: Option<Growth>,
+
+    /// Local frames may not grow: spilled registers are in them, and images do not tell them from arrays
+    #[arg(long)]
+    no_new_spills: bool,
+
+    /// No kernel may be removed
+    #[arg(long)]
+    no_removed: bool,
+}
+
+impl Diff {
+    pub(crate) fn limits(&self) -> Limits {
+        let DiffLimits { max_registers, max_stack, max_shared, max_code, no_new_spills, no_removed } =
+            self.limits;
+        let growth = [
+            (Figure::Registers, max_registers),
+            (Figure::Stack, max_stack),
+            (Figure::Shared, max_shared),
+            (Figure::Code, max_code),
+        ];
+        let growth = growth.into_iter().filter_map(|(figure, growth)| Some((figure, growth?)));
+        Limits { growth: growth.collect(), no_new_spills, no_removed }
+    }
 }
 
 #[derive(Args, Clone)]

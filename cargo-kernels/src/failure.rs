@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use kernel_registry_format::{Malformed, VERSION};
 use kernel_registry_image::{Error, FindError};
 
+use crate::show;
+
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -27,6 +29,11 @@ pub(crate) enum Failure {
     Problems { count: usize },
     NotInImage { error: FindError },
     NothingToDeclare { path: PathBuf },
+    WithoutKernels { path: PathBuf },
+    NothingToCompare { path: PathBuf },
+    OtherJson { path: PathBuf, error: serde_json::Error },
+    OtherSchema { path: PathBuf, schema: u64 },
+    Exceeded { count: usize },
     NoPackage { path: PathBuf },
     NoOutput { path: PathBuf },
     OfOneFile { path: PathBuf },
@@ -46,6 +53,7 @@ pub(crate) enum Failure {
     Cargo { error: String },
     NotBuilt { crate_name: &'static str, version: &'static str },
     NoDriver { why: String },
+    AuditedAlready,
     Findings { count: usize },
     NothingToMerge { left_out: usize },
     Failed { code: u8 },
@@ -62,6 +70,9 @@ impl Failure {
             Failure::Denied { .. } => 4,
             Failure::NotABinary { .. } => 5,
             Failure::Image { error: Error::NotAnImage | Error::OtherElf { .. }, .. } => 5,
+            Failure::NothingToCompare { .. } => 5,
+            Failure::OtherJson { error, .. } if error.is_data() => 5,
+            Failure::OtherJson { .. } => 6,
             Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
             Failure::NothingToMerge { .. } => 6,
             Failure::NoRecords { .. }
@@ -69,9 +80,10 @@ impl Failure {
             | Failure::NoneOfPackage { .. }
             | Failure::NoneNamed { .. }
             | Failure::NotInImage { .. }
+            | Failure::WithoutKernels { .. }
             | Failure::NothingToDeclare { .. } => 7,
             Failure::NoOutput { .. } | Failure::OfOneFile { .. } => 2,
-            Failure::Newer { .. } => 8,
+            Failure::Newer { .. } | Failure::OtherSchema { .. } => 8,
             Failure::Prebuild { error: kernel_registry_build::Error::Drift { .. } } => 10,
             Failure::BuildFailed
             | Failure::Prebuild { .. }
@@ -81,6 +93,7 @@ impl Failure {
             Failure::Differences { .. } => 10,
             Failure::Problems { .. } => 11,
             Failure::Findings { .. } => 12,
+            Failure::Exceeded { .. } => 13,
             Failure::Failed { code } => *code,
             // As in shells and `env`, so that the program's own codes stay distinguishable.
             Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
@@ -99,6 +112,7 @@ impl Failure {
             | Failure::Cargo { .. }
             | Failure::NotLoaded { .. }
             | Failure::NoDriver { .. }
+            | Failure::AuditedAlready
             | Failure::Separator { .. }
             | Failure::Output { .. } => 1,
         }
@@ -174,6 +188,32 @@ impl fmt::Display for Failure {
             Failure::NothingToDeclare { path } => {
                 write!(f, "`{}` holds no kernels to declare", path.display())
             }
+            Failure::WithoutKernels { path } => write!(f, "`{}` holds no kernels", path.display()),
+            Failure::NothingToCompare { path } => write!(
+                f,
+                "`{}` cannot be compared: it is neither a binary, nor an image (PTX, cubin or fatbin), nor the JSON of \
+                 `cargo kernels show --all --json`",
+                path.display()
+            ),
+            Failure::OtherJson { path, error } if error.is_data() => write!(
+                f,
+                "`{}` is not the JSON of `cargo kernels show --all --json`: {error}",
+                path.display()
+            ),
+            Failure::OtherJson { path, error } => {
+                write!(f, "`{}` is JSON that is truncated or damaged: {error}", path.display())
+            }
+            Failure::OtherSchema { path, schema } => write!(
+                f,
+                "`{}` has schema {schema}, and this tool reads schema {}: write it again with this version, or `cargo install \
+                 cargo-kernels` brings a newer one",
+                path.display(),
+                show::json::SCHEMA
+            ),
+            Failure::Exceeded { count } => {
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "{count} change{s} beyond the limits, listed above")
+            }
             Failure::NoPackage { path } => write!(
                 f,
                 "`{}` is in no package, where declarations could find it: put it into a folder with a Cargo.toml, or \
@@ -247,6 +287,9 @@ impl fmt::Display for Failure {
             Failure::NoDriver { why } => write!(
                 f,
                 "there is no CUDA driver to watch ({why}); install NVIDIA's, or watch the program on the simulated one with `--sim`"
+            ),
+            Failure::AuditedAlready => f.write_str(
+                "this process is audited already, by another `cargo kernels audit`, which watches its children too: run the program itself",
             ),
             Failure::Findings { count } => {
                 let s = if *count == 1 { "" } else { "s" };

@@ -1,9 +1,9 @@
-//! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; declares
-//! the kernels of an image; makes images that are committed, and packages with kernels; diagnoses the machine; runs
+//! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; compares those of two
+//! builds; declares the kernels of an image; makes images that are committed, and packages with kernels; diagnoses the machine; runs
 //! programs on a simulated driver; and watches their driver calls.
 //!
-//! `cli` parses the command line; `list`, `show`, `check`, `declare`, `prebuild`, `new`, `doctor`, `sim` and `audit` are
-//! the commands. They share: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records),
+//! `cli` parses the command line; `list`, `show`, `check`, `diff`, `declare`, `prebuild`, `new`, `doctor`, `sim` and
+//! `audit` are the commands. They share: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records),
 //! `binaries` (several files), `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `embedded` (a
 //! record's image), `compare` (declaration and image), `shared` and `folder` (libraries that stand in for the driver),
 //! `page` (pages of HTML), `failure` (errors and exit codes).
@@ -21,6 +21,7 @@ mod cli;
 mod compare;
 mod copies;
 mod declare;
+mod diff;
 mod doctor;
 mod embedded;
 mod failure;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::List(options) => list::run(&options),
         Command::Show(options) => show::run(&options),
         Command::Check(options) => check::run(&options),
+        Command::Diff(options) => diff::run(&options),
         Command::Declare(options) => declare::run(&options),
         Command::Prebuild(options) => prebuild::run(&options),
         Command::New(options) => new::run(&options),

@@ -2,11 +2,15 @@
 //! image alone.
 
 mod image;
-mod json;
+pub(crate) mod json;
 mod text;
+
+use std::path::Path;
 
 use kernel_registry_format::KernelRecord;
 use kernel_registry_image::{Entry, Partial, Signature, Unread, Variant};
+
+use serde_json::Value;
 
 use crate::binaries;
 use crate::binary::Contents;
@@ -64,23 +68,50 @@ impl<'a> Shown<'a> {
 }
 
 pub(crate) fn run(options: &Show) -> Result<(), Failure> {
-    if let Some(path) = &options.path
-        && let Some(image) = image::read(path)?
+    let (name, path) = options.name_and_path();
+    if let Some(path) = path
+        && let Some(alone) = image::read(path)?
     {
-        return image::show(&options.name, path, &image, options.json);
+        return alone.show(name, options.json);
     }
-    let files = binaries::open(options.path.as_deref(), &options.build)?;
+    let files = binaries::open(path, &options.build)?;
     let mut binaries = binaries::read(&files)?;
     let whole = binaries::all_read(&binaries);
-    let is_called = called(&options.name, &binaries);
-    let Some(is_called) = is_called else {
+    let Some(is_called) = called(name, &binaries) else {
         // It may be among the records that are newer than this tool.
         whole?;
-        return Err(Failure::NoneNamed { name: options.name.clone(), near: near(&options.name, &binaries) });
+        let name = name.unwrap_or_default();
+        return Err(Failure::NoneNamed { name: name.to_owned(), near: near(name, &binaries) });
     };
     // Only the images of matches are searched for.
-    let is_shown = |kernel: &KernelRecord<'_>| is_called(kernel, &options.name);
+    let is_shown = |kernel: &KernelRecord<'_>| is_called(kernel, name.unwrap_or_default());
     binaries.retain(|binary| binary.kernels.iter().any(is_shown));
+    with_images(&binaries, is_shown, |shown| {
+        binaries::print(|out| match options.json {
+            true => json::write(shown, out),
+            false => text::write(shown, out),
+        })
+    })?;
+    whole
+}
+
+/// The JSON of all kernels in a binary or an image.
+pub(crate) fn document(path: &Path) -> Result<Value, Failure> {
+    if let Some(alone) = image::read(path)? {
+        return alone.document();
+    }
+    let files = binaries::of_file(path)?;
+    let binaries = binaries::read(&files)?;
+    binaries::all_read(&binaries)?;
+    Ok(with_images(&binaries, |_| true, |shown| json::value(&json::Document::of(shown))))
+}
+
+/// Calls a function with the kernels that are shown, and their images.
+fn with_images<T>(
+    binaries: &[Contents<'_>],
+    is_shown: impl Fn(&KernelRecord<'_>) -> bool + Copy,
+    show: impl FnOnce(&[Shown<'_>]) -> T,
+) -> T {
     let embedded: Vec<_> = binaries.iter().map(|binary| Embedded::find(binary, is_shown)).collect();
     let shown: Vec<_> = binaries
         .iter()
@@ -90,17 +121,14 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
             kernels.map(move |kernel| Shown { binary, kernel: *kernel, embedded })
         })
         .collect();
-    binaries::print(|out| match options.json {
-        true => json::write(&shown, out),
-        false => text::write(&shown, out),
-    })?;
-    whole
+    show(&shown)
 }
 
 type IsCalled = fn(&KernelRecord<'_>, &str) -> bool;
 
-/// How the name matches some kernel: by path or symbol, or else by C++ name.
-fn called(name: &str, binaries: &[Contents<'_>]) -> Option<IsCalled> {
+/// How the name matches some kernel: by path or symbol, or else by C++ name. Without a name all match.
+fn called(name: Option<&str>, binaries: &[Contents<'_>]) -> Option<IsCalled> {
+    let Some(name) = name else { return Some(|_, _| true) };
     let by_declaration: IsCalled = |kernel, name| {
         let ends_so = |path: &str| {
             let front = path.strip_suffix(name).filter(|_| !name.is_empty());

@@ -1,4 +1,4 @@
-//! Which library called: the first function of the stack that is neither ours nor the driver's.
+//! Which library called: the first function of the stack that is neither ours, nor the driver's, nor the runtime API's.
 
 use std::ffi::{CStr, c_void};
 use std::fmt::Write as _;
@@ -15,12 +15,15 @@ pub(crate) fn caller() -> (String, String) {
     lines(&frames[..count.max(0) as usize])
 }
 
-/// The first of these frames that is outside of this library and of the driver, and all from there on as lines.
+/// Libraries whose calls are made for another one.
+const INSIDE: [&str; 4] = ["libcuda.so", "libcudart.so", "libc.so", "ld-linux"];
+
+/// The first of these frames that is outside of this library, the driver and the runtime API, and all from there on as
+/// lines.
 pub(crate) fn lines(frames: &[*mut c_void]) -> (String, String) {
     let own = library(caller as *const c_void).map(|frame| frame.library);
     let is_inside = |frame: &Frame| {
-        Some(&frame.library) == own.as_ref()
-            || ["libcuda.so", "libc.so", "ld-linux"].iter().any(|inside| frame.library.starts_with(inside))
+        Some(&frame.library) == own.as_ref() || INSIDE.iter().any(|inside| frame.library.starts_with(inside))
     };
     let frames = frames.iter().filter_map(|address| library(*address));
     let outside: Vec<_> = frames.skip_while(is_inside).collect();

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{CUcontext, CUresult, CUstream};
 
+use crate::locked::Locked;
 use crate::record::{Kind, Slot};
 use crate::recording::{By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample};
 use crate::variables::{HANG_AFTER, ON_HANG};
@@ -49,7 +50,6 @@ struct Seen {
 
 fn watch(patience: Duration) {
     let mut seen = HashMap::<usize, Seen>::new();
-    let mut counted = HashMap::<usize, u32>::new();
     let child = process::id();
     let mut steps = 0_u32;
     while process::id() == child {
@@ -66,14 +66,22 @@ fn watch(patience: Duration) {
         }
         steps = steps.wrapping_add(1);
         if !samples_run_short() || steps.is_multiple_of(SPARSE) {
-            sample(&mut counted);
+            sample();
         }
         thread::sleep(STEP);
     }
 }
 
+/// The launches of each stream at the last sample.
+static COUNTED: Locked<HashMap<usize, u32>> = Locked::new();
+
+pub(crate) fn forked() {
+    COUNTED.renew();
+}
+
 /// Records how many kernels were launched in each stream since the last time.
-fn sample(counted: &mut HashMap<usize, u32>) {
+pub(crate) fn sample() {
+    let mut counted = COUNTED.lock();
     let now = now();
     for (place, Stream { handle, kernel, launches, .. }) in watched::streams() {
         let before = counted.insert(place, launches).unwrap_or(0);

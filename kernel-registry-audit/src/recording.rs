@@ -167,6 +167,7 @@ fn file(path: &Path, size: usize) -> std::io::Result<i32> {
 extern "C" fn ended() {
     let record = RECORD.load(Ordering::Acquire);
     if !record.is_null() {
+        hang::sample();
         // SAFETY: see `record`.
         unsafe { (*record).header.ended.store(1, Ordering::Relaxed) };
     }
@@ -177,6 +178,7 @@ extern "C" fn forked() {
     RECORD.store(ptr::null_mut(), Ordering::Release);
     TEXTS.renew();
     BEGINNING.renew();
+    hang::forked();
     known::forked();
     lookup::forked();
     watched::forked();

@@ -64,6 +64,7 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
             local_frame: known.frame,
             stack: known.stack.or(Some(0)).filter(|_| recursive.is_none()),
         });
+        entry.code_size = size(".text");
         entry.needs = needs.get(&kernel.index).copied().unwrap_or_default();
         entry.needs.unknown |= elf.abi > NEWEST_ABI;
         entry.frames.recursive = recursive;

@@ -26,6 +26,8 @@ pub struct Entry {
     /// Stack frames that the driver does not report. For PTX, which the driver has yet to compile, an
     /// estimate from its variables.
     pub frames: StackFrames,
+    /// Bytes of its machine code, with the functions that were copied beside it, or of its text in PTX.
+    pub code_size: u32,
     /// Whether LLVM made it, as Rust compilers do, and nvcc does not: it may take the lengths of slices.
     pub(crate) is_of_llvm: bool,
 }
@@ -41,6 +43,7 @@ impl Entry {
             resources: None,
             needs: Needs::default(),
             frames: StackFrames::KNOWN,
+            code_size: 0,
             is_of_llvm: false,
         }
     }

@@ -101,6 +101,25 @@ fn constants() {
 }
 
 #[test]
+fn code_sizes() {
+    let sizes = |name: &str| {
+        let entries = only_variant(name).entries.into_iter();
+        entries.map(|entry| (entry.symbol, entry.code_size)).collect::<Vec<_>>()
+    };
+    // As `readelf --sections` says.
+    let mut diagnose = sizes("diagnose.sm_90.cubin");
+    diagnose.sort_unstable();
+    let expected =
+        [("_Z10report_nanjPKf", 0x280), ("_Z11row_mediansjjPKfPf", 0x600), ("_Z12check_finitejPKf", 0x280)];
+    assert_eq!(diagnose, expected.map(|(symbol, size)| (symbol.to_owned(), size)));
+
+    let ptx = ".version 8.0 .target sm_75 .visible .entry k(.param .u32 n) { ret; } /* .. */ .entry other() { ret; }";
+    let entries = &read(ptx.as_bytes()).unwrap().variants[0].entries;
+    let expected = [" k(.param .u32 n) { ret; }", " other() { ret; }"];
+    assert_eq!([&entries[0], &entries[1]].map(|entry| entry.code_size as usize), expected.map(str::len));
+}
+
+#[test]
 fn resources() {
     let mut stacks = 0;
     each(".cubin", |name, variant, entry, expected| {

@@ -1,5 +1,6 @@
 //! `cargo kernels audit`: programs run unchanged behind the hooks, and what they load late is named.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -76,9 +77,15 @@ fn programs_run_unchanged_and_a_hang_is_explained() {
     let hangs = events(&report, "hang");
     let names = |event: &Value| {
         let explained = event["text"].as_str().expect("text");
-        ["saxpy", "spin_until_flag", "a kernel is loaded only when nothing runs", "Remedy: "]
-            .iter()
-            .all(|part| explained.contains(part))
+        [
+            "saxpy",
+            "spin_until_flag",
+            "a kernel is loaded only when nothing runs",
+            "Remedy: ",
+            "\n    at hardware",
+        ]
+        .iter()
+        .all(|part| explained.contains(part))
     };
     assert!(hangs.iter().any(|event| names(event)), "{said}");
     assert_eq!(output.status.code(), Some(12), "a hang is a finding: {said}");
@@ -168,6 +175,139 @@ print(asked(b'cuLaunchKernel', 12000) == exported('cuLaunchKernel'),
     );
     let (output, _) = audit(&[], &["python3", "-c", &program]);
     assert_eq!(text(&output.stdout), "True True True", "{}", text(&output.stderr));
+}
+
+#[test]
+fn functions_of_modules_are_loaded_when_they_are_taken() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+def module():
+    module = ctypes.c_void_p()
+    assert cuda.cuModuleLoadData(ctypes.byref(module), PTX) == 0
+    return module
+def take(module):
+    function = ctypes.c_void_p()
+    result = cuda.cuModuleGetFunction(ctypes.byref(function), module, b'late')
+    assert result or cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, args, None) == 0
+    # Beside a kernel that runs, the first launch loads, and not this call.
+    assert cuda.cuCtxSynchronize() == 0
+    return result
+out = ctypes.c_uint64()
+args = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.pointer(out), ctypes.c_void_p))
+one, other = module(), module()
+assert take(one) == take(other) == 0 and launch(library, b'later') == 0
+cuda.kernel_registry_audit_ready()
+assert cuda.cuModuleUnload(other) == 0
+# What is loaded stays known, and is not late.
+assert take(one) == 0 and launch(library, b'later') == 0
+print(cuda.cuModuleGetFunction(ctypes.byref(ctypes.c_void_p()), one, b'later'))
+",
+    );
+    let (output, report) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "800"), "{}", text(&output.stderr));
+    let loads: Vec<_> = events(&report, "load").iter().map(|load| load["call"].as_str()).collect();
+    let take = Some("cuModuleGetFunction");
+    assert_eq!(loads, [take, take, Some("cuLaunchKernel")]);
+    let load = events(&report, "load")[0];
+    let bytes = events(&report, "image")[0]["bytes"].as_u64().expect("a number");
+    let image = load["image"].as_str().expect("text");
+    assert!(bytes > 100 && image.starts_with(&format!("PTX of {bytes} bytes, loaded by ")), "{image}");
+}
+
+#[test]
+fn a_kernel_is_loaded_in_each_context() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+assert launch(library, b'late') == 0
+other = ctypes.c_void_p()
+assert cuda.cuCtxCreate_v4(ctypes.byref(other), None, 0, 0) == 0
+assert launch(library, b'late') == 0
+assert launch(library, b'late') == 0
+",
+    );
+    let (output, report) = audit(&[], &["python3", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let contexts: Vec<_> = events(&report, "load").iter().map(|load| load["context"].as_u64()).collect();
+    assert!(contexts.len() == 2 && contexts[0] != contexts[1], "{contexts:?}");
+}
+
+#[test]
+fn a_signal_says_that_the_program_is_ready() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python("os.kill(os.getpid(), signal.SIGUSR2)\nassert launch(library, b'late') == 0");
+    let (output, report) = audit(&["--ready-signal", "USR2"], &["python3", "-c", &program]);
+    assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
+    assert!(report["processes"][0]["ready_ms"].is_number());
+}
+
+#[test]
+fn events_without_room_are_counted() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python("assert launch(library, b'late') == 0 and launch(library, b'later') == 0");
+    let (output, report) = audit(&["--events", "2"], &["python3", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let process = &report["processes"][0];
+    assert_eq!(
+        (process["events"].as_array().map(Vec::len), &process["events_dropped"]),
+        (Some(2), &1.into())
+    );
+    assert_eq!(process["activity"][0]["launches"], 2, "{process:#}");
+}
+
+#[test]
+fn threads_launch_while_their_process_is_forked() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+import threading
+context = ctypes.c_void_p()
+assert cuda.cuCtxGetCurrent(ctypes.byref(context)) == 0
+def work(number):
+    assert cuda.cuCtxSetCurrent(context) == 0
+    for _ in range(20):
+        assert launch(library, [b'late', b'later'][number % 2]) == 0
+threads = [threading.Thread(target=work, args=(number,)) for number in range(64)]
+for thread in threads: thread.start()
+children = []
+for _ in range(8):
+    child = os.fork()
+    if child == 0:
+        cuda.cuStreamSynchronize(None)
+        os._exit(0)
+    children.append(child)
+for child in children: assert os.waitpid(child, 0)[1] == 0
+for thread in threads: thread.join()
+",
+    );
+    let (output, report) = audit(&[], &["python3", "-W", "ignore", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let processes = report["processes"].as_array().expect("a list");
+    let launches: Vec<_> = processes.iter().filter_map(|process| process["launches"].as_u64()).collect();
+    assert_eq!((launches.len(), launches.iter().sum::<u64>()), (9, 64 * 20));
+    let names: HashSet<_> = events(&report, "load").iter().map(|load| load["subject"].as_str()).collect();
+    assert_eq!(names, HashSet::from([Some("late"), Some("later")]));
+}
+
+#[test]
+fn an_audited_program_is_not_audited_twice() {
+    let command = env!("CARGO_BIN_EXE_hardware");
+    let tool = cargo_kernels_command();
+    let tool = tool.get_program().to_str().expect("a path in UTF-8");
+    let (output, _) = audit(&[], &[tool, "kernels", "audit", "--sim", "--offline", "--", command]);
+    assert!(text(&output.stderr).contains("this process is audited already"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

@@ -146,6 +146,7 @@ fn programs_get_json_as_documented() {
             },
             "needs": ["printf"],
             "frames": {"recursive": null, "launched": null},
+            "code_bytes": 0x280,
         }])
     );
     let list = include_str!("../../docs/list-json.md");

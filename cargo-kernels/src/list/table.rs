@@ -49,20 +49,17 @@ fn write_rows(binary: &Contents<'_>, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Writes rows; each column is as wide as its widest cell.
-pub(crate) fn columns<const N: usize>(
-    rows: &[[String; N]],
-    indent: &str,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let mut widths = [0; N];
-    for row in rows {
+pub(crate) fn columns(rows: &[impl AsRef<[String]>], indent: &str, out: &mut impl Write) -> io::Result<()> {
+    let mut widths = Vec::new();
+    for row in rows.iter().map(AsRef::as_ref) {
+        widths.resize(widths.len().max(row.len()), 0);
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.width().max(*width);
         }
     }
-    for row in rows {
+    for row in rows.iter().map(AsRef::as_ref) {
         let mut line = indent.to_owned();
-        for (cell, width) in row.iter().zip(widths) {
+        for (cell, width) in row.iter().zip(&widths) {
             line.push_str(cell);
             line.extend(std::iter::repeat_n(' ', width - cell.width() + 2));
         }

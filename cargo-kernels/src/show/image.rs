@@ -1,53 +1,88 @@
 //! Shows kernels of an image that is in no binary.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
 use kernel_registry_image::{Entry, Error, Image, ParamLayout, Variant};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{json, text};
 use crate::binaries;
 use crate::failure::Failure;
 use crate::mapped::Mapped;
 
+/// The image in a file of its own.
+pub(super) struct Alone<'a> {
+    pub(super) file: &'a Path,
+    bytes: usize,
+    image: Image,
+}
+
 /// A kernel in each variant of the image that has it.
 struct Kernel<'a> {
-    image: &'a Image,
-    file: &'a Path,
+    alone: &'a Alone<'a>,
     variants: Vec<(&'a Variant, &'a Entry)>,
 }
 
 /// The image in this file, or none if it is something else.
-pub(super) fn read(path: &Path) -> Result<Option<Image>, Failure> {
-    let bytes = Mapped::open(path)?;
+pub(super) fn read(file: &Path) -> Result<Option<Alone<'_>>, Failure> {
+    let bytes = Mapped::open(file)?;
     match kernel_registry_image::read(&bytes) {
-        Ok(image) => Ok(Some(image)),
+        Ok(image) => Ok(Some(Alone { file, bytes: bytes.len(), image })),
         Err(Error::NotAnImage) => Ok(None),
         // Binaries are ELF files too, and damage to them has words of its own.
         Err(_) if bytes.starts_with(b"\x7fELF") => Ok(None),
-        Err(error) => Err(Failure::Image { path: path.to_owned(), error }),
+        Err(error) => Err(Failure::Image { path: file.to_owned(), error }),
     }
 }
 
-pub(super) fn show(name: &str, file: &Path, image: &Image, as_json: bool) -> Result<(), Failure> {
-    let mut symbols: Vec<&str> = image.named(name).iter().map(|entry| entry.symbol.as_str()).collect();
-    symbols.sort_unstable();
-    symbols.dedup();
-    if symbols.is_empty() {
-        let error = image.find(name, &file.display().to_string()).err();
-        let missing = || Failure::NoneNamed { name: name.to_owned(), near: Vec::new() };
-        return Err(error.map_or_else(missing, |error| Failure::NotInImage { error }));
+impl Alone<'_> {
+    /// Prints the kernels of a name, or all.
+    pub(super) fn show(&self, name: Option<&str>, as_json: bool) -> Result<(), Failure> {
+        let kernels = match name {
+            Some(name) => self.named(name)?,
+            None => self.all()?,
+        };
+        binaries::print(|out| if as_json { write_json(&kernels, out) } else { write_text(&kernels, out) })
     }
-    let variants =
-        |symbol| image.variants.iter().filter_map(move |variant| Some((variant, variant.entry(symbol)?)));
-    let kernel = |symbol| Kernel { image, file, variants: variants(symbol).collect() };
-    let kernels: Vec<Kernel<'_>> = symbols.into_iter().map(kernel).collect();
-    binaries::print(|out| if as_json { write_json(&kernels, out) } else { write_text(&kernels, out) })
+
+    /// The JSON of all kernels.
+    pub(super) fn document(&self) -> Result<Value, Failure> {
+        Ok(json::value(&Document::of(&self.all()?)))
+    }
+
+    fn named(&self, name: &str) -> Result<Vec<Kernel<'_>>, Failure> {
+        let kernels = self.kernels(self.image.named(name));
+        if kernels.is_empty() {
+            let error = self.image.find(name, &self.file.display().to_string()).err();
+            let missing = || Failure::NoneNamed { name: name.to_owned(), near: Vec::new() };
+            return Err(error.map_or_else(missing, |error| Failure::NotInImage { error }));
+        }
+        Ok(kernels)
+    }
+
+    fn all(&self) -> Result<Vec<Kernel<'_>>, Failure> {
+        let kernels = self.kernels(self.image.variants.iter().flat_map(|variant| &variant.entries));
+        match kernels.is_empty() {
+            true => Err(Failure::WithoutKernels { path: self.file.to_owned() }),
+            false => Ok(kernels),
+        }
+    }
+
+    fn kernels<'a>(&'a self, entries: impl IntoIterator<Item = &'a Entry>) -> Vec<Kernel<'a>> {
+        let symbols: BTreeSet<&str> = entries.into_iter().map(|entry| entry.symbol.as_str()).collect();
+        let variants = |symbol| {
+            let variants = self.image.variants.iter();
+            variants.filter_map(move |variant| Some((variant, variant.entry(symbol)?))).collect()
+        };
+        symbols.into_iter().map(|symbol| Kernel { alone: self, variants: variants(symbol) }).collect()
+    }
 }
 
 fn write_text(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
-    for (index, Kernel { image, file, variants }) in kernels.iter().enumerate() {
+    for (index, Kernel { alone: Alone { image, file, .. }, variants }) in kernels.iter().enumerate() {
         let (_, entry) = variants[0];
         if index > 0 {
             writeln!(out)?;
@@ -90,6 +125,7 @@ struct KernelEntry<'a> {
     symbol: &'a str,
     cuda: Option<String>,
     image_kind: &'static str,
+    image_bytes: usize,
     params: Vec<ParamEntry<'a>>,
     variants: Vec<json::VariantEntry<'a>>,
     unread: Vec<json::UnreadEntry>,
@@ -104,19 +140,25 @@ struct ParamEntry<'a> {
 }
 
 fn write_json(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
-    let document = Document { schema: json::SCHEMA, kernels: kernels.iter().map(KernelEntry::of).collect() };
-    serde_json::to_writer_pretty(&mut *out, &document)?;
+    serde_json::to_writer_pretty(&mut *out, &Document::of(kernels))?;
     writeln!(out)
 }
 
+impl<'a> Document<'a> {
+    fn of(kernels: &[Kernel<'a>]) -> Self {
+        Document { schema: json::SCHEMA, kernels: kernels.iter().map(KernelEntry::of).collect() }
+    }
+}
+
 impl<'a> KernelEntry<'a> {
-    fn of(Kernel { image, file, variants }: &Kernel<'a>) -> Self {
+    fn of(Kernel { alone: Alone { image, file, bytes }, variants }: &Kernel<'a>) -> Self {
         let (_, entry) = variants[0];
         KernelEntry {
             file: file.display().to_string(),
             symbol: &entry.symbol,
             cuda: entry.signature.as_ref().map(ToString::to_string),
             image_kind: json::kind(image.kind),
+            image_bytes: *bytes,
             params: entry.params.iter().map(ParamEntry::of).collect(),
             variants: variants.iter().copied().map(json::VariantEntry::of).collect(),
             unread: image.unread.iter().map(json::UnreadEntry::of).collect(),

@@ -4,15 +4,16 @@ use std::io::{self, Write};
 
 use kernel_registry_image::{Entry, ImageKind, Unread, Variant, VariantKind};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::list::json::{FramesEntry, KernelEntry};
 use crate::show::Shown;
 
 /// Raised by every change that could break a reader.
-pub(super) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
-struct Document<'a> {
+pub(super) struct Document<'a> {
     schema: u32,
     kernels: Vec<ShownEntry<'a>>,
 }
@@ -40,6 +41,7 @@ pub(super) struct VariantEntry<'a> {
     limits: LimitsEntry,
     needs: Vec<&'static str>,
     frames: FramesEntry,
+    code_bytes: u32,
 }
 
 #[derive(Serialize)]
@@ -68,9 +70,14 @@ struct LimitsEntry {
 }
 
 pub(super) fn write(kernels: &[Shown<'_>], out: &mut impl Write) -> io::Result<()> {
-    let document = Document { schema: SCHEMA, kernels: kernels.iter().map(ShownEntry::of).collect() };
-    serde_json::to_writer_pretty(&mut *out, &document)?;
+    serde_json::to_writer_pretty(&mut *out, &Document::of(kernels))?;
     writeln!(out)
+}
+
+/// A document as a reader of the JSON gets it.
+pub(super) fn value(document: &impl Serialize) -> Value {
+    // Only keys that are no text, and numbers that are none, could fail.
+    serde_json::to_value(document).unwrap_or_default()
 }
 
 /// The kind of an image in one word.
@@ -79,6 +86,12 @@ pub(super) const fn kind(kind: ImageKind) -> &'static str {
         ImageKind::Ptx => "ptx",
         ImageKind::Cubin => "cubin",
         ImageKind::Fatbin => "fatbin",
+    }
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn of(kernels: &[Shown<'a>]) -> Self {
+        Document { schema: SCHEMA, kernels: kernels.iter().map(ShownEntry::of).collect() }
     }
 }
 
@@ -128,6 +141,7 @@ impl<'a> VariantEntry<'a> {
             },
             needs: entry.needs.words().collect(),
             frames: FramesEntry::of(entry.frames),
+            code_bytes: entry.code_size,
         }
     }
 }

@@ -10,6 +10,7 @@ const MAX_PARAMS: usize = 4096;
 impl<'a> Parser<'a> {
     /// A kernel behind its `.entry`, with its body, and its name. `None` if it is only declared.
     pub(super) fn entry(&mut self, functions: &mut Functions<'a>) -> Result<Option<(&'a str, Entry)>, Error> {
+        let start = self.lexer.offset();
         let name = self.word("the name of a kernel")?;
         let mut entry = Entry::new(name);
         if self.lexer.eat(b'(') {
@@ -25,6 +26,7 @@ impl<'a> Parser<'a> {
             }
         }
         self.body(name, functions)?;
+        entry.code_size = u32::try_from(self.lexer.offset() - start).unwrap_or(u32::MAX);
         Ok(Some((name, entry)))
     }
 

@@ -1,0 +1,327 @@
+//! Finds each kernel of the old build in the new one, and what changed about it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::figure::{self, Change, Figure};
+use super::many;
+use super::signature::{self, SignatureChange};
+use super::snapshot::{Kernel, Snapshot, Variant};
+
+/// Two builds, and how their kernels differ.
+pub(super) struct Comparison<'a> {
+    pub(super) old: &'a Snapshot,
+    pub(super) new: &'a Snapshot,
+    pub(super) added: Vec<&'a Kernel>,
+    pub(super) removed: Vec<&'a Kernel>,
+    pub(super) changed: Vec<Changed<'a>>,
+    pub(super) unchanged: usize,
+    /// The figures that some kernel has on both sides.
+    pub(super) compared: Vec<Figure>,
+}
+
+/// A kernel of both builds that changed.
+pub(super) struct Changed<'a> {
+    pub(super) old: &'a Kernel,
+    pub(super) new: &'a Kernel,
+    pub(super) signature: Option<SignatureChange>,
+    /// The variants of both builds in which a figure changed.
+    pub(super) variants: Vec<ChangedVariant<'a>>,
+    pub(super) added: Vec<&'a Variant>,
+    pub(super) removed: Vec<&'a Variant>,
+}
+
+pub(super) struct ChangedVariant<'a> {
+    pub(super) variant: &'a Variant,
+    /// All figures, also those that did not change.
+    pub(super) figures: [Change; Figure::ALL.len()],
+}
+
+impl<'a> Comparison<'a> {
+    pub(super) fn of(old: &'a Snapshot, new: &'a Snapshot) -> Self {
+        let Pairs { both, added, removed } = pairs(&old.kernels, &new.kernels);
+        let mut comparison =
+            Comparison { old, new, added, removed, changed: Vec::new(), unchanged: 0, compared: Vec::new() };
+        for (old, new) in both {
+            let changed = comparison.compare(old, new);
+            match changed.is_there() {
+                true => comparison.changed.push(changed),
+                false => comparison.unchanged += 1,
+            }
+        }
+        comparison.changed.sort_by_key(|changed| changed.new.name());
+        comparison
+    }
+
+    fn compare(&mut self, old: &'a Kernel, new: &'a Kernel) -> Changed<'a> {
+        let mut changed = Changed {
+            old,
+            new,
+            signature: signature::change(old, new),
+            variants: Vec::new(),
+            added: Vec::new(),
+            removed: Vec::new(),
+        };
+        let mut before: BTreeMap<_, VecDeque<&Variant>> = BTreeMap::new();
+        for variant in &old.variants {
+            before.entry((variant.kind, &variant.target)).or_default().push_back(variant);
+        }
+        for variant in &new.variants {
+            let same = before.get_mut(&(variant.kind, &variant.target)).and_then(VecDeque::pop_front);
+            match same {
+                Some(old) => {
+                    let changed_variant = self.figures(old, variant);
+                    changed.variants.extend(changed_variant);
+                }
+                None if old.unread.contains(&variant.target) => {}
+                None => changed.added.push(variant),
+            }
+        }
+        let left = before.into_values().flatten();
+        changed.removed = left.filter(|variant| !new.unread.contains(&variant.target)).collect();
+        changed
+    }
+
+    /// The figures of a variant, if one changed.
+    fn figures(&mut self, old: &'a Variant, new: &'a Variant) -> Option<ChangedVariant<'a>> {
+        let mut index = 0;
+        let figures = Figure::ALL.map(|figure| {
+            let change = Change { figure, old: old.amounts[index], new: new.amounts[index] };
+            index += 1;
+            change
+        });
+        for change in figures.iter().filter(|change| change.old.is_some() && change.new.is_some()) {
+            if !self.compared.contains(&change.figure) {
+                self.compared.push(change.figure);
+            }
+        }
+        figures.iter().any(Change::is_there).then_some(ChangedVariant { variant: new, figures })
+    }
+
+    /// The figures that changed for some kernel, in the order of columns.
+    pub(super) fn changed_figures(&self) -> Vec<Figure> {
+        let variants = || self.changed.iter().flat_map(|changed| &changed.variants);
+        let is_changed = |figure: &Figure| {
+            let mut changes = variants().flat_map(|variant| &variant.figures);
+            changes.any(|change| change.figure == *figure && change.is_there())
+        };
+        Figure::ALL.into_iter().filter(is_changed).collect()
+    }
+
+    /// The variants that kernels of both builds gained or lost: name, `added to` or `removed from`, and number of kernels.
+    pub(super) fn variant_counts(&self) -> Vec<(String, &'static str, usize)> {
+        let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+        for Changed { added, removed, .. } in &self.changed {
+            let of =
+                |variants: &[&Variant], what| variants.iter().map(|v| (v.name(), what)).collect::<Vec<_>>();
+            for name_and_what in of(added, "added to").into_iter().chain(of(removed, "removed from")) {
+                *counts.entry(name_and_what).or_default() += 1;
+            }
+        }
+        counts.into_iter().map(|((name, what), count)| (name, what, count)).collect()
+    }
+
+    /// `1 added, 0 removed, 2 changed, 5 unchanged`
+    pub(super) fn counts(&self) -> String {
+        let Comparison { added, removed, changed, unchanged, .. } = self;
+        format!(
+            "{} added, {} removed, {} changed, {unchanged} unchanged",
+            added.len(),
+            removed.len(),
+            changed.len()
+        )
+    }
+
+    /// The length of all images: `34512 -> 36000 B (+1488, +4.3%)`.
+    pub(super) fn image_bytes(&self) -> String {
+        let (old, new) = (self.old.image_bytes, self.new.image_bytes);
+        if old == new {
+            return format!("{new} B");
+        }
+        let by = new as i64 - old as i64;
+        format!("{old} -> {new} B {}", figure::difference(by, figure::percent(by, old)))
+    }
+
+    /// What could not be compared, in sentences.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for snapshot in [self.old, self.new] {
+            for (target, reason) in &snapshot.unread {
+                notes.push(format!(
+                    "the variant for {target} in `{}` is not compared: {reason}",
+                    snapshot.file
+                ));
+            }
+            let without = snapshot.kernels.iter().filter(|kernel| kernel.variants.is_empty()).count();
+            if without > 0 {
+                notes.push(format!(
+                    "of {} in `{}` there is no image",
+                    many(without, "kernel"),
+                    snapshot.file
+                ));
+            }
+        }
+        notes
+    }
+}
+
+impl Changed<'_> {
+    fn is_there(&self) -> bool {
+        let Changed { signature, variants, added, removed, .. } = self;
+        signature.is_some() || !variants.is_empty() || !added.is_empty() || !removed.is_empty()
+    }
+}
+
+/// The kernels of both builds, and those of one.
+struct Pairs<'a> {
+    both: Vec<(&'a Kernel, &'a Kernel)>,
+    added: Vec<&'a Kernel>,
+    removed: Vec<&'a Kernel>,
+}
+
+/// Pairs kernels by path, or by name in C++ if a side is an image without paths. Of several with one name, such as
+/// overloads, or builds of a kernel in several binaries, those with the same symbol are pairs, and then those in the same place.
+fn pairs<'a>(old: &'a [Kernel], new: &'a [Kernel]) -> Pairs<'a> {
+    let by_path = old.iter().chain(new).all(|kernel| kernel.path.is_some());
+    let mut named: BTreeMap<String, [Vec<&Kernel>; 2]> = BTreeMap::new();
+    for (side, kernels) in [old, new].into_iter().enumerate() {
+        for kernel in kernels {
+            named.entry(key(kernel, by_path)).or_default()[side].push(kernel);
+        }
+    }
+    let mut pairs = Pairs { both: Vec::new(), added: Vec::new(), removed: Vec::new() };
+    for [mut old, new] in named.into_values() {
+        let mut left = Vec::new();
+        for kernel in new {
+            match old.iter().position(|old| old.symbol == kernel.symbol) {
+                Some(index) => pairs.both.push((old.remove(index), kernel)),
+                None => left.push(kernel),
+            }
+        }
+        let count = old.len().min(left.len());
+        pairs.both.extend(old.drain(..count).zip(left.drain(..count)));
+        pairs.removed.extend(old);
+        pairs.added.extend(left);
+    }
+    pairs
+}
+
+/// By what a kernel is found again.
+fn key(kernel: &Kernel, by_path: bool) -> String {
+    match &kernel.path {
+        Some(path) if by_path => path.clone(),
+        _ => kernel.cuda_name.as_ref().unwrap_or(&kernel.symbol).clone(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::diff::figure::Amount;
+    use crate::diff::snapshot::Kind;
+
+    /// A kernel with the figures in the order of [`Figure::ALL`] for each architecture.
+    pub(in crate::diff) fn kernel(path: &str, variants: &[(&str, [Option<u32>; 5])]) -> Kernel {
+        let variant = |(target, amounts): &(&str, [Option<u32>; 5])| Variant {
+            kind: if amounts[0].is_some() { Kind::Cubin } else { Kind::Ptx },
+            target: (*target).to_owned(),
+            amounts: amounts.map(|amount| amount.map(Amount::exactly)),
+        };
+        Kernel {
+            path: Some(path.to_owned()),
+            symbol: path.replace("::", "_"),
+            variants: variants.iter().map(variant).collect(),
+            ..Kernel::default()
+        }
+    }
+
+    pub(in crate::diff) fn snapshot(kernels: impl IntoIterator<Item = Kernel>) -> Snapshot {
+        Snapshot {
+            file: "build".to_owned(),
+            kernels: kernels.into_iter().collect(),
+            image_bytes: 0,
+            unread: Default::default(),
+        }
+    }
+
+    const SMALL: [Option<u32>; 5] = [Some(20), Some(0), Some(0), Some(256), Some(640)];
+
+    fn of_image(symbol: &str) -> Kernel {
+        let cuda_name = Some("f".to_owned());
+        Kernel { path: None, symbol: symbol.to_owned(), cuda_name, ..Kernel::default() }
+    }
+
+    /// Old and new symbols of pairs, added symbols, and removed ones.
+    fn symbols(old: Vec<Kernel>, new: Vec<Kernel>) -> [String; 3] {
+        let found = pairs(&old, &new);
+        let both = found.both.iter().map(|(old, new)| format!("{} {}", old.symbol, new.symbol));
+        let all =
+            |kernels: &[&Kernel]| kernels.iter().map(|k| k.symbol.clone()).collect::<Vec<_>>().join(", ");
+        [both.collect::<Vec<_>>().join(", "), all(&found.added), all(&found.removed)]
+    }
+
+    #[test]
+    fn a_path_is_a_kernel_whatever_its_symbol() {
+        let with = |symbol: &str| Kernel { symbol: symbol.to_owned(), ..kernel("a::f::<f32>", &[]) };
+        assert_eq!(symbols(vec![with("f32_1")], vec![with("f32_2")]), ["f32_1 f32_2", "", ""]);
+        let found = symbols(vec![kernel("a::f", &[])], vec![kernel("b::f", &[])]);
+        assert_eq!(found, ["", "b_f", "a_f"]);
+    }
+
+    #[test]
+    fn overloads_keep_their_symbols() {
+        // f(int), f(float) and f(double)
+        let [int, float, double] = ["_Z1fi", "_Z1ff", "_Z1fd"].map(of_image);
+        let found = symbols(vec![int.clone(), float.clone()], vec![double.clone(), float.clone()]);
+        assert_eq!(found, ["_Z1ff _Z1ff, _Z1fi _Z1fd", "", ""]);
+        let found = symbols(vec![int, float.clone()], vec![float]);
+        assert_eq!(found, ["_Z1ff _Z1ff", "", "_Z1fi"]);
+    }
+
+    #[test]
+    fn kernels_of_a_binary_are_found_in_an_image() {
+        let declared = Kernel { path: Some("a::f".to_owned()), ..of_image("_Z1fi") };
+        assert_eq!(symbols(vec![declared], vec![of_image("_Z1fj")]), ["_Z1fi _Z1fj", "", ""]);
+    }
+
+    #[test]
+    fn only_what_changed_is_listed() {
+        let more = [Some(24), Some(16), Some(16), Some(256), Some(768)];
+        let text = [None, None, None, None, Some(900)];
+        let old = snapshot([
+            kernel("same", &[("sm_90", SMALL)]),
+            kernel("more", &[("sm_80", SMALL), ("sm_90", SMALL), ("sm_75", text)]),
+            kernel("gone", &[]),
+        ]);
+        let new = snapshot([
+            kernel("same", &[("sm_90", SMALL)]),
+            kernel("more", &[("sm_90", more), ("sm_75", text), ("sm_100", SMALL)]),
+            kernel("fresh", &[]),
+        ]);
+        let comparison = Comparison::of(&old, &new);
+        let names = |kernels: &[&Kernel]| kernels.iter().map(|k| k.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            (names(&comparison.added), names(&comparison.removed)),
+            (vec!["fresh".to_owned()], vec!["gone".to_owned()])
+        );
+        assert_eq!(comparison.unchanged, 1);
+        let [changed] = &comparison.changed[..] else { panic!() };
+        let [variant] = &changed.variants[..] else { panic!() };
+        assert_eq!(variant.variant.name(), "sm_90");
+        assert_eq!(variant.figures[0].to_string(), "20 -> 24 (+4, +20.0%)");
+        let of = |variants: &[&Variant]| variants.iter().map(|v| v.name()).collect::<Vec<_>>();
+        assert_eq!(
+            (of(&changed.added), of(&changed.removed)),
+            (vec!["sm_100".to_owned()], vec!["sm_80".to_owned()])
+        );
+        use Figure::{Code, Frame, Registers, Stack};
+        assert_eq!(comparison.changed_figures(), [Registers, Frame, Stack, Code]);
+    }
+
+    #[test]
+    fn a_variant_that_cannot_be_read_was_not_removed() {
+        let old = snapshot([kernel("k", &[("sm_120", SMALL)])]);
+        let new = snapshot([Kernel { unread: vec!["sm_120".to_owned()], ..kernel("k", &[]) }]);
+        let comparison = Comparison::of(&old, &new);
+        assert_eq!((comparison.changed.len(), comparison.unchanged), (0, 1));
+    }
+}

@@ -1,0 +1,225 @@
+//! Writes the comparison as a page: what was refused, a table with bars for each figure, and lists.
+
+use std::fmt::{Display, Write as _};
+
+use super::comparison::{Changed, Comparison};
+use super::figure::{Amount, Change, Figure};
+use super::json;
+use super::limits::Refusal;
+use super::snapshot::{Kernel, Variant};
+use super::{Report, many};
+use crate::page::{self, Cell, Page, Table, Text};
+
+const STYLE: &str = "\
+.bars { display: block; width: clamp(5rem, 20vw, 12rem); text-align: left; }
+.bars i { display: block; height: 0.55rem; min-width: 1px; margin: 0.15rem 0; border-radius: 0 0.125rem 0.125rem 0; }
+.old { background: var(--mark-grey); }
+.more { background: var(--mark-orange); }
+.less { background: var(--mark-green); }
+.legend i { display: inline-block; width: 1.5rem; height: 0.55rem; margin: 0 0.25rem 0 0.75rem; }
+";
+
+pub(super) fn page(report: &Report<'_>) -> String {
+    let comparison = &report.comparison;
+    let mut body = String::new();
+    if !report.refusals.is_empty() {
+        body += &section("Refused", "Changes beyond the limits", refusals(&report.refusals));
+    }
+    if !comparison.changed_figures().is_empty() {
+        body += "<p class=\"legend\">Bars compare a kernel before and after:\
+                 <i class=\"old\"></i>before<i class=\"more\"></i>after, more<i class=\"less\"></i>after, less. \
+                 A click on a heading sorts.</p>\n";
+    }
+    for figure in comparison.changed_figures() {
+        body += &section(title(figure), explanation(figure), figures(comparison, figure));
+    }
+    body += &signatures(comparison);
+    body += &kernels("Added kernels", &comparison.added);
+    body += &kernels("Removed kernels", &comparison.removed);
+    body += &variants(comparison);
+    if !report.notes.is_empty() {
+        let notes: String = report.notes.iter().map(|note| format!("<li>{}</li>\n", Text(note))).collect();
+        let _ = write!(body, "<h2>Notes</h2>\n<ul>\n{notes}</ul>\n");
+    }
+    body += &page::data("diff", &json::Document::of(report));
+    let summary = summary(report);
+    Page { title: "GPU kernels before and after", style: STYLE, summary: &summary, body: &body }.to_string()
+}
+
+fn summary(report: &Report<'_>) -> String {
+    let Report { comparison, refusals, .. } = report;
+    let (old, new) = (comparison.old, comparison.new);
+    let verdict = match refusals.len() {
+        0 => String::new(),
+        count => format!("<p class=\"bad\">{} beyond the limits</p>\n", many(count, "change")),
+    };
+    format!(
+        "{verdict}<p>{}; images {}</p>\n<p class=\"faint\">Before: <code>{}</code>, {}. After: <code>{}</code>, {}.</p>",
+        comparison.counts(),
+        Text(comparison.image_bytes().replace("->", "→")),
+        Text(&old.file),
+        many(old.kernels.len(), "kernel"),
+        Text(&new.file),
+        many(new.kernels.len(), "kernel"),
+    )
+}
+
+const fn title(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Registers => "Registers",
+        Figure::Frame => "Local frame",
+        Figure::Stack => "Stack",
+        Figure::Shared => "Static shared memory",
+        Figure::Code => "Code",
+    }
+}
+
+const fn explanation(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Registers => "Registers of a thread",
+        Figure::Frame => {
+            "Bytes of local memory of a thread for the kernel itself: spilled registers and arrays"
+        }
+        Figure::Stack => "Bytes of local memory of a thread for the kernel and all that it calls",
+        Figure::Shared => "Bytes of shared memory of a block",
+        Figure::Code => "Bytes of machine code, or of the text in PTX",
+    }
+}
+
+fn section(title: &str, explanation: &str, table: impl Display) -> String {
+    format!("<h2>{}</h2>\n<p class=\"faint\">{}.</p>\n{table}", Text(title), Text(explanation))
+}
+
+fn refusals(refusals: &[Refusal<'_>]) -> String {
+    let row = |refusal: &Refusal<'_>| {
+        vec![
+            Cell::code(refusal.kernel().name()),
+            Cell::text(refusal.what().replace("->", "→")),
+            Cell::code(refusal.limit()),
+        ]
+    };
+    let rows = refusals.iter().map(row).collect();
+    Table { label: "Refused", headings: &["kernel", "change", "limit"], rows }.to_string()
+}
+
+/// The kernels for which a figure changed, those that grew most first.
+fn figures(comparison: &Comparison<'_>, figure: Figure) -> String {
+    let mut changes = Vec::new();
+    for changed in &comparison.changed {
+        for in_variant in &changed.variants {
+            let change = in_variant.figures.iter().find(|change| change.figure == figure);
+            changes.extend(change.filter(|c| c.is_there()).map(|c| (changed.new, in_variant.variant, *c)));
+        }
+    }
+    let value = |amount: Option<Amount>| amount.map_or(0, |amount| amount.value);
+    let largest = changes.iter().map(|(_, _, c)| value(c.old).max(value(c.new))).max().unwrap_or(0);
+    changes.sort_by_key(|(_, _, change)| std::cmp::Reverse(change.difference().unwrap_or(i64::MAX)));
+    let row = |(kernel, variant, change): (&Kernel, &Variant, Change)| {
+        let amount = |amount: Option<Amount>| {
+            Cell::number(value(amount).into(), amount.map_or(String::new(), |amount| amount.to_string()))
+        };
+        let signed = |value: Option<f64>, text: Option<String>| {
+            // From zero on, and without a bound, it is the most of all.
+            Cell::number(value.unwrap_or(1e12), text.unwrap_or_default())
+        };
+        let (difference, percent) = (change.difference(), change.percent());
+        vec![
+            Cell::code(kernel.name()),
+            Cell::text(variant.name()),
+            Cell::html(value(change.new).into(), bars(change, largest)),
+            amount(change.old),
+            amount(change.new),
+            signed(difference.map(|by| by as f64), difference.map(|by| format!("{by:+}"))),
+            signed(percent, percent.map(|percent| format!("{percent:+.1} %"))),
+        ]
+    };
+    let headings = ["kernel", "variant", "bars", "before", "after", "change", "percent"];
+    Table { label: title(figure), headings: &headings, rows: changes.into_iter().map(row).collect() }
+        .to_string()
+}
+
+/// Two bars whose lengths are parts of the largest value.
+fn bars(change: Change, largest: u32) -> String {
+    let width = |amount: Option<Amount>| {
+        let value = amount.map_or(0, |amount| amount.value);
+        f64::from(value) * 100.0 / f64::from(largest.max(1))
+    };
+    let class = if change.is_growth() { "more" } else { "less" };
+    format!(
+        "<span class=\"bars\" aria-hidden=\"true\"><i class=\"old\" style=\"width:{:.1}%\"></i>\
+         <i class=\"{class}\" style=\"width:{:.1}%\"></i></span>",
+        width(change.old),
+        width(change.new)
+    )
+}
+
+fn signatures(comparison: &Comparison<'_>) -> String {
+    let row = |changed: &Changed<'_>| {
+        let signature = changed.signature.as_ref()?;
+        let [old, new] = [&signature.old, &signature.new].map(Cell::code);
+        Some(vec![Cell::code(changed.new.name()), old, new])
+    };
+    let rows: Vec<_> = comparison.changed.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let table = Table { label: "Signatures", headings: &["kernel", "before", "after"], rows };
+    section("Signatures", "Kernels that take other parameters than before", table)
+}
+
+fn kernels(title: &str, kernels: &[&Kernel]) -> String {
+    if kernels.is_empty() {
+        return String::new();
+    }
+    let row = |kernel: &&Kernel| {
+        let signature = kernel.rust.as_ref().or(kernel.cuda.as_ref()).map_or("", String::as_str);
+        let variants = kernel.variants.iter().map(Variant::name).collect::<Vec<_>>().join(", ");
+        vec![Cell::code(kernel.name()), Cell::code(signature), Cell::text(variants)]
+    };
+    let rows = kernels.iter().map(row).collect();
+    let table = Table { label: title, headings: &["kernel", "signature", "variants"], rows };
+    format!("<h2>{}</h2>\n{table}", Text(title))
+}
+
+/// Which variants kernels of both builds gained and lost.
+fn variants(comparison: &Comparison<'_>) -> String {
+    let row = |(name, what, count): (String, &str, usize)| {
+        vec![Cell::text(name), Cell::text(what), Cell::number(count as f64, count)]
+    };
+    let rows: Vec<_> = comparison.variant_counts().into_iter().map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let table = Table { label: "Variants", headings: &["variant", "change", "kernels"], rows };
+    section("Variants", "Architectures for which kernels of both builds have code, or not any more", table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diff::comparison::tests::{kernel, snapshot};
+
+    #[test]
+    fn names_are_text_and_bars_are_to_scale() {
+        let figures = |registers| [Some(registers), Some(0), Some(0), Some(0), Some(128)];
+        let name = "<script>alert(1)</script>\"'";
+        let old =
+            snapshot([kernel(name, &[("sm_90", figures(20))]), kernel("less", &[("sm_90", figures(40))])]);
+        let new =
+            snapshot([kernel(name, &[("sm_90", figures(30))]), kernel("less", &[("sm_90", figures(10))])]);
+        let comparison = Comparison::of(&old, &new);
+        let page = page(&Report { comparison, refusals: Vec::new(), notes: vec!["<b>".to_owned()] });
+        assert!(!page.contains("<script>alert") && !page.contains("<b>"), "{page}");
+        assert!(page.contains("<code>&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;</code>"), "{page}");
+        assert!(
+            page.contains("class=\"old\" style=\"width:50.0%\"></i><i class=\"more\" style=\"width:75.0%\""),
+            "{page}"
+        );
+        assert!(
+            page.contains("class=\"old\" style=\"width:100.0%\"></i><i class=\"less\" style=\"width:25.0%\""),
+            "{page}"
+        );
+        // The other figures did not change.
+        assert!(page.contains("<h2>Registers</h2>") && !page.contains("<h2>Code</h2>"), "{page}");
+    }
+}

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Runs frameworks with `cargo kernels audit` and without, on a GPU, and compares what they print, and the number of late
+loads with what NVIDIA's CUPTI counts.
+
+    tests/frameworks/run.py PATH/TO/cargo-kernels [--only NAME] [--json FILE] [--pairs 10]
+
+Needs PyTorch, Triton, CuPy, JAX, nvcc and CUPTI's headers; what is missing is said, and counts as failed.
+"""
+import argparse
+import glob
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PYTHON = {"torch_ops", "triton_add", "cupy_ops", "jax_ops", "nccl_ops"}
+# A process may take so long, with compiling and a hang that is explained.
+LONGEST = 120
+
+
+def environment(**more):
+    return {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "CUDA_CACHE_DISABLE": "1", **more}
+
+
+def execute(command, **more):
+    """Exit code, standard output and standard error."""
+    scratch = tempfile.mkdtemp(prefix="cache-")
+    env = environment(TRITON_CACHE_DIR=scratch + "/triton", CUPY_CACHE_DIR=scratch + "/cupy", **more)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, env=env)
+        return done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired:
+        return None, "", f"did not end in {LONGEST} s"
+
+
+def audited(tool, command, *options, **more):
+    """The same, and the report."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        result = execute([tool, "kernels", "audit", "--json", file.name, *options, "--", *command], **more)
+        text = Path(file.name).read_text()
+    return *result, json.loads(text)["processes"] if text else []
+
+
+def events(processes, *kinds):
+    return [event for process in processes for event in process["events"] if event["kind"] in kinds]
+
+
+def build_cupti(folder):
+    headers = glob.glob("/usr/local/cuda*/extras/CUPTI/include/cupti.h") + [
+        path for root in sys.path for path in glob.glob(f"{root}/nvidia/**/cupti.h", recursive=True)
+    ]
+    for header in headers:
+        include = Path(header).parent
+        for lib in [include.parent / "lib64", include.parent / "lib"]:
+            found = sorted(lib.glob("libcupti.so*"))
+            if found:
+                out = folder / "cupti.so"
+                command = ["nvcc", "-shared", "-Xcompiler", "-fPIC", "-I", str(include), str(HERE / "cupti.cpp"), "-o", str(out), "-Xlinker", str(found[0]), "-Xlinker", f"-rpath={lib}"]
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode == 0:
+                    return out
+                print(done.stderr[-2000:])
+    return None
+
+
+def programs(folder):
+    for name in sorted(PYTHON):
+        yield name, [sys.executable, str(HERE / f"{name}.py")]
+    binary = folder / "cudart"
+    built = subprocess.run(["nvcc", "-o", str(binary), str(HERE / "cudart.cu")], capture_output=True, text=True)
+    if built.returncode:
+        print(built.stderr)
+    yield "cudart", [str(binary)]
+
+
+def gpus():
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
+    return len(listed.stdout.splitlines())
+
+
+def two_ranks(tool):
+    """NCCL with two processes, all behind one audit."""
+    shell = f"RANK=0 WORLD_SIZE=2 {sys.executable} {HERE}/nccl_ops.py & RANK=1 WORLD_SIZE=2 {sys.executable} {HERE}/nccl_ops.py; s=$?; wait %1 && exit $s"
+    return audited(tool, ["bash", "-c", shell], "--slow", "1000")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tool")
+    parser.add_argument("--only", action="append")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--pairs", type=int, default=10)
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="frameworks-"))
+    cupti = build_cupti(folder)
+    results, failed = {}, 0
+
+    def report(name, good, words, **more):
+        nonlocal failed
+        failed += not good
+        results[name] = {"good": good, **more}
+        print(f"{'ok    ' if good else 'FAILED'} {name}: {words}", flush=True)
+
+    def wanted(name):
+        return not options.only or name in options.only
+
+    for name, command in programs(folder):
+        if not wanted(name):
+            continue
+        code, out, err = execute(command)
+        if code != 0 or "False" in out:
+            report(name, False, f"without the audit it ends with {code}: {err[-800:]}")
+            continue
+        # Both count in the same run: autotuners try other kernels each time.
+        with tempfile.NamedTemporaryFile() as file:
+            more = dict(CUDA_INJECTION64_PATH=str(cupti), CUPTI_COUNTS=file.name) if cupti else {}
+            with_code, with_out, with_err, processes = audited(options.tool, command, "--slow", "1000", **more)
+            lines = [line.split() for line in Path(file.name).read_text().splitlines()]
+        counts = [sum(int(line[column]) for line in lines) for column in (0, 1)] if lines else None
+        loads = events(processes, "load")
+        named = [load for load in loads if not load["subject"].startswith("kernel 0x")]
+        images = events(processes, "image")
+        unwatched = events(processes, "unwatched")
+        words = f"{len(loads)} late loads, {len(named)} named, {len(images)} images; CUPTI counts {counts}"
+        good = with_code == 0 and with_out == out and len(named) == len(loads) and counts is not None and counts[0] == len(loads)
+        details = {"loads": loads, "images": images, "unwatched": unwatched, "cupti": counts}
+        report(name, good, words, **details)
+        if with_code != 0 or with_out != out:
+            print(f"  with the audit it ends with {with_code}:\n{with_out}{with_err[-3000:]}")
+        for event in unwatched:
+            print(f"  not watched: {event['subject']}")
+
+    if wanted("nccl_two"):
+        if gpus() > 1:
+            code, out, err, processes = two_ranks(options.tool)
+            ranks = sorted(process["rank"] for process in processes if process["launches"])
+            report("nccl_two", code == 0 and ranks == [0, 1] and "False" not in out, f"ranks {ranks}", processes=processes)
+            if code != 0:
+                print(err[-3000:])
+        else:
+            print("left out: nccl_two needs two GPUs")
+
+    beside = [sys.executable, str(HERE / "beside.py")]
+    if wanted("beside"):
+        code, out, err = execute(beside)
+        cold = "blocked" in out and "goes on True" in out
+        code, out, err, processes = audited(options.tool, beside, "--hang-after", "0.5")
+        hangs = events(processes, "hang")
+        explained = [hang for hang in hangs if "spin" in hang["text"] and "erfinv" in hang["text"] + hang["subject"] + hang["caller"]]
+        report("beside", cold and "blocked" in out and bool(hangs), f"{len(hangs)} hangs, {len(explained)} with both names", hangs=hangs)
+        for hang in hangs:
+            print(f"  {hang['text']}")
+        code, out, err, processes = audited(options.tool, beside, "--after-ready", "refuse")
+        refused = events(processes, "refused")
+        report("refuse", "refused" in out and "blocked" not in out and "goes on True" in out, out.replace("\n", "; "), refused=refused)
+        print("\n".join(f"  {line}" for line in err.splitlines() if "REFUSED" in line))
+
+    if wanted("launches"):
+        loop = [sys.executable, str(HERE / "launches.py")]
+        pairs = []
+        for _ in range(options.pairs):
+            without = float(execute(loop)[1])
+            pairs.append((without, float(audited(options.tool, loop)[1])))
+        ratio = statistics.median(with_ / without for without, with_ in pairs)
+        report("launches", ratio <= 1.03, f"{ratio:.3f} x, medians {[round(statistics.median(side), 3) for side in zip(*pairs)]} us a launch", pairs=pairs)
+
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+    sys.exit(failed > 0)
+
+
+main()
