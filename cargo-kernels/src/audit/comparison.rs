@@ -54,7 +54,7 @@ pub(super) fn compared(audit: &Audit) -> Vec<Compared<'_>> {
     for (process, its) in audit.processes.iter().enumerate() {
         for event in its.of_kind(Kind::Load) {
             let loads = kernels.entry(&event.subject).or_default();
-            let at = its.offset + event.begun;
+            let at = its.on_axis(event.begun);
             match loads.last_mut().filter(|loads| loads.process == process) {
                 Some(loads) => {
                     loads.at = loads.at.min(at);

@@ -11,7 +11,7 @@ use kernel_registry_audit::record::{Happened, Kind};
 use super::comparison::{self, compared};
 use super::groups::{self, Group};
 use super::process::{Audit, Process};
-use super::words::{Caller, Readable, Time, processes, short};
+use super::words::{Caller, Readable, Subject, Time, processes, short};
 use crate::page::{Cell, Page, Table, Text};
 
 /// Processes whose timelines are drawn.
@@ -122,7 +122,7 @@ fn write_events(
     events.sort_by_key(|(_, event)| Reverse(event.took));
     let count = events.len();
     events.truncate(ROWS);
-    events.sort_by_key(|(process, event)| process.offset + event.begun);
+    events.sort_by_key(|(process, event)| process.on_axis(event.begun));
     let several = audit.processes.len() > 1;
     let mut headings = vec!["At", "Took", "Kind", "What", "Call", "Called by"];
     if several {
@@ -134,7 +134,7 @@ fn write_events(
             time(event.begun),
             time(event.took),
             Cell::text(event.kind.as_str()),
-            name(&Readable(&event.subject)),
+            name(&Subject(event)),
             Cell::code(&event.call),
             caller(event),
         ];
@@ -148,14 +148,14 @@ fn write_events(
     left_out(page, count, ROWS)
 }
 
-/// Who called, with the stack folded below.
+/// Who called, with the kernel's image and the stack folded below.
 fn caller(event: &Happened) -> Cell {
-    let by = Caller(&event.caller).to_string();
-    if event.text.is_empty() {
-        return name(&by);
+    if event.caller.is_empty() && event.text.is_empty() {
+        return Cell::text("");
     }
-    let summary = if by.is_empty() { "stack".to_owned() } else { short(&by) };
-    Cell::folded(summary, format!("{by}\n\n{}", event.text.trim_end()))
+    let by = Caller(&event.caller).to_string();
+    let image = if event.image.is_empty() { String::new() } else { format!("of {}\n", event.image) };
+    Cell::folded(short(&by), format!("{by}\n{image}\n{}", event.text.trim_end()))
 }
 
 /// A name of code. Those of template instances can have a thousand characters, and are folded.
@@ -224,7 +224,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
     let row = |process: &Process| {
         let loads = || process.of_kind(Kind::Load);
         let late = loads().filter(|event| event.is_finding).count();
-        let took: u64 = loads().map(|event| event.took).sum();
+        let took: Time = loads().map(|event| event.took).sum();
         let behind = process.ready_at().map(|at| at - first_ready);
         let time = |time: Option<u64>| match time {
             Some(time) => Cell::number(time as f64, Time(time)),
@@ -237,7 +237,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
             Cell::number(process.report.launches as f64, process.report.launches),
             Cell::number(loads().count() as f64, loads().count()),
             Cell::number(late as f64, late),
-            time(Some(took)),
+            time(Some(took.0)),
             Cell::text(if process.report.ended { "ended" } else { "killed, or still running" }),
         ]
     };

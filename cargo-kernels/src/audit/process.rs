@@ -57,9 +57,14 @@ impl Process {
         self.report.events.iter().filter(|event| is_finding(event))
     }
 
+    /// A time of this process in nanoseconds since the first process began.
+    pub(super) fn on_axis(&self, time: u64) -> u64 {
+        self.offset.saturating_add(time)
+    }
+
     /// When it was ready, in nanoseconds since the first process began.
     pub(super) fn ready_at(&self) -> Option<u64> {
-        Some(self.offset + self.report.ready?)
+        Some(self.on_axis(self.report.ready?))
     }
 
     /// What the record had no room for, in sentences.

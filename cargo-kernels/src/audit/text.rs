@@ -7,7 +7,7 @@ use kernel_registry_audit::record::{Happened, Kind};
 use super::comparison::{self, compared};
 use super::groups::{self, Group};
 use super::process::{Audit, Process};
-use super::words::{Caller, NOTHING_SEEN, Readable, Time, many, processes, short};
+use super::words::{Caller, NOTHING_SEEN, Readable, Subject, Time, many, processes, short};
 
 /// Processes that are reported one by one.
 const PROCESSES: usize = 12;
@@ -37,7 +37,7 @@ impl fmt::Display for Audit {
             let findings = rest.iter().map(|process| process.findings().count()).sum();
             writeln!(
                 f,
-                "\nand {} more with {} and {}; `--html` and `--json` have all",
+                "\nand {} more with {} and {}; `--json` has all",
                 processes(rest.len()),
                 many(events, "event"),
                 many(findings, "finding")
@@ -80,12 +80,12 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize) -> 
         (Kind::Resize, "limit set"),
         (Kind::Refused, "call refused"),
     ] {
-        let took = process.of_kind(kind).map(|event| event.took).sum();
+        let took: Time = process.of_kind(kind).map(|event| event.took).sum();
         let number = process.of_kind(kind).count();
         let late = process.of_kind(kind).filter(|event| event.is_finding).count();
         if number > 0 {
             let late = if late > 0 { format!(", {late} after it was ready") } else { String::new() };
-            writeln!(f, "  {number} x {one}, {} in all{late}", Time(took))?;
+            writeln!(f, "  {number} x {one}, {took} in all{late}")?;
         }
     }
     for missing in process.missing() {
@@ -96,7 +96,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize) -> 
         writeln!(f, "! HANG at {}: {}", Time(event.begun), event.text)?;
     }
     if hangs.len() > HANGS {
-        writeln!(f, "! and {}; `--html` and `--json` have all", many(hangs.len() - HANGS, "more hang"))?;
+        writeln!(f, "! and {}; `--json` has all", many(hangs.len() - HANGS, "more hang"))?;
     }
     let (findings, others): (Vec<_>, Vec<_>) =
         report.events.iter().filter(|event| event.kind != Kind::Hang).partition(|event| event.is_finding);
@@ -125,10 +125,10 @@ fn list_longest(f: &mut fmt::Formatter<'_>, events: &[&Happened], room: usize, m
     longest.sort_by_key(|event| event.begun);
     list(f, &longest)?;
     if let Some(next) = rest.first() {
-        let took = Time(rest.iter().map(|event| event.took).sum());
+        let took: Time = rest.iter().map(|event| event.took).sum();
         writeln!(
             f,
-            "  and {} {more}, none longer than {}, {took} in all; `--html` and `--json` have all",
+            "  and {} {more}, none longer than {}, {took} in all; `--json` has all",
             rest.len(),
             Time(next.took)
         )?;
@@ -140,11 +140,12 @@ fn list(f: &mut fmt::Formatter<'_>, events: &[&Happened]) -> fmt::Result {
     if !events.is_empty() {
         writeln!(f, "  {:>10} {:>10}  {:<9} {:<24} WHAT", "AT", "TOOK", "KIND", "CALL")?;
     }
-    for Happened { kind, begun, took, call, subject, caller, is_finding, .. } in events {
+    for event in events {
+        let Happened { kind, begun, took, call, caller, is_finding, .. } = event;
         let mark = if *is_finding { '!' } else { ' ' };
         let by = if caller.is_empty() { String::new() } else { format!("  by {}", Caller(caller)) };
         let (at, took, kind) = (Time(*begun), Time(*took), kind.as_str());
-        writeln!(f, "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{by}", Readable(subject))?;
+        writeln!(f, "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{by}", Subject(event))?;
     }
     Ok(())
 }
@@ -160,16 +161,10 @@ fn table(f: &mut fmt::Formatter<'_>, of: &str, groups: &[Group<'_>]) -> fmt::Res
     }
     if !rest.is_empty() {
         let sum = |number: fn(&Group<'_>) -> usize| rest.iter().map(number).sum::<usize>();
-        let total = rest.iter().map(|group| group.total).sum();
+        let total: Time = rest.iter().map(|group| group.total).sum();
         let longest = rest.iter().map(|group| group.longest).max().unwrap_or(0);
         let (times, late) = (sum(|group| group.times), sum(|group| group.late));
-        writeln!(
-            f,
-            "  {times:>8} {:>10} {:>10} {late:>12}  {} more",
-            Time(total),
-            Time(longest),
-            rest.len()
-        )?;
+        writeln!(f, "  {times:>8} {:>10} {:>10} {late:>12}  {} more", total, Time(longest), rest.len())?;
     }
     Ok(())
 }
@@ -184,16 +179,12 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
         let ready = process.report.ready.map_or("never".to_owned(), |at| Time(at).to_string());
         let behind = process.ready_at().map_or(String::new(), |at| Time(at - first_ready).to_string());
         let late = loads().filter(|event| event.is_finding).count().to_string();
-        let took = Time(loads().map(|event| event.took).sum()).to_string();
+        let took = loads().map(|event| event.took).sum::<Time>().to_string();
         let cells = [ready, behind, loads().count().to_string(), late, took];
         writeln!(f, "  {}  {}", line(cells), process.name)?;
     }
     if audit.processes.len() > LINES {
-        writeln!(
-            f,
-            "  and {} more; `--html` and `--json` have all",
-            processes(audit.processes.len() - LINES)
-        )?;
+        writeln!(f, "  and {} more; `--json` has all", processes(audit.processes.len() - LINES))?;
     }
     let kernels = compared(audit);
     let differ: Vec<_> =
@@ -220,11 +211,7 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
         }
     }
     if differ.len() > LINES {
-        writeln!(
-            f,
-            "  and {} more, whose processes differ less; `--html` and `--json` have all",
-            differ.len() - LINES
-        )?;
+        writeln!(f, "  and {} more, whose processes differ less; `--json` has all", differ.len() - LINES)?;
     }
     Ok(())
 }

@@ -58,7 +58,7 @@ fn process((index, process): (usize, &Process)) -> Vec<Value> {
                 "cat": "launches",
                 "pid": pid,
                 "tid": tid,
-                "ts": microseconds(process.offset + sample.from),
+                "ts": microseconds(process.on_axis(sample.from)),
                 "dur": microseconds(sample.to - sample.from),
                 "args": { "launches": sample.count },
             })
@@ -81,7 +81,7 @@ fn complete(process: &Process, event: &Happened) -> Value {
         "cat": event.kind.as_str(),
         "pid": process.number,
         "tid": event.thread,
-        "ts": microseconds(process.offset + event.begun),
+        "ts": microseconds(process.on_axis(event.begun)),
         "dur": microseconds(event.took),
         "args": args(event),
     })
@@ -89,13 +89,13 @@ fn complete(process: &Process, event: &Happened) -> Value {
 
 /// A hang has a track of its own: on its thread's it could overlap the call when that has returned.
 fn hang(process: &Process, event: &Happened, id: usize) -> [Value; 2] {
-    let begun = process.offset + event.begun;
+    let begun = process.on_axis(event.begun);
     let name = format!("HANG: {}", name(event));
     let (pid, tid, cat) = (process.number, event.thread, event.kind.as_str());
     let id = format!("{pid}-{id}");
     [
         json!({ "ph": "b", "name": name, "cat": cat, "id": id, "pid": pid, "tid": tid, "ts": microseconds(begun), "args": args(event) }),
-        json!({ "ph": "e", "name": name, "cat": cat, "id": id, "pid": pid, "tid": tid, "ts": microseconds(begun + event.took) }),
+        json!({ "ph": "e", "name": name, "cat": cat, "id": id, "pid": pid, "tid": tid, "ts": microseconds(begun.saturating_add(event.took)) }),
     ]
 }
 
@@ -114,6 +114,9 @@ fn args(event: &Happened) -> Value {
         "subject": event.subject,
         "caller": event.caller,
         "stream": format!("{:#x}", event.stream),
+        "context": format!("{:#x}", event.context),
+        "image": event.image,
+        "bytes": event.bytes,
         "result": event.result,
         "after_ready": event.is_finding,
         "text": event.text,

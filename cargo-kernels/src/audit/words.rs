@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kernel_registry_audit::record::Happened;
 use kernel_registry_image::Signature;
 
 /// A kernel's name as in C++, and other texts as they are.
@@ -12,6 +13,18 @@ impl fmt::Display for Readable<'_> {
         match Signature::of(self.0) {
             Some(signature) => write!(f, "{signature}"),
             None => f.write_str(self.0),
+        }
+    }
+}
+
+/// What an event is about: a kernel, a limit, or an image with its size.
+pub(super) struct Subject<'a>(pub(super) &'a Happened);
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.bytes {
+            0 => write!(f, "{}", Readable(&self.0.subject)),
+            bytes => write!(f, "{} of {bytes} bytes", self.0.subject),
         }
     }
 }
@@ -32,6 +45,13 @@ impl fmt::Display for Caller<'_> {
 /// Nanoseconds as people read them.
 #[derive(Clone, Copy)]
 pub(super) struct Time(pub(super) u64);
+
+/// Damaged records can have any times.
+impl std::iter::Sum<u64> for Time {
+    fn sum<I: Iterator<Item = u64>>(times: I) -> Time {
+        Time(times.fold(0, u64::saturating_add))
+    }
+}
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

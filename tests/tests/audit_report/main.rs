@@ -247,3 +247,43 @@ fn damaged_records_are_named_and_left_out() {
     assert!(fails(merge(&[&scratch_folder()]), 6).starts_with("there are no records"));
     assert!(fails(merge(&[&records.join("none.rec")]), 3).contains("none.rec"));
 }
+
+#[test]
+fn records_with_any_bytes_are_reported() {
+    if !has_python() {
+        return;
+    }
+    let records = scratch_folder();
+    recorded(&records, &["--events", "2000", "--hang-after", "0.2"], &["--kernels", "40", "--hang"]);
+    let path = fs::read_dir(&records).expect("records").next().expect("one").expect("readable").path();
+    let whole = fs::read(&path).expect("a record");
+    // The events, which are at the end, and the header behind the version.
+    let events = whole.len() - 2000 * 80..whole.len() - 1960 * 80;
+    for seed in 0..8 {
+        fastrand::seed(seed);
+        let mut damaged = whole.clone();
+        for _ in 0..if seed % 2 == 0 { 20 } else { 600 } {
+            let place = if fastrand::u8(..) < 16 {
+                fastrand::usize(16..120)
+            } else {
+                fastrand::usize(events.clone())
+            };
+            damaged[place] = if fastrand::bool() { 0xff } else { fastrand::u8(..) };
+        }
+        fs::write(&path, &damaged).expect("the folder is there");
+        let mut command = cargo_kernels_command();
+        command.args([
+            "audit",
+            "--html",
+            "/dev/null",
+            "--trace",
+            "/dev/null",
+            "--json",
+            "/dev/null",
+            "--merge",
+        ]);
+        let output = command.arg(&path).output().expect("the tool runs");
+        let code = output.status.code();
+        assert!(matches!(code, Some(0 | 6 | 12)), "seed {seed}, {code:?}: {}", text(&output.stderr));
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Happened, Kind, Report};
 
 use super::code;
 use crate::audit::groups;
@@ -63,7 +63,7 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
             )?;
         }
         count => {
-            let took = Time(late().map(|event| event.took).sum());
+            let took: Time = late().map(|event| event.took).sum();
             writeln!(
                 to,
                 "<p class=\"bad\">{} came late, after the program was ready, and cost {took}.</p>",
@@ -77,8 +77,10 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
 /// What was loaded, how much of it late, and how long it took.
 fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
     writeln!(to, "<ul>")?;
-    let launches: u64 = audit.processes.iter().map(|process| process.report.launches).sum();
-    let calls: u64 = audit.processes.iter().map(|process| process.report.calls).sum();
+    let count = |number: fn(&Report) -> u64| {
+        audit.processes.iter().map(|process| number(&process.report)).fold(0, u64::saturating_add)
+    };
+    let (launches, calls) = (count(|report| report.launches), count(|report| report.calls));
     let of = processes(audit.processes.len());
     writeln!(
         to,
@@ -104,7 +106,7 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
     ];
     for (events, one, several) in facts {
         let Some(longest) = events.iter().max_by_key(|event| event.took) else { continue };
-        let total = Time(events.iter().map(|event| event.took).sum());
+        let total: Time = events.iter().map(|event| event.took).sum();
         let late = events.iter().filter(|event| event.is_finding).count();
         write!(to, "<li>{} {}", events.len(), if events.len() == 1 { one } else { several })?;
         if late > 0 {

@@ -91,7 +91,7 @@ pub(super) fn of_one(process: &Process) -> String {
 
 /// The timeline of all processes, a lane for each.
 pub(super) fn of_all<'a>(audit: &'a Audit) -> String {
-    let end = audit.processes.iter().map(|process| process.offset + end(process)).max().unwrap_or(0);
+    let end = audit.processes.iter().map(|process| process.on_axis(end(process))).max().unwrap_or(0);
     let lane = |process: &'a Process| Lane {
         name: process.name.clone(),
         events: drawn(process).map(|event| span(process, event, process.offset, end)).collect(),
@@ -116,7 +116,7 @@ fn end(process: &Process) -> u64 {
 /// The place of an event. A hang goes on until the call returned, or to the end if it never did.
 fn span<'a>(process: &Process, event: &'a Happened, offset: u64, end: u64) -> Span<'a> {
     let report = &process.report;
-    let from = offset + event.begun;
+    let from = offset.saturating_add(event.begun);
     let to = |event: &Happened| offset.saturating_add(event.begun).saturating_add(event.took);
     let seen = to(event);
     let to = match event.kind {
@@ -127,7 +127,8 @@ fn span<'a>(process: &Process, event: &'a Happened, offset: u64, end: u64) -> Sp
         }
         Kind::Hang => {
             let of_thread = report.events.iter().filter(|other| other.thread == event.thread);
-            let same = of_thread.filter(|other| other.call == event.call && offset + other.begun <= seen);
+            let same = of_thread
+                .filter(|other| other.call == event.call && offset.saturating_add(other.begun) <= seen);
             same.map(to).max().unwrap_or(seen)
         }
         _ => seen,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kernel_registry_audit::record::{Happened, Kind};
 
 use super::{NARROWEST, Span, x};
-use crate::audit::words::{Readable, Time, short};
+use crate::audit::words::{Subject, Time, short};
 
 /// How an event is drawn. Later ones are drawn over earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,9 +75,9 @@ pub(super) struct Bar<'a> {
 impl Bar<'_> {
     /// The text that appears when somebody points at it.
     pub(super) fn title(&self) -> String {
-        let Happened { call, subject, caller, is_finding, .. } = self.longest.event;
+        let Happened { call, caller, is_finding, .. } = self.longest.event;
         let took = |span: &Span<'_>| Time(span.to - span.from);
-        let name = short(&Readable(subject).to_string());
+        let name = short(&Subject(self.longest.event).to_string());
         let what = if name.is_empty() { call.clone() } else { format!("{name} ({call})") };
         let late = if *is_finding { ", after the program was ready" } else { "" };
         let longest = took(&self.longest);
