@@ -10,12 +10,14 @@ use super::process::{Audit, Process};
 use super::words::{Caller, NOTHING_SEEN, Readable, Subject, Time, many, processes, short};
 
 /// Processes that are reported one by one.
-const PROCESSES: usize = 12;
+const PROCESSES: usize = 8;
 /// Events that are listed, of all processes together. Each process has room for some.
 const LISTED: usize = 40;
 const LISTED_OF_EACH: usize = 4;
 /// Hangs that are explained, of each process.
 const HANGS: usize = 5;
+/// Frames of a stack.
+const FRAMES: usize = 5;
 /// Lines of a table.
 const LINES: usize = 10;
 /// So few events need no tables.
@@ -93,7 +95,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize) -> 
     }
     let hangs: Vec<_> = process.of_kind(Kind::Hang).collect();
     for event in hangs.iter().take(HANGS) {
-        writeln!(f, "! HANG at {}: {}", Time(event.begun), event.text)?;
+        write_hang(f, event)?;
     }
     if hangs.len() > HANGS {
         writeln!(f, "! and {}; `--json` has all", many(hangs.len() - HANGS, "more hang"))?;
@@ -115,6 +117,20 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize) -> 
         writeln!(f, "  {} x remedy: {remedy}", count)?;
     }
     Ok(())
+}
+
+/// The explanation of a hang, and the beginning of the thread's stack.
+fn write_hang(f: &mut fmt::Formatter<'_>, event: &Happened) -> fmt::Result {
+    let mut lines = event.text.lines();
+    // Kernels in the explanation are between backticks.
+    let parts = lines.next().unwrap_or_default().split('`').map(|part| Readable(part).to_string());
+    let explained = parts.collect::<Vec<_>>().join("`");
+    writeln!(f, "! HANG at {}: {explained}", Time(event.begun))?;
+    lines.by_ref().take(FRAMES).try_for_each(|frame| writeln!(f, "{frame}"))?;
+    match lines.count() {
+        0 => Ok(()),
+        more => writeln!(f, "    and {}; `--json` has all", many(more, "more frame")),
+    }
 }
 
 /// Lists the longest events in the order of time, and counts the others.
@@ -211,7 +227,7 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
         }
     }
     if differ.len() > LINES {
-        writeln!(f, "  and {} more, whose processes differ less; `--json` has all", differ.len() - LINES)?;
+        writeln!(f, "  and {} more; `--json` has all", differ.len() - LINES)?;
     }
     Ok(())
 }

@@ -109,8 +109,13 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         let total: Time = events.iter().map(|event| event.took).sum();
         let late = events.iter().filter(|event| event.is_finding).count();
         write!(to, "<li>{} {}", events.len(), if events.len() == 1 { one } else { several })?;
-        if late > 0 {
-            write!(to, ", <strong>{late} of them after the program was ready</strong>")?;
+        match late {
+            0 => {}
+            1 if events.len() == 1 => write!(to, " <strong>after the program was ready</strong>")?,
+            all if all == events.len() => {
+                write!(to, ", <strong>all of them after the program was ready</strong>")?
+            }
+            late => write!(to, ", <strong>{late} of them after the program was ready</strong>")?,
         }
         if longest.took > 0 {
             write!(to, ": {total} in all, the longest {}", Time(longest.took))?;
