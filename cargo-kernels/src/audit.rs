@@ -2,10 +2,19 @@
 //! and what did not return.
 //!
 //! `shared` builds the library. A stub of its own, without code, has the driver's name; the loader finds functions first
-//! in that library, and then in the driver. Each process writes a record, which `report` reads.
+//! in that library, and then in the driver. Each process writes a record, and `process` reads them.
+//!
+//! `groups`, `comparison` and `streams` sum up; `text`, `json`, `html` and `trace` write.
 
+mod comparison;
+mod groups;
+mod html;
 mod json;
+mod process;
+mod streams;
 mod text;
+mod trace;
+mod words;
 
 use std::collections::HashSet;
 use std::env;
@@ -16,11 +25,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use kernel_registry_audit::record::{Kind, Report, read};
 use kernel_registry_audit::variables;
 use kernel_registry_format::shared_object;
 
-use crate::cli::Audit;
+use self::process::{Audit, record_files};
+use crate::binaries;
+use crate::cli;
 use crate::doctor::ask::mapped_driver;
 use crate::doctor::libcuda::Library;
 use crate::failure::Failure;
@@ -28,7 +38,10 @@ use crate::folder;
 use crate::shared::{self, AUDIT, SIM};
 use crate::sim;
 
-pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
+pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
+    if !options.merge.is_empty() {
+        return merge(options);
+    }
     let hooks = match shared::beside(&AUDIT) {
         Some(hooks) => hooks,
         None => shared::built(&AUDIT, options.offline)?.library,
@@ -66,20 +79,17 @@ pub(crate) fn run(options: &Audit) -> Result<(), Failure> {
     if let Some(signal) = options.ready_signal {
         command.env(variables::READY_SIGNAL, signal.to_string());
     }
-    let earlier: HashSet<PathBuf> = record_files(&records).collect();
+    let earlier: HashSet<PathBuf> = record_files(&records).into_iter().collect();
     outlive_signals();
     let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
     PROGRAM.store(running.id().cast_signed(), Ordering::Relaxed);
     let status = running.wait().map_err(|error| Failure::Output { error })?;
 
-    let reports = reports(record_files(&records).filter(|path| !earlier.contains(path)))?;
-    // Where nothing can be said, the exit code and the JSON still tell.
-    let _ = write!(io::stderr(), "{}", text::Audit(&reports));
-    if let Some(path) = &options.json {
-        let not_written = |error| Failure::NotWritten { path: path.clone(), error };
-        fs::write(path, json::text(&reports)).map_err(not_written)?;
-    }
-    match (code(status), findings(&reports)) {
+    let audit = Audit::read(record_files(&records).into_iter().filter(|path| !earlier.contains(path)))?;
+    // Where nothing can be said, the exit code and the files still tell.
+    let _ = write!(io::stderr(), "{audit}");
+    write_files(options, &audit)?;
+    match (code(status), audit.findings()) {
         (0, 0) => Ok(()),
         (0, count) => Err(Failure::Findings { count }),
         (code, _) => Err(Failure::Failed { code }),
@@ -97,6 +107,45 @@ fn pack(folder: &Path, hooks: &Path) -> Result<(), Failure> {
     let command = folder.join(command.file_name().unwrap_or_default());
     println!("on another machine: {} kernels audit -- PROGRAM ARGUMENTS", command.display());
     Ok(())
+}
+
+/// Reports on the records of earlier programs.
+fn merge(options: &cli::Audit) -> Result<(), Failure> {
+    let mut files = Vec::new();
+    for path in &options.merge {
+        if path.is_dir() {
+            files.extend(record_files(path));
+        } else {
+            files.push(path.clone());
+        }
+    }
+    files.sort();
+    files.dedup();
+    let audit = Audit::read(files)?;
+    write_files(options, &audit)?;
+    if audit.processes.is_empty() {
+        return Err(Failure::NothingToMerge { left_out: audit.left_out.len() });
+    }
+    binaries::print(|out| write!(out, "{audit}"))?;
+    match audit.findings() {
+        0 => Ok(()),
+        count => Err(Failure::Findings { count }),
+    }
+}
+
+/// Writes the reports that were asked for.
+fn write_files(options: &cli::Audit, audit: &Audit) -> Result<(), Failure> {
+    for why in &audit.left_out {
+        let _ = writeln!(io::stderr(), "warning: {why}");
+    }
+    write_file(options.json.as_deref(), || json::text(audit))?;
+    write_file(options.html.as_deref(), || html::page(audit))?;
+    write_file(options.trace.as_deref(), || trace::text(audit))
+}
+
+fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    fs::write(path, text()).map_err(|error| Failure::NotWritten { path: path.to_owned(), error })
 }
 
 /// The program, for signals to it; 0 before it runs.
@@ -119,7 +168,7 @@ fn outlive_signals() {
 }
 
 /// The driver behind the hooks: the simulated one, or the one that the program would have found.
-fn driver(options: &Audit) -> Result<PathBuf, Failure> {
+fn driver(options: &cli::Audit) -> Result<PathBuf, Failure> {
     if options.sim {
         let (folder, _) = sim::prepare(&shared::built(&SIM, options.offline)?)?;
         return Ok(folder.join("libcuda.so.1"));
@@ -127,32 +176,6 @@ fn driver(options: &Audit) -> Result<PathBuf, Failure> {
     let _driver = Library::found().map_err(|why| Failure::NoDriver { why })?;
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     mapped_driver(&maps).ok_or_else(|| Failure::NoDriver { why: "its file is not known".to_owned() })
-}
-
-/// The files of records in a folder. Those of earlier programs may be there, too.
-fn record_files(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    files.filter(|path| path.extension().is_some_and(|extension| extension == "rec"))
-}
-
-/// The records in these files, in the order of the processes' numbers.
-fn reports(files: impl Iterator<Item = PathBuf>) -> Result<Vec<Report>, Failure> {
-    let mut reports = Vec::new();
-    for path in files {
-        let bytes = fs::read(&path).map_err(|error| Failure::of_io(path.clone(), error))?;
-        match read(&bytes) {
-            Ok(report) => reports.push(report),
-            Err(why) => eprintln!("warning: `{}` is left out: {why}", path.display()),
-        }
-    }
-    reports.sort_by_key(|report| report.process);
-    Ok(reports)
-}
-
-/// How many events are findings.
-fn findings(reports: &[Report]) -> usize {
-    let events = reports.iter().flat_map(|report| &report.events);
-    events.filter(|event| event.is_finding || event.kind == Kind::Hang).count()
 }
 
 /// The exit code of a program, as shells have it.

@@ -321,7 +321,7 @@ cargo, in the target directory of the package here, or in ~/.cache. A program sa
 
 Exit codes: those of the program; 12 if it succeeded and there are findings: calls that were late after the program was
 ready, or that did not return in time; 127 if there is no such program, 126 if it cannot be run, 2 wrong usage, 9 the library
-could not be built, 1 anything else";
+could not be built, 1 anything else. Of `--merge`: 12 if there are findings, 3 no such file, 6 no record could be read";
 
 #[cfg(target_os = "linux")]
 #[derive(Args)]
@@ -364,6 +364,23 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
+    /// Write the report as a page to this file: a summary, a timeline, and tables
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Write the timeline to this file, in the Trace Event format of Perfetto and chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Run no program: report on these records, or on those in these folders, and compare the processes
+    #[arg(
+        long,
+        value_name = "RECORD",
+        num_args = 1..,
+        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal"]
+    )]
+    pub(crate) merge: Vec<PathBuf>,
+
     /// Keep the records of the processes in this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) records: Option<PathBuf>,
@@ -377,7 +394,7 @@ pub(crate) struct Audit {
     pub(crate) pack: Option<PathBuf>,
 
     /// The program and its arguments
-    #[arg(last = true, required_unless_present = "pack", value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present_any = ["pack", "merge"], conflicts_with = "merge", value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 

@@ -55,6 +55,7 @@ pub(crate) enum Failure {
     NoDriver { why: String },
     AuditedAlready,
     Findings { count: usize },
+    NothingToMerge { left_out: usize },
     Failed { code: u8 },
     NotLoaded { path: PathBuf, why: String },
     Separator { path: PathBuf, separator: char },
@@ -73,6 +74,7 @@ impl Failure {
             Failure::OtherJson { error, .. } if error.is_data() => 5,
             Failure::OtherJson { .. } => 6,
             Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
+            Failure::NothingToMerge { .. } => 6,
             Failure::NoRecords { .. }
             | Failure::NoKernels { .. }
             | Failure::NoneOfPackage { .. }
@@ -290,10 +292,20 @@ impl fmt::Display for Failure {
                 "this process is audited already, by another `cargo kernels audit`, which watches its children too: run the program itself",
             ),
             Failure::Findings { count } => {
+                let s = if *count == 1 { "" } else { "s" };
                 write!(
                     f,
-                    "{count} findings: calls that were late after the program was ready, or did not return"
+                    "{count} finding{s}: calls that were late after the program was ready, or did not return"
                 )
+            }
+            Failure::NothingToMerge { left_out: 0 } => {
+                write!(
+                    f,
+                    "there are no records: name files `*.rec`, or folders with such files, as `--records` keeps them"
+                )
+            }
+            Failure::NothingToMerge { .. } => {
+                write!(f, "no record could be read (see the warnings above)")
             }
             Failure::Failed { code } => write!(f, "the program ended with exit code {code}"),
             Failure::NotLoaded { path, why } => write!(

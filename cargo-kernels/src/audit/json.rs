@@ -1,19 +1,30 @@
 //! The report for programs: docs/audit-json.md.
 
-use kernel_registry_audit::record::{self, Happened, Report};
+use kernel_registry_audit::record::{self, Happened};
 use serde::Serialize;
+
+use super::comparison::{Compared, Loads, compared};
+use super::groups::{self, Group};
+use super::process::{Audit, Process};
+use super::words::{Readable, milliseconds};
 
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
-struct Audit<'a> {
+struct Report<'a> {
     schema: u32,
-    processes: Vec<Process<'a>>,
+    findings: usize,
+    processes: Vec<Of<'a>>,
+    left_out: &'a [String],
+    kernels: Vec<Kernel<'a>>,
+    libraries: Vec<Sum<'a>>,
+    callers: Vec<Sum<'a>>,
 }
 
 #[derive(Serialize)]
-struct Process<'a> {
+struct Of<'a> {
     process: u32,
+    name: &'a str,
     rank: Option<u32>,
     command: &'a str,
     started_unix_ms: f64,
@@ -53,17 +64,52 @@ struct Event<'a> {
     text: &'a str,
 }
 
-pub(super) fn text(reports: &[Report]) -> String {
-    let processes = reports.iter().map(process).collect();
-    let mut text = serde_json::to_string_pretty(&Audit { schema: SCHEMA, processes }).unwrap_or_default();
+#[derive(Serialize)]
+struct Kernel<'a> {
+    symbol: &'a str,
+    signature: String,
+    loads: Vec<Load<'a>>,
+}
+
+#[derive(Serialize)]
+struct Load<'a> {
+    process: &'a str,
+    at_ms: f64,
+    took_ms: f64,
+    times: usize,
+    after_ready: usize,
+}
+
+#[derive(Serialize)]
+struct Sum<'a> {
+    caller: &'a str,
+    times: usize,
+    total_ms: f64,
+    longest_ms: f64,
+    after_ready: usize,
+}
+
+pub(super) fn text(audit: &Audit) -> String {
+    let report = Report {
+        schema: SCHEMA,
+        findings: audit.findings(),
+        processes: audit.processes.iter().map(process).collect(),
+        left_out: &audit.left_out,
+        kernels: compared(audit).into_iter().map(|compared| kernel(audit, compared)).collect(),
+        libraries: groups::libraries(audit.events()).iter().map(sum).collect(),
+        callers: groups::callers(audit.events()).iter().map(sum).collect(),
+    };
+    let mut text = serde_json::to_string_pretty(&report).unwrap_or_default();
     text.push('\n');
     text
 }
 
-fn process(report: &Report) -> Process<'_> {
-    Process {
+fn process(process: &Process) -> Of<'_> {
+    let report = &process.report;
+    Of {
         process: report.process,
-        rank: report.rank,
+        name: &process.name,
+        rank: process.rank,
         command: &report.command,
         started_unix_ms: milliseconds(report.started),
         ended: report.ended,
@@ -105,6 +151,22 @@ fn event(event: &Happened) -> Event<'_> {
     }
 }
 
-fn milliseconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e6
+fn kernel<'a>(audit: &'a Audit, Compared { kernel, loads }: Compared<'a>) -> Kernel<'a> {
+    let load = |Loads { process, at, took, times, late }: Loads| Load {
+        process: &audit.processes[process].name,
+        at_ms: milliseconds(at),
+        took_ms: milliseconds(took),
+        times,
+        after_ready: late,
+    };
+    Kernel {
+        symbol: kernel,
+        signature: Readable(kernel).to_string(),
+        loads: loads.into_iter().map(load).collect(),
+    }
+}
+
+fn sum<'a>(&Group { of, times, total, longest, late }: &Group<'a>) -> Sum<'a> {
+    let (total_ms, longest_ms) = (milliseconds(total), milliseconds(longest));
+    Sum { caller: of, times, total_ms, longest_ms, after_ready: late }
 }

@@ -1,111 +1,233 @@
-//! The report for people.
+//! The report for people, in the terminal. It is short for any number of events: what is left out is counted.
 
 use std::fmt;
 
-use kernel_registry_audit::record::{Happened, Kind, Report};
-use kernel_registry_image::Signature;
+use kernel_registry_audit::record::{Happened, Kind};
 
-/// All processes of a program.
-pub(super) struct Audit<'a>(pub(super) &'a [Report]);
+use super::comparison::{self, compared};
+use super::groups::{self, Group};
+use super::process::{Audit, Process};
+use super::words::{Caller, NOTHING_SEEN, Readable, Subject, Time, many, processes, short};
 
-impl fmt::Display for Audit<'_> {
+/// Processes that are reported one by one.
+const PROCESSES: usize = 8;
+/// Events that are listed, of all processes together. Each process has room for some.
+const LISTED: usize = 40;
+const LISTED_OF_EACH: usize = 4;
+/// Hangs that are explained, of each process.
+const HANGS: usize = 5;
+/// Frames of a stack.
+const FRAMES: usize = 5;
+/// Lines of a table.
+const LINES: usize = 10;
+/// So few events need no tables.
+const HANDFUL: usize = 8;
+
+impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return writeln!(
-                f,
-                "AUDIT: no call to the driver was seen, because the program made none, or opened the driver by its whole path"
-            );
+        if self.processes.is_empty() {
+            return writeln!(f, "AUDIT: {NOTHING_SEEN}");
         }
-        self.0.iter().try_for_each(|report| process(f, report))
+        // Those with findings come first, where there is no room for all.
+        let mut shown: Vec<_> = self.processes.iter().collect();
+        shown.sort_by_key(|process| shown_later(self, process));
+        let rest = shown.split_off(PROCESSES.min(shown.len()));
+        let room = (LISTED / shown.len()).max(LISTED_OF_EACH);
+        shown.iter().try_for_each(|process| write_process(f, process, room))?;
+        if !rest.is_empty() {
+            let events = rest.iter().map(|process| process.report.events.len()).sum();
+            let findings = rest.iter().map(|process| process.findings().count()).sum();
+            writeln!(
+                f,
+                "\nand {} more with {} and {}; `--json` has all",
+                processes(rest.len()),
+                many(events, "event"),
+                many(findings, "finding")
+            )?;
+        }
+        if self.events().count() > HANDFUL {
+            table(f, "KERNEL", &groups::kernels(self.events()))?;
+            table(f, "LIBRARY THAT CALLED", &groups::libraries(self.events()))?;
+            table(f, "FUNCTION THAT CALLED", &groups::callers(self.events()))?;
+        }
+        if self.processes.len() > 1 {
+            write_comparison(f, self)?;
+        }
+        Ok(())
     }
 }
 
-fn process(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
-    let Report { process, command, ready, launches, calls, ended, events, dropped, .. } = report;
-    let end = if *ended { "" } else { ", killed or still running" };
-    let ready = match ready {
-        Some(at) => format!("ready after {}", Time(*at)),
+fn shown_later(audit: &Audit, process: &Process) -> bool {
+    audit.processes.len() > PROCESSES && process.findings().next().is_none()
+}
+
+fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize) -> fmt::Result {
+    let report = &process.report;
+    let end = if report.ended { "" } else { ", killed or still running" };
+    let ready = match report.ready {
+        Some(at) => format!("ready after {}", Time(at)),
         None => "never said to be ready".to_owned(),
     };
     writeln!(
         f,
-        "\nAUDIT of process {process}, `{command}`: {launches} launches, {calls} calls, {ready}{end}"
+        "\nAUDIT of {}, `{}`: {} launches, {} calls, {ready}{end}",
+        process.name,
+        short(&report.command),
+        report.launches,
+        report.calls
     )?;
-    let count = |kind| events.iter().filter(move |event| event.kind == kind);
-    for (kind, one) in
-        [(Kind::Load, "kernel loaded"), (Kind::Image, "image loaded"), (Kind::Resize, "limit set")]
-    {
-        let took = count(kind).map(|event| event.took).sum();
-        let number = count(kind).count();
+    for (kind, one) in [
+        (Kind::Load, "kernel loaded"),
+        (Kind::Image, "image loaded"),
+        (Kind::Resize, "limit set"),
+        (Kind::Refused, "call refused"),
+    ] {
+        let took: Time = process.of_kind(kind).map(|event| event.took).sum();
+        let number = process.of_kind(kind).count();
+        let late = process.of_kind(kind).filter(|event| event.is_finding).count();
         if number > 0 {
-            writeln!(f, "  {number} x {one}, {} in all", Time(took))?;
+            let late = if late > 0 { format!(", {late} after it was ready") } else { String::new() };
+            writeln!(f, "  {number} x {one}, {took} in all{late}")?;
         }
     }
-    if *dropped > 0 {
-        writeln!(f, "  {dropped} further events found no room in the record")?;
+    for missing in process.missing() {
+        writeln!(f, "! {missing}")?;
     }
-    let others: Vec<_> = events.iter().filter(|event| event.kind != Kind::Hang).collect();
-    let (listed, left_out) = longest(&others);
-    if !listed.is_empty() {
-        writeln!(f, "  {:>10} {:>10}  {:<9} {:<24} WHAT", "AT", "TOOK", "KIND", "CALL")?;
+    let hangs: Vec<_> = process.of_kind(Kind::Hang).collect();
+    for event in hangs.iter().take(HANGS) {
+        write_hang(f, event)?;
     }
-    for Happened { kind, begun, took, call, subject, caller, is_finding, .. } in listed {
-        let mark = if *is_finding { '!' } else { ' ' };
-        let by = if caller.is_empty() { String::new() } else { format!("  by {caller}") };
-        let (at, took) = (Time(*begun).to_string(), Time(*took).to_string());
-        writeln!(f, "{mark} {at:>10} {took:>10}  {:<9} {call:<24} {}{by}", kind.as_str(), Readable(subject))?;
+    if hangs.len() > HANGS {
+        writeln!(f, "! and {}; `--json` has all", many(hangs.len() - HANGS, "more hang"))?;
     }
-    if left_out > 0 {
-        writeln!(f, "  and {left_out} more, each shorter than these; `--json` lists all")?;
+    let (findings, others): (Vec<_>, Vec<_>) =
+        report.events.iter().filter(|event| event.kind != Kind::Hang).partition(|event| event.is_finding);
+    // Of few, all are listed in the order of time. Of many, the findings come first.
+    if findings.len() + others.len() <= room {
+        let mut all = [findings, others].concat();
+        all.sort_by_key(|event| event.begun);
+        list(f, &all)?;
+    } else {
+        let of_findings = if others.is_empty() { room } else { room / 2 };
+        let of_others = if findings.is_empty() { room } else { room / 4 };
+        list_longest(f, &findings, of_findings, "more findings")?;
+        list_longest(f, &others, of_others, "more events")?;
     }
-    for event in count(Kind::Hang) {
-        writeln!(f, "! HANG at {}: {}", Time(event.begun), event.text)?;
+    for (remedy, count) in groups::remedies(process.findings().filter(|event| event.kind != Kind::Hang)) {
+        writeln!(f, "  {} x remedy: {remedy}", count)?;
     }
     Ok(())
 }
 
-/// How many events are listed, besides findings.
-const LISTED: usize = 40;
-
-/// All findings and the longest of the others, in the order of time, and how many there are besides.
-fn longest<'a>(events: &[&'a Happened]) -> (Vec<&'a Happened>, usize) {
-    let mut sorted: Vec<_> =
-        events.iter().filter(|event| !event.is_finding).map(|event| event.took).collect();
-    sorted.sort_unstable_by(|a, b| b.cmp(a));
-    let shortest = sorted.get(LISTED - 1).copied().unwrap_or(0);
-    let mut room = LISTED;
-    let mut fits = |event: &&&Happened| {
-        let fits = event.is_finding || event.took >= shortest && room > 0;
-        room -= usize::from(fits && !event.is_finding);
-        fits
-    };
-    let mut listed: Vec<_> = events.iter().filter(|event| fits(event)).copied().collect();
-    let left_out = events.len() - listed.len();
-    listed.sort_by_key(|event| event.begun);
-    (listed, left_out)
-}
-
-/// A kernel's name as in C++, and other texts as they are.
-struct Readable<'a>(&'a str);
-
-impl fmt::Display for Readable<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Signature::of(self.0) {
-            Some(signature) => write!(f, "{signature}"),
-            None => f.write_str(self.0),
-        }
+/// The explanation of a hang, and the beginning of the thread's stack.
+fn write_hang(f: &mut fmt::Formatter<'_>, event: &Happened) -> fmt::Result {
+    let mut lines = event.text.lines();
+    // Kernels in the explanation are between backticks.
+    let parts = lines.next().unwrap_or_default().split('`').map(|part| Readable(part).to_string());
+    let explained = parts.collect::<Vec<_>>().join("`");
+    writeln!(f, "! HANG at {}: {explained}", Time(event.begun))?;
+    lines.by_ref().take(FRAMES).try_for_each(|frame| writeln!(f, "{frame}"))?;
+    match lines.count() {
+        0 => Ok(()),
+        more => writeln!(f, "    and {}; `--json` has all", many(more, "more frame")),
     }
 }
 
-/// Nanoseconds as people read them.
-struct Time(u64);
+/// Lists the longest events in the order of time, and counts the others.
+fn list_longest(f: &mut fmt::Formatter<'_>, events: &[&Happened], room: usize, more: &str) -> fmt::Result {
+    let mut longest = events.to_vec();
+    longest.sort_by(|a, b| b.took.cmp(&a.took).then(a.begun.cmp(&b.begun)));
+    let rest = longest.split_off(room.min(longest.len()));
+    longest.sort_by_key(|event| event.begun);
+    list(f, &longest)?;
+    if let Some(next) = rest.first() {
+        let took: Time = rest.iter().map(|event| event.took).sum();
+        writeln!(
+            f,
+            "  and {} {more}, none longer than {}, {took} in all; `--json` has all",
+            rest.len(),
+            Time(next.took)
+        )?;
+    }
+    Ok(())
+}
 
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            nanoseconds @ 0..1_000_000 => write!(f, "{:.1} us", nanoseconds as f64 / 1e3),
-            nanoseconds @ 1_000_000..1_000_000_000 => write!(f, "{:.1} ms", nanoseconds as f64 / 1e6),
-            nanoseconds => write!(f, "{:.2} s", nanoseconds as f64 / 1e9),
+fn list(f: &mut fmt::Formatter<'_>, events: &[&Happened]) -> fmt::Result {
+    if !events.is_empty() {
+        writeln!(f, "  {:>10} {:>10}  {:<9} {:<24} WHAT", "AT", "TOOK", "KIND", "CALL")?;
+    }
+    for event in events {
+        let Happened { kind, begun, took, call, caller, is_finding, .. } = event;
+        let mark = if *is_finding { '!' } else { ' ' };
+        let by = if caller.is_empty() { String::new() } else { format!("  by {}", Caller(caller)) };
+        let (at, took, kind) = (Time(*begun), Time(*took), kind.as_str());
+        writeln!(f, "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{by}", Subject(event))?;
+    }
+    Ok(())
+}
+
+fn table(f: &mut fmt::Formatter<'_>, of: &str, groups: &[Group<'_>]) -> fmt::Result {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\n  {:>8} {:>10} {:>10} {:>12}  {of}", "TIMES", "TOTAL", "LONGEST", "AFTER READY")?;
+    let (shown, rest) = groups.split_at(LINES.min(groups.len()));
+    for Group { of, times, total, longest, late } in shown {
+        writeln!(f, "  {times:>8} {:>10} {:>10} {late:>12}  {}", Time(*total), Time(*longest), Caller(of))?;
+    }
+    if !rest.is_empty() {
+        let sum = |number: fn(&Group<'_>) -> usize| rest.iter().map(number).sum::<usize>();
+        let total: Time = rest.iter().map(|group| group.total).sum();
+        let longest = rest.iter().map(|group| group.longest).max().unwrap_or(0);
+        let (times, late) = (sum(|group| group.times), sum(|group| group.late));
+        writeln!(f, "  {times:>8} {:>10} {:>10} {late:>12}  {} more", total, Time(longest), rest.len())?;
+    }
+    Ok(())
+}
+
+fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
+    let columns = ["READY AFTER", "LATER BY", "LOADED", "AFTER READY", "TOOK"];
+    let line = |cells: [String; 5]| cells.map(|cell| format!("{cell:>12}")).join(" ");
+    writeln!(f, "\n  {}  PROCESS", line(columns.map(str::to_owned)))?;
+    let first_ready = audit.processes.iter().filter_map(Process::ready_at).min().unwrap_or(0);
+    for process in audit.processes.iter().take(LINES) {
+        let loads = || process.of_kind(Kind::Load);
+        let ready = process.report.ready.map_or("never".to_owned(), |at| Time(at).to_string());
+        let behind = process.ready_at().map_or(String::new(), |at| Time(at - first_ready).to_string());
+        let late = loads().filter(|event| event.is_finding).count().to_string();
+        let took = loads().map(|event| event.took).sum::<Time>().to_string();
+        let cells = [ready, behind, loads().count().to_string(), late, took];
+        writeln!(f, "  {}  {}", line(cells), process.name)?;
+    }
+    if audit.processes.len() > LINES {
+        writeln!(f, "  and {} more; `--json` has all", processes(audit.processes.len() - LINES))?;
+    }
+    let kernels = compared(audit);
+    let differ: Vec<_> =
+        kernels.iter().filter(|kernel| kernel.loads.len() > 1 || kernel.late().next().is_some()).collect();
+    if differ.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        f,
+        "\n  {:>12} {:>10} {:>10}  KERNEL ON SEVERAL PROCESSES",
+        "LAST - FIRST", "SHORTEST", "LONGEST"
+    )?;
+    for kernel in differ.iter().take(LINES) {
+        let ((last, behind), (shortest, longest)) = (kernel.last(), kernel.took());
+        let (behind, shortest, longest) = (Time(behind), Time(shortest), Time(longest));
+        write!(f, "  {behind:>12} {shortest:>10} {longest:>10}  {}", Readable(kernel.kernel))?;
+        write!(f, ": loaded on {} of {}", kernel.loads.len(), audit.processes.len())?;
+        if kernel.loads.len() > 1 {
+            write!(f, ", last on {}", audit.processes[last].name)?;
+        }
+        match kernel.late().next() {
+            Some(_) => writeln!(f, "; after it was ready on {}", comparison::names(audit, kernel.late()))?,
+            None => writeln!(f)?,
         }
     }
+    if differ.len() > LINES {
+        writeln!(f, "  and {} more; `--json` has all", differ.len() - LINES)?;
+    }
+    Ok(())
 }

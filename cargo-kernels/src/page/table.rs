@@ -28,6 +28,14 @@ impl Cell {
         Cell { html: format!("<code>{}</code>", Text(text)), value: None }
     }
 
+    /// Code of which only the beginning is shown, until it is unfolded.
+    pub(crate) fn folded(beginning: impl fmt::Display, whole: impl fmt::Display) -> Cell {
+        let (beginning, whole) = (Text(beginning), Text(whole));
+        let html =
+            format!("<details><summary><code>{beginning}</code></summary><pre>{whole}</pre></details>");
+        Cell { html, value: None }
+    }
+
     /// A number as people read it.
     pub(crate) fn number(value: f64, text: impl fmt::Display) -> Cell {
         Cell { html: Text(text).to_string(), value: Some(value) }
@@ -44,7 +52,7 @@ impl fmt::Display for Table<'_> {
         let label = Text(self.label);
         write!(
             f,
-            "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">\n<table class=\"sortable\">\n<thead><tr>"
+            "<div class=\"wide tall\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">\n<table class=\"sortable\">\n<thead><tr>"
         )?;
         let is_number = |column: usize| {
             self.rows.first().and_then(|row| row.get(column)).is_some_and(|cell| cell.value.is_some())

@@ -1,0 +1,73 @@
+//! Sums over events: by kernel, by the library that called, by the function that called; and the remedies of findings.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::rules;
+
+/// Events that have something in common.
+#[derive(Clone, Copy)]
+pub(super) struct Group<'a> {
+    /// A kernel's symbol, a library, or a library and a function in it.
+    pub(super) of: &'a str,
+    pub(super) times: usize,
+    /// In nanoseconds, as is `longest`.
+    pub(super) total: u64,
+    pub(super) longest: u64,
+    /// How many came after the program was ready.
+    pub(super) late: usize,
+}
+
+/// The kernels that were loaded.
+pub(super) fn kernels<'a>(events: impl Iterator<Item = &'a Happened>) -> Vec<Group<'a>> {
+    sums(events.filter(|event| event.kind == Kind::Load), |event| &event.subject)
+}
+
+/// The libraries whose calls loaded something, or were refused.
+pub(super) fn libraries<'a>(events: impl Iterator<Item = &'a Happened>) -> Vec<Group<'a>> {
+    sums(loading(events), |event| event.caller.split_once(' ').map_or(&*event.caller, |(library, _)| library))
+}
+
+/// The functions whose calls loaded something, or were refused; of stripped libraries there is none.
+pub(super) fn callers<'a>(events: impl Iterator<Item = &'a Happened>) -> Vec<Group<'a>> {
+    sums(loading(events).filter(|event| event.caller.contains(' ')), |event| &event.caller)
+}
+
+fn loading<'a>(events: impl Iterator<Item = &'a Happened>) -> impl Iterator<Item = &'a Happened> {
+    let loads = |kind| matches!(kind, Kind::Load | Kind::Image | Kind::Resize | Kind::Refused);
+    events.filter(move |event| loads(event.kind) && !event.caller.is_empty())
+}
+
+/// Groups by a key: first those with calls after the program was ready, then by total time.
+fn sums<'a>(
+    events: impl Iterator<Item = &'a Happened>,
+    key: impl Fn(&'a Happened) -> &'a str,
+) -> Vec<Group<'a>> {
+    let mut groups = HashMap::new();
+    for event in events {
+        let of = key(event);
+        let group = groups.entry(of).or_insert(Group { of, times: 0, total: 0, longest: 0, late: 0 });
+        group.times += 1;
+        group.total = group.total.saturating_add(event.took);
+        group.longest = group.longest.max(event.took);
+        group.late += usize::from(event.is_finding);
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.sort_by(|a, b| (b.late > 0, b.total).cmp(&(a.late > 0, a.total)).then(a.of.cmp(b.of)));
+    groups
+}
+
+/// What prevents these findings: each remedy once, with the number of findings, the most frequent first.
+pub(super) fn remedies<'a>(findings: impl Iterator<Item = &'a Happened>) -> Vec<(&'static str, usize)> {
+    let mut remedies: Vec<_> =
+        counts(findings.filter_map(|event| Some(rules::of(&event.call)?.remedy))).into_iter().collect();
+    remedies.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    remedies
+}
+
+fn counts<T: Hash + Eq>(values: impl Iterator<Item = T>) -> HashMap<T, usize> {
+    let mut counts = HashMap::new();
+    values.for_each(|value| *counts.entry(value).or_insert(0) += 1);
+    counts
+}

@@ -1,0 +1,292 @@
+//! The report as a page.
+
+mod summary;
+mod timeline;
+
+use std::cmp::Reverse;
+use std::fmt::{self, Write as _};
+
+use kernel_registry_audit::record::{Happened, Kind};
+
+use super::comparison::{self, compared};
+use super::groups::{self, Group};
+use super::process::{Audit, Process};
+use super::words::{Caller, Readable, Subject, Time, processes, short};
+use crate::page::{Cell, Page, Table, Text};
+
+/// Processes whose timelines are drawn.
+const TIMELINES: usize = 8;
+/// Rows of a table.
+const ROWS: usize = 500;
+/// Hangs that are explained.
+const HANGS: usize = 50;
+
+pub(super) fn page(audit: &Audit) -> String {
+    let mut body = String::new();
+    // Writing to a `String` does not fail.
+    let _ = write_body(&mut body, audit);
+    let summary = summary::html(audit);
+    let style = include_str!("html/audit.css");
+    Page { title: &title(audit), style, summary: &summary, body: &body }.to_string()
+}
+
+fn title(audit: &Audit) -> String {
+    let commands = || audit.processes.iter().map(|process| &process.report.command);
+    match commands().next() {
+        Some(first) if commands().all(|command| command == first) => format!("Audit of {}", short(first)),
+        _ => format!("Audit of {}", processes(audit.processes.len())),
+    }
+}
+
+fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
+    if let [Process { report, .. }] = &*audit.processes {
+        writeln!(page, "<details><summary>Command</summary><pre>{}</pre></details>", Text(&report.command))?;
+    }
+    write_hangs(page, audit)?;
+    if !audit.processes.is_empty() {
+        write_timelines(page, audit)?;
+    }
+    let findings: Vec<_> = of_each(audit, |event| event.is_finding && event.kind != Kind::Hang);
+    if !findings.is_empty() {
+        page.write_str("<h2>Late after the program was ready</h2>\n")?;
+        write_events(page, audit, "Late calls", findings)?;
+    }
+    if audit.processes.len() > 1 {
+        write_comparison(page, audit)?;
+    }
+    write_groups(page, "Kernels that were loaded", "Kernel", groups::kernels(audit.events()))?;
+    write_groups(page, "Libraries that loaded something", "Library", groups::libraries(audit.events()))?;
+    write_groups(page, "Functions that loaded something", "Function", groups::callers(audit.events()))?;
+    let others: Vec<_> = of_each(audit, |event| !event.is_finding && event.kind != Kind::Hang);
+    if !others.is_empty() {
+        page.write_str("<h2>Other calls</h2>\n")?;
+        write_events(page, audit, "Other calls", others)?;
+    }
+    Ok(())
+}
+
+/// Events, each with its process.
+fn of_each(audit: &Audit, which: impl Fn(&Happened) -> bool) -> Vec<(&Process, &Happened)> {
+    let of = |process| move |event| (process, event);
+    let all = audit.processes.iter().flat_map(|process| process.report.events.iter().map(of(process)));
+    all.filter(|(_, event)| which(event)).collect()
+}
+
+fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {
+    let hangs = of_each(audit, |event| event.kind == Kind::Hang);
+    if hangs.is_empty() {
+        return Ok(());
+    }
+    page.write_str("<h2>Calls that did not return in time</h2>\n")?;
+    for (process, event) in hangs.iter().take(HANGS) {
+        let (call, name, at) = (Text(&event.call), Text(&process.name), Time(event.begun));
+        writeln!(page, "<h3><code>{call}</code> in {name}, thread {}, since {at}</h3>", event.thread)?;
+        let (explained, stack) = event.text.split_once('\n').unwrap_or((&event.text, ""));
+        writeln!(page, "<p class=\"explained\">{}</p>", code(explained))?;
+        if !stack.is_empty() {
+            writeln!(
+                page,
+                "<details><summary>Stack of the thread</summary><pre>{}</pre></details>",
+                Text(stack)
+            )?;
+        }
+    }
+    left_out(page, hangs.len(), HANGS)
+}
+
+/// Text with code between backticks, and kernels' names there as in C++.
+fn code(text: &str) -> String {
+    let part = |(index, part)| match index % 2 {
+        0 => Text(part).to_string(),
+        _ => format!("<code>{}</code>", Text(Readable(part))),
+    };
+    text.split('`').enumerate().map(part).collect()
+}
+
+fn left_out(page: &mut String, count: usize, room: usize) -> fmt::Result {
+    match count.checked_sub(room) {
+        None | Some(0) => Ok(()),
+        Some(more) => {
+            writeln!(page, "<p>And {more} more, which the report as JSON (<code>--json</code>) lists.</p>")
+        }
+    }
+}
+
+/// A table of the longest events, in the order of time.
+fn write_events(
+    page: &mut String,
+    audit: &Audit,
+    label: &str,
+    mut events: Vec<(&Process, &Happened)>,
+) -> fmt::Result {
+    events.sort_by_key(|(_, event)| Reverse(event.took));
+    let count = events.len();
+    events.truncate(ROWS);
+    events.sort_by_key(|(process, event)| process.on_axis(event.begun));
+    let several = audit.processes.len() > 1;
+    let mut headings = vec!["At", "Took", "Kind", "What", "Call", "Called by"];
+    if several {
+        headings.insert(0, "Process");
+    }
+    let row = |(process, event): (&Process, &Happened)| {
+        let time = |time| Cell::number(time as f64, Time(time));
+        let mut row = vec![
+            time(event.begun),
+            time(event.took),
+            Cell::text(event.kind.as_str()),
+            name(&Subject(event)),
+            Cell::code(&event.call),
+            caller(event),
+        ];
+        if several {
+            row.insert(0, Cell::text(&process.name));
+        }
+        row
+    };
+    let rows = events.into_iter().map(row).collect();
+    write!(page, "{}", Table { label, headings: &headings, rows })?;
+    left_out(page, count, ROWS)
+}
+
+/// Who called, with the kernel's image and the stack folded below.
+fn caller(event: &Happened) -> Cell {
+    if event.caller.is_empty() && event.text.is_empty() {
+        return Cell::text("");
+    }
+    let by = Caller(&event.caller).to_string();
+    let image = if event.image.is_empty() { String::new() } else { format!("of {}\n", event.image) };
+    Cell::folded(short(&by), format!("{by}\n{image}\n{}", event.text.trim_end()))
+}
+
+/// A name of code. Those of template instances can have a thousand characters, and are folded.
+fn name(name: &impl fmt::Display) -> Cell {
+    let name = name.to_string();
+    let beginning = short(&name);
+    if beginning == name { Cell::code(name) } else { Cell::folded(beginning, name) }
+}
+
+fn write_groups(page: &mut String, title: &str, of: &str, groups: Vec<Group<'_>>) -> fmt::Result {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    writeln!(page, "<h2>{title}</h2>")?;
+    let count = groups.len();
+    let row = |group: &Group<'_>| {
+        vec![
+            name(&Caller(group.of)),
+            Cell::number(group.times as f64, group.times),
+            Cell::number(group.total as f64, Time(group.total)),
+            Cell::number(group.longest as f64, Time(group.longest)),
+            Cell::number(group.late as f64, group.late),
+        ]
+    };
+    let rows = groups.iter().take(ROWS).map(row).collect();
+    let headings = [of, "Times", "Total", "Longest", "After ready"];
+    write!(page, "{}", Table { label: title, headings: &headings, rows })?;
+    left_out(page, count, ROWS)
+}
+
+fn write_timelines(page: &mut String, audit: &Audit) -> fmt::Result {
+    page.write_str("<h2>Timeline</h2>\n")?;
+    page.write_str(timeline::LEGEND)?;
+    if audit.processes.len() > 1 {
+        write!(page, "<h3>All processes</h3>\n{}", timeline::of_all(audit))?;
+    }
+    // Those with findings, where there is no room for all.
+    let mut drawn: Vec<_> = audit.processes.iter().collect();
+    drawn.sort_by_key(|process| audit.processes.len() > TIMELINES && process.findings().next().is_none());
+    let rest = drawn.split_off(TIMELINES.min(drawn.len()));
+    for process in &drawn {
+        let timeline = timeline::of_one(process);
+        if audit.processes.len() == 1 {
+            page.write_str(&timeline)?;
+        } else {
+            let (name, command) = (Text(&process.name), Text(short(&process.report.command)));
+            writeln!(
+                page,
+                "<details><summary>{name}: <code>{command}</code></summary>\n{timeline}</details>"
+            )?;
+        }
+    }
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let rest = processes(rest.len());
+    writeln!(
+        page,
+        "<p>{rest} more are not drawn one by one: <code>--trace</code> has the threads of all.</p>"
+    )
+}
+
+fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
+    page.write_str("<h2>Processes compared</h2>\n")?;
+    let first_ready = audit.processes.iter().filter_map(Process::ready_at).min().unwrap_or(0);
+    let row = |process: &Process| {
+        let loads = || process.of_kind(Kind::Load);
+        let late = loads().filter(|event| event.is_finding).count();
+        let took: Time = loads().map(|event| event.took).sum();
+        let behind = process.ready_at().map(|at| at - first_ready);
+        let time = |time: Option<u64>| match time {
+            Some(time) => Cell::number(time as f64, Time(time)),
+            None => Cell::number(-1.0, "never"),
+        };
+        vec![
+            Cell::text(&process.name),
+            time(process.report.ready),
+            time(behind),
+            Cell::number(process.report.launches as f64, process.report.launches),
+            Cell::number(loads().count() as f64, loads().count()),
+            Cell::number(late as f64, late),
+            time(Some(took.0)),
+            Cell::text(if process.report.ended { "ended" } else { "killed, or still running" }),
+        ]
+    };
+    let rows = audit.processes.iter().map(row).collect();
+    let headings = [
+        "Process",
+        "Ready after",
+        "Later than the first",
+        "Launches",
+        "Kernels loaded",
+        "After ready",
+        "Loads took",
+        "End",
+    ];
+    write!(page, "{}", Table { label: "Processes", headings: &headings, rows })?;
+
+    let kernels = compared(audit);
+    if kernels.is_empty() {
+        return Ok(());
+    }
+    page.write_str(
+        "<h3>Kernels by process</h3>\n\
+         <p class=\"faint\">How much later the last process loaded a kernel than the first one, by the clocks of their machines.</p>\n",
+    )?;
+    let count = kernels.len();
+    let row = |kernel: &comparison::Compared<'_>| {
+        let ((last, behind), (shortest, longest)) = (kernel.last(), kernel.took());
+        let time = |time| Cell::number(time as f64, Time(time));
+        let loaded = kernel.loads.len();
+        vec![
+            name(&Readable(kernel.kernel)),
+            Cell::number(loaded as f64, format!("{loaded} of {}", audit.processes.len())),
+            Cell::text(comparison::names(audit, kernel.late())),
+            time(behind),
+            Cell::text(if loaded > 1 { &*audit.processes[last].name } else { "" }),
+            time(shortest),
+            time(longest),
+        ]
+    };
+    let rows = kernels.iter().take(ROWS).map(row).collect();
+    let headings = [
+        "Kernel",
+        "Loaded on",
+        "After ready on",
+        "Last after first",
+        "Last on",
+        "Took at least",
+        "Took at most",
+    ];
+    write!(page, "{}", Table { label: "Kernels by process", headings: &headings, rows })?;
+    left_out(page, count, ROWS)
+}

@@ -1,0 +1,172 @@
+//! The processes that left records, with names that tell them apart.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kernel_registry_audit::record::{Happened, Kind, Report, read};
+
+use crate::failure::Failure;
+
+/// What all records together say.
+pub(super) struct Audit {
+    /// In the order of ranks, if all have one, or else of numbers.
+    pub(super) processes: Vec<Process>,
+    /// Files that could not be read, each in a sentence.
+    pub(super) left_out: Vec<String>,
+}
+
+/// A process that called the driver.
+pub(super) struct Process {
+    pub(super) report: Report,
+    pub(super) rank: Option<u32>,
+    /// `rank 3` or `process 4711`. No two have the same.
+    pub(super) name: String,
+    /// Its number, or another one if an earlier process has that: each machine and container counts for itself.
+    pub(super) number: u32,
+    /// How much later than the first process it began, in nanoseconds.
+    pub(super) offset: u64,
+}
+
+impl Audit {
+    /// Reads records. Those that are damaged, or of another version, are left out.
+    pub(super) fn read(files: impl IntoIterator<Item = PathBuf>) -> Result<Audit, Failure> {
+        let (mut reports, mut left_out) = (Vec::new(), Vec::new());
+        for path in files {
+            let bytes = fs::read(&path).map_err(|error| Failure::of_io(path.clone(), error))?;
+            match read(&bytes) {
+                Ok(report) => reports.push(report),
+                Err(why) => left_out.push(format!("`{}` is left out: {why}", path.display())),
+            }
+        }
+        Ok(Audit { processes: named(reports), left_out })
+    }
+
+    pub(super) fn events(&self) -> impl Iterator<Item = &Happened> {
+        self.processes.iter().flat_map(|process| &process.report.events)
+    }
+
+    pub(super) fn findings(&self) -> usize {
+        self.processes.iter().map(|process| process.findings().count()).sum()
+    }
+}
+
+impl Process {
+    /// Calls that were late after the program was ready, or did not return.
+    pub(super) fn findings(&self) -> impl Iterator<Item = &Happened> {
+        self.report.events.iter().filter(|event| is_finding(event))
+    }
+
+    /// A time of this process in nanoseconds since the first process began.
+    pub(super) fn on_axis(&self, time: u64) -> u64 {
+        self.offset.saturating_add(time)
+    }
+
+    /// When it was ready, in nanoseconds since the first process began.
+    pub(super) fn ready_at(&self) -> Option<u64> {
+        Some(self.on_axis(self.report.ready?))
+    }
+
+    /// What the record had no room for, in sentences.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let Report { events, dropped, activity_dropped, .. } = &self.report;
+        let nameless = events.iter().filter(|event| event.call.is_empty()).count();
+        let mut missing = Vec::new();
+        if *dropped > 0 {
+            missing.push(format!("{dropped} further events found no room in the record, and are in no sum: `--events` makes more"));
+        }
+        if nameless > 0 {
+            missing.push(format!(
+                "{nameless} events have no names, because the record had no room for more texts"
+            ));
+        }
+        if *activity_dropped > 0 {
+            missing.push(format!("{activity_dropped} samples of launches found no room in the record"));
+        }
+        missing
+    }
+
+    pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Happened> {
+        self.report.events.iter().filter(move |event| event.kind == kind)
+    }
+}
+
+pub(super) fn is_finding(event: &Happened) -> bool {
+    event.is_finding || event.kind == Kind::Hang
+}
+
+fn named(reports: Vec<Report>) -> Vec<Process> {
+    let first = reports.iter().map(|report| report.started).min().unwrap_or(0);
+    let mut processes: Vec<_> = reports
+        .into_iter()
+        .map(|report| Process {
+            rank: report.rank.or_else(|| rank(&report.command)),
+            name: String::new(),
+            number: report.process,
+            offset: report.started.saturating_sub(first),
+            report,
+        })
+        .collect();
+    let all_ranked = processes.iter().all(|process| process.rank.is_some());
+    processes.sort_by_key(|process| (process.rank.filter(|_| all_ranked), process.report.process));
+
+    let mut of_rank = HashMap::new();
+    processes
+        .iter()
+        .filter_map(|process| process.rank)
+        .for_each(|rank| *of_rank.entry(rank).or_insert(0) += 1);
+    let mut numbers = HashSet::new();
+    let mut names = HashSet::new();
+    for process in &mut processes {
+        while !numbers.insert(process.number) {
+            process.number = process.number.wrapping_add(1_000_000);
+        }
+        let own = process.report.process;
+        let name = match process.rank {
+            Some(rank) if of_rank[&rank] == 1 => format!("rank {rank}"),
+            Some(rank) => format!("rank {rank}, process {own}"),
+            None => format!("process {own}"),
+        };
+        let further = (2..).map(|count| format!("{name} ({count})"));
+        let mut candidates = std::iter::once(name.clone()).chain(further);
+        process.name = candidates.find(|name| names.insert(name.clone())).unwrap_or(name);
+    }
+    processes
+}
+
+/// The rank that launchers pass as an argument: `--rank 3`, `--local_rank=3`.
+fn rank(command: &str) -> Option<u32> {
+    let words: Vec<_> = command.split_whitespace().collect();
+    let value = |option: &str| {
+        words.iter().enumerate().find_map(|(index, word)| {
+            let rest = word.strip_prefix("--")?.replace('_', "-").strip_prefix(option)?.to_owned();
+            match rest.strip_prefix('=') {
+                Some(value) => value.parse().ok(),
+                None if rest.is_empty() => words.get(index + 1)?.parse().ok(),
+                None => None,
+            }
+        })
+    };
+    value("rank").or_else(|| value("local-rank"))
+}
+
+/// The files of records in a folder, in the order of their names. Those of earlier programs may be there, too.
+pub(super) fn record_files(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "rec")).collect();
+    files.sort();
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank;
+
+    #[test]
+    fn ranks_are_read_from_the_command() {
+        assert_eq!(rank("python3 train.py --local_rank=3 --x 1"), Some(3));
+        assert_eq!(rank("python3 train.py --local-rank 2 --rank 10"), Some(10));
+        assert_eq!(rank("python3 train.py --ranking 2 --rank"), None);
+    }
+}

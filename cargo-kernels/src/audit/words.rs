@@ -1,0 +1,93 @@
+//! How reports write names, times and numbers.
+
+use std::fmt;
+
+use kernel_registry_audit::record::Happened;
+use kernel_registry_image::Signature;
+
+/// A kernel's name as in C++, and other texts as they are.
+pub(super) struct Readable<'a>(pub(super) &'a str);
+
+impl fmt::Display for Readable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Signature::of(self.0) {
+            Some(signature) => write!(f, "{signature}"),
+            None => f.write_str(self.0),
+        }
+    }
+}
+
+/// What an event is about: a kernel, a limit, or an image with its size.
+pub(super) struct Subject<'a>(pub(super) &'a Happened);
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.bytes {
+            0 => write!(f, "{}", Readable(&self.0.subject)),
+            bytes => write!(f, "{} of {bytes} bytes", self.0.subject),
+        }
+    }
+}
+
+/// A kernel, or a library and the function in it, with names as in C++.
+pub(super) struct Caller<'a>(pub(super) &'a str);
+
+impl fmt::Display for Caller<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.split_once(' ') {
+            None if self.0.is_empty() => f.write_str("(no room for the name)"),
+            Some((library, function)) => write!(f, "{library} {}", Readable(function)),
+            None => write!(f, "{}", Readable(self.0)),
+        }
+    }
+}
+
+/// Nanoseconds as people read them.
+#[derive(Clone, Copy)]
+pub(super) struct Time(pub(super) u64);
+
+/// Damaged records can have any times.
+impl std::iter::Sum<u64> for Time {
+    fn sum<I: Iterator<Item = u64>>(times: I) -> Time {
+        Time(times.fold(0, u64::saturating_add))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self.0 {
+            nanoseconds @ 0..1_000_000 => format!("{:.1} us", nanoseconds as f64 / 1e3),
+            nanoseconds @ 1_000_000..1_000_000_000 => format!("{:.1} ms", nanoseconds as f64 / 1e6),
+            nanoseconds => format!("{:.2} s", nanoseconds as f64 / 1e9),
+        };
+        f.pad(&text)
+    }
+}
+
+/// The beginning of a text, in one line: a command can have a program as an argument, and a kernel a thousand characters.
+pub(super) fn short(text: &str) -> String {
+    const LONG: usize = 100;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(LONG) {
+        Some((end, _)) => format!("{}..", &line[..end]),
+        None => line,
+    }
+}
+
+/// `1 kernel`, `2 kernels`.
+pub(super) fn many(count: usize, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `1 process`, `2 processes`.
+pub(super) fn processes(count: usize) -> String {
+    format!("{count} process{}", if count == 1 { "" } else { "es" })
+}
+
+pub(super) fn milliseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e6
+}
+
+/// Why there may be no record at all.
+pub(super) const NOTHING_SEEN: &str =
+    "no call to the driver was seen, because the program made none, or opened the driver by its whole path";
