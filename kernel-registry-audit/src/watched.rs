@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -252,7 +252,7 @@ fn increment(number: &AtomicU64) {
     number.store(number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
-/// Counts a launch, and remembers which kernel was launched last in its stream.
+/// Counts a launch, and remembers which kernel this thread launched last in the stream.
 pub(crate) fn launched(stream: u64, kernel: u64) {
     count(slot(), stream, kernel);
 }
@@ -260,55 +260,63 @@ pub(crate) fn launched(stream: u64, kernel: u64) {
 #[inline]
 fn count(slot: &Slot, stream: u64, kernel: u64) {
     increment(&slot.launches);
-    let hash = stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
-    for step in 0..16 {
-        let Last { stream: place, kernel: last, thread } = &STREAMS[(hash as usize + step) % STREAMS.len()];
-        // The default stream is 0, so each handle is stored plus one.
-        let found = place.load(Ordering::Relaxed);
-        if found == stream + 1
-            || found == 0
-                && place.compare_exchange(0, stream + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
-            set(last, kernel);
-            set(thread, slot.thread.load(Ordering::Relaxed).into());
-            return;
-        }
+    // The default stream is 0, so each handle is stored plus one. Handles are addresses, which leave room for the thread.
+    let key = (stream + 1) ^ (ptr::from_ref(slot).addr() as u64 / size_of::<Slot>() as u64) << HANDLE;
+    let first = &STREAMS[place(key)];
+    let last = if first.key.load(Ordering::Relaxed) == key { Some(first) } else { find(key) };
+    if let Some(last) = last {
+        last.kernel.store(kernel, Ordering::Relaxed);
+        last.thread.store(slot.thread.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
-/// Stores a number, unless it is there already: threads that share a stream then only read.
-#[inline]
-fn set(place: &AtomicU64, number: u64) {
-    if place.load(Ordering::Relaxed) != number {
-        place.store(number, Ordering::Relaxed);
-    }
+fn place(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
 }
 
-/// The last kernel of a stream, in a cache line of its own.
+/// The place of a key that is new, or not where it belongs. There may be none left.
+#[cold]
+fn find(key: u64) -> Option<&'static Last> {
+    let places = (0..16).map(|step| &STREAMS[(place(key) + step) % STREAMS.len()]);
+    { places }.find(|last| {
+        let found = last.key.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed);
+        found.is_ok() || found == Err(key)
+    })
+}
+
+/// Bits of a stream's handle.
+const HANDLE: u32 = 48;
+
+/// The last kernel that a thread launched in a stream, in a cache line that no other thread writes to.
 #[repr(align(64))]
-pub(crate) struct Last {
-    stream: AtomicU64,
+struct Last {
+    /// The stream, and the thread's slot.
+    key: AtomicU64,
     kernel: AtomicU64,
-    thread: AtomicU64,
+    thread: AtomicU32,
 }
 
-static STREAMS: [Last; 1024] =
-    [const { Last { stream: AtomicU64::new(0), kernel: AtomicU64::new(0), thread: AtomicU64::new(0) } };
-        1024];
+static STREAMS: [Last; 4096] =
+    [const { Last { key: AtomicU64::new(0), kernel: AtomicU64::new(0), thread: AtomicU32::new(0) } }; 4096];
 
-/// Streams in which kernels were launched: the stream, its last kernel, and the thread that launched it.
+impl Last {
+    /// The stream, once there is one.
+    fn stream(&self) -> Option<u64> {
+        (self.key.load(Ordering::Relaxed) & ((1 << HANDLE) - 1)).checked_sub(1)
+    }
+}
+
+/// Streams in which kernels were launched: the stream, and for each thread its last kernel there.
 pub(crate) fn streams() -> impl Iterator<Item = (u64, u64, u64)> {
-    let used = STREAMS.iter().filter(|last| last.stream.load(Ordering::Relaxed) > 0);
-    used.map(|last| {
-        let [stream, kernel, thread] =
-            [&last.stream, &last.kernel, &last.thread].map(|word| word.load(Ordering::Relaxed));
-        (stream - 1, kernel, thread)
+    STREAMS.iter().filter_map(|last| {
+        let kernel = last.kernel.load(Ordering::Relaxed);
+        Some((last.stream()?, kernel, last.thread.load(Ordering::Relaxed).into()))
     })
 }
 
 /// A stream was destroyed.
 pub(crate) fn forget_stream(stream: u64) {
-    let its = STREAMS.iter().filter(|last| last.stream.load(Ordering::Relaxed) == stream + 1);
+    let its = STREAMS.iter().filter(|last| last.stream() == Some(stream));
     // The place stays taken, so that others behind it are still found: the kernel is what is forgotten.
     its.for_each(|last| last.kernel.store(0, Ordering::Relaxed));
 }
