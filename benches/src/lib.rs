@@ -1,8 +1,9 @@
-//! The shared parts of the benchmarks: generated crates, repeated measurements, and verdicts.
+//! The shared parts of the benchmarks: generated crates, repeated measurements, a driver that does nothing, and verdicts.
 
 pub mod child;
 pub mod registration;
 pub mod sample;
+pub mod stub;
 pub mod verdict;
 pub mod warming;
 pub mod workshop;

@@ -1,6 +1,6 @@
 //! Watches for calls that do not return, and explains them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::process;
@@ -16,7 +16,7 @@ use crate::locked::Locked;
 use crate::options::{Audit, OnHang};
 use crate::record::{Kind, Slot};
 use crate::recording::{By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample};
-use crate::watched::{self, Call, Stream};
+use crate::watched::{self, Call, Stream, WAIT};
 use crate::{contexts, hooks, known, real, rules, stacks};
 
 /// How often the calls in progress are looked at.
@@ -67,7 +67,7 @@ fn watch(patience: Duration) {
     }
 }
 
-/// The launches of each stream at the last sample.
+/// The launches in each place of the streams at the last sample.
 static COUNTED: Locked<HashMap<usize, u64>> = Locked::new();
 
 pub(crate) fn forked() {
@@ -78,12 +78,17 @@ pub(crate) fn forked() {
 pub(crate) fn sample() {
     let mut counted = COUNTED.lock();
     let now = now();
+    let mut samples = BTreeMap::new();
     for (place, Stream { handle, kernel, launches, .. }) in watched::streams() {
-        let before = counted.insert(place, launches).unwrap_or(0);
-        let count = u32::try_from(launches.wrapping_sub(before)).unwrap_or(u32::MAX);
-        if count > 0 {
-            write_sample(now, handle, count, &known::named(kernel).unwrap_or_default());
+        let since = launches.wrapping_sub(counted.insert(place, launches).unwrap_or(0));
+        if since > 0 {
+            let (all, last) = samples.entry(handle).or_insert((0_u64, kernel));
+            (*all, *last) = (*all + since, kernel);
         }
+    }
+    for (stream, (launches, kernel)) in samples {
+        let launches = u32::try_from(launches).unwrap_or(u32::MAX);
+        write_sample(now, stream, launches, &known::named(kernel).unwrap_or_default());
     }
 }
 
@@ -119,14 +124,15 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
     }
     match busy {
         None => text.push_str(" The driver does not answer which streams are busy."),
-        Some(busy) if busy.is_empty() => text.push_str(" No stream in which kernels were launched is busy."),
+        Some(busy) if busy.is_empty() => text.push_str(" No stream that was used is busy."),
         Some(busy) => {
             for Stream { handle, kernel, thread, .. } in busy {
-                let kernel = known::named(kernel).unwrap_or_else(|| format!("{kernel:#x}"));
-                let _ = write!(
-                    text,
-                    " Stream {handle:#x} is busy: the last kernel launched there is `{kernel}`, by thread {thread}."
-                );
+                let last = match known::named(kernel) {
+                    _ if kernel == WAIT => "what came last there is a wait for a word in memory".to_owned(),
+                    Some(kernel) => format!("the last kernel launched there is `{kernel}`"),
+                    None => format!("the last kernel launched there is {kernel:#x}"),
+                };
+                let _ = write!(text, " Stream {handle:#x} is busy: {last}, by thread {thread}.");
             }
         }
     }

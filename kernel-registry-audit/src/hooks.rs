@@ -118,6 +118,12 @@ fn on(hook: u32, stream: CUstream) -> Call {
     Call { hook, subject: 0, stream: stream.addr() as u64 }
 }
 
+/// A call after which a stream waits for a word in memory.
+fn waits(hook: u32, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
+    watched::waits(stream.addr() as u64);
+    timed(on(hook, stream), name(hook), real)
+}
+
 type Params = *mut *mut c_void;
 
 hooks! {
@@ -218,6 +224,14 @@ hooks! {
         |hook, real| timed(on(hook, stream), name(hook), real);
     2000 cuStreamSynchronize true => cuStreamSynchronize_ptsz(stream: CUstream)
         |hook, real| timed(on(hook, stream), name(hook), real);
+    11070 cuStreamWaitValue32 => cuStreamWaitValue32_v2(stream: CUstream, address: CUdeviceptr, value: cuuint32_t, flags: c_uint)
+        |hook, real| waits(hook, stream, real);
+    11070 cuStreamWaitValue32 true => cuStreamWaitValue32_v2_ptsz(stream: CUstream, address: CUdeviceptr, value: cuuint32_t, flags: c_uint)
+        |hook, real| waits(hook, stream, real);
+    11070 cuStreamWaitValue64 => cuStreamWaitValue64_v2(stream: CUstream, address: CUdeviceptr, value: cuuint64_t, flags: c_uint)
+        |hook, real| waits(hook, stream, real);
+    11070 cuStreamWaitValue64 true => cuStreamWaitValue64_v2_ptsz(stream: CUstream, address: CUdeviceptr, value: cuuint64_t, flags: c_uint)
+        |hook, real| waits(hook, stream, real);
     2000 cuEventSynchronize => cuEventSynchronize(event: CUevent) |hook, real| timed(about(hook, event), name(hook), real);
     2000 cuCtxSynchronize => cuCtxSynchronize() |hook, real| timed(plain(hook), name(hook), real);
     2000 cuEventCreate => cuEventCreate(event: *mut CUevent, flags: c_uint)

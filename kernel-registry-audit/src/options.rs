@@ -11,6 +11,7 @@ use crate::variables;
 
 /// What happens to calls that are late after the program is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AfterReady {
     /// They are findings in the record.
     #[default]
@@ -23,6 +24,7 @@ pub enum AfterReady {
 
 /// What happens when a call does not return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnHang {
     /// It is explained, on the standard error output and in the record.
     #[default]

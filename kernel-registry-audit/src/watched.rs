@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use cudarc::driver::sys::CUresult;
 
@@ -121,7 +121,7 @@ fn increment(number: &AtomicU64) {
     number.store(number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
-/// Counts a launch, and remembers which kernel was launched last in its stream.
+/// Counts a launch, and remembers which kernel this thread launched last in the stream.
 pub(crate) fn launched(stream: u64, kernel: u64) {
     count(slot(), stream, kernel);
 }
@@ -129,77 +129,100 @@ pub(crate) fn launched(stream: u64, kernel: u64) {
 #[inline]
 fn count(slot: &Slot, stream: u64, kernel: u64) {
     increment(&slot.launches);
-    let hash = stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
-    for step in 0..16 {
-        let Last { stream: place, kernel: last, thread, launches } =
-            &STREAMS[(hash as usize + step) % STREAMS.len()];
-        // The default stream is 0, so each handle is stored plus one.
-        let found = place.load(Ordering::Relaxed);
-        if found == stream + 1
-            || found == 0
-                && place.compare_exchange(0, stream + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
-            set(last, kernel);
-            set(thread, slot.thread.load(Ordering::Relaxed).into());
-            // Threads that launch in one stream at once may lose counts.
-            increment(launches);
-            return;
-        }
+    if let Some(last) = last(slot, stream) {
+        last.kernel.store(kernel, Ordering::Relaxed);
+        last.thread.store(slot.thread.load(Ordering::Relaxed), Ordering::Relaxed);
+        increment(&last.launches);
     }
 }
 
-/// Stores a number, unless it is there already: threads that share a stream then only read.
+/// What stands for a wait for a word in memory, in place of a kernel.
+pub(crate) const WAIT: u64 = 1;
+
+/// Remembers that a stream waits for a word in memory.
+pub(crate) fn waits(stream: u64) {
+    let slot = slot();
+    if let Some(last) = last(slot, stream) {
+        last.kernel.store(WAIT, Ordering::Relaxed);
+        last.thread.store(slot.thread.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// The place of a thread and a stream. There may be none left.
 #[inline]
-fn set(place: &AtomicU64, number: u64) {
-    if place.load(Ordering::Relaxed) != number {
-        place.store(number, Ordering::Relaxed);
-    }
+fn last(slot: &Slot, stream: u64) -> Option<&'static Last> {
+    // The default stream is 0, so each handle is stored plus one. Handles are addresses, which leave room for the thread.
+    let key = (stream + 1) ^ (ptr::from_ref(slot).addr() as u64 / size_of::<Slot>() as u64) << HANDLE;
+    let first = &STREAMS[place(key)];
+    if first.key.load(Ordering::Relaxed) == key { Some(first) } else { find(key) }
 }
 
-/// The last kernel of a stream, in a cache line of its own.
+fn place(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
+}
+
+/// The place of a key that is new, or not where it belongs.
+#[cold]
+fn find(key: u64) -> Option<&'static Last> {
+    let places = (0..16).map(|step| &STREAMS[(place(key) + step) % STREAMS.len()]);
+    { places }.find(|last| {
+        let found = last.key.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed);
+        found.is_ok() || found == Err(key)
+    })
+}
+
+/// Bits of a stream's handle.
+const HANDLE: u32 = 48;
+
+/// The last kernel that a thread launched in a stream, in a cache line that no other thread writes to.
 #[repr(align(64))]
-pub(crate) struct Last {
-    stream: AtomicU64,
+struct Last {
+    /// The stream, and the thread's slot.
+    key: AtomicU64,
     kernel: AtomicU64,
-    thread: AtomicU64,
+    thread: AtomicU32,
     launches: AtomicU64,
 }
 
-static STREAMS: [Last; 1024] = [const {
+static STREAMS: [Last; 4096] = [const {
     Last {
-        stream: AtomicU64::new(0),
+        key: AtomicU64::new(0),
         kernel: AtomicU64::new(0),
-        thread: AtomicU64::new(0),
+        thread: AtomicU32::new(0),
         launches: AtomicU64::new(0),
     }
-}; 1024];
+}; 4096];
 
-/// A stream in which kernels were launched.
+impl Last {
+    /// The stream, once there is one.
+    fn stream(&self) -> Option<u64> {
+        (self.key.load(Ordering::Relaxed) & ((1 << HANDLE) - 1)).checked_sub(1)
+    }
+}
+
+/// A stream in which a thread launched kernels.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream {
     pub(crate) handle: u64,
-    /// The last kernel, or 0 if the stream is gone.
+    /// The thread's last kernel there, or 0 if the stream is gone.
     pub(crate) kernel: u64,
-    /// The thread that launched it.
-    pub(crate) thread: u64,
-    /// Launches so far.
+    pub(crate) thread: u32,
+    /// The thread's launches there so far.
     pub(crate) launches: u64,
 }
 
-/// Streams in which kernels were launched. Each has the same place for ever.
+/// Streams in which kernels were launched, once for each thread that did. Each has the same place for ever.
 pub(crate) fn streams() -> impl Iterator<Item = (usize, Stream)> {
-    let used = STREAMS.iter().enumerate().filter(|(_, last)| last.stream.load(Ordering::Relaxed) > 0);
-    used.map(|(place, last)| {
-        let handle = last.stream.load(Ordering::Relaxed) - 1;
+    STREAMS.iter().enumerate().filter_map(|(place, last)| {
         let kernel = last.kernel.load(Ordering::Relaxed);
-        let [thread, launches] = [&last.thread, &last.launches].map(|word| word.load(Ordering::Relaxed));
-        (place, Stream { handle, kernel, thread, launches })
+        let (thread, launches) = (last.thread.load(Ordering::Relaxed), last.launches.load(Ordering::Relaxed));
+        Some((place, Stream { handle: last.stream()?, kernel, thread, launches }))
     })
 }
 
 /// A stream was destroyed.
 pub(crate) fn forget_stream(stream: u64) {
-    let its = STREAMS.iter().filter(|last| last.stream.load(Ordering::Relaxed) == stream + 1);
+    let its = STREAMS.iter().filter(|last| last.stream() == Some(stream));
     // The place stays taken, so that others behind it are still found: the kernel is what is forgotten.
     its.for_each(|last| last.kernel.store(0, Ordering::Relaxed));
 }

@@ -244,6 +244,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../docs/audit.md")]
     struct Audit;
+    #[doc = include_str!("../../kernel-registry-audit/README.md")]
+    struct AuditCrate;
     #[doc = include_str!("../../docs/rust-kernels.md")]
     struct RustKernels;
     #[doc = include_str!("../../docs/guide/ci.md")]

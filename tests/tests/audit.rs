@@ -92,6 +92,32 @@ fn programs_run_unchanged_and_a_hang_is_explained() {
 }
 
 #[test]
+fn stories_are_explained_cold_and_have_no_finding_warm() {
+    let stories: [(&str, &[&str]); 3] = [
+        ("two_kernels", &["`cuKernelGetFunction` for `set_flag(", "`spin_until_flag("]),
+        ("persistent", &["`cuKernelGetFunction` for `sscal(", "`worker("]),
+        ("stream_fence", &["`cuModuleLoadData`", "what came last there is a wait for a word in memory"]),
+    ];
+    let built = Build::default().build("examples");
+    for (story, words) in stories {
+        let program = built.iter().find(|file| file.ends_with(story)).expect("the story is built");
+        let program = program.to_str().expect("a path in UTF-8");
+        let (output, report) = audit(&["--hang-after", "0.2"], &[program, "--cold"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{story}: {said}");
+        let hangs = events(&report, "hang");
+        assert_eq!(hangs.len(), 1, "{story}: {hangs:#?}");
+        for word in [words, &["Remedy: "]].concat() {
+            assert!(said.contains(word), "{story}: {word}: {said}");
+        }
+
+        let (output, report) = audit(&["--after-ready", "refuse"], &[program]);
+        assert!(output.status.success(), "{story}: {}", text(&output.stderr));
+        assert!(report["processes"][0]["ready_ms"].is_number(), "{story} is sealed: {report:#}");
+    }
+}
+
+#[test]
 fn a_program_of_cudarc_alone_has_no_finding() {
     let program = Build::default().executable("cudarc-only");
     let (output, report) = audit(&[], &[program.to_str().expect("a path in UTF-8")]);

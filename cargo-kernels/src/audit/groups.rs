@@ -60,10 +60,15 @@ fn sums<'a>(
 
 /// What prevents these findings: each remedy once, with the number of findings, the most frequent first.
 pub(super) fn remedies<'a>(findings: impl Iterator<Item = &'a Happened>) -> Vec<(&'static str, usize)> {
-    let mut remedies: Vec<_> =
-        counts(findings.filter_map(|event| Some(rules::of(&event.call)?.remedy))).into_iter().collect();
+    let mut remedies: Vec<_> = counts(findings.filter_map(remedy)).into_iter().collect();
     remedies.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     remedies
+}
+
+/// What prevents that a call waits, by the likeliest rule.
+fn remedy(finding: &Happened) -> Option<&'static str> {
+    let is_loaded = !matches!(finding.kind, Kind::Load | Kind::Refused | Kind::Hang);
+    rules::of(&finding.call, is_loaded).next().map(|rule| rule.remedy)
 }
 
 fn counts<T: Hash + Eq>(values: impl Iterator<Item = T>) -> HashMap<T, usize> {

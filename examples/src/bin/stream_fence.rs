@@ -20,7 +20,7 @@ fn main() -> ExitCode {
 
 fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     if !cold() {
-        warm_all(&context)?;
+        warm_all(&context)?.seal();
     }
     let word = Mapped::zeroed(&context, 1)?;
     let [waits, submits] = [context.new_stream()?, context.new_stream()?];

@@ -33,6 +33,26 @@ fn a_library_cannot_allow_what_the_application_denies() -> Outcome {
     launch_saxpy(&alone.context)
 }
 
+#[test]
+fn a_sealed_context_loads_nothing_late() -> Outcome {
+    let alone = alone()?;
+    let warm = only_touch().late(Late::Allow).warm(&alone.context)?;
+    // No audit is there to be told.
+    warm.seal();
+    let error = launch_saxpy(&alone.context).expect_err("late loads are denied");
+    assert!(matches!(error.downcast_ref(), Some(LaunchError::NotWarm { .. })), "{error}");
+    // A warm-up is no late load, and may set another policy.
+    only_touch().late(Late::Allow).warm(&alone.context)?;
+    launch_saxpy(&alone.context)?;
+    only_touch().seal().warm_each(std::slice::from_ref(&alone.context))?;
+    let stream = alone.context.new_stream()?;
+    let x = stream.alloc_zeros::<f32>(8)?;
+    // SAFETY: the vector has 8 elements.
+    let error = unsafe { check_finite::launch(&stream, check_finite::over(8), 8, &x) };
+    assert!(matches!(error, Err(LaunchError::NotWarm { .. })), "{error:?}");
+    Ok(())
+}
+
 /// The policy changes during a load that was allowed when it started.
 #[test]
 fn a_late_load_does_not_undo_a_denial_during_it() -> Outcome {

@@ -6,7 +6,6 @@
 mod first;
 mod growth;
 mod overhead;
-mod stub;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::env;
@@ -18,12 +17,12 @@ use std::time::Duration;
 
 use benches::Result;
 use benches::child::{self, Child};
+use benches::stub::Stub;
 use benches::verdict::{self, Requirement};
 use kernel_registry::cudarc::driver::{CudaContext, result, sys};
 
 use growth::{CONTEXTS, REPETITIONS};
 use overhead::WAYS;
-use stub::Stub;
 
 kernel_registry::link_kernels!(kernels);
 

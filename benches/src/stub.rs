@@ -1,22 +1,22 @@
-//! Builds the driver that does nothing.
+//! Builds a driver that does nothing, to measure what is above it.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use benches::Result;
+use crate::Result;
 
-/// A folder with that driver under the driver's file names. Dropping this removes it.
-pub(crate) struct Stub(PathBuf);
+/// A folder with that driver, under the driver's file names. Dropping this removes it.
+pub struct Stub(PathBuf);
 
 impl Stub {
     /// Compiles it with `cc`.
-    pub(crate) fn build() -> Result<Self> {
+    pub fn build() -> Result<Self> {
         let folder = env::temp_dir().join(format!("kernel-registry-stub-{}", std::process::id()));
         fs::create_dir_all(&folder)?;
         let stub = Stub(folder);
-        let (source, library) = (stub.0.join("stub.c"), stub.0.join("libcuda.so.1"));
+        let (source, library) = (stub.0.join("stub.c"), stub.library());
         fs::write(&source, include_str!("stub.c"))?;
         let mut cc = Command::new("cc");
         cc.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
@@ -28,8 +28,13 @@ impl Stub {
         Ok(stub)
     }
 
+    /// The file of the driver.
+    pub fn library(&self) -> PathBuf {
+        self.0.join("libcuda.so.1")
+    }
+
     /// The folder to add to the library path.
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         &self.0
     }
 }

@@ -1,0 +1,200 @@
+//! Measures what the audit's hooks add to a launch of a loaded kernel, above a driver that does nothing: in process, and from outside
+//! by `cargo kernels audit`, whose hooks are in a library of their own.
+//!
+//! Run `cargo run --release -p benches --bin audit`. It needs `cc`; with `valgrind` it counts instructions too, which do not depend
+//! on the machine.
+
+use std::env;
+use std::ffi::{CStr, CString, c_int, c_uint, c_void};
+use std::hint::black_box;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::ptr;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use benches::Result;
+use benches::child::Child;
+use benches::sample::Sample;
+use benches::stub::Stub;
+use benches::verdict::{self, Requirement};
+
+/// The number of pairs of times in each thread, and of launches in a time.
+const ROUNDS: usize = 20_000;
+const LAUNCHES: u32 = 1000;
+
+/// The launches by which two counts of instructions differ.
+const COUNTED: u32 = 100_000;
+
+/// The most that a launch may take longer with hooks.
+const BOUND: f64 = 25.0;
+
+/// Who launches: threads, and whether all do in the default stream.
+const CASES: [(&str, usize, bool); 3] = [
+    ("one thread", 1, false),
+    ("four threads, a stream each", 4, false),
+    ("four threads, the default stream", 4, true),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        [] => compare().map(|requirements| verdict::conclude(&requirements)),
+        // These arguments are for child processes of this program.
+        ["measure", driver] => measure(Path::new(driver)),
+        ["count", driver, which, launches] => count(Path::new(driver), *which == "hooked", launches),
+        _ => Err("usage: audit".into()),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn compare() -> Result<Vec<Requirement>> {
+    let stub = Stub::build()?;
+    let driver = stub.library();
+    let driver = driver.to_str().ok_or("the temporary folder's name is not UTF-8")?;
+    let program = env::current_exe()?;
+    let program = program.to_str().ok_or("this program's name is not UTF-8")?;
+    let run = |words: &[&str]| -> Result<String> {
+        let child = Child::new(Path::new(words[0])).env("LD_LIBRARY_PATH", stub.folder());
+        words[1..].iter().fold(child, |child, word| child.arg(word)).output(Duration::from_secs(600))
+    };
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let command =
+        ["run", "--quiet", "--release", "--package", "cargo-kernels", "--", "kernels", "audit", "--"];
+    let outside = [&[cargo.as_str()], command.as_slice()].concat();
+    let has_valgrind = Command::new("valgrind").arg("--version").output().is_ok();
+
+    let mut requirements = Vec::new();
+    for (title, way) in [("IN PROCESS", &[][..]), ("FROM OUTSIDE", &outside)] {
+        let text = run(&[way, &[program, "measure", driver]].concat())?;
+        let numbers: Vec<f64> =
+            text.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
+        println!("\n{title:36} {:>10} {:>10} {:>10}", "BARE, NS", "HOOKED, NS", "RATIO");
+        for ((case, ..), pair) in CASES.iter().zip(numbers.chunks(2)) {
+            let [bare, hooked] = pair else { return Err("a child printed too little".into()) };
+            println!("{case:36} {bare:10.2} {hooked:10.2} {:10.2}", hooked / bare);
+            let what = format!("{}, {case}: added to a launch", title.to_lowercase());
+            requirements.push(Requirement::at_most(what, hooked - bare, BOUND, "ns"));
+        }
+        if has_valgrind {
+            let valgrind = ["valgrind", "--tool=lackey", "--basic-counts=yes", "--log-fd=1"];
+            let instructions = |which, launches: u32| -> Result<f64> {
+                let launches = launches.to_string();
+                guest_instructions(&run(&[
+                    way,
+                    &valgrind[..],
+                    &[program, "count", driver, which, &launches],
+                ]
+                .concat())?)
+            };
+            let of_launch = |which| -> Result<f64> {
+                Ok((instructions(which, 2 * COUNTED)? - instructions(which, COUNTED)?) / f64::from(COUNTED))
+            };
+            let (bare, hooked) = (of_launch("bare")?, of_launch("hooked")?);
+            println!("{:36} {bare:10.1} {hooked:10.1}", "instructions");
+        }
+    }
+    Ok(requirements)
+}
+
+/// The number of instructions in valgrind's text.
+fn guest_instructions(text: &str) -> Result<f64> {
+    let line = text.lines().find(|line| line.contains("guest instrs:"));
+    let number = line.and_then(|line| line.rsplit(':').next()).ok_or("valgrind counted nothing")?;
+    Ok(number.trim().replace(',', "").parse()?)
+}
+
+type Launch = unsafe extern "C" fn(
+    *mut c_void,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    *mut c_void,
+    *mut *mut c_void,
+    *mut *mut c_void,
+) -> c_int;
+
+/// `cuLaunchKernel` of the driver that does nothing, and the one that programs find.
+fn launches(driver: &Path) -> Result<[Launch; 2]> {
+    kernel_registry_audit::install()?;
+    let driver = CString::new(driver.to_str().ok_or("not UTF-8")?)?;
+    let find = |library: &CStr| -> Result<Launch> {
+        // SAFETY: a library without initialisers, or with those of the audit; the names end with zeros.
+        let address = unsafe {
+            let handle = libc::dlopen(library.as_ptr(), libc::RTLD_NOW);
+            if handle.is_null() { handle } else { libc::dlsym(handle, c"cuLaunchKernel".as_ptr()) }
+        };
+        if address.is_null() {
+            return Err(format!("no `cuLaunchKernel` in {library:?}").into());
+        }
+        // SAFETY: this is the type of the function of that name.
+        Ok(unsafe { std::mem::transmute::<*mut c_void, Launch>(address) })
+    };
+    let found = [find(&driver)?, find(c"libcuda.so.1")?];
+    if found[0] as usize == found[1] as usize { Err("there are no hooks".into()) } else { Ok(found) }
+}
+
+/// Makes that many launches.
+fn repeat(launch: Launch, stream: usize, launches: u32) {
+    let (kernel, stream) = (ptr::without_provenance_mut(0x4000), ptr::without_provenance_mut(stream));
+    for _ in 0..launches {
+        // SAFETY: the driver behind does nothing.
+        black_box(unsafe { launch(kernel, 1, 1, 1, 1, 1, 1, 0, stream, ptr::null_mut(), ptr::null_mut()) });
+    }
+}
+
+/// Prints nanoseconds for a launch, bare and hooked, in each case.
+fn measure(driver: &Path) -> Result<bool> {
+    let launches = launches(driver)?;
+    for (_, threads, is_default) in CASES {
+        let begin = Barrier::new(threads);
+        let times = thread::scope(|scope| {
+            let thread = |number: usize| {
+                let begin = &begin;
+                scope.spawn(move || {
+                    let stream = if is_default { 0 } else { 0x10000 + 0x100 * number };
+                    begin.wait();
+                    pairs(launches, stream)
+                })
+            };
+            let threads: Vec<_> = (0..threads).map(thread).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect::<Vec<_>>()
+        });
+        for which in [0, 1] {
+            let mut sample = Sample::default();
+            times.iter().for_each(|pair| sample.push(pair[which]));
+            println!("{}", sample.median() * 1e9 / f64::from(LAUNCHES));
+        }
+    }
+    Ok(true)
+}
+
+/// Times of both, one after the other.
+fn pairs(launches: [Launch; 2], stream: usize) -> Vec<[Duration; 2]> {
+    let time = |launch| {
+        let begun = Instant::now();
+        repeat(launch, stream, LAUNCHES);
+        begun.elapsed()
+    };
+    (0..ROUNDS).map(|_| launches.map(time)).collect()
+}
+
+/// Makes that many launches, whose instructions are counted.
+fn count(driver: &Path, is_hooked: bool, number: &str) -> Result<bool> {
+    let launches = launches(driver)?;
+    repeat(launches[usize::from(is_hooked)], 0x10000, number.parse()?);
+    Ok(true)
+}
