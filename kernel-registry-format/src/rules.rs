@@ -229,6 +229,8 @@ pub const CONTEXT: Rule = Rule {
     because: "a context is destroyed, and a green one is made, only when nothing runs on the device",
     remedy: "make green contexts before work starts that does not end, and destroy contexts after it",
     rows: &["host/cuCtxDestroy_of_another"],
+    // It is not the last release.
+    runs: &["host/cuDevicePrimaryCtxRetain_and_release"],
     ..RULE
 };
 
