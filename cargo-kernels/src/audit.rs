@@ -12,6 +12,7 @@ mod html;
 mod json;
 mod process;
 mod streams;
+mod symbols;
 mod text;
 mod trace;
 mod words;

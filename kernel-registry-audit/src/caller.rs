@@ -1,8 +1,10 @@
 //! Which library called: the first function of the stack that is neither ours, nor the driver's, nor the runtime API's.
 
+use std::env;
 use std::ffi::{CStr, c_void};
 use std::fmt::Write as _;
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 
 /// Frames that are looked at.
 pub(crate) const DEPTH: usize = 48;
@@ -36,11 +38,12 @@ pub(crate) fn lines(frames: &[*mut c_void], hook: *const c_void) -> (String, Str
     let frames = frames[skipped..].iter().filter_map(|address| library(*address));
     let outside: Vec<_> = frames.skip_while(is_inside).collect();
     let mut stack = String::new();
-    for Frame { library, function, offset } in &outside {
+    for Frame { path, library, function, offset } in &outside {
         // Writing to a `String` does not fail.
         let _ = match function {
             Some(function) => writeln!(stack, "{library} {function}+{offset:#x}"),
-            None => writeln!(stack, "{library}+{offset:#x}"),
+            // Whoever reads the record may know more of the file.
+            None => writeln!(stack, "{path}+{offset:#x}"),
         };
     }
     let first = outside.first().map(|Frame { library, function, .. }| match function {
@@ -51,6 +54,7 @@ pub(crate) fn lines(frames: &[*mut c_void], hook: *const c_void) -> (String, Str
 }
 
 struct Frame {
+    path: String,
     library: String,
     function: Option<String>,
     /// Bytes from the function, or else from the beginning of the library.
@@ -72,5 +76,12 @@ fn library(address: *const c_void) -> Option<Frame> {
     };
     let library = path.rsplit('/').next().unwrap_or_default().to_owned();
     let start = if name.is_some() { symbol } else { base };
-    Some(Frame { library, function: name.map(Into::into), offset: address.addr().wrapping_sub(start.addr()) })
+    let path = if path.starts_with('/') { path.into_owned() } else { program().to_owned() };
+    Some(Frame { path, library, function: name.map(Into::into), offset: address.addr().wrapping_sub(start.addr()) })
+}
+
+/// The path of the program, which the loader may know by a relative one only.
+fn program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| env::current_exe().unwrap_or_default().to_string_lossy().into_owned())
 }

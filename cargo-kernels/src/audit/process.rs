@@ -39,6 +39,7 @@ impl Audit {
                 Err(why) => left_out.push(format!("`{}` is left out: {why}", path.display())),
             }
         }
+        symbols::resolve(&mut reports);
         Ok(Audit { processes: named(reports), left_out })
     }
 

@@ -1,0 +1,129 @@
+//! Names the functions of stacks. The audited process writes down a path and an offset where the loader knows no function, as in
+//! Rust programs; the file's symbol table has more.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use kernel_registry_audit::record::{Happened, Report};
+use kernel_registry_image::Signature;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Object, ObjectSymbol, SymbolKind, elf};
+
+use crate::mapped::Mapped;
+
+/// Functions that make calls for others, in Rust programs.
+const INSIDE: [&str; 5] = ["cudarc::", "kernel_registry::", "kernel_registry_audit::", "core::", "std::"];
+
+/// Names the functions in the stacks of all events, and with them the callers.
+pub(super) fn resolve(reports: &mut [Report]) {
+    let mut files = Files::default();
+    for event in reports.iter_mut().flat_map(|report| &mut report.events) {
+        event.text = event.text.lines().map(|line| files.named(line) + "\n").collect();
+        if event.text.ends_with('\n') {
+            event.text.pop();
+        }
+        event.caller = caller(event);
+    }
+}
+
+/// The first frame that does not make the call for another one, if the record has no function there.
+fn caller(event: &Happened) -> String {
+    if event.caller.is_empty() || event.caller.contains(' ') {
+        return event.caller.clone();
+    }
+    let frames = event.text.lines().map(|line| line.trim_start().trim_start_matches("at "));
+    let named = frames.filter_map(|frame| Some(frame.rsplit_once('+')?.0));
+    let mut of_library = named.filter(|frame| frame.split(' ').next() == Some(&event.caller));
+    let outside = of_library.find(|frame| {
+        let function = frame.split_once(' ').map_or("", |(_, function)| function.trim_start_matches('<'));
+        !function.is_empty() && !INSIDE.iter().any(|inside| function.starts_with(inside))
+    });
+    outside.unwrap_or(&event.caller).to_owned()
+}
+
+#[derive(Default)]
+struct Files(HashMap<String, Option<Symbols>>);
+
+/// The functions of a file, by address.
+struct Symbols {
+    /// What the loader counts offsets from.
+    base: u64,
+    functions: Vec<(u64, u64, String)>,
+}
+
+impl Files {
+    /// A line of a stack with its function, if the file tells it.
+    fn named(&mut self, line: &str) -> String {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let frame = line.trim_start();
+        let (at, frame) = frame.strip_prefix("at ").map_or(("", frame), |frame| ("at ", frame));
+        let offset = frame.rsplit_once("+0x").filter(|_| frame.starts_with('/'));
+        let Some((path, offset)) = offset else { return line.to_owned() };
+        let Ok(offset) = u64::from_str_radix(offset, 16) else { return line.to_owned() };
+        let library = path.rsplit('/').next().unwrap_or(path);
+        let symbols = self.0.entry(path.to_owned()).or_insert_with(|| read(Path::new(path)));
+        match symbols.as_ref().and_then(|symbols| symbols.at(offset)) {
+            Some((function, inside)) => format!("{indent}{at}{library} {function}+{inside:#x}"),
+            None => format!("{indent}{at}{library}+{offset:#x}"),
+        }
+    }
+}
+
+impl Symbols {
+    fn at(&self, offset: u64) -> Option<(String, u64)> {
+        let address = self.base.checked_add(offset)?;
+        let behind = self.functions.partition_point(|(start, ..)| *start <= address);
+        let (start, size, name) = self.functions.get(behind.checked_sub(1)?)?;
+        // A call that does not return can be the last instruction.
+        (address - start <= *size).then(|| (readable(name), address - start))
+    }
+}
+
+fn read(path: &Path) -> Option<Symbols> {
+    let bytes = Mapped::open(path).ok()?;
+    let header = elf::FileHeader64::<object::Endianness>::parse(&*bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, &*bytes).ok()?;
+    let loaded = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
+    let base = loaded.map(|segment| segment.p_vaddr(endian)).min()? & !0xfff;
+    let file = object::File::parse(&*bytes).ok()?;
+    let functions = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
+    let named = functions.filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())));
+    let mut functions: Vec<_> = named.collect();
+    functions.sort_unstable();
+    (!functions.is_empty()).then_some(Symbols { base, functions })
+}
+
+/// A symbol of Rust or C++ as people write it.
+fn readable(symbol: &str) -> String {
+    if let Ok(name) = rustc_demangle::try_demangle(symbol) {
+        return format!("{name:#}");
+    }
+    Signature::of(symbol).map_or_else(|| symbol.to_owned(), |signature| signature.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_this_program_are_named() {
+        let program = std::env::current_exe().unwrap();
+        let symbols = read(&program).unwrap();
+        let (start, _, name) =
+            symbols.functions.iter().find(|(.., name)| name.contains("functions_of_this_program_are_named")).unwrap();
+        let line = format!("    at {}+{:#x}", program.display(), start - symbols.base + 1);
+        let library = program.file_name().unwrap().to_string_lossy();
+        let named = Files::default().named(&line);
+        assert_eq!(named, format!("    at {library} {}+0x1", readable(name)));
+        assert!(named.contains("symbols::tests::functions_of_this_program_are_named"), "{named}");
+    }
+
+    #[test]
+    fn what_has_no_symbols_stays() {
+        for line in ["", "    at libc.so.6 __libc_start_main+0x85", "libffi.so.8+0x6f7a", "a+0xzz", "/a+0xzz"] {
+            assert_eq!(Files::default().named(line), line);
+        }
+        assert_eq!(Files::default().named("/no/such/file.so+0x10"), "file.so+0x10");
+    }
+}
