@@ -77,7 +77,12 @@ fn library(address: *const c_void) -> Option<Frame> {
     let library = path.rsplit('/').next().unwrap_or_default().to_owned();
     let start = if name.is_some() { symbol } else { base };
     let path = if path.starts_with('/') { path.into_owned() } else { program().to_owned() };
-    Some(Frame { path, library, function: name.map(Into::into), offset: address.addr().wrapping_sub(start.addr()) })
+    Some(Frame {
+        path,
+        library,
+        function: name.map(Into::into),
+        offset: address.addr().wrapping_sub(start.addr()),
+    })
 }
 
 /// The path of the program, which the loader may know by a relative one only.

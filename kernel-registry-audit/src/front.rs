@@ -3,10 +3,10 @@
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{self, Path, PathBuf};
 use std::process;
 use std::ptr;
@@ -73,14 +73,14 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     Ok(Installed::Now)
 }
 
-/// What the loader finds by the driver's name.
+/// What is behind the hooks, or has hooks already.
 enum Behind {
     Driver(PathBuf),
     /// Hooks that were put there from outside.
     Audit(Library),
 }
 
-/// Finds what the hooks will be in front of, and leaves it closed: the loader prefers what was opened first.
+/// Finds what the hooks will be in front of.
 fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
     for name in NAMES {
         let Ok(open) = Library::open(name, libc::RTLD_NOW | libc::RTLD_NOLOAD) else { continue };
@@ -99,24 +99,75 @@ fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
             descriptor => Ok(Behind::Driver(path_of(descriptor).into())),
         };
     }
-    // `cargo kernels audit` sets the variable, for its hooks.
-    if let (Some(path), None) = (chosen, std::env::var_os(variables::DRIVER)) {
-        let path = path::absolute(path).map_err(InstallError::File)?;
-        return match path.is_file() {
-            true => Ok(Behind::Driver(path)),
-            false => Err(InstallError::NoDriver { reason: format!("`{}` is no file", path.display()) }),
-        };
+    let chosen = chosen.map(Path::to_owned);
+    // `cargo kernels audit` sets the variable, and puts its hooks before that driver.
+    let path = match chosen {
+        Some(path) if std::env::var_os(variables::DRIVER).is_none() => path,
+        chosen => match found_by_loader().map_err(InstallError::Child)? {
+            Found::Audit => {
+                let front = Library::open(NAMES[0], libc::RTLD_NOW);
+                return front.map(Behind::Audit).map_err(|reason| InstallError::Loader { reason });
+            }
+            Found::Driver(path) => chosen.unwrap_or(path),
+            Found::Nothing(reason) => chosen.ok_or(InstallError::NoDriver { reason })?,
+        },
+    };
+    let path = path::absolute(path).map_err(InstallError::File)?;
+    match path.is_file() {
+        true => Ok(Behind::Driver(path)),
+        false => Err(InstallError::NoDriver { reason: format!("`{}` is no file", path.display()) }),
     }
-    let found = Library::open(NAMES[0], libc::RTLD_LAZY | libc::RTLD_LOCAL);
-    let library = found.map_err(|reason| InstallError::NoDriver { reason })?;
-    if !library.symbol(READY).is_null() {
-        return Ok(Behind::Audit(library));
-    }
-    let path = chosen.map_or_else(|| library.path(), Path::to_owned);
-    drop(library);
-    match Library::open(NAMES[0], libc::RTLD_LAZY | libc::RTLD_NOLOAD) {
-        Ok(_) => Err(InstallError::StaysOpen { path }),
-        Err(_) => path::absolute(path).map(Behind::Driver).map_err(InstallError::File),
+}
+
+/// What the loader finds by the driver's name.
+enum Found {
+    Driver(PathBuf),
+    Audit,
+    /// The loader's words.
+    Nothing(String),
+}
+
+/// Asks the loader in a forked child: what this process opened would be found before the hooks, and not every driver can be closed
+/// again.
+fn found_by_loader() -> io::Result<Found> {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for both ends, which are new descriptors. The child calls the loader and the allocator, which glibc
+    // makes usable after fork, and never returns.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let [mut from, mut to] = ends.map(|end| File::from_raw_fd(end));
+        let child = libc::fork();
+        if child == 0 {
+            // A driver that never answers ends the child, and not the program.
+            libc::alarm(60);
+            let (kind, text) = match Library::open(NAMES[0], libc::RTLD_LAZY) {
+                Ok(library) if library.symbol(READY).is_null() => {
+                    (b"d", library.path().into_os_string().into_vec())
+                }
+                Ok(_) => (b"a", Vec::new()),
+                Err(reason) => (b"n", reason.into_bytes()),
+            };
+            let written = to.write_all(kind).and_then(|()| to.write_all(&text));
+            libc::_exit(written.is_err().into());
+        }
+        drop(to);
+        if child < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut answer = Vec::new();
+        let read = from.read_to_end(&mut answer);
+        while libc::waitpid(child, ptr::null_mut(), 0) < 0
+            && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+        {}
+        read?;
+        match answer.split_first() {
+            Some((b'd', path)) => Ok(Found::Driver(OsStr::from_bytes(path).into())),
+            Some((b'a', _)) => Ok(Found::Audit),
+            Some((_, reason)) => Ok(Found::Nothing(String::from_utf8_lossy(reason).into_owned())),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 }
 

@@ -143,12 +143,11 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
         let remedies: Vec<_> = rules.iter().map(|rule| rule.remedy).collect();
         let _ = write!(text, " Remedy: {}.", remedies.join("; or "));
     }
-    let stack = stacks::of(thread, hooks::address(hook));
-    for frame in stack.iter().flat_map(|stack| stack.lines()) {
+    let (caller, stack) = stacks::of(thread, hooks::address(hook)).unwrap_or_default();
+    for frame in stack.lines() {
         let _ = write!(text, "\n    at {frame}");
     }
     eprintln!("kernel-registry-audit: HANG: {text}");
-    let caller = stack.as_deref().and_then(|stack| stack.lines().next()).unwrap_or_default();
     let took = nanoseconds(waited);
     let happening = Happening {
         kind: Kind::Hang,
@@ -161,8 +160,7 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
         took,
         result: CUresult::CUDA_ERROR_NOT_READY,
     };
-    let caller = caller.rsplit_once('+').map_or(caller, |(caller, _)| caller);
-    write_event(happening, By { thread, context: 0, caller, text: &text }, true);
+    write_event(happening, By { thread, context: 0, caller: &caller, text: &text }, true);
     if Audit::chosen().on_hang == OnHang::Abort {
         process::abort();
     }

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 
 use crate::options::Audit;
 use crate::record::{self, Happened, NotRead, Report};
@@ -113,11 +112,8 @@ pub enum InstallError {
         /// The loader's words.
         reason: String,
     },
-    /// The driver was opened to find its file, and does not let itself be closed.
-    StaysOpen {
-        /// The file.
-        path: PathBuf,
-    },
+    /// The child process that looks for the driver's file has failed.
+    Child(io::Error),
     /// The process was forked from one that had used the driver, which does not work in the child.
     Forked,
     /// The library by which programs find the hooks could not be made.
@@ -143,10 +139,10 @@ impl fmt::Display for InstallError {
                 "no CUDA driver was found ({reason}); install NVIDIA's driver, or the simulated one by \
                  `kernel_registry_sim::install` before"
             ),
-            InstallError::StaysOpen { path } => write!(
+            InstallError::Child(error) => write!(
                 f,
-                "the driver does not let itself be closed after its file was found; name the file: `Audit::new().driver(\"{}\")`",
-                path.display()
+                "the driver's file was not found, because the child process that looks for it failed: {error}; name the file by \
+                 `Audit::driver`"
             ),
             InstallError::Forked => f.write_str(
                 "this process was forked from one that had used CUDA, and the driver does not work in the child; fork before CUDA is \

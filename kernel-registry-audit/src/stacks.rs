@@ -21,8 +21,8 @@ static FRAMES: [AtomicPtr<c_void>; DEPTH] = [const { AtomicPtr::new(ptr::null_mu
 /// How many frames there are; 0 before the answer.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The stack of a thread of this process, from the caller of a hook on, a line for each frame.
-pub(crate) fn of(thread: u32, hook: *const c_void) -> Option<String> {
+/// The caller of the hook that a thread of this process is in, and the stack below it, as [`caller::caller`] gives them.
+pub(crate) fn of(thread: u32, hook: *const c_void) -> Option<(String, String)> {
     let signal = signal()?;
     COUNT.store(0, Ordering::Relaxed);
     ASKED.store(thread, Ordering::Release);
@@ -35,7 +35,7 @@ pub(crate) fn of(thread: u32, hook: *const c_void) -> Option<String> {
     ASKED.store(0, Ordering::Relaxed);
     let count = COUNT.load(Ordering::Acquire);
     let frames: Vec<_> = FRAMES[..count].iter().map(|frame| frame.load(Ordering::Relaxed)).collect();
-    Some(caller::lines(&frames, hook).1).filter(|stack| !stack.is_empty())
+    (count > 0).then(|| caller::lines(&frames, hook))
 }
 
 /// A signal that the program does not use. Its handler stays: the signal may reach a thread late.

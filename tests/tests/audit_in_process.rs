@@ -327,6 +327,30 @@ fn variables_win_and_the_record_can_be_a_file() {
     }
 }
 
+/// A driver that is a file, as NVIDIA's, and that cannot be closed: the library that `cargo kernels sim` builds.
+#[test]
+fn the_loader_finds_the_driver() {
+    const TEST: &str = "the_loader_finds_the_driver";
+    if env::var_os(HERE).is_some_and(|here| here == TEST) {
+        let watched = || -> Outcome {
+            assert_eq!(install()?, Installed::Now);
+            let context = kernel_registry::context(0)?;
+            warm_all(&context)?.seal();
+            let late = launch(cold(c"late")?, &context.default_stream());
+            assert_eq!(late, sys::CUresult::CUDA_SUCCESS);
+            let calls: Vec<_> = findings()?.into_iter().map(|event| event.call).collect();
+            assert_eq!(calls, ["cuLibraryLoadData", "cuLaunchKernel"]);
+            Ok(())
+        };
+        return watched().unwrap_or_else(|error| panic!("{error}"));
+    }
+    let program = env::current_exe().expect("a running test has a path");
+    let mut command = cargo_kernels_command();
+    command.args(["sim", "--offline", "--"]).arg(program).args(arguments(TEST)).env(HERE, TEST);
+    let output = command.output().expect("the tool runs");
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+}
+
 #[test]
 fn under_the_command_its_hooks_stay_in_front() {
     const TEST: &str = "under_the_command_its_hooks_stay_in_front";

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_audit::record::{Happened, Kind, Report, read};
 
+use super::symbols;
 use crate::failure::Failure;
 
 /// What all records together say.

@@ -88,7 +88,8 @@ fn read(path: &Path) -> Option<Symbols> {
     let base = loaded.map(|segment| segment.p_vaddr(endian)).min()? & !0xfff;
     let file = object::File::parse(&*bytes).ok()?;
     let functions = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
-    let named = functions.filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())));
+    let named = functions
+        .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())));
     let mut functions: Vec<_> = named.collect();
     functions.sort_unstable();
     (!functions.is_empty()).then_some(Symbols { base, functions })
@@ -110,8 +111,11 @@ mod tests {
     fn functions_of_this_program_are_named() {
         let program = std::env::current_exe().unwrap();
         let symbols = read(&program).unwrap();
-        let (start, _, name) =
-            symbols.functions.iter().find(|(.., name)| name.contains("functions_of_this_program_are_named")).unwrap();
+        let (start, _, name) = symbols
+            .functions
+            .iter()
+            .find(|(.., name)| name.contains("functions_of_this_program_are_named"))
+            .unwrap();
         let line = format!("    at {}+{:#x}", program.display(), start - symbols.base + 1);
         let library = program.file_name().unwrap().to_string_lossy();
         let named = Files::default().named(&line);
@@ -121,7 +125,8 @@ mod tests {
 
     #[test]
     fn what_has_no_symbols_stays() {
-        for line in ["", "    at libc.so.6 __libc_start_main+0x85", "libffi.so.8+0x6f7a", "a+0xzz", "/a+0xzz"] {
+        for line in ["", "    at libc.so.6 __libc_start_main+0x85", "libffi.so.8+0x6f7a", "a+0xzz", "/a+0xzz"]
+        {
             assert_eq!(Files::default().named(line), line);
         }
         assert_eq!(Files::default().named("/no/such/file.so+0x10"), "file.so+0x10");
