@@ -89,6 +89,7 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     let archive = folder.join(ARCHIVE);
     run(Command::new("tar").arg("-C").arg(&plain).arg("-czf").arg(&archive).arg("."))?;
     fs::remove_dir_all(&plain)?;
+    frameworks(&folder)?;
     let script = folder.join("run.sh");
     let tests: Vec<String> = tests.into_iter().map(|(name, _)| name).collect();
     fs::write(&script, run_sh(&programs, &tests))?;
@@ -102,6 +103,32 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
         return Err(format!("the bundle has {} MiB, and may have 60; unpacked: {sizes}", packed >> 20).into());
     }
     println!("{} programs, {} MiB: {}", sizes.len(), packed >> 20, script.display());
+    Ok(())
+}
+
+/// The folder with programs of frameworks, in the bundle and in the tests.
+const FRAMEWORKS: &str = "frameworks";
+
+/// Runs frameworks behind `cargo kernels audit`, where they are.
+const RUN_FRAMEWORKS: &str = "\
+if python3 -c 'import torch, triton, cupy, jax' 2>/dev/null; then
+    expect 0 frameworks/run.py audit/cargo-kernels
+else
+    echo 'left out: frameworks/run.py, because PyTorch, Triton, CuPy and JAX are not all there'
+fi
+";
+
+/// Packs the command with the hooks of `audit`, and the programs of frameworks that it watches.
+fn frameworks(folder: &Path) -> Outcome {
+    let mut pack = cargo();
+    pack.args(["run", "--release", "--locked", "--package", "cargo-kernels", "--", "kernels", "audit", "--pack"]);
+    run(pack.arg(folder.join("audit")))?;
+    let programs = folder.join(FRAMEWORKS);
+    fs::create_dir_all(&programs)?;
+    for file in fs::read_dir(workspace().join("tests").join(FRAMEWORKS))? {
+        let file = file?;
+        fs::copy(file.path(), programs.join(file.file_name()))?;
+    }
     Ok(())
 }
 
@@ -173,7 +200,7 @@ expect() {{
     for name in tests {
         script += &format!("each_test {name}\n");
     }
-    script + "exit $failed\n"
+    script + RUN_FRAMEWORKS + "exit $failed\n"
 }
 
 #[cfg(test)]

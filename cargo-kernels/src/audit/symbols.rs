@@ -12,7 +12,8 @@ use object::{Object, ObjectSymbol, SymbolKind, elf};
 use crate::mapped::Mapped;
 
 /// Functions that make calls for others, in Rust programs.
-const INSIDE: [&str; 5] = ["cudarc::", "kernel_registry::", "kernel_registry_audit::", "core::", "std::"];
+const INSIDE: [&str; 7] =
+    ["cudarc::", "kernel_registry::", "kernel_registry_audit::", "core::", "std::", "alloc::", "__rust_"];
 
 /// Names the functions in the stacks of all events, and with them the callers.
 pub(super) fn resolve(reports: &mut [Report]) {
