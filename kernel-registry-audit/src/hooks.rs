@@ -4,6 +4,7 @@
 mod image;
 mod late;
 mod load;
+mod stack;
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

@@ -1,5 +1,5 @@
-//! The kernels that are known to be loaded, and what handles stand for. Asking whether a kernel is loaded costs a launch a few
-//! reads; only calls that load something lock and allocate.
+//! The kernels that are known to be loaded, or launched, and what handles stand for. Asking whether a kernel was launched costs a
+//! launch a few reads; only calls that load something lock and allocate.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,11 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::contexts;
 use crate::locked::Locked;
 
-/// Slots of the table. Programs have thousands of kernels; a full table makes later launches slower, and not wrong.
+/// Slots of a table. Programs have thousands of kernels; a full table makes later launches slower, and not wrong.
 const SIZE: usize = 1 << 16;
 
-/// Keys of loaded kernels (see `contexts::key`), at the place of their hash or behind it.
-static LOADED: [AtomicU64; SIZE] = [const { AtomicU64::new(0) }; SIZE];
+/// Keys of kernels (see `contexts::key`), each at the place of its hash or behind it.
+struct Table([AtomicU64; SIZE]);
+
+/// Kernels that are loaded.
+static LOADED: Table = Table::new();
+
+/// Kernels that were launched, so that another launch neither loads anything nor enlarges the stack.
+static LAUNCHED: Table = Table::new();
 
 /// A place whose kernel was unloaded. Others may lie behind it.
 const GONE: u64 = u64::MAX;
@@ -20,44 +26,81 @@ const GONE: u64 = u64::MAX;
 /// How far a key may lie behind its place.
 const REACH: usize = 64;
 
-fn places(key: u64) -> impl Iterator<Item = &'static AtomicU64> {
-    // The golden ratio spreads handles, which are multiples of a power of two.
-    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-    (0..REACH).map(move |step| &LOADED[(hash as usize + step) % SIZE])
+impl Table {
+    const fn new() -> Self {
+        Table([const { AtomicU64::new(0) }; SIZE])
+    }
+
+    fn places(&self, key: u64) -> impl Iterator<Item = &AtomicU64> {
+        // The golden ratio spreads handles, which are multiples of a power of two.
+        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+        (0..REACH).map(move |step| &self.0[(hash as usize + step) % SIZE])
+    }
+
+    #[inline]
+    fn has(&self, key: u64) -> bool {
+        for place in self.places(key) {
+            match place.load(Ordering::Relaxed) {
+                0 => return false,
+                other if other == key => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    fn add(&self, key: u64) {
+        if self.has(key) {
+            return;
+        }
+        for place in self.places(key) {
+            let free = place.load(Ordering::Relaxed);
+            if matches!(free, 0 | GONE)
+                && place.compare_exchange(free, key, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            {
+                return;
+            }
+        }
+    }
+
+    fn remove(&self, key: u64) {
+        for place in self.places(key) {
+            let _ = place.compare_exchange(key, GONE, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Whether a kernel is known to be loaded.
-#[inline]
 pub(crate) fn is_loaded(key: u64) -> bool {
-    for place in places(key) {
-        match place.load(Ordering::Relaxed) {
-            0 => return false,
-            other if other == key => return true,
-            _ => {}
-        }
-    }
-    false
+    LOADED.has(key)
 }
 
 /// Remembers that a kernel is loaded.
 pub(crate) fn loaded(key: u64) {
-    if is_loaded(key) {
-        return;
-    }
-    for place in places(key) {
-        let free = place.load(Ordering::Relaxed);
-        if matches!(free, 0 | GONE)
-            && place.compare_exchange(free, key, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
-            return;
-        }
-    }
+    LOADED.add(key);
 }
 
+/// Whether a kernel is known to have been launched.
+#[inline]
+pub(crate) fn is_launched(key: u64) -> bool {
+    LAUNCHED.has(key)
+}
+
+/// Remembers that a kernel was launched, and so is loaded.
+pub(crate) fn launched(key: u64) {
+    LOADED.add(key);
+    LAUNCHED.add(key);
+}
+
+/// A kernel is unloaded.
 fn forget(key: u64) {
-    for place in places(key) {
-        let _ = place.compare_exchange(key, GONE, Ordering::Relaxed, Ordering::Relaxed);
-    }
+    LOADED.remove(key);
+    LAUNCHED.remove(key);
+}
+
+/// The stack limit was set: the next launch of any kernel may enlarge the stack again.
+pub(crate) fn forget_launches() {
+    LAUNCHED.0.iter().for_each(|place| place.store(0, Ordering::Relaxed));
 }
 
 /// What handles stand for.

@@ -82,7 +82,7 @@ pub(crate) struct Call {
 
 /// Makes a call, which is in progress meanwhile.
 #[inline]
-pub(crate) fn during(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(crate) fn during<T>(call: Call, real: impl FnOnce() -> T) -> T {
     within(slot(), call, real)
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn launch(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
 }
 
 #[inline]
-fn within(slot: &Slot, call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+fn within<T>(slot: &Slot, call: Call, real: impl FnOnce() -> T) -> T {
     slot.subject.store(call.subject, Ordering::Relaxed);
     slot.stream.store(call.stream, Ordering::Relaxed);
     // A hook can be called by the driver behind, or by another hook. Only this thread writes to its slot.

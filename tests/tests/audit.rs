@@ -244,6 +244,40 @@ print(cuda.cuModuleGetFunction(ctypes.byref(ctypes.c_void_p()), one, b'later'))
 }
 
 #[test]
+fn a_launch_that_enlarges_the_stack_is_late() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+FRAME = (b'.version 8.0 .target sm_75 .address_size 64 .visible .entry framed(.param .u64 out)'
+    b'{ .local .align 4 .b8 frame[4096]; .reg .u32 %r; .reg .u64 %a, %o; mov.u32 %r, %tid.x;'
+    b'mul.wide.u32 %a, %r, 4; mov.u64 %o, frame; add.u64 %o, %o, %a; st.local.u32 [%o], %r; ret; }')
+framed = ctypes.c_void_p()
+assert cuda.cuLibraryLoadData(ctypes.byref(framed), FRAME, None, None, 0, None, None, 0) == 0
+kernel, function = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), framed, b'framed') == 0
+assert cuda.cuKernelGetFunction(ctypes.byref(function), kernel) == 0
+cuda.kernel_registry_audit_ready()
+# It is loaded, but needs a larger stack.
+print(launch(framed, b'framed'))
+",
+    );
+    let (output, report) = audit(&[], &["python3", "-c", &program]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "0"), "{}", text(&output.stderr));
+    let resized: Vec<_> = events(&report, "resize")
+        .iter()
+        .map(|event| (event["subject"].as_str(), event["image"].as_str(), event["finding"].as_bool()))
+        .collect();
+    assert_eq!(resized, [(Some("stack of 4096 bytes"), Some("kernel `framed`"), Some(true))]);
+
+    let (output, _) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
+    assert_eq!(text(&output.stdout), "800", "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.contains("needs a stack of 4096 bytes and enlarges it from 1024"), "{said}");
+}
+
+#[test]
 fn a_kernel_is_loaded_in_each_context() {
     if !has_python() {
         return left_out("python3 is not installed", "REQUIRE_PYTHON");

@@ -121,7 +121,17 @@ fi
 /// Packs the command with the hooks of `audit`, and the programs of frameworks that it watches.
 fn frameworks(folder: &Path) -> Outcome {
     let mut pack = cargo();
-    pack.args(["run", "--release", "--locked", "--package", "cargo-kernels", "--", "kernels", "audit", "--pack"]);
+    pack.args([
+        "run",
+        "--release",
+        "--locked",
+        "--package",
+        "cargo-kernels",
+        "--",
+        "kernels",
+        "audit",
+        "--pack",
+    ]);
     run(pack.arg(folder.join("audit")))?;
     let programs = folder.join(FRAMEWORKS);
     fs::create_dir_all(&programs)?;

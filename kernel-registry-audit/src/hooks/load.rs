@@ -5,13 +5,14 @@ use std::ffi::{CStr, c_char, c_int};
 use cudarc::driver::sys::{CUfunction, CUlimit, CUresult, CUstream};
 
 use super::late::{self, What};
+use super::stack::{self, Missing};
 use super::{name, plain};
 use crate::contexts;
 use crate::record::Kind;
-use crate::watched::{self, Call, launched, timed};
+use crate::watched::{self, Call, during, launched, timed};
 use crate::{known, real};
 
-/// A launch. That of a kernel which is known to be loaded neither locks nor allocates.
+/// A launch. That of a kernel which was launched before neither locks nor allocates.
 #[inline]
 pub(super) fn launch(
     hook: u32,
@@ -22,7 +23,7 @@ pub(super) fn launch(
     let (kernel, stream) = (function.addr() as u64, stream.addr() as u64);
     let call = Call { hook, subject: kernel, stream };
     let key = contexts::key(kernel, stream);
-    if known::is_loaded(key) { watched::launch(call, real) } else { first(call, key, function, real) }
+    if known::is_launched(key) { watched::launch(call, real) } else { first(call, key, function, real) }
 }
 
 /// The first launch of a kernel.
@@ -31,11 +32,32 @@ fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUre
     launched(call.stream, call.subject);
     // A hang and the samples name kernels, and asking the driver then may wait.
     let kernel = kernel_name(function);
-    if is_eager() || driver_says_loaded(function) {
-        known::loaded(key);
-        return timed(call, name(call.hook), real);
+    let is_loaded = known::is_loaded(key) || is_eager() || driver_says_loaded(function);
+    let result = if !is_loaded {
+        load(call, key, &kernel, real)
+    } else if let Some(missing) = during(call, || stack::missing(function)) {
+        enlarge(call, &kernel, missing, real)
+    } else {
+        timed(call, name(call.hook), real)
+    };
+    if result == CUresult::CUDA_SUCCESS {
+        known::launched(key);
     }
-    load(call, key, &kernel, real)
+    result
+}
+
+/// Makes the launch that enlarges the stack, and records that.
+fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CUresult) -> CUresult {
+    let Missing { frame, limit } = missing;
+    let (subject, image) = (&format!("stack of {frame} bytes"), &format!("kernel `{kernel}`"));
+    let words = || {
+        format!(
+            "`{}` of kernel `{kernel}`, which needs a stack of {frame} bytes and enlarges it from {limit}; set the limit before the \
+             program is ready",
+            name(call.hook)
+        )
+    };
+    late::call(call, What { kind: Kind::Resize, subject, image, bytes: 0 }, words, real).0
 }
 
 /// A call that loads a kernel unless it is loaded.
@@ -84,7 +106,11 @@ pub(super) fn limit(hook: u32, which: CUlimit, value: usize, real: impl FnOnce()
     let subject = &format!("{which} of {value} bytes");
     let what = What { kind: Kind::Resize, subject, image: "", bytes: 0 };
     let words = || format!("`{}` ({subject}); do it before the program is ready", name(hook));
-    late::call(plain(hook), what, words, real).0
+    let result = late::call(plain(hook), what, words, real).0;
+    if which == "stack" {
+        known::forget_launches();
+    }
+    result
 }
 
 /// Whether the process loads everything eagerly: then kernels are loaded with their images. The driver reads the variable
