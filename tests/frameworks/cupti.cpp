@@ -1,11 +1,10 @@
-// Counts the lazy loads that NVIDIA's CUPTI sees, injected by CUDA_INJECTION64_PATH. Appends a line to the file that
-// CUPTI_COUNTS names: functions loaded lazily, and modules loaded by the runtime API.
-#include <atomic>
+// Lists the lazy loads that NVIDIA's CUPTI sees, injected by CUDA_INJECTION64_PATH. Appends a line for each to the file that
+// CUPTI_COUNTS names: what was loaded, and the microseconds that it took.
 #include <cstdio>
 #include <cstdlib>
 #include <cupti.h>
 
-static std::atomic<unsigned> functions, modules;
+static FILE *file;
 
 static void CUPTIAPI request(uint8_t **buffer, size_t *size, size_t *most) {
     *size = 8 << 20;
@@ -17,25 +16,25 @@ static void CUPTIAPI complete(CUcontext, uint32_t, uint8_t *buffer, size_t, size
     CUpti_Activity *record = nullptr;
     while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
         if (record->kind != CUPTI_ACTIVITY_KIND_OVERHEAD) continue;
-        // The first fields are the same in all versions of this record.
-        switch (reinterpret_cast<CUpti_ActivityOverhead *>(record)->overheadKind >> 16) {
-        case 5: functions++; break;
-        case 4: modules++; break;
-        }
+        // These fields are the same in all versions of this record.
+        auto *overhead = reinterpret_cast<CUpti_ActivityOverhead2 *>(record);
+        unsigned kind = overhead->overheadKind >> 16;
+        if (kind != 4 && kind != 5) continue;
+        fprintf(file, "%s %llu\n", kind == 5 ? "function" : "module", (unsigned long long)(overhead->end - overhead->start) / 1000);
     }
     free(buffer);
 }
 
 static void finish() {
     cuptiActivityFlushAll(1);
-    const char *path = getenv("CUPTI_COUNTS");
-    FILE *file = path ? fopen(path, "a") : nullptr;
-    if (!file) return;
-    fprintf(file, "%u %u\n", functions.load(), modules.load());
+    fprintf(file, "end 0\n");
     fclose(file);
 }
 
 extern "C" int InitializeInjection() {
+    const char *path = getenv("CUPTI_COUNTS");
+    file = path ? fopen(path, "a") : nullptr;
+    if (!file) return 0;
     if (cuptiActivityEnable(CUPTI_ACTIVITY_KIND_OVERHEAD) != CUPTI_SUCCESS) return 0;
     if (cuptiActivityRegisterCallbacks(request, complete) != CUPTI_SUCCESS) return 0;
     atexit(finish);

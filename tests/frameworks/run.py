@@ -84,7 +84,8 @@ def gpus():
 
 def two_ranks(tool):
     """NCCL with two processes, all behind one audit."""
-    shell = f"RANK=0 WORLD_SIZE=2 {sys.executable} {HERE}/nccl_ops.py & RANK=1 WORLD_SIZE=2 {sys.executable} {HERE}/nccl_ops.py; s=$?; wait %1 && exit $s"
+    program = f"{sys.executable} {HERE}/nccl_ops.py"
+    shell = f"RANK=0 WORLD_SIZE=2 {program} & RANK=1 WORLD_SIZE=2 {program}; other=$?; wait $! && exit $other"
     return audited(tool, ["bash", "-c", shell], "--slow", "1000")
 
 
@@ -120,14 +121,15 @@ def main():
             more = dict(CUDA_INJECTION64_PATH=str(cupti), CUPTI_COUNTS=file.name) if cupti else {}
             with_code, with_out, with_err, processes = audited(options.tool, command, "--slow", "1000", **more)
             lines = [line.split() for line in Path(file.name).read_text().splitlines()]
-        counts = [sum(int(line[column]) for line in lines) for column in (0, 1)] if lines else None
+        functions = sorted(int(line[1]) for line in lines if line[0] == "function")
+        counts = len(functions) if lines else None
         loads = events(processes, "load")
         named = [load for load in loads if not load["subject"].startswith("kernel 0x")]
         images = events(processes, "image")
         unwatched = events(processes, "unwatched")
         words = f"{len(loads)} late loads, {len(named)} named, {len(images)} images; CUPTI counts {counts}"
-        good = with_code == 0 and with_out == out and len(named) == len(loads) and counts is not None and counts[0] == len(loads)
-        details = {"loads": loads, "images": images, "unwatched": unwatched, "cupti": counts}
+        good = with_code == 0 and with_out == out and len(named) == len(loads) == counts
+        details = {"loads": loads, "images": images, "unwatched": unwatched, "cupti_us": functions}
         report(name, good, words, **details)
         if with_code != 0 or with_out != out:
             print(f"  with the audit it ends with {with_code}:\n{with_out}{with_err[-3000:]}")

@@ -112,7 +112,7 @@ const FRAMEWORKS: &str = "frameworks";
 /// Runs frameworks behind `cargo kernels audit`, where they are.
 const RUN_FRAMEWORKS: &str = "\
 if python3 -c 'import torch, triton, cupy, jax' 2>/dev/null; then
-    expect 0 frameworks/run.py audit/cargo-kernels
+    expect 0 frameworks/run.py tool/cargo-kernels
 else
     echo 'left out: frameworks/run.py, because PyTorch, Triton, CuPy and JAX are not all there'
 fi
@@ -132,7 +132,7 @@ fn frameworks(folder: &Path) -> Outcome {
         "audit",
         "--pack",
     ]);
-    run(pack.arg(folder.join("audit")))?;
+    run(pack.arg(folder.join("tool")))?;
     let programs = folder.join(FRAMEWORKS);
     fs::create_dir_all(&programs)?;
     for file in fs::read_dir(workspace().join("tests").join(FRAMEWORKS))? {
