@@ -45,7 +45,7 @@ pub struct Device {
     pub carveouts: &'static [u32],
     /// Blocks of a cluster, unless the kernel opts in to more, which not every device can run. 1 if there are no clusters.
     pub cluster: u32,
-    /// The most groups that its multiprocessors can be in. A cluster is within one, so in each some may be left over.
+    /// The most groups that its multiprocessors can be in (GPCs). A cluster is within one, so in each some may be left over.
     pub groups: u32,
 }
 
@@ -57,13 +57,14 @@ const UP_TO_164: &[u32] = &[0, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 100 * KIB,
 const UP_TO_228: &[u32] =
     &[0, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 100 * KIB, 132 * KIB, 164 * KIB, 196 * KIB, 228 * KIB];
 
-/// A row: architecture, a product and its multiprocessors, threads and blocks of each, and the steps of the carve-out.
+/// A row: architecture, a product and its multiprocessors, threads and blocks of each, the steps of the carve-out, groups.
 const fn row(
     sm: u32,
     product: Option<&'static str>,
     processors: u32,
     (threads, blocks): (u32, u32),
     carveouts: &'static [u32],
+    groups: u32,
 ) -> Device {
     let shared = carveouts[carveouts.len() - 1];
     let reserved_shared = if sm < 80 { 0 } else { KIB };
@@ -84,24 +85,24 @@ const fn row(
         shared_unit: if sm < 80 { 256 } else { 128 },
         carveouts,
         cluster: if has_clusters { 8 } else { 1 },
-        groups: if has_clusters { 12 } else { 1 },
+        groups,
     }
 }
 
 /// The guide has no row for sm_88; the smaller of its neighbours' figures stand in.
 const DEVICES: [Device; 12] = [
-    row(75, Some("T4"), 40, (1024, 16), TURING),
-    row(80, Some("A100"), 108, (2048, 32), UP_TO_164),
-    row(86, Some("A10"), 72, (1536, 16), UP_TO_100),
-    row(87, Some("Jetson AGX Orin"), 16, (1536, 16), UP_TO_164),
-    row(88, None, 0, (1536, 16), UP_TO_100),
-    row(89, Some("L4"), 58, (1536, 24), UP_TO_100),
-    row(90, Some("H100 SXM, H200"), 132, (2048, 32), UP_TO_228),
-    row(100, Some("B200"), 148, (2048, 32), UP_TO_228),
-    row(103, None, 0, (2048, 32), UP_TO_228),
-    row(110, Some("Jetson Thor T5000"), 20, (1536, 24), UP_TO_228),
-    row(120, Some("RTX 5090"), 170, (1536, 24), UP_TO_100),
-    row(121, Some("GB10"), 48, (1536, 24), UP_TO_100),
+    row(75, Some("T4"), 40, (1024, 16), TURING, 1),
+    row(80, Some("A100"), 108, (2048, 32), UP_TO_164, 1),
+    row(86, Some("A10"), 72, (1536, 16), UP_TO_100, 1),
+    row(87, Some("Jetson AGX Orin"), 16, (1536, 16), UP_TO_164, 1),
+    row(88, None, 0, (1536, 16), UP_TO_100, 1),
+    row(89, Some("L4"), 58, (1536, 24), UP_TO_100, 1),
+    row(90, Some("H100 SXM, H200"), 132, (2048, 32), UP_TO_228, 8),
+    row(100, Some("B200"), 148, (2048, 32), UP_TO_228, 8),
+    row(103, None, 0, (2048, 32), UP_TO_228, 8),
+    row(110, Some("Jetson Thor T5000"), 20, (1536, 24), UP_TO_228, 4),
+    row(120, Some("RTX 5090"), 170, (1536, 24), UP_TO_100, 12),
+    row(121, Some("GB10"), 48, (1536, 24), UP_TO_100, 8),
 ];
 
 impl Device {

@@ -180,9 +180,9 @@ mod tests {
             residency(hopper(), &Launch { cluster, ..launch(grid, 1024, 32) }).unwrap().capacity
         };
         assert_eq!(of(2, 2), 264);
-        // Of 132 multiprocessors up to 2 and up to 6 in each of 12 groups.
-        assert_eq!(of(4, 4), 2 * 108);
-        assert_eq!(of(8, 8), 2 * 56);
+        // Of 132 multiprocessors up to 2 and up to 6 in each of 8 groups.
+        assert_eq!(of(4, 4), 2 * 116);
+        assert_eq!(of(8, 8), 2 * 80);
     }
 
     #[test]
