@@ -1,5 +1,6 @@
 //! The driver calls: modules, launches, and words in mapped memory.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::ffi::{CString, c_void};
 use std::ptr;
@@ -27,6 +28,8 @@ pub(crate) struct Gpu {
     pub(crate) stays: sys::CUstream,
     pub(crate) passes: sys::CUstream,
     words: *mut c_void,
+    /// The number of the last attempt.
+    last: Cell<u32>,
     /// How long a kernel stays if the host does not end it.
     pub(crate) limit: Duration,
     /// How long a kernel may take to run before it counts as waiting.
@@ -82,11 +85,18 @@ impl Gpu {
             stays: stream()?,
             passes: stream()?,
             words,
+            last: Cell::new(0),
             limit: milliseconds(1_000, 60_000),
             window: milliseconds(150, 1_500),
             pause: milliseconds(20, 1_000),
             _context: context,
         })
+    }
+
+    /// The number of a new attempt: words of earlier ones have others.
+    pub(crate) fn next_number(&self) -> u32 {
+        self.last.set(self.last.get() + 1);
+        self.last.get()
     }
 
     /// Whether a grid's arrival can be told.

@@ -1,6 +1,7 @@
 //! Compares the arithmetic of what fits beside a resident kernel with the device: random pairs of a kernel that stays and one
 //! that runs beside it or waits. docs/testing.md has the details.
 
+mod carveouts;
 mod gpu;
 mod pair;
 mod ptx;
@@ -34,6 +35,9 @@ struct Options {
     /// Write JSON, with every pair
     #[arg(long)]
     json: bool,
+    /// Only measure which carve-out multiprocessors have while blocks stay on them
+    #[arg(long, conflicts_with_all = ["pairs", "only", "json"])]
+    carveouts: bool,
 }
 
 const NOT_POSSIBLE: u8 = 2;
@@ -48,21 +52,27 @@ fn main() -> ExitCode {
         let config = kernel_registry_sim::Config::from_environment().processors(4);
         config.install().expect("nothing has used CUDA yet");
     }
-    let report = Gpu::open().and_then(|gpu| compare(&gpu, &options));
-    match report {
-        Ok(report) => {
-            if options.json {
-                println!("{}", report.json());
-            } else {
-                print!("{report}");
-            }
-            ExitCode::from(u8::from(!report.is_right()))
-        }
+    match Gpu::open().and_then(|gpu| answer(&gpu, &options)) {
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::from(NOT_POSSIBLE)
         }
     }
+}
+
+fn answer(gpu: &Gpu, options: &Options) -> Outcome<ExitCode> {
+    if options.carveouts {
+        print!("{}", carveouts::measure(gpu)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let report = compare(gpu, options)?;
+    if options.json {
+        println!("{}", report.json());
+    } else {
+        print!("{report}");
+    }
+    Ok(ExitCode::from(u8::from(!report.is_right())))
 }
 
 fn compare(gpu: &Gpu, options: &Options) -> Outcome<Report> {

@@ -49,12 +49,11 @@ impl Word {
 
 pub(crate) const NAME: &str = "kernel";
 
-/// Registers that the kernel has besides those for values.
-const OTHER_REGISTERS: u32 = 11;
-
 /// The kernel's parameters are the address of the words, the trial's number, and the nanoseconds that it stays at most.
 pub(crate) fn text(spec: &Spec, role: Role) -> String {
-    let values = spec.registers.saturating_sub(OTHER_REGISTERS).max(1);
+    // The others are for addresses and the like.
+    let others = if role == Role::Stays { 11 } else { 8 };
+    let values = spec.registers.saturating_sub(others).max(1);
     let mut text = String::from(".version 8.0\n.target sm_75\n.address_size 64\n");
     if spec.dynamic_shared > 0 {
         text += ".extern .shared .align 16 .b8 dynamic[];\n";

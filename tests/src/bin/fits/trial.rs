@@ -33,31 +33,14 @@ pub(crate) struct Figures {
     pub(crate) computed_occupancy: u32,
 }
 
-/// A trial in which a kernel left before it was told to says nothing, and is made again.
-const ATTEMPTS: u32 = 5;
-
 pub(crate) fn run(gpu: &Gpu, index: u64, pair: &Pair) -> Outcome<Trial> {
     let begun = Instant::now();
     let (stays, passes) = (gpu.load(pair.stays, Role::Stays)?, gpu.load(pair.passes, Role::Passes)?);
-    if !gpu.has_words_for(pair.grid) {
-        return Err(format!("pair {index} has a grid of {} blocks, which is too large", pair.grid).into());
-    }
     let computed = (
         residency(&gpu.device, &stays.launch(pair.grid))?,
         beside(&gpu.device, &stays.launch(pair.grid), &passes.launch(1))?,
     );
-    let mut seen = None;
-    for attempt in 0..ATTEMPTS {
-        // Words of other attempts have other numbers.
-        let number = index as u32 * ATTEMPTS + attempt + 1;
-        seen = attempt_once(gpu, pair.grid, &stays, &passes, number)?;
-        if seen.is_some() {
-            break;
-        }
-    }
-    let (arrived, ran) = seen.ok_or_else(|| {
-        format!("in pair {index} the kernel left before it was told to, {ATTEMPTS} times; is the host busy?")
-    })?;
+    let (arrived, ran) = attempt(gpu, pair.grid, &stays, &passes)?;
     let trial = Trial {
         index,
         pair: *pair,
@@ -80,14 +63,28 @@ fn figures(gpu: &Gpu, kernel: &Loaded) -> Outcome<Figures> {
     Ok(Figures { registers, static_shared, local, occupancy, computed_occupancy })
 }
 
-/// Returns the blocks that arrived, and whether the other kernel ran. `None` if a block left early.
+/// Returns the blocks that arrived, and whether the other kernel ran, if they all had.
+pub(crate) fn attempt(gpu: &Gpu, grid: u32, stays: &Loaded, passes: &Loaded) -> Outcome<(u32, Option<bool>)> {
+    if !gpu.has_words_for(grid) {
+        return Err(format!("a grid of {grid} blocks is too large").into());
+    }
+    // If a block left before it was told to, the attempt says nothing.
+    for _ in 0..5 {
+        if let Some(seen) = attempt_once(gpu, grid, stays, passes)? {
+            return Ok(seen);
+        }
+    }
+    Err("the kernel left before it was told to, again and again; is the host busy?".into())
+}
+
+/// `None` if a block left early.
 fn attempt_once(
     gpu: &Gpu,
     grid: u32,
     stays: &Loaded,
     passes: &Loaded,
-    number: u32,
 ) -> Outcome<Option<(u32, Option<bool>)>> {
+    let number = gpu.next_number();
     gpu.launch(stays, grid, gpu.stays, number)?;
     let arrived = all_arrived(gpu, grid, number);
     let mut ran = None;
