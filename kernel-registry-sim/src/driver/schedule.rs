@@ -157,15 +157,21 @@ impl State {
         });
         let kind = &self.devices[stream.device].kind;
         let room = kind.room();
-        // The multiprocessor with the fewest blocks of each.
-        let (mut processor, mut threads) = (Processor::new(&room), launch.threads_of_block());
+        let of_all = u64::from(kind.processors.max(1));
+        // The multiprocessor with the fewest blocks of each, and the one with the most.
+        let mut processors = [Processor::new(&room), Processor::new(&room)];
+        let mut threads = launch.threads_of_block();
         for running in running {
             let taken = running.taken();
-            let of_each = running.blocks() / u64::from(kind.processors.max(1));
-            processor.put(&taken, processor.space(&taken).blocks.min(of_each.try_into().unwrap_or(u32::MAX)));
+            let blocks = [running.blocks() / of_all, running.blocks().div_ceil(of_all)];
+            for (processor, blocks) in processors.iter_mut().zip(blocks) {
+                let most = processor.space(&taken).blocks;
+                processor.put(&taken, most.min(blocks.try_into().unwrap_or(u32::MAX)));
+            }
             threads += running.resident_threads(kind);
         }
-        threads <= kind.threads() && processor.space(&launch.taken()).blocks > 0
+        let has_space = |processor: &Processor<'_>| processor.space(&launch.taken()).blocks > 0;
+        threads <= kind.threads() && processors.iter().any(has_space)
     }
 
     fn holds(&self, item: &Item) -> bool {

@@ -112,7 +112,7 @@ fn stay() -> String {
          ld.volatile.global.u32 %r3, [%d0+{}];\n\
          setp.eq.u32 %p1, %r3, %r0;\n\
          @%p1 bra MEET;\n\
-         nanosleep.u32 1000;\n\
+         nanosleep.u32 20000;\n\
          mov.u64 %d5, %globaltimer;\n\
          sub.u64 %d6, %d5, %d4;\n\
          setp.lt.u64 %p2, %d6, %d2;\n\

@@ -101,10 +101,10 @@ fn attempt_once(
     Ok((!left_early).then_some((arrived, ran)))
 }
 
-/// Waits until all blocks have arrived, or none has for a while. Returns how many have.
+/// Waits until all blocks have arrived, or none has for a while, once the first has. Returns how many have.
 fn all_arrived(gpu: &Gpu, grid: u32, number: u32) -> u32 {
     let (mut arrived, mut since) = (0, Instant::now());
-    while arrived < grid && since.elapsed() < gpu.pause {
+    while arrived < grid && since.elapsed() < if arrived == 0 { gpu.limit / 2 } else { gpu.pause } {
         thread::sleep(Duration::from_micros(50));
         let now = gpu.arrived(grid, number);
         if now != arrived {
