@@ -1,7 +1,5 @@
 //! Measures which carve-out a multiprocessor has while blocks stay on it.
 
-use std::fmt::Write;
-
 use kernel_registry_format::fit::Processor;
 
 use crate::gpu::{Gpu, Loaded, Outcome};
@@ -10,60 +8,52 @@ use crate::trial::attempt;
 
 const KIB: u32 = 1 << 10;
 
-/// A line for each kernel that stays: the carve-out as computed, and as measured after a kernel that preferred the smallest,
-/// and after one that preferred the largest.
-pub(crate) fn measure(gpu: &Gpu) -> Outcome<String> {
-    let mut lines = format!(
-        "{}\n{:>7} {:>7} {:>9} {:>9}  {:>8}  {:>13} {:>13}\n",
-        gpu.words(),
-        "THREADS",
-        "BYTES",
-        "CARVE-OUT",
-        "ON EACH",
-        "COMPUTED",
-        "AFTER SMALLEST",
-        "AFTER LARGEST"
-    );
-    for threads in [32, 256, 1024] {
-        for shared in [0, 2 * KIB, 7 * KIB, 15 * KIB, 31 * KIB, 60 * KIB] {
-            for carveout in [None, Some(0), Some(50), Some(100)] {
-                let spec =
-                    Spec { threads, registers: 16, static_shared: 0, dynamic_shared: shared, carveout };
+/// Prints a line for each kernel that stays and each number of blocks: the carve-out as computed, the one that holds as many
+/// blocks as a multiprocessor has room for, and the measured one, after a kernel that preferred the smallest and after one that
+/// preferred the largest.
+pub(crate) fn measure(gpu: &Gpu) -> Outcome {
+    println!("{}", gpu.words());
+    print_row(["THREADS", "BYTES", "PREFERS", "ON EACH", "COMPUTED", "FULL", "AFTER 0 %", "AFTER 100 %"]);
+    for threads in [32, 512] {
+        for dynamic_shared in [0, 2 * KIB, 7 * KIB, 31 * KIB] {
+            for carveout in [None, Some(50), Some(100)] {
+                let spec = Spec { threads, registers: 16, static_shared: 0, dynamic_shared, carveout };
                 let stays = gpu.load(spec, Role::Stays)?;
-                // Blocks must leave room for one more, which has a warp.
                 let room = Processor::new(&gpu.device).space(&stays.launch(1)).blocks;
-                let mut on_each = vec![1, 2, room / 2];
-                on_each.retain(|blocks| (1..=room).contains(blocks) && *blocks < gpu.device.blocks);
-                on_each.dedup();
-                for blocks in on_each {
-                    line(gpu, &stays, blocks, &mut lines)?;
+                for blocks in [1, room / 2] {
+                    row(gpu, &stays, blocks, room)?;
                 }
                 gpu.unload(stays)?;
             }
         }
     }
-    Ok(lines)
+    Ok(())
 }
 
-fn line(gpu: &Gpu, stays: &Loaded, blocks: u32, lines: &mut String) -> Outcome {
-    let mut processor = Processor::new(&gpu.device);
-    processor.put(&stays.launch(1), blocks);
-    if processor.threads() >= gpu.device.threads {
-        return Ok(());
-    }
-    let [after_smallest, after_largest] =
-        [0, 100].map(|percent| measured(gpu, stays, blocks, &processor, percent));
+fn print_row(cells: [&str; 8]) {
+    let [first, rest @ ..] = cells;
+    println!("{first:>7}{}", rest.map(|cell| format!("  {cell:>11}")).concat());
+}
+
+fn row(gpu: &Gpu, stays: &Loaded, blocks: u32, room: u32) -> Outcome {
+    let with = |blocks| {
+        let mut processor = Processor::new(&gpu.device);
+        processor.put(&stays.launch(1), blocks);
+        processor
+    };
+    let processor = with(blocks);
     let kib = |bytes: Option<u32>| bytes.map_or("-".to_owned(), |bytes| format!("{} KiB", bytes / KIB));
-    let carveout = stays.spec.carveout.map_or("default".to_owned(), |percent| format!("{percent} %"));
-    writeln!(
-        lines,
-        "{:>7} {:>7} {carveout:>9} {blocks:>9}  {:>8}  {:>13} {:>13}",
-        stays.spec.threads,
-        stays.spec.dynamic_shared,
-        kib(processor.carveout()),
-        kib(after_smallest?),
-        kib(after_largest?)
-    )?;
+    let prefers = stays.spec.carveout.map_or("nothing".to_owned(), |percent| format!("{percent} %"));
+    print_row([
+        &stays.spec.threads.to_string(),
+        &stays.spec.dynamic_shared.to_string(),
+        &prefers,
+        &blocks.to_string(),
+        &kib(processor.carveout()),
+        &kib(with(room).carveout()),
+        &kib(measured(gpu, stays, blocks, &processor, 0)?),
+        &kib(measured(gpu, stays, blocks, &processor, 100)?),
+    ]);
     Ok(())
 }
 

@@ -63,10 +63,9 @@ fn main() -> ExitCode {
 
 fn answer(gpu: &Gpu, options: &Options) -> Outcome<ExitCode> {
     if options.carveouts {
-        print!("{}", carveouts::measure(gpu)?);
-        return Ok(ExitCode::SUCCESS);
+        return carveouts::measure(gpu).map(|()| ExitCode::SUCCESS);
     }
-    let report = compare(gpu, options)?;
+    let report = compare(gpu, options);
     if options.json {
         println!("{}", report.json());
     } else {
@@ -75,16 +74,23 @@ fn answer(gpu: &Gpu, options: &Options) -> Outcome<ExitCode> {
     Ok(ExitCode::from(u8::from(!report.is_right())))
 }
 
-fn compare(gpu: &Gpu, options: &Options) -> Outcome<Report> {
+/// Tries all pairs, up to one that cannot be tried.
+fn compare(gpu: &Gpu, options: &Options) -> Report {
     let number = watched();
     let mut report = Report::new(gpu, options.seed);
     let pairs = options.only.map_or(0..options.pairs, |only| only..only + 1);
     for index in pairs {
         number.store(index + 1, Ordering::Relaxed);
         let pair = Pair::random(&gpu.device, options.seed, index);
-        report.add(trial::run(gpu, index, &pair)?);
+        match trial::run(gpu, index, &pair) {
+            Ok(trial) => report.add(trial),
+            Err(error) => {
+                report.end(format!("pair {index} cannot be tried: {error}"));
+                break;
+            }
+        }
     }
-    Ok(report)
+    report
 }
 
 /// Ends the program if the number that it returns stays the same for long: every wait here is bounded, but not those within

@@ -16,6 +16,8 @@ pub(crate) struct Report {
     device: String,
     seed: u64,
     trials: Vec<Trial>,
+    /// Why not all pairs were tried.
+    error: Option<String>,
 }
 
 /// How an answer compares with what happened.
@@ -118,11 +120,15 @@ impl fmt::Display for Tally {
 
 impl Report {
     pub(crate) fn new(gpu: &Gpu, seed: u64) -> Self {
-        Report { device: gpu.words(), seed, trials: Vec::new() }
+        Report { device: gpu.words(), seed, trials: Vec::new(), error: None }
     }
 
     pub(crate) fn add(&mut self, trial: Trial) {
         self.trials.push(trial);
+    }
+
+    pub(crate) fn end(&mut self, error: String) {
+        self.error = Some(error);
     }
 
     fn grids(&self) -> Tally {
@@ -138,7 +144,10 @@ impl Report {
     }
 
     pub(crate) fn is_right(&self) -> bool {
-        self.grids().is_right() && self.besides().is_right() && self.wrong_occupancies() == 0
+        self.grids().is_right()
+            && self.besides().is_right()
+            && self.wrong_occupancies() == 0
+            && self.error.is_none()
     }
 
     /// Answers "does not fit", and how many of them were wrong, by what was said to limit.
@@ -162,6 +171,7 @@ impl Report {
             "device": self.device,
             "seed": self.seed,
             "right": self.is_right(),
+            "error": self.error,
             "grids": self.grids().json(),
             "beside": self.besides().json(),
             "limits": limits,
@@ -251,6 +261,9 @@ impl fmt::Display for Report {
         writeln!(f, "occupancy differs from the driver's in {} pairs", self.wrong_occupancies())?;
         let milliseconds: u128 = self.trials.iter().map(|trial| trial.milliseconds).sum();
         writeln!(f, "{} pairs in {:.1} s", self.trials.len(), milliseconds as f64 / 1000.0)?;
+        if let Some(error) = &self.error {
+            writeln!(f, "{error}")?;
+        }
         writeln!(f, "{}", if self.is_right() { "right" } else { "WRONG" })
     }
 }
