@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::diff::{Figure, Growth, Limits};
+use crate::fit;
 
 #[derive(Parser)]
 #[command(name = "cargo", bin_name = "cargo", disable_help_subcommand = true)]
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Compare the kernels of two builds: added, removed, signatures, registers, stack, shared memory, code
     Diff(Diff),
+    /// Compute which kernels fit beside one that stays on the GPU, without a GPU
+    Fit(fit::Options),
     /// Write a Rust module that declares the kernels of an image or a CUDA source, or check that one is up to date
     Declare(Declare),
     /// Make the images of a package's CUDA sources that are committed, for builds without a CUDA compiler
@@ -49,10 +52,11 @@ pub(crate) enum Command {
     Audit(Audit),
 }
 
-const EXIT_CODES: &str = "\
+pub(crate) const EXIT_CODES: &str = "\
 Exit codes: 0 done, 2 wrong usage, 3 no such file, 4 permission denied, 5 not a binary or image, 6 truncated or damaged,
 7 no kernels, or none of this name, 8 records newer than this tool, 9 the build failed, 10 images disagree with
-declarations or sources, 11 the doctor found problems, 13 `diff` found changes beyond the limits, 1 anything else";
+declarations or sources, 11 the doctor found problems, 13 `diff` found changes beyond the limits, 14 `fit` found a kernel that does
+not fit, 1 anything else";
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -437,7 +441,7 @@ pub(crate) enum Deny {
 }
 
 /// The options of a build, which a path makes needless.
-const OF_BUILDS: [&str; 12] = [
+pub(crate) const OF_BUILDS: [&str; 12] = [
     "bin",
     "release",
     "profile",

@@ -34,6 +34,12 @@ pub(crate) enum Failure {
     OtherJson { path: PathBuf, error: serde_json::Error },
     OtherSchema { path: PathBuf, schema: u64 },
     Exceeded { count: usize },
+    DoesNotFit { count: usize },
+    CannotRun { kernel: String, gpu: u32, why: String },
+    NoMachineCode { kernel: String, gpu: Option<u32>, there: String },
+    Several { name: String, there: Vec<String> },
+    NoBlock { kernel: String },
+    NoMultiprocessors { gpu: u32 },
     NoPackage { path: PathBuf },
     NoOutput { path: PathBuf },
     OfOneFile { path: PathBuf },
@@ -94,6 +100,9 @@ impl Failure {
             Failure::Problems { .. } => 11,
             Failure::Findings { .. } => 12,
             Failure::Exceeded { .. } => 13,
+            Failure::DoesNotFit { .. } | Failure::CannotRun { .. } => 14,
+            Failure::NoMachineCode { .. } | Failure::Several { .. } => 7,
+            Failure::NoBlock { .. } | Failure::NoMultiprocessors { .. } => 2,
             Failure::Failed { code } => *code,
             // As in shells and `env`, so that the program's own codes stay distinguishable.
             Failure::NotRun { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
@@ -214,6 +223,31 @@ impl fmt::Display for Failure {
                 let s = if *count == 1 { "" } else { "s" };
                 write!(f, "{count} change{s} beyond the limits, listed above")
             }
+            Failure::DoesNotFit { count } => {
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "{count} refusal{s} above, with what would help")
+            }
+            Failure::CannotRun { kernel, gpu, why } => write!(f, "`{kernel}` cannot run on sm_{gpu}: {why}"),
+            Failure::NoMachineCode { kernel, gpu, there } => {
+                let gpu = gpu.map_or("any known GPU".to_owned(), |gpu| format!("sm_{gpu}"));
+                write!(
+                    f,
+                    "`{kernel}` has no machine code for {gpu}, but {there}: PTX does not tell registers, so compile to machine \
+                     code, as with `nvcc -arch=sm_90`, or choose a GPU of the image with `--gpu`"
+                )
+            }
+            Failure::Several { name, there } => {
+                write!(f, "several kernels are called `{name}`: choose one of {}", there.join(", "))
+            }
+            Failure::NoBlock { kernel } => write!(
+                f,
+                "nothing fixes the block of `{kernel}`: give its threads by `--block 256`, or behind its name in `--beside`, as in \
+                 `{kernel}@256`"
+            ),
+            Failure::NoMultiprocessors { gpu } => write!(
+                f,
+                "no product with sm_{gpu} is known here: say how many multiprocessors it has, as in `--sms 160`"
+            ),
             Failure::NoPackage { path } => write!(
                 f,
                 "`{}` is in no package, where declarations could find it: put it into a folder with a Cargo.toml, or \

@@ -1,8 +1,8 @@
 //! `cargo kernels`: reads a program's GPU kernels from its binary, without a GPU and without running it; compares those of two
-//! builds; declares the kernels of an image; makes images that are committed, and packages with kernels; diagnoses the machine; runs
+//! builds; computes which fit beside one that stays; declares the kernels of an image; makes images that are committed, and packages with kernels; diagnoses the machine; runs
 //! programs on a simulated driver; and watches their driver calls.
 //!
-//! `cli` parses the command line; `list`, `show`, `check`, `diff`, `declare`, `prebuild`, `new`, `doctor`, `sim` and
+//! `cli` parses the command line; `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `new`, `doctor`, `sim` and
 //! `audit` are the commands. They share: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records),
 //! `binaries` (several files), `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `embedded` (a
 //! record's image), `compare` (declaration and image), `shared` and `folder` (libraries that stand in for the driver),
@@ -25,6 +25,7 @@ mod diff;
 mod doctor;
 mod embedded;
 mod failure;
+mod fit;
 #[cfg(target_os = "linux")]
 mod folder;
 mod image_file;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Show(options) => show::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Diff(options) => diff::run(&options),
+        Command::Fit(options) => fit::run(&options),
         Command::Declare(options) => declare::run(&options),
         Command::Prebuild(options) => prebuild::run(&options),
         Command::New(options) => new::run(&options),

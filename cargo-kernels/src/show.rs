@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::binaries;
 use crate::binary::Contents;
-use crate::cli::Show;
+use crate::cli::{Build, Show};
 use crate::compare;
 use crate::embedded::{Embedded, Found};
 use crate::failure::Failure;
@@ -95,6 +95,39 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     whole
 }
 
+/// A kernel in each variant of its image that has it.
+pub(crate) struct Compiled<'a> {
+    /// None for a kernel of an image alone.
+    pub(crate) declared: Option<KernelRecord<'a>>,
+    pub(crate) variants: Vec<(&'a Variant, &'a Entry)>,
+}
+
+/// Calls a function with all kernels of a binary or an image, or of the package's binaries.
+pub(crate) fn with_compiled<T>(
+    path: Option<&Path>,
+    build: &Build,
+    then: impl FnOnce(Vec<Compiled<'_>>) -> T,
+) -> Result<T, Failure> {
+    if let Some(path) = path
+        && let Some(alone) = image::read(path)?
+    {
+        return Ok(then(alone.compiled()?));
+    }
+    let files = binaries::open(path, build)?;
+    let binaries = binaries::read(&files)?;
+    binaries::all_read(&binaries)?;
+    Ok(with_images(
+        &binaries,
+        |_| true,
+        |shown| {
+            let compiled = shown.iter();
+            let compiled =
+                compiled.map(|shown| Compiled { declared: Some(shown.kernel), variants: shown.variants() });
+            then(compiled.collect())
+        },
+    ))
+}
+
 /// The JSON of all kernels in a binary or an image.
 pub(crate) fn document(path: &Path) -> Result<Value, Failure> {
     if let Some(alone) = image::read(path)? {
@@ -129,30 +162,40 @@ type IsCalled = fn(&KernelRecord<'_>, &str) -> bool;
 /// How the name matches some kernel: by path or symbol, or else by C++ name. Without a name all match.
 fn called(name: Option<&str>, binaries: &[Contents<'_>]) -> Option<IsCalled> {
     let Some(name) = name else { return Some(|_, _| true) };
-    let by_declaration: IsCalled = |kernel, name| {
-        let ends_so = |path: &str| {
-            let front = path.strip_suffix(name).filter(|_| !name.is_empty());
-            front.is_some_and(|front| front.is_empty() || front.ends_with("::"))
-        };
-        // The name of a generic kernel without arguments matches all its instances.
-        let generic = kernel.path.find("::<").map(|at| &kernel.path[..at]);
-        ends_so(kernel.path) || generic.is_some_and(ends_so) || kernel.symbol == name
-    };
-    let by_cuda: IsCalled = |kernel, name| {
-        Signature::of(kernel.symbol).is_some_and(|signature| signature.names().contains(&name))
-    };
+    let by_declaration: IsCalled = |kernel, name| is_path(kernel.path, name) || kernel.symbol == name;
+    let by_cuda: IsCalled = |kernel, name| is_cuda_name(kernel.symbol, name);
     let kernels = || binaries.iter().flat_map(|binary| &binary.kernels);
     [by_declaration, by_cuda].into_iter().find(|is| kernels().any(|kernel| is(kernel, name)))
 }
 
+/// Whether a name is a kernel's path, or the end of it.
+pub(crate) fn is_path(path: &str, name: &str) -> bool {
+    let ends_so = |path: &str| {
+        let front = path.strip_suffix(name).filter(|_| !name.is_empty());
+        front.is_some_and(|front| front.is_empty() || front.ends_with("::"))
+    };
+    // The name of a generic kernel without arguments matches all its instances.
+    let generic = path.find("::<").map(|at| &path[..at]);
+    ends_so(path) || generic.is_some_and(ends_so)
+}
+
+/// Whether a name is a kernel's name in C++.
+pub(crate) fn is_cuda_name(symbol: &str, name: &str) -> bool {
+    Signature::of(symbol).is_some_and(|signature| signature.names().contains(&name))
+}
+
 /// The paths most similar to this name, best first.
 fn near(name: &str, binaries: &[Contents<'_>]) -> Vec<String> {
-    let similarity = |kernel: &KernelRecord<'_>| {
-        let names = [kernel.path, kernel.name(), kernel.symbol];
+    let kernels = binaries.iter().flat_map(|binary| &binary.kernels);
+    nearest(name, kernels.map(|kernel| ([kernel.path, kernel.name(), kernel.symbol], kernel.path)))
+}
+
+/// Of kernels with their names and their paths: the paths most similar to this name, best first.
+pub(crate) fn nearest<'a>(name: &str, kernels: impl Iterator<Item = ([&'a str; 3], &'a str)>) -> Vec<String> {
+    let similarity = |names: [&str; 3]| {
         names.map(|there| strsim::jaro_winkler(name, there)).into_iter().fold(0.0, f64::max)
     };
-    let kernels = binaries.iter().flat_map(|binary| &binary.kernels);
-    let mut near: Vec<(f64, &str)> = kernels.map(|kernel| (similarity(kernel), kernel.path)).collect();
+    let mut near: Vec<(f64, &str)> = kernels.map(|(names, path)| (similarity(names), path)).collect();
     near.retain(|(similarity, _)| *similarity > 0.7);
     near.sort_by(|(a, x), (b, y)| b.total_cmp(a).then(x.cmp(y)));
     near.dedup();

@@ -6,6 +6,7 @@
 //! | [`section`] | the link section that holds the records |
 //! | [`index`] | the build step's index: the image of each CUDA source |
 //! | [`fatbin`] | the headers of fatbins |
+//! | [`fit`] | what the multiprocessors of each architecture have room for |
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |
@@ -53,6 +54,7 @@
 extern crate alloc;
 
 pub mod fatbin;
+pub mod fit;
 pub mod index;
 mod kernel;
 mod layout;

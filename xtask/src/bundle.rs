@@ -39,6 +39,7 @@ fn runs(program: &str) -> Runs {
         "persistent" | "two_kernels" | "stream_fence" | "not_enough" => &[("--cold", 3), ("", 0)],
         "census" => &[("", 0), ("--warmed", 0)],
         GENERATOR => &[(GENERATED, 0)],
+        "audit" => &[("--command tool/cargo-kernels", 0)],
         "stress" => &[("--seconds 20", 0)],
         _ => &[("", 0)],
     }

@@ -1,7 +1,7 @@
 //! Measures what the audit's hooks add to a launch of a loaded kernel, above a driver that does nothing: in process, and from outside
 //! by `cargo kernels audit`, whose hooks are in a library of their own.
 //!
-//! Run `cargo run --release -p benches --bin audit`. It needs `cc`; with `valgrind` it counts instructions too, which do not depend
+//! Run `cargo run --release -p benches --bin audit`, without cargo with `--command PATH/TO/cargo-kernels`. It needs `cc`; with `valgrind` it counts instructions too, which do not depend
 //! on the machine.
 
 use std::env;
@@ -41,11 +41,12 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
-        [] => compare().map(|requirements| verdict::conclude(&requirements)),
+        [] => compare(None).map(|requirements| verdict::conclude(&requirements)),
+        ["--command", command] => compare(Some(command)).map(|requirements| verdict::conclude(&requirements)),
         // These arguments are for child processes of this program.
         ["measure", driver] => measure(Path::new(driver)),
         ["count", driver, which, launches] => count(Path::new(driver), *which == "hooked", launches),
-        _ => Err("usage: audit".into()),
+        _ => Err("usage: audit [--command PATH/TO/cargo-kernels]".into()),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -57,7 +58,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn compare() -> Result<Vec<Requirement>> {
+/// Compares. The command is built by cargo, unless there is one.
+fn compare(command: Option<&str>) -> Result<Vec<Requirement>> {
     let stub = Stub::build()?;
     let driver = stub.library();
     let driver = driver.to_str().ok_or("the temporary folder's name is not UTF-8")?;
@@ -68,9 +70,9 @@ fn compare() -> Result<Vec<Requirement>> {
         words[1..].iter().fold(child, |child, word| child.arg(word)).output(Duration::from_secs(600))
     };
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let command =
-        ["run", "--quiet", "--release", "--package", "cargo-kernels", "--", "kernels", "audit", "--"];
-    let outside = [&[cargo.as_str()], command.as_slice()].concat();
+    let built = [&cargo, "run", "--quiet", "--release", "--package", "cargo-kernels", "--"];
+    let command = command.as_ref().map_or(built.as_slice(), std::slice::from_ref);
+    let outside = [command, &["kernels", "audit", "--"]].concat();
     let has_valgrind = Command::new("valgrind").arg("--version").output().is_ok();
 
     let mut requirements = Vec::new();

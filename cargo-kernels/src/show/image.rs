@@ -8,7 +8,7 @@ use kernel_registry_image::{Entry, Error, Image, ParamLayout, Variant};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{json, text};
+use super::{Compiled, json, text};
 use crate::binaries;
 use crate::failure::Failure;
 use crate::mapped::Mapped;
@@ -51,6 +51,12 @@ impl Alone<'_> {
     /// The JSON of all kernels.
     pub(super) fn document(&self) -> Result<Value, Failure> {
         Ok(json::value(&Document::of(&self.all()?)))
+    }
+
+    /// All kernels.
+    pub(super) fn compiled(&self) -> Result<Vec<Compiled<'_>>, Failure> {
+        let kernels = self.all()?.into_iter();
+        Ok(kernels.map(|kernel| Compiled { declared: None, variants: kernel.variants }).collect())
     }
 
     fn named(&self, name: &str) -> Result<Vec<Kernel<'_>>, Failure> {

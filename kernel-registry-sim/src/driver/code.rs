@@ -71,6 +71,13 @@ pub(super) struct Function {
     pub(super) attributes: BTreeMap<u32, i32>,
 }
 
+impl Function {
+    /// The carve-out that it prefers, in percent.
+    pub(super) fn carveout(&self) -> Option<u32> {
+        self.attributes.get(&attributes::CARVEOUT).and_then(|percent| u32::try_from(*percent).ok())
+    }
+}
+
 /// `CUfunction_attribute`.
 pub(super) mod attributes {
     pub(in crate::driver) const MAX_THREADS: u32 = 0;

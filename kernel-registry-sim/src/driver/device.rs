@@ -1,5 +1,7 @@
 //! The devices that can be simulated: names, architectures, sizes.
 
+use kernel_registry_format::fit;
+
 /// A device: name, architecture, multiprocessors and memory. What a multiprocessor has room for follows from the architecture.
 ///
 /// ```
@@ -69,16 +71,6 @@ known! {
     "rtx5090" rtx5090: "NVIDIA GeForce RTX 5090", 120, 170 x, 32_110 MiB, 2407 / 14_001 MHz, 512 bits, 96 MiB;
 }
 
-/// What a multiprocessor has room for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Room {
-    pub(super) threads: u32,
-    pub(super) blocks: u32,
-    /// Bytes of shared memory, and how many of them the system reserves for each block.
-    pub(super) shared: u32,
-    pub(super) reserved: u32,
-}
-
 impl Device {
     /// A device that has no constructor of its own, as fast as an H200.
     pub fn new(name: &str, arch: u32, processors: u32, memory: u64) -> Self {
@@ -101,21 +93,11 @@ impl Device {
         Device { memory, ..self }
     }
 
-    /// The limits in NVIDIA's manual; an architecture that it does not name has those of the one before.
-    pub(super) fn room(&self) -> Room {
-        let (threads, blocks, shared) = match self.arch {
-            ..75 => (2048, 32, 96),
-            75..80 => (1024, 16, 64),
-            80..86 => (2048, 32, 164),
-            86 => (1536, 16, 100),
-            87 | 88 => (1536, 16, 164),
-            89 => (1536, 24, 100),
-            90..110 => (2048, 32, 228),
-            110..120 => (1536, 24, 228),
-            120.. => (1536, 24, 100),
-        };
-        let reserved = if self.arch < 80 { 0 } else { 1024 };
-        Room { threads, blocks, shared: shared << 10, reserved }
+    /// What its multiprocessors have room for. An architecture that has no row has that of the one before.
+    pub(super) fn room(&self) -> fit::Device {
+        let rows = fit::Device::all();
+        let row = rows.iter().rev().find(|row| row.sm <= self.arch).unwrap_or(&rows[0]);
+        fit::Device { processors: self.processors, ..row.clone() }
     }
 
     /// The threads that can be resident on the device.
@@ -125,8 +107,7 @@ impl Device {
 
     /// The most bytes of shared memory that a block can opt in to.
     pub(super) fn shared_of_block(&self) -> u32 {
-        let Room { shared, reserved, .. } = self.room();
-        shared - reserved
+        self.room().block_shared
     }
 
     pub(super) fn has_clusters(&self) -> bool {

@@ -5,6 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use kernel_registry_format::fit;
 use kernel_registry_ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Status};
 
 use super::device::Device;
@@ -21,9 +22,9 @@ fn resident(launch: &Launch, device: &Device) -> u32 {
     if launch.shape.cooperative {
         return u32::MAX;
     }
-    let by_threads = device.threads() / launch.threads_of_block().max(1);
+    let by_room = fit::residency(&device.room(), &launch.taken()).map_or(1, |grid| grid.capacity);
     let stack = u64::from(launch.kernel().frame) * launch.threads_of_block();
-    let most = MOST.min(MOST_STACK / stack.max(1)).min(by_threads).min(launch.blocks());
+    let most = MOST.min(MOST_STACK / stack.max(1)).min(by_room).min(launch.blocks());
     most.max(1) as u32
 }
 

@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
+use kernel_registry_format::fit;
+
 use super::code::Loaded;
 use super::device::Device;
 use super::handles::Handle;
 use super::image::{Image, Kernel};
 use super::result::{Answer, Code};
+
+/// Registers of a thread. It is a guess, because no machine code is made.
+pub(super) const GUESSED_REGISTERS: u32 = 32;
 
 /// A launch of a kernel.
 #[derive(Clone, Debug)]
@@ -20,8 +25,8 @@ pub(super) struct Launch {
     pub(super) arguments: Arc<Vec<u8>>,
     /// Bytes of stack of each thread.
     pub(super) stack: u64,
-    /// Its preferred carve-out is all shared memory.
-    pub(super) prefers_shared: bool,
+    /// The carve-out that it prefers, in percent.
+    pub(super) carveout: Option<u32>,
 }
 
 /// The grid, blocks and clusters of a launch.
@@ -60,8 +65,17 @@ impl Launch {
         self.blocks().saturating_mul(self.threads_of_block()).min(device.threads())
     }
 
-    pub(super) fn shared_memory(&self) -> u32 {
-        self.kernel().shared.saturating_add(self.shape.shared)
+    /// What it takes of a device.
+    pub(super) fn taken(&self) -> fit::Launch {
+        fit::Launch {
+            grid: self.blocks(),
+            threads: self.threads_of_block().try_into().unwrap_or(u32::MAX),
+            registers: GUESSED_REGISTERS,
+            static_shared: self.kernel().shared,
+            dynamic_shared: self.shape.shared,
+            cluster: self.shape.cluster.map_or(1, product).try_into().unwrap_or(u32::MAX),
+            carveout: self.carveout,
+        }
     }
 
     /// Checks the shape, as the driver does before anything runs.

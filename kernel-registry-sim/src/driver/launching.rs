@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use kernel_registry_ptx::MOST_LOCAL;
 
-use super::code::attributes;
 use super::deadlock::wait_for_device;
 use super::failures;
 use super::handles::Handle;
@@ -83,7 +82,7 @@ impl State {
             shape,
             stack: u64::from(kernel.frame).max(self.contexts.get(context)?.stack),
             arguments: Arc::new(arguments(kernel)?),
-            prefers_shared: function.attributes.get(&attributes::CARVEOUT) == Some(&100),
+            carveout: function.carveout(),
         };
         launch.check(function.max_shared, &self.devices[function.device].kind)?;
         if let Some(lacking) = launch.image.program.lacking(&launch.kernel().name) {

@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kernel_registry_format::fit::Processor;
+
 use super::abi::HostFunction;
 use super::deadlock;
 use super::execute::{Execution, Step};
@@ -143,8 +145,7 @@ impl State {
             && self.holds(item)
     }
 
-    /// Whether a kernel fits beside those that run: there must be room for its threads; and a multiprocessor cannot change its
-    /// split of shared memory while a block runs on it.
+    /// Whether a kernel fits beside those that run: some multiprocessor must have room for a block of it.
     fn has_room(&self, stream: &Stream, item: &Item) -> bool {
         let Work::Launch(launch) = &item.work else { return true };
         let running = self.streams.iter().filter(|(_, other)| other.device == stream.device);
@@ -155,14 +156,22 @@ impl State {
             _ => None,
         });
         let kind = &self.devices[stream.device].kind;
-        let (mut threads, mut divided) = (0, false);
+        let room = kind.room();
+        let of_all = u64::from(kind.processors.max(1));
+        // The multiprocessor with the fewest blocks of each, and the one with the most.
+        let mut processors = [Processor::new(&room), Processor::new(&room)];
+        let mut threads = launch.threads_of_block();
         for running in running {
+            let taken = running.taken();
+            let blocks = [running.blocks() / of_all, running.blocks().div_ceil(of_all)];
+            for (processor, blocks) in processors.iter_mut().zip(blocks) {
+                let most = processor.space(&taken).blocks;
+                processor.put(&taken, most.min(blocks.try_into().unwrap_or(u32::MAX)));
+            }
             threads += running.resident_threads(kind);
-            divided |= running.blocks() >= kind.processors.into() && !running.prefers_shared;
         }
-        const MUCH: u32 = 32 << 10;
-        let needed = launch.resident_threads(kind).min(launch.threads_of_block());
-        threads + needed <= kind.threads() && !(divided && launch.shared_memory() >= MUCH)
+        let has_space = |processor: &Processor<'_>| processor.space(&launch.taken()).blocks > 0;
+        threads <= kind.threads() && processors.iter().any(has_space)
     }
 
     fn holds(&self, item: &Item) -> bool {

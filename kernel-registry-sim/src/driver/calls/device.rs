@@ -1,7 +1,7 @@
 //! Functions of devices: names, sizes, attributes.
 
 use crate::driver::abi::{Out, write_text};
-use crate::driver::device::{Device, Room};
+use crate::driver::device::Device;
 use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
@@ -68,7 +68,7 @@ fn uuid_of(device: usize) -> [u8; 16] {
 
 /// `CUdevice_attribute`: as an H200 answers, and by the kind of device where they differ.
 fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
-    let Room { threads, blocks, shared, reserved } = kind.room();
+    let room = kind.room();
     Some(match which {
         // Threads of a block, then its sides, then those of a grid.
         1..=3 => 1024,
@@ -98,14 +98,14 @@ fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
         36 => (kind.speed.memory_clock * 1000) as i32,
         37 => kind.speed.bus as i32,
         38 => (kind.speed.cache << 20) as i32,
-        39 => threads as i32,
+        39 => room.threads as i32,
         40 => 3,
         41 => 1,
         75 => (kind.arch / 10) as i32,
         76 => (kind.arch % 10) as i32,
         // Priorities of streams; caches of global and local memory.
         78..=80 => 1,
-        81 => shared as i32,
+        81 => room.shared as i32,
         82 => 65_536,
         // Managed memory, boards, atomics with the host.
         83 => 1,
@@ -130,9 +130,9 @@ fn attribute(kind: &Device, device: usize, which: u32) -> Option<i32> {
         98..=100 => i32::from(which != 100),
         101 => 0,
         102 => 1,
-        106 => blocks as i32,
+        106 => room.blocks as i32,
         108 => 134_217_728,
-        111 => reserved as i32,
+        111 => room.reserved_shared as i32,
         // Pools, which kernels' streams allocate from, then clusters.
         115 => 1,
         120 => kind.has_clusters().into(),

@@ -10,6 +10,7 @@ use crate::driver::deadlock::wait_for_device;
 use crate::driver::device::Device;
 use crate::driver::handles::Handle;
 use crate::driver::image;
+use crate::driver::launch::GUESSED_REGISTERS;
 use crate::driver::load::load_now;
 use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
@@ -40,10 +41,9 @@ pub(super) fn function_of(state: &mut State, function: Handle) -> Answer<Handle>
     }
 }
 
-/// `CUfunction_attribute` of a kernel. The number of registers is a guess, because no machine code is made.
+/// `CUfunction_attribute` of a kernel.
 pub(super) fn attribute(kernel: &image::Kernel, ptx_version: u32, arch: u32, which: u32) -> Answer<i32> {
     use attributes::*;
-    const GUESSED_REGISTERS: i32 = 32;
     // Parameters follow the driver's own constants.
     const SYSTEM_CONSTANTS: usize = 528;
     let parameters = kernel.parameters.iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
@@ -52,7 +52,7 @@ pub(super) fn attribute(kernel: &image::Kernel, ptx_version: u32, arch: u32, whi
         SHARED => kernel.shared as i32,
         CONSTANTS => (SYSTEM_CONSTANTS + parameters) as i32,
         LOCAL => kernel.local as i32,
-        REGISTERS => GUESSED_REGISTERS,
+        REGISTERS => GUESSED_REGISTERS as i32,
         PTX_VERSION => ptx_version as i32,
         BINARY_VERSION => arch as i32,
         MAX_DYNAMIC_SHARED => (48 << 10) - kernel.shared as i32,

@@ -1,11 +1,13 @@
 //! Functions that compute occupancy.
 
+use kernel_registry_format::fit;
+
 use super::launch::Config;
 use super::module::function_of;
 use crate::driver::abi::{In, Out, SharedMemory};
 use crate::driver::code::attributes;
-use crate::driver::device::Room;
 use crate::driver::handles::Handle;
+use crate::driver::launch::GUESSED_REGISTERS;
 use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
@@ -18,9 +20,9 @@ struct Needs {
     max_dynamic: usize,
     /// It opted in to non-portable cluster sizes.
     large_clusters: bool,
-    /// The limits of a multiprocessor, and the number of multiprocessors.
-    room: Room,
-    processors: usize,
+    carveout: Option<u32>,
+    /// The multiprocessors.
+    room: fit::Device,
 }
 
 impl Needs {
@@ -33,7 +35,7 @@ impl Needs {
         let device = &state.devices[function.device].kind;
         Ok(Needs {
             room: device.room(),
-            processors: device.processors as usize,
+            carveout: function.carveout(),
             max_threads: kernel.max_threads as usize,
             shared: kernel.shared as usize,
             max_dynamic: function.max_shared as usize,
@@ -44,7 +46,11 @@ impl Needs {
         })
     }
 
-    /// Blocks that fit on a multiprocessor, by threads, by shared memory, and by number.
+    fn processors(&self) -> usize {
+        self.room.processors as usize
+    }
+
+    /// Blocks that fit on a multiprocessor.
     fn blocks(&self, block: usize, dynamic: usize) -> Answer<usize> {
         if block == 0 || block > self.max_threads {
             return Err(Code::INVALID_VALUE);
@@ -52,11 +58,15 @@ impl Needs {
         if dynamic > self.max_dynamic {
             return Ok(0);
         }
-        let Room { threads, blocks, shared, reserved } = self.room;
-        let by_threads = threads as usize / block.next_multiple_of(32);
-        let of_block = dynamic.saturating_add(self.shared.saturating_add(reserved as usize));
-        let by_memory = (shared as usize).checked_div(of_block).unwrap_or(usize::MAX);
-        Ok(by_threads.min(by_memory).min(blocks as usize))
+        let launch = fit::Launch {
+            threads: block as u32,
+            registers: GUESSED_REGISTERS,
+            static_shared: self.shared as u32,
+            dynamic_shared: dynamic as u32,
+            carveout: self.carveout,
+            ..fit::Launch::default()
+        };
+        Ok(fit::residency(&self.room, &launch).map_or(0, |grid| grid.per_processor as usize))
     }
 }
 
@@ -89,7 +99,7 @@ fn best(
         }
     }
     block.set(best.0 as i32)?;
-    grid.set((best.1 * needs.processors) as i32)
+    grid.set((best.1 * needs.processors()) as i32)
 }
 
 calls! {
@@ -124,8 +134,9 @@ calls! {
         if needs.blocks(block, 0)? < blocks {
             return Err(Code::INVALID_VALUE);
         }
-        let Room { shared, reserved, .. } = needs.room;
-        let of_block = (shared as usize / blocks).saturating_sub(reserved as usize);
+        let fit::Device { shared, reserved_shared, shared_unit, .. } = needs.room;
+        let unit = shared_unit as usize;
+        let of_block = (shared as usize / blocks / unit * unit).saturating_sub(reserved_shared as usize);
         bytes.set(of_block.saturating_sub(needs.shared).min(needs.max_dynamic))
     }
 
@@ -133,7 +144,7 @@ calls! {
         let mut state = begin()?;
         let needs = Needs::of(&mut state, function)?;
         let (block, shared, cluster) = config.get()?.blocks_and_cluster()?;
-        let blocks = needs.blocks(block, shared)? * needs.processors;
+        let blocks = needs.blocks(block, shared)? * needs.processors();
         clusters.set((blocks / cluster.max(1)) as i32)
     }
 

@@ -1,0 +1,32 @@
+//! `cargo kernels fit`: computes which kernels fit beside one that stays on the GPU.
+
+mod budget;
+mod html;
+mod json;
+mod kernels;
+mod options;
+mod report;
+mod text;
+
+use std::fs;
+
+use crate::binaries;
+use crate::failure::Failure;
+use kernels::Kernels;
+use report::Report;
+
+pub(crate) use options::Options;
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let kernels = Kernels::read(options)?;
+    let report = Report::of(options, &kernels)?;
+    if let Some(path) = &options.html {
+        let not_written = |error| Failure::NotWritten { path: path.clone(), error };
+        fs::write(path, html::page(&report)).map_err(not_written)?;
+    }
+    binaries::print(|out| if options.json { json::write(&report, out) } else { text::write(&report, out) })?;
+    match report.refusals().count() {
+        0 => Ok(()),
+        count => Err(Failure::DoesNotFit { count }),
+    }
+}

@@ -1,0 +1,152 @@
+//! The options of `cargo kernels fit`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+
+use crate::cli::{Build, EXIT_CODES, OF_BUILDS};
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Options {
+    /// The kernel that stays: its path or its last parts, its symbol, or its C++ name
+    pub(crate) kernel: String,
+
+    /// Executables, shared libraries, archives, object files or images to read; by default the package is built and its
+    /// binaries are read
+    #[arg(conflicts_with_all = OF_BUILDS)]
+    pub(crate) path: Vec<PathBuf>,
+
+    /// Blocks of its grid
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..=i32::MAX as u64))]
+    pub(crate) grid: u64,
+
+    /// Threads of its blocks; by default as its declaration or its image says
+    #[arg(long, value_name = "THREADS")]
+    pub(crate) block: Option<u32>,
+
+    /// Dynamic shared memory of its blocks; by default as its declaration says, or none
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) shared: Option<u32>,
+
+    /// Blocks of its clusters; by default as its image says
+    #[arg(long, value_name = "BLOCKS")]
+    pub(crate) cluster: Option<u32>,
+
+    /// Its preferred carve-out (`PREFERRED_SHARED_MEMORY_CARVEOUT`); by default the driver chooses
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) carveout: Option<u32>,
+
+    /// Kernels that should run beside it, separated by commas: `NAME`, `NAME@THREADS`, or `NAME@THREADS+BYTES` with dynamic
+    /// shared memory; can be repeated
+    #[arg(long, value_name = "KERNELS", value_parser = companions)]
+    beside: Vec<Companions>,
+
+    /// The GPU's architecture, as in `sm_90`; by default each that the image has machine code for
+    #[arg(long, value_name = "ARCH", value_parser = gpu)]
+    pub(crate) gpu: Option<u32>,
+
+    /// Its multiprocessors; by default those of a common product
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) sms: Option<u32>,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Also write a page of HTML to this file, with a picture of a multiprocessor
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) build: Build,
+}
+
+impl Options {
+    pub(crate) fn beside(&self) -> impl Iterator<Item = &Companion> {
+        self.beside.iter().flat_map(|Companions(companions)| companions)
+    }
+}
+
+/// The kernels that one option names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Companions(Vec<Companion>);
+
+/// A kernel that should run beside the one that stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Companion {
+    pub(crate) name: String,
+    pub(crate) threads: Option<u32>,
+    pub(crate) shared: Option<u32>,
+}
+
+impl FromStr for Companion {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const FORM: &str = "write it as reduce, reduce@256 or reduce@256+4096";
+        let Some((name, figures)) = text.rsplit_once('@') else {
+            return Ok(Companion { name: text.to_owned(), threads: None, shared: None });
+        };
+        let number = |text: &str| text.parse().map_err(|_| FORM);
+        let (threads, shared) = match figures.split_once('+') {
+            Some((threads, shared)) => (number(threads)?, Some(number(shared)?)),
+            None => (number(figures)?, None),
+        };
+        Ok(Companion { name: name.to_owned(), threads: Some(threads), shared })
+    }
+}
+
+/// Splits at commas, but not at those between the arguments of a template.
+fn companions(text: &str) -> Result<Companions, &'static str> {
+    let mut depth = 0;
+    let names = text.split(|character| {
+        match character {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            _ => {}
+        }
+        character == ',' && depth == 0
+    });
+    Ok(Companions(names.map(|name| name.trim().parse()).collect::<Result<_, _>>()?))
+}
+
+/// An architecture of the table.
+fn gpu(text: &str) -> Result<u32, String> {
+    use kernel_registry_format::fit::Device;
+    let digits = text.strip_prefix("sm_").unwrap_or(text).trim_end_matches(['a', 'f']);
+    let known = digits.parse().ok().and_then(Device::of);
+    known.map(|device| device.sm).ok_or_else(|| {
+        let known: Vec<_> = Device::all().iter().map(|device| format!("sm_{}", device.sm)).collect();
+        format!("known are {}", known.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn companions_have_figures_behind_their_names() {
+        let of = |text: &str| text.parse::<Companion>();
+        let companion = |threads, shared| Ok(Companion { name: "a::reduce".to_owned(), threads, shared });
+        assert_eq!(of("a::reduce"), companion(None, None));
+        assert_eq!(of("a::reduce@256"), companion(Some(256), None));
+        assert_eq!(of("a::reduce@256+4096"), companion(Some(256), Some(4096)));
+        assert!(of("a::reduce@many").is_err() && of("a::reduce@256+").is_err());
+    }
+
+    #[test]
+    fn commas_separate_kernels_and_not_template_arguments() {
+        let Companions(all) = companions("scale,reduce<float, 256u>@256,last").unwrap();
+        let names: Vec<_> = all.iter().map(|companion| companion.name.as_str()).collect();
+        assert_eq!(names, ["scale", "reduce<float, 256u>", "last"]);
+    }
+
+    #[test]
+    fn architectures_are_those_of_the_table() {
+        assert_eq!([gpu("sm_90"), gpu("90"), gpu("sm_90a")], [const { Ok(90) }; 3]);
+        assert!(gpu("sm_70").is_err_and(|known| known.contains("sm_75")));
+    }
+}

@@ -1,0 +1,206 @@
+//! What fits, for each architecture.
+
+use kernel_registry_format::fit::{Device, Launch, Limit, Processor, Residency, Room, beside, residency};
+
+use super::Options;
+use super::budget::{Budget, budgets};
+use super::kernels::{Code, Kernel, Kernels};
+use crate::failure::Failure;
+
+pub(super) struct Report<'a> {
+    pub(super) gpus: Vec<Gpu<'a>>,
+}
+
+/// What fits on one architecture.
+pub(super) struct Gpu<'a> {
+    pub(super) device: Device,
+    pub(super) stays: Launched<'a>,
+    pub(super) residency: Residency,
+    /// None of them if the kernel that stays does not fit itself.
+    pub(super) beside: Vec<(Launched<'a>, Room)>,
+    /// A multiprocessor with the fewest blocks that stay.
+    pub(super) budgets: Vec<Budget>,
+    pub(super) carveout: Option<u32>,
+    pub(super) refusals: Vec<String>,
+}
+
+/// A kernel and its launch.
+pub(super) struct Launched<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) code: &'a Code,
+    pub(super) launch: Launch,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn of(options: &Options, kernels: &'a Kernels) -> Result<Self, Failure> {
+        let stays = kernels.named(&options.kernel)?;
+        let beside: Result<Vec<_>, _> =
+            options.beside().map(|companion| Ok((kernels.named(&companion.name)?, companion))).collect();
+        let beside = beside?;
+        let gpus = match options.gpu {
+            Some(gpu) => vec![gpu],
+            None => stays.architectures().into_iter().filter(|sm| Device::of(*sm).is_some()).collect(),
+        };
+        if gpus.is_empty() {
+            return Err(stays.no_code(None));
+        }
+        let gpu = |sm| {
+            let device = device(sm, options.sms)?;
+            let code = stays.code(sm)?;
+            let launch = Launch {
+                grid: options.grid,
+                cluster: options.cluster.or(code.cluster()).unwrap_or(1),
+                carveout: options.carveout,
+                ..launch(stays, code, sm, options.block, options.shared)?
+            };
+            let stays = Launched { kernel: stays, code, launch };
+            let beside: Result<Vec<_>, Failure> = beside
+                .iter()
+                .map(|(kernel, companion)| {
+                    let code = kernel.code(sm)?;
+                    let launch = launch_of(kernel, code, sm, companion.threads, companion.shared)?;
+                    Ok(Launched { kernel, code, launch })
+                })
+                .collect();
+            Gpu::of(device, stays, beside?)
+        };
+        Ok(Report { gpus: gpus.into_iter().map(gpu).collect::<Result<_, _>>()? })
+    }
+
+    pub(super) fn refusals(&self) -> impl Iterator<Item = &str> {
+        self.gpus.iter().flat_map(|gpu| &gpu.refusals).map(String::as_str)
+    }
+}
+
+fn device(sm: u32, sms: Option<u32>) -> Result<Device, Failure> {
+    let row = Device::of(sm).ok_or(Failure::NoMultiprocessors { gpu: sm })?;
+    match (sms, row.processors) {
+        (Some(processors), _) => Ok(Device { processors, product: None, ..row.clone() }),
+        (None, 0) => Err(Failure::NoMultiprocessors { gpu: sm }),
+        (None, _) => Ok(row.clone()),
+    }
+}
+
+/// A launch of one block.
+fn launch(
+    kernel: &Kernel,
+    code: &Code,
+    sm: u32,
+    threads: Option<u32>,
+    shared: Option<u32>,
+) -> Result<Launch, Failure> {
+    Ok(Launch {
+        threads: kernel.threads(threads, code, sm)?,
+        registers: code.resources.registers,
+        static_shared: code.resources.static_shared,
+        dynamic_shared: shared.or(kernel.shared).unwrap_or(0),
+        ..Launch::default()
+    })
+}
+
+/// A launch of the smallest grid.
+fn launch_of(
+    kernel: &Kernel,
+    code: &Code,
+    sm: u32,
+    threads: Option<u32>,
+    shared: Option<u32>,
+) -> Result<Launch, Failure> {
+    let cluster = code.cluster().unwrap_or(1);
+    Ok(Launch { grid: cluster.into(), cluster, ..launch(kernel, code, sm, threads, shared)? })
+}
+
+impl<'a> Gpu<'a> {
+    fn of(device: Device, stays: Launched<'a>, others: Vec<Launched<'a>>) -> Result<Self, Failure> {
+        let cannot = |launched: &Launched<'_>, why: &dyn ToString| Failure::CannotRun {
+            kernel: launched.kernel.name.clone(),
+            gpu: device.sm,
+            why: why.to_string(),
+        };
+        let residency = residency(&device, &stays.launch).map_err(|why| cannot(&stays, &why))?;
+        let mut processor = Processor::new(&device);
+        processor.put(&stays.launch, residency.least.min(residency.per_processor));
+        let mut refusals = Vec::new();
+        let mut beside_it = Vec::new();
+        if residency.fits() {
+            for other in others {
+                let room =
+                    beside(&device, &stays.launch, &other.launch).map_err(|why| cannot(&other, &why))?;
+                if !room.fits() {
+                    refusals.push(refusal(&device, &stays, &other, &room, &processor));
+                }
+                beside_it.push((other, room));
+            }
+        } else {
+            refusals.push(too_large(&device, &stays, &residency));
+        }
+        let (budgets, carveout) = (budgets(&device, &processor), processor.carveout());
+        Ok(Gpu { stays, residency, beside: beside_it, budgets, carveout, refusals, device })
+    }
+}
+
+/// Why the grid that stays does not fit.
+fn too_large(device: &Device, stays: &Launched<'_>, residency: &Residency) -> String {
+    let Residency { grid, capacity, limit, .. } = residency;
+    let name = &stays.kernel.name;
+    format!(
+        "`{name}` does not fit on sm_{}: {capacity} of its {grid} blocks run at once, limited by {limit}, and the others start \
+         when these end; use {capacity} blocks at most",
+        device.sm
+    )
+}
+
+/// Why a kernel does not fit beside the one that stays.
+fn refusal(
+    device: &Device,
+    stays: &Launched<'_>,
+    other: &Launched<'_>,
+    room: &Room,
+    processor: &Processor<'_>,
+) -> String {
+    let (name, resident) = (&other.kernel.name, &stays.kernel.name);
+    let launch = &other.launch;
+    let registers = processor.registers().min(device.registers);
+    let left = |needs: u32, of: u32, taken: u32, what: &str| {
+        format!(
+            "a block needs {needs} {what}, and a multiprocessor has {} of {of} left",
+            of.saturating_sub(taken)
+        )
+    };
+    let (why, remedy) = match room.limit {
+        Limit::Threads => (
+            left(launch.warps() * 32, device.threads, processor.threads(), "threads"),
+            format!("launch `{resident}` with smaller blocks, or fewer"),
+        ),
+        Limit::Blocks => (
+            left(1, device.blocks, processor.blocks(), "place"),
+            format!("launch `{resident}` with fewer blocks"),
+        ),
+        Limit::Registers => (
+            left(launch.block_registers(), device.registers, registers, "registers"),
+            "use smaller blocks, or compile either kernel for fewer registers (`__launch_bounds__`)"
+                .to_owned(),
+        ),
+        Limit::SharedMemory => (
+            left(launch.shared(device), device.shared, processor.shared(), "bytes of shared memory"),
+            format!("let `{resident}` or `{name}` use less"),
+        ),
+        Limit::Carveout => (
+            format!(
+                "{}, because the carve-out can be as small as that, and stays so while `{resident}` does",
+                left(
+                    launch.shared(device),
+                    room.carveout.unwrap_or(0),
+                    processor.shared(),
+                    "bytes of shared memory"
+                )
+            ),
+            format!("launch `{resident}` with a preferred carve-out of 100"),
+        ),
+        _ => (
+            format!("a cluster of {} blocks needs multiprocessors side by side", launch.cluster),
+            format!("launch `{resident}` with fewer blocks, or `{name}` with smaller clusters"),
+        ),
+    };
+    format!("`{name}` does not fit beside `{resident}` on sm_{}: {why}; {remedy}", device.sm)
+}

@@ -1,0 +1,96 @@
+//! Writes what fits as text: a table, and bars for one multiprocessor.
+
+use std::io::{self, Write};
+
+use kernel_registry_format::fit::{Device, Launch, Residency};
+
+use super::report::{Gpu, Report};
+use crate::list::table;
+
+const HEADINGS: [&str; 7] = ["BESIDE IT", "BLOCK", "REGISTERS", "SHARED", "ON EACH", "AT ONCE", "LIMIT"];
+
+/// Characters of a bar.
+const WIDTH: usize = 40;
+
+pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    for (index, gpu) in report.gpus.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        write_gpu(gpu, out)?;
+    }
+    Ok(())
+}
+
+/// The multiprocessors of a device, and the product that has so many.
+pub(super) fn processors(device: &Device) -> String {
+    let product = device.product.map(|product| format!(" ({product})")).unwrap_or_default();
+    format!("{} multiprocessors{product}", device.processors)
+}
+
+/// Static and dynamic shared memory of a block.
+pub(super) fn shared(launch: &Launch) -> String {
+    format!("{}+{} B", launch.static_shared, launch.dynamic_shared)
+}
+
+/// How the blocks that stay are spread.
+pub(super) fn spread(residency: &Residency) -> String {
+    match (residency.least, residency.fuller) {
+        _ if !residency.fits() => "not all are there at once".to_owned(),
+        (least, 0) => format!("{least} on each multiprocessor"),
+        (0, fuller) => format!("1 on {fuller} multiprocessors, none on the others"),
+        (least, fuller) => format!("{} on {fuller} multiprocessors, {least} on the others", least + 1),
+    }
+}
+
+fn write_gpu(gpu: &Gpu<'_>, out: &mut impl Write) -> io::Result<()> {
+    let Gpu { device, stays, residency, .. } = gpu;
+    let Launch { grid, threads, registers, cluster, .. } = stays.launch;
+    writeln!(out, "{} stays on sm_{}, {}", stays.kernel.name, device.sm, processors(device))?;
+    let clusters = if cluster > 1 { format!(" in clusters of {cluster}") } else { String::new() };
+    writeln!(
+        out,
+        "    {grid} blocks of {threads} threads{clusters}, {registers} registers, {} of shared memory",
+        shared(&stays.launch)
+    )?;
+    writeln!(
+        out,
+        "    room for {} blocks, {} on each, limited by {}; {}",
+        residency.capacity,
+        residency.per_processor,
+        residency.limit,
+        spread(residency)
+    )?;
+    if !gpu.beside.is_empty() {
+        writeln!(out)?;
+        let mut rows = vec![HEADINGS.map(str::to_owned)];
+        rows.extend(gpu.beside.iter().map(|(other, room)| {
+            [
+                other.kernel.name.clone(),
+                other.launch.threads.to_string(),
+                other.launch.registers.to_string(),
+                shared(&other.launch),
+                room.per_processor.to_string(),
+                room.at_once.to_string(),
+                room.limit.to_string(),
+            ]
+        }));
+        table::columns(&rows, "    ", out)?;
+    }
+    write_bars(gpu, out)?;
+    if !gpu.refusals.is_empty() {
+        writeln!(out)?;
+    }
+    gpu.refusals.iter().try_for_each(|refusal| writeln!(out, "refused: {refusal}"))
+}
+
+fn write_bars(gpu: &Gpu<'_>, out: &mut impl Write) -> io::Result<()> {
+    let blocks = gpu.residency.least.min(gpu.residency.per_processor);
+    writeln!(out, "\n    A multiprocessor with {blocks} of its blocks (#):")?;
+    for budget in &gpu.budgets {
+        let filled = (budget.share(budget.taken) * WIDTH as f64).ceil() as usize;
+        let bar = "#".repeat(filled) + &".".repeat(WIDTH - filled);
+        writeln!(out, "    {:<14} {bar} {} of {}", budget.what.name(), budget.taken, budget.total)?;
+    }
+    Ok(())
+}

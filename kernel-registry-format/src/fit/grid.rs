@@ -1,0 +1,196 @@
+//! Grids on a whole device.
+
+use super::device::Device;
+use super::launch::{Launch, Refused};
+use super::processor::{Limit, Processor};
+
+/// Whether a grid is on the device at once, and how its blocks are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Residency {
+    /// Blocks of the grid.
+    pub grid: u64,
+    /// Blocks that a multiprocessor has room for.
+    pub per_processor: u32,
+    /// Blocks that the device has room for.
+    pub capacity: u64,
+    /// What limits that.
+    pub limit: Limit,
+    /// Blocks on the multiprocessors with the fewest.
+    pub least: u32,
+    /// How many multiprocessors have one block more.
+    pub fuller: u32,
+}
+
+impl Residency {
+    /// Whether all its blocks are there at once.
+    pub fn fits(&self) -> bool {
+        self.grid <= self.capacity
+    }
+}
+
+/// What runs beside a grid that stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Blocks at once on a multiprocessor with the fewest blocks that stay.
+    pub per_processor: u32,
+    /// Blocks at once on the device.
+    pub at_once: u64,
+    /// What limits the blocks of that multiprocessor.
+    pub limit: Limit,
+    /// Blocks that run together, of which there must be room for one set: those of a cluster.
+    pub cluster: u32,
+    /// Bytes of the carve-out of that multiprocessor, unless no block stays there.
+    pub carveout: Option<u32>,
+}
+
+impl Room {
+    /// Whether it runs: its blocks then run one after the other, if not at once.
+    pub fn fits(&self) -> bool {
+        self.at_once >= self.cluster.into()
+    }
+}
+
+/// The blocks of a grid that are on the device at once.
+///
+/// # Errors
+///
+/// If the device cannot run it at all.
+pub fn residency(device: &Device, launch: &Launch) -> Result<Residency, Refused> {
+    launch.check(device)?;
+    let space = Processor::new(device).space(launch);
+    let capacity = in_clusters(device, launch, space.blocks);
+    let processors = u64::from(device.processors.max(1));
+    let is_clustered = capacity < u64::from(space.blocks) * processors;
+    Ok(Residency {
+        grid: launch.grid,
+        per_processor: space.blocks,
+        capacity,
+        limit: if is_clustered { Limit::Cluster } else { space.limit },
+        least: u32::try_from(launch.grid / processors).unwrap_or(u32::MAX),
+        fuller: (launch.grid % processors) as u32,
+    })
+}
+
+/// The blocks of a kernel that run at once beside a grid that stays, which must [fit](Residency::fits).
+///
+/// Of all multiprocessors, at least one has no more than [`least`](Residency::least) blocks that stay. So one block of the
+/// kernel runs where it is said to, however the hardware spreads the grid.
+///
+/// # Errors
+///
+/// If the device cannot run one of them at all.
+pub fn beside(device: &Device, stays: &Launch, other: &Launch) -> Result<Room, Refused> {
+    let residency = residency(device, stays)?;
+    other.check(device)?;
+    let with = |blocks| {
+        let mut processor = Processor::new(device);
+        processor.put(stays, blocks);
+        processor
+    };
+    let emptier = with(residency.least);
+    let space = emptier.space(other);
+    let fuller = match residency.fuller {
+        0 => space,
+        _ => with(residency.least.saturating_add(1)).space(other),
+    };
+    let (at_once, limit) = if other.cluster > 1 {
+        // The emptier multiprocessors may be far from each other.
+        let at_once = in_clusters(device, other, space.blocks.min(fuller.blocks));
+        (at_once, if at_once == 0 && space.blocks > 0 { Limit::Cluster } else { space.limit })
+    } else {
+        let emptier = u64::from(device.processors.saturating_sub(residency.fuller));
+        let at_once =
+            emptier * u64::from(space.blocks) + u64::from(residency.fuller) * u64::from(fuller.blocks);
+        (at_once, space.limit)
+    };
+    Ok(Room {
+        per_processor: space.blocks,
+        at_once,
+        limit,
+        cluster: other.cluster,
+        carveout: emptier.carveout(),
+    })
+}
+
+/// The blocks that run at once if each multiprocessor has room for so many, in whole clusters.
+fn in_clusters(device: &Device, launch: &Launch, per_processor: u32) -> u64 {
+    let cluster = launch.cluster.max(1);
+    // Multiprocessors are in groups of unknown sizes, which are even; in each some are left over.
+    let left_over = match cluster {
+        1 => 0,
+        even if even % 2 == 0 => even - 2,
+        odd => odd - 1,
+    };
+    let usable = device.processors.saturating_sub(device.groups * left_over);
+    u64::from(usable / cluster) * u64::from(cluster) * u64::from(per_processor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u32 = 1 << 10;
+
+    fn hopper() -> &'static Device {
+        Device::of(90).unwrap()
+    }
+
+    fn launch(grid: u64, threads: u32, registers: u32) -> Launch {
+        Launch { grid, threads, registers, ..Launch::default() }
+    }
+
+    #[test]
+    fn a_grid_fits_or_its_last_blocks_wait() {
+        let fits = |grid| residency(hopper(), &launch(grid, 1024, 32)).unwrap();
+        assert!(fits(264).fits());
+        assert!(!fits(265).fits());
+        let Residency { capacity, limit, least, fuller, .. } = fits(200);
+        assert_eq!((capacity, limit, least, fuller), (264, Limit::Threads, 1, 68));
+    }
+
+    #[test]
+    fn a_full_device_has_no_room() {
+        let stays = launch(264, 1024, 32);
+        let room = beside(hopper(), &stays, &launch(1, 1, 16)).unwrap();
+        assert_eq!((room.fits(), room.at_once, room.limit), (false, 0, Limit::Threads));
+        // One multiprocessor has a block less.
+        let room = beside(hopper(), &Launch { grid: 263, ..stays }, &launch(1, 1024, 32)).unwrap();
+        assert_eq!((room.fits(), room.at_once), (true, 1));
+    }
+
+    /// With a small block on every multiprocessor, 32 KiB more were measured to wait, unless the carve-out of the kernel that
+    /// stays was 100.
+    #[test]
+    fn the_carveout_of_the_kernel_that_stays_decides() {
+        let stays = launch(132, 1, 16);
+        let other = Launch { dynamic_shared: 32 * KIB, ..launch(1, 32, 16) };
+        let room = beside(hopper(), &stays, &other).unwrap();
+        assert_eq!((room.fits(), room.limit, room.carveout), (false, Limit::Carveout, Some(8 * KIB)));
+        let carved = Launch { carveout: Some(100), ..stays };
+        let room = beside(hopper(), &carved, &other).unwrap();
+        assert_eq!((room.per_processor, room.at_once, room.limit), (6, 6 * 132, Limit::SharedMemory));
+        // A multiprocessor without a block that stays has any carve-out.
+        let room = beside(hopper(), &Launch { grid: 131, ..stays }, &other).unwrap();
+        assert_eq!((room.per_processor, room.at_once, room.carveout), (6, 6, None));
+    }
+
+    #[test]
+    fn clusters_leave_some_multiprocessors_over() {
+        let of = |grid, cluster| {
+            residency(hopper(), &Launch { cluster, ..launch(grid, 1024, 32) }).unwrap().capacity
+        };
+        assert_eq!(of(2, 2), 264);
+        // Of 132 multiprocessors up to 2 and up to 6 in each of 8 groups.
+        assert_eq!(of(4, 4), 2 * 116);
+        assert_eq!(of(8, 8), 2 * 80);
+    }
+
+    #[test]
+    fn a_cluster_needs_room_on_every_multiprocessor() {
+        let other = Launch { cluster: 2, ..launch(2, 1024, 32) };
+        let room = |grid| beside(hopper(), &launch(grid, 1024, 32), &other).unwrap();
+        assert!(room(132).fits());
+        let Room { at_once, limit, .. } = room(133);
+        assert_eq!((at_once, limit), (0, Limit::Cluster));
+    }
+}

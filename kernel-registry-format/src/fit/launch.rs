@@ -1,0 +1,227 @@
+//! What a launch takes of a device.
+
+use core::fmt;
+
+use super::device::{Device, PARTITIONS, REGISTER_UNIT, WARP};
+
+/// A launch, as far as it decides what fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Launch {
+    /// Blocks of the grid.
+    pub grid: u64,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Registers of a thread, as machine code for the device says.
+    pub registers: u32,
+    /// Bytes of shared memory of the kernel's own variables, without those that the system reserves.
+    pub static_shared: u32,
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared: u32,
+    /// Blocks of a cluster.
+    pub cluster: u32,
+    /// The preferred carve-out in percent of the largest one: `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`.
+    /// `None` leaves the choice to the driver.
+    pub carveout: Option<u32>,
+}
+
+impl Default for Launch {
+    /// One thread that needs nothing.
+    fn default() -> Self {
+        Launch {
+            grid: 1,
+            threads: 1,
+            registers: 0,
+            static_shared: 0,
+            dynamic_shared: 0,
+            cluster: 1,
+            carveout: None,
+        }
+    }
+}
+
+impl Launch {
+    /// Warps of a block.
+    pub fn warps(&self) -> u32 {
+        self.threads.div_ceil(WARP)
+    }
+
+    /// Bytes of shared memory that a block takes of a multiprocessor, with the reserved ones.
+    pub fn shared(&self, device: &Device) -> u32 {
+        let asked = self.static_shared.saturating_add(self.dynamic_shared);
+        let bytes = asked.saturating_add(device.reserved_shared);
+        bytes.checked_next_multiple_of(device.shared_unit).unwrap_or(u32::MAX)
+    }
+
+    /// The units of registers that a warp takes.
+    pub(super) fn register_units(&self) -> u32 {
+        self.registers.saturating_mul(WARP).div_ceil(REGISTER_UNIT)
+    }
+
+    /// Registers that a block takes of a multiprocessor.
+    pub fn block_registers(&self) -> u32 {
+        self.register_units().saturating_mul(REGISTER_UNIT).saturating_mul(self.warps())
+    }
+
+    /// Checks whether the device can run a block at all.
+    ///
+    /// # Errors
+    ///
+    /// It asks for more than a block may have, or for nothing.
+    pub fn check(&self, device: &Device) -> Result<(), Refused> {
+        if self.grid == 0 || self.threads == 0 || self.cluster == 0 {
+            return Err(Refused::Empty);
+        }
+        let most = device.block_threads;
+        if self.threads > most {
+            return Err(Refused::Threads { threads: self.threads, most });
+        }
+        if self.registers > device.thread_registers {
+            return Err(Refused::ThreadRegisters {
+                registers: self.registers,
+                most: device.thread_registers,
+            });
+        }
+        // The hardware counts as if each part of a multiprocessor ran as many warps of the block.
+        let counted = self.warps().next_multiple_of(PARTITIONS);
+        let registers = self.register_units() * REGISTER_UNIT * counted;
+        if registers > device.block_registers {
+            return Err(Refused::Registers {
+                registers: self.registers,
+                threads: self.threads,
+                most: device.block_registers,
+            });
+        }
+        let shared = self.static_shared.saturating_add(self.dynamic_shared);
+        if shared > device.block_shared {
+            return Err(Refused::Shared { bytes: shared, most: device.block_shared });
+        }
+        // Twice as many are possible where a kernel opts in.
+        let most = if device.cluster > 1 { 2 * device.cluster } else { 1 };
+        if self.cluster > most {
+            return Err(Refused::Cluster { blocks: self.cluster, most });
+        }
+        if !self.grid.is_multiple_of(self.cluster.into()) {
+            return Err(Refused::UnevenCluster { grid: self.grid, blocks: self.cluster });
+        }
+        Ok(())
+    }
+}
+
+/// Why a device cannot run a launch, even alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Grid, block or cluster is empty.
+    Empty,
+    /// Too many threads in a block.
+    Threads {
+        /// Those of the launch.
+        threads: u32,
+        /// The most of the device.
+        most: u32,
+    },
+    /// Too many registers in a thread.
+    ThreadRegisters {
+        /// Those of the kernel.
+        registers: u32,
+        /// The most of the device.
+        most: u32,
+    },
+    /// Too many registers in a block.
+    Registers {
+        /// Registers of a thread.
+        registers: u32,
+        /// Threads of the block.
+        threads: u32,
+        /// The most of the device for a block.
+        most: u32,
+    },
+    /// Too much shared memory in a block.
+    Shared {
+        /// Static and dynamic bytes.
+        bytes: u32,
+        /// The most of the device.
+        most: u32,
+    },
+    /// Too many blocks in a cluster.
+    Cluster {
+        /// Those of the launch.
+        blocks: u32,
+        /// The most of the device.
+        most: u32,
+    },
+    /// The grid is not made of whole clusters.
+    UnevenCluster {
+        /// Blocks of the grid.
+        grid: u64,
+        /// Blocks of a cluster.
+        blocks: u32,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Empty => write!(f, "the grid, block or cluster is empty; each needs at least one"),
+            Refused::Threads { threads, most } => {
+                write!(f, "a block of {threads} threads is too large; use {most} at most")
+            }
+            Refused::ThreadRegisters { registers, most } => {
+                write!(f, "{registers} registers are too many for a thread; the device has {most}")
+            }
+            Refused::Registers { registers, threads, most } => write!(
+                f,
+                "{threads} threads with {registers} registers each need more than the {most} registers of a block; use \
+                 smaller blocks, or compile with `__launch_bounds__({threads})`"
+            ),
+            Refused::Shared { bytes, most } => {
+                write!(f, "{bytes} bytes of shared memory are too much for a block; use {most} at most")
+            }
+            Refused::Cluster { most: 1, .. } => write!(f, "the device has no clusters"),
+            Refused::Cluster { blocks, most } => {
+                write!(f, "a cluster of {blocks} blocks is too large; use {most} at most")
+            }
+            Refused::UnevenCluster { grid, blocks } => {
+                write!(f, "{grid} blocks are no multiple of the cluster's {blocks}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Refused {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_block_may_have_is_refused() {
+        let hopper = Device::of(90).unwrap();
+        let check = |launch: Launch| launch.check(hopper);
+        let one = Launch::default();
+        assert_eq!(check(one), Ok(()));
+        assert_eq!(check(Launch { grid: 0, ..one }), Err(Refused::Empty));
+        assert_eq!(
+            check(Launch { threads: 1025, ..one }),
+            Err(Refused::Threads { threads: 1025, most: 1024 })
+        );
+        assert_eq!(check(Launch { threads: 1024, registers: 64, ..one }), Ok(()));
+        assert!(matches!(
+            check(Launch { threads: 1024, registers: 65, ..one }),
+            Err(Refused::Registers { .. })
+        ));
+        // 15 warps count as 16.
+        assert_eq!(check(Launch { threads: 480, registers: 128, ..one }), Ok(()));
+        assert!(matches!(
+            check(Launch { threads: 480, registers: 129, ..one }),
+            Err(Refused::Registers { .. })
+        ));
+        assert_eq!(check(Launch { dynamic_shared: 227 << 10, ..one }), Ok(()));
+        let shared = Launch { static_shared: 1, dynamic_shared: 227 << 10, ..one };
+        assert!(matches!(check(shared), Err(Refused::Shared { .. })));
+        assert_eq!(check(Launch { grid: 32, cluster: 16, ..one }), Ok(()));
+        assert!(matches!(check(Launch { grid: 33, cluster: 8, ..one }), Err(Refused::UnevenCluster { .. })));
+        let old = Launch { grid: 2, cluster: 2, ..one };
+        assert_eq!(old.check(Device::of(80).unwrap()), Err(Refused::Cluster { blocks: 2, most: 1 }));
+    }
+}

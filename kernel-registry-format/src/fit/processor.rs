@@ -1,0 +1,246 @@
+//! One multiprocessor, and the blocks that stay on it.
+
+use core::fmt;
+
+use super::device::{Device, PARTITIONS};
+use super::launch::Launch;
+
+/// What blocks run out of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Limit {
+    /// Threads, which are taken in whole warps.
+    Threads,
+    /// Blocks.
+    Blocks,
+    /// Registers.
+    Registers,
+    /// Shared memory.
+    SharedMemory,
+    /// The carve-out, which is too small, and stays as it is while a block lives on the multiprocessor.
+    Carveout,
+    /// Multiprocessors that a cluster can use together.
+    Cluster,
+}
+
+impl Limit {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Limit::Threads => "threads",
+            Limit::Blocks => "blocks",
+            Limit::Registers => "registers",
+            Limit::SharedMemory => "shared_memory",
+            Limit::Carveout => "carveout",
+            Limit::Cluster => "cluster",
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Limit::SharedMemory => "shared memory",
+            Limit::Carveout => "the carve-out",
+            Limit::Cluster => "clusters",
+            Limit::Threads | Limit::Blocks | Limit::Registers => self.name(),
+        })
+    }
+}
+
+/// How many blocks of a launch a multiprocessor has room for, and what limits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Blocks.
+    pub blocks: u32,
+    /// What a further block would lack.
+    pub limit: Limit,
+}
+
+/// A multiprocessor with the blocks that stay on it.
+#[derive(Clone, Debug)]
+pub struct Processor<'a> {
+    device: &'a Device,
+    warps: u32,
+    blocks: u32,
+    /// Units of registers that are taken in the fullest of its parts.
+    units: u32,
+    shared: u32,
+    /// Chosen by the first block.
+    carveout: Option<u32>,
+}
+
+impl<'a> Processor<'a> {
+    /// An empty one.
+    pub fn new(device: &'a Device) -> Self {
+        Processor { device, warps: 0, blocks: 0, units: 0, shared: 0, carveout: None }
+    }
+
+    /// Adds blocks that stay. There must be room for them.
+    pub fn put(&mut self, launch: &Launch, blocks: u32) {
+        if blocks == 0 {
+            return;
+        }
+        let warps = blocks.saturating_mul(launch.warps());
+        let shared = blocks.saturating_mul(launch.shared(self.device));
+        self.carveout.get_or_insert_with(|| {
+            // What the driver chooses is only known to hold these blocks.
+            self.device.carveout(shared.max(preferred(self.device, launch).unwrap_or(0)))
+        });
+        self.warps = self.warps.saturating_add(warps);
+        self.blocks = self.blocks.saturating_add(blocks);
+        // The hardware spreads warps over the parts.
+        let of_part = warps.div_ceil(PARTITIONS).saturating_mul(launch.register_units());
+        self.units = self.units.saturating_add(of_part);
+        self.shared = self.shared.saturating_add(shared);
+    }
+
+    /// Threads of the blocks on it, in whole warps.
+    pub fn threads(&self) -> u32 {
+        self.warps * super::device::WARP
+    }
+
+    /// Blocks on it.
+    pub fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Registers that are taken, as its fullest part has it.
+    pub fn registers(&self) -> u32 {
+        self.units * PARTITIONS * super::device::REGISTER_UNIT
+    }
+
+    /// Bytes of shared memory that are taken.
+    pub fn shared(&self) -> u32 {
+        self.shared
+    }
+
+    /// Bytes of its carve-out, unless it is empty and can have any.
+    pub fn carveout(&self) -> Option<u32> {
+        self.carveout
+    }
+
+    /// The blocks of a launch that it has room for.
+    pub fn space(&self, launch: &Launch) -> Space {
+        let device = self.device;
+        let warps = device.warps().saturating_sub(self.warps);
+        let threads = (warps / launch.warps().max(1), Limit::Threads);
+        let blocks = (device.blocks.saturating_sub(self.blocks), Limit::Blocks);
+        let units = device.partition_units().saturating_sub(self.units);
+        let registers = match units.checked_div(launch.register_units()) {
+            Some(warps_of_part) => warps_of_part * PARTITIONS / launch.warps().max(1),
+            None => u32::MAX,
+        };
+        let all = [threads, blocks, (registers, Limit::Registers), self.memory(launch)];
+        let (blocks, limit) = all.into_iter().min().unwrap_or(threads);
+        Space { blocks, limit }
+    }
+
+    /// By shared memory.
+    fn memory(&self, launch: &Launch) -> (u32, Limit) {
+        let device = self.device;
+        let of_block = launch.shared(device);
+        let within = |bytes: u32| bytes.saturating_sub(self.shared).checked_div(of_block).unwrap_or(u32::MAX);
+        let wanted = preferred(device, launch).map(|bytes| device.carveout(bytes.max(of_block)));
+        let blocks = match (self.carveout, wanted) {
+            (None, None) => within(device.shared),
+            (None, Some(wanted)) => within(wanted),
+            // Whether a preference can be ignored here was not measured.
+            (Some(carveout), Some(wanted)) if wanted != carveout => 0,
+            (Some(carveout), _) => within(carveout),
+        };
+        let is_carved = blocks < within(device.shared);
+        (blocks, if is_carved { Limit::Carveout } else { Limit::SharedMemory })
+    }
+}
+
+/// The carve-out in bytes that a launch prefers.
+fn preferred(device: &Device, launch: &Launch) -> Option<u32> {
+    let percent = u64::from(launch.carveout?.min(100));
+    Some(device.carveout((percent * u64::from(device.shared) / 100) as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u32 = 1 << 10;
+
+    fn alone(sm: u32, launch: Launch) -> (u32, Limit) {
+        let space = Processor::new(Device::of(sm).unwrap()).space(&launch);
+        (space.blocks, space.limit)
+    }
+
+    /// As NVIDIA's occupancy calculator has them.
+    #[test]
+    fn occupancy_is_as_known() {
+        let block = |threads, registers| Launch { threads, registers, ..Launch::default() };
+        assert_eq!(alone(90, block(256, 32)), (8, Limit::Threads));
+        assert_eq!(alone(90, block(32, 32)), (32, Limit::Blocks));
+        // 33 registers are 40 in units: 51 warps, but 12 in each part, so 48.
+        assert_eq!(alone(90, block(256, 33)), (6, Limit::Registers));
+        assert_eq!(alone(90, block(256, 64)), (4, Limit::Registers));
+        assert_eq!(alone(90, block(256, 65)), (3, Limit::Registers));
+        // 168 registers are 21 units: 3 warps in each part.
+        assert_eq!(alone(80, block(96, 168)), (4, Limit::Registers));
+        assert_eq!(alone(80, block(128, 168)), (3, Limit::Registers));
+        assert_eq!(alone(80, block(256, 255)), (1, Limit::Registers));
+        assert_eq!(alone(75, block(1024, 64)), (1, Limit::Threads));
+        assert_eq!(alone(89, block(1024, 32)), (1, Limit::Threads));
+        assert_eq!(alone(89, block(512, 40)), (3, Limit::Threads));
+        assert_eq!(alone(86, block(64, 32)), (16, Limit::Blocks));
+        assert_eq!(alone(120, block(64, 32)), (24, Limit::Threads));
+    }
+
+    #[test]
+    fn a_block_takes_reserved_shared_memory_too() {
+        let of = |static_shared| Launch { threads: 64, static_shared, ..Launch::default() };
+        assert_eq!(alone(75, of(16 * KIB)), (4, Limit::SharedMemory));
+        // 17 KiB each of 164, 228 and 100.
+        assert_eq!(alone(80, of(16 * KIB)), (9, Limit::SharedMemory));
+        assert_eq!(alone(90, of(16 * KIB)), (13, Limit::SharedMemory));
+        assert_eq!(alone(89, of(16 * KIB)), (5, Limit::SharedMemory));
+        // In units of 128 bytes.
+        assert_eq!(alone(90, of(113 * KIB)), (2, Limit::SharedMemory));
+        assert_eq!(alone(90, of(113 * KIB + 1)), (1, Limit::SharedMemory));
+    }
+
+    #[test]
+    fn a_preferred_carveout_limits_an_empty_one() {
+        let of = |percent| Launch { dynamic_shared: 7 * KIB, carveout: Some(percent), ..Launch::default() };
+        assert_eq!(alone(90, of(100)), (28, Limit::SharedMemory));
+        // 114 KiB become 132.
+        assert_eq!(alone(90, of(50)), (16, Limit::Carveout));
+        assert_eq!(alone(90, of(0)), (1, Limit::Carveout));
+    }
+
+    #[test]
+    fn blocks_that_stay_fix_the_carveout() {
+        let hopper = Device::of(90).unwrap();
+        let small = Launch { threads: 32, ..Launch::default() };
+        let mut processor = Processor::new(hopper);
+        processor.put(&small, 1);
+        assert_eq!(processor.carveout(), Some(8 * KIB));
+        let other = |bytes| Launch { threads: 32, dynamic_shared: bytes, ..Launch::default() };
+        assert_eq!(processor.space(&other(6 * KIB)), Space { blocks: 1, limit: Limit::Carveout });
+        assert_eq!(processor.space(&other(6 * KIB + 1)), Space { blocks: 0, limit: Limit::Carveout });
+
+        let mut processor = Processor::new(hopper);
+        processor.put(&Launch { carveout: Some(100), ..small }, 1);
+        assert_eq!(processor.space(&other(226 * KIB)), Space { blocks: 1, limit: Limit::SharedMemory });
+        assert_eq!(processor.space(&other(226 * KIB + 1)), Space { blocks: 0, limit: Limit::SharedMemory });
+    }
+
+    #[test]
+    fn registers_are_those_of_the_fullest_part() {
+        let hopper = Device::of(90).unwrap();
+        let mut processor = Processor::new(hopper);
+        // 9 warps with 10 units each: 3 in one part.
+        processor.put(&Launch { threads: 288, registers: 80, ..Launch::default() }, 1);
+        assert_eq!(processor.registers(), 30 * 4 * 256);
+        let other = |threads, registers| Launch { threads, registers, ..Launch::default() };
+        assert_eq!(processor.space(&other(128, 34 * 8)).blocks, 1);
+        assert_eq!(processor.space(&other(160, 34 * 8)), Space { blocks: 0, limit: Limit::Registers });
+        assert_eq!(processor.space(&other(160, 17 * 8)).blocks, 1);
+    }
+}

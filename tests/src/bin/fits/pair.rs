@@ -1,0 +1,171 @@
+//! Random pairs, most of them close to a limit.
+
+use fastrand::Rng;
+use kernel_registry_format::fit::{Device, Launch, Processor, residency};
+
+use crate::ptx::Spec;
+
+/// A kernel that stays, with its grid, and one that is launched beside it with one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) presses: Presses,
+    pub(crate) stays: Spec,
+    pub(crate) grid: u32,
+    pub(crate) passes: Spec,
+}
+
+/// What the pair should run out of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presses {
+    Threads,
+    Blocks,
+    Registers,
+    Shared,
+    Anything,
+}
+
+const KIB: u32 = 1 << 10;
+
+/// The most static shared memory that the language allows.
+const MOST_STATIC: u32 = 48 * KIB;
+
+/// Registers of the smallest kernel, and of the largest without spills.
+const FEWEST: u32 = 16;
+const MOST: u32 = 240;
+
+const BLOCKS: [u32; 10] = [32, 64, 128, 128, 256, 256, 384, 512, 768, 1024];
+
+impl Spec {
+    /// The launch, as far as it is known before the driver compiles it.
+    fn launch(&self, grid: u32) -> Launch {
+        let Spec { threads, registers, static_shared, dynamic_shared, carveout } = *self;
+        let grid = grid.into();
+        Launch { grid, threads, registers, static_shared, dynamic_shared, carveout, ..Launch::default() }
+    }
+}
+
+impl Pair {
+    /// The same for the same device, seed and index.
+    pub(crate) fn random(device: &Device, seed: u64, index: u64) -> Self {
+        let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(index));
+        let all = [Presses::Threads, Presses::Blocks, Presses::Registers, Presses::Shared, Presses::Anything];
+        let presses = all[rng.usize(..all.len())];
+        let mut pairs = std::iter::repeat_with(|| Self::attempt(device, presses, &mut rng));
+        pairs.find_map(|pair| pair).expect("an endless number of attempts")
+    }
+
+    /// `None` if the device cannot run one of the kernels.
+    fn attempt(device: &Device, presses: Presses, rng: &mut Rng) -> Option<Self> {
+        let stays = stays(device, presses, rng);
+        let capacity = residency(device, &stays.launch(1)).ok()?.per_processor;
+        let on_each = match presses {
+            Presses::Blocks => capacity.saturating_sub(rng.u32(0..=1)).max(1),
+            _ => rng.u32(1..=capacity.max(1)),
+        };
+        let some = rng.u32(1..device.processors.max(2));
+        let grid = match rng.u32(0..20) {
+            0..13 => device.processors * on_each,
+            13..16 if on_each < capacity => device.processors * on_each + some,
+            13..16 => device.processors * on_each - some,
+            16 => some,
+            // More than there is room for.
+            _ => device.processors * capacity + some,
+        };
+        let mut processor = Processor::new(device);
+        processor.put(&stays.launch(grid), (grid / device.processors).min(capacity));
+        let passes = passes(device, presses, &processor, rng);
+        passes.launch(1).check(device).ok()?;
+        Some(Pair { presses, stays, grid, passes })
+    }
+}
+
+/// The most registers that a thread of such a block can have.
+fn most_registers(device: &Device, threads: u32) -> u32 {
+    let units = device.block_registers / 256 / threads.div_ceil(32).next_multiple_of(4);
+    (units * 8).min(MOST)
+}
+
+fn threads(rng: &mut Rng) -> u32 {
+    match rng.u32(0..8) {
+        0 => rng.u32(1..=1024),
+        _ => BLOCKS[rng.usize(..BLOCKS.len())],
+    }
+}
+
+fn stays(device: &Device, presses: Presses, rng: &mut Rng) -> Spec {
+    let threads = match presses {
+        Presses::Blocks => *rng.choice(&[1, 32, 32, 48, 64]).unwrap_or(&32),
+        Presses::Shared => *rng.choice(&[32, 64, 128, 256]).unwrap_or(&32),
+        _ => threads(rng),
+    };
+    let most = most_registers(device, threads);
+    let registers = match presses {
+        Presses::Registers | Presses::Anything => rng.u32(FEWEST..=most.max(FEWEST)),
+        _ => rng.u32(FEWEST..=32),
+    };
+    let uses_shared = match presses {
+        Presses::Shared => rng.u32(0..4) > 0,
+        Presses::Anything => rng.bool(),
+        _ => false,
+    };
+    let (static_shared, dynamic_shared) =
+        if uses_shared { split(rng.u32(1..=40 * KIB), rng) } else { (0, 0) };
+    let carveout = rng.bool().then_some(100);
+    Spec { threads, registers, static_shared, dynamic_shared, carveout }
+}
+
+/// Shared memory as static, dynamic or both.
+fn split(bytes: u32, rng: &mut Rng) -> (u32, u32) {
+    let fixed = match rng.u32(0..3) {
+        0 => 0,
+        1 => bytes.min(MOST_STATIC),
+        _ => rng.u32(0..=bytes.min(MOST_STATIC)),
+    };
+    (fixed, bytes - fixed)
+}
+
+/// A kernel that takes about what is left.
+fn passes(device: &Device, presses: Presses, left: &Processor<'_>, rng: &mut Rng) -> Spec {
+    let few = Spec {
+        threads: 32,
+        registers: rng.u32(FEWEST..=24),
+        static_shared: 0,
+        dynamic_shared: 0,
+        carveout: None,
+    };
+    // One unit less than is left, all of it, or one or two units more.
+    let units_more = rng.i64(-1..=2);
+    let more = |unit: u32| i64::from(unit) * units_more;
+    match presses {
+        Presses::Threads => {
+            let warps = i64::from((device.threads - left.threads().min(device.threads)) / 32) + more(1);
+            let threads = warps.clamp(1, 32) as u32 * 32;
+            Spec { threads: threads - if rng.bool() { 0 } else { rng.u32(0..32) }, ..few }
+        }
+        Presses::Blocks => Spec { threads: rng.u32(1..=64), ..few },
+        Presses::Registers => {
+            let threads = threads(rng);
+            let warps_of_part = threads.div_ceil(32).div_ceil(4);
+            let units = (device.registers - left.registers().min(device.registers)) / 4 / 256;
+            let registers = i64::from(units / warps_of_part * 8) + more(8) - i64::from(rng.u32(0..8));
+            let most = most_registers(device, threads).max(FEWEST);
+            Spec { threads, registers: registers.clamp(FEWEST.into(), most.into()) as u32, ..few }
+        }
+        Presses::Shared => {
+            // What the carve-out has left, or what the largest one would have.
+            let all = if rng.bool() { left.carveout().unwrap_or(device.shared) } else { device.shared };
+            let unit = *rng.choice(&[128, 1024, 4096]).unwrap_or(&128);
+            let bytes = i64::from(all) - i64::from(left.shared() + device.reserved_shared) + more(unit);
+            let bytes = bytes.clamp(0, device.block_shared.into()) as u32;
+            let (static_shared, dynamic_shared) = split(bytes, rng);
+            Spec { threads: 64, static_shared, dynamic_shared, ..few }
+        }
+        Presses::Anything => {
+            let threads = threads(rng);
+            let registers = rng.u32(FEWEST..=most_registers(device, threads).max(FEWEST));
+            let bytes = if rng.bool() { rng.u32(0..=device.block_shared) } else { 0 };
+            let (static_shared, dynamic_shared) = split(bytes, rng);
+            Spec { threads, registers, static_shared, dynamic_shared, carveout: None }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The text of a kernel that takes what it is told to: registers, shared memory, threads.
+
+use std::fmt::Write;
+
+/// What a kernel takes of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spec {
+    pub(crate) threads: u32,
+    /// About as many registers as a thread should have; the driver tells the exact number.
+    pub(crate) registers: u32,
+    pub(crate) static_shared: u32,
+    pub(crate) dynamic_shared: u32,
+    /// The preferred carve-out in percent.
+    pub(crate) carveout: Option<u32>,
+}
+
+/// What a kernel does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Each block says that it is there, and stays until the host sets the flag, or until its time is over.
+    Stays,
+    /// It says that it ran.
+    Passes,
+}
+
+/// Bytes from one word to the next, so that each has a cache line of its own.
+pub(crate) const DISTANCE: usize = 64;
+
+/// Words in mapped memory. A word is set when it has the number of the trial.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Word {
+    /// Set by the host: blocks may end.
+    Flag = 0,
+    /// Set by a block whose time is over.
+    Over = 1,
+    /// Set by the kernel that passes.
+    Done = 2,
+    /// Never set; it keeps registers in use.
+    Sink = 3,
+    /// The first of many, 4 bytes apart: set by each block that stays.
+    Arrivals = 4,
+}
+
+impl Word {
+    pub(crate) fn offset(self) -> usize {
+        self as usize * DISTANCE
+    }
+}
+
+pub(crate) const NAME: &str = "kernel";
+
+/// The kernel's parameters are the address of the words, the trial's number, and the nanoseconds that it stays at most.
+pub(crate) fn text(spec: &Spec, role: Role) -> String {
+    // The others are for addresses and the like.
+    let others = if role == Role::Stays { 11 } else { 8 };
+    let values = spec.registers.saturating_sub(others).max(1);
+    let mut text = String::from(".version 8.0\n.target sm_75\n.address_size 64\n");
+    if spec.dynamic_shared > 0 {
+        text += ".extern .shared .align 16 .b8 dynamic[];\n";
+    }
+    let _ = write!(
+        text,
+        ".visible .entry {NAME}(.param .u64 words, .param .u32 number, .param .u64 limit)\n\
+         .maxntid {}\n{{\n\
+         .reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .b64 %d<8>;\n.reg .b32 %v<{values}>;\n",
+        spec.threads
+    );
+    if spec.static_shared > 0 {
+        let _ = writeln!(text, ".shared .align 16 .b8 fixed[{}];", spec.static_shared);
+    }
+    text += "ld.param.u64 %d0, [words];\nld.param.u32 %r0, [number];\nld.param.u64 %d2, [limit];\n\
+             mov.u32 %r1, %tid.x;\n";
+    // Values that no compiler can compute again later, because a clock is in each.
+    text += "add.u32 %v0, %r1, %r0;\n";
+    for value in 1..values {
+        let _ = writeln!(text, "mov.u32 %r4, %clock;\nmad.lo.u32 %v{value}, %v{}, %r1, %r4;", value - 1);
+    }
+    if spec.static_shared > 0 {
+        text += "st.volatile.shared.u32 [fixed], %r0;\n";
+    }
+    if spec.dynamic_shared >= 4 {
+        text += "st.volatile.shared.u32 [dynamic], %r0;\n";
+    }
+    text += "setp.ne.u32 %p0, %r1, 0;\n@%p0 bra MEET;\n";
+    if role == Role::Stays {
+        text += &stay();
+    }
+    text += "MEET:\nbar.sync 0;\nld.volatile.global.u32 %r5, [%d0];\n";
+    // All values are used in an order that begins with a word read now, so they were kept in registers until here.
+    for value in 0..values {
+        let _ = writeln!(text, "mad.lo.u32 %r5, %r5, %r5, %v{value};");
+    }
+    let _ = write!(
+        text,
+        "setp.ne.u32 %p3, %r5, 0xffffffff;\n@%p3 bra LAST;\nst.volatile.global.u32 [%d0+{}], %r5;\nLAST:\n",
+        Word::Sink.offset()
+    );
+    if role == Role::Passes {
+        let _ =
+            writeln!(text, "@%p0 bra END;\nst.volatile.global.u32 [%d0+{}], %r0;\nEND:", Word::Done.offset());
+    }
+    text + "ret;\n}\n"
+}
+
+fn stay() -> String {
+    format!(
+        "mov.u32 %r2, %ctaid.x;\n\
+         mad.wide.u32 %d3, %r2, 4, %d0;\n\
+         st.volatile.global.u32 [%d3+{}], %r0;\n\
+         mov.u64 %d4, %globaltimer;\n\
+         SPIN:\n\
+         ld.volatile.global.u32 %r3, [%d0+{}];\n\
+         setp.eq.u32 %p1, %r3, %r0;\n\
+         @%p1 bra MEET;\n\
+         nanosleep.u32 20000;\n\
+         mov.u64 %d5, %globaltimer;\n\
+         sub.u64 %d6, %d5, %d4;\n\
+         setp.lt.u64 %p2, %d6, %d2;\n\
+         @%p2 bra SPIN;\n\
+         st.volatile.global.u32 [%d0+{}], %r0;\n",
+        Word::Arrivals.offset(),
+        Word::Flag.offset(),
+        Word::Over.offset()
+    )
+}
