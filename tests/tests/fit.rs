@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use tests::{are_documented, cargo_kernels, fails, scratch_folder};
@@ -134,4 +134,14 @@ fn mistakes_are_named() {
     );
     let output = fit(&[&grid[..], &["--gpu", "sm_70"]].concat());
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn the_simulated_device_agrees() {
+    let mut fits = Command::new(env!("CARGO_BIN_EXE_fits"));
+    let output = fits.args(["--pairs", "12", "--json"]).env("KERNEL_REGISTRY_SIM", "1").output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.success(), "{report:#}");
+    let beside = &report["beside"];
+    assert!(beside["fits"].as_u64() > Some(2) && beside["does_not_fit"].as_u64() > Some(2), "{beside}");
 }

@@ -25,7 +25,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
         0 => "<p class=\"good\">Everything fits.</p>".to_owned(),
         _ => {
             let items: String =
-                refusals.iter().map(|refusal| format!("<li>{}</li>\n", Text(refusal))).collect();
+                refusals.iter().map(|refusal| format!("<li>{}</li>\n", with_code(refusal))).collect();
             format!("<p class=\"bad\">Does not fit</p>\n<ul>\n{items}</ul>")
         }
     };
@@ -38,6 +38,15 @@ pub(super) fn page(report: &Report<'_>) -> String {
     body += &page::data("fit", &Document::of(report));
     let title = format!("What fits beside {name}");
     Page { title: &title, style: STYLE, summary: &verdict, body: &body }.to_string()
+}
+
+/// Text whose names stand between backticks.
+fn with_code(text: &str) -> String {
+    let part = |(index, part): (usize, &str)| match index % 2 {
+        0 => Text(part).to_string(),
+        _ => format!("<code>{}</code>", Text(part)),
+    };
+    text.split('`').enumerate().map(part).collect()
 }
 
 fn section(gpu: &Gpu<'_>) -> String {

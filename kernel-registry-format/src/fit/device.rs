@@ -1,7 +1,8 @@
 //! What the multiprocessors of each architecture have room for.
 //!
 //! Sources: the tables of compute capabilities in NVIDIA's CUDA programming guide, and `cuda_occupancy.h` of CUDA 13.0, which
-//! has the granularities and the steps of the carve-out. Of these rows sm_90 was compared with hardware (H200).
+//! has the granularities and the steps of the carve-out. No row but sm_90 was tried on hardware (H200). Products, their
+//! multiprocessors and the groups of these are from NVIDIA's descriptions of the products.
 
 /// Threads of a warp.
 pub(super) const WARP: u32 = 32;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::device::{Device, PARTITIONS};
+use super::device::{Device, PARTITIONS, REGISTER_UNIT, WARP};
 use super::launch::Launch;
 
 /// What blocks run out of.
@@ -97,7 +97,7 @@ impl<'a> Processor<'a> {
 
     /// Threads of the blocks on it, in whole warps.
     pub fn threads(&self) -> u32 {
-        self.warps * super::device::WARP
+        self.warps.saturating_mul(WARP)
     }
 
     /// Blocks on it.
@@ -107,7 +107,7 @@ impl<'a> Processor<'a> {
 
     /// Registers that are taken, as its fullest part has it.
     pub fn registers(&self) -> u32 {
-        self.units * PARTITIONS * super::device::REGISTER_UNIT
+        self.units.saturating_mul(PARTITIONS * REGISTER_UNIT)
     }
 
     /// Bytes of shared memory that are taken.
@@ -229,6 +229,15 @@ mod tests {
         processor.put(&Launch { carveout: Some(100), ..small }, 1);
         assert_eq!(processor.space(&other(226 * KIB)), Space { blocks: 1, limit: Limit::SharedMemory });
         assert_eq!(processor.space(&other(226 * KIB + 1)), Space { blocks: 0, limit: Limit::SharedMemory });
+    }
+
+    #[test]
+    fn more_than_there_is_leaves_nothing() {
+        let mut processor = Processor::new(Device::of(90).unwrap());
+        let large = Launch { threads: 1024, registers: 64, ..Launch::default() };
+        processor.put(&large, u32::MAX);
+        assert_eq!((processor.threads(), processor.registers()), (u32::MAX, u32::MAX));
+        assert_eq!(processor.space(&Launch::default()).blocks, 0);
     }
 
     #[test]
