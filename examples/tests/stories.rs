@@ -16,6 +16,7 @@ fn what_deadlocks_cold_completes_warm() {
         env!("CARGO_BIN_EXE_persistent"),
         env!("CARGO_BIN_EXE_stream_fence"),
         env!("CARGO_BIN_EXE_not_enough"),
+        env!("CARGO_BIN_EXE_sealed"),
     ] {
         let (code, out, err) = run(program, &[]);
         assert_eq!(code, Some(0), "{program}: {out}{err}");

@@ -36,7 +36,7 @@ type Runs = &'static [(&'static str, u8)];
 fn runs(program: &str) -> Runs {
     match program {
         // They deadlock cold, and complete warm.
-        "persistent" | "two_kernels" | "stream_fence" | "not_enough" => &[("--cold", 3), ("", 0)],
+        "persistent" | "two_kernels" | "stream_fence" | "not_enough" | "sealed" => &[("--cold", 3), ("", 0)],
         "census" => &[("", 0), ("--warmed", 0)],
         GENERATOR => &[(GENERATED, 0)],
         "audit" => &[("--command tool/cargo-kernels", 0)],

@@ -1,0 +1,71 @@
+//! Code of another library loads a module while a kernel runs that waits for this very program. In a program that watches itself
+//! and is sealed, that is an error at once, and the program goes on.
+//!
+//! With `--cold` nobody watches. The module waits for the kernel, and the kernel for the program.
+
+use std::ffi::CString;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use examples::{Ending, LIMIT, Loaded, Outcome, Resident, cold, tell};
+use kernel_registry::cudarc::driver::{CudaContext, result};
+use kernel_registry::warm_all;
+use kernel_registry_audit::{AfterReady, Audit, InstallError, Installed, findings};
+use kernels::waiting::spin_until_flag;
+
+fn main() -> ExitCode {
+    if !cold()
+        && let Err(error) = watch()
+    {
+        eprintln!("{error}");
+        return ExitCode::from(2);
+    }
+    tell(story)
+}
+
+/// Puts the audit in front of the driver, before anything opens it. Without a driver, in front of the simulated one.
+fn watch() -> Outcome<Installed> {
+    let audit = || Audit::new().after_ready(AfterReady::Refuse);
+    match audit().install() {
+        Err(InstallError::NoDriver { .. }) => {
+            kernel_registry_sim::install()?;
+            eprintln!("SIMULATED: there is no CUDA driver here, so this runs on kernel-registry-sim");
+            Ok(audit().install()?)
+        }
+        installed => Ok(installed?),
+    }
+}
+
+fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
+    let warm = warm_all(&context)?;
+    warm.seal();
+    let spins = Resident::start(&context, &Loaded::Warm(spin_until_flag::INFO), LIMIT)?;
+    println!("{} kernels are warm, and `spin_until_flag` runs", warm.report().kernels.len());
+
+    let begun = Instant::now();
+    let module = another_library(&context);
+    let took = begun.elapsed();
+    if !spins.is_there() {
+        module?;
+        return Ok(Ending::Deadlock(format!(
+            "the module waits for `spin_until_flag`, because the driver loads a module only once nothing runs on the device; \
+             `spin_until_flag` waits for this program, which waits for the module. Only its limit of {LIMIT:?} ended that, \
+             {took:.1?} after the call"
+        )));
+    }
+    let refused = module.err().ok_or("the module was loaded beside the kernel")?;
+    spins.release()?;
+    let late = findings()?;
+    Ok(Ending::Completed(format!("refused after {took:.1?}: {refused}; the audit has {} of it", late.len())))
+}
+
+/// Loads a module, as libraries do in the first call of some function.
+fn another_library(context: &Arc<CudaContext>) -> Outcome {
+    let text =
+        CString::new(".version 7.0 .target sm_75 .address_size 64 .visible .entry elsewhere() { ret; }")?;
+    context.bind_to_thread()?;
+    // SAFETY: the text ends with a zero. The module stays loaded.
+    unsafe { result::module::load_data(text.as_ptr().cast())? };
+    Ok(())
+}
