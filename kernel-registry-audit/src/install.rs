@@ -10,7 +10,7 @@ use crate::record::{self, Happened, NotRead, Report};
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 use self::elsewhere as front;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-use crate::front;
+use crate::watch::front;
 
 /// Watches the driver calls of this process from now on, as `cargo kernels audit` does from outside. Call it before CUDA is used.
 ///

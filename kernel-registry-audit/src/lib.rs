@@ -25,30 +25,6 @@ pub use install::{InstallError, Installed, NotWatched, findings, install, ready,
 #[cfg(feature = "watch")]
 pub use options::{AfterReady, Audit, OnHang};
 
-// What calls the loader and the driver needs Linux with glibc.
+// It calls the loader and the driver.
 #[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod caller;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod contexts;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod front;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod hang;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod hooks;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod known;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod locked;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod lookup;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod ready;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod real;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod recording;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod stacks;
-#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
-mod watched;
+mod watch;

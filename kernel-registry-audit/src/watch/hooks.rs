@@ -10,8 +10,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use cudarc::driver::sys::{self, *};
 
-use crate::real::Function;
-use crate::watched::{self, Call, during, timed};
+use crate::watch::real::Function;
+use crate::watch::watched::{self, Call, during, timed};
 use image::{code, ends, enumerates, file, image, makes, names, take, unload};
 use load::{kernel, launch, limit};
 
@@ -278,7 +278,7 @@ hooks! {
         |hook, real| {
             let result = during(plain(hook), real);
             // SAFETY: the caller's promise.
-            unsafe { crate::lookup::replace(result, symbol, function, version, flags) }
+            unsafe { crate::watch::lookup::replace(result, symbol, function, version, flags) }
         };
     12000 cuGetProcAddress => cuGetProcAddress_v2(
         symbol: *const c_char, function: Params, version: c_int, flags: u64,
@@ -286,7 +286,7 @@ hooks! {
     ) |hook, real| {
         let result = during(plain(hook), real);
         // SAFETY: the caller's promise.
-        unsafe { crate::lookup::replace(result, symbol, function, version, flags) }
+        unsafe { crate::watch::lookup::replace(result, symbol, function, version, flags) }
     };
 }
 

@@ -5,13 +5,13 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use cudarc::driver::sys::CUresult;
 
-use crate::hooks::{HOOKS, Hook, NEWEST};
-use crate::locked::Locked;
-use crate::ready::kernel_registry_audit_ready;
-use crate::real;
 use crate::record::Kind;
-use crate::recording::{By, Happening, now, write_event};
-use crate::watched::Call;
+use crate::watch::hooks::{HOOKS, Hook, NEWEST};
+use crate::watch::locked::Locked;
+use crate::watch::ready::kernel_registry_audit_ready;
+use crate::watch::real;
+use crate::watch::recording::{By, Happening, now, write_event};
+use crate::watch::watched::Call;
 
 /// The flag that asks for functions with per-thread default streams.
 const PER_THREAD: u64 = 2;

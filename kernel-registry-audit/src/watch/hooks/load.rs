@@ -7,10 +7,10 @@ use cudarc::driver::sys::{CUfunction, CUlimit, CUresult, CUstream};
 use super::late::{self, What};
 use super::stack::{self, Missing};
 use super::{name, plain};
-use crate::contexts;
 use crate::record::Kind;
-use crate::watched::{self, Call, during, launched, timed};
-use crate::{known, real};
+use crate::watch::contexts;
+use crate::watch::watched::{self, Call, during, launched, timed};
+use crate::watch::{known, real};
 
 /// A launch. That of a kernel which was launched before neither locks nor allocates.
 #[inline]

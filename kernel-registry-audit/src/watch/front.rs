@@ -15,12 +15,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kernel_registry_format::shared_object;
 
-use crate::hooks::HOOKS;
 use crate::install::{InstallError, Installed};
 use crate::options::Audit;
-use crate::ready::kernel_registry_audit_ready;
-use crate::recording::{self, kernel_registry_audit_record};
-use crate::{real, variables};
+use crate::variables;
+use crate::watch::hooks::HOOKS;
+use crate::watch::ready::kernel_registry_audit_ready;
+use crate::watch::real;
+use crate::watch::recording::{self, kernel_registry_audit_record};
 
 /// The names that programs open: most the first, which is the driver's `DT_SONAME`, and cudarc the second before it.
 const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];

@@ -12,12 +12,15 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{CUcontext, CUresult, CUstream};
 
-use crate::locked::Locked;
 use crate::options::{Audit, OnHang};
 use crate::record::{Kind, Slot};
-use crate::recording::{By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample};
-use crate::watched::{self, Call, Stream, WAIT};
-use crate::{contexts, hooks, known, real, rules, stacks};
+use crate::rules;
+use crate::watch::locked::Locked;
+use crate::watch::recording::{
+    By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample,
+};
+use crate::watch::watched::{self, Call, Stream, WAIT};
+use crate::watch::{contexts, hooks, known, real, stacks};
 
 /// How often the calls in progress are looked at.
 const STEP: Duration = Duration::from_millis(50);

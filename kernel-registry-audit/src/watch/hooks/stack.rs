@@ -5,7 +5,7 @@ use std::mem;
 
 use cudarc::driver::sys::{CUdevice, CUfunction, CUfunction_attribute, CUlimit, CUresult};
 
-use crate::real::Function;
+use crate::watch::real::Function;
 
 /// A stack limit that is too low for a kernel, in bytes.
 pub(super) struct Missing {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::caller::{self, DEPTH};
+use crate::watch::caller::{self, DEPTH};
 
 /// How long a thread may take to write down its stack. One that blocks the signal never does.
 const MOMENT: Duration = Duration::from_millis(300);

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cudarc::driver::sys::CUresult;
 
-use crate::locked::Locked;
 use crate::options::Audit;
 use crate::record::{self, Event, Header, Kind, Layout, MAGIC, SAMPLES, Sample, Text, VERSION, size};
-use crate::watched::{self, Call};
-use crate::{hang, known, lookup, ready};
+use crate::watch::locked::Locked;
+use crate::watch::watched::{self, Call};
+use crate::watch::{hang, known, lookup, ready};
 
 /// A record cannot have room for more.
 const MOST: u32 = 1 << 24;

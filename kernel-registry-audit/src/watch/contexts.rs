@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cudarc::driver::sys::{CUcontext, CUresult, CUstream};
 
-use crate::locked::Locked;
-use crate::real::Function;
+use crate::watch::locked::Locked;
+use crate::watch::real::Function;
 
 /// All contexts that were seen.
 static SEEN: Locked<Vec<u64>> = Locked::new();

@@ -9,8 +9,8 @@ use cudarc::driver::sys::CUresult;
 
 use crate::options::Audit;
 use crate::record::{Kind, SLOTS, Slot};
-use crate::recording::{By, Happening, nanoseconds, now, record, write_event};
-use crate::{caller, contexts, hooks, ready};
+use crate::watch::recording::{By, Happening, nanoseconds, now, record, write_event};
+use crate::watch::{caller, contexts, hooks, ready};
 
 /// In a child that was forked: the parent's slot is not this thread's, and its launches are not the child's.
 pub(crate) fn forked() {

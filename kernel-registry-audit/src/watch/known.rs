@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::contexts;
-use crate::locked::Locked;
+use crate::watch::contexts;
+use crate::watch::locked::Locked;
 
 /// Slots of a table. Programs have thousands of kernels; a full table makes later launches slower, and not wrong.
 const SIZE: usize = 1 << 16;

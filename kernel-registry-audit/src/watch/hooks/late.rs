@@ -4,9 +4,9 @@ use cudarc::driver::sys::CUresult;
 
 use super::name;
 use crate::record::Kind;
-use crate::recording::{Happening, now};
-use crate::watched::{Call, during, event, loading};
-use crate::{known, ready};
+use crate::watch::recording::{Happening, now};
+use crate::watch::watched::{Call, during, event, loading};
+use crate::watch::{known, ready};
 
 /// What a call loads or sets.
 #[derive(Clone, Copy)]

@@ -9,11 +9,11 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUmodule, 
 use super::late::{self, What};
 use super::load::{driver_says_loaded, is_eager, kernel_name};
 use super::{name, plain};
-use crate::real::Function;
 use crate::record::Kind;
-use crate::recording::now;
-use crate::watched::{Call, timed};
-use crate::{contexts, known, ready};
+use crate::watch::real::Function;
+use crate::watch::recording::now;
+use crate::watch::watched::{Call, timed};
+use crate::watch::{contexts, known, ready};
 
 /// What an image is, by its first bytes.
 #[derive(Clone, Copy)]

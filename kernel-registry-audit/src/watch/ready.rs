@@ -7,7 +7,7 @@ use std::thread;
 use cudarc::driver::sys::CUresult;
 
 use crate::options::{AfterReady, Audit};
-use crate::recording;
+use crate::watch::recording;
 
 static READY: AtomicBool = AtomicBool::new(false);
 
