@@ -40,6 +40,7 @@ mod show;
 mod sim;
 mod unlinked;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -65,7 +66,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            // Where nothing can be said, the exit code still tells.
+            let _ = writeln!(io::stderr(), "error: {failure}");
             ExitCode::from(failure.code())
         }
     }
