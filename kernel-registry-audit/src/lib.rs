@@ -49,6 +49,10 @@ mod real;
 #[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod recording;
 #[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
+mod say;
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod stacks;
+#[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
+mod threads;
 #[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]
 mod watched;
