@@ -19,7 +19,7 @@ mod words;
 
 use std::collections::HashSet;
 use std::env;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,9 @@ use crate::shared::{self, AUDIT, SIM};
 use crate::sim;
 
 pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
+    for path in [&options.json, &options.html, &options.trace].into_iter().flatten() {
+        can_be_written(path)?;
+    }
     if !options.merge.is_empty() {
         return merge(options);
     }
@@ -59,7 +62,12 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     let temporary = tempfile::tempdir().map_err(|error| Failure::of_io(env::temp_dir(), error))?;
     let records = options.records.as_deref().unwrap_or(temporary.path());
     let records = std::path::absolute(records).map_err(|error| Failure::of_io(records.to_owned(), error))?;
+    // Processes cannot tell this command that they have no place for their records.
+    fs::create_dir_all(&records)
+        .and_then(|()| tempfile::tempfile_in(&records))
+        .map_err(|error| Failure::NotWritten { path: records.clone(), error })?;
     let front = temporary.path().join("front");
+    shared::can_be_searched("the library in front of the driver", &front, "TMPDIR")?;
     let needed = [&hooks, &driver].map(|path| path.to_string_lossy());
     let stub = shared_object("libcuda.so.1", &[], &needed.each_ref().map(|path| &**path));
     folder::put(&front, &stub)?;
@@ -81,17 +89,20 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
         command.env(variables::READY_SIGNAL, signal.to_string());
     }
     let earlier: HashSet<PathBuf> = record_files(&records).into_iter().collect();
-    outlive_signals();
+    outlive_signals(options.ready_signal);
     let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
     PROGRAM.store(running.id().cast_signed(), Ordering::Relaxed);
-    let status = running.wait().map_err(|error| Failure::Output { error })?;
+    let status = running.wait();
+    end_by_signals();
+    let status = status.map_err(|error| Failure::Output { error })?;
 
     let audit = Audit::read(record_files(&records).into_iter().filter(|path| !earlier.contains(path)))?;
     // Where nothing can be said, the exit code and the files still tell.
     let _ = write!(io::stderr(), "{audit}");
     write_files(options, &audit)?;
     match (code(status), audit.findings()) {
-        (0, 0) => Ok(()),
+        (0, 0) if audit.left_out.is_empty() => Ok(()),
+        (0, 0) => Err(Failure::LeftOut { count: audit.left_out.len() }),
         (0, count) => Err(Failure::Findings { count }),
         (code, _) => Err(Failure::Failed { code }),
     }
@@ -144,6 +155,12 @@ fn write_files(options: &cli::Audit, audit: &Audit) -> Result<(), Failure> {
     write_file(options.trace.as_deref(), || trace::text(audit))
 }
 
+/// Tells before the program runs, which can take hours, that a report cannot be written.
+fn can_be_written(path: &Path) -> Result<(), Failure> {
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).map_err(|error| Failure::NotWritten { path: path.to_owned(), error })
+}
+
 fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     fs::write(path, text()).map_err(|error| Failure::NotWritten { path: path.to_owned(), error })
@@ -152,9 +169,13 @@ fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), 
 /// The program, for signals to it; 0 before it runs.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
+/// Signals that end a program.
+const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
 /// Keeps this process alive when a signal ends the program, which is then reported. A terminal sends SIGINT to both; what a
-/// supervisor sends to this process is passed on. The program inherits no handlers.
-fn outlive_signals() {
+/// supervisor sends to this process is passed on, and so is the signal that says that the program is ready. The program inherits no
+/// handlers.
+fn outlive_signals(ready_signal: Option<i32>) {
     extern "C" fn pass_on(signal: libc::c_int) {
         let program = PROGRAM.load(Ordering::Relaxed);
         if signal != libc::SIGINT && program > 0 {
@@ -162,10 +183,17 @@ fn outlive_signals() {
             unsafe { libc::kill(program, signal) };
         }
     }
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in ENDING.into_iter().chain(ready_signal) {
         // SAFETY: the handler only makes a call that is allowed there.
         unsafe { libc::signal(signal, pass_on as extern "C" fn(libc::c_int) as libc::sighandler_t) };
     }
+}
+
+/// The program has ended: signals are for this process again, which may have much to write.
+fn end_by_signals() {
+    PROGRAM.store(0, Ordering::Relaxed);
+    // SAFETY: it restores what happens by default.
+    ENDING.into_iter().for_each(|signal| unsafe { _ = libc::signal(signal, libc::SIG_DFL) });
 }
 
 /// The driver behind the hooks: the simulated one, or the one that the program would have found.

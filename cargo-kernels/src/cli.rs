@@ -394,7 +394,11 @@ pub(crate) struct Audit {
     pub(crate) offline: bool,
 
     /// Run nothing, but copy this command and the library to a folder, for machines without Rust
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["command", "merge"])]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        conflicts_with_all = ["sim", "after_ready", "ready_after", "hang_after", "on_hang", "slow", "records", "events", "ready_signal", "json", "html", "trace", "merge", "command"]
+    )]
     pub(crate) pack: Option<PathBuf>,
 
     /// The program and its arguments

@@ -62,9 +62,10 @@ pub(crate) enum Failure {
     AuditedAlready,
     Findings { count: usize },
     NothingToMerge { left_out: usize },
+    LeftOut { count: usize },
     Failed { code: u8 },
     NotLoaded { path: PathBuf, why: String },
-    Separator { path: PathBuf, separator: char },
+    Separator { what: &'static str, path: PathBuf, separator: char, variable: &'static str },
     NotRun { program: OsString, error: io::Error },
     Output { error: io::Error },
 }
@@ -122,6 +123,7 @@ impl Failure {
             | Failure::NotLoaded { .. }
             | Failure::NoDriver { .. }
             | Failure::AuditedAlready
+            | Failure::LeftOut { .. }
             | Failure::Separator { .. }
             | Failure::Output { .. } => 1,
         }
@@ -341,16 +343,20 @@ impl fmt::Display for Failure {
             Failure::NothingToMerge { .. } => {
                 write!(f, "no record could be read (see the warnings above)")
             }
+            Failure::LeftOut { count } => {
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "{count} record{s} could not be read (see the warnings above), so findings may be missing")
+            }
             Failure::Failed { code } => write!(f, "the program ended with exit code {code}"),
             Failure::NotLoaded { path, why } => write!(
                 f,
                 "the simulated driver `{}` cannot be used: {why}; delete the file, so that it is built again",
                 path.display()
             ),
-            Failure::Separator { path, separator } => write!(
+            Failure::Separator { what, path, separator, variable } => write!(
                 f,
-                "the simulated driver cannot be in `{}`: `{separator}` ends the name of a folder in `LD_LIBRARY_PATH`; \
-                 set `CARGO_TARGET_DIR` to a folder without it",
+                "{what} cannot be in `{}`: `{separator}` ends the name of a folder in `LD_LIBRARY_PATH`; \
+                 set `{variable}` to a folder without it",
                 path.display()
             ),
             Failure::NotRun { program, error } => write!(f, "`{}` cannot be run: {error}", program.display()),

@@ -41,6 +41,7 @@ mod show;
 mod sim;
 mod unlinked;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -67,7 +68,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            // Where nothing can be said, the exit code still tells.
+            let _ = writeln!(io::stderr(), "error: {failure}");
             ExitCode::from(failure.code())
         }
     }

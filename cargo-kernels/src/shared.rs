@@ -78,9 +78,7 @@ pub(crate) fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     let mut hasher = DefaultHasher::new();
     manifest.hash(&mut hasher);
     let folder = parent(crate_name)?.join(format!("{version}-{:016x}", hasher.finish()));
-    if let Some(separator) = folder.to_string_lossy().chars().find(|c| SEPARATORS.contains(c)) {
-        return Err(Failure::Separator { path: folder, separator });
-    }
+    can_be_searched(words, &folder, "CARGO_TARGET_DIR")?;
     let library = folder.join("target").join(TARGET).join(format!("release/lib{library}.so"));
     let is_there = library.is_file();
     // Packages of a registry never change.
@@ -115,6 +113,18 @@ pub(crate) fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
         Ok(Built { folder, library })
     } else {
         Err(Failure::NotBuilt { crate_name, version })
+    }
+}
+
+/// Checks that the loader can find a library in this folder, which the variable chooses.
+pub(crate) fn can_be_searched(
+    what: &'static str,
+    folder: &Path,
+    variable: &'static str,
+) -> Result<(), Failure> {
+    match folder.to_string_lossy().chars().find(|c| SEPARATORS.contains(c)) {
+        Some(separator) => Err(Failure::Separator { what, path: folder.to_owned(), separator, variable }),
+        None => Ok(()),
     }
 }
 

@@ -12,5 +12,7 @@ mod lookup;
 mod ready;
 mod real;
 mod recording;
+mod say;
 mod stacks;
+mod threads;
 mod watched;

@@ -314,7 +314,7 @@ fn events_without_room_are_counted() {
         return left_out("python3 is not installed", "REQUIRE_PYTHON");
     }
     let program = python("assert launch(library, b'late') == 0 and launch(library, b'later') == 0");
-    let (output, report) = audit(&["--events", "2"], &["python3", "-c", &program]);
+    let (output, report) = audit(&["--events", "2", "--slow", "10000"], &["python3", "-c", &program]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let process = &report["processes"][0];
     assert_eq!(

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use kernel_registry_audit::record::{Happened, Kind, Report, read};
@@ -34,11 +35,21 @@ impl Audit {
     pub(super) fn read(files: impl IntoIterator<Item = PathBuf>) -> Result<Audit, Failure> {
         let (mut reports, mut left_out) = (Vec::new(), Vec::new());
         for path in files {
-            let bytes = fs::read(&path).map_err(|error| Failure::of_io(path.clone(), error))?;
-            match read(&bytes) {
-                Ok(report) => reports.push(report),
-                Err(why) => left_out.push(format!("`{}` is left out: {why}", path.display())),
-            }
+            let why = match fs::read(&path) {
+                Ok(bytes) if bytes.is_empty() => {
+                    "it is empty, because there was no room for it on the disk".to_owned()
+                }
+                Ok(bytes) => match read(&bytes) {
+                    Ok(report) => {
+                        reports.push(report);
+                        continue;
+                    }
+                    Err(why) => why.to_string(),
+                },
+                Err(error) if error.kind() == ErrorKind::NotFound => return Err(Failure::Missing { path }),
+                Err(error) => error.to_string(),
+            };
+            left_out.push(format!("`{}` is left out: {why}", path.display()));
         }
         symbols::resolve(&mut reports);
         Ok(Audit { processes: named(reports), left_out })

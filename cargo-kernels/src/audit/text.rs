@@ -25,6 +25,9 @@ const HANDFUL: usize = 8;
 
 impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.processes.is_empty() && !self.left_out.is_empty() {
+            return writeln!(f, "AUDIT: no record could be read");
+        }
         if self.processes.is_empty() {
             return writeln!(f, "AUDIT: {NOTHING_SEEN}");
         }

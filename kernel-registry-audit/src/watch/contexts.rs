@@ -1,9 +1,10 @@
 //! Contexts: a library's kernel has one handle for all of them, and is loaded in each of its own.
 
+use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cudarc::driver::sys::{CUcontext, CUresult, CUstream};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
 
 use crate::watch::locked::Locked;
 use crate::watch::real::Function;
@@ -27,6 +28,19 @@ pub(crate) fn seen(context: u64) {
     }
 }
 
+/// The primary contexts that were retained, by device.
+static PRIMARY: Locked<HashMap<CUdevice, u64>> = Locked::new();
+
+/// The primary context of a device was retained.
+pub(crate) fn retained(context: u64, device: CUdevice) {
+    PRIMARY.lock().insert(device, context);
+}
+
+/// The primary context of a device, if it was seen.
+pub(crate) fn primary(device: CUdevice) -> Option<u64> {
+    PRIMARY.lock().get(&device).copied()
+}
+
 /// All contexts that were seen.
 pub(crate) fn all() -> Vec<u64> {
     SEEN.lock().clone()
@@ -34,6 +48,7 @@ pub(crate) fn all() -> Vec<u64> {
 
 pub(crate) fn forked() {
     SEEN.renew();
+    PRIMARY.renew();
 }
 
 /// What stands for a kernel in the context of a stream, in the table of loaded kernels.

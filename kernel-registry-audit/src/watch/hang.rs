@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys::{CUcontext, CUresult, CUstream};
+use cudarc::driver::sys::{CUcontext, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus};
 
 use crate::options::{Audit, OnHang};
 use crate::record::{Kind, Slot};
@@ -19,8 +19,9 @@ use crate::watch::locked::Locked;
 use crate::watch::recording::{
     By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample,
 };
+use crate::watch::say::say;
 use crate::watch::watched::{self, Call, Stream, WAIT};
-use crate::watch::{contexts, hooks, known, real, stacks};
+use crate::watch::{contexts, hooks, known, real, stacks, threads};
 
 /// How often the calls in progress are looked at.
 const STEP: Duration = Duration::from_millis(50);
@@ -35,11 +36,13 @@ const MOMENT: Duration = Duration::from_millis(500);
 pub(crate) fn start() {
     let patience = Audit::chosen().hang_after;
     // Without a thread hangs are not explained; the calls in progress are in the record all the same.
-    let _ = thread::Builder::new().name("kernel-registry-audit".to_owned()).spawn(move || watch(patience));
+    let _ = threads::start(move || watch(patience));
 }
 
 /// What was seen in a slot, and since when.
 struct Seen {
+    /// Another thread can take the slot of one that has ended.
+    thread: u32,
     call: u32,
     sequence: u64,
     since: Instant,
@@ -53,10 +56,11 @@ fn watch(patience: Duration) {
     while process::id() == child {
         for (index, slot) in watched::slots() {
             let (call, sequence) = (slot.call.load(Ordering::Relaxed), slot.sequence.load(Ordering::Relaxed));
-            let fresh = Seen { call, sequence, since: Instant::now(), is_explained: false };
-            let seen = seen.entry(index).or_insert(fresh);
-            if call == 0 || (seen.call, seen.sequence) != (call, sequence) {
-                *seen = Seen { call, sequence, since: Instant::now(), is_explained: false };
+            let thread = slot.thread.load(Ordering::Relaxed);
+            let fresh = || Seen { thread, call, sequence, since: Instant::now(), is_explained: false };
+            let seen = seen.entry(index).or_insert_with(fresh);
+            if call == 0 || (seen.thread, seen.call, seen.sequence) != (thread, call, sequence) {
+                *seen = fresh();
             } else if !seen.is_explained && seen.since.elapsed() >= patience {
                 seen.is_explained = true;
                 explain(slot, call - 1, seen.since.elapsed());
@@ -150,7 +154,7 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
     for frame in stack.lines() {
         let _ = write!(text, "\n    at {frame}");
     }
-    eprintln!("kernel-registry-audit: HANG: {text}");
+    say(&format!("HANG: {text}"));
     let took = nanoseconds(waited);
     let happening = Happening {
         kind: Kind::Hang,
@@ -184,32 +188,50 @@ fn keeps_lock(call: &str) -> bool {
 }
 
 /// The streams that are busy. `None` if the driver does not answer: it is asked in a thread that is left behind then. Asking
-/// a stream never waits for the device, even while a load waits.
+/// a stream never waits for the device, even while a load waits. Streams that are being captured are not asked, because that ends
+/// the capture.
 fn busy() -> Option<Vec<Stream>> {
     type Query = unsafe extern "C" fn(CUstream) -> CUresult;
     type SetCurrent = unsafe extern "C" fn(CUcontext) -> CUresult;
-    let [query, set_current] = [c"cuStreamQuery", c"cuCtxSetCurrent"].map(real::symbol);
-    if query.is_null() || set_current.is_null() {
+    type IsCapturing = unsafe extern "C" fn(CUstream, *mut CUstreamCaptureStatus) -> CUresult;
+    type ExchangeMode = unsafe extern "C" fn(*mut CUstreamCaptureMode) -> CUresult;
+    let names =
+        [c"cuStreamQuery", c"cuCtxSetCurrent", c"cuStreamIsCapturing", c"cuThreadExchangeStreamCaptureMode"];
+    let functions = names.map(real::symbol);
+    if functions.iter().any(|function| function.is_null()) {
         return None;
     }
+    let [query, set_current, is_capturing, exchange_mode] = functions;
     // SAFETY: the types are those of the functions of these names.
-    let (query, set_current) = unsafe {
+    let (query, set_current, is_capturing, exchange_mode) = unsafe {
         (
             std::mem::transmute::<*mut c_void, Query>(query),
             std::mem::transmute::<*mut c_void, SetCurrent>(set_current),
+            std::mem::transmute::<*mut c_void, IsCapturing>(is_capturing),
+            std::mem::transmute::<*mut c_void, ExchangeMode>(exchange_mode),
         )
     };
     let handle = |number: u64| ptr::without_provenance_mut::<c_void>(number as usize);
     let (answer, answered) = mpsc::channel();
     let ask = move || {
+        // This thread does not take part in the captures of others.
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: it stores the mode before there.
+        unsafe { exchange_mode(&mut mode) };
         // The default streams are those of the current context.
         let mut busy = HashMap::new();
         for context in contexts::all() {
             for (place, stream) in watched::streams().filter(|(_, stream)| stream.kernel > 0) {
+                let its = handle(stream.handle).cast();
+                let mut capture = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
                 // SAFETY: the handles were those of a context and a stream. The driver refuses those that are gone.
-                let results =
-                    unsafe { [set_current(handle(context).cast()), query(handle(stream.handle).cast())] };
-                if results == [CUresult::CUDA_SUCCESS, CUresult::CUDA_ERROR_NOT_READY] {
+                let is_busy = unsafe {
+                    set_current(handle(context).cast()) == CUresult::CUDA_SUCCESS
+                        && is_capturing(its, &mut capture) == CUresult::CUDA_SUCCESS
+                        && capture == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
+                        && query(its) == CUresult::CUDA_ERROR_NOT_READY
+                };
+                if is_busy {
                     busy.insert(place, stream);
                 }
             }
@@ -219,6 +241,6 @@ fn busy() -> Option<Vec<Stream>> {
         // Nobody may be waiting any longer.
         let _ = answer.send(busy);
     };
-    thread::Builder::new().spawn(ask).ok()?;
+    threads::start(ask).ok()?;
     answered.recv_timeout(MOMENT).ok()
 }

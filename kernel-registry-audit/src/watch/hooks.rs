@@ -207,7 +207,7 @@ hooks! {
         |hook, real| makes(hook, context, real);
     4000 cuCtxDestroy => cuCtxDestroy_v2(context: CUcontext) |hook, real| ends(hook, context, real);
     7000 cuDevicePrimaryCtxRetain => cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice)
-        |hook, real| makes(hook, context, real);
+        |hook, real| image::retains(hook, context, device, real);
     11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice)
         |hook, real| image::resets(hook, device, real);
     11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice)
@@ -261,7 +261,11 @@ hooks! {
         |hook, real| timed(on(hook, stream), name(hook), real);
     3020 cuMemcpyHtoD => cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize)
         |hook, real| timed(plain(hook), name(hook), real);
+    3020 cuMemcpyHtoD true => cuMemcpyHtoD_v2_ptds(to: CUdeviceptr, from: *const c_void, bytes: usize)
+        |hook, real| timed(plain(hook), name(hook), real);
     3020 cuMemcpyDtoH => cuMemcpyDtoH_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize)
+        |hook, real| timed(plain(hook), name(hook), real);
+    3020 cuMemcpyDtoH true => cuMemcpyDtoH_v2_ptds(to: *mut c_void, from: CUdeviceptr, bytes: usize)
         |hook, real| timed(plain(hook), name(hook), real);
     3020 cuMemcpyHtoDAsync => cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream)
         |hook, real| timed(on(hook, stream), name(hook), real);

@@ -146,9 +146,11 @@ pub(crate) fn image_of(kernel: u64) -> Option<Arc<str>> {
     handles.images.get(&handles.kernels.get(&kernel)?.image).cloned()
 }
 
-/// Remembers an image, in words.
+/// Remembers an image that was loaded, in words. One of a context that is gone may have had its handle.
 pub(crate) fn image(handle: u64, words: &str) {
-    HANDLES.lock().images.insert(handle, words.into());
+    let mut handles = HANDLES.lock();
+    handles.taken.remove(&handle);
+    handles.images.insert(handle, words.into());
 }
 
 /// Remembers that a function was taken from a module, which loads it. Returns whether it was taken before.
@@ -178,10 +180,7 @@ pub(crate) fn unloaded(image: u64) {
 
 /// A context is gone, with all that was loaded there.
 pub(crate) fn context_is_gone(context: u64) {
-    let mut handles = HANDLES.lock();
-    // A function's handle is of one context, and which one is not known.
-    handles.taken.clear();
-    handles.kernels.keys().for_each(|handle| forget(contexts::key_in(*handle, context)));
+    HANDLES.lock().kernels.keys().for_each(|handle| forget(contexts::key_in(*handle, context)));
 }
 
 pub(crate) fn forked() {

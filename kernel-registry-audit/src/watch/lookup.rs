@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr;
 
 use cudarc::driver::sys::CUresult;
 
@@ -47,7 +48,8 @@ pub(crate) unsafe fn replace(
     if theirs.is_null() {
         return result;
     }
-    match find(&symbol, version, flags & PER_THREAD != 0) {
+    let is_there = |hook: &Hook| !symbol_of(hook).is_null();
+    match find(&symbol, version, flags & PER_THREAD != 0, is_there) {
         // In a later version the name can mean a function of another type.
         Some(hook) if version <= NEWEST || is(hook, theirs) => {
             // SAFETY: as above.
@@ -59,9 +61,14 @@ pub(crate) unsafe fn replace(
     result
 }
 
-/// The function that a name means for a version.
-fn find(symbol: &str, version: c_int, per_thread: bool) -> Option<&'static Hook> {
-    let named = || HOOKS.iter().filter(|hook| hook.base == symbol && hook.since <= version);
+/// The function that a name means for a version, among those of the driver behind.
+fn find(
+    symbol: &str,
+    version: c_int,
+    per_thread: bool,
+    is_there: impl Fn(&Hook) -> bool,
+) -> Option<&'static Hook> {
+    let named = || HOOKS.iter().filter(|hook| hook.base == symbol && hook.since <= version && is_there(hook));
     // Functions without streams have one variant.
     let newest = |wanted| named().filter(|hook| hook.per_thread == wanted).max_by_key(|hook| hook.since);
     if per_thread { newest(true).or_else(|| newest(false)) } else { newest(false) }
@@ -69,7 +76,12 @@ fn find(symbol: &str, version: c_int, per_thread: bool) -> Option<&'static Hook>
 
 /// Whether the driver exports this very function under the hook's name.
 fn is(hook: &Hook, theirs: *mut c_void) -> bool {
-    CString::new(hook.name).is_ok_and(|name| real::symbol(&name) == theirs)
+    symbol_of(hook) == theirs
+}
+
+/// The driver's function of the hook's name, or null.
+fn symbol_of(hook: &Hook) -> *mut c_void {
+    CString::new(hook.name).map_or(ptr::null_mut(), |name| real::symbol(&name))
 }
 
 /// Names of functions that are not watched, and were asked for.
@@ -104,7 +116,7 @@ mod tests {
     use super::*;
 
     fn found(symbol: &str, version: c_int, per_thread: bool) -> Option<&'static str> {
-        find(symbol, version, per_thread).map(|hook| hook.name)
+        find(symbol, version, per_thread, |_| true).map(|hook| hook.name)
     }
 
     #[test]
@@ -112,6 +124,7 @@ mod tests {
         assert_eq!(found("cuMemFree", 12_000, false), Some("cuMemFree_v2"));
         assert_eq!(found("cuMemFree", 3_010, false), None);
         assert_eq!(found("cuLaunchKernel", 13_000, true), Some("cuLaunchKernel_ptsz"));
+        assert_eq!(found("cuMemcpyDtoH", 13_000, true), Some("cuMemcpyDtoH_v2_ptds"));
         assert_eq!(found("cuMemFree", 13_000, true), Some("cuMemFree_v2"));
         assert_eq!(found("cuGetProcAddress", 11_080, false), Some("cuGetProcAddress"));
         assert_eq!(found("cuGetProcAddress", 12_000, false), Some("cuGetProcAddress_v2"));

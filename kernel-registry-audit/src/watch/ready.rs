@@ -7,7 +7,8 @@ use std::thread;
 use cudarc::driver::sys::CUresult;
 
 use crate::options::{AfterReady, Audit};
-use crate::watch::recording;
+use crate::watch::say::say;
+use crate::watch::{recording, threads};
 
 static READY: AtomicBool = AtomicBool::new(false);
 
@@ -15,6 +16,7 @@ static READY: AtomicBool = AtomicBool::new(false);
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_ready() {
     READY.store(true, Ordering::Relaxed);
+    recording::record();
     recording::mark_ready();
 }
 
@@ -26,29 +28,34 @@ pub(crate) fn is_ready() -> bool {
 pub(crate) fn start() {
     let audit = Audit::chosen();
     if let Some(signal) = audit.ready_signal {
-        extern "C" fn say(_: libc::c_int) {
-            kernel_registry_audit_ready();
+        extern "C" fn signalled(_: libc::c_int) {
+            READY.store(true, Ordering::Relaxed);
+            recording::mark_ready();
         }
-        // SAFETY: the handler stores two numbers: the record is there when this function is called.
-        unsafe { libc::signal(signal, say as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+        // SAFETY: the handler stores two numbers, and makes no record.
+        unsafe { libc::signal(signal, signalled as extern "C" fn(libc::c_int) as libc::sighandler_t) };
     }
     let Some(wait) = audit.ready_after else { return };
     // Without a thread the program is never ready, which the report says.
-    let _ = thread::Builder::new().name("kernel-registry-audit".to_owned()).spawn(move || {
+    let _ = threads::start(move || {
         thread::sleep(wait);
         kernel_registry_audit_ready();
     });
 }
 
-/// The answer to a call that is late, if it is refused. `what` says it in words, for people.
+/// The answer to a call that is late, if it is refused. `what` says it in words, for people. Once that is recorded, [`end`] follows.
 pub(crate) fn refusal(what: impl FnOnce() -> String) -> Option<CUresult> {
     let after_ready = Audit::chosen().after_ready;
     if !is_ready() || after_ready == AfterReady::Report {
         return None;
     }
-    eprintln!("kernel-registry-audit: REFUSED after the program was ready: {}", what());
-    if after_ready == AfterReady::Abort {
+    say(&format!("REFUSED after the program was ready: {}", what()));
+    Some(CUresult::CUDA_ERROR_NOT_PERMITTED)
+}
+
+/// Ends the program after a call was refused, if that is what happens then.
+pub(crate) fn end() {
+    if Audit::chosen().after_ready == AfterReady::Abort {
         process::abort();
     }
-    Some(CUresult::CUDA_ERROR_NOT_PERMITTED)
 }

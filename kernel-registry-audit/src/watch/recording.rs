@@ -17,6 +17,7 @@ use cudarc::driver::sys::CUresult;
 use crate::options::Audit;
 use crate::record::{self, Event, Header, Kind, Layout, MAGIC, SAMPLES, Sample, Text, VERSION, size};
 use crate::watch::locked::Locked;
+use crate::watch::say::say;
 use crate::watch::watched::{self, Call};
 use crate::watch::{hang, known, lookup, ready};
 
@@ -71,6 +72,10 @@ fn begin() -> *mut Layout {
     header.command.0.store(command, Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
     RECORD.store(record, Ordering::Release);
+    // A signal can say it before, and so can the parent of a child that was forked.
+    if ready::is_ready() {
+        mark_ready();
+    }
 
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| {
@@ -105,7 +110,7 @@ fn mapped(size: usize) -> *mut c_void {
     let file = Audit::chosen().records.as_ref().map(|folder| {
         let path = free(folder);
         file(&path, size).inspect_err(|error| {
-            eprintln!("kernel-registry-audit: no record in `{}`: {error}", path.display());
+            say(&format!("no record in `{}`: {error}", path.display()));
         })
     });
     let (flags, descriptor) = match file {
@@ -118,7 +123,7 @@ fn mapped(size: usize) -> *mut c_void {
     };
     if mapped == libc::MAP_FAILED {
         // Without a record nothing can be watched, and the program must not go on half watched.
-        eprintln!("kernel-registry-audit: no memory for a record of {size} bytes");
+        say(&format!("no memory for a record of {size} bytes"));
         process::abort();
     }
     if descriptor >= 0 {
@@ -137,7 +142,8 @@ fn free(folder: &Path) -> PathBuf {
     names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default()
 }
 
-/// A file of the record's size, whose disk space is taken now: a full disk would end the program later.
+/// A file of the record's size, whose disk space is taken now: a full disk would end the program later. If there is no room, the
+/// file stays empty, which tells readers.
 fn file(path: &Path, size: usize) -> std::io::Result<i32> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -149,16 +155,30 @@ fn file(path: &Path, size: usize) -> std::io::Result<i32> {
     if descriptor < 0 {
         return Err(std::io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is open.
-    match unsafe { libc::posix_fallocate(descriptor, 0, size as libc::off_t) } {
+    let allocated = if may_be(size) {
+        // SAFETY: the descriptor is open.
+        unsafe { libc::posix_fallocate(descriptor, 0, size as libc::off_t) }
+    } else {
+        libc::EFBIG
+    };
+    match allocated {
         0 => Ok(descriptor),
         error => {
-            let _ = fs::remove_file(path);
+            // SAFETY: the descriptor is open.
+            unsafe { libc::ftruncate(descriptor, 0) };
             // SAFETY: the descriptor is open, and not used again.
             unsafe { libc::close(descriptor) };
             Err(std::io::Error::from_raw_os_error(error))
         }
     }
+}
+
+/// Whether a file of this process may have so many bytes. One that is larger ends the process by a signal.
+fn may_be(size: usize) -> bool {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: it stores two numbers.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    size as u64 <= limit.rlim_cur
 }
 
 extern "C" fn ended() {
@@ -189,9 +209,14 @@ extern "C" fn forked() {
     watched::forked();
 }
 
-/// Records that the program is ready.
+/// Records that the program is ready. Without a record yet, the record will say it from the beginning.
 pub(crate) fn mark_ready() {
-    let Header { ready, .. } = &record().header;
+    // SAFETY: see `record`.
+    let Some(Layout { header: Header { ready, .. }, .. }) =
+        (unsafe { RECORD.load(Ordering::Acquire).as_ref() })
+    else {
+        return;
+    };
     let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
 }
 

@@ -23,7 +23,8 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The caller of the hook that a thread of this process is in, and the stack below it, as [`caller::caller`] gives them.
 pub(crate) fn of(thread: u32, hook: *const c_void) -> Option<(String, String)> {
-    let signal = signal()?;
+    // A program that takes over all signals takes this one, too, and without a handler it would end the program.
+    let signal = signal().filter(|signal| handler(*signal) == Some(handler_of_ours()))?;
     COUNT.store(0, Ordering::Relaxed);
     ASKED.store(thread, Ordering::Release);
     // SAFETY: the signal has our handler. If the thread is gone, the call fails.
@@ -45,21 +46,31 @@ fn signal() -> Option<c_int> {
         // The first call loads the unwinder, which a handler must not.
         caller::caller(ptr::null());
         (libc::SIGRTMIN() + 8..libc::SIGRTMAX()).rev().find(|signal| {
-            let mut before = MaybeUninit::<libc::sigaction>::uninit();
-            // SAFETY: it only asks, and the answer has room.
-            let asked = unsafe { libc::sigaction(*signal, ptr::null(), before.as_mut_ptr()) };
-            // SAFETY: it was filled in if the call succeeded; else zeros are not read.
-            if asked != 0 || unsafe { before.assume_init() }.sa_sigaction != libc::SIG_DFL {
+            if handler(*signal) != Some(libc::SIG_DFL) {
                 return false;
             }
             // SAFETY: zeros are valid, and mean an empty set of signals.
             let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
-            action.sa_sigaction = write_down as extern "C" fn(c_int) as libc::sighandler_t;
+            action.sa_sigaction = handler_of_ours();
             action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
             // SAFETY: the handler makes only calls that are allowed there.
             unsafe { libc::sigaction(*signal, &action, ptr::null_mut()) == 0 }
         })
     })
+}
+
+/// What happens at a signal in this process.
+fn handler(signal: c_int) -> Option<libc::sighandler_t> {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: it only asks, and the answer has room. It is filled in if the call succeeds.
+    unsafe {
+        (libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0)
+            .then(|| action.assume_init().sa_sigaction)
+    }
+}
+
+fn handler_of_ours() -> libc::sighandler_t {
+    write_down as extern "C" fn(c_int) as libc::sighandler_t
 }
 
 extern "C" fn write_down(_: c_int) {

@@ -164,11 +164,10 @@ fn place(key: u64) -> usize {
 /// The place of a key that is new, or not where it belongs.
 #[cold]
 fn find(key: u64) -> Option<&'static Last> {
-    let places = (0..16).map(|step| &STREAMS[(place(key) + step) % STREAMS.len()]);
-    { places }.find(|last| {
-        let found = last.key.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed);
-        found.is_ok() || found == Err(key)
-    })
+    let places = || (0..16).map(|step| &STREAMS[(place(key) + step) % STREAMS.len()]);
+    places()
+        .find(|last| last.key.load(Ordering::Relaxed) == key)
+        .or_else(|| places().find(|last| last.take(key)))
 }
 
 /// Bits of a stream's handle.
@@ -193,7 +192,22 @@ static STREAMS: [Last; 4096] = [const {
     }
 }; 4096];
 
+/// What stands for a destroyed stream, in place of a kernel.
+const GONE: u64 = u64::MAX;
+
 impl Last {
+    /// Takes the place, if it is free or its stream is gone. Only one thread succeeds.
+    fn take(&self, key: u64) -> bool {
+        if self.key.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            return true;
+        }
+        let is_taken = self.kernel.compare_exchange(GONE, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_taken {
+            self.key.store(key, Ordering::Relaxed);
+        }
+        is_taken
+    }
+
     /// The stream, once there is one.
     fn stream(&self) -> Option<u64> {
         (self.key.load(Ordering::Relaxed) & ((1 << HANDLE) - 1)).checked_sub(1)
@@ -211,10 +225,10 @@ pub(crate) struct Stream {
     pub(crate) launches: u64,
 }
 
-/// Streams in which kernels were launched, once for each thread that did. Each has the same place for ever.
+/// Streams in which kernels were launched, once for each thread that did. Launches in a place count on when another stream takes it.
 pub(crate) fn streams() -> impl Iterator<Item = (usize, Stream)> {
     STREAMS.iter().enumerate().filter_map(|(place, last)| {
-        let kernel = last.kernel.load(Ordering::Relaxed);
+        let kernel = Some(last.kernel.load(Ordering::Relaxed)).filter(|kernel| *kernel != GONE).unwrap_or(0);
         let (thread, launches) = (last.thread.load(Ordering::Relaxed), last.launches.load(Ordering::Relaxed));
         Some((place, Stream { handle: last.stream()?, kernel, thread, launches }))
     })
@@ -223,8 +237,7 @@ pub(crate) fn streams() -> impl Iterator<Item = (usize, Stream)> {
 /// A stream was destroyed.
 pub(crate) fn forget_stream(stream: u64) {
     let its = STREAMS.iter().filter(|last| last.stream() == Some(stream));
-    // The place stays taken, so that others behind it are still found: the kernel is what is forgotten.
-    its.for_each(|last| last.kernel.store(0, Ordering::Relaxed));
+    its.for_each(|last| last.kernel.store(GONE, Ordering::Relaxed));
 }
 
 /// Makes a call, and records it as slow if it was.

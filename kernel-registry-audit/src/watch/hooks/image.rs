@@ -136,9 +136,25 @@ pub(super) fn resets(hook: u32, device: CUdevice, real: impl FnOnce() -> CUresul
         // SAFETY: it stores two numbers.
         unsafe { get_state(device, &mut flags, &mut is_active) };
     }
-    if is_active == 0 {
-        // Which of them it was is not known.
-        contexts::all().into_iter().for_each(known::context_is_gone);
+    if is_active == 0
+        && let Some(context) = contexts::primary(device)
+    {
+        known::context_is_gone(context);
+    }
+    result
+}
+
+/// A call that retains the primary context of a device.
+pub(super) fn retains(
+    hook: u32,
+    out: *mut CUcontext,
+    device: CUdevice,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let result = makes(hook, out, real);
+    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
+        // SAFETY: the driver has stored the handle there.
+        contexts::retained(unsafe { *out }.addr() as u64, device);
     }
     result
 }

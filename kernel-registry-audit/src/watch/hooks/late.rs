@@ -27,6 +27,7 @@ pub(super) fn call(
     let begun = now();
     if let Some(refused) = ready::refusal(words) {
         let caller = event(happening(call, What { kind: Kind::Refused, ..what }, begun, 0, refused));
+        ready::end();
         return (refused, caller);
     }
     let result = if what.kind == Kind::Load { loading(call, real) } else { during(call, real) };
@@ -50,6 +51,7 @@ pub(super) fn loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
 pub(super) fn refused(call: Call, kernel: &str, result: CUresult) {
     let what = What { kind: Kind::Refused, subject: kernel, image: "", bytes: 0 };
     event(happening(call, what, now(), 0, result));
+    ready::end();
 }
 
 fn happening<'a>(call: Call, what: What<'a>, begun: u64, took: u64, result: CUresult) -> Happening<'a> {
