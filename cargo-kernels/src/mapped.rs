@@ -1,6 +1,6 @@
 //! A memory-mapped file, so that only the pages in use are read.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::ops::Deref;
 use std::path::Path;
 
@@ -13,11 +13,11 @@ pub(crate) struct Mapped(Mmap);
 impl Mapped {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let failure = |error| Failure::of_io(path.to_owned(), error);
-        let file = File::open(path).map_err(failure)?;
-        // A folder can be opened but not mapped, and a device or pipe has no fixed bytes.
-        if !file.metadata().map_err(failure)?.is_file() {
+        // A folder can be opened but not mapped, a device has no fixed bytes, and opening a pipe waits for its writer.
+        if !fs::metadata(path).map_err(failure)?.is_file() {
             return Err(Failure::NotABinary { path: path.to_owned() });
         }
+        let file = File::open(path).map_err(failure)?;
         // SAFETY: the bytes are only read, and decoded as untrusted input. A program that rewrites the file at the
         // same time would change them under us, which the compiler may assume not to happen; but tools that write
         // binaries write to a new file, and this process only prints what it read.

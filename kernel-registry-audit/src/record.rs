@@ -19,6 +19,8 @@ pub(crate) const VERSION: u32 = 2;
 pub(crate) const SLOTS: usize = 1024;
 /// Samples that have room.
 pub(crate) const SAMPLES: usize = 65_536;
+/// The longest text, in bytes. Many events can share one, so that a damaged length must not cost memory for each.
+const LONGEST: usize = 16 << 10;
 /// Bytes of strings.
 pub(crate) const STRINGS: usize = 4 << 20;
 
@@ -368,12 +370,12 @@ fn small(bytes: &[u8], at: usize) -> u32 {
 fn text(bytes: &[u8], at: usize) -> String {
     let strings = &bytes[offset_of!(Layout, strings)..size_of::<Layout>()];
     let place = small(bytes, at) as usize;
-    let len = if place == 0 { 0 } else { small(strings, place) as usize };
+    let len = if place == 0 { 0 } else { (small(strings, place) as usize).min(LONGEST) };
     let text = strings.get(place + size_of::<u32>()..).and_then(|strings| strings.get(..len));
     String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
 }
 
-/// Writes a text into a record, and returns its place; 0 if it is empty or there is no room.
+/// Writes a text into a record, cut off if it is very long, and returns its place; 0 if it is empty or there is no room.
 ///
 /// # Safety
 ///
@@ -383,6 +385,7 @@ pub(crate) unsafe fn write(record: *const Layout, text: &str) -> u32 {
     if text.is_empty() {
         return 0;
     }
+    let text = &text.as_bytes()[..text.len().min(LONGEST)];
     let length = (text.len() as u32).to_le_bytes();
     let whole = (length.len() + text.len()) as u64;
     // SAFETY: the caller's promise; the header is made of atomics.

@@ -278,6 +278,22 @@ print(launch(framed, b'framed'))
 }
 
 #[test]
+fn a_launch_that_fails_loads_nothing() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+cuda.kernel_registry_audit_ready()
+assert cuda.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None) != 0
+",
+    );
+    let (output, report) = audit(&["--slow", "1000"], &["python3", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(events(&report, "load"), Vec::<&Value>::new());
+}
+
+#[test]
 fn a_kernel_is_loaded_in_each_context() {
     if !has_python() {
         return left_out("python3 is not installed", "REQUIRE_PYTHON");

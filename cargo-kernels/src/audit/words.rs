@@ -68,6 +68,8 @@ impl fmt::Display for Time {
 pub(super) fn short(text: &str) -> String {
     const LONG: usize = 100;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A terminal obeys some characters.
+    let line = line.replace(char::is_control, "\u{fffd}");
     match line.char_indices().nth(LONG) {
         Some((end, _)) => format!("{}..", &line[..end]),
         None => line,
@@ -89,5 +91,4 @@ pub(super) fn milliseconds(nanoseconds: u64) -> f64 {
 }
 
 /// Why there may be no record at all.
-pub(super) const NOTHING_SEEN: &str =
-    "no call to the driver was seen, because the program made none, or opened the driver by its whole path";
+pub(super) const NOTHING_SEEN: &str = "no call to the driver was seen, because the program made none, opened the driver by its whole path, or is static or setuid";

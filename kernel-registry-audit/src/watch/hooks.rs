@@ -185,6 +185,8 @@ hooks! {
         |hook, real| enumerates(hook, kernels, count, library, real);
     5050 cuLinkComplete => cuLinkComplete(state: CUlinkState, cubin: Params, bytes: *mut usize)
         |hook, real| timed(plain(hook), name(hook), real);
+    12000 cuLibraryGetModule => cuLibraryGetModule(module: *mut CUmodule, library: CUlibrary)
+        |hook, real| image::module(hook, module, library, real);
     12000 cuKernelGetFunction => cuKernelGetFunction(function: *mut CUfunction, of: CUkernel)
         |hook, real| kernel(hook, of.cast(), Some(function), real);
     12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |hook, real| kernel(hook, function, None, real);

@@ -3,13 +3,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::watch::contexts;
 use crate::watch::locked::Locked;
 
-/// Slots of a table. Programs have thousands of kernels; a full table makes later launches slower, and not wrong.
+/// Slots of a table. Programs have thousands of kernels. With a full table launches are slower, and loads are not seen.
 const SIZE: usize = 1 << 16;
+
+/// Whether a table had no room.
+static FULL: AtomicBool = AtomicBool::new(false);
 
 /// Keys of kernels (see `contexts::key`), each at the place of its hash or behind it.
 struct Table([AtomicU64; SIZE]);
@@ -61,6 +64,7 @@ impl Table {
                 return;
             }
         }
+        FULL.store(true, Ordering::Relaxed);
     }
 
     fn remove(&self, key: u64) {
@@ -70,9 +74,9 @@ impl Table {
     }
 }
 
-/// Whether a kernel is known to be loaded.
+/// Whether a kernel is known to be loaded, or may be, because the table had no room for it.
 pub(crate) fn is_loaded(key: u64) -> bool {
-    LOADED.has(key)
+    LOADED.has(key) || FULL.load(Ordering::Relaxed)
 }
 
 /// Remembers that a kernel is loaded.
@@ -110,6 +114,8 @@ static HANDLES: Locked<Handles> = Locked::new();
 struct Handles {
     kernels: HashMap<u64, Kernel>,
     images: HashMap<u64, Arc<str>>,
+    /// The modules that are those of libraries.
+    modules: HashMap<u64, u64>,
     /// The functions that were taken from each module.
     taken: HashMap<u64, HashSet<String>>,
 }
@@ -163,18 +169,33 @@ pub(crate) fn was_taken(module: u64, function: &str) -> bool {
     HANDLES.lock().taken.get(&module).is_some_and(|functions| functions.contains(function))
 }
 
-/// An image was unloaded: its handles may stand for other kernels soon.
+/// Remembers that a module is that of a library in some context.
+pub(crate) fn module(module: u64, library: u64) {
+    let mut handles = HANDLES.lock();
+    handles.modules.insert(module, library);
+    if let Some(words) = handles.images.get(&library).cloned() {
+        handles.images.insert(module, words);
+    }
+}
+
+/// An image was unloaded, and with a library its modules: their handles may stand for other kernels soon.
 pub(crate) fn unloaded(image: u64) {
     let contexts = contexts::all();
     let mut handles = HANDLES.lock();
-    handles.images.remove(&image);
-    handles.taken.remove(&image);
+    let its = handles.modules.iter().filter(|(_, library)| **library == image).map(|(module, _)| *module);
+    let gone: HashSet<u64> = its.chain([image]).collect();
+    for image in &gone {
+        handles.images.remove(image);
+        handles.modules.remove(image);
+        handles.taken.remove(image);
+    }
     handles.kernels.retain(|handle, kernel| {
-        if kernel.image == image {
+        let is_gone = gone.contains(&kernel.image);
+        if is_gone {
             forget(*handle);
             contexts.iter().for_each(|context| forget(contexts::key_in(*handle, *context)));
         }
-        kernel.image != image
+        !is_gone
     });
 }
 
@@ -203,6 +224,15 @@ mod tests {
         assert!(is_loaded(0x1010) && named(0x1010).is_some());
         loaded(0x1000);
         assert!(is_loaded(0x1000), "the place is used again");
+    }
+
+    #[test]
+    fn modules_go_with_their_library() {
+        module(31, 3);
+        name(0x3000, "kernel", 31);
+        loaded(0x3000);
+        unloaded(3);
+        assert_eq!((is_loaded(0x3000), named(0x3000)), (false, None));
     }
 
     #[test]

@@ -261,7 +261,8 @@ pub(crate) fn timed(call: Call, name: &str, real: impl FnOnce() -> CUresult) -> 
     result
 }
 
-fn slow() -> u64 {
+/// The time in nanoseconds from which calls are events.
+pub(crate) fn slow() -> u64 {
     nanoseconds(Audit::chosen().slow)
 }
 

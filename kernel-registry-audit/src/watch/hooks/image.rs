@@ -186,6 +186,21 @@ pub(super) fn names<T>(
     result
 }
 
+/// A call that returns the module of a library in the current context.
+pub(super) fn module(
+    hook: u32,
+    out: *mut CUmodule,
+    library: CUlibrary,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let result = timed(plain(hook), name(hook), real);
+    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
+        // SAFETY: the driver has stored the handle there.
+        known::module(unsafe { *out }.addr() as u64, library.addr() as u64);
+    }
+    result
+}
+
 /// A call that returns the handles of all kernels of an image.
 pub(super) fn enumerates<T, I>(
     hook: u32,

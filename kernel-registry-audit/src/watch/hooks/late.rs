@@ -5,7 +5,7 @@ use cudarc::driver::sys::CUresult;
 use super::name;
 use crate::record::Kind;
 use crate::watch::recording::{Happening, now};
-use crate::watch::watched::{Call, during, event, loading};
+use crate::watch::watched::{Call, during, event, loading, slow};
 use crate::watch::{known, ready};
 
 /// What a call loads or sets.
@@ -31,7 +31,14 @@ pub(super) fn call(
         return (refused, caller);
     }
     let result = if what.kind == Kind::Load { loading(call, real) } else { during(call, real) };
-    let caller = event(happening(call, what, begun, now() - begun, result));
+    let took = now() - begun;
+    // What fails has loaded no kernel, but it may have waited.
+    let failed = what.kind == Kind::Load && result != CUresult::CUDA_SUCCESS;
+    if failed && took < slow() {
+        return (result, String::new());
+    }
+    let what = if failed { What { kind: Kind::Slow, ..what } } else { what };
+    let caller = event(happening(call, what, begun, took, result));
     (result, caller)
 }
 
