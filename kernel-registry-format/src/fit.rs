@@ -2,12 +2,12 @@
 //!
 //! Pure arithmetic on figures of the device and of both launches, so it needs no GPU. It errs on one side: what is said to
 //! fit does run, whichever multiprocessors the hardware chooses, as long as it spreads the blocks of a grid evenly. What is
-//! said not to fit may run in a few cases at the very limit.
+//! said not to fit may run in a few cases. All of it was measured on sm_90 only.
 //!
 //! - A grid that stays is there as a whole, or its blocks wait for ever for those that are not: [`residency`].
 //! - Another kernel runs beside it if some multiprocessor has room for a block of it: [`beside`].
 //! - A multiprocessor divides its memory between shared memory and cache when it is empty, and keeps that *carve-out* while
-//!   a block lives there. By default it is only as large as the blocks that stay are taken to need.
+//!   a block lives there. Other kernels wait if they [want](Launch::wanted_carveout) a larger one.
 //!
 //! ```
 //! use kernel_registry_format::fit::{Device, Launch, Limit, beside, residency};

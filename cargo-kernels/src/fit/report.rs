@@ -185,18 +185,21 @@ fn refusal(
             left(launch.shared(device), device.shared, processor.shared(), "bytes of shared memory"),
             format!("let `{resident}` or `{name}` use less"),
         ),
-        Limit::Carveout => (
-            format!(
-                "{}, because the carve-out can be as small as that, and stays so while `{resident}` does",
-                left(
-                    launch.shared(device),
-                    room.carveout.unwrap_or(0),
-                    processor.shared(),
-                    "bytes of shared memory"
-                )
-            ),
-            format!("launch `{resident}` with a preferred carve-out of 100"),
-        ),
+        Limit::Carveout => {
+            let carveout = room.carveout.unwrap_or(0);
+            let wanted = launch.wanted_carveout(device);
+            let why = if wanted > carveout {
+                format!("the driver wants a carve-out of {wanted} bytes for it, and one of {carveout}")
+            } else {
+                let bytes = "bytes of shared memory";
+                let left = left(launch.shared(device), carveout, processor.shared(), bytes);
+                format!("{left}, because the carve-out is one of {carveout}")
+            };
+            (
+                format!("{why} stays while `{resident}` does"),
+                format!("launch `{resident}` with a preferred carve-out of 100"),
+            )
+        }
         _ => (
             format!("a cluster of {} blocks needs multiprocessors side by side", launch.cluster),
             format!("launch `{resident}` with fewer blocks, or `{name}` with smaller clusters"),

@@ -39,7 +39,8 @@ pub struct Room {
     pub limit: Limit,
     /// Blocks that run together, of which there must be room for one set: those of a cluster.
     pub cluster: u32,
-    /// Bytes of the carve-out of that multiprocessor, unless no block stays there.
+    /// Bytes of the carve-out of that multiprocessor, unless no block stays there. It is the one that the kernel that stays
+    /// [wants](Launch::wanted_carveout).
     pub carveout: Option<u32>,
 }
 
@@ -165,7 +166,7 @@ mod tests {
         let stays = launch(132, 1, 16);
         let other = Launch { dynamic_shared: 32 * KIB, ..launch(1, 32, 16) };
         let room = beside(hopper(), &stays, &other).unwrap();
-        assert_eq!((room.fits(), room.limit, room.carveout), (false, Limit::Carveout, Some(8 * KIB)));
+        assert_eq!((room.fits(), room.limit, room.carveout), (false, Limit::Carveout, Some(32 * KIB)));
         let carved = Launch { carveout: Some(100), ..stays };
         let room = beside(hopper(), &carved, &other).unwrap();
         assert_eq!((room.per_processor, room.at_once, room.limit), (6, 6 * 132, Limit::SharedMemory));

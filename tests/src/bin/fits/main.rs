@@ -74,7 +74,7 @@ fn answer(gpu: &Gpu, options: &Options) -> Outcome<ExitCode> {
     Ok(ExitCode::from(u8::from(!report.is_right())))
 }
 
-/// Tries all pairs, up to one that cannot be tried.
+/// Tries all pairs, unless too many cannot be tried.
 fn compare(gpu: &Gpu, options: &Options) -> Report {
     let number = watched();
     let mut report = Report::new(gpu, options.seed);
@@ -84,10 +84,10 @@ fn compare(gpu: &Gpu, options: &Options) -> Report {
         let pair = Pair::random(&gpu.device, options.seed, index);
         match trial::run(gpu, index, &pair) {
             Ok(trial) => report.add(trial),
-            Err(error) => {
-                report.end(format!("pair {index} cannot be tried: {error}"));
-                break;
-            }
+            Err(error) => report.add_untried(index, error.to_string()),
+        }
+        if report.has_too_many_untried() {
+            break;
         }
     }
     report

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use kernel_registry_format::fit::{Device, Launch, Processor, residency};
 
-use crate::ptx::Spec;
+use crate::ptx::{ALIGNMENT, Spec};
 
 /// A kernel that stays, with its grid, and one that is launched beside it with one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,13 +114,15 @@ fn stays(device: &Device, presses: Presses, rng: &mut Rng) -> Spec {
     Spec { threads, registers, static_shared, dynamic_shared, carveout }
 }
 
-/// Shared memory as static, dynamic or both.
+/// Shared memory as static, dynamic or both. If both, the static one ends where the dynamic one can begin: the compiler would
+/// fill it up, and so a block could ask for more than there is.
 fn split(bytes: u32, rng: &mut Rng) -> (u32, u32) {
     let fixed = match rng.u32(0..3) {
         0 => 0,
         1 => bytes.min(MOST_STATIC),
         _ => rng.u32(0..=bytes.min(MOST_STATIC)),
     };
+    let fixed = if fixed < bytes { fixed / ALIGNMENT * ALIGNMENT } else { fixed };
     (fixed, bytes - fixed)
 }
 
@@ -166,6 +168,27 @@ fn passes(device: &Device, presses: Presses, left: &Processor<'_>, rng: &mut Rng
             let bytes = if rng.bool() { rng.u32(0..=device.block_shared) } else { 0 };
             let (static_shared, dynamic_shared) = split(bytes, rng);
             Spec { threads, registers, static_shared, dynamic_shared, carveout: None }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_block_asks_for_more_shared_memory_than_there_is() {
+        let device = Device::of(90).unwrap();
+        for index in 0..2_000 {
+            let Pair { stays, passes, .. } = Pair::random(device, 1, index);
+            for Spec { static_shared, dynamic_shared, .. } in [stays, passes] {
+                let begin = if dynamic_shared > 0 {
+                    static_shared.next_multiple_of(ALIGNMENT)
+                } else {
+                    static_shared
+                };
+                assert!(begin + dynamic_shared <= device.block_shared, "pair {index}");
+            }
         }
     }
 }

@@ -47,6 +47,9 @@ impl Word {
     }
 }
 
+/// Bytes to which shared memory is aligned.
+pub(crate) const ALIGNMENT: u32 = 16;
+
 pub(crate) const NAME: &str = "kernel";
 
 /// The kernel's parameters are the address of the words, the trial's number, and the nanoseconds that it stays at most.
@@ -56,7 +59,7 @@ pub(crate) fn text(spec: &Spec, role: Role) -> String {
     let values = spec.registers.saturating_sub(others).max(1);
     let mut text = String::from(".version 8.0\n.target sm_75\n.address_size 64\n");
     if spec.dynamic_shared > 0 {
-        text += ".extern .shared .align 16 .b8 dynamic[];\n";
+        let _ = writeln!(text, ".extern .shared .align {ALIGNMENT} .b8 dynamic[];");
     }
     let _ = write!(
         text,
@@ -66,7 +69,7 @@ pub(crate) fn text(spec: &Spec, role: Role) -> String {
         spec.threads
     );
     if spec.static_shared > 0 {
-        let _ = writeln!(text, ".shared .align 16 .b8 fixed[{}];", spec.static_shared);
+        let _ = writeln!(text, ".shared .align {ALIGNMENT} .b8 fixed[{}];", spec.static_shared);
     }
     text += "ld.param.u64 %d0, [words];\nld.param.u32 %r0, [number];\nld.param.u64 %d2, [limit];\n\
              mov.u32 %r1, %tid.x;\n";

@@ -12,12 +12,15 @@ use crate::trial::{Figures, Trial};
 /// The share of wrong answers "does not fit" that is allowed, in percent.
 const ALLOWED: f64 = 2.0;
 
+/// How many pairs may remain untried.
+const UNTRIED: usize = 3;
+
 pub(crate) struct Report {
     device: String,
     seed: u64,
     trials: Vec<Trial>,
-    /// Why not all pairs were tried.
-    error: Option<String>,
+    /// The pairs that could not be tried, and why.
+    untried: Vec<(u64, String)>,
 }
 
 /// How an answer compares with what happened.
@@ -120,15 +123,19 @@ impl fmt::Display for Tally {
 
 impl Report {
     pub(crate) fn new(gpu: &Gpu, seed: u64) -> Self {
-        Report { device: gpu.words(), seed, trials: Vec::new(), error: None }
+        Report { device: gpu.words(), seed, trials: Vec::new(), untried: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, trial: Trial) {
         self.trials.push(trial);
     }
 
-    pub(crate) fn end(&mut self, error: String) {
-        self.error = Some(error);
+    pub(crate) fn add_untried(&mut self, index: u64, why: String) {
+        self.untried.push((index, why));
+    }
+
+    pub(crate) fn has_too_many_untried(&self) -> bool {
+        self.untried.len() > UNTRIED
     }
 
     fn grids(&self) -> Tally {
@@ -147,7 +154,8 @@ impl Report {
         self.grids().is_right()
             && self.besides().is_right()
             && self.wrong_occupancies() == 0
-            && self.error.is_none()
+            && !self.has_too_many_untried()
+            && !self.trials.is_empty()
     }
 
     /// Answers "does not fit", and how many of them were wrong, by what was said to limit.
@@ -171,7 +179,7 @@ impl Report {
             "device": self.device,
             "seed": self.seed,
             "right": self.is_right(),
-            "error": self.error,
+            "untried": self.untried.iter().map(|(index, why)| json!({ "index": index, "why": why })).collect::<Vec<_>>(),
             "grids": self.grids().json(),
             "beside": self.besides().json(),
             "limits": limits,
@@ -261,8 +269,11 @@ impl fmt::Display for Report {
         writeln!(f, "occupancy differs from the driver's in {} pairs", self.wrong_occupancies())?;
         let milliseconds: u128 = self.trials.iter().map(|trial| trial.milliseconds).sum();
         writeln!(f, "{} pairs in {:.1} s", self.trials.len(), milliseconds as f64 / 1000.0)?;
-        if let Some(error) = &self.error {
-            writeln!(f, "{error}")?;
+        if !self.untried.is_empty() {
+            writeln!(f, "{} could not be tried", self.untried.len())?;
+        }
+        for (index, why) in &self.untried {
+            writeln!(f, "  pair {index}: {why}")?;
         }
         writeln!(f, "{}", if self.is_right() { "right" } else { "WRONG" })
     }

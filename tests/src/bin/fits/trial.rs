@@ -33,6 +33,7 @@ pub(crate) struct Figures {
     pub(crate) computed_occupancy: u32,
 }
 
+/// The modules of a pair that cannot be tried stay loaded.
 pub(crate) fn run(gpu: &Gpu, index: u64, pair: &Pair) -> Outcome<Trial> {
     let begun = Instant::now();
     let (stays, passes) = (gpu.load(pair.stays, Role::Stays)?, gpu.load(pair.passes, Role::Passes)?);
@@ -87,14 +88,12 @@ fn attempt_once(
     let number = gpu.next_number();
     gpu.launch(stays, grid, gpu.stays, number)?;
     let arrived = all_arrived(gpu, grid, number);
-    let mut ran = None;
-    if arrived == grid {
-        gpu.launch(passes, 1, gpu.passes, number)?;
-        ran = Some(within(gpu.window, || gpu.is_set(Word::Done, number)));
-    }
+    let launched = (arrived == grid).then(|| gpu.launch(passes, 1, gpu.passes, number));
+    let ran = matches!(launched, Some(Ok(()))).then(|| within(gpu.window, || gpu.is_set(Word::Done, number)));
     let left_early = gpu.is_set(Word::Over, number);
     gpu.set(Word::Flag, number);
     gpu.synchronize()?;
+    launched.transpose()?;
     if gpu.arrived(grid, number) < grid || ran.is_some() && !gpu.is_set(Word::Done, number) {
         return Err("a kernel has ended without its work".into());
     }
