@@ -58,7 +58,7 @@ impl Audit {
 ///
 /// # Errors
 ///
-/// [`NotWatched::NotInstalled`]: [`install`] was not called, or has failed.
+/// [`NotWatched::NotInstalled`]: neither [`install`] nor `cargo kernels audit` watches the program, or it has not opened the driver.
 pub fn ready() -> Result<(), NotWatched> {
     front::ready().ok_or(NotWatched::NotInstalled)
 }
@@ -176,7 +176,9 @@ impl fmt::Display for NotWatched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotWatched::NotInstalled => {
-                f.write_str("this process is not watched; call `kernel_registry_audit::install` first")
+                f.write_str(
+                    "this process is not watched; call `kernel_registry_audit::install` first, or run it by `cargo kernels audit`",
+                )
             }
             NotWatched::NotRead(why) => write!(f, "the record of this process cannot be read: {why}"),
         }

@@ -5,11 +5,16 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// A shared object with this `DT_SONAME`. Its symbols are absolute: addresses of functions in this process. A search for
-/// a symbol goes on in the needed libraries, which are absolute paths, in their order.
+/// a symbol goes on in the needed libraries, which are absolute paths, in their order. With such libraries it is never unloaded:
+/// a driver stays loaded, and would be found by its name when the program opens it again.
 pub fn shared_object(name: &str, symbols: &[(&str, u64)], needed: &[&str]) -> Vec<u8> {
     let mut strings = vec![0];
     let name = string(&mut strings, name);
-    let needed: Vec<_> = needed.iter().map(|path| (NEEDED, string(&mut strings, path) as usize)).collect();
+    let mut needed: Vec<_> =
+        needed.iter().map(|path| (NEEDED, string(&mut strings, path) as usize)).collect();
+    if !needed.is_empty() {
+        needed.push((FLAGS_1, NODELETE));
+    }
     let mut table = vec![0; SYMBOL];
     for (symbol, address) in symbols {
         table.extend(string(&mut strings, symbol).to_le_bytes());
@@ -74,6 +79,8 @@ const SYMTAB: usize = 6;
 const STRSZ: usize = 10;
 const SYMENT: usize = 11;
 const SONAME: usize = 14;
+const FLAGS_1: usize = 0x6fff_fffb;
+const NODELETE: usize = 8;
 
 /// Adds a string, and returns where it begins.
 fn string(strings: &mut Vec<u8>, text: &str) -> u32 {

@@ -114,6 +114,18 @@ fn stories_are_explained_cold_and_have_no_finding_warm() {
             assert!(said.contains(word), "{story}: {word}: {said}");
         }
 
+        // These two say that they are ready, and then a kernel is not warm.
+        if story != "stream_fence" {
+            let (output, report) = audit(&["--after-ready", "refuse"], &[program, "--cold"]);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{story}: an error, and no deadlock: {said}");
+            assert!(
+                said.contains("REFUSED after the program was ready: `cuKernelGetFunction`"),
+                "{story}: {said}"
+            );
+            assert!(events(&report, "hang").is_empty(), "{story}: {said}");
+        }
+
         let (output, report) = audit(&["--after-ready", "refuse"], &[program]);
         assert!(output.status.success(), "{story}: {}", text(&output.stderr));
         assert!(report["processes"][0]["ready_ms"].is_number(), "{story} is sealed: {report:#}");
@@ -294,6 +306,23 @@ assert cuda.cuLaunchKernel(None, 1, 1, 1, 1, 1, 1, 0, None, None, None) != 0
     let (output, report) = audit(&["--slow", "1000"], &["python3", "-c", &program]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(events(&report, "load"), Vec::<&Value>::new());
+}
+
+#[test]
+fn a_driver_that_is_closed_and_opened_again_is_watched() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = "
+import _ctypes, ctypes
+for name in ['libcuda.so', 'libcuda.so.1', 'libcuda.so.1', 'libcuda.so']:
+    driver = ctypes.CDLL(name)
+    print(hasattr(driver, 'kernel_registry_audit_ready'), end=' ')
+    # NVIDIA's driver stays loaded, as the simulated one does.
+    _ctypes.dlclose(driver._handle)
+";
+    let (output, _) = audit(&[], &["python3", "-c", program]);
+    assert_eq!(text(&output.stdout).trim_end(), "True True True True", "{}", text(&output.stderr));
 }
 
 #[test]

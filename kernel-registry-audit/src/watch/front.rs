@@ -199,9 +199,20 @@ fn path_of(descriptor: c_int) -> String {
     format!("/proc/{}/fd/{descriptor}", process::id())
 }
 
+/// A function of the audit that watches this process: the one that was installed, or else one from outside, if the program has
+/// opened the driver.
+fn symbol(name: &CStr) -> *mut c_void {
+    if let Some(front) = FRONT.get() {
+        return front.symbol(name);
+    }
+    let mut open =
+        NAMES.iter().filter_map(|name| Library::open(name, libc::RTLD_NOW | libc::RTLD_NOLOAD).ok());
+    open.next().map_or(ptr::null_mut(), |library| library.symbol(name))
+}
+
 /// Marks the program as ready, if it is watched.
 pub(crate) fn ready() -> Option<()> {
-    let ready = FRONT.get()?.symbol(READY);
+    let ready = symbol(READY);
     if ready.is_null() {
         return None;
     }
@@ -213,7 +224,7 @@ pub(crate) fn ready() -> Option<()> {
 
 /// A copy of the record of this process, if it is watched.
 pub(crate) fn record() -> Option<Vec<u8>> {
-    let record = FRONT.get()?.symbol(RECORD);
+    let record = symbol(RECORD);
     if record.is_null() {
         return None;
     }
