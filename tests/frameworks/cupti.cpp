@@ -1,5 +1,5 @@
 // Lists the lazy loads that NVIDIA's CUPTI sees, injected by CUDA_INJECTION64_PATH. Appends a line for each to the file that
-// CUPTI_COUNTS names: what was loaded, and the microseconds that it took.
+// CUPTI_COUNTS names: what was loaded, the microseconds that it took, and when it began.
 #include <cstdio>
 #include <cstdlib>
 #include <cupti.h>
@@ -20,7 +20,8 @@ static void CUPTIAPI complete(CUcontext, uint32_t, uint8_t *buffer, size_t, size
         auto *overhead = reinterpret_cast<CUpti_ActivityOverhead2 *>(record);
         unsigned kind = overhead->overheadKind >> 16;
         if (kind != 4 && kind != 5) continue;
-        fprintf(file, "%s %llu\n", kind == 5 ? "function" : "module", (unsigned long long)(overhead->end - overhead->start) / 1000);
+        unsigned long long begun = overhead->start, ended = overhead->end;
+        fprintf(file, "%s %llu %llu\n", kind == 5 ? "function" : "module", (ended - begun) / 1000, begun / 1000);
     }
     free(buffer);
 }

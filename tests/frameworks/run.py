@@ -121,7 +121,7 @@ def main():
             more = dict(CUDA_INJECTION64_PATH=str(cupti), CUPTI_COUNTS=file.name) if cupti else {}
             with_code, with_out, with_err, processes = audited(options.tool, command, "--slow", "1000", **more)
             lines = [line.split() for line in Path(file.name).read_text().splitlines()]
-        functions = sorted(int(line[1]) for line in lines if line[0] == "function")
+        functions = sorted((int(line[2]), int(line[1])) for line in lines if line[0] == "function")
         counts = len(functions) if lines else None
         loads = events(processes, "load")
         named = [load for load in loads if not load["subject"].startswith("kernel 0x")]
@@ -129,7 +129,7 @@ def main():
         unwatched = events(processes, "unwatched")
         words = f"{len(loads)} late loads, {len(named)} named, {len(images)} images; CUPTI counts {counts}"
         good = with_code == 0 and with_out == out and len(named) == len(loads) == counts
-        details = {"loads": loads, "images": images, "unwatched": unwatched, "cupti_us": functions}
+        details = {"loads": loads, "images": images, "unwatched": unwatched, "cupti_started_and_took_us": functions}
         report(name, good, words, **details)
         if with_code != 0 or with_out != out:
             print(f"  with the audit it ends with {with_code}:\n{with_out}{with_err[-3000:]}")
