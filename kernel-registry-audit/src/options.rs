@@ -86,7 +86,7 @@ impl Audit {
         Audit { records: Some(folder.into()), ..self }
     }
 
-    /// What happens to calls that are late after the program is [ready](crate::watch::ready).
+    /// What happens to calls that are late after the program is [ready](crate::ready).
     pub fn after_ready(self, after_ready: AfterReady) -> Self {
         Audit { after_ready, ..self }
     }

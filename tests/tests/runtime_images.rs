@@ -2,8 +2,8 @@
 
 use std::error::Error;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 
 use kernel_registry::cudarc::driver::{CudaContext, result, sys};
@@ -50,6 +50,13 @@ const PLAIN: &str = ".version 8.0 .target sm_75 .address_size 64
         ret;
     }\0";
 
+/// Locked alone by the test to which it matters when kernels were registered: between its steps no other one may warm.
+static WARMING: RwLock<()> = RwLock::new(());
+
+fn warming() -> RwLockReadGuard<'static, ()> {
+    WARMING.read().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn context() -> Result<Arc<CudaContext>, Box<dyn Error>> {
     kernel_registry_sim::install()?;
     Ok(kernel_registry::context(0)?)
@@ -69,6 +76,7 @@ fn other_context() -> Result<Arc<CudaContext>, Box<dyn Error>> {
 
 #[test]
 fn its_kernels_are_warmed_found_and_launched() -> Result<(), Box<dyn Error>> {
+    let _warming = warming();
     let context = context()?;
     let line = line!() + 1;
     let kernels = RuntimeImage::new("made.ptx", BLAS).block("saxpy", 128).register()?;
@@ -101,6 +109,7 @@ fn its_kernels_are_warmed_found_and_launched() -> Result<(), Box<dyn Error>> {
 
 #[test]
 fn arguments_are_compared_as_far_as_the_image_tells() -> Result<(), Box<dyn Error>> {
+    let _warming = warming();
     let context = context()?;
     let of_blas = RuntimeImage::new("compared.ptx", BLAS).register()?;
     let of_plain = RuntimeImage::new("plain.ptx", PLAIN).register()?;
@@ -143,6 +152,7 @@ fn arguments_are_compared_as_far_as_the_image_tells() -> Result<(), Box<dyn Erro
 
 #[test]
 fn an_image_that_is_registered_after_the_warm_up_is_late() -> Result<(), Box<dyn Error>> {
+    let _alone = WARMING.write().unwrap_or_else(PoisonError::into_inner);
     let context = other_context()?;
     Warmup::new().late(Late::Deny).warm(&context)?;
     let late = RuntimeImage::new("late.ptx", PLAIN).stack("large", 8192).register()?;
@@ -163,6 +173,7 @@ fn an_image_that_is_registered_after_the_warm_up_is_late() -> Result<(), Box<dyn
 
 #[test]
 fn a_recheck_beside_a_warm_up_sees_either_state() -> Result<(), Box<dyn Error>> {
+    let _warming = warming();
     let context = other_context()?;
     let warm = warm_all(&context)?;
     let rechecks = thread::scope(|scope| {
@@ -261,6 +272,7 @@ fn library(warm: &WarmContext<'_>) -> Result<(), Box<dyn Error>> {
 
 #[test]
 fn kernels_of_other_libraries_are_preloaded() -> Result<(), Box<dyn Error>> {
+    let _warming = warming();
     let warm = warm_all(&context()?)?;
     assert_eq!(PRELOADED.load(Ordering::Relaxed), 2);
     assert!(warm.report().stack >= 4096);

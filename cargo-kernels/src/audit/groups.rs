@@ -67,8 +67,18 @@ pub(super) fn remedies<'a>(findings: impl Iterator<Item = &'a Happened>) -> Vec<
 
 /// What prevents that a call waits, by the likeliest rule.
 fn remedy(finding: &Happened) -> Option<&'static str> {
-    let is_loaded = !matches!(finding.kind, Kind::Load | Kind::Refused | Kind::Hang);
-    rules::of(&finding.call, is_loaded).next().map(|rule| rule.remedy)
+    let is_stack = finding.subject.starts_with("stack of ");
+    match finding.kind {
+        Kind::Load => Some(rules::LOAD.remedy),
+        Kind::Refused if finding.call == "cuModuleGetFunction" => Some(rules::LOAD.remedy),
+        // Loading is eager or not: the same helps.
+        Kind::Image => Some(rules::MODULE.remedy),
+        Kind::Refused if finding.bytes > 0 => Some(rules::MODULE.remedy),
+        kind => {
+            let is_loaded = kind != Kind::Refused || is_stack;
+            rules::of(&finding.call, is_loaded).next().map(|rule| rule.remedy)
+        }
+    }
 }
 
 fn counts<T: Hash + Eq>(values: impl Iterator<Item = T>) -> HashMap<T, usize> {

@@ -135,7 +135,9 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
 }
 
 fn write_advice(to: &mut String, audit: &Audit) -> fmt::Result {
-    let remedies = groups::remedies(audit.processes.iter().flat_map(|process| process.findings()));
+    // The explanation of a hang has its own.
+    let findings = audit.processes.iter().flat_map(|process| process.findings());
+    let remedies = groups::remedies(findings.filter(|event| event.kind != Kind::Hang));
     let is_ready = audit.processes.iter().any(|process| process.report.ready.is_some());
     if remedies.is_empty() && is_ready {
         return Ok(());

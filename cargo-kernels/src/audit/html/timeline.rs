@@ -144,11 +144,11 @@ fn bounded<'a>(lanes: Vec<Lane<'a>>, room: usize, of: &str) -> Vec<Lane<'a>> {
     let mut counts: Vec<_> = lanes.iter().map(Lane::count).collect();
     counts.sort_unstable_by(|a, b| b.cmp(a));
     let least = counts[room - 1];
-    let mut left = room;
+    let mut ties = room - counts.iter().filter(|count| **count > least).count();
     let (mut own, others): (Vec<_>, Vec<_>) = lanes.into_iter().partition(|lane| {
-        let has_room = lane.count() >= least && left > 0;
-        left -= usize::from(has_room);
-        has_room
+        let is_tie = lane.count() == least && ties > 0;
+        ties -= usize::from(is_tie);
+        lane.count() > least || is_tie
     });
     let name = format!("{} other {of}", others.len());
     let mut shared = Lane { name, ..Lane::default() };

@@ -128,7 +128,8 @@ pub(super) fn resets(hook: u32, device: CUdevice, real: impl FnOnce() -> CUresul
     type GetState = unsafe extern "C" fn(CUdevice, *mut c_uint, *mut c_int) -> CUresult;
     static GET_STATE: Function = Function::new(c"cuDevicePrimaryCtxGetState");
     let result = timed(plain(hook), name(hook), real);
-    let (mut flags, mut is_active) = (0, 0);
+    // Unless the driver says otherwise.
+    let (mut flags, mut is_active) = (0, 1);
     let address = GET_STATE.address();
     if !address.is_null() {
         // SAFETY: the type is that of the function of this name.
