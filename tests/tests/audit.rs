@@ -323,6 +323,43 @@ for name in ['libcuda.so', 'libcuda.so.1', 'libcuda.so.1', 'libcuda.so']:
 }
 
 #[test]
+fn a_kernel_that_is_loaded_can_be_taken_from_its_module() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+module, function = ctypes.c_void_p(), ctypes.c_void_p()
+assert launch(library, b'late') == 0 and cuda.cuCtxSynchronize() == 0
+cuda.kernel_registry_audit_ready()
+assert cuda.cuLibraryGetModule(ctypes.byref(module), library) == 0
+print(*[cuda.cuModuleGetFunction(ctypes.byref(function), module, name) for name in [b'late', b'later']])
+",
+    );
+    let (output, _) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
+    assert_eq!(text(&output.stdout), "0 800", "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_refusal_that_nobody_reads_ends_no_program() {
+    if !has_python() {
+        return left_out("python3 is not installed", "REQUIRE_PYTHON");
+    }
+    let program = python(
+        "
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+reads, writes = os.pipe()
+os.close(reads)
+os.dup2(writes, 2)
+cuda.kernel_registry_audit_ready()
+print(launch(library, b'late'), flush=True)
+",
+    );
+    let (output, _) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "800"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_kernel_is_loaded_in_each_context() {
     if !has_python() {
         return left_out("python3 is not installed", "REQUIRE_PYTHON");

@@ -232,10 +232,13 @@ pub(crate) fn record() -> Option<Vec<u8>> {
     let record: extern "C" fn(&mut usize) -> *const AtomicU64 = unsafe { mem::transmute(record) };
     let mut size = 0;
     let words = record(&mut size);
-    // SAFETY: the record has that size, is aligned to a page, and is never unmapped. Other threads write there at the same time: all
-    // numbers are atomic, and a text is whole before the number that says that its event is.
+    // SAFETY: the record has that size, is aligned to a page, and is never unmapped. Other threads write there at the same time, so
+    // all of it is read by atomics; a text may be half written where no event names it yet.
     let words = unsafe { std::slice::from_raw_parts(words, size / size_of::<AtomicU64>()) };
-    Some(words.iter().flat_map(|word| word.load(Ordering::Acquire).to_ne_bytes()).collect())
+    // Events stand at the end, and their texts before them: whatever an event names was written before the event was.
+    let mut copy: Vec<_> = words.iter().rev().map(|word| word.load(Ordering::Acquire)).collect();
+    copy.reverse();
+    Some(copy.into_iter().flat_map(u64::to_ne_bytes).collect())
 }
 
 /// An open library. Dropping it closes it.

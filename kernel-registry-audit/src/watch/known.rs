@@ -169,6 +169,17 @@ pub(crate) fn was_taken(module: u64, function: &str) -> bool {
     HANDLES.lock().taken.get(&module).is_some_and(|functions| functions.contains(function))
 }
 
+/// Whether the kernel of this name, in a module or in the library that the module is of, is known to be loaded in the current
+/// context.
+pub(crate) fn is_loaded_in(module: u64, kernel: &str) -> bool {
+    let handles = HANDLES.lock();
+    let library = handles.modules.get(&module);
+    let of_name = handles.kernels.iter().filter(|(_, its)| {
+        its.name == kernel && (its.image == module || library.is_some_and(|library| its.image == *library))
+    });
+    of_name.into_iter().any(|(handle, _)| is_loaded(contexts::key(*handle, 0)))
+}
+
 /// Remembers that a module is that of a library in some context.
 pub(crate) fn module(module: u64, library: u64) {
     let mut handles = HANDLES.lock();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::env;
 use std::ffi::{CString, c_void};
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -108,10 +109,18 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
 /// A mapping of the record's file, or of memory if there can be none, which is said once.
 fn mapped(size: usize) -> *mut c_void {
     let file = Audit::chosen().records.as_ref().map(|folder| {
-        let path = free(folder);
-        file(&path, size).inspect_err(|error| {
-            say(&format!("no record in `{}`: {error}", path.display()));
-        })
+        loop {
+            let path = free(folder);
+            match file(&path, size) {
+                // Another container has the same folder, and a process of the same number.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    say(&format!("no record in `{}`: {error}", path.display()));
+                    return Err(error);
+                }
+                made => return made,
+            }
+        }
     });
     let (flags, descriptor) = match file {
         Some(Ok(descriptor)) => (libc::MAP_SHARED, descriptor),
@@ -150,8 +159,9 @@ fn file(path: &Path, size: usize) -> std::io::Result<i32> {
     }
     let name = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the name ends with a zero.
-    let descriptor =
-        unsafe { libc::open(name.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC, 0o644) };
+    let descriptor = unsafe {
+        libc::open(name.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC, 0o644)
+    };
     if descriptor < 0 {
         return Err(std::io::Error::last_os_error());
     }

@@ -1,9 +1,34 @@
 //! What the audit says to people, on the standard error output.
 
 use std::io::{self, Write};
+use std::mem::MaybeUninit;
+use std::ptr;
 
 /// Says a text. Where it cannot be written, to a closed pipe or a full disk, the program goes on all the same.
 pub(crate) fn say(text: &str) {
     // In one piece: processes share the output.
-    let _ = io::stderr().write_all(format!("kernel-registry-audit: {text}\n").as_bytes());
+    let text = format!("kernel-registry-audit: {text}\n");
+    without_sigpipe(|| {
+        let _ = io::stderr().write_all(text.as_bytes());
+    });
+}
+
+/// Writes with SIGPIPE blocked in this thread, and takes back the one that the write raises: it would end most programs that are
+/// not in Rust or Python.
+fn without_sigpipe(write: impl FnOnce()) {
+    let mut pipe = MaybeUninit::<libc::sigset_t>::zeroed();
+    let (mut pending, mut before) = (pipe, pipe);
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: all sets have room, and are filled in before they are read. Zeros are an empty set.
+    unsafe {
+        libc::sigaddset(pipe.as_mut_ptr(), libc::SIGPIPE);
+        libc::sigpending(pending.as_mut_ptr());
+        let was_pending = libc::sigismember(pending.as_ptr(), libc::SIGPIPE) == 1;
+        libc::pthread_sigmask(libc::SIG_BLOCK, pipe.as_ptr(), before.as_mut_ptr());
+        write();
+        if !was_pending {
+            libc::sigtimedwait(pipe.as_ptr(), ptr::null_mut(), &now);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+    }
 }

@@ -237,7 +237,7 @@ pub(super) fn take(
     // SAFETY: the name ends with a zero.
     let kernel = unsafe { CStr::from_ptr(function) }.to_string_lossy();
     let image = module.addr() as u64;
-    if known::was_taken(image, &kernel) {
+    if known::was_taken(image, &kernel) || ready::is_ready() && known::is_loaded_in(image, &kernel) {
         return names(hook, out, module.cast(), function, real);
     }
     let words = || late::words(hook, &kernel);
