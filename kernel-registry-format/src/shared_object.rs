@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 /// A shared object with this `DT_SONAME`. Its symbols are absolute: addresses of functions in this process. A search for
 /// a symbol goes on in the needed libraries, which are absolute paths, in their order. With such libraries it is never unloaded:
-/// a driver stays loaded, and would be found by its name when the program opens it again.
+/// a driver that stays loaded would be found by its name when the program opens it again.
 pub fn shared_object(name: &str, symbols: &[(&str, u64)], needed: &[&str]) -> Vec<u8> {
     let mut strings = vec![0];
     let name = string(&mut strings, name);

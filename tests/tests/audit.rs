@@ -315,7 +315,7 @@ import _ctypes, ctypes
 for name in ['libcuda.so', 'libcuda.so.1', 'libcuda.so.1', 'libcuda.so']:
     driver = ctypes.CDLL(name)
     print(hasattr(driver, 'kernel_registry_audit_ready'), end=' ')
-    # NVIDIA's driver stays loaded, as the simulated one does.
+    # The driver behind stays loaded: it must not be found by its name.
     _ctypes.dlclose(driver._handle)
 ";
     let (output, _) = audit(&[], &["python3", "-c", program]);
