@@ -1,4 +1,4 @@
-//! `cargo kernels audit`: programs in unusual situations behave as without it, and what is lost is said.
+//! `cargo kernels audit`: programs in unusual situations behave as without it, and lost records are reported.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

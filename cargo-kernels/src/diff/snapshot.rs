@@ -222,7 +222,7 @@ fn of_json(bytes: &[u8], path: &Path) -> Result<Value, Failure> {
     }
 }
 
-/// The error of a file that is nothing to compare, in words that say what is.
+/// Replaces the error of a file that `diff` cannot compare by one that names the kinds of files that it can.
 fn in_words(failure: Failure, path: &Path) -> Failure {
     match failure {
         Failure::NotABinary { .. } => Failure::NothingToCompare { path: path.to_owned() },

@@ -74,7 +74,7 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     Ok(Installed::Now)
 }
 
-/// What is behind the hooks, or has hooks already.
+/// The driver that the hooks will call, or hooks that are there already.
 enum Behind {
     Driver(PathBuf),
     /// Hooks that were put there from outside.

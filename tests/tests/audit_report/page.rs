@@ -121,7 +121,7 @@ fn a_page_on_many_events_is_small() {
     assert!(events > 30_000, "{events}");
     let html = fs::read_to_string(page).expect("a page");
     assert!(html.len() < 3_000_000, "{}", html.len());
-    // What is in no table is counted.
+    // The page counts the rows that its tables leave out.
     let shown = html.split("<h2>Kernels that were loaded</h2>").nth(1).expect("a table");
     assert!(shown.contains("<p>And 3500 more, "), "500 of 4000 are shown");
 }

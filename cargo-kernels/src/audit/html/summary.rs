@@ -74,7 +74,7 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     Ok(())
 }
 
-/// What was loaded, how much of it late, and how long it took.
+/// Counts the loaded kernels and images, those that were late, and their time.
 fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
     writeln!(to, "<ul>")?;
     let count = |number: fn(&Report) -> u64| {

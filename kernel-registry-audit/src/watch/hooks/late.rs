@@ -42,7 +42,7 @@ pub(super) fn call(
     (result, caller)
 }
 
-/// What is said when the load of a kernel is refused.
+/// The message for a refused load of a kernel.
 pub(super) fn words(hook: u32, kernel: &str) -> String {
     format!("`{}` of kernel `{kernel}`, which is not loaded; load it before the program is ready", name(hook))
 }

@@ -9,7 +9,7 @@ use crate::gpu::{Gpu, Loaded, Outcome};
 use crate::pair::Pair;
 use crate::ptx::{Role, Word};
 
-/// What was computed, and what happened.
+/// The computed answers for a pair, and what the device did.
 pub(crate) struct Trial {
     pub(crate) index: u64,
     pub(crate) pair: Pair,
