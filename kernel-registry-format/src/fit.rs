@@ -30,8 +30,12 @@ mod device;
 mod grid;
 mod launch;
 mod processor;
+mod residents;
+mod shortage;
 
 pub use device::Device;
 pub use grid::{Residency, Room, beside, residency};
 pub use launch::{Launch, Refused};
 pub use processor::{Limit, Processor, Space};
+pub use residents::Residents;
+pub use shortage::Shortage;

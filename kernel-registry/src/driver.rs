@@ -3,6 +3,7 @@
 //! cudarc panics if the driver or one of its functions is missing. So every use of CUDA begins with [`Driver::get`], which
 //! returns an error instead, and functions newer than CUDA 12.0 are `Option`s here.
 
+mod audit;
 mod call;
 mod context;
 mod error;
@@ -16,11 +17,12 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::{CudaContext, sys};
 
+pub use audit::OnWait;
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, architecture, bind};
 pub use error::{DriverError, DriverUnavailable};
 pub(crate) use launch::launch;
-pub(crate) use stream::Stream;
+pub(crate) use stream::{Stream, is_blocking};
 
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.
 const OLDEST: CudaVersion = CudaVersion(12_000);
@@ -46,7 +48,6 @@ pub(crate) struct Driver {
 type FuncLoad = unsafe extern "C" fn(sys::CUfunction) -> sys::CUresult;
 type FunctionCount = unsafe extern "C" fn(*mut u32, sys::CUmodule) -> sys::CUresult;
 type EnumerateFunctions = unsafe extern "C" fn(*mut sys::CUfunction, u32, sys::CUmodule) -> sys::CUresult;
-type Ready = unsafe extern "C" fn();
 type FuncIsLoaded = unsafe extern "C" fn(*mut u32, sys::CUfunction) -> sys::CUresult;
 
 impl Driver {
@@ -61,17 +62,6 @@ impl Driver {
             }
         };
         if driver.process == process::id() { Ok(driver) } else { Err(DriverUnavailable::Forked) }
-    }
-
-    /// Tells an audit in front of the driver, if there is one, that the program is ready.
-    pub(crate) fn mark_ready(&self) {
-        // SAFETY: only an audit has a function of this name, and this is its type.
-        let ready = unsafe { lookup::<Ready>(c"kernel_registry_audit_ready", OLDEST, self.version) };
-        // A lookup that fails found no audit.
-        if let Ok(Some(ready)) = ready {
-            // SAFETY: it may be called at any time.
-            unsafe { ready() }
-        }
     }
 
     fn find() -> Result<Driver, DriverUnavailable> {

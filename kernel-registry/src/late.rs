@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use cudarc::driver::CudaContext;
+use kernel_registry_format::rules;
 
 use crate::contexts::{KnownContext, Late, LateLoad};
 use crate::driver::ContextId;
 use crate::lock::lock;
 use crate::registry::registry;
+use crate::sections::{self, Family};
 use crate::table::Ready;
 use crate::warm::{self, Plan};
-use crate::{KernelInfo, OtherCopy, WarmError, Warmup};
+use crate::{KernelInfo, OtherCopy, WarmError, Warmup, WouldWait};
 
 /// Why a kernel was not loaded late.
 pub(crate) enum NotLoaded {
@@ -20,6 +22,8 @@ pub(crate) enum NotLoaded {
     RegisteredLater,
     /// The kernel belongs to a copy of this library that has warmed nothing.
     OtherCopy(&'static [OtherCopy]),
+    /// It would wait for a resident kernel.
+    WouldWait(Box<WouldWait>),
     /// Warming it failed.
     Failed(WarmError),
 }
@@ -34,6 +38,8 @@ pub(crate) fn load(
     let Some(policy) = policy.filter(|policy| policy.late != Some(Late::Deny)) else {
         return Err(why_not_warm(kernel));
     };
+    let within = Family::of(context, id);
+    sections::refuse(within, "cuModuleLoadDataEx", &rules::MODULE).map_err(NotLoaded::WouldWait)?;
     // In a hook of this context, warming fails and loads nothing.
     if warm::hook_running_for(id).is_none() {
         policy.report(&LateLoad { kernel, device: context.ordinal() });

@@ -13,10 +13,13 @@ use cudarc::driver::{CudaContext, CudaStream, sys};
 
 use crate::driver::{self, ContextId, Driver, DriverError, Function};
 use crate::late::{self, NotLoaded};
+use crate::sections;
 use crate::table::Ready;
 use crate::{KernelInfo, LaunchConfig};
 
+pub(crate) use check::check;
 pub use configure::Configure;
+pub(crate) use configure::Sealed;
 pub use dynamic::{DynArg, launch_dyn};
 pub use error::LaunchError;
 pub use prepared::{Prepared, Untyped};
@@ -66,7 +69,7 @@ impl<'a> Launch<'a> {
         config: &LaunchConfig,
     ) -> Result<Self, LaunchError> {
         let ready = ready(kernel, stream.context())?;
-        check::check(kernel, config, &ready.limits)?;
+        check(kernel, config, &ready.limits)?;
         Ok(Launch { kernel, function: ready.function, id: ready.context.id, stream, config: *config })
     }
 
@@ -78,6 +81,7 @@ impl<'a> Launch<'a> {
     #[inline]
     pub unsafe fn submit(self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
         let Launch { kernel, function, id, stream, config } = self;
+        sections::in_stream(stream).map_err(|wait| LaunchError::WouldWait { kernel, wait })?;
         let failed = |error| failed(kernel, stream.context(), Some(id), error);
         // The handle of the default stream stands for that of the current context. And cudarc keeps the error of a stream that could
         // not be made to wait for a slice: then nothing may be launched.
@@ -141,6 +145,7 @@ fn not_loaded(kernel: &'static KernelInfo, refused: NotLoaded) -> LaunchError {
         NotLoaded::NotWarm => LaunchError::NotWarm { kernel },
         NotLoaded::RegisteredLater => LaunchError::RegisteredLater { kernel },
         NotLoaded::OtherCopy(others) => LaunchError::OtherCopy { kernel, others },
+        NotLoaded::WouldWait(wait) => LaunchError::WouldWait { kernel, wait },
         NotLoaded::Failed(error) => LaunchError::Late { kernel, error: Box::new(error) },
     }
 }

@@ -115,8 +115,10 @@ mod nullable;
 mod param;
 mod records;
 mod registry;
+pub mod resident;
 #[cfg(feature = "runtime")]
 mod runtime;
+mod sections;
 mod table;
 pub mod types;
 mod warm;
@@ -139,6 +141,7 @@ pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, 
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
 pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
+pub use resident::{Resident, ResidentError, Section, SectionError, WouldWait};
 #[cfg(feature = "runtime")]
 pub use runtime::{RuntimeImage, RuntimeImageError};
 pub use warm::{

@@ -30,17 +30,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
+use kernel_registry_format::rules;
 
 use crate::KernelInfo;
 use crate::contexts::{KnownContext, Late, LateLoad, Policy, Turn};
 use crate::driver::{Code, ContextId, Current, Driver};
 use crate::lock::lock;
+use crate::sections::{self, Family};
 use crate::watch::{self, Activity, NoResult, Overdue, Timeouts};
 use work::{Job, Sizes};
 
 pub use failure::{Cause, Failure, HookCause, HookFailure, SetLimit, WarmEachError, WarmError};
 pub(crate) use hooks::running_for as hook_running_for;
 pub(crate) use plan::Plan;
+pub(crate) use recheck::MOMENT;
 pub use recheck::RecheckError;
 pub use report::{HookReport, KernelReport, Report, Stage, Unavailable};
 
@@ -338,6 +341,8 @@ impl<'a> Warmup<'a> {
         let changes = if self.is_late { &Policy::default() } else { &self.policy };
         let known = KnownContext::of(context, changes)?;
         let id = known.id;
+        // Held until the warm-up ends, so that no resident kernel comes in between.
+        let loading = sections::loading(Family::of(context, id), "cuModuleLoadDataEx", &rules::MODULE);
         let Policy { threads, stack_budget, timeout, whole_images, .. } = self.policy;
         let job = Job {
             driver,
@@ -350,6 +355,7 @@ impl<'a> Warmup<'a> {
             whole_images,
             sizes: self.sizes,
             hooks: self.hooks,
+            beside: loading.as_ref().err().cloned(),
             planned_in: begun.elapsed(),
         };
 
@@ -365,7 +371,7 @@ impl<'a> Warmup<'a> {
         job.known.turns.take(&activity, &timeouts).map_err(overdue_error)?;
         let turn = Turn(job.known.clone());
         let work = move |watch: &_| {
-            let _turn = turn;
+            let (_turn, _loading) = (turn, loading);
             caller.in_scope(|| stages::run(&job, watch))
         };
         let report = watch::watched(activity, &timeouts, progress, work).map_err(|error| match error {
@@ -428,6 +434,10 @@ impl Warm {
     /// The context.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
+    }
+
+    pub(crate) fn id(&self) -> ContextId {
+        self.id
     }
 
     /// What the warm-up found and did.

@@ -1,6 +1,6 @@
 //! What fits, for each architecture.
 
-use kernel_registry_format::fit::{Device, Launch, Limit, Processor, Residency, Room, beside, residency};
+use kernel_registry_format::fit::{Device, Launch, Processor, Residency, Room, Shortage, beside, residency};
 
 use super::Options;
 use super::budget::{Budget, budgets};
@@ -126,9 +126,7 @@ impl<'a> Gpu<'a> {
             for other in others {
                 let room =
                     beside(&device, &stays.launch, &other.launch).map_err(|why| cannot(&other, &why))?;
-                if !room.fits() {
-                    refusals.push(refusal(&device, &stays, &other, &room, &processor));
-                }
+                refusals.extend(room.shortage.map(|shortage| refusal(&device, &stays, &other, &shortage)));
                 beside_it.push((other, room));
             }
         } else {
@@ -151,59 +149,8 @@ fn too_large(device: &Device, stays: &Launched<'_>, residency: &Residency) -> St
 }
 
 /// Why a kernel does not fit beside the one that stays.
-fn refusal(
-    device: &Device,
-    stays: &Launched<'_>,
-    other: &Launched<'_>,
-    room: &Room,
-    processor: &Processor<'_>,
-) -> String {
+fn refusal(device: &Device, stays: &Launched<'_>, other: &Launched<'_>, shortage: &Shortage) -> String {
     let (name, resident) = (&other.kernel.name, &stays.kernel.name);
-    let launch = &other.launch;
-    let registers = processor.registers().min(device.registers);
-    let left = |needs: u32, of: u32, taken: u32, what: &str| {
-        format!(
-            "a block needs {needs} {what}, and a multiprocessor has {} of {of} left",
-            of.saturating_sub(taken)
-        )
-    };
-    let (why, remedy) = match room.limit {
-        Limit::Threads => (
-            left(launch.warps() * 32, device.threads, processor.threads(), "threads"),
-            format!("launch `{resident}` with smaller blocks, or fewer"),
-        ),
-        Limit::Blocks => (
-            left(1, device.blocks, processor.blocks(), "place"),
-            format!("launch `{resident}` with fewer blocks"),
-        ),
-        Limit::Registers => (
-            left(launch.block_registers(), device.registers, registers, "registers"),
-            "use smaller blocks, or compile either kernel for fewer registers (`__launch_bounds__`)"
-                .to_owned(),
-        ),
-        Limit::SharedMemory => (
-            left(launch.shared(device), device.shared, processor.shared(), "bytes of shared memory"),
-            format!("let `{resident}` or `{name}` use less"),
-        ),
-        Limit::Carveout => {
-            let carveout = room.carveout.unwrap_or(0);
-            let wanted = launch.wanted_carveout(device);
-            let why = if wanted > carveout {
-                format!("the driver wants a carve-out of {wanted} bytes for it, and one of {carveout}")
-            } else {
-                let bytes = "bytes of shared memory";
-                let left = left(launch.shared(device), carveout, processor.shared(), bytes);
-                format!("{left}, because the carve-out is one of {carveout}")
-            };
-            (
-                format!("{why} stays while `{resident}` does"),
-                format!("launch `{resident}` with a preferred carve-out of 100"),
-            )
-        }
-        _ => (
-            format!("a cluster of {} blocks needs multiprocessors side by side", launch.cluster),
-            format!("launch `{resident}` with fewer blocks, or `{name}` with smaller clusters"),
-        ),
-    };
-    format!("`{name}` does not fit beside `{resident}` on sm_{}: {why}; {remedy}", device.sm)
+    let remedy = shortage.remedy(name, resident);
+    format!("`{name}` does not fit beside `{resident}` on sm_{}: {shortage}; {remedy}", device.sm)
 }

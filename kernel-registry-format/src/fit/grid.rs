@@ -2,7 +2,8 @@
 
 use super::device::Device;
 use super::launch::{Launch, Refused};
-use super::processor::{Limit, Processor};
+use super::processor::{Limit, Processor, Space};
+use super::shortage::Shortage;
 
 /// Whether a grid is on the device at once, and how its blocks are spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +43,24 @@ pub struct Room {
     /// Bytes of the carve-out of that multiprocessor, unless no block stays there. It is the one that the kernel that stays
     /// [wants](Launch::wanted_carveout).
     pub carveout: Option<u32>,
+    /// What a block lacks there, if it does not fit.
+    pub shortage: Option<Shortage>,
 }
 
 impl Room {
+    /// Room for this many blocks, of which so many are on this multiprocessor, one with the least room.
+    pub(super) fn new(other: &Launch, at_once: u64, space: Space, processor: &Processor<'_>) -> Room {
+        let limit = if at_once == 0 && space.blocks > 0 { Limit::Cluster } else { space.limit };
+        Room {
+            per_processor: space.blocks,
+            at_once,
+            limit,
+            cluster: other.cluster,
+            carveout: processor.carveout(),
+            shortage: (at_once < other.cluster.into()).then(|| processor.shortage(other, limit)),
+        }
+    }
+
     /// Whether it runs: its blocks then run one after the other, if not at once.
     pub fn fits(&self) -> bool {
         self.at_once >= self.cluster.into()
@@ -94,27 +110,18 @@ pub fn beside(device: &Device, stays: &Launch, other: &Launch) -> Result<Room, R
         0 => space,
         _ => with(residency.least.saturating_add(1)).space(other),
     };
-    let (at_once, limit) = if other.cluster > 1 {
+    let at_once = if other.cluster > 1 {
         // The emptier multiprocessors may be far from each other.
-        let at_once = in_clusters(device, other, space.blocks.min(fuller.blocks));
-        (at_once, if at_once == 0 && space.blocks > 0 { Limit::Cluster } else { space.limit })
+        in_clusters(device, other, space.blocks.min(fuller.blocks))
     } else {
         let emptier = u64::from(device.processors.saturating_sub(residency.fuller));
-        let at_once =
-            emptier * u64::from(space.blocks) + u64::from(residency.fuller) * u64::from(fuller.blocks);
-        (at_once, space.limit)
+        emptier * u64::from(space.blocks) + u64::from(residency.fuller) * u64::from(fuller.blocks)
     };
-    Ok(Room {
-        per_processor: space.blocks,
-        at_once,
-        limit,
-        cluster: other.cluster,
-        carveout: emptier.carveout(),
-    })
+    Ok(Room::new(other, at_once, space, &emptier))
 }
 
 /// The blocks that run at once if each multiprocessor has room for so many, in whole clusters.
-fn in_clusters(device: &Device, launch: &Launch, per_processor: u32) -> u64 {
+pub(super) fn in_clusters(device: &Device, launch: &Launch, per_processor: u32) -> u64 {
     let cluster = launch.cluster.max(1);
     // Multiprocessors are in groups of unknown sizes, which are even; in each some are left over.
     let left_over = match cluster {

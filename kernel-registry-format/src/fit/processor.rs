@@ -83,6 +83,10 @@ impl<'a> Processor<'a> {
         Processor { device, warps: 0, blocks: 0, units: [0; PARTITIONS as usize], shared: 0, carveout: None }
     }
 
+    pub(super) fn device(&self) -> &'a Device {
+        self.device
+    }
+
     /// Adds blocks that stay. There must be room for them.
     pub fn put(&mut self, launch: &Launch, blocks: u32) {
         if blocks == 0 {

@@ -1,5 +1,7 @@
 //! The device of a context.
 
+use kernel_registry_format::fit;
+
 use super::KnownContext;
 use crate::driver::{Current, DeviceAttribute, DriverError, architecture};
 
@@ -14,6 +16,8 @@ pub(crate) struct Device {
     pub(crate) shared: u32,
     /// Whether the driver loads kernels lazily: at their first use, and not with their image.
     pub(crate) loads_lazily: bool,
+    /// What its multiprocessors have room for, unless the architecture is newer than this library.
+    pub(crate) room: Option<fit::Device>,
 }
 
 impl Device {
@@ -36,6 +40,26 @@ impl Device {
             threads: u64::from(processors) * u64::from(threads),
             shared: current.device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
             loads_lazily: current.loads_lazily()?,
+            room: room(current)?,
         })
     }
+}
+
+/// The figures of the driver, and of the architecture where the driver does not tell.
+fn room(current: &Current<'_>) -> Result<Option<fit::Device>, DriverError> {
+    use DeviceAttribute::*;
+    let Some(row) = fit::Device::of(architecture(current.context)?) else { return Ok(None) };
+    let get = |which| current.device_attribute(which);
+    Ok(Some(fit::Device {
+        processors: get(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        block_threads: get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        threads: get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+        blocks: get(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+        registers: get(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?,
+        block_registers: get(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK)?,
+        shared: get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
+        block_shared: get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        reserved_shared: get(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?,
+        ..row.clone()
+    }))
 }

@@ -221,6 +221,14 @@ impl<'c> Current<'c> {
         call("cuFuncSetAttribute", set)
     }
 
+    /// Sets the carve-out that a function prefers, in percent of the largest one.
+    pub(crate) fn prefer_carveout(&self, function: Function, percent: u32) -> Result<(), DriverError> {
+        let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        // SAFETY: the function is one of this context.
+        let set = unsafe { sys::cuFuncSetAttribute(function.0, which, percent.cast_signed()) };
+        call("cuFuncSetAttribute", set)
+    }
+
     pub(crate) fn device_attribute(&self, which: DeviceAttribute) -> Result<u32, DriverError> {
         let value = self.context.attribute(which);
         value.map(i32::unsigned_abs).map_err(|error| DriverError::new("cuDeviceGetAttribute", error.0))

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use cudarc::driver::sys;
+use cudarc::driver::{CudaStream, sys};
 
 use super::{DriverError, Function, call};
 
@@ -43,4 +43,13 @@ impl Drop for Stream {
         // SAFETY: it has no other owner. A failure here repeats an earlier one, which was reported.
         let _ = unsafe { sys::cuStreamDestroy_v2(self.0) };
     }
+}
+
+/// Whether a stream waits for the default stream, and the default stream for it.
+pub(crate) fn is_blocking(stream: &CudaStream) -> Result<bool, DriverError> {
+    let mut flags = 0;
+    // SAFETY: the stream exists as long as its `CudaStream`.
+    call("cuStreamGetFlags", unsafe { sys::cuStreamGetFlags(stream.cu_stream(), &mut flags) })?;
+    const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+    Ok(flags & NON_BLOCKING == 0)
 }

@@ -9,7 +9,7 @@ const BLOCK: [u32; 3] = [1024, 1024, 64];
 const GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 
 #[inline]
-pub(super) fn check(
+pub(crate) fn check(
     kernel: &'static KernelInfo,
     config: &LaunchConfig,
     limits: &Limits,

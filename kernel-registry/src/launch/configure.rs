@@ -78,7 +78,7 @@ impl<K> Configure<K> for &Prepared<K> {
 impl<K> Prepared<K> {
     /// The launch on this stream, which must belong to the context for which it was prepared.
     #[inline]
-    pub(super) fn on<'a>(&self, stream: &'a CudaStream) -> Result<Launch<'a>, LaunchError> {
+    pub(crate) fn on<'a>(&self, stream: &'a CudaStream) -> Result<Launch<'a>, LaunchError> {
         let Prepared { kernel, function, id, config, .. } = *self;
         let theirs: &CudaContext = stream.context();
         // Both contexts are alive, so they are the same if the driver's addresses are equal.

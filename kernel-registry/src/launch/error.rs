@@ -6,7 +6,7 @@ use std::fmt;
 use super::dynamic;
 use crate::copies::{REMEDY, VERSION};
 use crate::driver::{DriverError, DriverUnavailable};
-use crate::{KernelInfo, OtherCopy, Param, WarmError};
+use crate::{KernelInfo, OtherCopy, Param, WarmError, WouldWait};
 
 /// Why a kernel was not launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub enum LaunchError {
     },
     /// It was not warm, and could not be warmed late.
     Late { kernel: &'static KernelInfo, error: Box<WarmError> },
+    /// The launch would wait for a resident kernel.
+    WouldWait { kernel: &'static KernelInfo, wait: Box<WouldWait> },
     /// The driver is no longer usable: the process was forked.
     DriverUnavailable { kernel: &'static KernelInfo, error: DriverUnavailable },
     /// The driver refused.
@@ -83,6 +85,7 @@ impl LaunchError {
             | LaunchError::ArgumentCount { kernel, .. }
             | LaunchError::Argument { kernel, .. }
             | LaunchError::Late { kernel, .. }
+            | LaunchError::WouldWait { kernel, .. }
             | LaunchError::DriverUnavailable { kernel, .. }
             | LaunchError::Driver { kernel, .. } => kernel,
         }
@@ -188,6 +191,7 @@ impl fmt::Display for LaunchError {
             LaunchError::Late { ref error, .. } => {
                 write!(f, "it was not warm, and could not be warmed late: {error}")
             }
+            LaunchError::WouldWait { ref wait, .. } => write!(f, "{wait}"),
             LaunchError::DriverUnavailable { error, .. } => write!(f, "{error}"),
             LaunchError::Driver { error, .. } => write!(f, "{error}"),
         }

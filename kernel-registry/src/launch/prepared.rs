@@ -40,11 +40,11 @@ use crate::{Kernel, KernelInfo, LaunchConfig, table};
 /// # }
 /// ```
 pub struct Prepared<K = Untyped> {
-    pub(super) kernel: &'static KernelInfo,
-    pub(super) function: Function,
+    pub(crate) kernel: &'static KernelInfo,
+    pub(crate) function: Function,
     pub(super) context: Arc<CudaContext>,
     /// The context's id. The function is valid while the context has this id.
-    pub(super) id: ContextId,
+    pub(crate) id: ContextId,
     pub(super) config: LaunchConfig,
     /// The `table::epoch` at which the function was last known to be valid.
     epoch: AtomicU64,
@@ -82,7 +82,7 @@ impl Prepared<Untyped> {
 }
 
 impl<K> Prepared<K> {
-    fn checked(
+    pub(crate) fn checked(
         kernel: &'static KernelInfo,
         context: &Arc<CudaContext>,
         config: LaunchConfig,
@@ -90,7 +90,7 @@ impl<K> Prepared<K> {
         // Read first: if an entry is removed from here on, the first launch looks the kernel up again.
         let epoch = AtomicU64::new(table::epoch());
         let ready = ready(kernel, context)?;
-        check::check(kernel, &config, &ready.limits)?;
+        check(kernel, &config, &ready.limits)?;
         let (function, id) = (ready.function, ready.context.id);
         Ok(Prepared { kernel, function, context: context.clone(), id, config, epoch, _kernel: PhantomData })
     }

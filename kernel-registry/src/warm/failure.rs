@@ -9,7 +9,7 @@ use super::causes::groups;
 use super::report::{Bytes, Count, Report};
 use super::{Warm, ptx_version};
 use crate::driver::{CudaVersion, DriverError, DriverUnavailable};
-use crate::{Place, RegistryError};
+use crate::{Place, RegistryError, WouldWait};
 
 /// Why a warm-up failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub enum WarmError {
         /// How long it has waited.
         timeout: Duration,
     },
+    /// There is something to load, or another change to make, that would wait for a resident kernel.
+    WouldWait(Box<WouldWait>),
     /// Some kernels could not be warmed, or `#[warmup]` functions failed. The other kernels are warm.
     Kernels {
         /// The report, with every failure.
@@ -381,6 +383,7 @@ impl fmt::Display for WarmError {
                     timeout.as_secs_f64()
                 )
             }
+            WarmError::WouldWait(wait) => write!(f, "{wait}"),
             WarmError::Kernels { report } => {
                 let hooks = report.hook_failures.len();
                 let (failed, warm) = (report.failures.len(), report.kernels.len());

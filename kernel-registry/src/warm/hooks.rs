@@ -17,10 +17,7 @@ pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
     if !work.job.hooks {
         return reports;
     }
-    for hook in Hook::all() {
-        if work.loaded.hooks.contains(&hook.key()) {
-            continue;
-        }
+    for hook in pending(work).collect::<Vec<_>>() {
         let begun = Instant::now();
         match run_one(work, hook) {
             Ok(Preloaded { count: preloaded, .. }) => {
@@ -34,6 +31,11 @@ pub(super) fn run(work: &mut Work<'_>) -> Vec<HookReport> {
         }
     }
     reports
+}
+
+/// The hooks that have not yet succeeded in this context.
+pub(super) fn pending(work: &Work<'_>) -> impl Iterator<Item = &'static Hook> {
+    Hook::all().into_iter().filter(|hook| !work.loaded.hooks.contains(&hook.key()))
 }
 
 fn run_one(work: &mut Work<'_>, hook: &Hook) -> Result<Preloaded, HookCause> {

@@ -13,7 +13,7 @@ use crate::lock::lock;
 use crate::watch::{self, Activity, NoResult, Timeouts, Watch};
 
 /// How long to wait for the context's lock. Another recheck releases it at once; a warm-up may hold it for ever.
-const MOMENT: Duration = Duration::from_millis(100);
+pub(crate) const MOMENT: Duration = Duration::from_millis(100);
 
 /// Why kernels are no longer warm, or could not be rechecked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::report::{HookReport, Report, Stage, Unavailable};
 use super::verify::verify;
 use super::work::{Job, Work};
 use super::{Progress, hooks, limits, load, prime, resolve};
-use crate::contexts::Warmed;
+use crate::contexts::{Primed, Warmed};
 use crate::driver::{Function, LoadError};
 use crate::lock::lock;
 use crate::table::Limits;
@@ -32,10 +32,24 @@ pub(super) fn run(job: &Job, watch: &Watch<Progress>) -> Result<Report, WarmErro
 impl Work<'_> {
     fn run(mut self) -> Result<Report, WarmError> {
         let pending = self.pending();
+        if let Some(wait) = &self.job.beside
+            && self.changes(&pending)?
+        {
+            return Err(WarmError::WouldWait(wait.clone()));
+        }
         match self.go_through(&pending) {
             Ok(done) => Ok(self.report(done)),
             Err(error) => Err(self.stopped(&pending, error)),
         }
+    }
+
+    /// Whether there is something to load, to raise, to launch or to run.
+    fn changes(&self, pending: &[&Planned]) -> Result<bool, WarmError> {
+        let runs_hooks = self.job.hooks && hooks::pending(self).next().is_some();
+        let is_primed = self.needs(pending) == Primed::default();
+        let is_used = self.loaded.is_used();
+        let stack_changed = is_used && self.current.stack_limit()? != self.loaded.stack_at_launch;
+        Ok(!pending.is_empty() || runs_hooks || !is_primed || stack_changed)
     }
 
     fn go_through(&mut self, pending: &[&'static Planned]) -> Result<Done, WarmError> {

@@ -10,6 +10,7 @@ use super::failure::{Cause, Failure, HookFailure};
 use super::plan::{Plan, Planned};
 use super::report::{KernelReport, Stage};
 use super::{Progress, prime, ptx_version, trace};
+use crate::WouldWait;
 use crate::contexts::{Device, KnownContext, Loaded, Primed};
 use crate::driver::{ContextId, Current, Driver, DriverError, Function, LoadError};
 use crate::table::Limits;
@@ -30,6 +31,8 @@ pub(super) struct Job {
     pub(super) sizes: Sizes,
     /// Whether `#[warmup]` functions run.
     pub(super) hooks: bool,
+    /// A resident kernel is there: nothing may be loaded or changed.
+    pub(super) beside: Option<Box<WouldWait>>,
     pub(super) planned_in: Duration,
 }
 

@@ -54,7 +54,7 @@ lacking! {
         cuTexRefGetMipmapFilterMode cuTexRefGetMipmapLevelBias cuTexRefGetMipmapLevelClamp
         cuTexRefGetMipmappedArray cuTexRefSetMaxAnisotropy cuTexRefSetMipmapFilterMode
         cuTexRefSetMipmapLevelBias cuTexRefSetMipmapLevelClamp cuTexRefSetMipmappedArray;
-    5050: cuLinkComplete cuLinkDestroy cuStreamGetFlags;
+    5050: cuLinkComplete cuLinkDestroy;
     6000: cuPointerSetAttribute;
     6050: cuGraphicsResourceSetMapFlags_v2 cuLinkAddData_v2 cuLinkAddFile_v2 cuLinkCreate_v2;
     7000: cuPointerGetAttributes;

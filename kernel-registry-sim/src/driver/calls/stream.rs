@@ -106,6 +106,11 @@ calls! {
         priority.set(state.streams.get(stream)?.priority)
     }
 
+    5050 fn cuStreamGetFlags(stream: Handle, flags: Out<u32>) {
+        let (state, stream) = begin_with(stream)?;
+        flags.set((state.streams.get(stream)?.order == Order::NonBlocking).into())
+    }
+
     9020 fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) {
         let (state, stream) = begin_with(stream)?;
         context.set(state.streams.get(stream)?.context)

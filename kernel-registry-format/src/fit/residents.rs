@@ -1,0 +1,144 @@
+//! Several grids that stay on a device together.
+
+use super::device::Device;
+use super::grid::{self, Residency, Room, in_clusters};
+use super::launch::{Launch, Refused};
+use super::processor::{Processor, Space};
+
+/// Grids that stay, in the order of their launches. Each was found to [fit](Self::residency) beside those before it.
+///
+/// Nobody knows which multiprocessors the blocks of the second grid have taken. So this counts on each multiprocessor having the most
+/// blocks that it can have of every grid; only of one grid it has no more than the average. Two grids that stay were not tried on
+/// hardware.
+#[derive(Clone, Copy, Debug)]
+pub struct Residents<'a> {
+    device: &'a Device,
+    grids: &'a [Launch],
+}
+
+impl<'a> Residents<'a> {
+    /// These grids on this device.
+    pub fn new(device: &'a Device, grids: &'a [Launch]) -> Self {
+        Residents { device, grids }
+    }
+
+    /// The blocks of a further grid that are on the device at once.
+    ///
+    /// # Errors
+    ///
+    /// If the device cannot run it at all.
+    pub fn residency(&self, launch: &Launch) -> Result<Residency, Refused> {
+        let alone = grid::residency(self.device, launch)?;
+        if self.grids.is_empty() {
+            return Ok(alone);
+        }
+        let (_, space) = self.tightest(launch, None);
+        let capacity = in_clusters(self.device, launch, space.blocks);
+        Ok(Residency { per_processor: space.blocks, capacity, limit: space.limit, ..alone })
+    }
+
+    /// The blocks of a kernel that run at once beside the grids.
+    ///
+    /// # Errors
+    ///
+    /// If the device cannot run one of them at all.
+    pub fn beside(&self, other: &Launch) -> Result<Room, Refused> {
+        if let [stays] = self.grids {
+            return grid::beside(self.device, stays, other);
+        }
+        other.check(self.device)?;
+        // Of each grid there is a multiprocessor with no more than the average. A cluster needs several multiprocessors.
+        let averages = if other.cluster > 1 { 0..0 } else { 0..self.grids.len() };
+        let (mut processor, mut space) = self.tightest(other, None);
+        for average in averages {
+            let found = self.tightest(other, Some(average));
+            if found.1.blocks > space.blocks {
+                (processor, space) = found;
+            }
+        }
+        let at_once = in_clusters(self.device, other, space.blocks);
+        Ok(Room::new(other, at_once, space, &processor))
+    }
+
+    /// The multiprocessor with the least room for a launch, if it has no more than the average of one grid.
+    ///
+    /// The carve-out is that of the first grid that has a block there, which need not be the first one.
+    fn tightest(&self, launch: &Launch, average: Option<usize>) -> (Processor<'a>, Space) {
+        let processors = u64::from(self.device.processors.max(1));
+        let can_be_absent = |grid: &Launch| grid.grid < processors;
+        let with_those_from = |first: usize| {
+            let mut processor = Processor::new(self.device);
+            for (place, grid) in self.grids.iter().enumerate().skip(first) {
+                let most = grid.grid.div_ceil(processors);
+                let blocks = if average == Some(place) { grid.grid / processors } else { most };
+                processor.put(grid, u32::try_from(blocks).unwrap_or(u32::MAX));
+            }
+            let space = processor.space(launch);
+            (processor, space)
+        };
+        let absent = self.grids.iter().take_while(|grid| can_be_absent(grid)).count();
+        let mut tightest = with_those_from(0);
+        for first in 1..=absent.min(self.grids.len().saturating_sub(1)) {
+            let found = with_those_from(first);
+            if found.1.blocks < tightest.1.blocks {
+                tightest = found;
+            }
+        }
+        tightest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::processor::Limit;
+    use super::*;
+
+    const KIB: u32 = 1 << 10;
+
+    fn hopper() -> &'static Device {
+        Device::of(90).unwrap()
+    }
+
+    fn launch(grid: u64, threads: u32) -> Launch {
+        Launch { grid, threads, registers: 32, ..Launch::default() }
+    }
+
+    #[test]
+    fn a_second_grid_has_what_the_first_leaves() {
+        let stays = [launch(132, 1024)];
+        let both = Residents::new(hopper(), &stays);
+        assert_eq!(both.residency(&launch(132, 1024)).unwrap().capacity, 132);
+        assert!(!both.residency(&launch(133, 1024)).unwrap().fits());
+        assert_eq!(
+            both.residency(&launch(1, 2048)).unwrap_err(),
+            Refused::Threads { threads: 2048, most: 1024 }
+        );
+        // The hardware may put a block of the first on any multiprocessor.
+        let some = [launch(66, 1024)];
+        assert_eq!(Residents::new(hopper(), &some).residency(&launch(200, 1024)).unwrap().capacity, 132);
+    }
+
+    #[test]
+    fn others_have_what_both_leave() {
+        let room = |first, second, other| {
+            Residents::new(hopper(), &[launch(first, 1024), launch(second, 512)]).beside(&other).unwrap()
+        };
+        assert_eq!(room(132, 132, launch(1, 512)).per_processor, 1);
+        let full = room(132, 132, launch(1, 1024));
+        assert_eq!((full.fits(), full.limit), (false, Limit::Threads));
+        // 131 blocks of the second leave a multiprocessor without one.
+        assert!(room(132, 131, launch(1, 1024)).fits());
+        assert!(room(131, 132, launch(1, 1024)).fits());
+    }
+
+    #[test]
+    fn the_carveout_may_be_that_of_the_second() {
+        let carved = Launch { carveout: Some(100), ..launch(66, 512) };
+        let other = Launch { dynamic_shared: 64 * KIB, ..launch(1, 256) };
+        let room =
+            |second: u64| Residents::new(hopper(), &[carved, launch(second, 256)]).beside(&other).unwrap();
+        // Where the first has no block, the second has brought a small carve-out.
+        assert_eq!((room(132).fits(), room(132).limit), (false, Limit::Carveout));
+        assert!(room(66).fits());
+    }
+}

@@ -1,0 +1,367 @@
+//! Kernels that stay: what is checked before, refused meanwhile and done afterwards.
+
+#[path = "serial/mod.rs"]
+mod serial;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream, result, sys};
+use kernel_registry::resident::{Limit, OnWait, Shortage};
+use kernel_registry::{
+    Late, LaunchError, RecheckError, Resident, ResidentError, Section, SectionError, Warm, WarmError, Warmup,
+    warm_all,
+};
+use kernel_registry_sim::Config;
+use kernels::blas1::{saxpy, sscal};
+use kernels::templates::{reduce, transpose};
+use kernels::waiting::{spin_until_flag, touch};
+
+kernel_registry::link_kernels!(kernels);
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// Host memory with the flag and the result of `spin_until_flag`. Never freed.
+#[derive(Clone, Copy)]
+struct Words(&'static [AtomicU32; 2]);
+
+impl Words {
+    fn new() -> Outcome<Self> {
+        // SAFETY: a context is current. There is room for two words, which are zeroed before they are read.
+        unsafe {
+            let words = result::malloc_host(8, sys::CU_MEMHOSTALLOC_DEVICEMAP)?.cast::<[AtomicU32; 2]>();
+            words.write_bytes(0, 1);
+            Ok(Words(&*words))
+        }
+    }
+
+    fn at(self, word: usize) -> *mut u32 {
+        self.0[word].as_ptr()
+    }
+
+    fn stop(self) {
+        self.0[0].store(1, Ordering::Release);
+    }
+}
+
+struct Ready {
+    context: Arc<CudaContext>,
+    warm: Warm,
+    words: Words,
+    stream: Arc<CudaStream>,
+    _turn: serial::Turn,
+}
+
+fn ready() -> Outcome<Ready> {
+    let turn = serial::take();
+    Config::default().install()?;
+    let context = kernel_registry::context(0)?;
+    let warm = warm_all(&context)?;
+    let words = Words::new()?;
+    Ok(Ready { stream: context.new_stream()?, context, warm, words, _turn: turn })
+}
+
+impl Ready {
+    fn launch(&self, resident: Resident<spin_until_flag>) -> Result<Section, ResidentError> {
+        self.launch_in(&self.stream, self.words, resident)
+    }
+
+    fn launch_in(
+        &self,
+        stream: &Arc<CudaStream>,
+        words: Words,
+        resident: Resident<spin_until_flag>,
+    ) -> Result<Section, ResidentError> {
+        let checked = resident.check(&self.warm)?;
+        // SAFETY: the words are never freed.
+        let mut section = checked.launch(stream, |launch| unsafe {
+            spin_until_flag::launch(stream, launch, words.at(0), words.at(1), 5_000_000_000)
+        })?;
+        section.on_stop(move || words.stop());
+        Ok(section)
+    }
+}
+
+fn spin(grid: u32, block: u32) -> Resident<spin_until_flag> {
+    Resident::new(spin_until_flag::config(grid).block(block))
+}
+
+#[test]
+fn a_kernel_that_fits_is_launched_and_told_to_end() -> Outcome {
+    let ready = ready()?;
+    let resident = spin(132, 256).beside(saxpy::INFO, saxpy::over(1000)).beside(sscal::INFO, sscal::over(10));
+    let section = ready.launch(resident)?;
+    let table = section.fit().to_string();
+    assert!(
+        table.contains("stays on 132 multiprocessors of sm_90: 132 blocks of 256 threads, room for 1056"),
+        "{table}"
+    );
+    let row = table.lines().find(|line| line.contains("blas1::saxpy")).expect("a row");
+    assert!(
+        row.split_whitespace().eq([
+            "kernels::blas1::saxpy",
+            "256",
+            row.split_whitespace().nth(2).unwrap(),
+            "0",
+            "924",
+            "threads"
+        ]),
+        "{table}"
+    );
+    assert!(section.is_running());
+    section.stop()?;
+    assert_eq!(ready.words.0[1].load(Ordering::Acquire), 1, "it was released, and did not give up");
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_numbers() -> Outcome {
+    let ready = ready()?;
+    let error = spin(1057, 256).check(&ready.warm).expect_err("it is one block too many");
+    assert!(
+        matches!(
+            error,
+            ResidentError::GridTooLarge { grid: 1057, capacity: 1056, limit: Limit::Threads, .. }
+        ),
+        "{error}"
+    );
+    assert!(
+        error.to_string().ends_with("the others start when these end; use 1056 blocks at most"),
+        "{error}"
+    );
+
+    let error = spin(264, 1024)
+        .beside(touch::INFO, touch::config(1))
+        .check(&ready.warm)
+        .expect_err("the device is full");
+    let ResidentError::NoRoom { fit, .. } = &error else { panic!("{error}") };
+    assert_eq!(
+        fit.beside[0].shortage,
+        Some(Shortage::Left { limit: Limit::Threads, needs: 32, left: 0, of: 2048 })
+    );
+    let text = "\n  `kernels::waiting::touch` does not fit beside it: a block needs 32 threads, and a multiprocessor has 0 of 2048 left; \
+                launch `kernels::waiting::spin_until_flag` with smaller blocks, or fewer";
+    assert!(error.to_string().ends_with(text), "{error}");
+
+    // One block less leaves a multiprocessor half empty.
+    let checked = spin(263, 1024).beside(touch::INFO, touch::config(1)).check(&ready.warm)?;
+    assert_eq!(checked.fit().beside[0].at_once, 31);
+    Ok(())
+}
+
+#[test]
+fn the_carveout_is_set_if_that_helps() -> Outcome {
+    let ready = ready()?;
+    let shared = transpose::<f32, 32>::config(1);
+    let beside = || spin(132, 32).beside(transpose::<f32, 32>::INFO, shared);
+    assert_eq!(beside().check(&ready.warm)?.fit().carveout, Some(100));
+    let error = beside().carveout(0).check(&ready.warm).expect_err("it is chosen too small");
+    assert!(error.to_string().contains("with a preferred carve-out of 100"), "{error}");
+    assert_eq!(spin(132, 32).beside(touch::INFO, touch::config(1)).check(&ready.warm)?.fit().carveout, None);
+
+    // It runs, too.
+    let section = ready.launch(beside())?;
+    let out = Words::new()?;
+    let stream = ready.context.new_stream()?;
+    // SAFETY: the word is never freed.
+    unsafe { touch::launch(&stream, touch::config(1), out.at(0))? };
+    stream.synchronize()?;
+    assert_eq!(out.0[0].load(Ordering::Acquire), 1);
+    Ok(section.stop()?)
+}
+
+#[test]
+fn all_warm_kernels_are_checked() -> Outcome {
+    let ready = ready()?;
+    let checked = spin(132, 32).beside_all().except([touch::INFO]).check(&ready.warm)?;
+    let beside = &checked.fit().beside;
+    assert_eq!(beside.len(), ready.warm.report().kernels.len() - 2);
+    let reduce = beside.iter().find(|other| other.kernel == reduce::<f32, 128>::INFO.path()).expect("a row");
+    assert_eq!(reduce.threads, (128, 128));
+    // `worker` declares no block.
+    let worker =
+        beside.iter().find(|other| other.kernel == kernels::waiting::worker::INFO.path()).expect("a row");
+    assert!(worker.threads.0 == 32 && worker.threads.1 > 32, "{worker:?}");
+    Ok(())
+}
+
+#[test]
+fn calls_that_would_wait_are_refused_while_it_stays() -> Outcome {
+    let turn = serial::take();
+    Config::default().install()?;
+    let context = kernel_registry::context(0)?;
+    // SAFETY: no other thread uses the context.
+    unsafe { sys::cuDevicePrimaryCtxReset_v2(context.cu_device()).result()? };
+    let context = CudaContext::new(0)?;
+    let some = || Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).hooks(false).late(Late::Warn);
+    let warm = some().warm(&context)?;
+    let ready = Ready { stream: context.new_stream()?, words: Words::new()?, context, warm, _turn: turn };
+    let section = ready.launch(spin(1, 1))?;
+
+    let stream = ready.context.new_stream()?;
+    let out = Words::new()?;
+    let begun = Instant::now();
+    // SAFETY: the word is never freed.
+    let launch = |stream: &CudaStream| unsafe { touch::launch(stream, touch::config(1), out.at(0)) };
+    let error = launch(&stream).expect_err("it is not warm");
+    let LaunchError::WouldWait { wait, .. } = &error else { panic!("{error}") };
+    assert_eq!((wait.call, wait.resident), ("cuModuleLoadDataEx", spin_until_flag::INFO.path()));
+    assert_eq!(
+        error.to_string(),
+        "kernel `kernels::waiting::touch`: `cuModuleLoadDataEx` would wait for `kernels::waiting::spin_until_flag`, which is \
+         still on the device: a module is loaded only when nothing runs on the device; load all modules, and compile what is \
+         compiled at run time, before work starts that does not end; or load it with `cuLibraryLoadData`, which does not wait if \
+         loading is lazy"
+    );
+    assert!(matches!(warm_all(&ready.context), Err(WarmError::WouldWait(_))));
+    // There is nothing to do.
+    some().warm(&ready.context)?;
+    let in_its_stream = launch(&ready.stream).expect_err("it would start afterwards");
+    assert!(
+        in_its_stream.to_string().contains("WouldWait") || in_its_stream.to_string().contains("would wait"),
+        "{in_its_stream}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(2), "nothing waited");
+    assert!(section.is_running());
+    section.stop()?;
+
+    launch(&ready.stream)?;
+    warm_all(&ready.context)?;
+    Ok(())
+}
+
+#[test]
+fn a_kernel_that_does_not_end_is_named_and_stays_guarded() -> Outcome {
+    let ready = ready()?;
+    let checked = spin(1, 1).stop_within(Duration::from_millis(50)).check(&ready.warm)?;
+    let (stream, words) = (&ready.stream, ready.words);
+    // SAFETY: the words are never freed.
+    let section = checked.launch(stream, |launch| unsafe {
+        spin_until_flag::launch(stream, launch, words.at(0), words.at(1), 5_000_000_000)
+    })?;
+    let error = section.stop().expect_err("nothing tells it to end");
+    assert!(
+        matches!(error, SectionError::StillRuns { waited, .. } if waited >= Duration::from_millis(50)),
+        "{error}"
+    );
+    let launch = || {
+        let out = Words::new()?;
+        // SAFETY: the word is never freed.
+        Outcome::Ok(unsafe { touch::launch(stream, touch::config(1), out.at(0))? })
+    };
+    assert!(launch().is_err());
+    words.stop();
+    stream.synchronize()?;
+    launch()
+}
+
+#[test]
+fn two_kernels_that_stay_share_the_device() -> Outcome {
+    let ready = ready()?;
+    let first = ready.launch(spin(132, 1024))?;
+    let other = ready.context.new_stream()?;
+    let words = Words::new()?;
+    let error = ready.launch_in(&other, words, spin(133, 1024)).expect_err("132 have room");
+    assert!(matches!(error, ResidentError::GridTooLarge { grid: 133, capacity: 132, .. }), "{error}");
+    assert!(
+        error.to_string().contains("beside `kernels::waiting::spin_until_flag` 132 of its 133 blocks"),
+        "{error}"
+    );
+    // Both were checked when nothing was there, and only one is launched.
+    let second = ready.launch_in(&other, words, spin(132, 1024))?;
+    let full = spin(1, 1).check(&ready.warm).expect_err("no room is left");
+    assert!(matches!(full, ResidentError::GridTooLarge { capacity: 0, .. }), "{full}");
+    second.stop()?;
+    // The sections may end in any order.
+    let small = spin(10, 64).check(&ready.warm).expect_err("it wants a larger carve-out");
+    assert!(
+        small.to_string().ends_with("launch those that are there with `Resident::carveout(100)`"),
+        "{small}"
+    );
+    first.stop()?;
+    let first = ready.launch_in(&ready.stream, Words::new()?, spin(132, 1024).carveout(100))?;
+    let third = ready.launch_in(&other, Words::new()?, spin(10, 64))?;
+    first.stop()?;
+    Ok(third.stop()?)
+}
+
+#[test]
+fn room_that_was_taken_since_the_check_is_noticed() -> Outcome {
+    let ready = ready()?;
+    let (early, late) = (spin(200, 1024).check(&ready.warm)?, spin(200, 1024));
+    let section = ready.launch(late)?;
+    let stream = ready.context.new_stream()?;
+    let error = early.launch(&stream, |_| panic!("it is not launched")).expect_err("it has no room any more");
+    assert!(matches!(error, ResidentError::GridTooLarge { grid: 200, capacity: 0, .. }), "{error}");
+    Ok(section.stop()?)
+}
+
+#[test]
+fn streams_and_settings_that_make_the_host_wait_are_refused() -> Outcome {
+    let ready = ready()?;
+    let default = ready.context.default_stream();
+    let error = ready.launch_in(&default, ready.words, spin(1, 1)).expect_err("it is a blocking stream");
+    assert!(matches!(error, ResidentError::BlockingStream { .. }), "{error}");
+
+    let error = Resident::<saxpy>::new(saxpy::over(8)).check(&ready.warm).expect_err("it takes slices");
+    assert!(error.to_string().contains("its parameter `x: &[f32]` takes a slice of cudarc"), "{error}");
+    assert!(Resident::of(saxpy::INFO, saxpy::over(8)).check(&ready.warm).is_ok());
+
+    // SAFETY: tests of this file run one at a time, and no other thread reads variables.
+    unsafe { std::env::set_var("CUDA_LAUNCH_BLOCKING", "1") };
+    let error = spin(1, 1).check(&ready.warm).expect_err("launches block");
+    // SAFETY: as above.
+    unsafe { std::env::remove_var("CUDA_LAUNCH_BLOCKING") };
+    assert!(matches!(error, ResidentError::LaunchBlocking { .. }), "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_lowered_stack_is_noticed_before_the_launch() -> Outcome {
+    let ready = ready()?;
+    let set = |bytes| {
+        // SAFETY: it sets a limit of the current context.
+        unsafe { sys::cuCtxSetLimit(sys::CUlimit_enum::CU_LIMIT_STACK_SIZE, bytes).result() }
+    };
+    set(1024)?;
+    let error = spin(1, 1).check(&ready.warm).expect_err("launches would wait");
+    warm_all(&ready.context)?;
+    assert!(
+        matches!(error, ResidentError::NotWarm { error: RecheckError::StackLowered { .. }, .. }),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_launch_that_fails_leaves_no_section() -> Outcome {
+    let ready = ready()?;
+    let checked = spin(1, 1).on_wait(OnWait::Refuse).check(&ready.warm)?;
+    let refused = checked.launch(&ready.stream, |_| Err(LaunchError::NotWarm { kernel: touch::INFO }));
+    assert!(matches!(refused, Err(ResidentError::Launch(LaunchError::NotWarm { .. }))));
+    let out = Words::new()?;
+    // SAFETY: the word is never freed.
+    unsafe { touch::launch(&ready.stream, touch::config(1), out.at(0))? };
+    Ok(())
+}
+
+/// 100 kernels beside one that stays: the check takes less than a millisecond on an idle machine.
+#[test]
+fn a_check_is_fast() -> Outcome {
+    let ready = ready()?;
+    let check = || {
+        let beside = |resident: Resident<_>, n| resident.beside(saxpy::INFO, saxpy::over(n));
+        let begun = Instant::now();
+        let checked = (0..100).fold(spin(132, 256), beside).check(&ready.warm)?;
+        assert_eq!(checked.fit().beside.len(), 100);
+        Outcome::Ok(begun.elapsed())
+    };
+    let fastest = (0..50).map(|_| check()).collect::<Outcome<Vec<_>>>()?.into_iter().min();
+    assert!(
+        fastest < Some(Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 })),
+        "{fastest:?}"
+    );
+    Ok(())
+}

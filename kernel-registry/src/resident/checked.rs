@@ -1,0 +1,148 @@
+//! The launch of a kernel that was found to fit.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::driver::CudaStream;
+use kernel_registry_format::fit::Device;
+
+use super::fit::Figures;
+use super::{Fit, OnWait, ResidentError, Section, fits};
+use crate::driver::{self, ContextId, Current, Driver};
+use crate::launch::{Configure, Launch, Sealed};
+use crate::sections::{self, Family, Loads, Place, Stays};
+use crate::{Kernel, LaunchError, Prepared, RecheckError, Untyped};
+
+/// A kernel that can stay, as it was found by [`Resident::check`].
+#[must_use = "nothing is launched before `launch`"]
+pub struct Checked<K = Untyped> {
+    pub(super) prepared: Prepared<K>,
+    pub(super) figures: Figures,
+    pub(super) room: Device,
+    /// The kernels that stayed there when it was checked.
+    pub(super) stay: Vec<Stays>,
+    pub(super) fit: Fit,
+    pub(super) place: Place,
+    pub(super) within: Family,
+    pub(super) on_wait: OnWait,
+    pub(super) stop_within: Duration,
+}
+
+impl<K> Checked<K> {
+    /// What fits beside the kernel.
+    pub fn fit(&self) -> &Fit {
+        &self.fit
+    }
+
+    /// Launches the kernel, and begins its section. The function makes the launch, with what it is given as its configuration.
+    ///
+    /// The stream must not wait for the default stream: take one of cudarc's `CudaContext::new_stream`. Use it for nothing else: what
+    /// follows there starts when the kernel has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`ResidentError`], also if another resident kernel has taken the room since the check.
+    pub fn launch(
+        self,
+        stream: &Arc<CudaStream>,
+        launch: impl FnOnce(&Starting<'_, K>) -> Result<(), LaunchError>,
+    ) -> Result<Section, ResidentError> {
+        let Checked { prepared, figures, room, stay, fit, place, within, on_wait, stop_within } = self;
+        let kernel = figures.kernel;
+        let error = |error| ResidentError::Driver { kernel, error };
+        let driver = Driver::get()
+            .map_err(|error| LaunchError::DriverUnavailable { kernel: prepared.kernel, error })?;
+        let id = ContextId::of(stream.context()).map_err(error)?;
+        if id != prepared.id {
+            return Err(ResidentError::OtherContext { kernel });
+        }
+        let current = Current::new(stream.context(), driver).map_err(error)?;
+        if driver::is_blocking(stream).map_err(error)? {
+            return Err(ResidentError::BlockingStream { kernel });
+        }
+        if let Some(percent) = figures.launch.carveout {
+            current.prefer_carveout(prepared.function, percent).map_err(error)?;
+        }
+        drop(current);
+        let still_fits = |now: &[Stays]| {
+            if now == stay {
+                return Ok(());
+            }
+            let fit = fits(&figures, &room, now)?;
+            let fits = fit.refusals().next().is_none();
+            if fits { Ok(()) } else { Err(ResidentError::NoRoom { kernel, fit: Box::new(fit) }) }
+        };
+        let live = sections::Section::begin(within, place, kernel, figures.launch, |now| {
+            still_fits(now).map_err(NotBegun::Error)
+        });
+        let live = live.map_err(|refused| match refused {
+            NotBegun::Loads => ResidentError::NotWarm { kernel, error: RecheckError::Warming },
+            NotBegun::Error(error) => error,
+        })?;
+        let mut section = Section::begin(driver, kernel, stream, live, fit, on_wait, stop_within);
+        let launched = launch(&Starting { prepared: &prepared, stream });
+        section.launched().map_err(error)?;
+        launched?;
+        Ok(section)
+    }
+}
+
+enum NotBegun {
+    Loads,
+    Error(ResidentError),
+}
+
+impl From<Loads> for NotBegun {
+    fn from(_: Loads) -> Self {
+        NotBegun::Loads
+    }
+}
+
+/// The launch of a kernel that will stay: the configuration for its typed `launch`.
+pub struct Starting<'a, K = Untyped> {
+    prepared: &'a Prepared<K>,
+    stream: &'a CudaStream,
+}
+
+impl<K: Kernel> Sealed for &Starting<'_, K> {}
+
+impl<K: Kernel> Configure<K> for &Starting<'_, K> {
+    fn configure(self, stream: &CudaStream) -> Result<Launch<'_>, LaunchError> {
+        self.prepared.on(stream)
+    }
+}
+
+impl<K> Starting<'_, K> {
+    /// The stream of the launch.
+    pub fn stream(&self) -> &CudaStream {
+        self.stream
+    }
+
+    /// Launches the kernel with unchecked arguments. A kernel's own `launch` has typed ones.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prepared::launch`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`launch_raw`](crate::launch_raw).
+    pub unsafe fn launch(&self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.prepared.launch(self.stream, args) }
+    }
+}
+
+impl<K> fmt::Debug for Checked<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checked").field("fit", &self.fit).finish_non_exhaustive()
+    }
+}
+
+impl<K> fmt::Debug for Starting<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Starting").field("prepared", self.prepared).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,150 @@
+//! Errors of launching and ending a resident kernel.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use kernel_registry_format::fit::{Limit, Refused};
+
+use super::Fit;
+use crate::driver::DriverError;
+use crate::{LaunchError, RecheckError};
+
+/// Why a resident kernel was not launched.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+#[expect(
+    missing_docs,
+    reason = "`kernel` is the kernel that should stay, and the text of each says what the numbers are"
+)]
+pub enum ResidentError {
+    /// Its context is not warm any more, or could not be asked.
+    NotWarm { kernel: &'static str, error: RecheckError },
+    /// It, or a kernel beside it, cannot be launched like that.
+    Launch(LaunchError),
+    /// Not all of its blocks are on the device at once.
+    GridTooLarge { kernel: &'static str, grid: u64, capacity: u64, limit: Limit, beside: Vec<&'static str> },
+    /// Kernels that are launched beside it find no room. [`Fit::refusals`] are the reasons.
+    NoRoom { kernel: &'static str, fit: Box<Fit> },
+    /// A launch of this kernel beside it may wait for a larger stack, because its calls are recursive.
+    UnknownStack { kernel: &'static str, beside: &'static str },
+    /// The device cannot run a block of this kernel at all.
+    CannotRun { kernel: &'static str, why: Refused },
+    /// A parameter takes a slice of cudarc, which is not released before the kernel has ended.
+    TrackedSlice { kernel: &'static str, param: &'static str, ty: &'static str },
+    /// The stream and the default stream wait for each other.
+    BlockingStream { kernel: &'static str },
+    /// `CUDA_LAUNCH_BLOCKING` is set: the launch would return when the kernel has ended.
+    LaunchBlocking { kernel: &'static str },
+    /// The stream belongs to another context than the receipt.
+    OtherContext { kernel: &'static str },
+    /// What the device has room for is not known.
+    UnknownDevice { kernel: &'static str, arch: u32 },
+    /// A driver call failed.
+    Driver { kernel: &'static str, error: DriverError },
+}
+
+/// How many reasons are printed. Further ones are only counted.
+const PRINTED: usize = 8;
+
+impl fmt::Display for ResidentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ResidentError::NotWarm { kernel, error } => write!(f, "kernel `{kernel}` cannot stay: {error}"),
+            ResidentError::Launch(error) => write!(f, "{error}"),
+            ResidentError::GridTooLarge { kernel, grid, capacity, limit, beside } => {
+                write!(f, "kernel `{kernel}` cannot stay: ")?;
+                if !beside.is_empty() {
+                    write!(f, "beside `{}` ", beside.join("` and `"))?;
+                }
+                write!(
+                    f,
+                    "{capacity} of its {grid} blocks run at once, limited by {limit}, and the others start when these end; "
+                )?;
+                match capacity {
+                    0 if *limit == Limit::Carveout => {
+                        f.write_str("launch those that are there with `Resident::carveout(100)`")
+                    }
+                    0 => f.write_str("use smaller blocks, or fewer of those that are there"),
+                    _ => write!(f, "use {capacity} blocks at most"),
+                }
+            }
+            ResidentError::NoRoom { kernel, fit } => {
+                write!(f, "kernel `{kernel}` cannot stay:")?;
+                let count = fit.refusals().count();
+                fit.refusals().take(PRINTED).try_for_each(|refusal| write!(f, "\n  {refusal}"))?;
+                match count.saturating_sub(PRINTED) {
+                    0 => Ok(()),
+                    more => write!(f, "\n  and {more} more"),
+                }
+            }
+            ResidentError::UnknownStack { kernel, beside } => write!(
+                f,
+                "kernel `{kernel}` cannot stay: a launch of `{beside}` beside it waits if its recursive calls need more stack \
+                 than there is; add `stack = ..` to its declaration"
+            ),
+            ResidentError::CannotRun { kernel, why } => write!(f, "kernel `{kernel}`: {why}"),
+            ResidentError::TrackedSlice { kernel, param, ty } => write!(
+                f,
+                "kernel `{kernel}` cannot stay: its parameter `{param}: {ty}` takes a slice of cudarc, and whoever uses or \
+                 frees that slice later waits until the kernel has ended; declare the parameter as a pointer"
+            ),
+            ResidentError::BlockingStream { kernel } => write!(
+                f,
+                "kernel `{kernel}` cannot stay in this stream: the stream and the default stream wait for each other, as synchronous \
+                 copies do; use one of `CudaContext::new_stream`"
+            ),
+            ResidentError::LaunchBlocking { kernel } => write!(
+                f,
+                "kernel `{kernel}` cannot stay: `CUDA_LAUNCH_BLOCKING` is set, so its launch would not return; unset it"
+            ),
+            ResidentError::OtherContext { kernel } => write!(
+                f,
+                "kernel `{kernel}`: the stream belongs to another context than the receipt; warm the kernels in the stream's \
+                 context"
+            ),
+            ResidentError::UnknownDevice { kernel, arch } => write!(
+                f,
+                "kernel `{kernel}`: this version does not know what a device of sm_{arch} has room for; use a newer version"
+            ),
+            ResidentError::Driver { kernel, error } => write!(f, "kernel `{kernel}`: {error}"),
+        }
+    }
+}
+
+/// The text has the causes, so there is no `source`.
+impl Error for ResidentError {}
+
+impl From<LaunchError> for ResidentError {
+    fn from(error: LaunchError) -> Self {
+        ResidentError::Launch(error)
+    }
+}
+
+/// Why a resident kernel was not seen to end well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "`kernel` is the kernel that stays")]
+pub enum SectionError {
+    /// It still runs. Until it ends, calls that would wait for it are refused as before.
+    StillRuns { kernel: &'static str, waited: Duration },
+    /// It went wrong, or the driver does not answer.
+    Driver { kernel: &'static str, error: DriverError },
+}
+
+impl fmt::Display for SectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SectionError::StillRuns { kernel, waited } => write!(
+                f,
+                "kernel `{kernel}` still runs {:.1} s after it was told to end; let its loops look at the stop flag, or give it more \
+                 time with `Resident::stop_within`",
+                waited.as_secs_f64()
+            ),
+            SectionError::Driver { kernel, error } => write!(f, "kernel `{kernel}`: {error}"),
+        }
+    }
+}
+
+/// The text has the causes, so there is no `source`.
+impl Error for SectionError {}

@@ -1,0 +1,167 @@
+//! The time in which a kernel stays, as a value.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::{CudaEvent, CudaStream};
+
+use super::{Fit, SectionError};
+use crate::driver::{Driver, DriverError, OnWait};
+use crate::sections;
+
+/// A kernel that stays on the device, until it is told to end.
+///
+/// While it stays, this library refuses calls that would wait for it: late loads, warm-ups that have something to do, and launches
+/// in its stream. What the library frees is freed when no kernel stays any more. An audit in front of the driver
+/// (`kernel_registry_audit::install`) sees all calls of the process, and does with those that would wait what
+/// [`Resident::on_wait`](super::Resident::on_wait) says.
+///
+/// Dropping it is [`stop`](Self::stop), whose error is then a line on standard error.
+#[must_use = "dropping it ends the kernel"]
+pub struct Section {
+    kernel: &'static str,
+    fit: Fit,
+    stop_within: Duration,
+    on_stop: Vec<Box<dyn FnOnce() + Send>>,
+    running: Option<Running>,
+}
+
+/// The kernel on the device.
+struct Running {
+    /// Refuses what would wait, until it is dropped.
+    live: sections::Section,
+    stays: Stays,
+}
+
+/// What is kept until the kernel has ended.
+struct Stays {
+    /// Reached when the kernel has ended. `None` before the launch.
+    ended: Option<CudaEvent>,
+    stream: Arc<CudaStream>,
+    driver: &'static Driver,
+    /// The number of the audit's section.
+    audit: Option<u64>,
+}
+
+impl Section {
+    /// Before the launch.
+    pub(super) fn begin(
+        driver: &'static Driver,
+        kernel: &'static str,
+        stream: &Arc<CudaStream>,
+        live: sections::Section,
+        fit: Fit,
+        on_wait: OnWait,
+        stop_within: Duration,
+    ) -> Section {
+        let audit = driver.begin_section(kernel, stream, on_wait);
+        let stays = Stays { ended: None, stream: stream.clone(), driver, audit };
+        Section { kernel, fit, stop_within, on_stop: Vec::new(), running: Some(Running { live, stays }) }
+    }
+
+    /// After the launch, even if it failed.
+    pub(super) fn launched(&mut self) -> Result<(), DriverError> {
+        if let Some(Running { live, stays }) = &mut self.running {
+            let recorded = stays.stream.record_event(None);
+            stays.ended = Some(recorded.map_err(|error| DriverError::new("cuEventRecord", error.0))?);
+            live.launched(&stays.stream);
+        }
+        Ok(())
+    }
+
+    /// The path of the kernel.
+    pub fn kernel(&self) -> &'static str {
+        self.kernel
+    }
+
+    /// What fits beside it.
+    pub fn fit(&self) -> &Fit {
+        &self.fit
+    }
+
+    /// Calls this function when the kernel is told to end: for a kernel that has a stop flag of its own.
+    pub fn on_stop(&mut self, stop: impl FnOnce() + Send + 'static) {
+        self.on_stop.push(Box::new(stop));
+    }
+
+    /// Whether the kernel is still on the device, or has not begun. After a kernel that went wrong it is false.
+    pub fn is_running(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| matches!(running.stays.has_ended(), Ok(false)))
+    }
+
+    /// Tells the kernel to end, and waits until it has, for as long as [`Resident::stop_within`](super::Resident::stop_within) says.
+    ///
+    /// # Errors
+    ///
+    /// [`SectionError::StillRuns`]: then the section goes on until the kernel has ended after all.
+    pub fn stop(mut self) -> Result<(), SectionError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), SectionError> {
+        self.on_stop.drain(..).for_each(|stop| stop());
+        let Some(Running { live, stays }) = self.running.take() else { return Ok(()) };
+        let kernel = self.kernel;
+        let begun = Instant::now();
+        loop {
+            match stays.has_ended() {
+                // What was put off is done before other calls of this library may wait for something else.
+                Ok(true) => {
+                    drop(stays);
+                    drop(live);
+                    return Ok(());
+                }
+                Err(error) => return Err(SectionError::Driver { kernel, error }),
+                Ok(false) if begun.elapsed() >= self.stop_within => break,
+                Ok(false) if begun.elapsed() < BUSY => thread::yield_now(),
+                Ok(false) => thread::sleep(PAUSE),
+            }
+        }
+        live.abandon(move || stays.has_ended() != Ok(false));
+        Err(SectionError::StillRuns { kernel, waited: begun.elapsed() })
+    }
+}
+
+/// Most kernels end within this time after they were told, so it is spent asking.
+const BUSY: Duration = Duration::from_millis(1);
+
+/// Between two questions afterwards.
+const PAUSE: Duration = Duration::from_micros(100);
+
+impl Stays {
+    fn has_ended(&self) -> Result<bool, DriverError> {
+        let Some(event) = &self.ended else { return Ok(true) };
+        event.try_is_complete().map_err(|error| DriverError::new("cuEventQuery", error.0))
+    }
+}
+
+/// It has ended.
+impl Drop for Stays {
+    fn drop(&mut self) {
+        if let Some(number) = self.audit {
+            self.driver.end_section(number);
+        }
+    }
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            #[cfg(feature = "tracing")]
+            tracing::error!(kernel = self.kernel, "{error}");
+            eprintln!("kernel-registry: {error}");
+        }
+    }
+}
+
+impl fmt::Debug for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Section { kernel, stop_within, .. } = self;
+        f.debug_struct("Section")
+            .field("kernel", kernel)
+            .field("stop_within", stop_within)
+            .finish_non_exhaustive()
+    }
+}
