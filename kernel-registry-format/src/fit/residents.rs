@@ -7,9 +7,8 @@ use super::processor::{Processor, Space};
 
 /// Grids that stay, in the order of their launches. Each was found to [fit](Self::residency) beside those before it.
 ///
-/// Nobody knows which multiprocessors the blocks of the second grid have taken. So this counts on each multiprocessor having the most
-/// blocks that it can have of every grid; only of one grid it has no more than the average. Two grids that stay were not tried on
-/// hardware.
+/// The blocks of the first are spread evenly. Nobody knows which multiprocessors those of the others have taken: this counts on each
+/// having the most that it can have, except that some multiprocessor has no more than the average of the last grid.
 #[derive(Clone, Copy, Debug)]
 pub struct Residents<'a> {
     device: &'a Device,
@@ -29,11 +28,17 @@ impl<'a> Residents<'a> {
     /// If the device cannot run it at all.
     pub fn residency(&self, launch: &Launch) -> Result<Residency, Refused> {
         let alone = grid::residency(self.device, launch)?;
-        if self.grids.is_empty() {
-            return Ok(alone);
-        }
-        let (_, space) = self.tightest(launch, None);
-        let capacity = in_clusters(self.device, launch, space.blocks);
+        let (space, capacity) = match self.grids {
+            [] => return Ok(alone),
+            [stays] => {
+                let room = grid::beside(self.device, stays, launch)?;
+                (Space { blocks: room.per_processor, limit: room.limit }, room.at_once)
+            }
+            _ => {
+                let (_, space) = self.tightest(launch, false);
+                (space, in_clusters(self.device, launch, space.blocks))
+            }
+        };
         Ok(Residency { per_processor: space.blocks, capacity, limit: space.limit, ..alone })
     }
 
@@ -47,38 +52,36 @@ impl<'a> Residents<'a> {
             return grid::beside(self.device, stays, other);
         }
         other.check(self.device)?;
-        // Of each grid there is a multiprocessor with no more than the average. A cluster needs several multiprocessors.
-        let averages = if other.cluster > 1 { 0..0 } else { 0..self.grids.len() };
-        let (mut processor, mut space) = self.tightest(other, None);
-        for average in averages {
-            let found = self.tightest(other, Some(average));
-            if found.1.blocks > space.blocks {
-                (processor, space) = found;
-            }
-        }
+        // A cluster needs several multiprocessors.
+        let (processor, space) = self.tightest(other, other.cluster == 1);
         let at_once = in_clusters(self.device, other, space.blocks);
         Ok(Room::new(other, at_once, space, &processor))
     }
 
-    /// The multiprocessor with the least room for a launch, if it has no more than the average of one grid.
+    /// The multiprocessor with the least room for a launch, perhaps of those with no more than the average of the last grid.
     ///
     /// The carve-out is that of the first grid that has a block there, which need not be the first one.
-    fn tightest(&self, launch: &Launch, average: Option<usize>) -> (Processor<'a>, Space) {
+    fn tightest(&self, launch: &Launch, average: bool) -> (Processor<'a>, Space) {
         let processors = u64::from(self.device.processors.max(1));
-        let can_be_absent = |grid: &Launch| grid.grid < processors;
+        let last = self.grids.len().saturating_sub(1);
         let with_those_from = |first: usize| {
-            let mut processor = Processor::new(self.device);
+            // The most that a multiprocessor can have is what fits where it has the fewest of the grids before.
+            let (mut processor, mut emptiest) = (Processor::new(self.device), Processor::new(self.device));
             for (place, grid) in self.grids.iter().enumerate().skip(first) {
-                let most = grid.grid.div_ceil(processors);
-                let blocks = if average == Some(place) { grid.grid / processors } else { most };
-                processor.put(grid, u32::try_from(blocks).unwrap_or(u32::MAX));
+                let of_average = u32::try_from(grid.grid / processors).unwrap_or(u32::MAX);
+                let most = match place {
+                    0 => u32::try_from(grid.grid.div_ceil(processors)).unwrap_or(u32::MAX),
+                    _ => emptiest.space(grid).blocks.min(u32::try_from(grid.grid).unwrap_or(u32::MAX)),
+                };
+                processor.put(grid, if average && place == last { of_average } else { most });
+                emptiest.put(grid, if place == 0 { of_average } else { 0 });
             }
             let space = processor.space(launch);
             (processor, space)
         };
-        let absent = self.grids.iter().take_while(|grid| can_be_absent(grid)).count();
+        let absent = self.grids.iter().take_while(|grid| grid.grid < processors).count();
         let mut tightest = with_those_from(0);
-        for first in 1..=absent.min(self.grids.len().saturating_sub(1)) {
+        for first in 1..=absent.min(last) {
             let found = with_those_from(first);
             if found.1.blocks < tightest.1.blocks {
                 tightest = found;
@@ -113,9 +116,14 @@ mod tests {
             both.residency(&launch(1, 2048)).unwrap_err(),
             Refused::Threads { threads: 2048, most: 1024 }
         );
-        // The hardware may put a block of the first on any multiprocessor.
         let some = [launch(66, 1024)];
-        assert_eq!(Residents::new(hopper(), &some).residency(&launch(200, 1024)).unwrap().capacity, 132);
+        assert_eq!(
+            Residents::new(hopper(), &some).residency(&launch(200, 1024)).unwrap().capacity,
+            66 + 2 * 66
+        );
+        // A third one finds each multiprocessor as full as it can be.
+        let two = [launch(66, 1024), launch(66, 1024)];
+        assert_eq!(Residents::new(hopper(), &two).residency(&launch(1, 1024)).unwrap().capacity, 0);
     }
 
     #[test]
@@ -128,7 +136,8 @@ mod tests {
         assert_eq!((full.fits(), full.limit), (false, Limit::Threads));
         // 131 blocks of the second leave a multiprocessor without one.
         assert!(room(132, 131, launch(1, 1024)).fits());
-        assert!(room(131, 132, launch(1, 1024)).fits());
+        // Blocks of the second may have gathered where the first has none.
+        assert!(!room(131, 132, launch(1, 1024)).fits());
     }
 
     #[test]

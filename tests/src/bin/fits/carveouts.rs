@@ -2,7 +2,7 @@
 
 use kernel_registry_format::fit::Processor;
 
-use crate::gpu::{Gpu, Loaded, Outcome};
+use crate::gpu::{Area, Gpu, Loaded, Outcome};
 use crate::ptx::{Role, Spec};
 use crate::trial::attempt;
 
@@ -78,7 +78,13 @@ fn measured(
         let dynamic_shared = steps[middle] - taken;
         let spec = Spec { threads, registers, static_shared: 0, dynamic_shared, carveout: None };
         let passes = gpu.load(spec, Role::Passes)?;
-        gpu.launch(&before, gpu.device.processors * gpu.device.blocks, gpu.passes, gpu.next_number())?;
+        gpu.launch(
+            &before,
+            gpu.device.processors * gpu.device.blocks,
+            gpu.passes,
+            Area::First,
+            gpu.next_number(),
+        )?;
         gpu.synchronize()?;
         let (_, ran) = attempt(gpu, gpu.device.processors * blocks, stays, &passes)?;
         gpu.unload(passes)?;

@@ -20,6 +20,13 @@ pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 /// Blocks whose arrival can be told, for each multiprocessor.
 const MOST_BLOCKS: u32 = 64;
 
+/// The words of the first kernel that stays, or of the second one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Area {
+    First = 0,
+    Second = 1,
+}
+
 pub(crate) struct Gpu {
     _context: Arc<CudaContext>,
     /// What the driver says of the device.
@@ -27,7 +34,11 @@ pub(crate) struct Gpu {
     pub(crate) name: String,
     pub(crate) stays: sys::CUstream,
     pub(crate) passes: sys::CUstream,
+    /// Those of both areas.
     words: *mut c_void,
+    /// Bytes of an area.
+    area: usize,
+    pub(crate) second: sys::CUstream,
     /// The number of the last attempt.
     last: Cell<u32>,
     /// How long a kernel stays if the host does not end it.
@@ -71,7 +82,8 @@ impl Gpu {
     pub(crate) fn open() -> Outcome<Self> {
         let context = kernel_registry::context(0)?;
         let device = device(&context)?;
-        let bytes = Word::Arrivals.offset() + (device.processors * MOST_BLOCKS) as usize * 4;
+        let area = Word::Arrivals.offset() + (device.processors * MOST_BLOCKS) as usize * 4;
+        let bytes = 2 * area;
         // SAFETY: the context is current. The memory stays until the process ends.
         let words = unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_DEVICEMAP)? };
         // SAFETY: it has so many bytes.
@@ -85,6 +97,8 @@ impl Gpu {
             stays: stream()?,
             passes: stream()?,
             words,
+            area,
+            second: stream()?,
             last: Cell::new(0),
             limit: milliseconds(1_000, 60_000),
             window: milliseconds(150, 1_500),
@@ -104,22 +118,26 @@ impl Gpu {
         grid <= self.device.processors * MOST_BLOCKS
     }
 
-    fn word(&self, offset: usize) -> &AtomicU32 {
+    fn word(&self, area: Area, offset: usize) -> &AtomicU32 {
         // SAFETY: the memory has this word, aligned, and stays; the device accesses words as a whole too.
-        unsafe { AtomicU32::from_ptr(self.words.wrapping_byte_add(offset).cast()) }
+        unsafe { AtomicU32::from_ptr(self.words_of(area).wrapping_byte_add(offset).cast()) }
     }
 
-    pub(crate) fn is_set(&self, word: Word, number: u32) -> bool {
-        self.word(word.offset()).load(Ordering::SeqCst) == number
+    fn words_of(&self, area: Area) -> *mut c_void {
+        self.words.wrapping_byte_add(area as usize * self.area)
     }
 
-    pub(crate) fn set(&self, word: Word, number: u32) {
-        self.word(word.offset()).store(number, Ordering::SeqCst);
+    pub(crate) fn is_set(&self, area: Area, word: Word, number: u32) -> bool {
+        self.word(area, word.offset()).load(Ordering::SeqCst) == number
+    }
+
+    pub(crate) fn set(&self, area: Area, word: Word, number: u32) {
+        self.word(area, word.offset()).store(number, Ordering::SeqCst);
     }
 
     /// How many of a grid's blocks have arrived.
-    pub(crate) fn arrived(&self, grid: u32, number: u32) -> u32 {
-        let word = |block: u32| self.word(Word::Arrivals.offset() + block as usize * 4);
+    pub(crate) fn arrived(&self, area: Area, grid: u32, number: u32) -> u32 {
+        let word = |block: u32| self.word(area, Word::Arrivals.offset() + block as usize * 4);
         (0..grid).filter(|block| word(*block).load(Ordering::Relaxed) == number).count() as u32
     }
 
@@ -164,9 +182,10 @@ impl Gpu {
         kernel: &Loaded,
         grid: u32,
         stream: sys::CUstream,
+        area: Area,
         mut number: u32,
     ) -> Result<(), DriverError> {
-        let mut words = self.words;
+        let mut words = self.words_of(area);
         let mut limit = self.limit.as_nanos() as u64;
         let args = &mut [(&raw mut words).cast(), (&raw mut number).cast(), (&raw mut limit).cast()];
         let Spec { threads, dynamic_shared, .. } = kernel.spec;
@@ -184,11 +203,12 @@ impl Gpu {
         }
     }
 
-    /// Waits for both streams, whose kernels end by themselves.
+    /// Waits for all streams, whose kernels end by themselves.
     pub(crate) fn synchronize(&self) -> Result<(), DriverError> {
         // SAFETY: these are our streams.
         unsafe {
             result::stream::synchronize(self.stays)?;
+            result::stream::synchronize(self.second)?;
             result::stream::synchronize(self.passes)
         }
     }

@@ -7,6 +7,7 @@ mod pair;
 mod ptx;
 mod report;
 mod trial;
+mod two;
 
 use std::process::{ExitCode, abort};
 use std::sync::Arc;
@@ -38,6 +39,9 @@ struct Options {
     /// Only measure which carve-out multiprocessors have while blocks stay on them
     #[arg(long, conflicts_with_all = ["pairs", "only", "json"])]
     carveouts: bool,
+    /// Try two kernels that stay and a third one, instead of pairs
+    #[arg(long, conflicts_with_all = ["only", "json", "carveouts"])]
+    two: bool,
 }
 
 const NOT_POSSIBLE: u8 = 2;
@@ -64,6 +68,10 @@ fn main() -> ExitCode {
 fn answer(gpu: &Gpu, options: &Options) -> Outcome<ExitCode> {
     if options.carveouts {
         return carveouts::measure(gpu).map(|()| ExitCode::SUCCESS);
+    }
+    if options.two {
+        let number = watched();
+        return two::compare(gpu, options.seed, options.pairs, &number);
     }
     let report = compare(gpu, options);
     if options.json {

@@ -35,9 +35,16 @@ const MOST: u32 = 240;
 
 const BLOCKS: [u32; 10] = [32, 64, 128, 128, 256, 256, 384, 512, 768, 1024];
 
+impl Presses {
+    pub(crate) fn any(rng: &mut Rng) -> Self {
+        let all = [Presses::Threads, Presses::Blocks, Presses::Registers, Presses::Shared, Presses::Anything];
+        all[rng.usize(..all.len())]
+    }
+}
+
 impl Spec {
     /// The launch, as far as it is known before the driver compiles it.
-    fn launch(&self, grid: u32) -> Launch {
+    pub(crate) fn launch(&self, grid: u32) -> Launch {
         let Spec { threads, registers, static_shared, dynamic_shared, carveout } = *self;
         let grid = grid.into();
         Launch { grid, threads, registers, static_shared, dynamic_shared, carveout, ..Launch::default() }
@@ -48,8 +55,7 @@ impl Pair {
     /// The same for the same device, seed and index.
     pub(crate) fn random(device: &Device, seed: u64, index: u64) -> Self {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(index));
-        let all = [Presses::Threads, Presses::Blocks, Presses::Registers, Presses::Shared, Presses::Anything];
-        let presses = all[rng.usize(..all.len())];
+        let presses = Presses::any(&mut rng);
         let mut pairs = std::iter::repeat_with(|| Self::attempt(device, presses, &mut rng));
         pairs.find_map(|pair| pair).expect("an endless number of attempts")
     }
@@ -92,7 +98,7 @@ fn threads(rng: &mut Rng) -> u32 {
     }
 }
 
-fn stays(device: &Device, presses: Presses, rng: &mut Rng) -> Spec {
+pub(crate) fn stays(device: &Device, presses: Presses, rng: &mut Rng) -> Spec {
     let threads = match presses {
         Presses::Blocks => *rng.choice(&[1, 32, 32, 48, 64]).unwrap_or(&32),
         Presses::Shared => *rng.choice(&[32, 64, 128, 256]).unwrap_or(&32),
@@ -127,7 +133,7 @@ fn split(bytes: u32, rng: &mut Rng) -> (u32, u32) {
 }
 
 /// A kernel that takes about what is left.
-fn passes(device: &Device, presses: Presses, left: &Processor<'_>, rng: &mut Rng) -> Spec {
+pub(crate) fn passes(device: &Device, presses: Presses, left: &Processor<'_>, rng: &mut Rng) -> Spec {
     let few = Spec {
         threads: 32,
         registers: rng.u32(FEWEST..=24),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use kernel_registry_format::fit::{Residency, Room, beside, residency};
 
-use crate::gpu::{Gpu, Loaded, Outcome};
+use crate::gpu::{Area, Gpu, Loaded, Outcome};
 use crate::pair::Pair;
 use crate::ptx::{Role, Word};
 
@@ -86,26 +86,29 @@ fn attempt_once(
     passes: &Loaded,
 ) -> Outcome<Option<(u32, Option<bool>)>> {
     let number = gpu.next_number();
-    gpu.launch(stays, grid, gpu.stays, number)?;
-    let arrived = all_arrived(gpu, grid, number);
-    let launched = (arrived == grid).then(|| gpu.launch(passes, 1, gpu.passes, number));
-    let ran = matches!(launched, Some(Ok(()))).then(|| within(gpu.window, || gpu.is_set(Word::Done, number)));
-    let left_early = gpu.is_set(Word::Over, number);
-    gpu.set(Word::Flag, number);
+    gpu.launch(stays, grid, gpu.stays, Area::First, number)?;
+    let arrived = all_arrived(gpu, Area::First, grid, number);
+    let launched = (arrived == grid).then(|| gpu.launch(passes, 1, gpu.passes, Area::First, number));
+    let ran = matches!(launched, Some(Ok(())))
+        .then(|| within(gpu.window, || gpu.is_set(Area::First, Word::Done, number)));
+    let left_early = gpu.is_set(Area::First, Word::Over, number);
+    gpu.set(Area::First, Word::Flag, number);
     gpu.synchronize()?;
     launched.transpose()?;
-    if gpu.arrived(grid, number) < grid || ran.is_some() && !gpu.is_set(Word::Done, number) {
+    if gpu.arrived(Area::First, grid, number) < grid
+        || ran.is_some() && !gpu.is_set(Area::First, Word::Done, number)
+    {
         return Err("a kernel has ended without its work".into());
     }
     Ok((!left_early).then_some((arrived, ran)))
 }
 
 /// Waits until all blocks have arrived, or none has for a while, once the first has. Returns how many have.
-fn all_arrived(gpu: &Gpu, grid: u32, number: u32) -> u32 {
+pub(crate) fn all_arrived(gpu: &Gpu, area: Area, grid: u32, number: u32) -> u32 {
     let (mut arrived, mut since) = (0, Instant::now());
     while arrived < grid && since.elapsed() < if arrived == 0 { gpu.limit / 2 } else { gpu.pause } {
         thread::sleep(Duration::from_micros(50));
-        let now = gpu.arrived(grid, number);
+        let now = gpu.arrived(area, grid, number);
         if now != arrived {
             (arrived, since) = (now, Instant::now());
         }
@@ -114,7 +117,7 @@ fn all_arrived(gpu: &Gpu, grid: u32, number: u32) -> u32 {
 }
 
 /// Waits for a condition. Returns whether it came true in time.
-fn within(time: Duration, is_true: impl Fn() -> bool) -> bool {
+pub(crate) fn within(time: Duration, is_true: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
     while !is_true() {
         if begun.elapsed() > time {
