@@ -6,6 +6,7 @@
 mod call;
 mod context;
 mod error;
+mod host_memory;
 mod launch;
 mod stream;
 
@@ -19,6 +20,7 @@ use cudarc::driver::{CudaContext, sys};
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, architecture, bind};
 pub use error::{DriverError, DriverUnavailable};
+pub(crate) use host_memory::{allocate_host, free_host};
 pub(crate) use launch::launch;
 pub(crate) use stream::Stream;
 
