@@ -1,21 +1,22 @@
 //! A stream that waits for a word in memory.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use kernel_registry::cudarc::driver::{CudaStream, sys};
+use kernel_registry::{Mapped, PointerTo};
 
-use crate::{Mapped, Outcome};
+use crate::Outcome;
 
 /// A stream in `cuStreamWaitValue32`, which waits until some other thread or kernel writes a word. After a time limit
 /// a watchdog writes it.
 #[derive(Debug)]
 pub struct Fence {
     stream: Arc<CudaStream>,
-    word: Arc<Mapped>,
+    word: Arc<Mapped<AtomicU32>>,
     watchdog: JoinHandle<bool>,
     /// Stops the watchdog.
     passed: Sender<()>,
@@ -23,10 +24,10 @@ pub struct Fence {
 
 impl Fence {
     /// Makes the stream wait, and returns once it must be waiting.
-    pub fn start(stream: Arc<CudaStream>, word: Mapped, limit: Duration) -> Outcome<Self> {
+    pub fn start(stream: Arc<CudaStream>, word: Mapped<AtomicU32>, limit: Duration) -> Outcome<Self> {
         stream.context().bind_to_thread()?;
         let word = Arc::new(word);
-        let address = word.address(0).expose_provenance() as u64;
+        let address = PointerTo::<u32>::address(&*word);
         let until = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
         // SAFETY: the stream's context is current, and the word stays until the stream has passed.
         unsafe { sys::cuStreamWaitValue32_v2(stream.cu_stream(), address, 1, until).result()? };
@@ -42,8 +43,8 @@ impl Fence {
     }
 
     /// The word: writing 1 lets the stream pass.
-    pub fn word(&self) -> *mut u32 {
-        self.word.address(0)
+    pub fn word(&self) -> &Mapped<AtomicU32> {
+        &self.word
     }
 
     /// Whether the word is not yet written.

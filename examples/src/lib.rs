@@ -2,7 +2,6 @@
 
 mod fence;
 mod loaded;
-mod mapped;
 mod resident;
 mod worker;
 
@@ -18,7 +17,6 @@ use kernel_registry::cudarc::driver::CudaContext;
 
 pub use fence::Fence;
 pub use loaded::Loaded;
-pub use mapped::Mapped;
 pub use resident::Resident;
 pub use worker::Worker;
 

@@ -1,57 +1,57 @@
 //! A resident kernel: one that stays on the device until it is told to stop.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use kernel_registry::LaunchConfig;
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
+use kernel_registry::{Control, Ended, LaunchConfig, Mapped, PointerTo, Presence};
 
-use crate::{Loaded, Mapped, Outcome};
+use crate::{LIMIT, Loaded, Outcome};
 
 /// The kernel `spin_until_flag` while it runs: it spins until its flag is set or a time limit is over.
 #[derive(Debug)]
 pub struct Resident {
     stream: Arc<CudaStream>,
-    /// The flag, and the kernel's result.
-    words: Mapped,
+    flag: Mapped<AtomicU32>,
+    control: Control,
 }
 
 impl Resident {
     /// Launches the kernel, and waits until it runs.
     pub fn start(context: &Arc<CudaContext>, spin_until_flag: &Loaded, limit: Duration) -> Outcome<Self> {
-        let resident = Resident { stream: context.new_stream()?, words: Mapped::zeroed(context, 2)? };
-        let args = [
-            resident.words.address(0).expose_provenance() as u64,
-            resident.words.address(1).expose_provenance() as u64,
-            limit.as_nanos() as u64,
-        ];
-        // SAFETY: these are its parameters. Freeing the words waits for the kernel.
+        let resident = Resident {
+            stream: context.new_stream()?,
+            flag: Mapped::<AtomicU32>::zeroed(context, 1)?,
+            control: Control::new(context, 1)?,
+        };
+        resident.control.limit(limit);
+        let args = [PointerTo::<u32>::address(&resident.flag), resident.control.address()];
+        // SAFETY: these are its parameters. Freeing what they point to waits for the kernel.
         unsafe { spin_until_flag.launch(&resident.stream, LaunchConfig::new([1; 3], [1; 3]), &args)? };
-        thread::sleep(Duration::from_millis(20));
+        resident.control.wait_for_blocks(LIMIT)?;
         Ok(resident)
     }
 
     /// The word that the kernel waits for.
-    pub fn flag(&self) -> *mut u32 {
-        self.words.address(0)
+    pub fn flag(&self) -> &Mapped<AtomicU32> {
+        &self.flag
     }
 
     /// Whether the kernel still spins.
     pub fn is_there(&self) -> bool {
-        self.words[1].load(Ordering::Acquire) == 0
+        self.control.presence() == Presence::There
     }
 
     /// Waits until the kernel has ended. Returns whether it gave up.
     pub fn gave_up(&self) -> Outcome<bool> {
         self.stream.synchronize()?;
-        Ok(self.words[1].load(Ordering::Acquire) == 2)
+        Ok(self.control.presence() == Presence::Ended(Ended::Limit))
     }
 
-    /// Sets the flag, and waits until the kernel has ended.
+    /// Stops the kernel, and waits until it has ended.
     pub fn release(self) -> Outcome {
-        self.words[0].store(1, Ordering::Release);
+        self.control.stop();
         Ok(self.stream.synchronize()?)
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{self, Fingerprint};
 use crate::job::{Compiled, Job};
 use crate::nvcc::{self, Nvcc};
 use crate::nvrtc::{self, Nvrtc};
@@ -63,7 +63,7 @@ impl Compiler {
             Compiler::Nvcc(nvcc) => nvcc.compile(job, &temporary).map(|made| (nvcc.name.clone(), made)),
             Compiler::Nvrtc(nvrtc) => nvrtc.compile(job, &temporary),
         };
-        let (origin, Compiled { warnings, mut files }) = match made {
+        let (origin, Compiled { warnings, mut files, device_header }) = match made {
             Ok(made) => made,
             Err(error) => {
                 // Most failures leave none.
@@ -80,7 +80,8 @@ impl Compiler {
         fs::rename(&temporary, &path).map_err(Error::file("write", &path))?;
         if let Some(stamps) = Fingerprint::stamp(&files, started) {
             let (origin, warnings) = (origin.clone(), warnings.clone());
-            Fingerprint { key, origin, files: stamps, warnings }.write(&path)?;
+            let device_header = device_header.then(fingerprint::of_device_header);
+            Fingerprint { key, origin, files: stamps, device_header, warnings }.write(&path)?;
         }
         Ok(SourceImage { image, origin, warnings, files, compiled: true })
     }

@@ -5,6 +5,7 @@ use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use kernel_registry_format::device_header;
 use sha2::{Digest, Sha256};
 
 use crate::{Result, files};
@@ -21,6 +22,8 @@ pub(crate) struct Fingerprint {
     pub(crate) origin: String,
     /// The source and what it includes.
     pub(crate) files: Vec<Stamp>,
+    /// The hash of the device header, if one of them includes it.
+    pub(crate) device_header: Option<String>,
     /// The lines of the compiler's warnings, which later builds print again.
     pub(crate) warnings: Vec<String>,
 }
@@ -46,7 +49,8 @@ impl Fingerprint {
     /// The fingerprint of an image, if that is up to date.
     pub(crate) fn current(image: &Path, key: &str) -> Option<Self> {
         let there = Self::parse(&fs::read_to_string(beside(image)).ok()?)?;
-        let holds = there.key == key && image.is_file() && there.files.iter().all(Stamp::holds);
+        let has_header = there.device_header.iter().all(|hash| *hash == of_device_header());
+        let holds = there.key == key && has_header && image.is_file() && there.files.iter().all(Stamp::holds);
         holds.then_some(there)
     }
 
@@ -65,6 +69,9 @@ impl Fingerprint {
         let mut text = format!("{VERSION}\nkey {}\norigin {}\n", self.key, self.origin);
         for stamp in &self.files {
             let _ = writeln!(text, "file {}", stamp.print());
+        }
+        if let Some(hash) = &self.device_header {
+            let _ = writeln!(text, "header {hash}");
         }
         for line in &self.warnings {
             let _ = writeln!(text, "warning {line}");
@@ -85,6 +92,7 @@ impl Fingerprint {
                 "key" => fingerprint.key = rest.to_owned(),
                 "origin" => fingerprint.origin = rest.to_owned(),
                 "file" => fingerprint.files.push(Stamp::parse(rest)?),
+                "header" => fingerprint.device_header = Some(rest.to_owned()),
                 "warning" => fingerprint.warnings.push(rest.to_owned()),
                 _ => return None,
             }
@@ -135,6 +143,11 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
     text
 }
 
+/// The hash of the device header.
+pub(crate) fn of_device_header() -> String {
+    hash(device_header::TEXT.as_bytes())
+}
+
 /// The hash of a list of texts, which depends on where each of them ends.
 pub(crate) fn hash_all<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
     let mut all = Vec::new();
@@ -177,10 +190,11 @@ mod tests {
             key: "key".into(),
             origin: "nvcc 13.0.88".into(),
             files: Fingerprint::stamp(std::slice::from_ref(&source), SystemTime::now()).unwrap(),
+            device_header: Some(of_device_header()),
             warnings: vec!["  two spaces".into(), String::new()],
         };
         fingerprint.write(&image).unwrap();
-        assert_eq!(Fingerprint::current(&image, "key"), Some(fingerprint));
+        assert_eq!(Fingerprint::current(&image, "key"), Some(fingerprint.clone()));
         assert_eq!(Fingerprint::current(&image, "other key"), None);
 
         // Other times alone are not a change.
@@ -189,6 +203,11 @@ mod tests {
         fs::write(&source, "two").unwrap();
         assert_eq!(Fingerprint::current(&image, "key"), None);
         fs::write(&source, "one").unwrap();
+        // The image was made with the header of another version.
+        Fingerprint { device_header: Some(hash(b"other")), ..fingerprint.clone() }.write(&image).unwrap();
+        assert_eq!(Fingerprint::current(&image, "key"), None);
+        fingerprint.write(&image).unwrap();
+        assert!(Fingerprint::current(&image, "key").is_some());
         fs::remove_file(&image).unwrap();
         assert_eq!(Fingerprint::current(&image, "key"), None);
     }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use kernel_registry_format::device_header;
+
 use crate::directives::{Directives, Header, Include};
 use crate::options::Options;
 use crate::source::tidy;
@@ -15,6 +17,8 @@ pub(crate) struct Includes {
     pub(crate) files: Vec<File>,
     /// `<names>` that were not found.
     pub(crate) foreign: BTreeSet<String>,
+    /// Whether the device header is included, which comes with this crate, and no other file has its name.
+    pub(crate) device_header: bool,
     /// Each directive that cannot be followed, and the name of its file.
     pub(crate) unfollowed: BTreeSet<(String, String)>,
     /// The macros without parameters that options, source and headers define.
@@ -129,7 +133,9 @@ impl Includes {
                 break;
             }
         }
-        if !found && !quoted {
+        if !found && name == device_header::NAME {
+            self.device_header = true;
+        } else if !found && !quoted {
             self.foreign.insert(name.clone());
         }
         true

@@ -20,4 +20,6 @@ pub(crate) struct Compiled {
     pub(crate) warnings: Vec<String>,
     /// The source and what it includes.
     pub(crate) files: Vec<PathBuf>,
+    /// Whether they include the device header.
+    pub(crate) device_header: bool,
 }

@@ -5,16 +5,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
 use std::{fs, io, iter};
 
+use kernel_registry_format::device_header;
+
 use crate::diagnostics;
 use crate::environment::{Environment, OF_NVCC};
 use crate::fingerprint;
 use crate::includes::Includes;
 use crate::job::{Compiled, Job};
 use crate::source::tidy;
-use crate::{Error, Result};
+use crate::{Error, Result, files};
 
 /// What images of this compiler are called.
 pub(crate) const EXTENSION: &str = "fatbin";
+
+/// The folder beside the images that is on the include path.
+const OWN_HEADERS: &str = "include";
 
 /// The endings of preprocessed sources; nvcc makes one for each architecture.
 const PREPROCESSED: &str = ".cpp1.ii";
@@ -63,7 +68,14 @@ impl Nvcc {
         fs::create_dir_all(&kept).map_err(Error::file("create", &kept))?;
         let mut command = Command::new(&self.program);
         job.environment.give(&mut command);
-        command.current_dir(job.package).args(arguments(job)).arg("-o").arg(image).arg(&job.source.path);
+        command.current_dir(job.package).args(arguments(job));
+        let includes = Includes::of(job.package, &job.source.path, job.options);
+        let own_headers = tidy(&job.package.join(image.with_file_name(OWN_HEADERS)));
+        let device_header = includes.device_header;
+        if device_header {
+            command.arg(format!("-I{}", own_headers.display()));
+        }
+        command.arg("-o").arg(image).arg(&job.source.path);
         let plain = shown(&command);
         command.args(["-keep", "-keep-dir"]).arg(&kept);
         let output = command.output().map_err(|error| unstartable(&self.program, &error));
@@ -81,17 +93,18 @@ impl Nvcc {
         let mut warnings = diagnostics::warnings(&text);
         // Flags or variables of the user may have put it elsewhere.
         if files.is_empty() {
-            let includes = Includes::of(job.package, &job.source.path, job.options);
             warnings.extend(includes.unnoticed(&job.source.path));
             files.extend(includes.paths().map(|path| (path, false)));
         }
         let own = self.program.parent().and_then(Path::parent);
         let files = files.into_iter().map(|(file, system)| (tidy(&job.package.join(file)), system));
-        // The headers of the toolkit change with the compiler, which is in the key; the system's are not the user's.
+        // The headers of the toolkit change with the compiler, which is in the key; the system's are not the user's. Cargo
+        // would run the build script again because of a file that the build script wrote.
+        let files = files.filter(|(file, _)| !file.starts_with(&own_headers));
         let files = files.filter(|(file, system)| {
             file.starts_with(job.package) || !(*system || own.is_some_and(|own| file.starts_with(own)))
         });
-        Ok(Compiled { warnings, files: files.map(|(file, _)| file).collect() })
+        Ok(Compiled { warnings, files: files.map(|(file, _)| file).collect(), device_header })
     }
 
     fn failure(&self, job: &Job<'_>, command: String, status: ExitStatus, text: String) -> Error {
@@ -111,6 +124,13 @@ impl Nvcc {
         }
         Error::Crashed { source, compiler, how: ended(status), command, text }
     }
+}
+
+/// Puts the device header where sources find it.
+pub(crate) fn write_headers(folder: &Path) -> Result<()> {
+    let folder = folder.join(OWN_HEADERS);
+    fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+    files::replace(&folder.join(device_header::NAME), device_header::TEXT.as_bytes())
 }
 
 /// All but the names of files.

@@ -6,10 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use kernel_registry_format::device_header;
+
 use crate::environment::Environment;
 use crate::includes::Includes;
 use crate::job::{Compiled, Job};
-use crate::nvrtc_library::{Answer, Library};
+use crate::nvrtc_library::{Answer, Header, Library};
 use crate::{Error, Result, diagnostics, find, fingerprint};
 
 /// What images of this compiler are called.
@@ -111,11 +113,18 @@ impl Nvrtc {
         })?;
         let program = CString::new(job.source.path.as_str()).map_err(unusable)?;
         let words: std::result::Result<Vec<CString>, _> = words.into_iter().map(CString::new).collect();
-        match self.library()?.compile(&text, &program, &words.map_err(unusable)?) {
+        let header = || Header {
+            name: CString::new(device_header::NAME).unwrap_or_default(),
+            text: CString::new(device_header::TEXT).unwrap_or_default(),
+        };
+        let header = includes.device_header.then(header);
+        match self.library()?.compile(&text, &program, header.as_ref(), &words.map_err(unusable)?) {
             Answer::Ptx { ptx, log } => {
                 let mut warnings = diagnostics::warnings(&log);
                 warnings.extend(includes.unnoticed(&job.source.path));
-                Ok((without_target_constants(ptx), Compiled { warnings, files: includes.paths().collect() }))
+                let device_header = includes.device_header;
+                let compiled = Compiled { warnings, files: includes.paths().collect(), device_header };
+                Ok((without_target_constants(ptx), compiled))
             }
             Answer::Rejected { log } => Err(rejected(job, name, log, &includes)),
             Answer::Failed { code, why, log } => Err(Error::Crashed {

@@ -47,6 +47,12 @@ pub(crate) struct Library {
     version: (c_int, c_int),
 }
 
+/// A header that is in no file, and the name by which it is included.
+pub(crate) struct Header {
+    pub(crate) name: CString,
+    pub(crate) text: CString,
+}
+
 /// The result of a compilation.
 pub(crate) enum Answer {
     Ptx { ptx: Vec<u8>, log: String },
@@ -103,13 +109,22 @@ impl Library {
         self.version
     }
 
-    /// Compiles a text, from any thread.
-    pub(crate) fn compile(&self, text: &CStr, name: &CStr, options: &[CString]) -> Answer {
+    /// Compiles a text that may include a header, from any thread.
+    pub(crate) fn compile(
+        &self,
+        text: &CStr,
+        name: &CStr,
+        header: Option<&Header>,
+        options: &[CString],
+    ) -> Answer {
         let mut program: Program = ptr::null_mut();
-        // SAFETY: the strings outlive the call, which copies them; there are no headers, so their count is
-        // zero and their arrays are null, as the function permits.
-        let code =
-            unsafe { (self.create)(&mut program, text.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null()) };
+        let headers: Vec<_> = header.iter().map(|header| header.text.as_ptr()).collect();
+        let names: Vec<_> = header.iter().map(|header| header.name.as_ptr()).collect();
+        let count = c_int::from(header.is_some());
+        // SAFETY: the strings outlive the call, which copies them; there are `count` headers with as many names.
+        let code = unsafe {
+            (self.create)(&mut program, text.as_ptr(), name.as_ptr(), count, headers.as_ptr(), names.as_ptr())
+        };
         if code != SUCCESS {
             return self.failed(code, String::new());
         }

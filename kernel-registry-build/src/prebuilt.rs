@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{env, iter};
 
+use kernel_registry_format::device_header;
+
 use crate::environment::Environment;
 use crate::includes::Includes;
 use crate::job::Job;
@@ -201,6 +203,9 @@ impl State {
             // Two headers can have one name, in two folders outside of the package.
             let both = |there: &mut String| *there = fingerprint::hash_all([&*there, &hash]);
             hashes.entry(file.name.clone()).and_modify(both).or_insert_with(|| hash.clone());
+        }
+        if includes.device_header {
+            hashes.insert(device_header::NAME.to_owned(), fingerprint::of_device_header());
         }
         let unfollowed = includes.unfollowed.first().map(|(file, directive)| {
             format!("the header in `{directive}` ({file}) is not compared, because its name is computed")

@@ -14,7 +14,9 @@ use crate::error::{Doubtful, Missing, REMEDY, Undeclared};
 use crate::index;
 use crate::job::Job;
 use crate::source::{self, Source};
-use crate::{Build, Error, Image, Report, Result, c_signatures, files, parallel, prebuilt, recorded, unused};
+use crate::{
+    Build, Error, Image, Report, Result, c_signatures, files, nvcc, parallel, prebuilt, recorded, unused,
+};
 
 /// The result for a source.
 enum Outcome {
@@ -88,6 +90,9 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
             notes.watched.extend(compiler.file().map(Path::to_owned));
             notes.variables.extend(leading_to(compiler, environment));
             let options = &build.options;
+            if let Compiler::Nvcc(_) = compiler {
+                nvcc::write_headers(folder)?;
+            }
             let made = parallel::each(environment, &sources, |source| {
                 compiler.compile_source(&Job { package, source, options, environment }, folder)
             });

@@ -32,8 +32,9 @@ fn every_source_has_an_image_and_a_line_in_the_index() {
     let mut left: Vec<_> =
         fs::read_dir(package.made("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    // For each the image, its fingerprint and its kernels; the index, and what the build script asked for.
-    assert_eq!(left.len(), 8, "{left:?}");
+    // For each the image, its fingerprint and its kernels; the index, what the build script asked for, and the folder of the
+    // device header.
+    assert_eq!(left.len(), 9, "{left:?}");
 }
 
 #[test]
@@ -62,6 +63,43 @@ fn options_reach_the_compiler() {
     assert!(of("cuda/a.cu").starts_with(&start), "{log:?}");
     let gencode = "-gencode arch=compute_90,code=sm_90 -gencode arch=compute_75,code=compute_75";
     assert!(of("cuda/deep/b.cu").contains(&format!("{options} {gencode} --use_fast_math")), "{log:?}");
+}
+
+#[test]
+fn the_device_header_is_found_where_it_is_included() {
+    let header = "// The name in this comment decides nothing: kernel_registry.cuh\n";
+    let package = Package::new(&[
+        ("cuda/stays.cu", "#include <kernel_registry.cuh>\n"),
+        ("cuda/other.cu", header),
+        ("cuda/own/a.cu", "#include \"kernel_registry.cuh\"\n"),
+        ("cuda/own/kernel_registry.cuh", "// of the package\n"),
+    ]);
+    let report = package.build().try_compile().unwrap();
+    let folder = package.made("include");
+    assert!(
+        fs::read_to_string(folder.join("kernel_registry.cuh"))
+            .unwrap()
+            .contains("namespace kernel_registry {")
+    );
+    let log = package.log();
+    let is_told = |source: &str| {
+        let line = log.iter().find(|line| line.contains(&format!(" {source} -keep "))).unwrap();
+        line.contains(&format!(" -I{} -o ", folder.display()))
+    };
+    assert!(is_told("cuda/stays.cu") && !is_told("cuda/other.cu") && !is_told("cuda/own/a.cu"), "{log:?}");
+    // Cargo would run the build script again for a file that it wrote.
+    assert!(!report.watched.iter().any(|path| path.starts_with(&folder)), "{:?}", report.watched);
+
+    // Made with the header of another version.
+    let fingerprint = package.made("cuda__stays.cu.fatbin.fingerprint");
+    let text = fs::read_to_string(&fingerprint).unwrap();
+    let (before, rest) = text.split_once("\nheader ").unwrap();
+    let other = format!("{before}\nheader 00{}", &rest[2..]);
+    fs::write(&fingerprint, other).unwrap();
+    assert_eq!(package.build().try_compile().unwrap().compiled, 1);
+    let log = package.log();
+    assert!(log.len() == 1 && log[0].contains(" cuda/stays.cu "), "{log:?}");
+    assert_eq!(package.build().try_compile().unwrap().compiled, 0);
 }
 
 #[test]

@@ -158,6 +158,21 @@ fn an_image_is_taken_while_it_is_of_the_sources() {
     assert!(refusal(&release).contains("`prebuilt/cuda__a.cu.ptx` cannot be read: "));
 }
 
+#[test]
+fn an_image_of_another_device_header_is_stale() {
+    let package = package();
+    package.write("cuda/a.cu", "#include <kernel_registry.cuh>\n");
+    let current = package.build().env("KERNEL_REGISTRY_COMPILER", "nvcc");
+    current.file("cuda/a.cu").try_compile().unwrap();
+    let (a, header) = (file(&package, "cuda/a.cu"), package.made("include/kernel_registry.cuh"));
+    record_as(&package, &[("cuda/a.cu", a.clone()), ("kernel_registry.cuh", header)], &no_options());
+    let release = package.bare().env("PROFILE", "release");
+    assert_eq!(release.try_compile().unwrap().warnings, [""; 0]);
+    record_as(&package, &[("cuda/a.cu", a.clone()), ("kernel_registry.cuh", a)], &no_options());
+    let said = refusal(&release);
+    assert!(said.contains("stale: `kernel_registry.cuh` changed since it was made"), "{said}");
+}
+
 /// A package with this source and these files, whose image is of all of them. The source is the first.
 fn recorded(files: &[(&str, &str)]) -> Package {
     let package = Package::new(&[("prebuilt/cuda__a.cu.ptx", ".version 8.0\n")]);

@@ -263,13 +263,20 @@ fn printf_assert_and_malloc() {
     assert_eq!(device.allocations(), before, "every thread frees what it allocated");
 }
 
+/// A control block without limit for a grid of this many blocks.
+fn control(blocks: usize) -> Vec<u32> {
+    let mut words = vec![0, 1, blocks as u32, 0, u32::MAX, u32::MAX];
+    words.resize(16 + blocks, 0);
+    words
+}
+
 #[test]
 fn a_flag_that_another_thread_sets() {
     let device = Device::default();
     let module = prebuilt(&device, "spin");
-    let mut state = [0u32; 3];
-    let place = device.lend(&mut state);
-    let arguments = Arguments::default().u64(place).u64(place + 4).u64(u64::MAX).done();
+    let (mut state, mut control) = ([0u32; 2], control(2));
+    let (place, control_at) = (device.lend(&mut state), device.lend(&mut control));
+    let arguments = Arguments::default().u64(place).u64(control_at).done();
     let mut grid = Grid::new(&module, &kernel(&module, "spin_until_flag"), launch(2, 64, arguments)).unwrap();
     let mut steps = (0..50).map(|_| grid.step(10_000, &device));
     assert!(steps.any(|status| status == Status::Running { progressed: false }), "the spin is not noticed");
@@ -282,13 +289,14 @@ fn a_flag_that_another_thread_sets() {
     });
     finish(&mut grid, &device).unwrap();
     host.join().unwrap();
-    assert_eq!(state[1], 1);
+    // Not told to end, and both blocks have left.
+    assert_eq!((control[0], &control[16..]), (0, &[2, 2][..]));
 
-    let arguments = Arguments::default().u64(place + 8).u32(77).done();
+    let arguments = Arguments::default().u64(place + 4).u32(77).done();
     run(&device, &module, &kernel(&module, "set_flag"), launch(1, 1, arguments)).unwrap();
-    let arguments = Arguments::default().u64(place + 8).done();
+    let arguments = Arguments::default().u64(place + 4).done();
     run(&device, &module, &kernel(&module, "touch"), launch(1, 1, arguments)).unwrap();
-    assert_eq!(state[2], 78);
+    assert_eq!(state[1], 78);
 }
 
 #[test]
@@ -297,16 +305,15 @@ fn a_worker_with_a_queue() {
     let module = prebuilt(&device, "worker");
     let (mut x, mut y) = (numbers(100), vec![1f32; 100]);
     let (px, py) = (device.lend(&mut x), device.lend(&mut y));
-    let mut task = [px, py, u64::from(2f32.to_bits()) | 100 << 32];
-    // Published, stop, finished, status.
-    let mut queue = [1u32, 1, 0, 0];
-    let arguments = Arguments::default()
-        .u64(device.lend(&mut queue))
-        .u64(device.lend(&mut task))
-        .u32(1)
-        .u64(1 << 40)
-        .done();
-    run(&device, &module, &kernel(&module, "worker"), launch(2, 64, arguments)).unwrap();
-    assert_eq!(queue, [1, 1, 1, 1]);
+    // Pushed, then capacity and size; done; the task.
+    let mut queue = [0u64; 19];
+    queue[..2].copy_from_slice(&[1, 1 | 24 << 32]);
+    queue[16..].copy_from_slice(&[px, py, u64::from(2f32.to_bits()) | 100 << 32]);
+    let mut control = control(1);
+    // Stopped, but first it does what was pushed.
+    control[0] = 1;
+    let arguments = Arguments::default().u64(device.lend(&mut control)).u64(device.lend(&mut queue)).done();
+    run(&device, &module, &kernel(&module, "worker"), launch(1, 64, arguments)).unwrap();
+    assert_eq!((queue[8], control[16]), (1, 3));
     assert!(y.iter().zip(&x).all(|(y, x)| *y == 2.0 * x + 1.0));
 }

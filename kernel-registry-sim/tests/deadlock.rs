@@ -1,11 +1,12 @@
 //! Tests `Deadlock::Fail`: a driver call that would never return fails instead.
 
 use std::error::Error;
+use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel_registry::Warmup;
 use kernel_registry::cudarc::driver::sys::{self, CUresult};
+use kernel_registry::{Control, Mapped, Warmup};
 use kernel_registry_sim::{Config, Deadlock};
 use kernels::waiting::{set_flag, spin_until_flag};
 
@@ -15,13 +16,10 @@ fn a_call_that_waits_for_a_spinning_kernel_fails() -> Result<(), Box<dyn Error>>
     let context = kernel_registry::context(0)?;
     let _warm = Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).warm(&context)?;
     let stays = context.new_stream()?;
-    let mut words = std::ptr::null_mut();
-    // SAFETY: a context is current; the memory is zeroed, and stays for the rest of the test.
-    unsafe { sys::cuMemHostAlloc(&mut words, 8, 2).result()? };
-    let (flag, status) = (words.cast::<u32>(), words.cast::<u32>().wrapping_add(1));
-    const LIMIT: u64 = 20_000_000_000;
-    // SAFETY: both are words of that memory.
-    unsafe { spin_until_flag::launch(&stays, spin_until_flag::over(1), flag, status, LIMIT)? };
+    let (flag, control) = (Mapped::<AtomicU32>::zeroed(&context, 1)?, Control::new(&context, 1)?);
+    control.limit(Duration::from_secs(20));
+    // SAFETY: freeing what the arguments point to waits for the kernel.
+    unsafe { spin_until_flag::launch(&stays, spin_until_flag::over(1), &flag, &control)? };
 
     // Another thread's call waits for the load's lock, and goes on when the load has failed.
     let theirs = context.clone();
@@ -46,8 +44,7 @@ fn a_call_that_waits_for_a_spinning_kernel_fails() -> Result<(), Box<dyn Error>>
     assert_eq!(allocated, CUresult::CUDA_SUCCESS);
     assert!(time > Duration::from_millis(50), "it did not wait: {time:?}");
 
-    // SAFETY: the word is there, and the device only reads it.
-    unsafe { flag.write_volatile(1) };
+    control.stop();
     stays.synchronize()?;
     Ok(())
 }

@@ -7,6 +7,7 @@ mod audit;
 mod call;
 mod context;
 mod error;
+mod host_memory;
 mod launch;
 mod stream;
 
@@ -21,6 +22,7 @@ pub use audit::OnWait;
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, architecture, bind};
 pub use error::{DriverError, DriverUnavailable};
+pub(crate) use host_memory::{allocate_host, free_host};
 pub(crate) use launch::launch;
 pub(crate) use stream::{Stream, is_blocking};
 

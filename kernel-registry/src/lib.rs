@@ -75,6 +75,12 @@
 //! [`Prepared`] checks a launch once for many, [`launch_dyn`] launches a kernel that is known only at run time,
 //! [`launch_raw`] takes unchecked arguments, and [`KernelInfo::cu_function`] returns the driver's handle.
 //!
+//! # Kernels that stay
+//!
+//! A kernel that stays on the device includes `kernel_registry.cuh` ([`DEVICE_HEADER`]), which kernel-registry-build puts on the
+//! include path. [`Control`] ends it and tells whether all of its blocks are there, a [`Queue`] gives it work, and [`Mapped`]
+//! is memory that both sides access meanwhile.
+//!
 //! # Link kernels
 //!
 //! The compiler links a dependency only if the program names it. [`link_kernels!`] names a crate that is there only for
@@ -103,6 +109,7 @@ pub mod __private;
 mod address;
 mod config;
 mod contexts;
+mod control;
 mod copies;
 mod driver;
 mod error;
@@ -111,8 +118,10 @@ mod info;
 mod late;
 mod launch;
 mod lock;
+mod mapped;
 mod nullable;
 mod param;
+mod queue;
 mod records;
 mod registry;
 pub mod resident;
@@ -127,6 +136,7 @@ mod watch;
 pub use address::{DeviceAddress, PointerTo, PointerToMut};
 pub use config::{Dim3, LaunchConfig};
 pub use contexts::{Late, LateLoad};
+pub use control::{Control, Ended, Missing, Presence};
 pub use copies::OtherCopy;
 /// The version of cudarc in this crate's API.
 pub use cudarc;
@@ -138,8 +148,10 @@ pub use kernel_registry_format::{
     Direction, Malformed, Needs, Param, Params, ParamsIter, Pass, Problem, Signature, SliceLength,
 };
 pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, launch_raw};
+pub use mapped::Mapped;
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
+pub use queue::{Full, Queue, Unfinished};
 pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 pub use resident::{Resident, ResidentError, Section, SectionError, WouldWait};
 #[cfg(feature = "runtime")]
@@ -150,6 +162,12 @@ pub use warm::{
 };
 
 pub use kernel_registry_macros::KernelParam;
+
+/// The text of `kernel_registry.cuh`, the header for CUDA sources whose kernels stay on the device.
+///
+/// Sources that kernel-registry-build compiles include it without any preparation. With a compiler of your own, pass it to
+/// NVRTC as a header of this name, or write it to a file on the include path.
+pub const DEVICE_HEADER: &str = kernel_registry_format::device_header::TEXT;
 
 /// Registers a kernel, or every kernel of a module.
 ///

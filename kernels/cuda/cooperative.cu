@@ -1,7 +1,7 @@
 // A grid whose blocks wait for each other, which only a cooperative launch promises
 // to have on the device all at once.
 
-#include "deadline.cuh"
+#include <kernel_registry.cuh>
 
 enum Status : unsigned int { RUNNING = 0, FINISHED = 1, GAVE_UP = 2 };
 
@@ -13,7 +13,7 @@ enum Status : unsigned int { RUNNING = 0, FINISHED = 1, GAVE_UP = 2 };
 // they order the accesses of all its threads.
 static __device__ bool grid_barrier(unsigned int* arrivals, unsigned int target,
                                     const volatile unsigned int* status,
-                                    const Deadline& deadline) {
+                                    const kernel_registry::Deadline& deadline) {
     bool arrived = true;
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -36,7 +36,7 @@ static __device__ bool grid_barrier(unsigned int* arrivals, unsigned int target,
 __global__ void smooth(unsigned int n, unsigned int sweeps, float* a, float* b,
                        unsigned int* arrivals, unsigned int* status,
                        unsigned long long limit_ns) {
-    const Deadline deadline(limit_ns);
+    const kernel_registry::Deadline deadline(limit_ns);
     const unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
     const unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
 

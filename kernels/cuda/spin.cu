@@ -1,36 +1,25 @@
-// Kernels to tell stories about waiting with: one that stays until it is released,
-// one that releases it, and one that has to get past it.
+// Kernels to tell stories about waiting with: two that stay until they are released,
+// one that releases the first, and one that has to get past them.
 
-#include "deadline.cuh"
+#include <kernel_registry.cuh>
 
-enum Status : unsigned int { SPINNING = 0, RELEASED = 1, GAVE_UP = 2 };
+// Stays until `flag` is not zero, or until the host ends it. Any grid will do, so that it
+// can hold as much of the device as the story wants.
+__global__ void spin_until_flag(const unsigned int* flag, kernel_registry::Control* control) {
+    kernel_registry::Stay stay(control);
+    stay.wait_until([=] { return kernel_registry::load(flag) != 0; });
+}
 
-// Stays until `flag` is not zero, or until `limit_ns` have passed, and says in
-// `status` which it was; the caller sets it to SPINNING. Both may be mapped host memory.
-//
-// Any grid will do, so that it can hold as much of the device as the story wants. One
-// thread a block polls, lest a full grid clog the bus; the others hold their place at
-// the barrier just as well. The first block to know ends the whole grid: blocks that
-// had to wait for a place must not begin a wait of their own.
-__global__ void spin_until_flag(const volatile unsigned int* flag, volatile unsigned int* status,
-                                unsigned long long limit_ns) {
-    if (threadIdx.x == 0) {
-        const Deadline deadline(limit_ns);
-        while (*status == SPINNING) {
-            if (*flag != 0) {
-                *status = RELEASED;
-            } else if (deadline.passed()) {
-                *status = GAVE_UP;
-            }
-        }
-    }
-    __syncthreads();
+// Its blocks wait for each other, `limit_ns` at most, then stay until the host ends them.
+__global__ void stay_together(kernel_registry::Control* control, unsigned long long limit_ns) {
+    kernel_registry::Stay stay(control);
+    if (stay.wait_for_blocks(limit_ns)) stay.wait_until([] { return false; });
 }
 
 // Sets a flag from the device, after everything this thread wrote earlier. For one thread.
 __global__ void set_flag(unsigned int* flag, unsigned int value) {
     __threadfence_system();
-    *(volatile unsigned int*)flag = value;
+    kernel_registry::store(flag, value);
 }
 
 // Counts one more: the smallest sign that a launch took place. For one thread.

@@ -8,11 +8,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, LaunchConfig, sys};
 use kernel_registry::cudarc::nvrtc::Ptx;
-use kernel_registry::{DeviceAddress, LaunchError, Warmup, warm_all};
+use kernel_registry::{Control, DeviceAddress, LaunchError, Mapped, Warmup, warm_all};
 use kernel_registry_audit::record::{Happened, Kind};
 use kernel_registry_audit::{
     AfterReady, Audit, InstallError, Installed, NotWatched, findings, install, ready, report, variables,
@@ -126,26 +127,16 @@ fn a_sealed_program_refuses_within_10_ms_and_goes_on() {
         let context = watched(Audit::new().after_ready(AfterReady::Refuse))?;
         let stream = context.new_stream()?;
         let later = cold(c"later")?;
-        let mut flags = ptr::null_mut();
-        // SAFETY: a context is current.
-        unsafe { sys::cuMemHostAlloc(&mut flags, 8, 2).result()? };
-        let flag = flags.cast::<u32>();
+        let (flag, control) = (Mapped::<AtomicU32>::zeroed(&context, 1)?, Control::new(&context, 1)?);
+        control.limit(Duration::from_secs(20));
         let sealed =
             |kernel: &kernel_registry::KernelInfo| [touch::INFO, spin_until_flag::INFO].contains(&kernel);
         let warm = Warmup::new().only(sealed).seal().warm(&context)?;
         let x = stream.alloc_zeros::<u32>(1)?;
 
         let resident = context.new_stream()?;
-        // SAFETY: both words stay for the rest of the program.
-        unsafe {
-            spin_until_flag::launch(
-                &resident,
-                spin_until_flag::over(1),
-                flag,
-                flag.wrapping_add(1),
-                20_000_000_000,
-            )?
-        };
+        // SAFETY: freeing what the arguments point to waits for the kernel.
+        unsafe { spin_until_flag::launch(&resident, spin_until_flag::over(1), &flag, &control)? };
         let refuse = || {
             let begun = Instant::now();
             assert_eq!(launch(later, &stream), sys::CUresult::CUDA_ERROR_NOT_PERMITTED);
@@ -171,8 +162,7 @@ fn a_sealed_program_refuses_within_10_ms_and_goes_on() {
         // SAFETY: the kernel adds to one word.
         unsafe { touch::launch(&stream, touch::over(1), DeviceAddress(x.device_ptr(&stream).0))? };
         stream.synchronize()?;
-        // SAFETY: the word is there.
-        unsafe { flag.write_volatile(1) };
+        control.stop();
         resident.synchronize()?;
         warm.recheck()?;
         let refusals = findings()?;

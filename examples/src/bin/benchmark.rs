@@ -5,11 +5,12 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
-use examples::{Ending, Loaded, Mapped, Outcome, tell};
+use examples::{Ending, Loaded, Outcome, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtrMut};
-use kernel_registry::{KernelInfo, warm_all};
+use kernel_registry::{KernelInfo, Mapped, PointerTo, warm_all};
 use kernels::blas1::{daxpy, ddot, dnrm2, dscal, saxpy, sdot, snrm2, sscal};
 use kernels::waiting::touch;
 
@@ -91,8 +92,8 @@ fn launch(loaded: &Loaded, stream: &Arc<CudaStream>, kernel: &KernelInfo, args: 
 /// Keeps the GPU busy until its clocks have risen, and does the other first uses.
 fn warm_the_rest(context: &Arc<CudaContext>, stream: &Arc<CudaStream>) -> Outcome {
     let touch = Loaded::by_hand(context, touch::INFO)?;
-    let pinned = Mapped::zeroed(context, 1)?;
-    let args = [pinned.address(0).expose_provenance() as u64];
+    let pinned = Mapped::<AtomicU32>::zeroed(context, 1)?;
+    let args = [PointerTo::<u32>::address(&pinned)];
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(30) {
         drop(stream.alloc_zeros::<u8>(1 << 20)?);

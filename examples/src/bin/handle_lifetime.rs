@@ -7,13 +7,13 @@
 use std::process::ExitCode;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use examples::{Ending, LIMIT, Mapped, Outcome, tell};
+use examples::{Ending, LIMIT, Outcome, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
-use kernel_registry::{Prepared, Warm, warm_all};
+use kernel_registry::{Control, Ended, Mapped, Prepared, Presence, Warm, warm_all};
 use kernels::waiting::{set_flag, spin_until_flag, touch};
 
 fn main() -> ExitCode {
@@ -51,38 +51,52 @@ fn handles(warm: &Warm) -> Outcome {
         format!("warmed again: {loaded} images loaded, after {}", warm.report().images_loaded),
     )?;
 
-    let words = Mapped::zeroed(&again, 1)?;
+    let count = Mapped::<AtomicU32>::zeroed(&again, 1)?;
     let prepared = Prepared::<touch>::new(warm.context(), touch::over(1))?;
     let copy = prepared.clone();
     drop(prepared);
     let stream = again.new_stream()?;
     // SAFETY: the word stays until the kernel is done.
-    unsafe { touch::launch(&stream, &copy, words.address(0))? };
+    unsafe { touch::launch(&stream, &copy, &count)? };
     stream.synchronize()?;
     ensure(
-        words[0].load(Ordering::Acquire) == 1,
+        count[0].load(Ordering::Acquire) == 1,
         "a copy of a prepared launch, its original dropped".to_owned(),
     )
 }
 
+/// What a kernel that waits and one that counts use.
+struct Words {
+    flag: Mapped<AtomicU32>,
+    count: Mapped<AtomicU32>,
+    control: Control,
+}
+
+impl Words {
+    fn new(context: &Arc<CudaContext>) -> Outcome<Self> {
+        let word = || Mapped::<AtomicU32>::zeroed(context, 1);
+        Ok(Words { flag: word()?, count: word()?, control: Control::new(context, 1)? })
+    }
+}
+
 /// Launches a kernel that waits, and behind it one that counts.
-fn under_way(stream: &Arc<CudaStream>, words: &Mapped) -> Outcome {
-    let [flag, status, count] = [0, 1, 2].map(|word| words.address(word));
+fn under_way(stream: &Arc<CudaStream>, Words { flag, count, control }: &Words) -> Outcome {
+    control.limit(LIMIT);
     // SAFETY: freeing the words waits for the kernels.
     unsafe {
-        spin_until_flag::launch(stream, spin_until_flag::over(1), flag, status, LIMIT.as_nanos() as u64)?;
+        spin_until_flag::launch(stream, spin_until_flag::over(1), flag, control)?;
         touch::launch(stream, touch::over(1), count)?;
     }
     Ok(())
 }
 
 /// Whether both kernels were still running, and then completed.
-fn ran_on(words: &Mapped) -> bool {
-    let was_under_way = words[1].load(Ordering::Acquire) == 0;
-    words[0].store(1, Ordering::Release);
+fn ran_on(Words { flag, count, control }: &Words) -> bool {
+    let was_under_way = !matches!(control.presence(), Presence::Ended(_));
+    flag[0].store(1, Ordering::Release);
     for _ in 0..1000 {
-        if words[2].load(Ordering::Acquire) == 1 {
-            return was_under_way && words[1].load(Ordering::Acquire) == 1;
+        if count[0].load(Ordering::Acquire) == 1 {
+            return was_under_way && control.presence() == Presence::Ended(Ended::ByItself);
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -90,7 +104,7 @@ fn ran_on(words: &Mapped) -> bool {
 }
 
 fn streams(context: &Arc<CudaContext>) -> Outcome {
-    let (stream, words) = (context.new_stream()?, Mapped::zeroed(context, 3)?);
+    let (stream, words) = (context.new_stream()?, Words::new(context)?);
     under_way(&stream, &words)?;
     drop(stream);
     ensure(ran_on(&words), "a stream dropped while it works: its kernels completed".to_owned())
@@ -99,7 +113,7 @@ fn streams(context: &Arc<CudaContext>) -> Outcome {
 /// A context lives as long as any object made in it.
 fn contexts(context: Arc<CudaContext>, warm: Warm) -> Outcome {
     let (loaded, former) = (warm.report().images_loaded, id(&context)?);
-    let (stream, words) = (context.new_stream()?, Mapped::zeroed(&context, 3)?);
+    let (stream, words) = (context.new_stream()?, Words::new(&context)?);
     let watched = Arc::downgrade(&context);
     under_way(&stream, &words)?;
     drop((context, warm, stream));

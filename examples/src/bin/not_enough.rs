@@ -7,13 +7,14 @@
 use std::env;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cudarc::cublas::{self, CudaBlas, Gemm, GemmConfig};
-use examples::{Ending, Fence, LIMIT, Loaded, Mapped, Outcome, Resident, cold, tell};
+use examples::{Ending, Fence, LIMIT, Loaded, Outcome, Resident, cold, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtrMut};
-use kernel_registry::{KernelInfo, warm_all};
+use kernel_registry::{KernelInfo, Mapped, PointerTo, warm_all};
 use kernels::diagnose::{check_finite, report_nan, row_medians};
 use kernels::memory::shuffle;
 use kernels::waiting::{spin_until_flag, touch};
@@ -135,7 +136,7 @@ fn kernel(context: &Arc<CudaContext>, info: &'static KernelInfo, numbers: &[u64]
 
 /// Tries the first launch in a context.
 fn first_launch(context: &Arc<CudaContext>) -> Outcome<Ending> {
-    let (word, count) = (Mapped::zeroed(context, 1)?, Mapped::zeroed(context, 1)?);
+    let [word, count] = [Mapped::<AtomicU32>::zeroed(context, 1)?, Mapped::<AtomicU32>::zeroed(context, 1)?];
     let [waits, stream] = [context.new_stream()?, context.new_stream()?];
     let [kernel] = load(context, [touch::INFO])?;
     // EAGER loads all kernels of the program, so load all others, too.
@@ -144,7 +145,7 @@ fn first_launch(context: &Arc<CudaContext>) -> Outcome<Ending> {
     context.synchronize()?;
     let fence = Fence::start(waits, word, LIMIT)?;
     // SAFETY: the word stays until the kernel is done.
-    unsafe { kernel.launch(&stream, touch::INFO.over(1), &[count.address(0).expose_provenance() as u64])? };
+    unsafe { kernel.launch(&stream, touch::INFO.over(1), &[PointerTo::<u32>::address(&count)])? };
     stream.synchronize()?;
     let waited = !fence.is_there();
     fence.open()?;

@@ -36,8 +36,8 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     let (x_at, y_at) = (x.device_ptr(&stream).0, y.device_ptr_mut(&stream).0);
     let task = Task { x: x_at as *const f32, y: y_at as *mut f32, a: 3.0, n: N };
 
-    let worker = Worker::start(&context, LIMIT)?;
-    worker.submit(task);
+    let mut worker = Worker::start(&context, LIMIT)?;
+    worker.submit(task)?;
     if !worker.is_done() {
         return Err("the worker did not do its first task".into());
     }
@@ -51,7 +51,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     // SAFETY: the vector has `N` elements, and the worker does not use it now.
     unsafe { sscal::launch(&stream, sscal::over(N), N, 2.0, &mut x)? };
     stream.synchronize()?;
-    worker.submit(task);
+    worker.submit(task)?;
     let is_done = worker.is_done();
     let took = begun.elapsed();
     worker.stop()?;

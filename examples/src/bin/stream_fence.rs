@@ -6,12 +6,13 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::Instant;
 
-use examples::{Ending, Fence, LIMIT, Loaded, Mapped, Outcome, cold, tell};
+use examples::{Ending, Fence, LIMIT, Loaded, Outcome, cold, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
-use kernel_registry::warm_all;
+use kernel_registry::{Mapped, PointerTo, warm_all};
 use kernels::waiting::set_flag;
 
 fn main() -> ExitCode {
@@ -22,13 +23,13 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     if !cold() {
         warm_all(&context)?.seal();
     }
-    let word = Mapped::zeroed(&context, 1)?;
+    let word = Mapped::<AtomicU32>::zeroed(&context, 1)?;
     let [waits, submits] = [context.new_stream()?, context.new_stream()?];
 
     let fence = Fence::start(waits, word, LIMIT)?;
     println!("a stream waits for a word");
     let begun = Instant::now();
-    let word = fence.word().expose_provenance() as u64;
+    let word = PointerTo::<u32>::address(fence.word());
     let other = thread::spawn(move || submit(&submits, word).map_err(|error| error.to_string()));
     // Here a program would wait for the stream. Join first, because the word must outlive the other thread.
     other.join().map_err(|_| "the thread panicked")??;

@@ -1,20 +1,19 @@
 //! A resident kernel: it stays until it is released, or gives up at a time limit.
 
 use std::error::Error;
-use std::ptr;
 use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
-use kernel_registry::{LaunchConfig, launch_raw};
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
+use kernel_registry::{Control, Ended, Mapped, Presence};
 use kernels::waiting::spin_until_flag;
 
 /// The kernel `spin_until_flag` while it runs.
 pub(crate) struct Resident {
     stream: Arc<CudaStream>,
-    /// The flag, and the kernel's result, in mapped host memory.
-    words: *mut u32,
+    control: Control,
+    _flag: Mapped<AtomicU32>,
 }
 
 /// The kernel's state or result.
@@ -28,38 +27,26 @@ pub(crate) enum Status {
 impl Resident {
     /// Launches the kernel, and waits until it runs.
     pub(crate) fn start(context: &Arc<CudaContext>, limit: Duration) -> Result<Self, Box<dyn Error>> {
-        context.bind_to_thread()?;
-        let mut words = ptr::null_mut();
-        let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
-        // SAFETY: a context is current; the memory is 8 bytes, zeroed before it is read, and never freed.
-        unsafe {
-            sys::cuMemHostAlloc(&mut words, 8, flags).result()?;
-            words.cast::<u64>().write(0);
-        }
-        let resident = Resident { stream: context.new_stream()?, words: words.cast() };
-        let (mut flag, mut status) = (resident.words, resident.words.wrapping_add(1));
-        let mut limit = limit.as_nanos() as u64;
-        let args = &mut [(&raw mut flag).cast(), (&raw mut status).cast(), (&raw mut limit).cast()];
-        let config = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
-        // SAFETY: these are its parameters; the memory stays, and the device accesses it under the same addresses.
-        unsafe { launch_raw(spin_until_flag::INFO, &resident.stream, config, args)? };
-        thread::sleep(Duration::from_millis(20));
-        Ok(resident)
+        let (stream, control) = (context.new_stream()?, Control::new(context, 1)?);
+        let flag = Mapped::<AtomicU32>::zeroed(context, 1)?;
+        control.limit(limit);
+        // SAFETY: freeing what the arguments point to waits for the kernel.
+        unsafe { spin_until_flag::launch(&stream, spin_until_flag::over(1), &flag, &control)? };
+        control.wait_for_blocks(limit)?;
+        Ok(Resident { stream, control, _flag: flag })
     }
 
     pub(crate) fn status(&self) -> Status {
-        // SAFETY: the memory is never freed, and only the device writes to it.
-        match unsafe { self.words.wrapping_add(1).read_volatile() } {
-            0 => Status::Spinning,
-            1 => Status::Released,
-            _ => Status::TimedOut,
+        match self.control.presence() {
+            Presence::Ended(Ended::Limit) => Status::TimedOut,
+            Presence::Ended(_) => Status::Released,
+            _ => Status::Spinning,
         }
     }
 
-    /// Releases the kernel, and returns the result it had before.
+    /// Releases the kernel, and returns its result.
     pub(crate) fn release(self) -> Result<Status, Box<dyn Error>> {
-        // SAFETY: the memory is never freed, and the device only reads it.
-        unsafe { self.words.write_volatile(1) };
+        self.control.stop();
         self.stream.synchronize()?;
         Ok(self.status())
     }

@@ -5,11 +5,14 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr};
-use kernel_registry::{DeviceAddress, DynArg, KernelInfo, LaunchConfig, find, launch_dyn};
+use kernel_registry::{Control, DeviceAddress, DynArg, KernelInfo, LaunchConfig, Queue, find, launch_dyn};
 use kernels::particles::{Float4, Step};
-use kernels::waiting::{Queue, Task};
+use kernels::waiting::Task;
 
 type Done = Result<(), Box<dyn Error>>;
+
+/// A kernel that finds this in its control block has to end.
+const STOPPED: u32 = 1;
 
 /// A kernel's path below `kernels::`, and a function that launches it.
 pub(crate) type Sample = (&'static str, fn(&Arc<CudaStream>) -> Done);
@@ -37,6 +40,7 @@ pub(crate) const ALL: &[Sample] = &[
     ("diagnose::row_medians", row_medians),
     ("waiting::worker", worker),
     ("waiting::smooth", smooth),
+    ("waiting::stay_together", stay_together),
     ("waiting::set_flag", set_flag),
     ("waiting::touch", touch),
 ];
@@ -224,24 +228,46 @@ fn row_medians(stream: &Arc<CudaStream>) -> Done {
     expect(stream, &medians, |row| (4 + row) as f32)
 }
 
-/// One task, followed by the order to stop.
+/// The words of a control block for a grid of this many blocks, which is to end at once or after two seconds.
+fn control(stream: &Arc<CudaStream>, blocks: usize, end: u32) -> Result<CudaSlice<u32>, Box<dyn Error>> {
+    let mut words = [end, 1, blocks as u32, 0, 2_000_000_000, 0].to_vec();
+    words.resize(16 + blocks, 0);
+    Ok(stream.clone_htod(&words)?)
+}
+
+/// One task, followed by the order to stop. Control block and queue are in device memory, because freeing them must not wait
+/// for a kernel that stays.
 fn worker(stream: &Arc<CudaStream>) -> Done {
     let kernel = kernel("waiting::worker")?;
     let (x, mut y) = (vector(stream, 1.0_f32)?, vector(stream, 2.0_f32)?);
     let (x_at, y_at) = (x.device_ptr(stream).0, y.device_ptr_mut(stream).0);
-    let task = [x_at, y_at, u64::from(3.0_f32.to_bits()) | u64::from(N) << 32];
-    const _: () = assert!(size_of::<Task>() == 24 && size_of::<Queue>() == 16);
-    let (tasks, mut queue) = (stream.clone_htod(&task)?, stream.clone_htod(&[1_u32, 1, 0, 0])?);
-    let (tasks_at, queue_at) = (tasks.device_ptr(stream).0, queue.device_ptr_mut(stream).0);
+    const _: () = assert!(size_of::<Task>() == 24);
+    // Pushed, then capacity and size; done; the task.
+    let mut queue = [0_u64; 19];
+    queue[..2].copy_from_slice(&[1, 1 | 24 << 32]);
+    queue[16..].copy_from_slice(&[x_at, y_at, u64::from(3.0_f32.to_bits()) | u64::from(N) << 32]);
+    let (mut control, mut queue) = (control(stream, 1, STOPPED)?, stream.clone_htod(&queue)?);
+    let (control_at, queue_at) = (control.device_ptr_mut(stream).0, queue.device_ptr_mut(stream).0);
     let args = [
-        DynArg::pointer::<Queue>(DeviceAddress(queue_at)),
-        DynArg::pointer::<Task>(DeviceAddress(tasks_at)),
-        DynArg::value(&1_u32),
-        DynArg::value(&2_000_000_000_u64),
+        DynArg::pointer::<Control>(DeviceAddress(control_at)),
+        DynArg::pointer::<Queue<Task>>(DeviceAddress(queue_at)),
     ];
     launch(kernel, stream, LaunchConfig::new([1, 1, 1], [128, 1, 1]), args)?;
     expect(stream, &y, |_| 5.0)?;
-    expect(stream, &queue, |word| [1, 1, 1, 1][word])
+    let done = stream.clone_dtoh(&queue)?[8];
+    if done == 1 { Ok(()) } else { Err(format!("{done} tasks are done").into()) }
+}
+
+/// All blocks arrive, find that they have to end, and say so.
+fn stay_together(stream: &Arc<CudaStream>) -> Done {
+    let kernel = kernel("waiting::stay_together")?;
+    let mut control = control(stream, 4, STOPPED)?;
+    let address = control.device_ptr_mut(stream).0;
+    let args = [DynArg::pointer::<Control>(DeviceAddress(address)), DynArg::value(&1_000_000_000_u64)];
+    launch(kernel, stream, LaunchConfig::new([4, 1, 1], [32, 1, 1]), args)?;
+    const LATE: u32 = 3;
+    let words = stream.clone_dtoh(&control)?;
+    if words[16..] == [LATE; 4] { Ok(()) } else { Err(format!("the blocks say {:?}", &words[16..]).into()) }
 }
 
 fn smooth(stream: &Arc<CudaStream>) -> Done {

@@ -1,0 +1,263 @@
+//! Kernels that stay, with the device header and its host side, on a device with four multiprocessors.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, DevicePtrMut};
+use kernel_registry::types::Float3;
+use kernel_registry::{
+    Control, DeviceAddress, Ended, Full, Mapped, Missing, PointerTo, Presence, Queue, Unfinished, warm_all,
+};
+use kernel_registry_sim::Config;
+use kernels::waiting::{Task, set_flag, spin_until_flag, stay_together, worker};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Longer than anything here takes, unless it hangs.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Blocks of `stay_together` with so much shared memory are alone on their multiprocessor.
+const SHARED: u32 = 48 * 1024;
+
+fn device() -> Result<(Arc<CudaContext>, Arc<CudaStream>), Box<dyn Error>> {
+    // The other tests may have installed it.
+    let _ = Config::default().processors(4).install();
+    let context = kernel_registry::context(0)?;
+    warm_all(&context)?;
+    Ok((context.clone(), context.new_stream()?))
+}
+
+#[test]
+fn ten_thousand_tasks_pass_through_four_slots() -> Outcome {
+    const TASKS: u64 = 10_000;
+    let (context, stream) = device()?;
+    let x = stream.clone_htod(&[1.0_f32; 4])?;
+    let mut y = stream.clone_htod(&[0.0_f32; 4])?;
+    stream.synchronize()?;
+    let (x_at, y_at) = (x.device_ptr(&stream).0, y.device_ptr_mut(&stream).0);
+    let (control, mut queue) = (Control::new(&context, 1)?, Queue::new(&context, 4)?);
+    control.limit(LONG);
+    // SAFETY: the vectors outlive the kernel, and freeing control block and queue waits for it.
+    unsafe { worker::launch(&stream, worker::config(1).block(4), &control, &queue)? };
+
+    let begun = Instant::now();
+    let mut was_full = false;
+    while queue.pushed() < TASKS {
+        // Were a task lost, done twice or done before its turn, the result would differ.
+        let a = if queue.pushed() % 2 == 0 { 1.0 } else { 2.0 };
+        match queue.push(Task { x: x_at as *const f32, y: y_at as *mut f32, a, n: 4 }) {
+            Ok(()) => assert!(queue.pushed() - queue.done() <= 4),
+            Err(Full { capacity }) => {
+                was_full = true;
+                assert_eq!((capacity, begun.elapsed() < LONG), (4, true));
+            }
+        }
+    }
+    queue.wait(&control, LONG)?;
+    assert_eq!((queue.done(), queue.room(), was_full), (TASKS, 4, true));
+    control.stop();
+    stream.synchronize()?;
+    assert_eq!(control.presence(), Presence::Ended(Ended::Stopped));
+    assert_eq!(stream.clone_dtoh(&y)?, [15_000.0; 4]);
+    Ok(())
+}
+
+#[test]
+fn a_stopped_worker_does_what_was_pushed_before_and_the_next_launch_goes_on() -> Outcome {
+    let (context, stream) = device()?;
+    let mut y = stream.clone_htod(&[0.0_f32; 8])?;
+    let y_at = y.device_ptr_mut(&stream).0;
+    stream.synchronize()?;
+    let task = Task { x: y_at as *const f32, y: y_at as *mut f32, a: 0.0, n: 8 };
+    let (mut control, mut queue) = (Control::new(&context, 1)?, Queue::new(&context, 3)?);
+    control.limit(LONG);
+    for round in 1..=3 {
+        queue.push(task)?;
+        queue.push(task)?;
+        control.stop();
+        assert_eq!(control.presence(), Presence::Absent);
+        // SAFETY: the vector outlives the kernel, and freeing control block and queue waits for it.
+        unsafe { worker::launch(&stream, worker::config(1).block(64), &control, &queue)? };
+        stream.synchronize()?;
+        assert_eq!((queue.done(), control.presence()), (2 * round, Presence::Ended(Ended::Stopped)));
+        control.reset();
+    }
+    Ok(())
+}
+
+#[test]
+fn a_limit_ends_a_worker_and_who_waits_for_it() -> Outcome {
+    let (context, stream) = device()?;
+    let (control, mut queue) = (Control::new(&context, 1)?, Queue::<Task>::new(&context, 1)?);
+    control.limit(Duration::from_millis(20));
+    // SAFETY: freeing control block and queue waits for the kernel.
+    unsafe { worker::launch(&stream, worker::config(1).block(32), &control, &queue)? };
+    assert_eq!(control.wait_for_end(LONG), Presence::Ended(Ended::Limit));
+    stream.synchronize()?;
+    queue.push(Task { x: std::ptr::null(), y: std::ptr::null_mut(), a: 0.0, n: 0 })?;
+    let unfinished = queue.wait(&control, LONG);
+    assert_eq!(unfinished, Err(Unfinished { done: 0, pushed: 1, ended: Some(Ended::Limit) }));
+    // A stop that comes too late is none.
+    control.stop();
+    assert_eq!(control.presence(), Presence::Ended(Ended::Limit));
+    Ok(())
+}
+
+/// Launches `spin_until_flag` with so many blocks, and waits for its end.
+fn ended(control: &Control, stream: &Arc<CudaStream>, blocks: u32) -> Result<Presence, Box<dyn Error>> {
+    let flag = Mapped::<AtomicU32>::zeroed(stream.context(), 1)?;
+    // SAFETY: freeing the flag waits for the kernel.
+    unsafe { spin_until_flag::launch(stream, spin_until_flag::config(blocks), &flag, control)? };
+    stream.synchronize()?;
+    Ok(control.presence())
+}
+
+#[test]
+fn a_kernel_without_a_limit_or_with_another_grid_ends_at_once() -> Outcome {
+    let (context, stream) = device()?;
+    let mut control = Control::new(&context, 3)?;
+    assert_eq!(ended(&control, &stream, 3)?, Presence::Ended(Ended::NoLimit));
+    control.reset();
+    control.limit(Duration::ZERO);
+    assert_eq!(ended(&control, &stream, 3)?, Presence::Ended(Ended::Limit));
+    control.reset();
+    control.unlimited();
+    assert_eq!(ended(&control, &stream, 2)?, Presence::Ended(Ended::OtherGrid));
+    control.reset();
+    assert_eq!(ended(&control, &stream, 4)?, Presence::Ended(Ended::OtherGrid));
+    control.reset();
+    // The word of the layout follows the one of the end.
+    let address = PointerTo::<Control>::address(&control) as usize;
+    // SAFETY: the word is there, and no kernel runs.
+    unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address + 4)) }
+        .store(99, Ordering::Release);
+    ended(&control, &stream, 3)?;
+    // SAFETY: as above. The kernel writes nothing else of a layout that it does not know.
+    let end = unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)) };
+    assert_eq!(end.load(Ordering::Acquire), 7);
+    Ok(())
+}
+
+#[test]
+fn values_of_another_size_end_the_kernel() -> Outcome {
+    let (context, stream) = device()?;
+    let (control, mut queue) = (Control::new(&context, 1)?, Queue::<u32>::new(&context, 4)?);
+    control.limit(LONG);
+    queue.push(1)?;
+    let address = DeviceAddress(PointerTo::<Queue<u32>>::address(&queue));
+    // SAFETY: the kernel looks at the size before it reads a value.
+    unsafe { worker::launch(&stream, worker::config(1).block(32), &control, address)? };
+    let unfinished = queue.wait(&control, LONG);
+    assert_eq!(unfinished, Err(Unfinished { done: 0, pushed: 1, ended: Some(Ended::OtherType) }));
+    Ok(())
+}
+
+#[test]
+fn a_flag_releases_a_kernel_of_several_blocks() -> Outcome {
+    let (context, stream) = device()?;
+    let other = context.new_stream()?;
+    let (flag, control) = (Mapped::<AtomicU32>::zeroed(&context, 1)?, Control::new(&context, 6)?);
+    control.unlimited();
+    assert_eq!(control.wait_for_blocks(Duration::ZERO).map_err(|missing| missing.arrived), Err(0));
+    // SAFETY: freeing what the arguments point to waits for the kernels.
+    unsafe { spin_until_flag::launch(&stream, spin_until_flag::config(6), &flag, &control)? };
+    control.wait_for_blocks(LONG)?;
+    assert_eq!(control.presence(), Presence::There);
+    // SAFETY: as above.
+    unsafe { set_flag::launch(&other, set_flag::config(1), &flag, 1)? };
+    assert_eq!(control.wait_for_end(LONG), Presence::Ended(Ended::ByItself));
+    stream.synchronize()?;
+    Ok(())
+}
+
+/// Launches `stay_together` with so many blocks, one on each multiprocessor.
+fn gather(control: &Control, stream: &Arc<CudaStream>, limit: Duration) -> Outcome {
+    let config = stay_together::config(control.blocks()).block(64).shared(SHARED);
+    // SAFETY: freeing the control block waits for the kernel.
+    Ok(unsafe { stay_together::launch(stream, config, control, limit.as_nanos() as u64)? })
+}
+
+#[test]
+fn blocks_that_find_no_room_are_named() -> Outcome {
+    let (context, stream) = device()?;
+    let probe = stay_together::config(1).block(64).shared(SHARED);
+    let at_once = room(&context, probe)?;
+    let (mut control, of) = (Control::new(&context, at_once + 2)?, at_once + 2);
+    control.unlimited();
+    gather(&control, &stream, LONG)?;
+    let missing = control.wait_for_blocks(Duration::from_millis(300)).expect_err("the grid is too large");
+    assert_eq!(missing, Missing { arrived: at_once, of, blocks: vec![at_once, at_once + 1] });
+    let said = missing.to_string();
+    let expected =
+        format!("{at_once} of {of} blocks are on the device, and not {at_once}, {}: ", at_once + 1);
+    assert!(said.starts_with(&expected), "{said}");
+    assert_eq!(control.presence(), Presence::There);
+    control.stop();
+    stream.synchronize()?;
+    // Those that came after the others had left were never there together with them.
+    assert_eq!(control.arrived(), Err(missing.clone()));
+
+    // Now the kernel itself finds out, and ends.
+    control.reset();
+    gather(&control, &stream, Duration::from_millis(20))?;
+    assert_eq!(control.wait_for_blocks(LONG), Err(missing));
+    stream.synchronize()?;
+    assert_eq!(control.presence(), Presence::Ended(Ended::Missing));
+    Ok(())
+}
+
+/// How many blocks of `stay_together` the device has room for.
+fn room(context: &Arc<CudaContext>, config: kernel_registry::LaunchConfig) -> Result<u32, Box<dyn Error>> {
+    let function = stay_together::INFO.cu_function(context)?;
+    let mut blocks = 0;
+    let threads = config.block.x as i32;
+    // SAFETY: the function is of this context, which is current.
+    unsafe {
+        kernel_registry::cudarc::driver::sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            &mut blocks,
+            function,
+            threads,
+            config.shared as usize,
+        )
+        .result()?;
+    }
+    Ok(4 * blocks as u32)
+}
+
+#[test]
+fn blocks_that_fit_arrive_and_stay_until_they_are_stopped() -> Outcome {
+    let (context, stream) = device()?;
+    let control = Control::new(&context, 4)?;
+    control.limit(LONG);
+    gather(&control, &stream, LONG)?;
+    control.wait_for_blocks(LONG)?;
+    assert_eq!(control.presence(), Presence::There);
+    control.stop();
+    assert_eq!(control.wait_for_end(LONG), Presence::Ended(Ended::Stopped));
+    stream.synchronize()?;
+    assert_eq!(control.arrived(), Ok(()));
+    Ok(())
+}
+
+#[test]
+fn mapped_values_are_read_and_written() -> Outcome {
+    let (context, _) = device()?;
+    let mut values = Mapped::new(&context, &[Float3::new(1.0, 2.0, 3.0); 5])?;
+    values.write(4, Float3::default());
+    assert_eq!((values.count(), values.read(3).y, values.read(4).y), (5, 2.0, 0.0));
+    assert_eq!(values.place(1).addr() as u64, PointerTo::<Float3>::address(&values) + 12);
+    let words = Mapped::<AtomicU64>::zeroed(&context, 3)?;
+    words[2].store(7, Ordering::Release);
+    assert_eq!(words.iter().map(|word| word.load(Ordering::Acquire)).sum::<u64>(), 7);
+    assert_eq!(Mapped::<AtomicI64>::zeroed(&context, 0)?.len(), 0);
+    Ok(())
+}
+
+#[test]
+#[should_panic = "there is no value 5 among 5"]
+fn mapped_values_have_bounds() {
+    let (context, _) = device().expect("the simulated device");
+    Mapped::new(&context, &[0_u32; 5]).expect("memory").read(5);
+}

@@ -1,0 +1,370 @@
+//! The host's side of a kernel that stays: ends it, and says whether all of its blocks are there.
+
+use std::error::Error;
+use std::fmt;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::CudaContext;
+use cudarc::driver::sys::CUdeviceptr;
+use kernel_registry_format::device_header;
+
+use crate::address::Sealed;
+use crate::mapped::Memory;
+use crate::{DriverUnavailable, PointerTo, PointerToMut};
+
+/// The control block of one launch of a kernel that stays: `kernel_registry::Control` of the
+/// [device header](crate::DEVICE_HEADER), in mapped host memory.
+///
+/// ```no_run
+/// # mod demo {
+/// # use kernel_registry::gpu_kernel;
+/// use kernel_registry::Control;
+///
+/// // __global__ void worker(kernel_registry::Control* control)
+/// #[gpu_kernel(image = "tests/images/resident.ptx")]
+/// pub unsafe fn worker(control: *mut Control);
+/// # }
+/// # use demo::worker;
+/// use std::time::Duration;
+/// # use kernel_registry::Control;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let context = kernel_registry::context(0)?;
+/// # let stream = context.new_stream()?;
+/// let control = Control::new(&context, 132)?;
+/// control.limit(Duration::from_secs(60));
+/// // SAFETY: dropping the control block waits for the kernel.
+/// unsafe { worker::launch(&stream, worker::config(132).block(128), &control)? };
+/// control.wait_for_blocks(Duration::from_secs(1))?;
+/// control.stop();
+/// stream.synchronize()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A kernel for which neither [`limit`](Control::limit) nor [`unlimited`](Control::unlimited) was called ends at once, as
+/// [`Ended::NoLimit`].
+pub struct Control {
+    memory: Memory,
+    blocks: u32,
+}
+
+/// `Control` of the device header.
+#[repr(C, align(64))]
+struct Words {
+    /// `End`.
+    end: AtomicU32,
+    layout: AtomicU32,
+    blocks: AtomicU32,
+    all_there: AtomicU32,
+    limit_ns: AtomicU64,
+}
+
+const NOT_YET: u32 = 0;
+const STOPPED: u32 = 1;
+
+/// A limit in nanoseconds that is never over.
+const UNLIMITED: u64 = u64::MAX;
+
+/// `Presence` of a block.
+const NOWHERE: u32 = 0;
+const THERE: u32 = 1;
+const LEFT: u32 = 2;
+const LATE: u32 = 3;
+
+/// Where a kernel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Presence {
+    /// No block is on the device yet.
+    Absent,
+    /// At least one block has arrived, and has not left.
+    There,
+    /// The kernel has ended, or does so now: its stream tells when its memory can be reused.
+    Ended(Ended),
+}
+
+/// Why a kernel ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// It returned without being told to.
+    ByItself,
+    /// The host stopped it: [`Control::stop`].
+    Stopped,
+    /// Its time was over: [`Control::limit`].
+    Limit,
+    /// No limit was set.
+    NoLimit,
+    /// Not all of its blocks arrived in time.
+    Missing,
+    /// Its grid has another number of blocks than the control block.
+    OtherGrid,
+    /// Its values in a [`Queue`](crate::Queue) have another size than the host's.
+    OtherType,
+    /// It was compiled with the device header of another version.
+    OtherLayout,
+}
+
+/// The blocks of a grid that are not on the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// How many blocks have arrived.
+    pub arrived: u32,
+    /// How many blocks the grid has.
+    pub of: u32,
+    /// The others: their positions in the grid.
+    pub blocks: Vec<u32>,
+}
+
+impl Control {
+    /// Makes a control block for a launch of so many blocks. This does not wait for kernels that run; dropping it does.
+    ///
+    /// # Errors
+    ///
+    /// The driver is unusable, or has no mapped memory left.
+    pub fn new(context: &Arc<CudaContext>, blocks: u32) -> Result<Self, DriverUnavailable> {
+        let bytes = size_of::<Words>() + blocks as usize * size_of::<AtomicU32>();
+        let control = Control { memory: Memory::zeroed(context, bytes)?, blocks };
+        control.words().layout.store(device_header::LAYOUT, Ordering::Relaxed);
+        control.words().blocks.store(blocks, Ordering::Relaxed);
+        Ok(control)
+    }
+
+    /// The number of blocks that the grid has.
+    pub fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Ends the kernel this long after its start. Each block reads the limit when it arrives, so set it before the launch.
+    pub fn limit(&self, limit: Duration) {
+        let limit = u64::try_from(limit.as_nanos()).unwrap_or(UNLIMITED);
+        // Zero would mean that none is set.
+        self.words().limit_ns.store(limit.max(1), Ordering::Release);
+    }
+
+    /// Lets the kernel stay until it is stopped. If the host forgets that, the device is lost to the process, as is every
+    /// thread that waits for it.
+    pub fn unlimited(&self) {
+        self.words().limit_ns.store(UNLIMITED, Ordering::Release);
+    }
+
+    /// Tells the kernel to end, and does not wait for that. If it has a reason to end already, that one stays.
+    pub fn stop(&self) {
+        let end = &self.words().end;
+        let _ = end.compare_exchange(NOT_YET, STOPPED, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Where the kernel is.
+    pub fn presence(&self) -> Presence {
+        let count =
+            |presence| self.arrivals().iter().filter(|word| word.load(Ordering::Acquire) == presence).count();
+        let (there, left, late) = (count(THERE), count(LEFT), count(LATE));
+        // After the words: the reason is there before a block leaves for it.
+        let end = self.words().end.load(Ordering::Acquire);
+        match end {
+            _ if there > 0 => Presence::There,
+            NOT_YET if left == self.blocks as usize && left > 0 => Presence::Ended(Ended::ByItself),
+            end if end != NOT_YET && left + late > 0 => Presence::Ended(Ended::of(end)),
+            _ if left > 0 => Presence::There,
+            _ => Presence::Absent,
+        }
+    }
+
+    /// Whether all blocks have arrived, or which ones have not.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`], if blocks are.
+    pub fn arrived(&self) -> Result<(), Missing> {
+        // A late block came after others had left for want of it.
+        let is_missing = |word: &AtomicU32| [NOWHERE, LATE].contains(&word.load(Ordering::Acquire));
+        let missing = (0..).zip(self.arrivals()).filter(|(_, word)| is_missing(word));
+        let blocks: Vec<u32> = missing.map(|(block, _)| block).collect();
+        match blocks.len() as u32 {
+            0 => Ok(()),
+            count => Err(Missing { arrived: self.blocks - count, of: self.blocks, blocks }),
+        }
+    }
+
+    /// Waits until all blocks have arrived, but no longer than this, and not beyond the kernel's end.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`], if some have not.
+    pub fn wait_for_blocks(&self, limit: Duration) -> Result<(), Missing> {
+        poll(limit, || self.arrived().is_ok() || matches!(self.presence(), Presence::Ended(_)));
+        self.arrived()
+    }
+
+    /// Waits until the kernel has ended, but no longer than this.
+    pub fn wait_for_end(&self, limit: Duration) -> Presence {
+        poll(limit, || matches!(self.presence(), Presence::Ended(_)));
+        self.presence()
+    }
+
+    /// Makes the control block ready for another launch. The former one has to be over; the limit stays.
+    pub fn reset(&mut self) {
+        let Words { end, all_there, .. } = self.words();
+        [end, all_there].into_iter().chain(self.arrivals()).for_each(|word| word.store(0, Ordering::Release));
+    }
+
+    fn words(&self) -> &Words {
+        // SAFETY: the memory begins with them, was zeroed, and stays as long as `self`. The device accesses aligned words
+        // as a whole.
+        unsafe { &*self.memory.at(0) }
+    }
+
+    /// A word for each block.
+    fn arrivals(&self) -> &[AtomicU32] {
+        // SAFETY: as above; they follow.
+        unsafe { slice::from_raw_parts(self.memory.at(size_of::<Words>()), self.blocks as usize) }
+    }
+}
+
+impl Ended {
+    fn of(end: u32) -> Self {
+        match end {
+            STOPPED => Ended::Stopped,
+            2 => Ended::Limit,
+            3 => Ended::NoLimit,
+            4 => Ended::Missing,
+            5 => Ended::OtherGrid,
+            6 => Ended::OtherType,
+            _ => Ended::OtherLayout,
+        }
+    }
+}
+
+/// Asks until the answer is yes, but no longer than this.
+pub(crate) fn poll(limit: Duration, mut ask: impl FnMut() -> bool) -> bool {
+    /// What a kernel on the device answers in microseconds is asked for without a pause.
+    const EAGER: u32 = 100;
+    let begun = Instant::now();
+    let mut asked = 0;
+    loop {
+        if ask() {
+            return true;
+        }
+        if begun.elapsed() >= limit {
+            return false;
+        }
+        asked += 1;
+        if asked < EAGER { thread::yield_now() } else { thread::sleep(Duration::from_micros(50)) }
+    }
+}
+
+impl Sealed for &Control {}
+
+impl PointerTo<Control> for &Control {
+    #[inline]
+    fn address(self) -> CUdeviceptr {
+        self.memory.address()
+    }
+}
+
+impl PointerToMut<Control> for &Control {}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control")
+            .field("blocks", &self.blocks)
+            .field("presence", &self.presence())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ended::ByItself => "it returned by itself",
+            Ended::Stopped => "it was stopped",
+            Ended::Limit => "its time was over",
+            Ended::NoLimit => {
+                "no limit in time was set: call `Control::limit`, or `Control::unlimited`, before the launch"
+            }
+            Ended::Missing => {
+                "not all of its blocks arrived in time: launch no more than the device has room for at once"
+            }
+            Ended::OtherGrid => {
+                "its grid has another number of blocks than `Control::new` was told: make the control block for this grid"
+            }
+            Ended::OtherType => {
+                "its values in a queue have another size than the host's: give the Rust struct the fields of the C++ one"
+            }
+            Ended::OtherLayout => {
+                "it was compiled with another version of `kernel_registry.cuh`: use equal versions of kernel-registry and \
+                 kernel-registry-build, and make committed images anew"
+            }
+        })
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Reports are short for any number of blocks.
+        const NAMED: usize = 8;
+        let Missing { arrived, of, blocks } = self;
+        if *arrived == 0 {
+            return write!(
+                f,
+                "none of {of} blocks is on the device: the kernel was not launched with this control block, or waits for \
+                 other work, or for its own loading (warm it)"
+            );
+        }
+        let names: Vec<String> = blocks.iter().take(NAMED).map(u32::to_string).collect();
+        write!(f, "{arrived} of {of} blocks are on the device, and not {}", names.join(", "))?;
+        if blocks.len() > NAMED {
+            write!(f, " and {} more", blocks.len() - NAMED)?;
+        }
+        f.write_str(
+            ": they find no room beside the others and what else runs; launch fewer blocks, or smaller ones",
+        )
+    }
+}
+
+impl Error for Missing {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_blocks_are_named_but_not_all() {
+        let missing = Missing { arrived: 132, of: 150, blocks: (132..150).collect() };
+        let said = missing.to_string();
+        assert!(
+            said.starts_with("132 of 150 blocks are on the device, and not 132, 133, 134, 135, 136, 137, 138, 139 and 10 more: "),
+            "{said}"
+        );
+        let none = Missing { arrived: 0, of: 2, blocks: vec![0, 1] }.to_string();
+        assert!(none.starts_with("none of 2 blocks is on the device: "), "{none}");
+    }
+
+    #[test]
+    fn reasons_have_the_numbers_of_the_header() {
+        let numbered = |number: u32, name: &str| {
+            assert!(device_header::TEXT.contains(&format!("    {name} = {number},")), "{name}");
+        };
+        let ends = [
+            "NOT_YET",
+            "STOPPED",
+            "LIMIT",
+            "NO_LIMIT",
+            "MISSING",
+            "OTHER_GRID",
+            "OTHER_TYPE",
+            "OTHER_LAYOUT",
+        ];
+        (0..).zip(ends).for_each(|(number, name)| numbered(number, name));
+        for (number, name) in [(NOWHERE, "NOWHERE"), (THERE, "THERE"), (LEFT, "LEFT"), (LATE, "LATE")] {
+            numbered(number, name);
+        }
+        assert_eq!((Ended::of(1), Ended::of(6)), (Ended::Stopped, Ended::OtherType));
+        assert_eq!((Ended::of(7), Ended::of(99)), (Ended::OtherLayout, Ended::OtherLayout));
+    }
+}

@@ -1,0 +1,35 @@
+//! Host memory that devices can access.
+
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+
+use cudarc::driver::{CudaContext, sys};
+
+use super::{Current, Driver, DriverError, DriverUnavailable, call};
+
+/// Allocates host memory that every context can access, under the same address.
+pub(crate) fn allocate_host(
+    context: &CudaContext,
+    bytes: usize,
+) -> Result<NonNull<c_void>, DriverUnavailable> {
+    let _current = Current::new(context, Driver::get()?)?;
+    let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+    let mut address = ptr::null_mut();
+    // SAFETY: a context is current.
+    call("cuMemHostAlloc", unsafe { sys::cuMemHostAlloc(&mut address, bytes, flags) })?;
+    let none = DriverError::new("cuMemHostAlloc", sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    Ok(NonNull::new(address).ok_or(none)?)
+}
+
+/// Frees such memory. This waits for everything that runs on the device.
+///
+/// # Safety
+///
+/// It was allocated by [`allocate_host`] in this context. The host does not use it any more.
+pub(crate) unsafe fn free_host(context: &CudaContext, address: NonNull<c_void>) {
+    // If the context is gone, so is the memory.
+    let Ok(driver) = Driver::get() else { return };
+    let Ok(_current) = Current::new(context, driver) else { return };
+    // SAFETY: the caller promises it; the driver waits for kernels. A failure cannot be reported.
+    let _ = unsafe { sys::cuMemFreeHost(address.as_ptr()) };
+}
