@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, result, sys};
 use kernel_registry::resident::{Limit, OnWait, Shortage};
 use kernel_registry::{
-    Late, LaunchError, RecheckError, Resident, ResidentError, Section, SectionError, Warm, WarmError, Warmup,
-    warm_all,
+    Control, Ended, Late, LaunchError, Mapped, Presence, RecheckError, Resident, ResidentError, Section,
+    SectionError, Warm, WarmError, Warmup, warm_all,
 };
 use kernel_registry_sim::Config;
 use kernels::blas1::{saxpy, sscal};
@@ -23,26 +23,26 @@ kernel_registry::link_kernels!(kernels);
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Host memory with the flag and the result of `spin_until_flag`. Never freed.
+/// Host memory with the flag of `spin_until_flag`, or a counter of `touch`. Never freed.
 #[derive(Clone, Copy)]
-struct Words(&'static [AtomicU32; 2]);
+struct Words(&'static AtomicU32);
 
 impl Words {
     fn new() -> Outcome<Self> {
-        // SAFETY: a context is current. There is room for two words, which are zeroed before they are read.
+        // SAFETY: a context is current. There is room for a word, which is zeroed before it is read.
         unsafe {
-            let words = result::malloc_host(8, sys::CU_MEMHOSTALLOC_DEVICEMAP)?.cast::<[AtomicU32; 2]>();
+            let words = result::malloc_host(4, sys::CU_MEMHOSTALLOC_DEVICEMAP)?.cast::<AtomicU32>();
             words.write_bytes(0, 1);
             Ok(Words(&*words))
         }
     }
 
-    fn at(self, word: usize) -> *mut u32 {
-        self.0[word].as_ptr()
+    fn at(self) -> *mut u32 {
+        self.0.as_ptr()
     }
 
     fn stop(self) {
-        self.0[0].store(1, Ordering::Release);
+        self.0.store(1, Ordering::Release);
     }
 }
 
@@ -76,10 +76,9 @@ impl Ready {
     ) -> Result<Section, ResidentError> {
         let checked = resident.check(&self.warm)?;
         // SAFETY: the words are never freed.
-        let mut section = checked.launch(stream, |launch| unsafe {
-            spin_until_flag::launch(stream, launch, words.at(0), words.at(1), 5_000_000_000)
+        let section = checked.launch(stream, |launch| unsafe {
+            spin_until_flag::launch(stream, launch, words.at(), launch.control())
         })?;
-        section.on_stop(move || words.stop());
         Ok(section)
     }
 }
@@ -112,7 +111,6 @@ fn a_kernel_that_fits_is_launched_and_told_to_end() -> Outcome {
     );
     assert!(section.is_running());
     section.stop()?;
-    assert_eq!(ready.words.0[1].load(Ordering::Acquire), 1, "it was released, and did not give up");
     Ok(())
 }
 
@@ -166,9 +164,9 @@ fn the_carveout_is_set_if_that_helps() -> Outcome {
     let out = Words::new()?;
     let stream = ready.context.new_stream()?;
     // SAFETY: the word is never freed.
-    unsafe { touch::launch(&stream, touch::config(1), out.at(0))? };
+    unsafe { touch::launch(&stream, touch::config(1), out.at())? };
     stream.synchronize()?;
-    assert_eq!(out.0[0].load(Ordering::Acquire), 1);
+    assert_eq!(out.0.load(Ordering::Acquire), 1);
     Ok(section.stop()?)
 }
 
@@ -204,7 +202,7 @@ fn calls_that_would_wait_are_refused_while_it_stays() -> Outcome {
     let out = Words::new()?;
     let begun = Instant::now();
     // SAFETY: the word is never freed.
-    let launch = |stream: &CudaStream| unsafe { touch::launch(stream, touch::config(1), out.at(0)) };
+    let launch = |stream: &CudaStream| unsafe { touch::launch(stream, touch::config(1), out.at()) };
     let error = launch(&stream).expect_err("it is not warm");
     let LaunchError::WouldWait { wait, .. } = &error else { panic!("{error}") };
     assert_eq!((wait.call, wait.resident), ("cuModuleLoadDataEx", spin_until_flag::INFO.path()));
@@ -237,10 +235,12 @@ fn a_kernel_that_does_not_end_is_named_and_stays_guarded() -> Outcome {
     let ready = ready()?;
     let checked = spin(1, 1).stop_within(Duration::from_millis(50)).check(&ready.warm)?;
     let (stream, words) = (&ready.stream, ready.words);
-    // SAFETY: the words are never freed.
-    let section = checked.launch(stream, |launch| unsafe {
-        spin_until_flag::launch(stream, launch, words.at(0), words.at(1), 5_000_000_000)
-    })?;
+    // Not the one that the section stops.
+    let control = Control::new(&ready.context, 1)?;
+    control.limit(Duration::from_secs(5));
+    // SAFETY: the words are never freed, and the control block not before the kernel has ended.
+    let section = checked
+        .launch(stream, |launch| unsafe { spin_until_flag::launch(stream, launch, words.at(), &control) })?;
     let error = section.stop().expect_err("nothing tells it to end");
     assert!(
         matches!(error, SectionError::StillRuns { waited, .. } if waited >= Duration::from_millis(50)),
@@ -249,12 +249,42 @@ fn a_kernel_that_does_not_end_is_named_and_stays_guarded() -> Outcome {
     let launch = || {
         let out = Words::new()?;
         // SAFETY: the word is never freed.
-        Outcome::Ok(unsafe { touch::launch(stream, touch::config(1), out.at(0))? })
+        Outcome::Ok(unsafe { touch::launch(stream, touch::config(1), out.at())? })
     };
     assert!(launch().is_err());
     words.stop();
     stream.synchronize()?;
     launch()
+}
+
+#[test]
+fn memory_that_is_dropped_meanwhile_is_freed_afterwards() -> Outcome {
+    let ready = ready()?;
+    let section = ready.launch(spin(1, 1))?;
+    let recording = kernel_registry_sim::record_calls();
+    let freed =
+        |from: usize| recording.calls()[from..].iter().filter(|call| call.name == "cuMemFreeHost").count();
+    for _ in 0..1000 {
+        drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1)?);
+    }
+    assert!(section.is_running());
+    assert_eq!(freed(0), 0);
+    section.stop()?;
+    // And the control block.
+    assert_eq!(freed(0), 1001);
+    drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1)?);
+    assert_eq!(freed(0), 1002);
+    Ok(())
+}
+
+#[test]
+fn a_limit_ends_the_kernel_before_its_section() -> Outcome {
+    let ready = ready()?;
+    let section = ready.launch(spin(4, 32).limit(Duration::from_millis(20)))?;
+    section.wait_for_blocks(Duration::from_secs(5))?;
+    assert_eq!(section.control().wait_for_end(Duration::from_secs(5)), Presence::Ended(Ended::Limit));
+    while section.is_running() {}
+    Ok(section.stop()?)
 }
 
 #[test]
@@ -343,7 +373,7 @@ fn a_launch_that_fails_leaves_no_section() -> Outcome {
     assert!(matches!(refused, Err(ResidentError::Launch(LaunchError::NotWarm { .. }))));
     let out = Words::new()?;
     // SAFETY: the word is never freed.
-    unsafe { touch::launch(&ready.stream, touch::config(1), out.at(0))? };
+    unsafe { touch::launch(&ready.stream, touch::config(1), out.at())? };
     Ok(())
 }
 

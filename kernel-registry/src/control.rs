@@ -122,7 +122,8 @@ pub struct Missing {
 }
 
 impl Control {
-    /// Makes a control block for a launch of so many blocks. This does not wait for kernels that run; dropping it does.
+    /// Makes a control block for a launch of so many blocks. This does not wait for kernels that run. Dropping it does, but for those in a
+    /// [`Section`](crate::Section): then it is freed later.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ use cudarc::driver::sys::CUdeviceptr;
 
 use crate::address::Sealed;
 use crate::driver::{allocate_host, free_host};
-use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
+use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut, sections};
 
 /// Values in host memory that the device accesses under the same address. Host and running kernels communicate through
 /// them. cudarc's pinned memory is made for copies: it waits for them before it can be accessed.
@@ -92,11 +92,19 @@ impl Drop for Memory {
     }
 }
 
-/// Frees the memory of everything that is dropped in this module, in [`Control`](crate::Control) and in
-/// [`Queue`](crate::Queue). It waits for kernels that run.
-pub(crate) fn release(context: &Arc<CudaContext>, address: NonNull<c_void>) {
-    // SAFETY: the only caller drops memory that was allocated in this context.
-    unsafe { free_host(context, address) }
+/// Frees the memory of everything that is dropped in this module, in [`Control`](crate::Control) and in [`Queue`](crate::Queue): when
+/// no resident kernel is left, because freeing waits for kernels that run.
+fn release(context: &Arc<CudaContext>, address: NonNull<c_void>) {
+    /// The address of memory that nobody else uses.
+    struct Unused(NonNull<c_void>);
+    // SAFETY: any thread may free it.
+    unsafe impl Send for Unused {}
+    let (context, memory) = (context.clone(), Unused(address));
+    sections::free(None, move || {
+        let Unused(address) = { memory };
+        // SAFETY: the only caller drops memory that was allocated in this context.
+        unsafe { free_host(&context, address) }
+    });
 }
 
 impl<T> Mapped<T> {
@@ -109,8 +117,8 @@ impl<T> Mapped<T> {
 }
 
 impl<T: KernelParam> Mapped<T> {
-    /// Allocates memory for these values, and copies them there. This does not wait for kernels that run; dropping the
-    /// memory does.
+    /// Allocates memory for these values, and copies them there. This does not wait for kernels that run. Dropping the
+    /// memory does, but for those in a [`Section`](crate::Section): then it is freed later.
     ///
     /// # Errors
     ///
@@ -175,7 +183,8 @@ macro_rules! words {
     ($($atomic:ident = $word:ty),+) => {
         $(
             impl Mapped<$atomic> {
-                /// Allocates this many words, all 0. This does not wait for kernels that run; dropping the memory does.
+                /// Allocates this many words, all 0. This does not wait for kernels that run. Dropping the memory does, but for those
+                /// in a [`Section`](crate::Section): then it is freed later.
                 ///
                 /// # Errors
                 ///

@@ -97,8 +97,8 @@ pub struct Unfinished {
 }
 
 impl<T: KernelParam> Queue<T> {
-    /// Makes a queue with room for this many values, and for one at least. This does not wait for kernels that run; dropping
-    /// the queue does.
+    /// Makes a queue with room for this many values, and for one at least. This does not wait for kernels that run. Dropping
+    /// the queue does, but for those in a [`Section`](crate::Section): then it is freed later.
     ///
     /// # Errors
     ///

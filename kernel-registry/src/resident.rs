@@ -6,25 +6,39 @@
 //!
 //! ```no_run
 //! # mod demo {
-//! # use kernel_registry::gpu_kernel;
+//! use kernel_registry::{Control, KernelParam, Queue, gpu_kernel};
+//!
+//! #[derive(Clone, Copy, KernelParam)]
+//! #[repr(C)]
+//! pub struct Task {
+//!     pub x: *const f32,
+//!     pub n: u32,
+//! }
+//!
+//! #[gpu_kernel(image = "tests/images/resident.ptx")]
+//! pub unsafe fn consumer(control: *mut Control, queue: *mut Queue<Task>);
 //! # #[gpu_kernel(image = "tests/images/saxpy.ptx", block = 256)]
-//! # pub unsafe fn saxpy(n: u32, a: f32, x: *const f32, y: *mut f32);
+//! # pub unsafe fn saxpy(n: u32, a: f32, x: &[f32], y: &mut [f32]);
 //! # }
-//! # use demo::saxpy as worker;
-//! # use demo::saxpy as scale;
+//! # use demo::{Task, consumer, saxpy};
+//! use std::time::Duration;
+//! # use kernel_registry::Queue;
 //! use kernel_registry::Resident;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let context = kernel_registry::context(0)?;
 //! let warm = kernel_registry::warm_all(&context)?;
-//! # let (x, y) = (std::ptr::null::<f32>(), std::ptr::null_mut::<f32>());
+//! let mut queue = Queue::<Task>::new(&context, 64)?;
 //!
-//! let resident = Resident::<worker>::new(worker::config(132)).beside(scale::INFO, scale::over(1000)).check(&warm)?;
+//! let resident = Resident::<consumer>::new(consumer::config(1).block(128)).beside(saxpy::INFO, saxpy::over(1000));
+//! let resident = resident.check(&warm)?;
 //! println!("{}", resident.fit());
 //! let stream = context.new_stream()?;
-//! // SAFETY: the memory stays until the section has ended.
-//! let section = resident.launch(&stream, |launch| unsafe { worker::launch(&stream, launch, 1000, 0.5, x, y) })?;
-//! // Launch `scale`, copy, give the worker tasks ..
+//! // SAFETY: the queue is freed when no kernel stays any more.
+//! let section = resident.launch(&stream, |launch| unsafe { consumer::launch(&stream, launch, launch.control(), &queue) })?;
+//! section.wait_for_blocks(Duration::from_secs(1))?;
+//! queue.push(Task { x: std::ptr::null(), n: 0 })?;
+//! // Launch `saxpy` in other streams, copy ..
 //! section.stop()?;
 //! # Ok(())
 //! # }
@@ -72,6 +86,7 @@ pub struct Resident<K = Untyped> {
     /// Whether the launch takes slices of cudarc for parameters that are declared as slices.
     typed: bool,
     carveout: Option<u32>,
+    limit: Option<Duration>,
     on_wait: OnWait,
     stop_within: Duration,
     _kernel: PhantomData<fn() -> K>,
@@ -104,6 +119,7 @@ impl<K> Resident<K> {
             except: Vec::new(),
             typed,
             carveout: None,
+            limit: None,
             on_wait: OnWait::default(),
             stop_within: STOP_WITHIN,
             _kernel: PhantomData,
@@ -132,6 +148,11 @@ impl<K> Resident<K> {
     /// choice otherwise. It stays set for later launches of the kernel.
     pub fn carveout(self, percent: u32) -> Self {
         Resident { carveout: Some(percent.min(100)), ..self }
+    }
+
+    /// Ends the kernel after this time, if it uses the control block of its [`Starting`]. By default it stays until its section ends.
+    pub fn limit(self, time: Duration) -> Self {
+        Resident { limit: Some(time), ..self }
     }
 
     /// What an audit does with calls of other code that would wait for the kernel. [`OnWait::Defer`] by default. Calls of this library
@@ -191,8 +212,9 @@ impl<K> Resident<K> {
             return Err(ResidentError::NoRoom { kernel, fit: Box::new(fit) });
         }
         let within = Family::of(warm.context(), warm.id());
-        let Resident { on_wait, stop_within, .. } = self;
-        Ok(Checked { prepared, figures, room, stay, fit, place, within, on_wait, stop_within })
+        let Resident { limit, on_wait, stop_within, .. } = self;
+        let options = Options { limit, on_wait, stop_within };
+        Ok(Checked { prepared, figures, room, stay, fit, place, within, options })
     }
 
     /// The figures of all kernels, as the driver told them when they were warmed.
@@ -227,6 +249,14 @@ impl<K> Resident<K> {
         }
         Ok(Figures { kernel, launch, beside })
     }
+}
+
+/// What the section needs of a [`Resident`].
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    limit: Option<Duration>,
+    on_wait: OnWait,
+    stop_within: Duration,
 }
 
 /// A warm kernel, in the figures that decide what fits.

@@ -3,17 +3,16 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cudarc::driver::CudaStream;
 use kernel_registry_format::fit::Device;
 
 use super::fit::Figures;
-use super::{Fit, OnWait, ResidentError, Section, fits};
+use super::{Fit, Options, ResidentError, Section, fits};
 use crate::driver::{self, ContextId, Current, Driver};
 use crate::launch::{Configure, Launch, Sealed};
 use crate::sections::{self, Family, Loads, Place, Stays};
-use crate::{Kernel, LaunchError, Prepared, RecheckError, Untyped};
+use crate::{Control, Kernel, LaunchError, Prepared, RecheckError, Untyped};
 
 /// A kernel that can stay, as it was found by [`Resident::check`].
 #[must_use = "nothing is launched before `launch`"]
@@ -26,8 +25,7 @@ pub struct Checked<K = Untyped> {
     pub(super) fit: Fit,
     pub(super) place: Place,
     pub(super) within: Family,
-    pub(super) on_wait: OnWait,
-    pub(super) stop_within: Duration,
+    pub(super) options: Options,
 }
 
 impl<K> Checked<K> {
@@ -49,7 +47,7 @@ impl<K> Checked<K> {
         stream: &Arc<CudaStream>,
         launch: impl FnOnce(&Starting<'_, K>) -> Result<(), LaunchError>,
     ) -> Result<Section, ResidentError> {
-        let Checked { prepared, figures, room, stay, fit, place, within, on_wait, stop_within } = self;
+        let Checked { prepared, figures, room, stay, fit, place, within, options } = self;
         let kernel = figures.kernel;
         let error = |error| ResidentError::Driver { kernel, error };
         let driver = Driver::get()
@@ -66,6 +64,7 @@ impl<K> Checked<K> {
             current.prefer_carveout(prepared.function, percent).map_err(error)?;
         }
         drop(current);
+        let control = control(stream, &figures, &options)?;
         let still_fits = |now: &[Stays]| {
             if now == stay {
                 return Ok(());
@@ -81,8 +80,8 @@ impl<K> Checked<K> {
             NotBegun::Loads => ResidentError::NotWarm { kernel, error: RecheckError::Warming },
             NotBegun::Error(error) => error,
         })?;
-        let mut section = Section::begin(driver, kernel, stream, live, fit, on_wait, stop_within);
-        let launched = launch(&Starting { prepared: &prepared, stream });
+        let mut section = Section::begin(driver, kernel, stream, control, live, fit, &options);
+        let launched = launch(&Starting { prepared: &prepared, stream, control: section.control() });
         section.launched().map_err(error)?;
         launched?;
         Ok(section)
@@ -104,6 +103,20 @@ impl From<Loads> for NotBegun {
 pub struct Starting<'a, K = Untyped> {
     prepared: &'a Prepared<K>,
     stream: &'a CudaStream,
+    control: &'a Control,
+}
+
+fn control(stream: &CudaStream, figures: &Figures, options: &Options) -> Result<Control, ResidentError> {
+    let kernel = figures.kernel;
+    // What fits on a device has fewer blocks.
+    let blocks = u32::try_from(figures.launch.grid).unwrap_or(u32::MAX);
+    let control = Control::new(stream.context(), blocks);
+    let control = control.map_err(|error| ResidentError::DriverUnavailable { kernel, error })?;
+    match options.limit {
+        Some(limit) => control.limit(limit),
+        None => control.unlimited(),
+    }
+    Ok(control)
 }
 
 impl<K: Kernel> Sealed for &Starting<'_, K> {}
@@ -115,6 +128,11 @@ impl<K: Kernel> Configure<K> for &Starting<'_, K> {
 }
 
 impl<K> Starting<'_, K> {
+    /// The control block of the section, an argument for a kernel that takes `kernel_registry::Control*`.
+    pub fn control(&self) -> &Control {
+        self.control
+    }
+
     /// The stream of the launch.
     pub fn stream(&self) -> &CudaStream {
         self.stream

@@ -8,7 +8,7 @@ use kernel_registry_format::fit::{Limit, Refused};
 
 use super::Fit;
 use crate::driver::DriverError;
-use crate::{LaunchError, RecheckError};
+use crate::{DriverUnavailable, Ended, LaunchError, RecheckError};
 
 /// Why a resident kernel was not launched.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +40,8 @@ pub enum ResidentError {
     OtherContext { kernel: &'static str },
     /// What the device has room for is not known.
     UnknownDevice { kernel: &'static str, arch: u32 },
+    /// The driver is unusable, or has no mapped memory left for the control block.
+    DriverUnavailable { kernel: &'static str, error: DriverUnavailable },
     /// A driver call failed.
     Driver { kernel: &'static str, error: DriverError },
 }
@@ -107,6 +109,7 @@ impl fmt::Display for ResidentError {
                 f,
                 "kernel `{kernel}`: this version does not know what a device of sm_{arch} has room for; use a newer version"
             ),
+            ResidentError::DriverUnavailable { kernel, error } => write!(f, "kernel `{kernel}`: {error}"),
             ResidentError::Driver { kernel, error } => write!(f, "kernel `{kernel}`: {error}"),
         }
     }
@@ -128,6 +131,8 @@ impl From<LaunchError> for ResidentError {
 pub enum SectionError {
     /// It still runs. Until it ends, calls that would wait for it are refused as before.
     StillRuns { kernel: &'static str, waited: Duration },
+    /// It has ended for a reason that is an error: blocks were missing, or host and kernel do not agree about their memory.
+    Ended { kernel: &'static str, why: Ended },
     /// It went wrong, or the driver does not answer.
     Driver { kernel: &'static str, error: DriverError },
 }
@@ -141,6 +146,7 @@ impl fmt::Display for SectionError {
                  time with `Resident::stop_within`",
                 waited.as_secs_f64()
             ),
+            SectionError::Ended { kernel, why } => write!(f, "kernel `{kernel}` has ended: {why}"),
             SectionError::Driver { kernel, error } => write!(f, "kernel `{kernel}`: {error}"),
         }
     }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::{CudaEvent, CudaStream};
 
-use super::{Fit, SectionError};
-use crate::driver::{Driver, DriverError, OnWait};
-use crate::sections;
+use super::{Fit, Options, SectionError};
+use crate::driver::{Driver, DriverError};
+use crate::{Control, Ended, Missing, Presence, sections};
 
 /// A kernel that stays on the device, until it is told to end.
 ///
@@ -25,6 +25,8 @@ pub struct Section {
     fit: Fit,
     stop_within: Duration,
     on_stop: Vec<Box<dyn FnOnce() + Send>>,
+    /// Here, too, so that it can be asked when the kernel has ended.
+    control: Arc<Control>,
     running: Option<Running>,
 }
 
@@ -40,6 +42,7 @@ struct Stays {
     /// Reached when the kernel has ended. `None` before the launch.
     ended: Option<CudaEvent>,
     stream: Arc<CudaStream>,
+    _control: Arc<Control>,
     driver: &'static Driver,
     /// The number of the audit's section.
     audit: Option<u64>,
@@ -51,14 +54,16 @@ impl Section {
         driver: &'static Driver,
         kernel: &'static str,
         stream: &Arc<CudaStream>,
+        control: Control,
         live: sections::Section,
         fit: Fit,
-        on_wait: OnWait,
-        stop_within: Duration,
+        options: &Options,
     ) -> Section {
-        let audit = driver.begin_section(kernel, stream, on_wait);
-        let stays = Stays { ended: None, stream: stream.clone(), driver, audit };
-        Section { kernel, fit, stop_within, on_stop: Vec::new(), running: Some(Running { live, stays }) }
+        let control = Arc::new(control);
+        let audit = driver.begin_section(kernel, stream, options.on_wait);
+        let stays = Stays { ended: None, stream: stream.clone(), _control: control.clone(), driver, audit };
+        let running = Some(Running { live, stays });
+        Section { kernel, fit, stop_within: options.stop_within, on_stop: Vec::new(), control, running }
     }
 
     /// After the launch, even if it failed.
@@ -81,6 +86,20 @@ impl Section {
         &self.fit
     }
 
+    /// The control block, with which the kernel was launched if it takes one.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Waits until all blocks of the kernel are on the device, for a kernel that uses the control block.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`] names those that are not.
+    pub fn wait_for_blocks(&self, limit: Duration) -> Result<(), Missing> {
+        self.control.wait_for_blocks(limit)
+    }
+
     /// Calls this function when the kernel is told to end: for a kernel that has a stop flag of its own.
     pub fn on_stop(&mut self, stop: impl FnOnce() + Send + 'static) {
         self.on_stop.push(Box::new(stop));
@@ -101,6 +120,7 @@ impl Section {
     }
 
     fn end(&mut self) -> Result<(), SectionError> {
+        self.control.stop();
         self.on_stop.drain(..).for_each(|stop| stop());
         let Some(Running { live, stays }) = self.running.take() else { return Ok(()) };
         let kernel = self.kernel;
@@ -111,7 +131,7 @@ impl Section {
                 Ok(true) => {
                     drop(stays);
                     drop(live);
-                    return Ok(());
+                    return self.why_ended();
                 }
                 Err(error) => return Err(SectionError::Driver { kernel, error }),
                 Ok(false) if begun.elapsed() >= self.stop_within => break,
@@ -121,6 +141,16 @@ impl Section {
         }
         live.abandon(move || stays.has_ended() != Ok(false));
         Err(SectionError::StillRuns { kernel, waited: begun.elapsed() })
+    }
+
+    /// An error, unless the kernel was stopped, its time was over, or it returned by itself.
+    fn why_ended(&self) -> Result<(), SectionError> {
+        match self.control.presence() {
+            Presence::Ended(why) if !matches!(why, Ended::Stopped | Ended::Limit | Ended::ByItself) => {
+                Err(SectionError::Ended { kernel: self.kernel, why })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
