@@ -7,13 +7,15 @@ mod worker;
 
 use std::env;
 use std::error::Error;
+use std::ffi::CStr;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use kernel_registry::DriverUnavailable;
-use kernel_registry::cudarc::driver::CudaContext;
+use kernel_registry::cudarc::driver::{CudaContext, result};
+use kernel_registry_audit::{Audit, InstallError};
 
 pub use fence::Fence;
 pub use loaded::Loaded;
@@ -43,6 +45,19 @@ pub fn cold() -> bool {
     env::args().any(|argument| argument == "--cold")
 }
 
+/// Puts this audit in front of the driver, before anything opens it. Without a driver, in front of the simulated one.
+pub fn watch(audit: &Audit) -> Outcome {
+    match audit.clone().install() {
+        Err(InstallError::NoDriver { .. }) => {
+            kernel_registry_sim::install()?;
+            eprintln!("SIMULATED: there is no CUDA driver here, so this runs on kernel-registry-sim");
+            audit.clone().install()?;
+        }
+        installed => _ = installed?,
+    }
+    Ok(())
+}
+
 /// Tells an audit that everything is loaded that should be, though it is not. Without an audit this does nothing.
 pub fn pretend_to_be_ready() {
     // The story is the same if nobody listens.
@@ -59,6 +74,26 @@ pub fn device() -> Outcome<Arc<CudaContext>> {
             Ok(context)
         }
         found => Ok(found?),
+    }
+}
+
+/// Loads a module, as libraries do in the first call of some function.
+pub fn another_library(context: &CudaContext) -> Outcome {
+    const MODULE: &CStr = c".version 7.0 .target sm_75 .address_size 64 .visible .entry elsewhere() { ret; }";
+    context.bind_to_thread()?;
+    // SAFETY: the text ends with a zero. The module stays loaded.
+    unsafe { result::module::load_data(MODULE.as_ptr().cast())? };
+    Ok(())
+}
+
+/// Runs a story that watches itself, unless it is cold: see [`tell`].
+pub fn tell_watched(audit: &Audit, story: impl FnOnce(Arc<CudaContext>) -> Outcome<Ending>) -> ExitCode {
+    match if cold() { Ok(()) } else { watch(audit) } {
+        Ok(()) => tell(story),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
     }
 }
 

@@ -17,6 +17,10 @@ fn what_deadlocks_cold_completes_warm() {
         env!("CARGO_BIN_EXE_stream_fence"),
         env!("CARGO_BIN_EXE_not_enough"),
         env!("CARGO_BIN_EXE_sealed"),
+        env!("CARGO_BIN_EXE_two_grids"),
+        env!("CARGO_BIN_EXE_carve_out"),
+        env!("CARGO_BIN_EXE_freed_memory"),
+        env!("CARGO_BIN_EXE_library_call"),
     ] {
         let (code, out, err) = run(program, &[]);
         assert_eq!(code, Some(0), "{program}: {out}{err}");

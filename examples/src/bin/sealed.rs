@@ -3,38 +3,18 @@
 //!
 //! With `--cold` nobody watches. The module waits for the kernel, and the kernel for the program.
 
-use std::ffi::CString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use examples::{Ending, LIMIT, Loaded, Outcome, Resident, cold, tell};
-use kernel_registry::cudarc::driver::{CudaContext, result};
+use examples::{Ending, LIMIT, Loaded, Outcome, Resident, another_library, tell_watched};
+use kernel_registry::cudarc::driver::CudaContext;
 use kernel_registry::warm_all;
-use kernel_registry_audit::{AfterReady, Audit, InstallError, Installed, findings};
+use kernel_registry_audit::{AfterReady, Audit, findings};
 use kernels::waiting::spin_until_flag;
 
 fn main() -> ExitCode {
-    if !cold()
-        && let Err(error) = watch()
-    {
-        eprintln!("{error}");
-        return ExitCode::from(2);
-    }
-    tell(story)
-}
-
-/// Puts the audit in front of the driver, before anything opens it. Without a driver, in front of the simulated one.
-fn watch() -> Outcome<Installed> {
-    let audit = || Audit::new().after_ready(AfterReady::Refuse);
-    match audit().install() {
-        Err(InstallError::NoDriver { .. }) => {
-            kernel_registry_sim::install()?;
-            eprintln!("SIMULATED: there is no CUDA driver here, so this runs on kernel-registry-sim");
-            Ok(audit().install()?)
-        }
-        installed => Ok(installed?),
-    }
+    tell_watched(&Audit::new().after_ready(AfterReady::Refuse), story)
 }
 
 fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
@@ -58,14 +38,4 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     spins.release()?;
     let late = findings()?;
     Ok(Ending::Completed(format!("refused after {took:.1?}: {refused}; the audit has {} of it", late.len())))
-}
-
-/// Loads a module, as libraries do in the first call of some function.
-fn another_library(context: &Arc<CudaContext>) -> Outcome {
-    let text =
-        CString::new(".version 7.0 .target sm_75 .address_size 64 .visible .entry elsewhere() { ret; }")?;
-    context.bind_to_thread()?;
-    // SAFETY: the text ends with a zero. The module stays loaded.
-    unsafe { result::module::load_data(text.as_ptr().cast())? };
-    Ok(())
 }

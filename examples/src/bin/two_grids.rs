@@ -1,0 +1,86 @@
+//! Two kernels stay on the device, each with a grid whose blocks wait for each other. The device has room for either, and not for
+//! both.
+//!
+//! With `--cold` nobody checks that. Some blocks of the second grid never start, because the first one stays until the second is
+//! there.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use examples::{Ending, LIMIT, Outcome, cold, tell};
+use kernel_registry::cudarc::driver::CudaContext;
+use kernel_registry::{Control, Resident, ResidentError, warm_all};
+use kernels::waiting::stay_together;
+
+fn main() -> ExitCode {
+    tell(story)
+}
+
+/// Threads of a block: two have room on a multiprocessor.
+const THREADS: u32 = 1024;
+
+fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
+    let warm = warm_all(&context)?;
+    let grid = |blocks: u32| stay_together::config(blocks).block(THREADS);
+    let room = u32::try_from(Resident::<stay_together>::new(grid(1)).check(&warm)?.fit().capacity)?;
+    let blocks = room * 3 / 4;
+    println!("the device has room for {room} blocks, and each grid has {blocks}");
+    if cold() { unchecked(&context, blocks) } else { checked(&context, blocks) }
+}
+
+fn unchecked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
+    let launch = || {
+        let (stream, control) = (context.new_stream()?, Control::new(context, blocks)?);
+        control.limit(LIMIT);
+        let config = stay_together::config(blocks).block(THREADS);
+        // SAFETY: freeing the control block waits for the kernel.
+        unsafe { stay_together::launch(&stream, config, &control, LIMIT.as_nanos() as u64)? };
+        Outcome::Ok((stream, control))
+    };
+    let first = launch()?;
+    first.1.wait_for_blocks(LIMIT)?;
+    let second = launch()?;
+    // As long as the first one stays.
+    let missing = second.1.wait_for_blocks(LIMIT);
+    let is_there = first.1.presence();
+    for (stream, control) in [first, second] {
+        control.stop();
+        stream.synchronize()?;
+    }
+    Ok(match missing {
+        Err(missing) => Ending::Deadlock(format!(
+            "of the second grid, {missing}. Its blocks wait for those that are missing, which wait for the first grid to end, and \
+             that stays until the second is there. Only the limit of {LIMIT:?} ended that"
+        )),
+        Ok(()) => Ending::Completed(format!("both grids had room ({is_there:?})")),
+    })
+}
+
+fn checked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
+    let warm = warm_all(context)?;
+    let resident = |blocks: u32| {
+        Resident::<stay_together>::new(stay_together::config(blocks).block(THREADS)).limit(LIMIT).check(&warm)
+    };
+    let launch = |resident: kernel_registry::resident::Checked<stay_together>| {
+        let stream = context.new_stream()?;
+        // SAFETY: the section keeps its control block.
+        let section = resident.launch(&stream, |launch| unsafe {
+            stay_together::launch(&stream, launch, launch.control(), LIMIT.as_nanos() as u64)
+        })?;
+        section.wait_for_blocks(LIMIT)?;
+        Outcome::Ok(section)
+    };
+    let first = launch(resident(blocks)?)?;
+    let (error, left) = match resident(blocks) {
+        Err(error @ ResidentError::GridTooLarge { capacity, .. }) => (error, u32::try_from(capacity)?),
+        Err(error) => return Err(error.into()),
+        Ok(_) => return Err("both grids have room".into()),
+    };
+    println!("refused: {error}");
+    let second = launch(resident(left)?)?;
+    let text =
+        format!("a second grid of {left} blocks is there as a whole, beside the first one of {blocks}");
+    second.stop()?;
+    first.stop()?;
+    Ok(Ending::Completed(text))
+}
