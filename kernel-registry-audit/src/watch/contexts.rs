@@ -68,13 +68,9 @@ fn of_stream(stream: u64) -> u64 {
     /// The handles of the default streams, which have no context of their own.
     const DEFAULT: [u64; 3] = [0, 1, 2];
     type GetContext = unsafe extern "C" fn(CUstream, *mut CUcontext) -> CUresult;
-    static GET: Function = Function::new(c"cuStreamGetCtx");
-    let address = GET.address();
-    if DEFAULT.contains(&stream) || address.is_null() {
-        return current();
-    }
-    // SAFETY: the type is that of the function of this name.
-    let get = unsafe { std::mem::transmute::<*mut std::ffi::c_void, GetContext>(address) };
+    // SAFETY: this is the type of the function of that name.
+    static GET: Function<GetContext> = unsafe { Function::new(c"cuStreamGetCtx") };
+    let Some(get) = GET.get().filter(|_| !DEFAULT.contains(&stream)) else { return current() };
     let mut context = ptr::null_mut();
     let stream = ptr::without_provenance_mut::<std::ffi::c_void>(stream as usize);
     // SAFETY: the program is about to launch in this stream.
@@ -87,13 +83,9 @@ fn of_stream(stream: u64) -> u64 {
 /// The current context of this thread, or 0.
 pub(crate) fn current() -> u64 {
     type GetCurrent = unsafe extern "C" fn(*mut CUcontext) -> CUresult;
-    static GET: Function = Function::new(c"cuCtxGetCurrent");
-    let address = GET.address();
-    if address.is_null() {
-        return 0;
-    }
-    // SAFETY: the type is that of the function of this name.
-    let get = unsafe { std::mem::transmute::<*mut std::ffi::c_void, GetCurrent>(address) };
+    // SAFETY: this is the type of the function of that name.
+    static GET: Function<GetCurrent> = unsafe { Function::new(c"cuCtxGetCurrent") };
+    let Some(get) = GET.get() else { return 0 };
     let mut context = ptr::null_mut();
     // SAFETY: it stores the handle there. It makes no context, and never waits.
     match unsafe { get(&mut context) } {

@@ -6,7 +6,7 @@ mod late;
 mod load;
 mod stack;
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use cudarc::driver::sys::{self, *};
 
@@ -69,18 +69,14 @@ macro_rules! hooks {
             #[cfg_attr(feature = "export", unsafe(no_mangle))]
             #[allow(non_snake_case)]
             pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) -> CUresult {
-                static REAL: Function =
-                    Function::new(match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                        Ok(name) => name,
-                        Err(_) => panic!("names have no zero"),
-                    });
-                let address = REAL.address();
-                if address.is_null() {
-                    return CUresult::CUDA_ERROR_NOT_FOUND;
-                }
                 type Real = unsafe extern "C" fn($($ty),*) -> CUresult;
+                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("names have no zero"),
+                };
                 // SAFETY: this is the driver's function of that name, whose type this is.
-                let real = unsafe { std::mem::transmute::<*mut c_void, Real>(address) };
+                static REAL: Function<Real> = unsafe { Function::new(NAME) };
+                let Some(real) = REAL.get() else { return CUresult::CUDA_ERROR_NOT_FOUND };
                 // SAFETY: the arguments are the caller's.
                 let $real = || unsafe { real($($arg),*) };
                 let $call = Number::$name as u32;

@@ -126,14 +126,12 @@ pub(super) fn ends(hook: u32, context: CUcontext, real: impl FnOnce() -> CUresul
 /// A call that ends the primary context of a device, if nobody else holds it.
 pub(super) fn resets(hook: u32, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
     type GetState = unsafe extern "C" fn(CUdevice, *mut c_uint, *mut c_int) -> CUresult;
-    static GET_STATE: Function = Function::new(c"cuDevicePrimaryCtxGetState");
+    // SAFETY: this is the type of the function of that name.
+    static GET_STATE: Function<GetState> = unsafe { Function::new(c"cuDevicePrimaryCtxGetState") };
     let result = timed(plain(hook), name(hook), real);
     // Unless the driver says otherwise.
     let (mut flags, mut is_active) = (0, 1);
-    let address = GET_STATE.address();
-    if !address.is_null() {
-        // SAFETY: the type is that of the function of this name.
-        let get_state = unsafe { std::mem::transmute::<*mut c_void, GetState>(address) };
+    if let Some(get_state) = GET_STATE.get() {
         // SAFETY: it stores two numbers.
         unsafe { get_state(device, &mut flags, &mut is_active) };
     }

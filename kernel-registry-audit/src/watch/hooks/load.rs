@@ -8,9 +8,9 @@ use super::late::{self, What};
 use super::stack::{self, Missing};
 use super::{name, plain};
 use crate::record::Kind;
-use crate::watch::contexts;
+use crate::watch::real::Function;
 use crate::watch::watched::{self, Call, during, launched, timed};
-use crate::watch::{known, real};
+use crate::watch::{contexts, known};
 
 /// A launch. That of a kernel which was launched before neither locks nor allocates.
 #[inline]
@@ -117,16 +117,12 @@ pub(super) fn limit(hook: u32, which: CUlimit, value: usize, real: impl FnOnce()
 /// once.
 pub(super) fn is_eager() -> bool {
     type GetMode = unsafe extern "C" fn(*mut c_int) -> CUresult;
-    static GET_MODE: real::Function = real::Function::new(c"cuModuleGetLoadingMode");
+    // SAFETY: this is the type of the function of that name.
+    static GET_MODE: Function<GetMode> = unsafe { Function::new(c"cuModuleGetLoadingMode") };
     static EAGER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *EAGER.get_or_init(|| {
-        let address = GET_MODE.address();
-        if address.is_null() {
-            // A driver before CUDA 11.7 knows nothing else.
-            return true;
-        }
-        // SAFETY: the type is that of the function of this name.
-        let get_mode: GetMode = unsafe { std::mem::transmute(address) };
+        // A driver before CUDA 11.7 knows nothing else.
+        let Some(get_mode) = GET_MODE.get() else { return true };
         let mut mode = 0;
         // SAFETY: it stores a number.
         unsafe { get_mode(&mut mode) == CUresult::CUDA_SUCCESS && mode == 1 }
@@ -136,13 +132,9 @@ pub(super) fn is_eager() -> bool {
 /// Whether the driver says that a function is loaded. It does not say it of a `CUkernel`.
 pub(super) fn driver_says_loaded(function: CUfunction) -> bool {
     type IsLoaded = unsafe extern "C" fn(*mut u32, CUfunction) -> CUresult;
-    static IS_LOADED: real::Function = real::Function::new(c"cuFuncIsLoaded");
-    let address = IS_LOADED.address();
-    if address.is_null() {
-        return false;
-    }
-    // SAFETY: the type is that of the function of this name.
-    let is_loaded: IsLoaded = unsafe { std::mem::transmute(address) };
+    // SAFETY: this is the type of the function of that name.
+    static IS_LOADED: Function<IsLoaded> = unsafe { Function::new(c"cuFuncIsLoaded") };
+    let Some(is_loaded) = IS_LOADED.get() else { return false };
     let mut state = 0;
     // SAFETY: the handle is the one that the program is about to use.
     unsafe { is_loaded(&mut state, function) == CUresult::CUDA_SUCCESS && state == 1 }
@@ -155,15 +147,10 @@ pub(super) fn kernel_name(function: CUfunction) -> String {
         return name;
     }
     type GetName = unsafe extern "C" fn(*mut *const c_char, CUfunction) -> CUresult;
-    static NAMES: [real::Function; 2] =
-        [real::Function::new(c"cuFuncGetName"), real::Function::new(c"cuKernelGetName")];
-    for get in &NAMES {
-        let address = get.address();
-        if address.is_null() {
-            continue;
-        }
-        // SAFETY: both have this type, but for what the handle is called.
-        let get: GetName = unsafe { std::mem::transmute(address) };
+    // SAFETY: both have this type, but for what the handle is called.
+    static NAMES: [Function<GetName>; 2] =
+        unsafe { [Function::new(c"cuFuncGetName"), Function::new(c"cuKernelGetName")] };
+    for get in NAMES.iter().filter_map(Function::get) {
         let mut text = std::ptr::null();
         // SAFETY: the handle is one that the program is about to use, of either kind; the driver refuses the other.
         if unsafe { get(&mut text, function) } == CUresult::CUDA_SUCCESS && !text.is_null() {
