@@ -167,6 +167,7 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
         begun: now().saturating_sub(took),
         took,
         result: CUresult::CUDA_ERROR_NOT_READY,
+        resident: "",
     };
     write_event(happening, By { thread, context: 0, caller: &caller, text: &text }, true);
     if Audit::chosen().on_hang == OnHang::Abort {

@@ -6,8 +6,9 @@ use cudarc::driver::sys::{CUfunction, CUlimit, CUresult, CUstream};
 
 use super::late::{self, What};
 use super::stack::{self, Missing};
-use super::{name, plain};
+use super::{guard, name, plain};
 use crate::record::Kind;
+use crate::rules;
 use crate::watch::real::Function;
 use crate::watch::watched::{self, Call, during, launched, timed};
 use crate::watch::{contexts, known};
@@ -22,8 +23,18 @@ pub(super) fn launch(
 ) -> CUresult {
     let (kernel, stream) = (function.addr() as u64, stream.addr() as u64);
     let call = Call { hook, subject: kernel, stream };
-    let key = contexts::key(kernel, stream);
-    if known::is_launched(key) { watched::launch(call, real) } else { first(call, key, function, real) }
+    guard::launches(
+        call,
+        || format!("kernel `{}`", kernel_name(function)),
+        || {
+            let key = contexts::key(kernel, stream);
+            if known::is_launched(key) {
+                watched::launch(call, real)
+            } else {
+                first(call, key, function, real)
+            }
+        },
+    )
 }
 
 /// The first launch of a kernel.
@@ -52,12 +63,12 @@ fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CU
     let (subject, image) = (&format!("stack of {frame} bytes"), &format!("kernel `{kernel}`"));
     let words = || {
         format!(
-            "`{}` of kernel `{kernel}`, which needs a stack of {frame} bytes and enlarges it from {limit}; set the limit before the \
-             program is ready",
+            "`{}` of kernel `{kernel}`, which needs a stack of {frame} bytes and enlarges it from {limit}",
             name(call.hook)
         )
     };
-    late::call(call, What { kind: Kind::Resize, subject, image, bytes: 0 }, words, real).0
+    let (rule, remedy) = (Some(&rules::STACK), "set the limit before the program is ready");
+    late::call(call, What { kind: Kind::Resize, subject, image, bytes: 0, rule, remedy }, words, real).0
 }
 
 /// A call that loads a kernel unless it is loaded.
@@ -87,7 +98,8 @@ pub(super) fn kernel(
 /// Makes the call that loads a kernel, and records that.
 fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> CUresult {
     let image = known::image_of(call.subject).unwrap_or_default();
-    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0 };
+    let (rule, remedy) = (Some(&rules::LOAD), late::LOAD_BEFORE);
+    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0, rule, remedy };
     let (result, _) = late::call(call, what, || late::words(call.hook, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
         known::loaded(key);
@@ -104,10 +116,12 @@ pub(super) fn limit(hook: u32, which: CUlimit, value: usize, real: impl FnOnce()
         _ => return timed(plain(hook), name(hook), real),
     };
     let subject = &format!("{which} of {value} bytes");
-    let what = What { kind: Kind::Resize, subject, image: "", bytes: 0 };
-    let words = || format!("`{}` ({subject}); do it before the program is ready", name(hook));
+    let rule = (which == "stack").then_some(&rules::STACK_LIMIT);
+    let remedy = "do it before the program is ready";
+    let what = What { kind: Kind::Resize, subject, image: "", bytes: 0, rule, remedy };
+    let words = || format!("`{}` ({subject})", name(hook));
     let result = late::call(plain(hook), what, words, real).0;
-    if which == "stack" {
+    if which == "stack" && result == CUresult::CUDA_SUCCESS {
         known::forget_launches();
     }
     result

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use cudarc::driver::sys::{CUdevice, CUfunction, CUfunction_attribute, CUlimit, CUresult};
 
+use crate::watch::contexts;
 use crate::watch::real::Function;
 
 /// A stack limit that is too low for a kernel, in bytes.
@@ -23,24 +24,20 @@ pub(super) fn missing(function: CUfunction) -> Option<Missing> {
 fn frame(function: CUfunction) -> Option<c_int> {
     type OfFunction = unsafe extern "C" fn(*mut c_int, CUfunction_attribute, CUfunction) -> CUresult;
     type OfKernel = unsafe extern "C" fn(*mut c_int, CUfunction_attribute, CUfunction, CUdevice) -> CUresult;
-    type GetDevice = unsafe extern "C" fn(*mut CUdevice) -> CUresult;
     // SAFETY: these are the types of the functions of these names.
     static OF_FUNCTION: Function<OfFunction> = unsafe { Function::new(c"cuFuncGetAttribute") };
     // SAFETY: as above.
     static OF_KERNEL: Function<OfKernel> = unsafe { Function::new(c"cuKernelGetAttribute") };
-    // SAFETY: as above.
-    static GET_DEVICE: Function<GetDevice> = unsafe { Function::new(c"cuCtxGetDevice") };
     const LOCAL: CUfunction_attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
 
-    let (mut bytes, mut device) = (0, 0);
-    let (of_function, of_kernel, get_device) = (OF_FUNCTION.get()?, OF_KERNEL.get()?, GET_DEVICE.get()?);
-    // SAFETY: they store a number, and refuse the other kind of handle.
-    unsafe {
-        let found = of_function(&mut bytes, LOCAL, function) == CUresult::CUDA_SUCCESS
-            || get_device(&mut device) == CUresult::CUDA_SUCCESS
-                && of_kernel(&mut bytes, LOCAL, function, device) == CUresult::CUDA_SUCCESS;
-        found.then_some(bytes)
-    }
+    let mut bytes = 0;
+    let (of_function, of_kernel) = (OF_FUNCTION.get()?, OF_KERNEL.get()?);
+    // SAFETY: both store a number, and refuse the other kind of handle.
+    let found = unsafe {
+        of_function(&mut bytes, LOCAL, function) == CUresult::CUDA_SUCCESS
+            || of_kernel(&mut bytes, LOCAL, function, contexts::device()?) == CUresult::CUDA_SUCCESS
+    };
+    found.then_some(bytes)
 }
 
 /// The stack limit of the current context.
