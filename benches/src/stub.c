@@ -39,6 +39,7 @@ Result cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
 Result cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) { *flags = 0; *active = 1; return 0; }
 Result cuCtxGetCurrent(Handle *got) { *got = current; return 0; }
 Result cuCtxSetCurrent(Handle made) { current = made; return 0; }
+Result cuCtxGetDevice(int *device) { *device = 0; return 0; }
 Result cuCtxGetId(Handle context, unsigned long long *id) { *id = 1; return 0; }
 Result cuCtxGetLimit(size_t *value, int which) { *value = 65536; return 0; }
 Result cuCtxSynchronize(void) { return 0; }
@@ -69,6 +70,13 @@ Result cuFuncGetAttribute(int *value, int which, Handle function) {
 }
 
 Result cuMemGetInfo_v2(size_t *free, size_t *total) { *free = *total = (size_t)1 << 37; return 0; }
+Result cuMemFree_v2(uint64_t address) { return 0; }
+// All memory is that of a pool (17) on device 0 (9).
+Result cuPointerGetAttribute(void *value, int which, uint64_t address) {
+    if (which == 17) *(uint64_t *)value = 1;
+    else *(int *)value = 0;
+    return 0;
+}
 Result cuMemAllocAsync(uint64_t *address, size_t size, Handle stream) { *address = (uint64_t)handle(); return 0; }
 Result cuMemFreeAsync(uint64_t address, Handle stream) { return 0; }
 Result cuMemsetD8Async(uint64_t address, unsigned char value, size_t size, Handle stream) { return 0; }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses others.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// Threads that have a slot.
 pub(crate) const SLOTS: usize = 1024;
@@ -106,7 +106,7 @@ pub(crate) struct Event {
     pub(crate) bytes: AtomicU64,
     /// The driver's answer.
     pub(crate) result: AtomicU32,
-    /// Whether it came after the program was ready.
+    /// Whether it came after the program was ready, or would have waited for a kernel that stays.
     pub(crate) is_finding: AtomicU32,
     /// The driver's function.
     pub(crate) call: Text,
@@ -114,6 +114,8 @@ pub(crate) struct Event {
     pub(crate) subject: Text,
     /// The image of the kernel, and which library loaded it.
     pub(crate) image: Text,
+    /// The kernel that stayed on the device, if the call would have waited for it.
+    pub(crate) resident: Text,
     /// The library that made the call, and the function in it.
     pub(crate) caller: Text,
     /// A paragraph for people, or the stack.
@@ -134,15 +136,28 @@ pub enum Kind {
     Slow = 4,
     /// A call that has not returned for long. Its `text` explains it.
     Hang = 5,
-    /// A call that was refused after the program was ready.
+    /// A call that was refused, after the program was ready or while a kernel stayed.
     Refused = 6,
     /// A function of a version that is not watched was asked for.
     Unwatched = 7,
+    /// A call that would have waited for a kernel that stayed, and was put off until that had ended.
+    Deferred = 8,
+    /// A call that waits for a kernel that stays, and was made all the same.
+    Waits = 9,
 }
 
 impl Kind {
-    const ALL: [Kind; 7] =
-        [Kind::Load, Kind::Image, Kind::Resize, Kind::Slow, Kind::Hang, Kind::Refused, Kind::Unwatched];
+    const ALL: [Kind; 9] = [
+        Kind::Load,
+        Kind::Image,
+        Kind::Resize,
+        Kind::Slow,
+        Kind::Hang,
+        Kind::Refused,
+        Kind::Unwatched,
+        Kind::Deferred,
+        Kind::Waits,
+    ];
 
     fn of(number: u32) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| *kind as u32 == number)
@@ -158,6 +173,8 @@ impl Kind {
             Kind::Hang => "hang",
             Kind::Refused => "refused",
             Kind::Unwatched => "unwatched",
+            Kind::Deferred => "deferred",
+            Kind::Waits => "waits",
         }
     }
 }
@@ -244,7 +261,7 @@ pub struct Happened {
     pub bytes: u64,
     /// The driver's answer: 0 is success.
     pub result: u32,
-    /// Whether it came after the program was ready.
+    /// Whether it came after the program was ready, or would have waited for a kernel that stays.
     pub is_finding: bool,
     /// The driver's function.
     pub call: String,
@@ -252,6 +269,8 @@ pub struct Happened {
     pub subject: String,
     /// The image of the kernel, and which library loaded it.
     pub image: String,
+    /// The kernel that stayed on the device, if the call would have waited for it, or nothing.
+    pub resident: String,
     /// The library that made the call, and the function in it.
     pub caller: String,
     /// The stack, or the explanation of a hang.
@@ -354,6 +373,7 @@ fn happened(bytes: &[u8], at: usize) -> Option<Happened> {
         call: text(bytes, at + offset_of!(Event, call)),
         subject: text(bytes, at + offset_of!(Event, subject)),
         image: text(bytes, at + offset_of!(Event, image)),
+        resident: text(bytes, at + offset_of!(Event, resident)),
         caller: text(bytes, at + offset_of!(Event, caller)),
         text: text(bytes, at + offset_of!(Event, text)),
     })

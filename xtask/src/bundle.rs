@@ -37,7 +37,7 @@ fn runs(program: &str) -> Runs {
     match program {
         // They deadlock cold, and complete warm.
         "persistent" | "two_kernels" | "stream_fence" | "not_enough" | "sealed" => &[("--cold", 3), ("", 0)],
-        "census" => &[("", 0), ("--warmed", 0)],
+        "census" => &[("", 0), ("--warmed", 0), ("--guarded", 0)],
         GENERATOR => &[(GENERATED, 0)],
         "audit" => &[("--command tool/cargo-kernels", 0)],
         "stress" => &[("--seconds 20", 0)],

@@ -1,11 +1,11 @@
 //! Measures what the audit's hooks add to a launch of a loaded kernel, above a driver that does nothing: in process, and from outside
-//! by `cargo kernels audit`, whose hooks are in a library of their own.
+//! by `cargo kernels audit`, whose hooks are in a library of their own. And what a section adds to calls that it lets pass.
 //!
 //! Run `cargo run --release -p benches --bin audit`, without cargo with `--command PATH/TO/cargo-kernels`. It needs `cc`; with `valgrind` it counts instructions too, which do not depend
 //! on the machine.
 
 use std::env;
-use std::ffi::{CStr, CString, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -29,6 +29,12 @@ const COUNTED: u32 = 100_000;
 
 /// The most that a launch may take longer with hooks.
 const BOUND: f64 = 25.0;
+
+/// The most that a call may take longer in a section.
+const BOUND_BESIDE: f64 = 50.0;
+
+/// The calls that are made in a section, and outside of it.
+const BESIDE: [&str; 3] = ["launch", "launch that may be in its stream", "cuMemFree of memory of a pool"];
 
 /// Who launches: threads, and whether all do in the default stream.
 const CASES: [(&str, usize, bool); 3] = [
@@ -81,11 +87,20 @@ fn compare(command: Option<&str>) -> Result<Vec<Requirement>> {
         let numbers: Vec<f64> =
             text.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
         println!("\n{title:36} {:>10} {:>10} {:>10}", "BARE, NS", "HOOKED, NS", "RATIO");
-        for ((case, ..), pair) in CASES.iter().zip(numbers.chunks(2)) {
+        let (launches, calls) =
+            numbers.split_at_checked(2 * CASES.len()).ok_or("a child printed too little")?;
+        for ((case, ..), pair) in CASES.iter().zip(launches.chunks(2)) {
             let [bare, hooked] = pair else { return Err("a child printed too little".into()) };
             println!("{case:36} {bare:10.2} {hooked:10.2} {:10.2}", hooked / bare);
             let what = format!("{}, {case}: added to a launch", title.to_lowercase());
             requirements.push(Requirement::at_most(what, hooked - bare, BOUND, "ns"));
+        }
+        println!("{:36} {:>10} {:>10}", "", "OUTSIDE", "IN SECTION");
+        for (call, pair) in BESIDE.iter().zip(calls.chunks(2)) {
+            let [outside, inside] = pair else { return Err("a child printed too little".into()) };
+            println!("{call:36} {outside:10.2} {inside:10.2} {:10.2}", inside / outside);
+            let what = format!("{}, {call}: added by a section", title.to_lowercase());
+            requirements.push(Requirement::at_most(what, inside - outside, BOUND_BESIDE, "ns"));
         }
         if has_valgrind {
             let valgrind = ["valgrind", "--tool=lackey", "--basic-counts=yes", "--log-fd=1"];
@@ -129,23 +144,35 @@ type Launch = unsafe extern "C" fn(
     *mut *mut c_void,
 ) -> c_int;
 
+/// The library that programs open.
+const FRONT: &CStr = c"libcuda.so.1";
+
+/// A function of a library.
+///
+/// # Safety
+///
+/// `F` is its type.
+unsafe fn find<F: Copy>(library: &CStr, name: &CStr) -> Result<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: a library without initialisers, or with those of the audit; the names end with zeros.
+    let address = unsafe {
+        let handle = libc::dlopen(library.as_ptr(), libc::RTLD_NOW);
+        if handle.is_null() { handle } else { libc::dlsym(handle, name.as_ptr()) }
+    };
+    if address.is_null() {
+        return Err(format!("no {name:?} in {library:?}").into());
+    }
+    // SAFETY: the caller's promise, and both are one pointer wide.
+    Ok(unsafe { std::mem::transmute_copy(&address) })
+}
+
 /// `cuLaunchKernel` of the driver that does nothing, and the one that programs find.
 fn launches(driver: &Path) -> Result<[Launch; 2]> {
     kernel_registry_audit::install()?;
     let driver = CString::new(driver.to_str().ok_or("not UTF-8")?)?;
-    let find = |library: &CStr| -> Result<Launch> {
-        // SAFETY: a library without initialisers, or with those of the audit; the names end with zeros.
-        let address = unsafe {
-            let handle = libc::dlopen(library.as_ptr(), libc::RTLD_NOW);
-            if handle.is_null() { handle } else { libc::dlsym(handle, c"cuLaunchKernel".as_ptr()) }
-        };
-        if address.is_null() {
-            return Err(format!("no `cuLaunchKernel` in {library:?}").into());
-        }
-        // SAFETY: this is the type of the function of that name.
-        Ok(unsafe { std::mem::transmute::<*mut c_void, Launch>(address) })
-    };
-    let found = [find(&driver)?, find(c"libcuda.so.1")?];
+    // SAFETY: this is the type of the function of that name.
+    let find = |library| unsafe { find::<Launch>(library, c"cuLaunchKernel") };
+    let found = [find(&driver)?, find(FRONT)?];
     if found[0] as usize == found[1] as usize { Err("there are no hooks".into()) } else { Ok(found) }
 }
 
@@ -175,13 +202,63 @@ fn measure(driver: &Path) -> Result<bool> {
             let threads: Vec<_> = (0..threads).map(thread).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect::<Vec<_>>()
         });
-        for which in [0, 1] {
-            let mut sample = Sample::default();
-            times.iter().for_each(|pair| sample.push(pair[which]));
-            println!("{}", sample.median() * 1e9 / f64::from(LAUNCHES));
+        print_medians(&times);
+    }
+    beside(launches[1])
+}
+
+/// Prints nanoseconds for a call, outside of a section and in one, for each call.
+fn beside(launch: Launch) -> Result<bool> {
+    type Begin = unsafe extern "C" fn(*const c_char, *mut c_void, *mut c_void, c_uint) -> u64;
+    type End = extern "C" fn(u64) -> u64;
+    type Free = unsafe extern "C" fn(u64) -> c_int;
+    // SAFETY: these are the types of the functions of these names.
+    let (begin, end, free) = unsafe {
+        (
+            find::<Begin>(FRONT, c"kernel_registry_audit_section_begin")?,
+            find::<End>(FRONT, c"kernel_registry_audit_section_end")?,
+            find::<Free>(FRONT, c"cuMemFree_v2")?,
+        )
+    };
+    let free = || {
+        for address in 0..u64::from(LAUNCHES) {
+            // SAFETY: the driver behind does nothing.
+            black_box(unsafe { free(address) });
         }
+    };
+    // The handle 0 is that of the default stream of the context or of the thread, by the variant of the function.
+    let calls: [(usize, &dyn Fn()); BESIDE.len()] = [
+        (0x90000, &|| repeat(launch, 0x10000, LAUNCHES)),
+        (2, &|| repeat(launch, 0, LAUNCHES)),
+        (0x90000, &free),
+    ];
+    for (stream, call) in calls {
+        let time = || {
+            let begun = Instant::now();
+            call();
+            begun.elapsed()
+        };
+        let pair = |_| {
+            let outside = time();
+            // SAFETY: the name ends with a zero.
+            let section =
+                unsafe { begin(c"worker".as_ptr(), ptr::null_mut(), ptr::without_provenance_mut(stream), 0) };
+            let inside = time();
+            end(section);
+            [outside, inside]
+        };
+        print_medians(&(0..ROUNDS / 4).map(pair).collect::<Vec<_>>());
     }
     Ok(true)
+}
+
+/// Prints the medians of both times, in nanoseconds for a call.
+fn print_medians(times: &[[Duration; 2]]) {
+    for which in [0, 1] {
+        let mut sample = Sample::default();
+        times.iter().for_each(|pair| sample.push(pair[which]));
+        println!("{}", sample.median() * 1e9 / f64::from(LAUNCHES));
+    }
 }
 
 /// Times of both, one after the other.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use kernel_registry_audit::record::Kind;
 
-use super::process::Audit;
+use super::process::{Audit, is_late};
 
 /// A kernel, on the processes that loaded it.
 pub(super) struct Compared<'a> {
@@ -60,14 +60,14 @@ pub(super) fn compared(audit: &Audit) -> Vec<Compared<'_>> {
                     loads.at = loads.at.min(at);
                     loads.took = loads.took.saturating_add(event.took);
                     loads.times += 1;
-                    loads.late += usize::from(event.is_finding);
+                    loads.late += usize::from(is_late(event));
                 }
                 None => loads.push(Loads {
                     process,
                     at,
                     took: event.took,
                     times: 1,
-                    late: usize::from(event.is_finding),
+                    late: usize::from(is_late(event)),
                 }),
             }
         }

@@ -6,6 +6,8 @@ use std::hash::Hash;
 use kernel_registry_audit::record::{Happened, Kind};
 use kernel_registry_audit::rules;
 
+use super::process::is_late;
+
 /// Events that have something in common.
 #[derive(Clone, Copy)]
 pub(super) struct Group<'a> {
@@ -51,7 +53,7 @@ fn sums<'a>(
         group.times += 1;
         group.total = group.total.saturating_add(event.took);
         group.longest = group.longest.max(event.took);
-        group.late += usize::from(event.is_finding);
+        group.late += usize::from(is_late(event));
     }
     let mut groups: Vec<_> = groups.into_values().collect();
     groups.sort_by(|a, b| (b.late > 0, b.total).cmp(&(a.late > 0, a.total)).then(a.of.cmp(b.of)));
@@ -69,6 +71,7 @@ pub(super) fn remedies<'a>(findings: impl Iterator<Item = &'a Happened>) -> Vec<
 fn remedy(finding: &Happened) -> Option<&'static str> {
     let is_stack = finding.subject.starts_with("stack of ");
     match finding.kind {
+        _ if finding.subject == "launch in its stream" => Some(rules::SYNCHRONIZE.remedy),
         Kind::Load => Some(rules::LOAD.remedy),
         Kind::Refused if finding.call == "cuModuleGetFunction" => Some(rules::LOAD.remedy),
         // Loading is eager or not: the same helps.

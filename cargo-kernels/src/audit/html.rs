@@ -10,7 +10,7 @@ use kernel_registry_audit::record::{Happened, Kind};
 
 use super::comparison::{self, compared};
 use super::groups::{self, Group};
-use super::process::{Audit, Process};
+use super::process::{Audit, Process, is_beside, is_late};
 use super::words::{Caller, Readable, Subject, Time, processes, short};
 use crate::page::{Cell, Page, Table, Text};
 
@@ -46,10 +46,15 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
     if !audit.processes.is_empty() {
         write_timelines(page, audit)?;
     }
-    let findings: Vec<_> = of_each(audit, |event| event.is_finding && event.kind != Kind::Hang);
-    if !findings.is_empty() {
+    let late: Vec<_> = of_each(audit, is_late);
+    if !late.is_empty() {
         page.write_str("<h2>Late after the program was ready</h2>\n")?;
-        write_events(page, audit, "Late calls", findings)?;
+        write_events(page, audit, "Late calls", late)?;
+    }
+    let beside: Vec<_> = of_each(audit, is_beside);
+    if !beside.is_empty() {
+        page.write_str("<h2>Calls that would have waited for a kernel that stayed</h2>\n")?;
+        write_events(page, audit, "Calls while a kernel stayed", beside)?;
     }
     if audit.processes.len() > 1 {
         write_comparison(page, audit)?;
@@ -125,6 +130,10 @@ fn write_events(
     events.sort_by_key(|(process, event)| process.on_axis(event.begun));
     let several = audit.processes.len() > 1;
     let mut headings = vec!["At", "Took", "Kind", "What", "Call", "Called by"];
+    let beside = events.iter().any(|(_, event)| is_beside(event));
+    if beside {
+        headings.push("Kernel that stayed");
+    }
     if several {
         headings.insert(0, "Process");
     }
@@ -138,6 +147,9 @@ fn write_events(
             Cell::code(&event.call),
             caller(event),
         ];
+        if beside {
+            row.push(name(&Readable(&event.resident)));
+        }
         if several {
             row.insert(0, Cell::text(&process.name));
         }
@@ -223,7 +235,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
     let first_ready = audit.processes.iter().filter_map(Process::ready_at).min().unwrap_or(0);
     let row = |process: &Process| {
         let loads = || process.of_kind(Kind::Load);
-        let late = loads().filter(|event| event.is_finding).count();
+        let late = loads().filter(|event| is_late(event)).count();
         let took: Time = loads().map(|event| event.took).sum();
         let behind = process.ready_at().map(|at| at - first_ready);
         let time = |time: Option<u64>| match time {

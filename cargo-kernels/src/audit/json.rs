@@ -60,6 +60,7 @@ struct Event<'a> {
     call: &'a str,
     subject: &'a str,
     image: &'a str,
+    resident: &'a str,
     caller: &'a str,
     text: &'a str,
 }
@@ -146,6 +147,7 @@ fn event(event: &Happened) -> Event<'_> {
         call: &event.call,
         subject: &event.subject,
         image: &event.image,
+        resident: &event.resident,
         caller: &event.caller,
         text: &event.text,
     }

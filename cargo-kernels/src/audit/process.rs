@@ -65,7 +65,7 @@ impl Audit {
 }
 
 impl Process {
-    /// Calls that were late after the program was ready, or did not return.
+    /// Calls that were late after the program was ready, would have waited for a kernel that stayed, or did not return.
     pub(super) fn findings(&self) -> impl Iterator<Item = &Happened> {
         self.report.events.iter().filter(|event| is_finding(event))
     }
@@ -106,6 +106,16 @@ impl Process {
 
 pub(super) fn is_finding(event: &Happened) -> bool {
     event.is_finding || event.kind == Kind::Hang
+}
+
+/// Whether a call came after the program was ready, and is a finding for that.
+pub(super) fn is_late(event: &Happened) -> bool {
+    event.is_finding && event.kind != Kind::Hang && !is_beside(event)
+}
+
+/// Whether a call would have waited for a kernel that stayed.
+pub(super) fn is_beside(event: &Happened) -> bool {
+    !event.resident.is_empty()
 }
 
 fn named(reports: Vec<Report>) -> Vec<Process> {

@@ -6,8 +6,8 @@ use kernel_registry_audit::record::{Happened, Kind};
 
 use super::comparison::{self, compared};
 use super::groups::{self, Group};
-use super::process::{Audit, Process};
-use super::words::{Caller, NOTHING_SEEN, Readable, Subject, Time, many, processes, short};
+use super::process::{Audit, Process, is_beside, is_late};
+use super::words::{Beside, Caller, NOTHING_SEEN, Readable, Subject, Time, many, processes, short};
 
 /// Processes that are reported one by one.
 const PROCESSES: usize = 8;
@@ -84,13 +84,17 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize) -> 
         (Kind::Image, "image loaded"),
         (Kind::Resize, "limit set"),
         (Kind::Refused, "call refused"),
+        (Kind::Deferred, "call put off"),
+        (Kind::Waits, "call that waited"),
     ] {
         let took: Time = process.of_kind(kind).map(|event| event.took).sum();
         let number = process.of_kind(kind).count();
-        let late = process.of_kind(kind).filter(|event| event.is_finding).count();
+        let late = process.of_kind(kind).filter(|event| is_late(event)).count();
+        let beside = process.of_kind(kind).filter(|event| is_beside(event)).count();
         if number > 0 {
             let late = if late > 0 { format!(", {late} after it was ready") } else { String::new() };
-            writeln!(f, "  {number} x {one}, {took} in all{late}")?;
+            let beside = if beside > 0 { format!(", {beside} while a kernel stayed") } else { String::new() };
+            writeln!(f, "  {number} x {one}, {took} in all{late}{beside}")?;
         }
     }
     for missing in process.missing() {
@@ -163,8 +167,9 @@ fn list(f: &mut fmt::Formatter<'_>, events: &[&Happened]) -> fmt::Result {
         let Happened { kind, begun, took, call, caller, is_finding, .. } = event;
         let mark = if *is_finding { '!' } else { ' ' };
         let by = if caller.is_empty() { String::new() } else { format!("  by {}", Caller(caller)) };
+        let beside = if is_beside(event) { format!("  {}", Beside(event)) } else { String::new() };
         let (at, took, kind) = (Time(*begun), Time(*took), kind.as_str());
-        writeln!(f, "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{by}", Subject(event))?;
+        writeln!(f, "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{beside}{by}", Subject(event))?;
     }
     Ok(())
 }
@@ -197,7 +202,7 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
         let loads = || process.of_kind(Kind::Load);
         let ready = process.report.ready.map_or("never".to_owned(), |at| Time(at).to_string());
         let behind = process.ready_at().map_or(String::new(), |at| Time(at - first_ready).to_string());
-        let late = loads().filter(|event| event.is_finding).count().to_string();
+        let late = loads().filter(|event| is_late(event)).count().to_string();
         let took = loads().map(|event| event.took).sum::<Time>().to_string();
         let cells = [ready, behind, loads().count().to_string(), late, took];
         writeln!(f, "  {}  {}", line(cells), process.name)?;

@@ -5,7 +5,7 @@ use kernel_registry_audit::record::{Happened, Kind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::process::{Audit, Process};
+use super::process::{Audit, Process, is_late};
 use super::streams;
 use super::words::{Readable, short};
 
@@ -118,7 +118,8 @@ fn args(event: &Happened) -> Value {
         "image": event.image,
         "bytes": event.bytes,
         "result": event.result,
-        "after_ready": event.is_finding,
+        "after_ready": is_late(event),
+        "resident": event.resident,
         "text": event.text,
     })
 }

@@ -29,6 +29,18 @@ impl fmt::Display for Subject<'_> {
     }
 }
 
+/// The kernel that stayed while a call was made, if it would have waited for that.
+pub(super) struct Beside<'a>(pub(super) &'a Happened);
+
+impl fmt::Display for Beside<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0.resident {
+            "" => Ok(()),
+            kernel => write!(f, "while `{}` stayed", Readable(kernel)),
+        }
+    }
+}
+
 /// A kernel, or a library and the function in it, with names as in C++.
 pub(super) struct Caller<'a>(pub(super) &'a str);
 

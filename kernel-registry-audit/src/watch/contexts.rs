@@ -29,16 +29,37 @@ pub(crate) fn seen(context: u64) {
 }
 
 /// The primary contexts that were retained, by device.
-static PRIMARY: Locked<HashMap<CUdevice, u64>> = Locked::new();
+static PRIMARY: Locked<HashMap<CUdevice, Primary>> = Locked::new();
+
+#[derive(Default)]
+struct Primary {
+    context: u64,
+    /// How often it was retained and not released.
+    holds: usize,
+}
 
 /// The primary context of a device was retained.
 pub(crate) fn retained(context: u64, device: CUdevice) {
-    PRIMARY.lock().insert(device, context);
+    let mut primary = PRIMARY.lock();
+    let primary = primary.entry(device).or_default();
+    *primary = Primary { context, holds: primary.holds + 1 };
+}
+
+/// The primary context of a device was released.
+pub(crate) fn released(device: CUdevice) {
+    if let Some(primary) = PRIMARY.lock().get_mut(&device) {
+        primary.holds = primary.holds.saturating_sub(1);
+    }
+}
+
+/// Whether the next release of the primary context ends it.
+pub(crate) fn is_held_once(device: CUdevice) -> bool {
+    PRIMARY.lock().get(&device).is_some_and(|primary| primary.holds == 1)
 }
 
 /// The primary context of a device, if it was seen.
 pub(crate) fn primary(device: CUdevice) -> Option<u64> {
-    PRIMARY.lock().get(&device).copied()
+    PRIMARY.lock().get(&device).map(|primary| primary.context)
 }
 
 /// All contexts that were seen.
@@ -64,17 +85,13 @@ pub(crate) fn key_in(kernel: u64, context: u64) -> u64 {
 
 /// The context of a stream. The default stream is that of the current context.
 #[cold]
-fn of_stream(stream: u64) -> u64 {
+pub(crate) fn of_stream(stream: u64) -> u64 {
     /// The handles of the default streams, which have no context of their own.
     const DEFAULT: [u64; 3] = [0, 1, 2];
     type GetContext = unsafe extern "C" fn(CUstream, *mut CUcontext) -> CUresult;
-    static GET: Function = Function::new(c"cuStreamGetCtx");
-    let address = GET.address();
-    if DEFAULT.contains(&stream) || address.is_null() {
-        return current();
-    }
-    // SAFETY: the type is that of the function of this name.
-    let get = unsafe { std::mem::transmute::<*mut std::ffi::c_void, GetContext>(address) };
+    // SAFETY: this is the type of the function of that name.
+    static GET: Function<GetContext> = unsafe { Function::new(c"cuStreamGetCtx") };
+    let Some(get) = GET.get().filter(|_| !DEFAULT.contains(&stream)) else { return current() };
     let mut context = ptr::null_mut();
     let stream = ptr::without_provenance_mut::<std::ffi::c_void>(stream as usize);
     // SAFETY: the program is about to launch in this stream.
@@ -87,17 +104,60 @@ fn of_stream(stream: u64) -> u64 {
 /// The current context of this thread, or 0.
 pub(crate) fn current() -> u64 {
     type GetCurrent = unsafe extern "C" fn(*mut CUcontext) -> CUresult;
-    static GET: Function = Function::new(c"cuCtxGetCurrent");
-    let address = GET.address();
-    if address.is_null() {
-        return 0;
-    }
-    // SAFETY: the type is that of the function of this name.
-    let get = unsafe { std::mem::transmute::<*mut std::ffi::c_void, GetCurrent>(address) };
+    // SAFETY: this is the type of the function of that name.
+    static GET: Function<GetCurrent> = unsafe { Function::new(c"cuCtxGetCurrent") };
+    let Some(get) = GET.get() else { return 0 };
     let mut context = ptr::null_mut();
     // SAFETY: it stores the handle there. It makes no context, and never waits.
     match unsafe { get(&mut context) } {
         CUresult::CUDA_SUCCESS => context.addr() as u64,
         _ => 0,
     }
+}
+
+/// Makes a context current in this thread. Returns whether that context is there.
+pub(crate) fn set_current(context: u64) -> bool {
+    type SetCurrent = unsafe extern "C" fn(CUcontext) -> CUresult;
+    // SAFETY: this is the type of the function of that name.
+    static SET: Function<SetCurrent> = unsafe { Function::new(c"cuCtxSetCurrent") };
+    // SAFETY: the driver refuses a context that is gone.
+    SET.get().is_some_and(|set| unsafe { set(handle(context)) } == CUresult::CUDA_SUCCESS)
+}
+
+/// The device of the current context.
+pub(crate) fn device() -> Option<CUdevice> {
+    type GetDevice = unsafe extern "C" fn(*mut CUdevice) -> CUresult;
+    // SAFETY: this is the type of the function of that name.
+    static GET: Function<GetDevice> = unsafe { Function::new(c"cuCtxGetDevice") };
+    let mut device = 0;
+    // SAFETY: it stores a number.
+    let result = unsafe { GET.get()?(&mut device) };
+    (result == CUresult::CUDA_SUCCESS).then_some(device)
+}
+
+/// The device of a context, which is current meanwhile.
+pub(crate) fn device_of(context: u64) -> Option<CUdevice> {
+    type Push = unsafe extern "C" fn(CUcontext) -> CUresult;
+    type Pop = unsafe extern "C" fn(*mut CUcontext) -> CUresult;
+    // SAFETY: this is the type of the function of that name.
+    static PUSH: Function<Push> = unsafe { Function::new(c"cuCtxPushCurrent_v2") };
+    // SAFETY: as above.
+    static POP: Function<Pop> = unsafe { Function::new(c"cuCtxPopCurrent_v2") };
+    if context == current() {
+        return device();
+    }
+    let (push, pop) = (PUSH.get()?, POP.get()?);
+    // SAFETY: the driver refuses a context that is gone.
+    if unsafe { push(handle(context)) } != CUresult::CUDA_SUCCESS {
+        return None;
+    }
+    let device = device();
+    let mut popped = ptr::null_mut();
+    // SAFETY: it stores the handle of the context that was pushed.
+    unsafe { pop(&mut popped) };
+    device
+}
+
+fn handle(context: u64) -> CUcontext {
+    ptr::without_provenance_mut::<std::ffi::c_void>(context as usize).cast()
 }

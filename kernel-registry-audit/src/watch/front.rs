@@ -19,16 +19,12 @@ use crate::install::{InstallError, Installed};
 use crate::options::Audit;
 use crate::variables;
 use crate::watch::hooks::HOOKS;
+use crate::watch::lookup::{READY, RECORD, own};
 use crate::watch::ready::kernel_registry_audit_ready;
-use crate::watch::real;
-use crate::watch::recording::{self, kernel_registry_audit_record};
+use crate::watch::{real, recording};
 
 /// The names that programs open: most the first, which is the driver's `DT_SONAME`, and cudarc the second before it.
 const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
-
-/// The functions of an audit that are not the driver's, by which audits are told from drivers, too.
-const READY: &CStr = c"kernel_registry_audit_ready";
-const RECORD: &CStr = c"kernel_registry_audit_record";
 
 /// A function of the simulated driver: it gives up the driver's name, and returns a file descriptor of itself, or -1.
 const STEP_BACK: &CStr = c"kernelRegistrySimulatedDriverStepsBack";
@@ -174,12 +170,8 @@ fn found_by_loader() -> io::Result<Found> {
 
 /// A library of this name, in memory, with the hooks of this program.
 fn stub(name: &CStr, driver: &Path) -> io::Result<File> {
-    let own = [
-        (READY, kernel_registry_audit_ready as *const c_void),
-        (RECORD, kernel_registry_audit_record as *const c_void),
-    ];
     let hooks = HOOKS.iter().map(|hook| (hook.name, hook.address));
-    let symbols = hooks.chain(own.map(|(name, address)| (name.to_str().unwrap_or_default(), address)));
+    let symbols = hooks.chain(own().map(|(name, address)| (name.to_str().unwrap_or_default(), address)));
     let symbols: Vec<_> = symbols.map(|(name, address)| (name, address.expose_provenance() as u64)).collect();
     let driver = driver.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
     let object = shared_object(&name.to_string_lossy(), &symbols, &[driver]);

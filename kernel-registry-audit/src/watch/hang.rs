@@ -16,12 +16,13 @@ use crate::options::{Audit, OnHang};
 use crate::record::{Kind, Slot};
 use crate::rules;
 use crate::watch::locked::Locked;
+use crate::watch::real::Function;
 use crate::watch::recording::{
     By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample,
 };
 use crate::watch::say::say;
 use crate::watch::watched::{self, Call, Stream, WAIT};
-use crate::watch::{contexts, hooks, known, real, stacks, threads};
+use crate::watch::{contexts, hooks, known, stacks, threads};
 
 /// How often the calls in progress are looked at.
 const STEP: Duration = Duration::from_millis(50);
@@ -166,6 +167,7 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
         begun: now().saturating_sub(took),
         took,
         result: CUresult::CUDA_ERROR_NOT_READY,
+        resident: "",
     };
     write_event(happening, By { thread, context: 0, caller: &caller, text: &text }, true);
     if Audit::chosen().on_hang == OnHang::Abort {
@@ -195,22 +197,17 @@ fn busy() -> Option<Vec<Stream>> {
     type SetCurrent = unsafe extern "C" fn(CUcontext) -> CUresult;
     type IsCapturing = unsafe extern "C" fn(CUstream, *mut CUstreamCaptureStatus) -> CUresult;
     type ExchangeMode = unsafe extern "C" fn(*mut CUstreamCaptureMode) -> CUresult;
-    let names =
-        [c"cuStreamQuery", c"cuCtxSetCurrent", c"cuStreamIsCapturing", c"cuThreadExchangeStreamCaptureMode"];
-    let functions = names.map(real::symbol);
-    if functions.iter().any(|function| function.is_null()) {
-        return None;
-    }
-    let [query, set_current, is_capturing, exchange_mode] = functions;
-    // SAFETY: the types are those of the functions of these names.
-    let (query, set_current, is_capturing, exchange_mode) = unsafe {
-        (
-            std::mem::transmute::<*mut c_void, Query>(query),
-            std::mem::transmute::<*mut c_void, SetCurrent>(set_current),
-            std::mem::transmute::<*mut c_void, IsCapturing>(is_capturing),
-            std::mem::transmute::<*mut c_void, ExchangeMode>(exchange_mode),
-        )
-    };
+    // SAFETY: these are the types of the functions of these names.
+    static QUERY: Function<Query> = unsafe { Function::new(c"cuStreamQuery") };
+    // SAFETY: as above.
+    static SET_CURRENT: Function<SetCurrent> = unsafe { Function::new(c"cuCtxSetCurrent") };
+    // SAFETY: as above.
+    static IS_CAPTURING: Function<IsCapturing> = unsafe { Function::new(c"cuStreamIsCapturing") };
+    // SAFETY: as above.
+    static EXCHANGE_MODE: Function<ExchangeMode> =
+        unsafe { Function::new(c"cuThreadExchangeStreamCaptureMode") };
+    let (query, set_current) = (QUERY.get()?, SET_CURRENT.get()?);
+    let (is_capturing, exchange_mode) = (IS_CAPTURING.get()?, EXCHANGE_MODE.get()?);
     let handle = |number: u64| ptr::without_provenance_mut::<c_void>(number as usize);
     let (answer, answered) = mpsc::channel();
     let ask = move || {

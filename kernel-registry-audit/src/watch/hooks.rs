@@ -1,18 +1,24 @@
 //! The functions of the driver that are watched: one table with their types, and what each does besides calling the driver
 //! behind.
 
+mod guard;
 mod image;
 mod late;
 mod load;
 mod stack;
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use cudarc::driver::sys::{self, *};
 
+use crate::rules;
 use crate::watch::real::Function;
 use crate::watch::watched::{self, Call, during, timed};
-use image::{code, ends, enumerates, file, image, makes, names, take, unload};
+use crate::watch::{section, streams};
+use image::{
+    code, ends, enumerates, file, load_library, load_module, makes, names, take, unload_library,
+    unload_module,
+};
 use load::{kernel, launch, limit};
 
 /// A watched function, as programs ask for it.
@@ -37,6 +43,11 @@ pub(crate) const NEWEST: c_int = 13_000;
 /// The name of a function by its number.
 pub(crate) fn name(hook: u32) -> &'static str {
     HOOKS.get(hook as usize).map_or("a call", |hook| hook.name)
+}
+
+/// Whether a function has per-thread default streams, by its number.
+pub(crate) fn is_per_thread(hook: u32) -> bool {
+    HOOKS.get(hook as usize).is_some_and(|hook| hook.per_thread)
 }
 
 /// The address of a hook by its number.
@@ -69,20 +80,16 @@ macro_rules! hooks {
             #[cfg_attr(feature = "export", unsafe(no_mangle))]
             #[allow(non_snake_case)]
             pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) -> CUresult {
-                static REAL: Function =
-                    Function::new(match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                        Ok(name) => name,
-                        Err(_) => panic!("names have no zero"),
-                    });
-                let address = REAL.address();
-                if address.is_null() {
-                    return CUresult::CUDA_ERROR_NOT_FOUND;
-                }
                 type Real = unsafe extern "C" fn($($ty),*) -> CUresult;
+                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("names have no zero"),
+                };
                 // SAFETY: this is the driver's function of that name, whose type this is.
-                let real = unsafe { std::mem::transmute::<*mut c_void, Real>(address) };
+                static REAL: Function<Real> = unsafe { Function::new(NAME) };
+                let Some(real) = REAL.get() else { return CUresult::CUDA_ERROR_NOT_FOUND };
                 // SAFETY: the arguments are the caller's.
-                let $real = || unsafe { real($($arg),*) };
+                let $real = move || unsafe { real($($arg),*) };
                 let $call = Number::$name as u32;
                 $body
             }
@@ -94,9 +101,11 @@ macro_rules! hooks {
             $(hooks!(@check $name ($($ty),*) $($per_thread)?);)*
         };
     };
-    // cudarc binds neither variants for per-thread streams nor the first `cuGetProcAddress`, and of `cuCtxCreate` those of
-    // the CUDA version that it is built for.
+    // cudarc binds neither variants for per-thread streams nor the first `cuGetProcAddress`, and of some functions those of the CUDA
+    // version that it is built for.
     (@check cuGetProcAddress ($($ty:ty),*)) => {};
+    (@check cuCtxSynchronize_v2 ($($ty:ty),*)) => {};
+    (@check cuGreenCtxCreate ($($ty:ty),*)) => {};
     (@check cuCtxCreate_v2 ($($ty:ty),*)) => {};
     (@check cuCtxCreate_v3 ($($ty:ty),*)) => {};
     (@check cuCtxCreate_v4 ($($ty:ty),*)) => {};
@@ -125,6 +134,12 @@ fn waits(hook: u32, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresu
     timed(on(hook, stream), name(hook), real)
 }
 
+/// A launch of a graph.
+fn launch_graph(hook: u32, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
+    let call = on(hook, stream);
+    guard::launches(call, || "a graph".to_owned(), || timed(call, name(hook), real))
+}
+
 type Params = *mut *mut c_void;
 
 hooks! {
@@ -151,29 +166,31 @@ hooks! {
         stream: CUstream, params: Params,
     ) |hook, real| launch(hook, f, stream, real);
     10000 cuGraphLaunch => cuGraphLaunch(graph: CUgraphExec, stream: CUstream)
-        |hook, real| timed(on(hook, stream), name(hook), real);
+        |hook, real| launch_graph(hook, stream, real);
     10000 cuGraphLaunch true => cuGraphLaunch_ptsz(graph: CUgraphExec, stream: CUstream)
-        |hook, real| timed(on(hook, stream), name(hook), real);
+        |hook, real| launch_graph(hook, stream, real);
 
     2000 cuModuleLoad => cuModuleLoad(module: *mut CUmodule, path: *const c_char)
-        |hook, real| image(hook, module, file(path), real);
+        |hook, real| load_module(hook, module, file(path), real);
     2000 cuModuleLoadData => cuModuleLoadData(module: *mut CUmodule, bytes: *const c_void)
-        |hook, real| image(hook, module, code(bytes), real);
+        |hook, real| load_module(hook, module, code(bytes), real);
     2010 cuModuleLoadDataEx => cuModuleLoadDataEx(
         module: *mut CUmodule, bytes: *const c_void, count: c_uint, options: *mut CUjit_option, values: Params,
-    ) |hook, real| image(hook, module, code(bytes), real);
+    ) |hook, real| load_module(hook, module, code(bytes), real);
     2000 cuModuleLoadFatBinary => cuModuleLoadFatBinary(module: *mut CUmodule, bytes: *const c_void)
-        |hook, real| image(hook, module, code(bytes), real);
+        |hook, real| load_module(hook, module, code(bytes), real);
     12000 cuLibraryLoadData => cuLibraryLoadData(
         library: *mut CUlibrary, bytes: *const c_void, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |hook, real| image(hook, library, code(bytes), real);
+    ) |hook, real| load_library(hook, library, code(bytes), real);
     12000 cuLibraryLoadFromFile => cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |hook, real| image(hook, library, file(path), real);
-    2000 cuModuleUnload => cuModuleUnload(module: CUmodule) |hook, real| unload(hook, module, real);
-    12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary) |hook, real| unload(hook, library, real);
+    ) |hook, real| load_library(hook, library, file(path), real);
+    2000 cuModuleUnload => cuModuleUnload(module: CUmodule)
+        |hook, real| unload_module(hook, module, real);
+    12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary)
+        |hook, real| unload_library(hook, library, real);
 
     2000 cuModuleGetFunction => cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char)
         |hook, real| take(hook, function, module, name, real);
@@ -186,7 +203,7 @@ hooks! {
     5050 cuLinkComplete => cuLinkComplete(state: CUlinkState, cubin: Params, bytes: *mut usize)
         |hook, real| timed(plain(hook), name(hook), real);
     12000 cuLibraryGetModule => cuLibraryGetModule(module: *mut CUmodule, library: CUlibrary)
-        |hook, real| image::module(hook, module, library, real);
+        |hook, real| image::module_of_library(hook, module, library, real);
     12000 cuKernelGetFunction => cuKernelGetFunction(function: *mut CUfunction, of: CUkernel)
         |hook, real| kernel(hook, of.cast(), Some(function), real);
     12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |hook, real| kernel(hook, function, None, real);
@@ -213,20 +230,23 @@ hooks! {
     11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice)
         |hook, real| image::resets(hook, device, real);
     11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice)
-        |hook, real| image::resets(hook, device, real);
+        |hook, real| image::releases(hook, device, real);
+    12040 cuGreenCtxCreate => cuGreenCtxCreate(context: Params, resources: *mut c_void, device: CUdevice, flags: c_uint)
+        |hook, real| guard::waits(plain(hook), &rules::CONTEXT, section::on(device), real);
 
     2000 cuStreamCreate => cuStreamCreate(stream: *mut CUstream, flags: c_uint)
-        |hook, real| timed(plain(hook), name(hook), real);
+        |hook, real| guard::makes_stream(hook, stream, real);
     5050 cuStreamCreateWithPriority => cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int)
-        |hook, real| timed(plain(hook), name(hook), real);
+        |hook, real| guard::makes_stream(hook, stream, real);
     4000 cuStreamDestroy => cuStreamDestroy_v2(stream: CUstream) |hook, real| {
         watched::forget_stream(stream.addr() as u64);
+        streams::destroyed(stream.addr() as u64);
         timed(on(hook, stream), name(hook), real)
     };
     2000 cuStreamSynchronize => cuStreamSynchronize(stream: CUstream)
-        |hook, real| timed(on(hook, stream), name(hook), real);
+        |hook, real| guard::synchronizes(hook, stream, real);
     2000 cuStreamSynchronize true => cuStreamSynchronize_ptsz(stream: CUstream)
-        |hook, real| timed(on(hook, stream), name(hook), real);
+        |hook, real| guard::synchronizes(hook, stream, real);
     11070 cuStreamWaitValue32 => cuStreamWaitValue32_v2(stream: CUstream, address: CUdeviceptr, value: cuuint32_t, flags: c_uint)
         |hook, real| waits(hook, stream, real);
     11070 cuStreamWaitValue32 true => cuStreamWaitValue32_v2_ptsz(stream: CUstream, address: CUdeviceptr, value: cuuint32_t, flags: c_uint)
@@ -235,24 +255,33 @@ hooks! {
         |hook, real| waits(hook, stream, real);
     11070 cuStreamWaitValue64 true => cuStreamWaitValue64_v2_ptsz(stream: CUstream, address: CUdeviceptr, value: cuuint64_t, flags: c_uint)
         |hook, real| waits(hook, stream, real);
-    2000 cuEventSynchronize => cuEventSynchronize(event: CUevent) |hook, real| timed(about(hook, event), name(hook), real);
-    2000 cuCtxSynchronize => cuCtxSynchronize() |hook, real| timed(plain(hook), name(hook), real);
+    2000 cuEventSynchronize => cuEventSynchronize(event: CUevent) |hook, real| guard::waits_for(hook, event, real);
+    2000 cuCtxSynchronize => cuCtxSynchronize()
+        |hook, real| guard::waits(plain(hook), &rules::SYNCHRONIZE, section::here(), real);
+    13000 cuCtxSynchronize => cuCtxSynchronize_v2(context: CUcontext) |hook, real| {
+        let beside = section::in_context(context.addr() as u64);
+        guard::waits(plain(hook), &rules::SYNCHRONIZE, beside, real)
+    };
     2000 cuEventCreate => cuEventCreate(event: *mut CUevent, flags: c_uint)
-        |hook, real| timed(plain(hook), name(hook), real);
+        |hook, real| guard::makes_event(hook, event, real);
     2000 cuEventRecord => cuEventRecord(event: CUevent, stream: CUstream)
-        |hook, real| timed(on(hook, stream), name(hook), real);
+        |hook, real| guard::records(hook, event, stream, real);
     2000 cuEventRecord true => cuEventRecord_ptsz(event: CUevent, stream: CUstream)
-        |hook, real| timed(on(hook, stream), name(hook), real);
+        |hook, real| guard::records(hook, event, stream, real);
+    11010 cuEventRecordWithFlags => cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: c_uint)
+        |hook, real| guard::records(hook, event, stream, real);
+    11010 cuEventRecordWithFlags true => cuEventRecordWithFlags_ptsz(event: CUevent, stream: CUstream, flags: c_uint)
+        |hook, real| guard::records(hook, event, stream, real);
     3020 cuMemAlloc => cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize)
         |hook, real| timed(plain(hook), name(hook), real);
     3020 cuMemFree => cuMemFree_v2(address: CUdeviceptr)
-        |hook, real| timed(Call { subject: address, ..plain(hook) }, name(hook), real);
-    2000 cuMemFreeHost => cuMemFreeHost(address: *mut c_void) |hook, real| timed(about(hook, address), name(hook), real);
+        |hook, real| guard::free(Call { subject: address, ..plain(hook) }, real);
+    2000 cuMemFreeHost => cuMemFreeHost(address: *mut c_void) |hook, real| guard::free_host(about(hook, address), real);
     2020 cuMemHostAlloc => cuMemHostAlloc(address: Params, bytes: usize, flags: c_uint)
         |hook, real| timed(plain(hook), name(hook), real);
-    2000 cuArrayDestroy => cuArrayDestroy(array: CUarray) |hook, real| timed(about(hook, array), name(hook), real);
+    2000 cuArrayDestroy => cuArrayDestroy(array: CUarray) |hook, real| guard::destroys(about(hook, array), &rules::FREE, real);
     4000 cuMemHostUnregister => cuMemHostUnregister(address: *mut c_void)
-        |hook, real| timed(about(hook, address), name(hook), real);
+        |hook, real| guard::unregister(about(hook, address), real);
     4000 cuMemcpy => cuMemcpy(to: CUdeviceptr, from: CUdeviceptr, bytes: usize)
         |hook, real| timed(plain(hook), name(hook), real);
     4000 cuMemcpy true => cuMemcpy_ptds(to: CUdeviceptr, from: CUdeviceptr, bytes: usize)

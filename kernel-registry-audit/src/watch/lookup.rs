@@ -11,8 +11,25 @@ use crate::watch::hooks::{HOOKS, Hook, NEWEST};
 use crate::watch::locked::Locked;
 use crate::watch::ready::kernel_registry_audit_ready;
 use crate::watch::real;
-use crate::watch::recording::{By, Happening, now, write_event};
+use crate::watch::recording::{By, Happening, kernel_registry_audit_record, now, write_event};
+use crate::watch::section::{kernel_registry_audit_section_begin, kernel_registry_audit_section_end};
 use crate::watch::watched::Call;
+
+/// The names of the audit's own functions.
+pub(crate) const READY: &CStr = c"kernel_registry_audit_ready";
+pub(crate) const RECORD: &CStr = c"kernel_registry_audit_record";
+const BEGIN: &CStr = c"kernel_registry_audit_section_begin";
+const END: &CStr = c"kernel_registry_audit_section_end";
+
+/// The functions of the audit that are not the driver's, by which audits are told from drivers, too.
+pub(crate) fn own() -> [(&'static CStr, *const c_void); 4] {
+    [
+        (READY, kernel_registry_audit_ready as *const c_void),
+        (RECORD, kernel_registry_audit_record as *const c_void),
+        (BEGIN, kernel_registry_audit_section_begin as *const c_void),
+        (END, kernel_registry_audit_section_end as *const c_void),
+    ]
+}
 
 /// The flag that asks for functions with per-thread default streams.
 const PER_THREAD: u64 = 2;
@@ -34,10 +51,10 @@ pub(crate) unsafe fn replace(
     }
     // SAFETY: the name ends with a zero, as the driver requires.
     let symbol = unsafe { CStr::from_ptr(symbol) };
-    // kernel-registry asks the driver for it.
-    if symbol == c"kernel_registry_audit_ready" {
+    // kernel-registry asks the driver for them.
+    if let Some((_, own)) = own().into_iter().find(|(name, _)| *name == symbol) {
         // SAFETY: there is room for the answer.
-        unsafe { *function = kernel_registry_audit_ready as *mut c_void };
+        unsafe { *function = own.cast_mut() };
         return CUresult::CUDA_SUCCESS;
     }
     if result != CUresult::CUDA_SUCCESS {
@@ -107,6 +124,7 @@ fn unwatched(symbol: &str, version: c_int) {
         begun: now(),
         took: 0,
         result: CUresult::CUDA_SUCCESS,
+        resident: "",
     };
     write_event(happening, By::default(), false);
 }

@@ -43,13 +43,14 @@ pub(crate) fn start() {
     });
 }
 
-/// The answer to a call that is late, if it is refused. `what` says it in words, for people. Once that is recorded, [`end`] follows.
-pub(crate) fn refusal(what: impl FnOnce() -> String) -> Option<CUresult> {
+/// The answer to a call that is late, if it is refused. `what` says it in words, for people, as does the remedy. Once that is
+/// recorded, [`end`] follows.
+pub(crate) fn refusal(what: impl FnOnce() -> String, remedy: &str) -> Option<CUresult> {
     let after_ready = Audit::chosen().after_ready;
     if !is_ready() || after_ready == AfterReady::Report {
         return None;
     }
-    say(&format!("REFUSED after the program was ready: {}", what()));
+    say(&format!("REFUSED after the program was ready: {}; {remedy}", what()));
     Some(CUresult::CUDA_ERROR_NOT_PERMITTED)
 }
 

@@ -1,6 +1,8 @@
 //! The driver behind: the library that the program would have found.
 
 use std::ffi::{CStr, CString, c_void};
+use std::marker::PhantomData;
+use std::mem;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::sync::OnceLock;
@@ -8,22 +10,29 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::options::Audit;
 
-/// A function of the driver behind, looked up once.
-pub(crate) struct Function {
+/// A function of the driver behind, looked up once. `F` is the type of a pointer to it.
+pub(crate) struct Function<F> {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
+    of: PhantomData<F>,
 }
 
-impl Function {
-    pub(crate) const fn new(name: &'static CStr) -> Self {
-        Function { name, address: AtomicPtr::new(ptr::null_mut()) }
+impl<F: Copy> Function<F> {
+    /// # Safety
+    ///
+    /// `F` is the type of a pointer to the driver's function of this name.
+    pub(crate) const unsafe fn new(name: &'static CStr) -> Self {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        Function { name, address: AtomicPtr::new(ptr::null_mut()), of: PhantomData }
     }
 
-    /// Its address, or null if that driver does not have it.
+    /// The function, if that driver has it.
     #[inline]
-    pub(crate) fn address(&self) -> *mut c_void {
+    pub(crate) fn get(&self) -> Option<F> {
         let address = self.address.load(Ordering::Relaxed);
-        if address.is_null() { self.look_up() } else { address }
+        let address = if address.is_null() { self.look_up() } else { address };
+        // SAFETY: `new` was promised that this is its type, which is one pointer wide.
+        (!address.is_null()).then(|| unsafe { mem::transmute_copy::<*mut c_void, F>(&address) })
     }
 
     #[cold]

@@ -20,7 +20,7 @@ use crate::record::{self, Event, Header, Kind, Layout, MAGIC, SAMPLES, Sample, T
 use crate::watch::locked::Locked;
 use crate::watch::say::say;
 use crate::watch::watched::{self, Call};
-use crate::watch::{hang, known, lookup, ready};
+use crate::watch::{hang, known, lookup, ready, section, streams};
 
 /// A record cannot have room for more.
 const MOST: u32 = 1 << 24;
@@ -216,6 +216,8 @@ extern "C" fn forked() {
     hang::forked();
     known::forked();
     lookup::forked();
+    section::forked();
+    streams::forked();
     watched::forked();
 }
 
@@ -245,6 +247,8 @@ pub(crate) struct Happening<'a> {
     pub(crate) begun: u64,
     pub(crate) took: u64,
     pub(crate) result: CUresult,
+    /// The kernel that stayed on the device, if the call would have waited for it.
+    pub(crate) resident: &'a str,
 }
 
 /// Who made a call, and in which context.
@@ -260,7 +264,7 @@ pub(crate) struct By<'a> {
 
 /// Records an event.
 pub(crate) fn write_event(happening: Happening<'_>, by: By<'_>, is_finding: bool) {
-    let Happening { kind, call, name, subject, image, bytes, begun, took, result } = happening;
+    let Happening { kind, call, name, subject, image, bytes, begun, took, result, resident } = happening;
     let record = record();
     let index = record.header.events.fetch_add(1, Ordering::Relaxed);
     if index >= record.header.room.load(Ordering::Relaxed) {
@@ -280,6 +284,7 @@ pub(crate) fn write_event(happening: Happening<'_>, by: By<'_>, is_finding: bool
         (&event.call, name),
         (&event.subject, subject),
         (&event.image, image),
+        (&event.resident, resident),
         (&event.caller, by.caller),
         (&event.text, by.text),
     ] {

@@ -256,6 +256,7 @@ pub(crate) fn timed(call: Call, name: &str, real: impl FnOnce() -> CUresult) -> 
             begun,
             took,
             result,
+            resident: "",
         });
     }
     result
@@ -269,11 +270,16 @@ pub(crate) fn slow() -> u64 {
 /// Records an event of this thread, with its stack. Returns who called.
 pub(crate) fn event(happening: Happening<'_>) -> String {
     let (caller, stack) = caller::caller(hooks::address(happening.call.hook));
-    let thread = slot().thread.load(Ordering::Relaxed);
-    let is_finding = ready::is_ready() && happening.kind != Kind::Slow;
-    let by = By { thread, context: contexts::current(), caller: &caller, text: &stack };
+    let is_late = ready::is_ready() && happening.kind != Kind::Slow;
+    let is_finding = is_late || !happening.resident.is_empty();
+    let by = By { thread: thread(), context: contexts::current(), caller: &caller, text: &stack };
     write_event(happening, by, is_finding);
     caller
+}
+
+/// The number of this thread, or 0 if no slot was free.
+pub(crate) fn thread() -> u32 {
+    slot().thread.load(Ordering::Relaxed)
 }
 
 /// The slots with a thread.

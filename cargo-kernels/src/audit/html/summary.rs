@@ -6,7 +6,7 @@ use kernel_registry_audit::record::{Happened, Kind, Report};
 
 use super::code;
 use crate::audit::groups;
-use crate::audit::process::Audit;
+use crate::audit::process::{Audit, is_beside, is_late};
 use crate::audit::words::{NOTHING_SEEN, Readable, Time, many, processes, short};
 use crate::page::Text;
 
@@ -40,13 +40,22 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
 /// The result in one sentence for each kind.
 fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     let of = |kind| audit.events().filter(move |event| event.kind == kind);
-    let late = || audit.events().filter(|event| event.is_finding && event.kind != Kind::Hang);
-    let (hangs, refused) = (of(Kind::Hang).count(), of(Kind::Refused).count());
+    let late = || audit.events().filter(|event| is_late(event));
+    let beside = audit.events().filter(|event| is_beside(event)).count();
+    let (hangs, refused) =
+        (of(Kind::Hang).count(), late().filter(|event| event.kind == Kind::Refused).count());
     if hangs > 0 {
         let call = if hangs == 1 { "1 call to the driver" } else { &format!("{hangs} calls to the driver") };
         writeln!(
             to,
             "<p class=\"bad\">The program hung: {call} did not return in time. Why is explained below.</p>"
+        )?;
+    }
+    if beside > 0 {
+        let calls = if beside == 1 { "1 finding is a call" } else { &format!("{beside} findings are calls") };
+        writeln!(
+            to,
+            "<p class=\"bad\">{calls} that would have waited for a kernel that stayed on the GPU.</p>"
         )?;
     }
     match late().count() {
@@ -88,7 +97,7 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
     )?;
     let is_ptx = |event: &&Happened| event.subject.starts_with("PTX");
     let of = |kind| audit.events().filter(move |event| event.kind == kind);
-    let facts: [(Vec<&Happened>, &str, &str); 6] = [
+    let facts: [(Vec<&Happened>, &str, &str); 8] = [
         (of(Kind::Load).collect(), "kernel was loaded", "kernels were loaded"),
         (
             of(Kind::Image).filter(is_ptx).collect(),
@@ -102,12 +111,18 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         ),
         (of(Kind::Resize).collect(), "limit of the GPU was set", "limits of the GPU were set"),
         (of(Kind::Refused).collect(), "call was refused", "calls were refused"),
+        (of(Kind::Deferred).collect(), "call was put off", "calls were put off"),
+        (
+            of(Kind::Waits).collect(),
+            "call waited for a kernel that stayed",
+            "calls waited for a kernel that stayed",
+        ),
         (of(Kind::Slow).collect(), "other call took long", "other calls took long"),
     ];
     for (events, one, several) in facts {
         let Some(longest) = events.iter().max_by_key(|event| event.took) else { continue };
         let total: Time = events.iter().map(|event| event.took).sum();
-        let late = events.iter().filter(|event| event.is_finding).count();
+        let late = events.iter().filter(|event| is_late(event)).count();
         write!(to, "<li>{} {}", events.len(), if events.len() == 1 { one } else { several })?;
         match late {
             0 => {}

@@ -8,12 +8,14 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUmodule, 
 
 use super::late::{self, What};
 use super::load::{driver_says_loaded, is_eager, kernel_name};
-use super::{name, plain};
+use super::{about, guard, name, plain};
 use crate::record::Kind;
+use crate::rules::{self, Rule};
 use crate::watch::real::Function;
 use crate::watch::recording::now;
+use crate::watch::section::{self, Beside};
 use crate::watch::watched::{Call, timed};
-use crate::watch::{contexts, known, ready};
+use crate::watch::{contexts, known, ready, streams};
 
 /// What an image is, by its first bytes.
 #[derive(Clone, Copy)]
@@ -89,16 +91,37 @@ pub(super) fn file(path: *const c_char) -> Image {
     Image { kind, bytes }
 }
 
-/// Loads an image.
-pub(super) fn image<T>(
+/// Loads a module.
+pub(super) fn load_module(
+    hook: u32,
+    out: *mut CUmodule,
+    code: Image,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    image(hook, out, code, Some(&rules::MODULE), real)
+}
+
+/// Loads a library.
+pub(super) fn load_library(
+    hook: u32,
+    out: *mut CUlibrary,
+    code: Image,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    image(hook, out, code, is_eager().then_some(&rules::LIBRARY), real)
+}
+
+fn image<T>(
     hook: u32,
     out: *mut *mut T,
     image: Image,
+    rule: Option<&'static Rule>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let begun = now();
-    let words = || format!("`{}` of a {image}; load it before the program is ready", name(hook));
-    let what = What { kind: Kind::Image, subject: image.kind, image: "", bytes: image.bytes };
+    let words = || format!("`{}` of a {image}", name(hook));
+    let remedy = late::LOAD_BEFORE;
+    let what = What { kind: Kind::Image, subject: image.kind, image: "", bytes: image.bytes, rule, remedy };
     let (result, caller) = late::call(plain(hook), what, words, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         let library = caller.split(' ').next().unwrap_or_default();
@@ -109,38 +132,78 @@ pub(super) fn image<T>(
     result
 }
 
-/// A call after which the handles of an image stand for nothing.
-pub(super) fn unload<T>(hook: u32, image: *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
+/// A call that unloads a module, after which its handles stand for nothing.
+pub(super) fn unload_module(
+    hook: u32,
+    module: CUmodule,
+    real: impl FnOnce() -> CUresult + 'static,
+) -> CUresult {
+    guard::destroys(about(hook, module), &rules::UNLOAD, unload(module, real))
+}
+
+/// A call that unloads a library from all contexts.
+pub(super) fn unload_library(
+    hook: u32,
+    library: CUlibrary,
+    real: impl FnOnce() -> CUresult + 'static,
+) -> CUresult {
+    guard::unloads_everywhere(about(hook, library), unload(library, real))
+}
+
+fn unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() -> CUresult {
     let image = image.addr() as u64;
-    // Before the call: another thread may get the same handles right after it.
-    known::unloaded(image);
-    timed(Call { subject: image, ..plain(hook) }, name(hook), real)
+    move || {
+        // Before the call: another thread may get the same handles right after it.
+        known::unloaded(image);
+        real()
+    }
 }
 
 /// A call after which nothing is loaded in a context.
 pub(super) fn ends(hook: u32, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
-    known::context_is_gone(context.addr() as u64);
-    timed(plain(hook), name(hook), real)
+    let context = context.addr() as u64;
+    guard::waits(plain(hook), &rules::CONTEXT, section::in_context(context), || {
+        forget(context);
+        real()
+    })
 }
 
-/// A call that ends the primary context of a device, if nobody else holds it.
+fn forget(context: u64) {
+    known::context_is_gone(context);
+    streams::context_is_gone(context);
+}
+
+/// A call that releases the primary context of a device, and ends it if nobody else holds it.
+pub(super) fn releases(hook: u32, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
+    let is_last = section::any() && contexts::is_held_once(device);
+    let beside = if is_last { section::on(device) } else { None };
+    let result = may_end(hook, device, beside, real);
+    if result == CUresult::CUDA_SUCCESS {
+        contexts::released(device);
+    }
+    result
+}
+
+/// A call that ends the primary context of a device.
 pub(super) fn resets(hook: u32, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
+    may_end(hook, device, section::on(device), real)
+}
+
+fn may_end(hook: u32, device: CUdevice, beside: Option<Beside>, real: impl FnOnce() -> CUresult) -> CUresult {
     type GetState = unsafe extern "C" fn(CUdevice, *mut c_uint, *mut c_int) -> CUresult;
-    static GET_STATE: Function = Function::new(c"cuDevicePrimaryCtxGetState");
-    let result = timed(plain(hook), name(hook), real);
+    // SAFETY: this is the type of the function of that name.
+    static GET_STATE: Function<GetState> = unsafe { Function::new(c"cuDevicePrimaryCtxGetState") };
+    let result = guard::waits(plain(hook), &rules::CONTEXT, beside, real);
     // Unless the driver says otherwise.
     let (mut flags, mut is_active) = (0, 1);
-    let address = GET_STATE.address();
-    if !address.is_null() {
-        // SAFETY: the type is that of the function of this name.
-        let get_state = unsafe { std::mem::transmute::<*mut c_void, GetState>(address) };
+    if let Some(get_state) = GET_STATE.get() {
         // SAFETY: it stores two numbers.
         unsafe { get_state(device, &mut flags, &mut is_active) };
     }
     if is_active == 0
         && let Some(context) = contexts::primary(device)
     {
-        known::context_is_gone(context);
+        forget(context);
     }
     result
 }
@@ -188,7 +251,7 @@ pub(super) fn names<T>(
 }
 
 /// A call that returns the module of a library in the current context.
-pub(super) fn module(
+pub(super) fn module_of_library(
     hook: u32,
     out: *mut CUmodule,
     library: CUlibrary,
@@ -242,7 +305,7 @@ pub(super) fn take(
     }
     let words = || late::words(hook, &kernel);
     let call = plain(hook);
-    if let Some(refused) = ready::refusal(words) {
+    if let Some(refused) = ready::refusal(words, late::LOAD_BEFORE) {
         late::refused(call, &kernel, refused);
         return refused;
     }

@@ -1,10 +1,12 @@
-//! Calls that are late once the program is ready: recorded, or refused.
+//! Calls that load something or set a limit: recorded, and refused where they are late or would wait for a kernel that stays.
 
 use cudarc::driver::sys::CUresult;
 
-use super::name;
+use super::{guard, name};
 use crate::record::Kind;
+use crate::rules::Rule;
 use crate::watch::recording::{Happening, now};
+use crate::watch::section::{self, OnWait};
 use crate::watch::watched::{Call, during, event, loading, slow};
 use crate::watch::{known, ready};
 
@@ -15,6 +17,10 @@ pub(super) struct What<'a> {
     pub(super) subject: &'a str,
     pub(super) image: &'a str,
     pub(super) bytes: u64,
+    /// Why it waits for what runs on the device, if it does.
+    pub(super) rule: Option<&'static Rule>,
+    /// What to do before the program is ready.
+    pub(super) remedy: &'static str,
 }
 
 /// Makes the call, unless it is refused, with these words. Returns the answer, and who called.
@@ -25,8 +31,18 @@ pub(super) fn call(
     real: impl FnOnce() -> CUresult,
 ) -> (CUresult, String) {
     let begun = now();
-    if let Some(refused) = ready::refusal(words) {
-        let caller = event(happening(call, What { kind: Kind::Refused, ..what }, begun, 0, refused));
+    let beside = what.rule.and_then(|rule| Some((rule, section::beside_stream(call.stream)?)));
+    let resident = beside.as_ref().map_or("", |(_, beside)| &*beside.kernel);
+    let happening = |what, took, result| Happening { resident, ..happening(call, what, begun, took, result) };
+    match &beside {
+        Some((rule, beside)) if beside.on_wait != OnWait::Report => {
+            let refused = guard::refusal(rule, beside, &words());
+            return (refused, event(happening(What { kind: Kind::Refused, ..what }, 0, refused)));
+        }
+        _ => {}
+    }
+    if let Some(refused) = ready::refusal(words, what.remedy) {
+        let caller = event(happening(What { kind: Kind::Refused, ..what }, 0, refused));
         ready::end();
         return (refused, caller);
     }
@@ -38,30 +54,33 @@ pub(super) fn call(
         return (result, String::new());
     }
     let what = if failed { What { kind: Kind::Slow, ..what } } else { what };
-    let caller = event(happening(call, what, begun, took, result));
+    let caller = event(happening(what, took, result));
     (result, caller)
 }
 
+/// What to do instead of a late load.
+pub(super) const LOAD_BEFORE: &str = "load it before the program is ready";
+
 /// The message for a refused load of a kernel.
 pub(super) fn words(hook: u32, kernel: &str) -> String {
-    format!("`{}` of kernel `{kernel}`, which is not loaded; load it before the program is ready", name(hook))
+    format!("`{}` of kernel `{kernel}`, which is not loaded", name(hook))
 }
 
 /// Records that a call has loaded a kernel.
 pub(super) fn loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
     let image = known::image_of(call.subject).unwrap_or_default();
-    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0 };
+    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0, rule: None, remedy: "" };
     event(happening(call, what, begun, now() - begun, result));
 }
 
 /// Records that a call which would load a kernel was refused.
 pub(super) fn refused(call: Call, kernel: &str, result: CUresult) {
-    let what = What { kind: Kind::Refused, subject: kernel, image: "", bytes: 0 };
+    let what = What { kind: Kind::Refused, subject: kernel, image: "", bytes: 0, rule: None, remedy: "" };
     event(happening(call, what, now(), 0, result));
     ready::end();
 }
 
 fn happening<'a>(call: Call, what: What<'a>, begun: u64, took: u64, result: CUresult) -> Happening<'a> {
-    let What { kind, subject, image, bytes } = what;
-    Happening { kind, call, name: name(call.hook), subject, image, bytes, begun, took, result }
+    let What { kind, subject, image, bytes, .. } = what;
+    Happening { kind, call, name: name(call.hook), subject, image, bytes, begun, took, result, resident: "" }
 }

@@ -6,11 +6,12 @@ use cudarc::driver::sys::{CUfunction, CUlimit, CUresult, CUstream};
 
 use super::late::{self, What};
 use super::stack::{self, Missing};
-use super::{name, plain};
+use super::{guard, name, plain};
 use crate::record::Kind;
-use crate::watch::contexts;
+use crate::rules;
+use crate::watch::real::Function;
 use crate::watch::watched::{self, Call, during, launched, timed};
-use crate::watch::{known, real};
+use crate::watch::{contexts, known};
 
 /// A launch. That of a kernel which was launched before neither locks nor allocates.
 #[inline]
@@ -22,8 +23,18 @@ pub(super) fn launch(
 ) -> CUresult {
     let (kernel, stream) = (function.addr() as u64, stream.addr() as u64);
     let call = Call { hook, subject: kernel, stream };
-    let key = contexts::key(kernel, stream);
-    if known::is_launched(key) { watched::launch(call, real) } else { first(call, key, function, real) }
+    guard::launches(
+        call,
+        || format!("kernel `{}`", kernel_name(function)),
+        || {
+            let key = contexts::key(kernel, stream);
+            if known::is_launched(key) {
+                watched::launch(call, real)
+            } else {
+                first(call, key, function, real)
+            }
+        },
+    )
 }
 
 /// The first launch of a kernel.
@@ -52,12 +63,12 @@ fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CU
     let (subject, image) = (&format!("stack of {frame} bytes"), &format!("kernel `{kernel}`"));
     let words = || {
         format!(
-            "`{}` of kernel `{kernel}`, which needs a stack of {frame} bytes and enlarges it from {limit}; set the limit before the \
-             program is ready",
+            "`{}` of kernel `{kernel}`, which needs a stack of {frame} bytes and enlarges it from {limit}",
             name(call.hook)
         )
     };
-    late::call(call, What { kind: Kind::Resize, subject, image, bytes: 0 }, words, real).0
+    let (rule, remedy) = (Some(&rules::STACK), "set the limit before the program is ready");
+    late::call(call, What { kind: Kind::Resize, subject, image, bytes: 0, rule, remedy }, words, real).0
 }
 
 /// A call that loads a kernel unless it is loaded.
@@ -87,7 +98,8 @@ pub(super) fn kernel(
 /// Makes the call that loads a kernel, and records that.
 fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> CUresult {
     let image = known::image_of(call.subject).unwrap_or_default();
-    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0 };
+    let (rule, remedy) = (Some(&rules::LOAD), late::LOAD_BEFORE);
+    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0, rule, remedy };
     let (result, _) = late::call(call, what, || late::words(call.hook, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
         known::loaded(key);
@@ -104,10 +116,12 @@ pub(super) fn limit(hook: u32, which: CUlimit, value: usize, real: impl FnOnce()
         _ => return timed(plain(hook), name(hook), real),
     };
     let subject = &format!("{which} of {value} bytes");
-    let what = What { kind: Kind::Resize, subject, image: "", bytes: 0 };
-    let words = || format!("`{}` ({subject}); do it before the program is ready", name(hook));
+    let rule = (which == "stack").then_some(&rules::STACK_LIMIT);
+    let remedy = "do it before the program is ready";
+    let what = What { kind: Kind::Resize, subject, image: "", bytes: 0, rule, remedy };
+    let words = || format!("`{}` ({subject})", name(hook));
     let result = late::call(plain(hook), what, words, real).0;
-    if which == "stack" {
+    if which == "stack" && result == CUresult::CUDA_SUCCESS {
         known::forget_launches();
     }
     result
@@ -117,16 +131,12 @@ pub(super) fn limit(hook: u32, which: CUlimit, value: usize, real: impl FnOnce()
 /// once.
 pub(super) fn is_eager() -> bool {
     type GetMode = unsafe extern "C" fn(*mut c_int) -> CUresult;
-    static GET_MODE: real::Function = real::Function::new(c"cuModuleGetLoadingMode");
+    // SAFETY: this is the type of the function of that name.
+    static GET_MODE: Function<GetMode> = unsafe { Function::new(c"cuModuleGetLoadingMode") };
     static EAGER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *EAGER.get_or_init(|| {
-        let address = GET_MODE.address();
-        if address.is_null() {
-            // A driver before CUDA 11.7 knows nothing else.
-            return true;
-        }
-        // SAFETY: the type is that of the function of this name.
-        let get_mode: GetMode = unsafe { std::mem::transmute(address) };
+        // A driver before CUDA 11.7 knows nothing else.
+        let Some(get_mode) = GET_MODE.get() else { return true };
         let mut mode = 0;
         // SAFETY: it stores a number.
         unsafe { get_mode(&mut mode) == CUresult::CUDA_SUCCESS && mode == 1 }
@@ -136,13 +146,9 @@ pub(super) fn is_eager() -> bool {
 /// Whether the driver says that a function is loaded. It does not say it of a `CUkernel`.
 pub(super) fn driver_says_loaded(function: CUfunction) -> bool {
     type IsLoaded = unsafe extern "C" fn(*mut u32, CUfunction) -> CUresult;
-    static IS_LOADED: real::Function = real::Function::new(c"cuFuncIsLoaded");
-    let address = IS_LOADED.address();
-    if address.is_null() {
-        return false;
-    }
-    // SAFETY: the type is that of the function of this name.
-    let is_loaded: IsLoaded = unsafe { std::mem::transmute(address) };
+    // SAFETY: this is the type of the function of that name.
+    static IS_LOADED: Function<IsLoaded> = unsafe { Function::new(c"cuFuncIsLoaded") };
+    let Some(is_loaded) = IS_LOADED.get() else { return false };
     let mut state = 0;
     // SAFETY: the handle is the one that the program is about to use.
     unsafe { is_loaded(&mut state, function) == CUresult::CUDA_SUCCESS && state == 1 }
@@ -155,15 +161,10 @@ pub(super) fn kernel_name(function: CUfunction) -> String {
         return name;
     }
     type GetName = unsafe extern "C" fn(*mut *const c_char, CUfunction) -> CUresult;
-    static NAMES: [real::Function; 2] =
-        [real::Function::new(c"cuFuncGetName"), real::Function::new(c"cuKernelGetName")];
-    for get in &NAMES {
-        let address = get.address();
-        if address.is_null() {
-            continue;
-        }
-        // SAFETY: both have this type, but for what the handle is called.
-        let get: GetName = unsafe { std::mem::transmute(address) };
+    // SAFETY: both have this type, but for what the handle is called.
+    static NAMES: [Function<GetName>; 2] =
+        unsafe { [Function::new(c"cuFuncGetName"), Function::new(c"cuKernelGetName")] };
+    for get in NAMES.iter().filter_map(Function::get) {
         let mut text = std::ptr::null();
         // SAFETY: the handle is one that the program is about to use, of either kind; the driver refuses the other.
         if unsafe { get(&mut text, function) } == CUresult::CUDA_SUCCESS && !text.is_null() {

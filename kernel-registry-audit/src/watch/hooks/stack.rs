@@ -1,10 +1,10 @@
 //! Stacks: a launch that needs a larger one enlarges it, and waits until nothing runs on the device.
 
-use std::ffi::{c_int, c_void};
-use std::mem;
+use std::ffi::c_int;
 
 use cudarc::driver::sys::{CUdevice, CUfunction, CUfunction_attribute, CUlimit, CUresult};
 
+use crate::watch::contexts;
 use crate::watch::real::Function;
 
 /// A stack limit that is too low for a kernel, in bytes.
@@ -24,39 +24,28 @@ pub(super) fn missing(function: CUfunction) -> Option<Missing> {
 fn frame(function: CUfunction) -> Option<c_int> {
     type OfFunction = unsafe extern "C" fn(*mut c_int, CUfunction_attribute, CUfunction) -> CUresult;
     type OfKernel = unsafe extern "C" fn(*mut c_int, CUfunction_attribute, CUfunction, CUdevice) -> CUresult;
-    type GetDevice = unsafe extern "C" fn(*mut CUdevice) -> CUresult;
-    static OF_FUNCTION: Function = Function::new(c"cuFuncGetAttribute");
-    static OF_KERNEL: Function = Function::new(c"cuKernelGetAttribute");
-    static GET_DEVICE: Function = Function::new(c"cuCtxGetDevice");
+    // SAFETY: these are the types of the functions of these names.
+    static OF_FUNCTION: Function<OfFunction> = unsafe { Function::new(c"cuFuncGetAttribute") };
+    // SAFETY: as above.
+    static OF_KERNEL: Function<OfKernel> = unsafe { Function::new(c"cuKernelGetAttribute") };
     const LOCAL: CUfunction_attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
 
-    let (mut bytes, mut device) = (0, 0);
-    let [of_function, of_kernel, get_device] = [&OF_FUNCTION, &OF_KERNEL, &GET_DEVICE].map(Function::address);
-    if of_function.is_null() || of_kernel.is_null() || get_device.is_null() {
-        return None;
-    }
-    // SAFETY: the types are those of the functions of these names. They store a number, and refuse the other kind of handle.
-    unsafe {
-        let of_function = mem::transmute::<*mut c_void, OfFunction>(of_function);
-        let of_kernel = mem::transmute::<*mut c_void, OfKernel>(of_kernel);
-        let get_device = mem::transmute::<*mut c_void, GetDevice>(get_device);
-        let found = of_function(&mut bytes, LOCAL, function) == CUresult::CUDA_SUCCESS
-            || get_device(&mut device) == CUresult::CUDA_SUCCESS
-                && of_kernel(&mut bytes, LOCAL, function, device) == CUresult::CUDA_SUCCESS;
-        found.then_some(bytes)
-    }
+    let mut bytes = 0;
+    let (of_function, of_kernel) = (OF_FUNCTION.get()?, OF_KERNEL.get()?);
+    // SAFETY: both store a number, and refuse the other kind of handle.
+    let found = unsafe {
+        of_function(&mut bytes, LOCAL, function) == CUresult::CUDA_SUCCESS
+            || of_kernel(&mut bytes, LOCAL, function, contexts::device()?) == CUresult::CUDA_SUCCESS
+    };
+    found.then_some(bytes)
 }
 
 /// The stack limit of the current context.
 fn limit() -> Option<usize> {
     type GetLimit = unsafe extern "C" fn(*mut usize, CUlimit) -> CUresult;
-    static GET_LIMIT: Function = Function::new(c"cuCtxGetLimit");
-    let address = GET_LIMIT.address();
-    if address.is_null() {
-        return None;
-    }
-    // SAFETY: the type is that of the function of this name.
-    let get_limit = unsafe { mem::transmute::<*mut c_void, GetLimit>(address) };
+    // SAFETY: this is the type of the function of that name.
+    static GET_LIMIT: Function<GetLimit> = unsafe { Function::new(c"cuCtxGetLimit") };
+    let get_limit = GET_LIMIT.get()?;
     let mut bytes = 0;
     // SAFETY: it stores a number. It waits only while another thread loads, as the launch does.
     let result = unsafe { get_limit(&mut bytes, CUlimit::CU_LIMIT_STACK_SIZE) };

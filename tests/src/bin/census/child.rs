@@ -5,18 +5,25 @@ use std::time::{Duration, Instant};
 
 use crate::bench::{Bench, Word};
 use crate::cuda::{self, Done, Failed};
-use crate::recording::{Mode, Outcome, Verdict};
+use crate::guard::{self, Guard};
+use crate::recording::{Manner, Mode, Outcome, Verdict};
 use crate::resident::{LIMIT, Resident};
 use crate::row::Row;
 
+/// The beginning of the error of a call that the audit refused.
+const REFUSED: &str = "CUDA_ERROR_NOT_PERMITTED";
+
 /// Tries a row in this process.
-pub(crate) fn outcome(row: &Row, mode: Mode, warmed: bool) -> Outcome {
-    attempt(row, mode, warmed)
+pub(crate) fn outcome(row: &Row, mode: Mode, manner: Manner) -> Outcome {
+    attempt(row, mode, manner)
         .unwrap_or_else(|Failed(error)| Outcome { error: Some(error), ..Outcome::ERROR })
 }
 
-fn attempt(row: &Row, mode: Mode, warmed: bool) -> Done<Outcome> {
-    let bench = Bench::new(warmed)?;
+fn attempt(row: &Row, mode: Mode, manner: Manner) -> Done<Outcome> {
+    if manner == Manner::Guarded {
+        guard::install()?;
+    }
+    let bench = Bench::new(manner == Manner::Warmed)?;
     if cuda::loads_lazily()? != (mode == Mode::Lazy) {
         return Err(Failed(format!("CUDA_MODULE_LOADING did not make the driver load in {mode} mode")));
     }
@@ -27,6 +34,10 @@ fn attempt(row: &Row, mode: Mode, warmed: bool) -> Done<Outcome> {
         bench.set(word, 0);
     }
 
+    let guard = match manner {
+        Manner::Guarded => Some(Guard::begin(c"stay", bench.residents)?),
+        Manner::Cold | Manner::Warmed => None,
+    };
     let resident = Resident::start(&bench, row.beside)?;
     let begun = Instant::now();
     let attempted = attempt();
@@ -36,11 +47,23 @@ fn attempt(row: &Row, mode: Mode, warmed: bool) -> Done<Outcome> {
         false => None,
     };
     // An operation that ended before the resident kernel did not wait for it.
-    let verdict = match (resident.is_there(&bench), &attempted) {
+    let mut verdict = match (resident.is_there(&bench), &attempted) {
         (false, _) => Verdict::Blocks,
         (true, Ok(())) => Verdict::Runs,
+        (true, Err(Failed(error))) if guard.is_some() && error.starts_with(REFUSED) => Verdict::Refused,
         (true, Err(_)) => Verdict::Error,
     };
+    if let Some(guard) = guard {
+        // To wait for the kernel is refused, too.
+        bench.set(Word::Flag, 1);
+        while !cuda::is_idle(bench.residents)? {
+            std::thread::yield_now();
+        }
+        let is_deferred = guard.end() > 0;
+        if is_deferred && verdict == Verdict::Runs {
+            verdict = Verdict::Deferred;
+        }
+    }
     resident.release(&bench)?;
     bench.join()?;
     let error = attempted.err().map(|Failed(error)| error);

@@ -68,12 +68,12 @@ pub(crate) fn device_attribute(device: sys::CUdevice, which: sys::CUdevice_attri
     got.map(i32::unsigned_abs)
 }
 
-/// A driver function that some versions of cudarc lack, if the driver has it.
+/// A function that cudarc lacks, if the driver has it, or the audit in front of it.
 ///
 /// # Safety
 ///
 /// `F` is the function pointer type of this name in this CUDA version.
-unsafe fn lookup<F: Copy>(name: &'static CStr, cuda_version: i32) -> Option<F> {
+pub(crate) unsafe fn lookup<F: Copy>(name: &'static CStr, cuda_version: i32) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: the name ends with a zero, and the status may be null.
     let address: *mut c_void = get("cuGetProcAddress", |address| unsafe {

@@ -9,6 +9,7 @@ mod calls;
 mod child;
 mod cuda;
 mod first;
+mod guard;
 mod launches;
 mod limits;
 mod loading;
@@ -27,9 +28,10 @@ mod waiting;
 use std::process::ExitCode;
 
 use clap::Parser;
+use kernel_registry_format::rules::{self, Rule};
 
 use options::Options;
-use recording::{Recording, Tried, Verdict};
+use recording::{Mode, Recording, Tried, Verdict};
 use row::Row;
 
 fn main() -> ExitCode {
@@ -63,7 +65,7 @@ fn child(name: &str, options: &Options) -> Result<ExitCode, Failure> {
     let [mode] = options.mode.modes() else {
         return Err(not_possible("a row is tried in one mode at a time"));
     };
-    let outcome = child::outcome(row, *mode, options.warmed);
+    let outcome = child::outcome(row, *mode, options.manner());
     let line = serde_json::to_string(&outcome).map_err(not_possible)?;
     println!("\n{line}");
     Ok(ExitCode::SUCCESS)
@@ -86,10 +88,10 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
     }
     println!("{machine}\n");
 
-    let mut recording = Recording::new(machine, machine::date(), options.warmed);
+    let mut recording = Recording::new(machine, machine::date(), options.manner());
     for mode in options.mode.modes() {
         let names: Vec<_> = chosen.iter().map(|row| &*row.name).collect();
-        let attempt = |name: &&str| process::outcome(name, *mode, options.warmed);
+        let attempt = |name: &&str| process::outcome(name, *mode, options.manner());
         let mut remaining = chosen.iter().map(|row| row.remains.filter(|_| options.warmed));
         several::in_order(&names, options.jobs, attempt, |name, outcome| {
             let tried = Tried { row: (*name).to_owned(), mode: *mode, outcome };
@@ -106,6 +108,9 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
     let mut problems = Vec::new();
     if options.warmed {
         problems.extend(unprevented(&recording, &chosen));
+    }
+    if options.guarded {
+        problems.extend(unguarded(&recording, &chosen));
     }
     if let Some(expected) = expected {
         let known: Vec<_> = rows.iter().map(|row| &*row.name).collect();
@@ -131,16 +136,42 @@ fn unprevented(recording: &Recording, rows: &[&Row]) -> Vec<String> {
     failed.map(|Tried { row, mode, outcome }| format!("{mode} {row}: {outcome} after warming")).collect()
 }
 
+/// Rows that wait although a section should have prevented it, and those that it should have left alone.
+fn unguarded(recording: &Recording, rows: &[&Row]) -> Vec<String> {
+    let is_right = |Tried { row, mode, outcome }: &&Tried| match outcome.verdict {
+        Verdict::Blocks => false,
+        Verdict::Runs => true,
+        Verdict::Refused | Verdict::Deferred => waits(row, *mode),
+        Verdict::Error => rows.iter().any(|its| its.name == *row && its.refused),
+    };
+    let wrong = recording.rows.iter().filter(|tried| !is_right(tried));
+    let words = |Tried { row, mode, outcome }: &Tried| match outcome.verdict {
+        Verdict::Refused | Verdict::Deferred => format!("{mode} {row}: {outcome}, and does not wait"),
+        _ => format!("{mode} {row}: {outcome} in a section"),
+    };
+    wrong.map(words).collect()
+}
+
+/// Whether a row waits by a rule.
+fn waits(row: &str, mode: Mode) -> bool {
+    let holds = |rule: &&Rule| match rule.mode {
+        rules::Mode::Both => true,
+        rules::Mode::Lazy => mode == Mode::Lazy,
+        rules::Mode::Eager => mode == Mode::Eager,
+    };
+    rules::RULES.iter().filter(holds).any(|rule| rule.rows.contains(&row))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::{Machine, Mode, Outcome};
+    use crate::recording::{Machine, Manner, Outcome};
 
     /// A warmed launch that waits is a failure, except where warming cannot help.
     #[test]
     fn only_what_can_be_prevented_is_a_problem() {
         let machine = Machine { gpu: String::new(), arch: String::new(), driver: None, cuda: String::new() };
-        let mut recording = Recording::new(machine, String::new(), true);
+        let mut recording = Recording::new(machine, String::new(), Manner::Warmed);
         let rows = row::all();
         let rows: Vec<_> =
             rows.iter().filter(|row| ["frame/2k", "device/full"].contains(&&*row.name)).collect();
@@ -152,5 +183,33 @@ mod tests {
         assert!(unprevented(&recording, &rows).is_empty());
         recording.rows[0].outcome.verdict = Verdict::Blocks;
         assert_eq!(unprevented(&recording, &rows), ["lazy frame/2k: blocks after warming"]);
+    }
+
+    /// A section prevents waiting, and nothing else.
+    #[test]
+    fn what_waits_by_a_rule_may_be_refused() {
+        let machine = Machine { gpu: String::new(), arch: String::new(), driver: None, cuda: String::new() };
+        let mut recording = Recording::new(machine, String::new(), Manner::Guarded);
+        for (row, mode, verdict) in [
+            ("host/cuMemFree_1M", Mode::Lazy, Verdict::Deferred),
+            ("host/cuMemFree_pooled", Mode::Lazy, Verdict::Deferred),
+            ("host/cuLibraryLoadData", Mode::Eager, Verdict::Refused),
+            ("host/cuLibraryLoadData", Mode::Lazy, Verdict::Refused),
+            ("host/cuMemAlloc_1M", Mode::Lazy, Verdict::Runs),
+            ("host/cuCtxSynchronize", Mode::Lazy, Verdict::Blocks),
+            ("host/cuFuncIsLoaded_of_kernel", Mode::Lazy, Verdict::Error),
+        ] {
+            let outcome = Outcome { verdict, ..Outcome::ERROR };
+            recording.rows.push(Tried { row: row.into(), mode, outcome });
+        }
+        let rows = row::all();
+        assert_eq!(
+            unguarded(&recording, &rows.iter().collect::<Vec<_>>()),
+            [
+                "lazy host/cuMemFree_pooled: deferred, and does not wait",
+                "lazy host/cuLibraryLoadData: refused, and does not wait",
+                "lazy host/cuCtxSynchronize: blocks in a section",
+            ]
+        );
     }
 }

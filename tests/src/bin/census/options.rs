@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
-use crate::recording::Mode;
+use crate::recording::{Manner, Mode};
 use crate::row::{Row, Section};
 
 /// Tries which operations of the CUDA driver wait for a resident kernel
 #[derive(Debug, Parser)]
 #[command(
     name = "census",
-    after_help = "Exit codes: 0 as expected, 1 a result differs or a warmed launch waits, 2 not possible"
+    after_help = "Exit codes: 0 as expected, 1 a result differs, or a warmed launch or a guarded call waits, 2 not possible"
 )]
 pub(crate) struct Options {
     /// Write the results to this file
@@ -26,6 +26,11 @@ pub(crate) struct Options {
     /// wait remains
     #[arg(long)]
     pub(crate) warmed: bool,
+
+    /// Watch the calls, in a section of the audit around the resident kernel, and try only the groups `host` and `capture`; fail
+    /// if a call waits, or one is refused that would not
+    #[arg(long, conflicts_with = "warmed")]
+    pub(crate) guarded: bool,
 
     /// Try this row only, or the rows of this group; can be repeated
     #[arg(long, value_name = "NAME")]
@@ -70,6 +75,14 @@ impl Modes {
 }
 
 impl Options {
+    pub(crate) fn manner(&self) -> Manner {
+        match self {
+            Options { guarded: true, .. } => Manner::Guarded,
+            Options { warmed: true, .. } => Manner::Warmed,
+            _ => Manner::Cold,
+        }
+    }
+
     /// The selected rows, in order.
     pub(crate) fn choose<'r>(&self, rows: &'r [Row]) -> Result<Vec<&'r Row>, String> {
         let is = |row: &Row, name: &str| row.name == name || row.name.split('/').next() == Some(name);
@@ -78,13 +91,22 @@ impl Options {
             return Err(format!("no row or group `{name}`; `--list` shows them"));
         }
         let wanted = |row: &&Row| self.only.is_empty() || self.only.iter().any(|name| is(row, name));
-        // Warming only affects launches.
-        let possible = |row: &&Row| !self.warmed || row.section != Section::HostCall;
+        // Warming only affects launches. What launches nothing waits in a call, if it waits.
+        let possible = |row: &&Row| match self.manner() {
+            Manner::Cold => true,
+            Manner::Warmed => row.section != Section::HostCall,
+            Manner::Guarded => is(row, "host") || is(row, "capture"),
+        };
         let chosen: Vec<_> = rows.iter().filter(wanted).filter(possible).collect();
-        if chosen.is_empty() {
-            return Err("warming does not affect calls of the host; leave out `--warmed`".into());
+        match self.manner() {
+            Manner::Warmed if chosen.is_empty() => {
+                Err("warming does not affect calls of the host; leave out `--warmed`".into())
+            }
+            Manner::Guarded if chosen.is_empty() => {
+                Err("only rows of `host` and `capture` are guarded; leave out `--guarded`".into())
+            }
+            _ => Ok(chosen),
         }
-        Ok(chosen)
     }
 }
 
@@ -121,6 +143,14 @@ mod tests {
         assert!(choose(&["--only", "frame/3k"]).unwrap_err().contains("`frame/3k`"));
         assert!(choose(&["--mode", "sometimes"]).is_err());
         assert!(choose(&["--jobs", "0"]).unwrap_err().contains("from 1 to 64"));
+    }
+
+    #[test]
+    fn calls_that_launch_nothing_are_guarded() {
+        let guarded = choose(&["--guarded"]).unwrap();
+        assert!(guarded.contains(&"host/cuMemFree_1M".into()) && !guarded.contains(&"frame/2k".into()));
+        assert!(choose(&["--guarded", "--only", "frame"]).unwrap_err().contains("leave out"));
+        assert!(choose(&["--guarded", "--warmed"]).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::recording::{Mode, Outcome};
+use crate::recording::{Manner, Mode, Outcome};
 
 /// Longer than the slowest driver needs to start and the resident kernel to give up.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -16,12 +16,14 @@ const DISTURBING: [&str; 3] =
     ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_DATA_LOADING"];
 
 /// Runs a row in its own process. It is an error if this program cannot be started.
-pub(crate) fn outcome(row: &str, mode: Mode, warmed: bool) -> io::Result<Outcome> {
+pub(crate) fn outcome(row: &str, mode: Mode, manner: Manner) -> io::Result<Outcome> {
     let mut command = Command::new(env::current_exe()?);
     command.args(["--child", row, "--mode", &mode.to_string()]);
     command.env("CUDA_MODULE_LOADING", mode.to_string().to_uppercase());
-    if warmed {
-        command.arg("--warmed");
+    match manner {
+        Manner::Cold => {}
+        Manner::Warmed => drop(command.arg("--warmed")),
+        Manner::Guarded => drop(command.arg("--guarded")),
     }
     for name in DISTURBING {
         command.env_remove(name);

@@ -18,6 +18,9 @@ pub(crate) struct Recording {
     pub(crate) date: String,
     /// Whether every kernel was warmed before.
     pub(crate) warmed: bool,
+    /// Whether a section of the audit was around the resident work.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) guarded: bool,
     pub(crate) rows: Vec<Tried>,
 }
 
@@ -39,6 +42,27 @@ pub(crate) struct Tried {
     pub(crate) mode: Mode,
     #[serde(flatten)]
     pub(crate) outcome: Outcome,
+}
+
+/// What is done before a row is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Nothing.
+    Cold,
+    /// This library warms every kernel.
+    Warmed,
+    /// The audit is installed, and a section begins.
+    Guarded,
+}
+
+impl fmt::Display for Manner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Manner::Cold => "without warming",
+            Manner::Warmed => "after warming",
+            Manner::Guarded => "in a section",
+        })
+    }
 }
 
 /// The driver's loading mode.
@@ -73,6 +97,10 @@ pub(crate) enum Verdict {
     Runs,
     /// It could not be tried, or failed.
     Error,
+    /// The audit refused it.
+    Refused,
+    /// The audit put it off, and it was made after the resident kernel had ended.
+    Deferred,
 }
 
 impl Outcome {
@@ -86,8 +114,17 @@ impl Outcome {
 }
 
 impl Recording {
-    pub(crate) fn new(machine: Machine, date: String, warmed: bool) -> Self {
-        Recording { schema: SCHEMA, machine, date, warmed, rows: Vec::new() }
+    pub(crate) fn new(machine: Machine, date: String, manner: Manner) -> Self {
+        let (warmed, guarded) = (manner == Manner::Warmed, manner == Manner::Guarded);
+        Recording { schema: SCHEMA, machine, date, warmed, guarded, rows: Vec::new() }
+    }
+
+    fn manner(&self) -> Manner {
+        match self {
+            Recording { guarded: true, .. } => Manner::Guarded,
+            Recording { warmed: true, .. } => Manner::Warmed,
+            _ => Manner::Cold,
+        }
     }
 
     pub(crate) fn read(file: &Path) -> Result<Self, String> {
@@ -130,9 +167,8 @@ impl Recording {
     /// but the other recording must have exactly the rows in `known`.
     pub(crate) fn differences(&self, expected: &Recording, known: &[&str]) -> Vec<String> {
         let mut differences = Vec::new();
-        if self.warmed != expected.warmed {
-            let words = |warmed| if warmed { "after warming" } else { "without warming" };
-            let (here, there) = (words(self.warmed), words(expected.warmed));
+        let (here, there) = (self.manner(), expected.manner());
+        if here != there {
             return vec![format!("this was tried {here}, and the recording {there}")];
         }
         for tried in &self.rows {
@@ -172,6 +208,8 @@ impl fmt::Display for Outcome {
             (Verdict::Blocks, None) => f.pad("blocks"),
             (Verdict::Blocks, Some(error)) => write!(f, "blocks, then {error}"),
             (Verdict::Runs, _) => f.pad("runs"),
+            (Verdict::Refused, _) => f.pad("refused"),
+            (Verdict::Deferred, _) => f.pad("deferred"),
             (Verdict::Error, Some(error)) => f.pad(error),
             (Verdict::Error, None) => f.pad("fails"),
         }
@@ -210,7 +248,7 @@ mod tests {
             outcome: outcome.clone(),
         };
         let rows = rows.iter().map(tried).collect();
-        Recording { rows, ..Recording::new(machine, "2026-11-21".into(), false) }
+        Recording { rows, ..Recording::new(machine, "2026-11-21".into(), Manner::Cold) }
     }
 
     #[test]

@@ -32,8 +32,14 @@ pub(crate) fn summary(recording: &Recording) -> String {
         let verdicts: Vec<_> = recording.rows.iter().filter(|tried| tried.mode == mode).collect();
         let count = |verdict| verdicts.iter().filter(|tried| tried.outcome.verdict == verdict).count();
         let (blocks, fails) = (count(Verdict::Blocks), count(Verdict::Error));
+        let guarded = match recording.guarded {
+            true => {
+                format!(", {} are refused, {} deferred", count(Verdict::Refused), count(Verdict::Deferred))
+            }
+            false => String::new(),
+        };
         (!verdicts.is_empty())
-            .then(|| format!("{mode}: {blocks} of {} block, and {fails} failed", verdicts.len()))
+            .then(|| format!("{mode}: {blocks} of {} block{guarded}, and {fails} failed", verdicts.len()))
     });
     modes.collect::<Vec<_>>().join("\n")
 }
@@ -41,7 +47,7 @@ pub(crate) fn summary(recording: &Recording) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::{Machine, Outcome};
+    use crate::recording::{Machine, Manner, Outcome};
 
     fn tried(mode: Mode, outcome: Outcome) -> Tried {
         Tried { row: "a/b".into(), mode, outcome }
@@ -68,7 +74,7 @@ mod tests {
     #[test]
     fn each_mode_is_counted() {
         let machine = Machine { gpu: String::new(), arch: String::new(), driver: None, cuda: String::new() };
-        let mut recording = Recording::new(machine, String::new(), false);
+        let mut recording = Recording::new(machine, String::new(), Manner::Cold);
         assert_eq!(summary(&recording), "");
         let runs = Outcome { verdict: Verdict::Runs, ..Outcome::ERROR };
         let blocks = Outcome { verdict: Verdict::Blocks, ..Outcome::ERROR };

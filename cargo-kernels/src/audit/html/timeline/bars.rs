@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use kernel_registry_audit::record::{Happened, Kind};
 
 use super::{NARROWEST, Span, x};
-use crate::audit::words::{Subject, Time, short};
+use crate::audit::process::{is_beside, is_late};
+use crate::audit::words::{Beside, Subject, Time, short};
 
 /// How an event is drawn. Later ones are drawn over earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,8 +28,8 @@ impl Look {
             Kind::Image => Look::Image,
             Kind::Resize => Look::Resize,
             Kind::Hang => Look::Hang,
-            Kind::Refused => Look::Refused,
-            Kind::Slow | Kind::Unwatched => Look::Slow,
+            Kind::Refused | Kind::Deferred => Look::Refused,
+            Kind::Slow | Kind::Unwatched | Kind::Waits => Look::Slow,
         }
     }
 
@@ -53,7 +54,7 @@ impl Look {
             Look::Image => "images loaded",
             Look::Resize => "limits set",
             Look::Slow => "slow calls",
-            Look::Refused => "calls refused",
+            Look::Refused => "calls refused or put off",
             Look::Hang => "calls that did not return in time",
         }
     }
@@ -75,11 +76,15 @@ pub(super) struct Bar<'a> {
 impl Bar<'_> {
     /// The text that appears when somebody points at it.
     pub(super) fn title(&self) -> String {
-        let Happened { call, caller, is_finding, .. } = self.longest.event;
+        let Happened { call, caller, .. } = self.longest.event;
         let took = |span: &Span<'_>| Time(span.to - span.from);
         let name = short(&Subject(self.longest.event).to_string());
         let what = if name.is_empty() { call.clone() } else { format!("{name} ({call})") };
-        let late = if *is_finding { ", after the program was ready" } else { "" };
+        let late = match self.longest.event {
+            event if is_late(event) => ", after the program was ready".to_owned(),
+            event if is_beside(event) => format!(", {}", Beside(event)),
+            _ => String::new(),
+        };
         let longest = took(&self.longest);
         if self.count > 1 {
             let (count, several, first, total) =

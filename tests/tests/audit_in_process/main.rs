@@ -1,6 +1,8 @@
 //! `kernel_registry_audit::install`: a Rust program is watched without a command, here in front of the simulated driver. Each test
 //! runs in a process of its own, because a process is watched once.
 
+mod sections;
+
 use std::env;
 use std::error::Error;
 use std::ffi::CStr;

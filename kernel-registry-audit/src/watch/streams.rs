@@ -1,0 +1,90 @@
+//! How many streams each context has had at once: one more than ever waits, from a number on.
+
+use std::collections::HashMap;
+
+use crate::watch::locked::Locked;
+
+/// Streams that a context can have before another one waits: beside 34 none did, and beside 36 all did.
+const MOST: usize = 34;
+
+static STREAMS: Locked<Streams> = Locked::new();
+
+#[derive(Default)]
+struct Streams {
+    contexts: HashMap<u64, Count>,
+    /// The contexts of streams.
+    of: HashMap<u64, u64>,
+}
+
+#[derive(Default)]
+struct Count {
+    /// With those that are being made.
+    alive: usize,
+    most: usize,
+}
+
+/// A stream is about to be made. Returns whether the context would have more than ever, and too many.
+pub(crate) fn begin(context: u64) -> bool {
+    let mut streams = STREAMS.lock();
+    let count = streams.contexts.entry(context).or_default();
+    count.alive += 1;
+    count.alive > count.most.max(MOST)
+}
+
+/// The stream was made, or failed to be.
+pub(crate) fn made(context: u64, stream: Option<u64>) {
+    let mut streams = STREAMS.lock();
+    let Some(count) = streams.contexts.get_mut(&context) else { return };
+    match stream {
+        Some(stream) => {
+            count.most = count.most.max(count.alive);
+            streams.of.insert(stream, context);
+        }
+        None => count.alive = count.alive.saturating_sub(1),
+    }
+}
+
+/// A stream was destroyed.
+pub(crate) fn destroyed(stream: u64) {
+    let mut streams = STREAMS.lock();
+    let Some(context) = streams.of.remove(&stream) else { return };
+    if let Some(count) = streams.contexts.get_mut(&context) {
+        count.alive = count.alive.saturating_sub(1);
+    }
+}
+
+/// A context is gone, with its streams.
+pub(crate) fn context_is_gone(context: u64) {
+    let mut streams = STREAMS.lock();
+    streams.contexts.remove(&context);
+    streams.of.retain(|_, its| *its != context);
+}
+
+pub(crate) fn forked() {
+    STREAMS.renew();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_more_than_ever_are_too_many() {
+        let make = |context, stream| {
+            let is_more = begin(context);
+            made(context, Some(stream));
+            is_more
+        };
+        assert!(!(0..34).any(|stream| make(7, stream)));
+        assert!(begin(7));
+        made(7, None);
+        assert!(begin(7), "one that was refused does not count");
+        made(7, Some(34));
+        destroyed(34);
+        assert!(!make(7, 35));
+        assert!(!make(8, 36), "another context");
+        assert!(make(7, 37));
+        context_is_gone(7);
+        assert!(!make(7, 38));
+    }
+}

@@ -1,0 +1,50 @@
+//! A section of the audit around the resident kernel: what would wait for it is refused or put off.
+
+use std::ffi::{CStr, c_char};
+
+use kernel_registry::cudarc::driver::sys;
+use kernel_registry_audit::Installed;
+
+use crate::cuda::{self, Done, Failed};
+
+type Begin = unsafe extern "C" fn(*const c_char, sys::CUcontext, sys::CUstream, u32) -> u64;
+type End = extern "C" fn(u64) -> u64;
+
+/// Puts off what frees, and refuses the rest.
+const DEFER: u32 = 2;
+
+pub(crate) struct Guard {
+    section: u64,
+    end: End,
+}
+
+/// Watches the driver calls of this process, before the first one.
+pub(crate) fn install() -> Done {
+    match kernel_registry_audit::install() {
+        Ok(Installed::Now) => Ok(()),
+        Ok(other) => Err(Failed(format!("the audit is {other:?}"))),
+        Err(error) => Err(Failed(error.to_string())),
+    }
+}
+
+impl Guard {
+    /// Begins the section of a kernel that is launched next in this stream of the current context.
+    pub(crate) fn begin(kernel: &CStr, stream: sys::CUstream) -> Done<Self> {
+        let missing = || Failed("the audit has no sections".into());
+        // SAFETY: these are the types of the audit's functions.
+        let (begin, end) = unsafe {
+            let begin = cuda::lookup::<Begin>(c"kernel_registry_audit_section_begin", 12_000);
+            let end = cuda::lookup::<End>(c"kernel_registry_audit_section_end", 12_000);
+            (begin.ok_or_else(missing)?, end.ok_or_else(missing)?)
+        };
+        let context = cuda::current_context()?;
+        // SAFETY: the name ends with a zero.
+        let section = unsafe { begin(kernel.as_ptr(), context, stream, DEFER) };
+        Ok(Guard { section, end })
+    }
+
+    /// Ends it, once the kernel has ended. Returns how many calls were made that were put off.
+    pub(crate) fn end(self) -> u64 {
+        (self.end)(self.section)
+    }
+}

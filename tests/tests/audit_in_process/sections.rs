@@ -1,0 +1,656 @@
+//! Sections: while a kernel stays, calls that would wait for it are refused, made and recorded, or put off.
+
+use std::error::Error;
+use std::ffi::{CStr, c_char, c_void};
+use std::mem;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, sys};
+use kernel_registry::{DeviceAddress, KernelInfo, Warmup};
+use kernel_registry_audit::record::Kind;
+use kernel_registry_audit::{Audit, Installed, findings, install};
+use kernel_registry_sim::{Config, Device};
+use kernels::waiting::{spin_until_flag, touch};
+use sys::CUresult;
+use tests::scratch_folder;
+
+use super::{CODE, Outcome, apart, cold, in_child, launch, said, text, watched};
+
+const REFUSED: CUresult = CUresult::CUDA_ERROR_NOT_PERMITTED;
+const DONE: CUresult = CUresult::CUDA_SUCCESS;
+
+const REFUSE: u32 = 0;
+const REPORT: u32 = 1;
+const DEFER: u32 = 2;
+
+type Begin = unsafe extern "C" fn(*const c_char, sys::CUcontext, sys::CUstream, u32) -> u64;
+type End = extern "C" fn(u64) -> u64;
+type CreateContext = unsafe extern "C" fn(*mut sys::CUcontext, u32, sys::CUdevice) -> CUresult;
+
+/// A function of the audit, as kernel-registry asks for it, or of the driver.
+///
+/// # Safety
+///
+/// `F` is its type in CUDA 4.0.
+unsafe fn own<F: Copy>(name: &CStr) -> F {
+    let mut address = ptr::null_mut::<c_void>();
+    // SAFETY: the name ends with a zero, and the status may be null.
+    let found = unsafe { sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, 4_000, 0, ptr::null_mut()) };
+    assert!(found == DONE && !address.is_null(), "{name:?}: {found:?}");
+    // SAFETY: the caller's promise, and both are one pointer wide.
+    unsafe { mem::transmute_copy(&address) }
+}
+
+fn begin(kernel: &CStr, stream: &CudaStream, on_wait: u32) -> u64 {
+    // SAFETY: this is its type.
+    let begin = unsafe { own::<Begin>(c"kernel_registry_audit_section_begin") };
+    // SAFETY: the name ends with a zero.
+    let section = unsafe { begin(kernel.as_ptr(), stream.context().cu_ctx(), stream.cu_stream(), on_wait) };
+    assert_ne!(section, 0);
+    section
+}
+
+fn end(section: u64) -> u64 {
+    // SAFETY: this is its type.
+    let end = unsafe { own::<End>(c"kernel_registry_audit_section_end") };
+    end(section)
+}
+
+/// A kernel that stays in a section of its own, for seconds at most.
+struct Resident {
+    stream: Arc<CudaStream>,
+    flag: &'static AtomicU32,
+    status: &'static AtomicU32,
+    section: u64,
+}
+
+impl Resident {
+    fn new(context: &Arc<CudaContext>, on_wait: u32) -> Result<Self, Box<dyn Error>> {
+        let stream = context.new_stream()?;
+        let words = host(8)?.cast::<u32>();
+        // SAFETY: both words stay for the rest of the program, and the device accesses each as a whole.
+        let [flag, status] = [0, 1].map(|index| unsafe { AtomicU32::from_ptr(words.wrapping_add(index)) });
+        let section = begin(c"worker", &stream, on_wait);
+        let (config, limit) = (spin_until_flag::over(1), 5_000_000_000);
+        // SAFETY: both words are there.
+        unsafe { spin_until_flag::launch(&stream, config, flag.as_ptr(), status.as_ptr(), limit)? };
+        Ok(Resident { stream, flag, status, section })
+    }
+
+    fn stop(&self) {
+        self.flag.store(1, Ordering::SeqCst);
+        // SAFETY: the stream is there.
+        while unsafe { sys::cuStreamQuery(self.stream.cu_stream()) } == CUresult::CUDA_ERROR_NOT_READY {
+            thread::yield_now();
+        }
+        assert_eq!(self.status.load(Ordering::SeqCst), 1, "something waited for it");
+    }
+
+    /// Stops it, and ends its section. Returns how many calls were made that were put off.
+    fn end(self) -> u64 {
+        self.stop();
+        end(self.section)
+    }
+}
+
+/// A watched context in which the kernels of these tests are warm.
+fn ready(audit: Audit) -> Result<Arc<CudaContext>, Box<dyn Error>> {
+    let context = watched(audit)?;
+    warm(&context)?;
+    Ok(context)
+}
+
+fn warm(context: &Arc<CudaContext>) -> Outcome {
+    let ours = |kernel: &KernelInfo| [touch::INFO, spin_until_flag::INFO].contains(&kernel);
+    Warmup::new().only(ours).warm(context)?;
+    let x = context.default_stream().alloc_zeros::<u32>(1)?;
+    touch_on(&context.default_stream(), &x)?;
+    Ok(context.synchronize()?)
+}
+
+fn touch_on(stream: &Arc<CudaStream>, x: &impl DevicePtr<u32>) -> Outcome {
+    // SAFETY: the kernel adds to one word.
+    Ok(unsafe { touch::launch(stream, touch::over(1), DeviceAddress(x.device_ptr(stream).0))? })
+}
+
+fn device(bytes: usize) -> Result<sys::CUdeviceptr, Box<dyn Error>> {
+    let mut address = 0;
+    // SAFETY: a context is current.
+    unsafe { sys::cuMemAlloc_v2(&mut address, bytes).result()? };
+    Ok(address)
+}
+
+fn host(bytes: usize) -> Result<*mut c_void, Box<dyn Error>> {
+    let mut address = ptr::null_mut();
+    // SAFETY: a context is current.
+    unsafe { sys::cuMemHostAlloc(&mut address, bytes, 2).result()? };
+    Ok(address)
+}
+
+fn free(address: sys::CUdeviceptr) -> CUresult {
+    // SAFETY: the driver refuses what is no address of its own.
+    unsafe { sys::cuMemFree_v2(address) }
+}
+
+fn is_there(address: sys::CUdeviceptr) -> bool {
+    let mut context = ptr::null_mut::<c_void>();
+    let which = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT;
+    // SAFETY: the answer has room.
+    unsafe { sys::cuPointerGetAttribute((&raw mut context).cast(), which, address) == DONE }
+}
+
+fn free_memory() -> usize {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: both are stored.
+    assert_eq!(unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) }, DONE);
+    free
+}
+
+/// Everything that would wait, with its name in the record.
+struct Waiting {
+    cold: sys::CUfunction,
+    kernel: sys::CUfunction,
+    module: sys::CUmodule,
+    memory: sys::CUdeviceptr,
+    pinned: *mut c_void,
+    registered: *mut c_void,
+    other: sys::CUcontext,
+    event: sys::CUevent,
+}
+
+impl Waiting {
+    fn new() -> Result<Self, Box<dyn Error>> {
+        let (mut current, mut other, mut module) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        let mut event = ptr::null_mut();
+        let registered = Box::leak(vec![0_u64; 1024].into_boxed_slice()).as_mut_ptr().cast();
+        // SAFETY: a context is current, the code ends with a zero, and the memory stays.
+        unsafe {
+            sys::cuCtxGetCurrent(&mut current).result()?;
+            own::<CreateContext>(c"cuCtxCreate")(&mut other, 0, 0).result()?;
+            sys::cuCtxSetCurrent(current).result()?;
+            sys::cuModuleLoadData(&mut module, CODE.as_ptr().cast()).result()?;
+            sys::cuMemHostRegister_v2(registered, 8192, 0).result()?;
+            sys::cuEventCreate(&mut event, 0).result()?;
+        }
+        let [cold, kernel] = [cold(c"late")?, cold(c"later")?];
+        let (memory, pinned) = (device(4096)?, host(4096)?);
+        Ok(Waiting { cold, kernel, module, memory, pinned, registered, other, event })
+    }
+
+    /// Makes the calls that no mode puts off.
+    fn try_refused(&self, resident: &CudaStream, stream: &CudaStream) -> Vec<(&'static str, CUresult)> {
+        let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
+        let stack = sys::CUlimit::CU_LIMIT_STACK_SIZE;
+        // SAFETY: the handles are there, and the code ends with a zero.
+        unsafe {
+            assert_eq!(sys::cuEventRecord(self.event, resident.cu_stream()), DONE);
+            vec![
+                ("cuLaunchKernel", launch(self.cold, stream)),
+                ("cuKernelGetFunction", sys::cuKernelGetFunction(&mut function, self.kernel.cast())),
+                ("cuModuleLoadData", sys::cuModuleLoadData(&mut module, CODE.as_ptr().cast())),
+                ("cuCtxSetLimit", sys::cuCtxSetLimit(stack, 16_384)),
+                ("cuMemHostUnregister", sys::cuMemHostUnregister(self.registered)),
+                ("cuCtxDestroy_v2", sys::cuCtxDestroy_v2(self.other)),
+                ("cuDevicePrimaryCtxReset_v2", sys::cuDevicePrimaryCtxReset_v2(0)),
+                ("cuCtxSynchronize", sys::cuCtxSynchronize()),
+                ("cuStreamSynchronize", sys::cuStreamSynchronize(resident.cu_stream())),
+                ("cuEventSynchronize", sys::cuEventSynchronize(self.event)),
+                ("cuLaunchKernel", launch(self.cold, resident)),
+            ]
+        }
+    }
+
+    /// Makes the calls that one mode puts off.
+    fn try_deferred(&self) -> Vec<(&'static str, CUresult)> {
+        // SAFETY: the handles are there.
+        unsafe {
+            vec![
+                ("cuMemFree_v2", free(self.memory)),
+                ("cuMemFreeHost", sys::cuMemFreeHost(self.pinned)),
+                ("cuModuleUnload", sys::cuModuleUnload(self.module)),
+            ]
+        }
+    }
+}
+
+fn all_are(tried: &[(&'static str, CUresult)], expected: CUresult) {
+    for (call, result) in tried {
+        assert_eq!(*result, expected, "{call}");
+    }
+}
+
+/// Makes calls that wait for nothing.
+fn try_harmless(context: &Arc<CudaContext>, stream: &Arc<CudaStream>) -> Outcome {
+    let x = stream.alloc_zeros::<u32>(1)?;
+    touch_on(stream, &x)?;
+    stream.synchronize()?;
+    context.default_stream().synchronize()?;
+    let memory = device(4096)?;
+    let (mut pooled, mut primary, mut event) = (0, ptr::null_mut(), ptr::null_mut());
+    let (mut library, mut module) = (ptr::null_mut(), ptr::null_mut());
+    let heap = sys::CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE;
+    let (none, values) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: a context is current, and all handles are there.
+    unsafe {
+        sys::cuMemAllocAsync(&mut pooled, 4096, stream.cu_stream()).result()?;
+        stream.synchronize()?;
+        sys::cuMemFree_v2(pooled).result()?;
+        assert!(!is_there(pooled));
+        sys::cuMemFreeAsync(memory, stream.cu_stream()).result()?;
+        sys::cuDevicePrimaryCtxRetain(&mut primary, 0).result()?;
+        sys::cuDevicePrimaryCtxRelease_v2(0).result()?;
+        sys::cuCtxSetLimit(heap, 1 << 20).result()?;
+        sys::cuEventCreate(&mut event, 0).result()?;
+        sys::cuEventRecord(event, stream.cu_stream()).result()?;
+        sys::cuEventSynchronize(event).result()?;
+        let code = CODE.as_ptr().cast();
+        sys::cuLibraryLoadData(&mut library, code, none, values, 0, ptr::null_mut(), values, 0).result()?;
+        sys::cuLibraryGetModule(&mut module, library).result()?;
+        // What is not the driver's, it refuses itself.
+        assert_eq!(free(0), DONE);
+        assert_eq!(free(8), CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_would_wait_is_refused() {
+    let output = apart("sections::what_would_wait_is_refused", &[], || {
+        let context = ready(Audit::new())?;
+        let (stream, waiting) = (context.new_stream()?, Waiting::new()?);
+        let resident = Resident::new(&context, REFUSE)?;
+        let mut tried = waiting.try_refused(&resident.stream, &stream);
+        tried.extend(waiting.try_deferred());
+        all_are(&tried, REFUSED);
+        let found = findings()?;
+        assert_eq!(said(&found).iter().map(|(_, call, _)| *call).collect::<Vec<_>>(), names(&tried));
+        assert!(
+            found.iter().all(|event| event.kind == Kind::Refused && event.resident == "worker"),
+            "{found:?}"
+        );
+        try_harmless(&context, &stream)?;
+        assert_eq!(findings()?.len(), tried.len(), "{:?}", findings()?);
+        assert_eq!(resident.end(), 0);
+
+        // Then they are made as ever, but for the reset, which would end the context of this test.
+        let tried = waiting.try_deferred();
+        all_are(&tried, DONE);
+        assert_eq!(launch(waiting.cold, &stream), DONE);
+        context.synchronize()?;
+        // SAFETY: the context is there.
+        assert_eq!(unsafe { sys::cuCtxDestroy_v2(waiting.other) }, DONE);
+        Ok(())
+    });
+    let Some(output) = output else { return };
+    for words in [
+        "REFUSED while kernel `worker` stays: `cuLaunchKernel` of kernel `late`, which is not loaded: a kernel is loaded only when \
+         nothing runs on the device. Remedy: load the kernel before work starts",
+        "`cuModuleLoadData` of a PTX of ",
+        "`cuCtxSetLimit` (stack of 16384 bytes): the stack limit is changed only when nothing runs",
+        ": memory is freed only when nothing runs on the device. Remedy: free it later, or with `cuMemFreeAsync`",
+        "`cuCtxSynchronize`: it waits for the work that it was asked to wait for",
+        "`cuLaunchKernel` of kernel `late` in the stream of that kernel: it waits for the work",
+        "a context is destroyed, and a green one is made, only when nothing runs",
+    ] {
+        assert!(text(&output.stderr).contains(words), "{words}: {}", text(&output.stderr));
+    }
+}
+
+fn names(tried: &[(&'static str, CUresult)]) -> Vec<&'static str> {
+    tried.iter().map(|(call, _)| *call).collect()
+}
+
+#[test]
+fn what_frees_is_put_off() {
+    apart("sections::what_frees_is_put_off", &[], || {
+        let context = ready(Audit::new())?;
+        let (stream, waiting) = (context.new_stream()?, Waiting::new()?);
+        let resident = Resident::new(&context, DEFER)?;
+        all_are(&waiting.try_refused(&resident.stream, &stream), REFUSED);
+        let before = findings()?.len();
+        let tried = waiting.try_deferred();
+        all_are(&tried, DONE);
+        let found = findings()?.split_off(before);
+        assert_eq!(said(&found).iter().map(|(kind, call, _)| (*kind, *call)).collect::<Vec<_>>(), {
+            names(&tried).into_iter().map(|call| (Kind::Deferred, call)).collect::<Vec<_>>()
+        });
+        // They are there until the end, so a second one is an error, as without a section.
+        assert!(is_there(waiting.memory));
+        assert_eq!(free(waiting.memory), CUresult::CUDA_ERROR_INVALID_VALUE);
+        // SAFETY: the driver has the module still.
+        let again = unsafe { sys::cuModuleUnload(waiting.module) };
+        assert_eq!(again, CUresult::CUDA_ERROR_INVALID_HANDLE);
+        try_harmless(&context, &stream)?;
+        assert_eq!(resident.end(), 3);
+        assert!(!is_there(waiting.memory));
+        assert_eq!(free(waiting.memory), CUresult::CUDA_ERROR_INVALID_VALUE);
+        assert_eq!(end(1), 0, "it has ended");
+        Ok(())
+    });
+}
+
+#[test]
+fn many_frees_are_put_off_and_all_are_made() {
+    apart("sections::many_frees_are_put_off_and_all_are_made", &[], || {
+        const MANY: usize = 100_000;
+        let context = ready(Audit::new())?;
+        let resident_first = Resident::new(&context, DEFER)?;
+        assert_eq!(resident_first.end(), 0);
+        let before = free_memory();
+        let memory = (0..MANY).map(|_| device(512)).collect::<Result<Vec<_>, _>>()?;
+        let resident = Resident::new(&context, DEFER)?;
+        let begun = Instant::now();
+        assert!(memory.iter().all(|address| free(*address) == DONE));
+        let took = begun.elapsed();
+        assert!(free_memory() < before - 512 * MANY + 1);
+        assert_eq!(resident.end(), MANY as u64);
+        assert_eq!(free_memory(), before);
+        assert!(took < Duration::from_secs(4), "{took:?}");
+        // The record names the first, and counts the others.
+        let found = findings()?;
+        assert_eq!(found.len(), 101);
+        assert_eq!(said(&found)[100], (Kind::Deferred, "cuMemFree_v2", "99900 more"));
+        Ok(())
+    });
+}
+
+#[test]
+fn another_device_is_not_disturbed() {
+    apart("sections::another_device_is_not_disturbed", &[], || {
+        Config::of([Device::h200(), Device::h200()]).install()?;
+        assert_eq!(install()?, Installed::Now);
+        let [first, second] = [kernel_registry::context(0)?, kernel_registry::context(1)?];
+        second.bind_to_thread()?;
+        let (other_memory, stream) = (device(4096)?, second.new_stream()?);
+        first.bind_to_thread()?;
+        warm(&first)?;
+        let memory = device(4096)?;
+        let resident = Resident::new(&first, REFUSE)?;
+        // The memory counts, and not the context that is current.
+        assert_eq!((free(memory), free(other_memory)), (REFUSED, DONE));
+        second.bind_to_thread()?;
+        assert_eq!(free(memory), REFUSED);
+        second.load_module(kernel_registry::cudarc::nvrtc::Ptx::from_src(CODE.to_str()?))?;
+        assert_eq!(launch(cold(c"late")?, &stream), DONE);
+        second.synchronize()?;
+        assert!(!findings()?.iter().any(|event| event.call != "cuMemFree_v2"), "{:?}", findings()?);
+        // Pinned memory may be used by all devices.
+        // SAFETY: the memory is there.
+        assert_eq!(unsafe { sys::cuMemFreeHost(host(4096)?) }, REFUSED);
+        first.bind_to_thread()?;
+        assert_eq!(resident.end(), 0);
+        assert_eq!(free(memory), DONE);
+        Ok(())
+    });
+}
+
+#[test]
+fn nested_sections_end_in_any_order() {
+    apart("sections::nested_sections_end_in_any_order", &[], || {
+        let context = ready(Audit::new())?;
+        let [one, two] = [device(512)?, device(512)?];
+        let outer = Resident::new(&context, DEFER)?;
+        assert_eq!(free(one), DONE);
+        let inner = Resident::new(&context, DEFER)?;
+        assert_eq!(free(two), DONE);
+        // The inner kernel would let the calls wait.
+        assert_eq!(outer.end(), 0);
+        assert!(is_there(one) && is_there(two));
+        // What is put off waits for sections of all modes, and the strictest mode holds.
+        let strict = Resident::new(&context, REFUSE)?;
+        assert_eq!(free(device(512)?), REFUSED);
+        assert_eq!(inner.end(), 0);
+        assert!(is_there(one) && is_there(two));
+        assert_eq!(strict.end(), 2);
+        assert!(!is_there(one) && !is_there(two));
+        Ok(())
+    });
+}
+
+#[test]
+fn only_the_first_launch_in_its_stream_passes() {
+    apart("sections::only_the_first_launch_in_its_stream_passes", &[], || {
+        let context = ready(Audit::new())?;
+        let (stream, x) = (context.new_stream()?, context.default_stream().alloc_zeros::<u32>(1)?);
+        let section = begin(c"worker", &stream, DEFER);
+        // Before its launch nothing in the stream waits, and an event there comes.
+        stream.synchronize()?;
+        touch_on(&stream, &x)?;
+        assert!(touch_on(&stream, &x).is_err());
+        assert_eq!(said(&findings()?).len(), 1);
+        touch_on(&context.new_stream()?, &x)?;
+        assert_eq!(end(section), 0);
+        touch_on(&stream, &x)?;
+        // A stream of the same handle, in another place: the default stream of each context.
+        let section = begin(c"worker", &context.default_stream(), DEFER);
+        touch_on(&context.default_stream(), &x)?;
+        assert!(touch_on(&context.default_stream(), &x).is_err());
+        touch_on(&stream, &x)?;
+        end(section);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_kernel_does_not_wait_for_itself() {
+    apart("sections::a_kernel_does_not_wait_for_itself", &[], || {
+        let context = ready(Audit::new())?;
+        let stream = context.new_stream()?;
+        let late = cold(c"late")?;
+        let section = begin(c"late", &stream, REFUSE);
+        assert_eq!(launch(late, &stream), DONE);
+        end(section);
+        assert_eq!(findings()?, []);
+        Ok(())
+    });
+}
+
+#[test]
+fn more_streams_than_ever_are_refused() {
+    apart("sections::more_streams_than_ever_are_refused", &[], || {
+        let context = ready(Audit::new())?;
+        let make = || -> Result<sys::CUstream, CUresult> {
+            let mut stream = ptr::null_mut();
+            // SAFETY: a context is current.
+            match unsafe { sys::cuStreamCreate(&mut stream, 1) } {
+                DONE => Ok(stream),
+                error => Err(error),
+            }
+        };
+        let resident = Resident::new(&context, DEFER)?;
+        let mut streams = Vec::new();
+        while let Ok(stream) = make() {
+            streams.push(stream);
+        }
+        assert_eq!(streams.len() + 1, 34, "with the resident kernel's");
+        assert_eq!(said(&findings()?), [(Kind::Refused, "cuStreamCreate", "")]);
+        // Destroying makes room, also for one at a time.
+        // SAFETY: the stream is there.
+        unsafe { sys::cuStreamDestroy_v2(streams.pop().ok_or("there are some")?).result()? };
+        streams.push(make().map_err(|error| format!("{error:?}"))?);
+        resident.end();
+
+        // Once made, they can be made again beside a kernel.
+        for _ in 0..6 {
+            streams.push(make().map_err(|error| format!("{error:?}"))?);
+        }
+        // SAFETY: the streams are there.
+        streams.drain(..).for_each(|stream| unsafe { assert_eq!(sys::cuStreamDestroy_v2(stream), DONE) });
+        let resident = Resident::new(&context, DEFER)?;
+        while let Ok(stream) = make() {
+            streams.push(stream);
+        }
+        assert_eq!(streams.len() + 1, 33 + 6, "with the resident kernel's");
+        resident.end();
+        Ok(())
+    });
+}
+
+#[test]
+fn calls_of_other_threads_are_refused_too() {
+    apart("sections::calls_of_other_threads_are_refused_too", &[], || {
+        let context = ready(Audit::new())?;
+        let memory = device(512)?;
+        let resident = Resident::new(&context, DEFER)?;
+        let of_thread = thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                context.bind_to_thread().expect("the context is there");
+                // SAFETY: a context is current.
+                (free(memory), unsafe { sys::cuCtxSynchronize() })
+            });
+            other.join().expect("no panic")
+        });
+        assert_eq!(of_thread, (DONE, REFUSED));
+        assert_eq!(resident.end(), 1);
+        Ok(())
+    });
+}
+
+/// Sections of many threads begin and end while others' calls are made that were put off.
+#[test]
+fn sections_of_many_threads_lose_nothing() {
+    apart("sections::sections_of_many_threads_lose_nothing", &[], || {
+        const THREADS: u64 = 8;
+        const ROUNDS: u64 = 50;
+        const FREES: u64 = 20;
+        let context = ready(Audit::new())?;
+        let before = free_memory();
+        let made = AtomicU64::new(0);
+        let work = || -> Outcome {
+            context.bind_to_thread()?;
+            let stream = context.new_stream()?;
+            for _ in 0..ROUNDS {
+                let section = begin(c"worker", &stream, DEFER);
+                for _ in 0..FREES {
+                    assert_eq!(free(device(512)?), DONE);
+                }
+                made.fetch_add(end(section), Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| work().unwrap_or_else(|error| panic!("{error}")));
+            }
+        });
+        assert_eq!(made.into_inner(), THREADS * ROUNDS * FREES);
+        assert_eq!(free_memory(), before);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_forked_child_has_no_section() {
+    apart("sections::a_forked_child_has_no_section", &[], || {
+        let context = ready(Audit::new())?;
+        let memory = device(512)?;
+        let resident = Resident::new(&context, DEFER)?;
+        assert_eq!(free(memory), DONE);
+        let section = resident.section;
+        // SAFETY: these are their types.
+        let ending = unsafe { own::<End>(c"kernel_registry_audit_section_end") };
+        in_child(|| {
+            // The driver does not work in a child: it answers, and the audit refuses nothing.
+            // SAFETY: the driver refuses the call.
+            let synchronized = unsafe { sys::cuCtxSynchronize() };
+            ending(section) == 0 && synchronized != DONE && synchronized != REFUSED
+        });
+        assert_eq!(resident.end(), 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn calls_are_made_and_reported() {
+    let output = apart("sections::calls_are_made_and_reported", &[], || {
+        let context = ready(Audit::new())?;
+        let (stream, memory) = (context.new_stream()?, device(512)?);
+        let late = cold(c"late")?;
+        let resident = Resident::new(&context, REPORT)?;
+        let is_released = AtomicBool::new(false);
+        let result = thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(100));
+                is_released.store(true, Ordering::SeqCst);
+                resident.flag.store(1, Ordering::SeqCst);
+            });
+            let freed = free(memory);
+            (freed, is_released.load(Ordering::SeqCst), launch(late, &stream))
+        });
+        assert_eq!(result, (DONE, true, DONE), "it waited");
+        let found = findings()?;
+        let words: Vec<_> = found.iter().map(|event| (event.kind, &*event.call, &*event.resident)).collect();
+        assert_eq!(
+            words,
+            [(Kind::Waits, "cuMemFree_v2", "worker"), (Kind::Load, "cuLaunchKernel", "worker")]
+        );
+        assert!(found[0].took > 50_000_000, "{found:?}");
+        assert_eq!(resident.end(), 0);
+        Ok(())
+    });
+    if let Some(output) = output {
+        assert!(!text(&output.stderr).contains("REFUSED"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn pinned_memory_of_cudarc_is_freed_later() {
+    apart("sections::pinned_memory_of_cudarc_is_freed_later", &[], || {
+        let context = ready(Audit::new())?;
+        // SAFETY: nothing reads it.
+        let slice = unsafe { context.alloc_pinned::<f32>(1024)? };
+        let address = slice.as_ptr()? as sys::CUdeviceptr;
+        let resident = Resident::new(&context, DEFER)?;
+        let begun = Instant::now();
+        drop(slice);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert!(is_there(address));
+        assert_eq!(resident.end(), 1);
+        assert!(!is_there(address));
+        context.check_err()?;
+        Ok(())
+    });
+}
+
+/// The record of a section, as the command reports it.
+#[test]
+fn reports_name_the_kernel_that_stays() {
+    let folder = scratch_folder();
+    let records = folder.to_str().expect("UTF-8");
+    let variables = [(kernel_registry_audit::variables::RECORDS, records)];
+    let output = apart("sections::reports_name_the_kernel_that_stays", &variables, || {
+        let context = ready(Audit::new())?;
+        let memory = device(512)?;
+        let resident = Resident::new(&context, DEFER)?;
+        assert_eq!(free(memory), DONE);
+        assert!(context.load_module(kernel_registry::cudarc::nvrtc::Ptx::from_src(CODE.to_str()?)).is_err());
+        resident.end();
+        Ok(())
+    });
+    if output.is_none() {
+        return;
+    }
+    let [json, page] = ["report.json", "report.html"].map(|name| scratch_folder().join(name));
+    let mut command = tests::cargo_kernels_command();
+    command.args(["audit", "--json"]).arg(&json).arg("--html").arg(&page).args(["--merge", records]);
+    let output = command.output().expect("the tool runs");
+    assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert!(said.contains("deferred  cuMemFree_v2") && said.contains("while `worker` stayed"), "{said}");
+    assert!(said.contains("1 x call put off, 0.0 us in all, 1 while a kernel stayed"), "{said}");
+    assert!(said.contains("remedy: free it later, or with `cuMemFreeAsync`"), "{said}");
+    assert!(!said.contains("after it was ready"), "{said}");
+    let read = |path| std::fs::read_to_string(path).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&read(json)).expect("JSON");
+    let events = report["processes"][0]["events"].as_array().expect("a list");
+    let beside = events.iter().filter(|event| event["resident"] == "worker" && event["finding"] == true);
+    assert_eq!(beside.count(), 2);
+    tests::are_documented(&[&events[0]], include_str!("../../../docs/audit-json.md"));
+    let page = read(page);
+    assert!(page.contains("2 findings are calls that would have waited for a kernel that stayed"), "{page}");
+    assert!(page.contains("Kernel that stayed") && page.contains("worker"), "{page}");
+}
