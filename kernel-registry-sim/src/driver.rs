@@ -36,6 +36,7 @@ mod process;
 mod ranges;
 mod result;
 mod schedule;
+mod span;
 mod state;
 mod stream;
 mod streams;

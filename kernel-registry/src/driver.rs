@@ -6,6 +6,7 @@
 mod call;
 mod context;
 mod error;
+mod green;
 mod launch;
 mod stream;
 
@@ -19,7 +20,8 @@ use cudarc::driver::{CudaContext, sys};
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, architecture, bind};
 pub use error::{DriverError, DriverUnavailable};
-pub(crate) use launch::launch;
+pub(crate) use green::{Green, GreenCalls, Multiprocessors};
+pub(crate) use launch::{blocks_on_each, launch};
 pub(crate) use stream::Stream;
 
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.

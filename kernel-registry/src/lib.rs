@@ -113,6 +113,7 @@ mod launch;
 mod lock;
 mod nullable;
 mod param;
+mod partition;
 mod records;
 mod registry;
 #[cfg(feature = "runtime")]
@@ -138,6 +139,7 @@ pub use kernel_registry_format::{
 pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, launch_raw};
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
+pub use partition::{Part, Partition, PartitionError};
 pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 #[cfg(feature = "runtime")]
 pub use runtime::{RuntimeImage, RuntimeImageError};

@@ -1,17 +1,20 @@
 //! The worker thread: it does the work at the heads of the streams, and runs kernels in turns.
 
+use std::borrow::Cow;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel_registry_format::fit::Processor;
+use kernel_registry_format::fit::{self, Processor};
 
 use super::abi::HostFunction;
 use super::deadlock;
 use super::execute::{Execution, Step};
 use super::handles::Handle;
+use super::launch::Launch;
 use super::memory::Gone;
 use super::process::{Locked, Simulator, wait_for_change};
 use super::result::{Answer, Code};
+use super::span::Span;
 use super::state::State;
 use super::stream::{Doing, Item, Source, Stream, Work};
 use super::texts::{self, Launcher, PATIENCE};
@@ -119,6 +122,25 @@ struct Turn {
     execution: Box<Execution>,
 }
 
+/// Whether a multiprocessor has room for a block beside kernels that run there, each on so many multiprocessors.
+fn has_space<'a>(
+    room: &fit::Device,
+    running: impl Iterator<Item = (&'a Launch, Span)>,
+    launch: &Launch,
+) -> bool {
+    // The multiprocessor with the fewest blocks of each, and the one with the most.
+    let mut processors = [Processor::new(room), Processor::new(room)];
+    for (running, on) in running {
+        let (taken, of_all) = (running.taken(), u64::from(on.count));
+        let blocks = [running.blocks() / of_all, running.blocks().div_ceil(of_all)];
+        for (processor, blocks) in processors.iter_mut().zip(blocks) {
+            let most = processor.space(&taken).blocks;
+            processor.put(&taken, most.min(blocks.try_into().unwrap_or(u32::MAX)));
+        }
+    }
+    processors.iter().any(|processor| processor.space(&launch.taken()).blocks > 0)
+}
+
 impl State {
     /// Does the work at the head of a stream, if it can begin now. Says whether there may be more.
     fn advance(&mut self, handle: Handle) -> bool {
@@ -148,30 +170,30 @@ impl State {
     /// Whether a kernel fits beside those that run: some multiprocessor must have room for a block of it.
     fn has_room(&self, stream: &Stream, item: &Item) -> bool {
         let Work::Launch(launch) = &item.work else { return true };
-        let running = self.streams.iter().filter(|(_, other)| other.device == stream.device);
-        let running = running.filter_map(|(_, other)| match other.queue.front() {
+        let kind = &self.devices[stream.device].kind;
+        let span_of = |stream: &Stream| stream.part.map_or(Span::whole(kind), |(_, span)| span);
+        let span = span_of(stream);
+        let others = self.streams.iter().filter(|(_, other)| other.device == stream.device);
+        let running = others.filter_map(|(_, other)| match other.queue.front() {
             Some(Item {
                 work: Work::Launch(running), state: Doing::Running(_) | Doing::Stepping, ..
-            }) => Some(running),
+            }) => Some((running.as_ref(), span_of(other))),
             _ => None,
         });
-        let kind = &self.devices[stream.device].kind;
+        let running: Vec<_> = running.filter(|(_, other)| other.shared_with(span) > 0).collect();
         let room = kind.room();
-        let of_all = u64::from(kind.processors.max(1));
-        // The multiprocessor with the fewest blocks of each, and the one with the most.
-        let mut processors = [Processor::new(&room), Processor::new(&room)];
-        let mut threads = launch.threads_of_block();
-        for running in running {
-            let taken = running.taken();
-            let blocks = [running.blocks() / of_all, running.blocks().div_ceil(of_all)];
-            for (processor, blocks) in processors.iter_mut().zip(blocks) {
-                let most = processor.space(&taken).blocks;
-                processor.put(&taken, most.min(blocks.try_into().unwrap_or(u32::MAX)));
-            }
-            threads += running.resident_threads(kind);
-        }
-        let has_space = |processor: &Processor<'_>| processor.space(&launch.taken()).blocks > 0;
-        threads <= kind.threads() && processors.iter().any(has_space)
+        let most = |span: Span| u64::from(span.count) * u64::from(room.threads);
+        let resident = |(other, on): &(&Launch, Span)| {
+            other.threads().min(most(*on)) * u64::from(on.shared_with(span)) / u64::from(on.count)
+        };
+        let threads = launch.threads_of_block() + running.iter().map(resident).sum::<u64>();
+        // The same kernels run on all multiprocessors between two of these.
+        let edges = running.iter().flat_map(|(_, on)| [on.first, on.end()]).chain([span.first]);
+        threads <= most(span)
+            && edges.filter(|edge| span.contains(*edge)).any(|edge| {
+                let here = running.iter().filter(|(_, on)| on.contains(edge));
+                has_space(&room, here.copied(), launch)
+            })
     }
 
     fn holds(&self, item: &Item) -> bool {
@@ -189,7 +211,9 @@ impl State {
     /// Starts the kernel at the head of a stream.
     fn start(&mut self, handle: Handle) {
         let Ok(stream) = self.streams.get_mut(handle) else { return };
-        let device = (stream.device, &self.devices[stream.device].kind);
+        let kind = &self.devices[stream.device].kind;
+        let kind = stream.part.map_or(Cow::Borrowed(kind), |(_, span)| Cow::Owned(kind.within(span)));
+        let device = (stream.device, &*kind);
         let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else { return };
         match Execution::new(launch, device, &self.memory) {
             Ok(execution) => {
