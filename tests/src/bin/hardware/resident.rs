@@ -25,22 +25,36 @@ pub(crate) enum Status {
     TimedOut,
 }
 
+/// Two words that device and host share. They are zero, and never freed.
+pub(crate) fn words(context: &CudaContext) -> Result<*mut u32, Box<dyn Error>> {
+    context.bind_to_thread()?;
+    let mut words = ptr::null_mut();
+    let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+    // SAFETY: a context is current; the memory is 8 bytes, and zeroed before it is read.
+    unsafe {
+        sys::cuMemHostAlloc(&mut words, 8, flags).result()?;
+        words.cast::<u64>().write(0);
+    }
+    Ok(words.cast())
+}
+
 impl Resident {
-    /// Launches the kernel, and waits until it runs.
+    /// Launches one thread of the kernel, and waits until it runs.
     pub(crate) fn start(context: &Arc<CudaContext>, limit: Duration) -> Result<Self, Box<dyn Error>> {
-        context.bind_to_thread()?;
-        let mut words = ptr::null_mut();
-        let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
-        // SAFETY: a context is current; the memory is 8 bytes, zeroed before it is read, and never freed.
-        unsafe {
-            sys::cuMemHostAlloc(&mut words, 8, flags).result()?;
-            words.cast::<u64>().write(0);
-        }
-        let resident = Resident { stream: context.new_stream()?, words: words.cast() };
+        Self::on(context.new_stream()?, LaunchConfig::new([1, 1, 1], [1, 1, 1]), limit)
+    }
+
+    /// The same in a stream, with any grid.
+    pub(crate) fn on(
+        stream: Arc<CudaStream>,
+        config: LaunchConfig,
+        limit: Duration,
+    ) -> Result<Self, Box<dyn Error>> {
+        let words = words(stream.context())?;
+        let resident = Resident { stream, words };
         let (mut flag, mut status) = (resident.words, resident.words.wrapping_add(1));
         let mut limit = limit.as_nanos() as u64;
         let args = &mut [(&raw mut flag).cast(), (&raw mut status).cast(), (&raw mut limit).cast()];
-        let config = LaunchConfig::new([1, 1, 1], [1, 1, 1]);
         // SAFETY: these are its parameters; the memory stays, and the device accesses it under the same addresses.
         unsafe { launch_raw(spin_until_flag::INFO, &resident.stream, config, args)? };
         thread::sleep(Duration::from_millis(20));
