@@ -19,11 +19,12 @@ use sys::CUresult;
 kernel_registry::link_kernels!(kernels);
 
 type Tested = Result<(), Box<dyn Error>>;
+type Contexts = Vec<Arc<CudaContext>>;
 
 const REST: u32 = Partition::REST;
 
 /// An H200, an A100 and a T4. Tests take turns, because one counts what others make; the turn is dropped last.
-fn devices() -> Result<(Turn, Vec<Arc<CudaContext>>), Box<dyn Error>> {
+fn devices() -> Result<(Turn, Contexts), Box<dyn Error>> {
     let turn = serial::take();
     Config::of([Device::h200(), Device::a100(), Device::t4()]).install()?;
     Ok((turn, kernel_registry::contexts()?))

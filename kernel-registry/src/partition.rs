@@ -31,24 +31,25 @@ pub use part::Part;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A part is a green context of the driver. It shares everything but the multiprocessors with the context that was split:
+/// A part is a green context of the driver. Only its multiprocessors and streams are its own:
 ///
 /// - A kernel that is warm in the context is warm in every part. Memory, events and limits are the context's.
 /// - Only streams of [`Part::stream`] belong to a part. Others use the whole device, also those that
 ///   `stream.context().new_stream()` and `stream.fork()` make.
 ///
+/// It needs a driver of CUDA 12.4 or newer. While there are parts, the driver does not reset the device.
+///
 /// # What it does not promise
 ///
-/// - Calls that wait for the device still wait for kernels in every part: loading, `cuMemFree`, a larger stack.
-///   So warm kernels first, and split before a kernel starts that stays, because splitting waits too.
+/// - Calls that wait for the device still wait for kernels in every part: loading, `cuMemFree`, a larger stack,
+///   synchronizing the context. So warm kernels first, and split before a kernel starts that stays, because splitting waits too.
 /// - Memory, its bandwidth, the L2 cache and copy engines are shared.
 /// - Parts of two splits overlap. So do a part and the streams that use the whole device: a kernel there that fills every
 ///   multiprocessor keeps those of a part busy.
-/// - On sm_90, NVIDIA's documentation says, kernels in parts may use 2 more multiprocessors, which they share, once code is loaded
-///   that launches kernels from the device.
-/// - The driver's occupancy functions answer for the whole device. [`Part::sms`] says how many multiprocessors a grid has.
-///
-/// It needs a driver of CUDA 12.4 or newer.
+/// - According to NVIDIA's documentation, kernels in parts may have to wait for each other for other reasons, such as the
+///   number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`). On sm_90 they may use 2 more multiprocessors, which parts share,
+///   once a module is loaded whose kernels launch others.
+/// - cudarc's occupancy functions answer for the whole device. [`Part::blocks_at_once`] answers for a part.
 #[derive(Clone, Debug)]
 pub struct Partition {
     context: Arc<CudaContext>,
@@ -79,9 +80,9 @@ impl Partition {
             return Err(PartitionError::NotPrimary);
         }
         let device = self.context.cu_device();
-        let unsupported = |error: DriverError| match error.is(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED) {
-            true => PartitionError::Unsupported { device: self.context.ordinal() },
-            false => error.into(),
+        let unsupported = |error: DriverError| {
+            let is_it = error.is(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED);
+            if is_it { PartitionError::Unsupported { device: self.context.ordinal() } } else { error.into() }
         };
         let all = calls.of_device(device).map_err(unsupported)?;
         let shares = shares(&calls, &all, all.alignment(driver.version), &sizes)?;
