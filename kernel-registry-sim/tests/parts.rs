@@ -190,6 +190,7 @@ fn kernels_compute_in_a_part_and_occupancy_is_the_parts() -> Tested {
     let (_turn, contexts) = devices()?;
     let context = &contexts[0];
     let [small, rest] = Partition::of(context).sms([8, REST])?;
+    assert!(context.is_in_multi_stream_mode(), "or cudarc would not order work on slices");
     // Warm after the split: the parts share the context's kernels.
     let _warm = Warmup::new().only(|kernel| kernel == saxpy::INFO).warm(context)?;
     const N: u32 = 10_000;
