@@ -7,6 +7,7 @@ mod audit;
 mod call;
 mod context;
 mod error;
+mod green;
 mod host_memory;
 mod launch;
 mod stream;
@@ -22,8 +23,9 @@ pub use audit::OnWait;
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, architecture, bind};
 pub use error::{DriverError, DriverUnavailable};
+pub(crate) use green::{Green, GreenCalls, Multiprocessors};
 pub(crate) use host_memory::{allocate_host, free_host};
-pub(crate) use launch::launch;
+pub(crate) use launch::{blocks_on_each, launch};
 pub(crate) use stream::{Stream, is_blocking};
 
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.

@@ -121,6 +121,7 @@ mod lock;
 mod mapped;
 mod nullable;
 mod param;
+mod partition;
 mod queue;
 mod records;
 mod registry;
@@ -151,6 +152,7 @@ pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, 
 pub use mapped::Mapped;
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
+pub use partition::{Part, Partition, PartitionError};
 pub use queue::{Full, Queue, Unfinished};
 pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 pub use resident::{Resident, ResidentError, Section, SectionError, WouldWait};

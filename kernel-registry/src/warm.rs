@@ -134,7 +134,7 @@ pub struct Warmup<'a> {
 }
 
 /// How long a driver call may wait for the device.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a `#[warmup]` function may take: it may compile, or load a model.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(300);

@@ -1,8 +1,8 @@
 //! Asserts that types of the API are `Send` and `Sync`.
 
 use kernel_registry::{
-    Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, OtherCopy, Prepared,
-    Progress, RecheckError, RegistryError, Report, Warm, WarmEachError, WarmError,
+    Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, OtherCopy, Part, Partition,
+    PartitionError, Prepared, Progress, RecheckError, RegistryError, Report, Warm, WarmEachError, WarmError,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}
@@ -19,6 +19,9 @@ const _: () = {
     send_and_sync::<LateLoad>();
     send_and_sync::<Prepared>();
     send_and_sync::<LaunchConfig>();
+    send_and_sync::<Partition>();
+    send_and_sync::<Part>();
+    send_and_sync::<PartitionError>();
     send_and_sync::<RegistryError>();
     send_and_sync::<WarmError>();
     send_and_sync::<WarmEachError>();

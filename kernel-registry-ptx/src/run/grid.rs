@@ -149,6 +149,11 @@ impl Grid {
         })
     }
 
+    /// Changes how many blocks run at once. Those that run go on, and at least one cluster can run.
+    pub fn set_resident(&mut self, blocks: u32) {
+        self.launch.resident = blocks;
+    }
+
     /// Runs up to `budget` instructions, each for up to 32 threads.
     ///
     /// It returns early when all threads have ended, at a fault, or when none can go on. `memory` must be the same each time.

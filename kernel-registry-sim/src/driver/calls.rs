@@ -25,6 +25,7 @@ mod device;
 mod event;
 mod fill;
 mod graph;
+mod green;
 mod information;
 mod lacking;
 mod launch;
@@ -78,6 +79,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
         occupancy::ALL,
         capture::ALL,
         graph::ALL,
+        green::ALL,
     ];
     simulated.into_iter().flatten().chain(lacking::ALL)
 }

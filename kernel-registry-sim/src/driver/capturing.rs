@@ -3,6 +3,7 @@
 use std::thread;
 
 use super::capture::{Capture, MODE, Mode, Part};
+use super::failures;
 use super::graph::Task;
 use super::handles::Handle;
 use super::result::{Answer, Code};
@@ -92,6 +93,10 @@ impl State {
     /// Adds work as a node of the graph that a stream captures.
     pub(super) fn capture(&mut self, stream: Handle, work: Work) -> Answer {
         let found = self.streams.get(stream)?;
+        if found.part.is_some() {
+            failures::say_once("a capture in a stream of a green context is not simulated");
+            return Err(Code::NOT_SUPPORTED);
+        }
         let (context, part) = (found.context, found.capture.clone().ok_or(Code::ILLEGAL_STATE)?);
         let graph = self.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?.graph;
         let node = self.graphs.add(graph, Task { work, context }, part.after)?;

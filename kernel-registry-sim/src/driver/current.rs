@@ -2,41 +2,64 @@
 
 use std::cell::{Cell, RefCell};
 
+use super::failures::say_once;
 use super::handles::Handle;
 use super::result::{Answer, Code};
 
 thread_local! {
-    /// The current context, or 0. It has no destructor, because destructors of other thread-locals may call the driver.
-    static CURRENT: Cell<Handle> = const { Cell::new(0) };
+    /// The current context, or 0s. It has no destructor, because destructors of other thread-locals may call the driver.
+    static CURRENT: Cell<CurrentContext> = const { Cell::new(CurrentContext { context: 0, green: 0 }) };
     /// The contexts below it on the stack, the next one last.
-    static BELOW: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+    static BELOW: RefCell<Vec<CurrentContext>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The current context of this thread, and the stack below it.
-pub(super) struct CurrentContext;
+#[derive(Clone, Copy)]
+pub(super) struct CurrentContext {
+    pub(super) context: Handle,
+    /// The green context, or 0. Its `context` is the primary one of the device.
+    pub(super) green: Handle,
+}
 
 impl CurrentContext {
+    /// The current context, for functions that do the same in every context.
+    pub(super) fn peek() -> Option<CurrentContext> {
+        Some(CURRENT.get()).filter(|current| current.context != 0)
+    }
+
+    /// The current context, for functions that are not simulated in a green one.
     pub(super) fn get() -> Answer<Handle> {
-        Some(CURRENT.get()).filter(|context| *context != 0).ok_or(Code::INVALID_CONTEXT)
+        match Self::peek().ok_or(Code::INVALID_CONTEXT)? {
+            CurrentContext { context, green: 0 } => Ok(context),
+            _ => {
+                say_once("a function that is called while a green context is current is not simulated");
+                Err(Code::NOT_SUPPORTED)
+            }
+        }
+    }
+
+    /// The handle that the caller knows.
+    pub(super) fn handle(self) -> Handle {
+        if self.green != 0 { self.green } else { self.context }
     }
 
     /// Replaces the top of the stack.
-    pub(super) fn set(context: Handle) {
-        CURRENT.set(context);
+    pub(super) fn set(self) {
+        CURRENT.set(self);
     }
 
-    pub(super) fn push(context: Handle) {
-        let before = CURRENT.replace(context);
-        if before != 0 {
+    pub(super) fn push(self) {
+        let before = CURRENT.replace(self);
+        if before.context != 0 {
             // While the thread ends the stack may be gone already.
             let _ = BELOW.try_with(|below| below.borrow_mut().push(before));
         }
     }
 
     pub(super) fn pop() -> Answer<Handle> {
-        let popped = Self::get()?;
+        let popped = Self::peek().ok_or(Code::INVALID_CONTEXT)?;
         let below = BELOW.try_with(|below| below.borrow_mut().pop());
-        CURRENT.set(below.ok().flatten().unwrap_or(0));
-        Ok(popped)
+        CURRENT.set(below.ok().flatten().unwrap_or(CurrentContext { context: 0, green: 0 }));
+        Ok(popped.handle())
     }
 }

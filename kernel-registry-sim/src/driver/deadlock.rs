@@ -44,7 +44,7 @@ pub(super) fn wait_until(
     let id = state.id();
     let current = thread::current();
     let thread = current.name().map_or_else(|| format!("{:?}", current.id()), |name| format!("`{name}`"));
-    let context = CurrentContext::get().ok();
+    let context = CurrentContext::peek().map(|current| current.context);
     let waiting = Waiting { call, thread, context, device, until, because, reported: false, gave_up: None };
     state.waiting.insert(id, waiting);
     watched::set(watched::WAITING, true);

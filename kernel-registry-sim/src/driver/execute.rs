@@ -5,32 +5,29 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use kernel_registry_format::fit;
 use kernel_registry_ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Status};
 
-use super::device::Device;
 use super::launch::Launch;
 use super::memory::{Block, Kind, Shared};
 use super::result::Code;
 use super::texts;
 use super::view::View;
 
-/// The number of blocks of a grid that run at once. It is limited by the device, and by this machine's memory and speed.
-fn resident(launch: &Launch, device: &Device) -> u32 {
+/// The most blocks of a grid that run at once. It is limited by this machine's memory and speed.
+fn most(launch: &Launch) -> u64 {
     const MOST: u64 = 256;
     const MOST_STACK: u64 = 64 << 20;
-    if launch.shape.cooperative {
-        return u32::MAX;
-    }
-    let by_room = fit::residency(&device.room(), &launch.taken()).map_or(1, |grid| grid.capacity);
     let stack = u64::from(launch.kernel().frame) * launch.threads_of_block();
-    let most = MOST.min(MOST_STACK / stack.max(1)).min(by_room).min(launch.blocks());
-    most.max(1) as u32
+    MOST.min(MOST_STACK / stack.max(1)).min(launch.blocks()).max(1)
 }
 
 /// A kernel that runs.
 pub(super) struct Execution {
     grid: Grid,
+    /// Its place in the order in which kernels started.
+    order: u64,
+    /// See [`most`]. All of a cooperative launch run at once.
+    most: Option<u64>,
     budget: u64,
     _barrier: Option<GridBarrier>,
 }
@@ -76,26 +73,35 @@ const BUDGET: u64 = 50_000;
 const SHORT_BUDGET: u64 = 300;
 
 impl Execution {
-    /// Starts a launch on a device, which is passed with its ordinal.
-    pub(super) fn new(
-        launch: &Launch,
-        (ordinal, device): (usize, &Device),
-        memory: &Shared,
-    ) -> Result<Self, String> {
+    /// Starts a launch on the device with this ordinal. No block begins before it has [room](Self::set_room).
+    pub(super) fn new(launch: &Launch, device: usize, order: u64, memory: &Shared) -> Result<Self, String> {
         let shape = launch.shape;
-        let barrier = if shape.cooperative { Some(GridBarrier::new(memory, ordinal)?) } else { None };
+        let barrier = if shape.cooperative { Some(GridBarrier::new(memory, device)?) } else { None };
         let parameters = LaunchParameters {
             grid: shape.grid,
             block: shape.block,
             cluster: shape.cluster,
             dynamic_shared: shape.shared,
             stack: launch.stack,
-            resident: resident(launch, device),
+            resident: u32::MAX,
             barrier: barrier.as_ref().map_or(0, |barrier| barrier.address as u64),
             arguments: launch.arguments.to_vec(),
         };
         let grid = Grid::new(&launch.code.0, &launch.kernel().name, parameters);
-        Ok(Execution { grid: grid.map_err(|error| error.to_string())?, budget: BUDGET, _barrier: barrier })
+        let most = (!shape.cooperative).then(|| most(launch));
+        let grid = grid.map_err(|error| error.to_string())?;
+        Ok(Execution { grid, order, most, budget: BUDGET, _barrier: barrier })
+    }
+
+    pub(super) fn order(&self) -> u64 {
+        self.order
+    }
+
+    /// Says how many of its blocks have room on the device now. Those that run go on in any case.
+    pub(super) fn set_room(&mut self, blocks: u64) {
+        if let Some(most) = self.most {
+            self.grid.set_resident(most.min(blocks) as u32);
+        }
     }
 
     pub(super) fn step(&mut self, view: &View<'_>) -> Step {

@@ -1,5 +1,6 @@
 //! Launching a graph: its steps become work in streams.
 
+use super::failures;
 use super::graph::{Step, Task};
 use super::handles::Handle;
 use super::result::{Answer, Code};
@@ -39,6 +40,10 @@ impl State {
     /// Each chain of steps goes into one queue: the first into that of the stream, the others into internal streams, which wait for
     /// each other as the steps do. The stream goes on when all are done.
     fn launch_steps(&mut self, steps: &[Step], last: Option<(Handle, Seq)>, stream: Handle) -> Answer<Seq> {
+        if self.streams.get(stream)?.part.is_some() {
+            failures::say_once("the launch of a graph in a stream of a green context is not simulated");
+            return Err(Code::NOT_SUPPORTED);
+        }
         let begin = match last {
             Some((earlier, seq)) => Work::WaitFor { stream: earlier, seq },
             None => Work::Nothing,

@@ -72,7 +72,7 @@ fn write(code: Code) {
         return;
     }
     let state = Simulator::get().lock();
-    let context = CurrentContext::get().and_then(|context| state.contexts.get(context)).ok();
+    let context = CurrentContext::peek().and_then(|current| state.contexts.get(current.context).ok());
     let failure = context.and_then(|context| context.error.clone()).or_else(|| state.broken.clone());
     drop(state);
     if let Some(failure) = failure.filter(|failure| failure.code == code) {
@@ -151,7 +151,7 @@ pub(super) fn remove_trace(trace: &Arc<Trace>) {
 
 /// Gives the current context of this thread a sticky error.
 fn break_current(call: &str, code: Code) {
-    if let Ok(context) = CurrentContext::get() {
+    if let Some(CurrentContext { context, .. }) = CurrentContext::peek() {
         let words = format!("{call} brings about {code}, as it was told to");
         Simulator::get().lock().broke(context, code, &words, Launcher::this());
     }

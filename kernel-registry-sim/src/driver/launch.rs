@@ -60,9 +60,8 @@ impl Launch {
         product(self.shape.block)
     }
 
-    /// The threads that are resident while it runs.
-    pub(super) fn resident_threads(&self, device: &Device) -> u64 {
-        self.blocks().saturating_mul(self.threads_of_block()).min(device.threads())
+    pub(super) fn threads(&self) -> u64 {
+        self.blocks().saturating_mul(self.threads_of_block())
     }
 
     /// What it takes of a device.
@@ -80,7 +79,7 @@ impl Launch {
 
     /// Checks the shape, as the driver does before anything runs.
     pub(super) fn check(&self, max_shared: u32, device: &Device) -> Answer {
-        let Shape { grid, block, cluster, shared, cooperative } = self.shape;
+        let Shape { grid, block, cluster, shared, .. } = self.shape;
         let kernel = self.kernel();
         let too_large = grid[0] > i32::MAX as u32 || grid[1] > 65_535 || grid[2] > 65_535 || block[2] > 64;
         if product(grid) == 0 || product(block) == 0 || too_large || shared > max_shared {
@@ -94,9 +93,7 @@ impl Launch {
                 Code::LAUNCH_OUT_OF_RESOURCES
             });
         }
-        if cooperative && self.blocks().saturating_mul(self.threads_of_block()) > device.threads() {
-            return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);
-        }
+        self.check_grid(device)?;
         if let Some(cluster) = cluster {
             let fits = (0..3).all(|axis| cluster[axis] != 0 && grid[axis] % cluster[axis] == 0);
             if !device.has_clusters()
@@ -106,6 +103,14 @@ impl Launch {
             {
                 return Err(Code::INVALID_CLUSTER_SIZE);
             }
+        }
+        Ok(())
+    }
+
+    /// A cooperative grid is on the device as a whole.
+    pub(super) fn check_grid(&self, device: &Device) -> Answer {
+        if self.shape.cooperative && self.threads() > device.threads() {
+            return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);
         }
         Ok(())
     }

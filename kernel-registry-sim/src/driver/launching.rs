@@ -30,10 +30,14 @@ pub(super) fn launch(
     shape: Shape,
     arguments: impl FnOnce(&Kernel) -> Answer<Vec<u8>>,
 ) -> Answer<Locked> {
-    let context = state.streams.get(stream)?.context;
+    let (context, part) = state.streams.get(stream).map(|stream| (stream.context, stream.part))?;
     let is_new = state.is_of_new_library(function, context);
     let launch = state.prepare(function, context, shape, arguments)?;
     let function = launch.function;
+    if let Some((_, span)) = part {
+        let kind = &state.devices[state.functions.get(function)?.device].kind;
+        launch.check_grid(&kind.within(span))?;
+    }
     let work = Work::Launch(Box::new(launch));
     // A node's set-up happens when its graph is made.
     if state.is_captured(stream)? {

@@ -35,7 +35,8 @@ fn takes_it(function: &str) -> bool {
 
 /// Waits until no other thread holds the lock, if the function takes it.
 pub(super) fn pass(function: &'static str) {
-    let (true, Ok(context)) = (takes_it(function), CurrentContext::get()) else { return };
+    let (true, Some(current)) = (takes_it(function), CurrentContext::peek()) else { return };
+    let context = current.context;
     let mut state = Simulator::get().lock();
     while let Some((device, until)) = load_that_waits(&state, context) {
         match wait_until(state, device, until, function, WaitReason::LoadElsewhere) {

@@ -88,6 +88,8 @@ codes! {
     910 GRAPH_EXEC_UPDATE_FAILURE "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"
     912 INVALID_CLUSTER_SIZE "cluster misconfiguration"
     913 FUNCTION_NOT_LOADED "the requested function was not loaded"
+    914 INVALID_RESOURCE_TYPE "invalid resource type"
+    915 INVALID_RESOURCE_CONFIGURATION "invalid resource configuration"
     999 UNKNOWN "unknown error"
 }
 

@@ -3,8 +3,6 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel_registry_format::fit::Processor;
-
 use super::abi::HostFunction;
 use super::deadlock;
 use super::execute::{Execution, Step};
@@ -145,35 +143,6 @@ impl State {
             && self.holds(item)
     }
 
-    /// Whether a kernel fits beside those that run: some multiprocessor must have room for a block of it.
-    fn has_room(&self, stream: &Stream, item: &Item) -> bool {
-        let Work::Launch(launch) = &item.work else { return true };
-        let running = self.streams.iter().filter(|(_, other)| other.device == stream.device);
-        let running = running.filter_map(|(_, other)| match other.queue.front() {
-            Some(Item {
-                work: Work::Launch(running), state: Doing::Running(_) | Doing::Stepping, ..
-            }) => Some(running),
-            _ => None,
-        });
-        let kind = &self.devices[stream.device].kind;
-        let room = kind.room();
-        let of_all = u64::from(kind.processors.max(1));
-        // The multiprocessor with the fewest blocks of each, and the one with the most.
-        let mut processors = [Processor::new(&room), Processor::new(&room)];
-        let mut threads = launch.threads_of_block();
-        for running in running {
-            let taken = running.taken();
-            let blocks = [running.blocks() / of_all, running.blocks().div_ceil(of_all)];
-            for (processor, blocks) in processors.iter_mut().zip(blocks) {
-                let most = processor.space(&taken).blocks;
-                processor.put(&taken, most.min(blocks.try_into().unwrap_or(u32::MAX)));
-            }
-            threads += running.resident_threads(kind);
-        }
-        let has_space = |processor: &Processor<'_>| processor.space(&launch.taken()).blocks > 0;
-        threads <= kind.threads() && processors.iter().any(has_space)
-    }
-
     fn holds(&self, item: &Item) -> bool {
         match item.work {
             Work::WaitFor { stream, seq } => self.streams.has_done(stream, seq),
@@ -188,10 +157,11 @@ impl State {
 
     /// Starts the kernel at the head of a stream.
     fn start(&mut self, handle: Handle) {
+        let order = self.id();
         let Ok(stream) = self.streams.get_mut(handle) else { return };
-        let device = (stream.device, &self.devices[stream.device].kind);
+        let device = stream.device;
         let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else { return };
-        match Execution::new(launch, device, &self.memory) {
+        match Execution::new(launch, device, order, &self.memory) {
             Ok(execution) => {
                 *state = Doing::Running(Box::new(execution));
                 stream.still_since = Instant::now();
@@ -263,6 +233,7 @@ impl State {
     }
 
     fn take_turns(&mut self) -> Vec<Turn> {
+        self.make_room();
         let mut turns = Vec::new();
         for (handle, stream) in self.streams.iter_mut() {
             let (context, device) = (stream.context, stream.device);

@@ -14,6 +14,7 @@ use super::handles::{Handle, Handles};
 use super::memory::Shared;
 use super::pool::Pools;
 use super::result::{Answer, Code};
+use super::span::Span;
 use super::stream::{Order, Stream, Work};
 use super::streams::Streams;
 use super::texts::Launcher;
@@ -33,6 +34,10 @@ pub(super) struct State {
     pub(super) kernels: Handles<Kernel>,
     pub(super) functions: Handles<Function>,
     pub(super) graphs: Graphs,
+    /// Green contexts.
+    pub(super) greens: Handles<Green>,
+    /// Descriptions of future green contexts, which are never destroyed.
+    pub(super) descriptions: Handles<Description>,
     /// Captures that have begun, by id.
     pub(super) captures: BTreeMap<u64, Capture>,
     pub(super) pools: Pools,
@@ -85,6 +90,20 @@ pub(super) struct Context {
     pub(super) error: Option<Arc<Failure>>,
 }
 
+/// Multiprocessors with streams of their own; all else is the device's primary context.
+#[derive(Debug)]
+pub(super) struct Green {
+    pub(super) id: u64,
+    pub(super) device: usize,
+    pub(super) span: Span,
+}
+
+#[derive(Debug)]
+pub(super) struct Description {
+    pub(super) device: usize,
+    pub(super) span: Span,
+}
+
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) context: Handle,
@@ -124,6 +143,8 @@ impl State {
             kernels: Handles::new(6),
             functions: Handles::new(7),
             graphs: Graphs::new(),
+            greens: Handles::new(13),
+            descriptions: Handles::of_values(14),
             captures: BTreeMap::new(),
             pools: Pools::default(),
             memory: Shared::default(),
@@ -200,6 +221,23 @@ impl State {
         self.contexts.get_mut(handle).map_err(|_| error)
     }
 
+    /// A green context that is alive.
+    pub(super) fn green(&self, handle: Handle) -> Answer<&Green> {
+        let error =
+            if self.greens.has_given(handle) { Code::CONTEXT_IS_DESTROYED } else { Code::INVALID_CONTEXT };
+        self.greens.get(handle).map_err(|_| error)
+    }
+
+    /// A context that is alive, which may be a green one, as threads have it current.
+    pub(super) fn for_threads(&mut self, handle: Handle) -> Answer<CurrentContext> {
+        if !self.greens.has_given(handle) {
+            self.context(handle)?;
+            return Ok(CurrentContext { context: handle, green: 0 });
+        }
+        let device = self.green(handle)?.device;
+        Ok(CurrentContext { context: self.devices[device].primary, green: handle })
+    }
+
     /// A context without a sticky error.
     pub(super) fn sound(&mut self, handle: Handle) -> Answer<&mut Context> {
         let context = self.context(handle)?;
@@ -216,13 +254,12 @@ impl State {
             2 => self.sound(CurrentContext::get()?)?.per_thread,
             _ => handle,
         };
-        let context = self
-            .streams
-            .get(stream)
-            .ok()
-            .filter(|stream| !stream.closed)
-            .ok_or(Code::INVALID_HANDLE)?
-            .context;
+        let found =
+            self.streams.get(stream).ok().filter(|stream| !stream.closed).ok_or(Code::INVALID_HANDLE)?;
+        let (context, part) = (found.context, found.part);
+        if let Some((green, _)) = part {
+            self.green(green)?;
+        }
         self.sound(context)?;
         Ok(stream)
     }

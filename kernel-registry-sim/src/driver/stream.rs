@@ -9,6 +9,7 @@ use super::execute::Execution;
 use super::graph_memory::Allocation;
 use super::handles::Handle;
 use super::launch::Launch;
+use super::span::Span;
 use super::texts::Launcher;
 use super::wait::{Behind, Seq};
 
@@ -16,6 +17,8 @@ use super::wait::{Behind, Seq};
 pub(super) struct Stream {
     pub(super) context: Handle,
     pub(super) device: usize,
+    /// The green context, and its multiprocessors.
+    pub(super) part: Option<(Handle, Span)>,
     pub(super) order: Order,
     pub(super) priority: i32,
     pub(super) queue: VecDeque<Item>,
@@ -143,6 +146,7 @@ impl Stream {
         Stream {
             context,
             device,
+            part: None,
             order,
             priority: 0,
             queue: VecDeque::new(),

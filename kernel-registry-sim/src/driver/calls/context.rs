@@ -23,7 +23,7 @@ fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
     context.ready()?;
     let handle = state.free_context_handle();
     state.create_context(handle, device, flags)?;
-    CurrentContext::push(handle);
+    CurrentContext { context: handle, green: 0 }.push();
     context.set(handle)
 }
 
@@ -51,6 +51,24 @@ fn end_primary(mut state: Locked, device: usize) -> Answer {
     Ok(())
 }
 
+/// One more user of the primary context, which is made if there is none.
+pub(super) fn retain(state: &mut State, device: usize) -> Answer {
+    let handle = state.devices[device].primary;
+    if state.contexts.get(handle).is_err() {
+        let flags = state.devices[device].flags;
+        state.create_context(handle, device, flags)?;
+    }
+    state.devices[device].references += 1;
+    Ok(())
+}
+
+/// One user fewer. The last one destroys it.
+pub(super) fn release(mut state: Locked, device: usize) -> Answer {
+    let left = state.devices[device].references.checked_sub(1).ok_or(Code::INVALID_CONTEXT)?;
+    state.devices[device].references = left;
+    if left == 0 { end_primary(state, device) } else { Ok(()) }
+}
+
 /// `CUlimit`.
 const STACK_SIZE: u32 = 0;
 const PRINTF_FIFO_SIZE: u32 = 1;
@@ -60,30 +78,22 @@ calls! {
     7000 fn cuDevicePrimaryCtxRetain(context: Out<Handle>, ordinal: i32) {
         let mut state = begin()?;
         let device = device(&state, ordinal)?;
-        let handle = state.devices[device].primary;
-        context.set(handle)?;
-        if state.contexts.get(handle).is_err() {
-            let flags = state.devices[device].flags;
-            state.create_context(handle, device, flags)?;
-        }
-        state.devices[device].references += 1;
-        Ok(())
+        context.set(state.devices[device].primary)?;
+        retain(&mut state, device)
     }
 
     11000 fn cuDevicePrimaryCtxRelease_v2(ordinal: i32) {
-        let mut state = begin()?;
+        let state = begin()?;
         let device = device(&state, ordinal)?;
-        let left = state.devices[device].references.checked_sub(1).ok_or(Code::INVALID_CONTEXT)?;
-        state.devices[device].references = left;
-        if left == 0 {
-            end_primary(state, device)?;
-        }
-        Ok(())
+        release(state, device)
     }
 
     11000 fn cuDevicePrimaryCtxReset_v2(ordinal: i32) {
         let state = begin()?;
         let device = device(&state, ordinal)?;
+        if state.greens.iter().any(|(_, green)| green.device == device) {
+            return Err(Code::NOT_PERMITTED);
+        }
         end_primary(state, device)
     }
 
@@ -124,7 +134,7 @@ calls! {
             return Err(Code::INVALID_CONTEXT);
         }
         let id = state.context(context)?.id;
-        if CurrentContext::get() == Ok(context) {
+        if CurrentContext::peek().is_some_and(|current| current.handle() == context) {
             CurrentContext::pop()?;
         }
         // A sticky error is no reason to keep it.
@@ -145,23 +155,21 @@ calls! {
 
     4000 fn cuCtxGetCurrent(context: Out<Handle>) {
         drop(begin()?);
-        context.set(CurrentContext::get().unwrap_or(0))
+        context.set(CurrentContext::peek().map_or(0, CurrentContext::handle))
     }
 
     4000 fn cuCtxSetCurrent(context: Handle) {
         let mut state = begin()?;
         if context != 0 {
-            state.context(context)?;
-            CurrentContext::set(context);
-        } else if CurrentContext::get().is_ok() {
+            state.for_threads(context)?.set();
+        } else if CurrentContext::peek().is_some() {
             CurrentContext::pop()?;
         }
         Ok(())
     }
 
     4000 fn cuCtxPushCurrent_v2(context: Handle) {
-        begin()?.context(context)?;
-        CurrentContext::push(context);
+        begin()?.for_threads(context)?.push();
         Ok(())
     }
 
@@ -175,7 +183,11 @@ calls! {
     }
 
     12000 fn cuCtxGetId(context: Handle, id: Out<u64>) {
-        id.set(begin()?.context(meant(context)?)?.id)
+        let mut state = begin()?;
+        match state.green(context) {
+            Ok(green) => id.set(green.id),
+            Err(_) => id.set(state.context(meant(context)?)?.id),
+        }
     }
 
     3020 fn cuCtxGetApiVersion(context: Handle, version: Out<u32>) {

@@ -110,8 +110,8 @@ calls! {
             say_once("launching a graph from a kernel");
             return Err(Code::NOT_SUPPORTED);
         }
-        if let Ok(context) = CurrentContext::get() {
-            state.sound(context)?;
+        if let Some(current) = CurrentContext::peek() {
+            state.sound(current.context)?;
         }
         executable.set(state.graphs.instantiate(graph, flags & AUTO_FREE != 0)?)
     }

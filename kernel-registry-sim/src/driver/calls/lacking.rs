@@ -113,11 +113,9 @@ lacking! {
         cuGraphGetEdges_v2 cuGraphNodeGetDependencies_v2 cuGraphNodeGetDependentNodes_v2
         cuGraphRemoveDependencies_v2 cuKernelGetName cuStreamBeginCaptureToGraph cuStreamGetCaptureInfo_v3
         cuStreamUpdateCaptureDependencies_v2;
-    12040: cuCtxFromGreenCtx cuCtxGetDevResource cuDevResourceGenerateDesc cuDevSmResourceSplitByCount
-        cuDeviceGetDevResource cuDeviceRegisterAsyncNotification cuDeviceUnregisterAsyncNotification
-        cuFuncGetParamInfo cuGreenCtxCreate cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxRecordEvent
-        cuGreenCtxWaitEvent cuKernelGetParamInfo cuLibraryEnumerateKernels cuLibraryGetKernelCount
-        cuStreamGetGreenCtx;
+    12040: cuCtxGetDevResource cuDeviceRegisterAsyncNotification cuDeviceUnregisterAsyncNotification
+        cuFuncGetParamInfo cuGreenCtxRecordEvent cuGreenCtxWaitEvent cuKernelGetParamInfo
+        cuLibraryEnumerateKernels cuLibraryGetKernelCount;
     12050: cuCtxRecordEvent cuCtxWaitEvent cuGreenCtxStreamCreate cuKernelGetLibrary cuStreamGetCtx_v2;
     12060: cuMemBatchDecompressAsync;
     12080: cuCheckpointProcessCheckpoint cuCheckpointProcessGetRestoreThreadId cuCheckpointProcessGetState

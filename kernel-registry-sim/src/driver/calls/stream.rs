@@ -16,8 +16,9 @@ const STREAMS: usize = 34;
 
 fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> Answer {
     let mut state = begin()?;
-    let context = CurrentContext::get()?;
+    let CurrentContext { context, green } = CurrentContext::peek().ok_or(Code::INVALID_CONTEXT)?;
     let device = state.sound(context)?.device;
+    let part = if green == 0 { None } else { Some((green, state.green(green)?.span)) };
     made.ready()?;
     if flags > 1 {
         return Err(Code::INVALID_VALUE);
@@ -31,7 +32,7 @@ fn create(made: &Out<Handle>, flags: u32, priority: i32, call: &'static str) -> 
     let most = &mut state.sound(context)?.most_streams;
     *most = alive.max(*most);
     let order = if flags == 1 { Order::NonBlocking } else { Order::Blocking };
-    let stream = Stream { priority: priority.clamp(-5, 0), ..Stream::new(context, device, order) };
+    let stream = Stream { priority: priority.clamp(-5, 0), part, ..Stream::new(context, device, order) };
     made.set(state.streams.insert(stream))
 }
 
@@ -113,7 +114,8 @@ calls! {
 
     9020 fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) {
         let (state, stream) = begin_with(stream)?;
-        context.set(state.streams.get(stream)?.context)
+        let found = state.streams.get(stream)?;
+        context.set(found.part.map_or(found.context, |(green, _)| green))
     }
 
     3020 fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) {

@@ -24,7 +24,7 @@ use crate::resident::{Resident, Status};
 use crate::samples;
 
 /// Returns an error unless `is_so`.
-fn ensure(is_so: bool, otherwise: impl Into<String>) -> Result<(), Box<dyn Error>> {
+pub(crate) fn ensure(is_so: bool, otherwise: impl Into<String>) -> Result<(), Box<dyn Error>> {
     if is_so { Ok(()) } else { Err(otherwise.into().into()) }
 }
 

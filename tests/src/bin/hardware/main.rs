@@ -6,6 +6,7 @@
 mod checks;
 mod counting;
 mod hooks;
+mod parts;
 mod resident;
 mod samples;
 
@@ -78,5 +79,6 @@ const CHECKS: &[(&str, Check)] = &[
     ("a lowered stack limit", checks::lowered_stack),
     ("what a launch costs", checks::cost),
     ("contexts that come and go", checks::come_and_go),
+    ("parts of the device", parts::parts),
     ("a device that was reset", checks::reset),
 ];

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
-use kernel_registry::{Control, Ended, Mapped, Presence};
+use kernel_registry::{Control, Ended, LaunchConfig, Mapped, Presence};
 use kernels::waiting::spin_until_flag;
 
 /// The kernel `spin_until_flag` while it runs.
@@ -25,13 +25,22 @@ pub(crate) enum Status {
 }
 
 impl Resident {
-    /// Launches the kernel, and waits until it runs.
+    /// Launches one thread of the kernel, and waits until it runs.
     pub(crate) fn start(context: &Arc<CudaContext>, limit: Duration) -> Result<Self, Box<dyn Error>> {
-        let (stream, control) = (context.new_stream()?, Control::new(context, 1)?);
-        let flag = Mapped::<AtomicU32>::zeroed(context, 1)?;
+        Self::on(context.new_stream()?, LaunchConfig::new([1, 1, 1], [1, 1, 1]), limit)
+    }
+
+    /// The same in a stream, with any grid.
+    pub(crate) fn on(
+        stream: Arc<CudaStream>,
+        config: LaunchConfig,
+        limit: Duration,
+    ) -> Result<Self, Box<dyn Error>> {
+        let control = Control::new(stream.context(), config.grid.iter().product())?;
+        let flag = Mapped::<AtomicU32>::zeroed(stream.context(), 1)?;
         control.limit(limit);
         // SAFETY: freeing what the arguments point to waits for the kernel.
-        unsafe { spin_until_flag::launch(&stream, spin_until_flag::over(1), &flag, &control)? };
+        unsafe { spin_until_flag::launch(&stream, config, &flag, &control)? };
         control.wait_for_blocks(limit)?;
         Ok(Resident { stream, control, _flag: flag })
     }

@@ -1,0 +1,187 @@
+//! Green contexts: parts of a device's multiprocessors, with streams whose kernels run only there.
+//!
+//! Streams apart, a green context is the device's primary context: modules, functions, limits and memory are the same. It
+//! is current only while a stream is made: a green context that was destroyed while current ends the process at the
+//! thread's next call.
+
+use std::ffi::{c_uint, c_void};
+use std::ptr;
+
+use cudarc::driver::{CudaStream, sys};
+
+use super::{CudaVersion, Driver, DriverError, call, lookup};
+
+/// The driver's functions for green contexts. cudarc has them only in bindings of CUDA 12.4 and newer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GreenCalls {
+    of_device: unsafe extern "C" fn(sys::CUdevice, *mut Multiprocessors, c_uint) -> sys::CUresult,
+    split: Split,
+    describe: unsafe extern "C" fn(*mut Handle, *mut Multiprocessors, c_uint) -> sys::CUresult,
+    create: unsafe extern "C" fn(*mut Handle, Handle, sys::CUdevice, c_uint) -> sys::CUresult,
+    destroy: unsafe extern "C" fn(Handle) -> sys::CUresult,
+    context_of: unsafe extern "C" fn(*mut sys::CUcontext, Handle) -> sys::CUresult,
+    of_stream: unsafe extern "C" fn(sys::CUstream, *mut Handle) -> sys::CUresult,
+    of_green: unsafe extern "C" fn(Handle, *mut Multiprocessors, c_uint) -> sys::CUresult,
+}
+
+type Split = unsafe extern "C" fn(
+    *mut Multiprocessors,
+    *mut c_uint,
+    *const Multiprocessors,
+    *mut Multiprocessors,
+    c_uint,
+    c_uint,
+) -> sys::CUresult;
+
+/// A `CUgreenCtx` or a `CUdevResourceDesc`.
+type Handle = *mut c_void;
+
+/// `CU_DEV_RESOURCE_TYPE_SM`.
+const SM: c_uint = 1;
+
+/// `CU_GREEN_CTX_DEFAULT_STREAM`, which is required.
+const DEFAULT_STREAM: c_uint = 1;
+
+/// A `CUdevResource` of multiprocessors, which only the driver fills.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+pub(crate) struct Multiprocessors([u32; 36]);
+
+impl Multiprocessors {
+    const NONE: Self = Multiprocessors([0; 36]);
+
+    /// How many they are.
+    pub(crate) fn count(&self) -> u32 {
+        self.0[24]
+    }
+
+    /// Their alignment: the size of a part is a multiple of it. Drivers before CUDA 13.0 do not tell it.
+    pub(crate) fn alignment(&self, driver: CudaVersion) -> u32 {
+        if driver >= CudaVersion(13_000) { self.0[26].max(1) } else { 1 }
+    }
+}
+
+impl GreenCalls {
+    /// The functions, if the driver has them: since 12.4.
+    pub(crate) fn of(driver: &Driver) -> Result<Option<Self>, DriverError> {
+        /// Finds a function that has had its type since 12.4.
+        macro_rules! found {
+            ($name:literal) => {
+                // SAFETY: the field's type is that of the function.
+                match unsafe { lookup($name, CudaVersion(12_040), driver.version) }? {
+                    Some(function) => function,
+                    None => return Ok(None),
+                }
+            };
+        }
+        Ok(Some(GreenCalls {
+            of_device: found!(c"cuDeviceGetDevResource"),
+            split: found!(c"cuDevSmResourceSplitByCount"),
+            describe: found!(c"cuDevResourceGenerateDesc"),
+            create: found!(c"cuGreenCtxCreate"),
+            destroy: found!(c"cuGreenCtxDestroy"),
+            context_of: found!(c"cuCtxFromGreenCtx"),
+            of_stream: found!(c"cuStreamGetGreenCtx"),
+            of_green: found!(c"cuGreenCtxGetDevResource"),
+        }))
+    }
+
+    /// All multiprocessors of a device.
+    pub(crate) fn of_device(&self, device: sys::CUdevice) -> Result<Multiprocessors, DriverError> {
+        let mut all = Multiprocessors::NONE;
+        // SAFETY: there is room for the result.
+        call("cuDeviceGetDevResource", unsafe { (self.of_device)(device, &mut all, SM) })?;
+        Ok(all)
+    }
+
+    /// Splits multiprocessors into up to so many groups of at least `size`, all of one size, and the rest.
+    pub(crate) fn split(
+        &self,
+        all: &Multiprocessors,
+        groups: usize,
+        size: u32,
+    ) -> Result<(Vec<Multiprocessors>, Multiprocessors), DriverError> {
+        let mut found = vec![Multiprocessors::NONE; groups];
+        let (mut count, mut rest) = (groups as c_uint, Multiprocessors::NONE);
+        // SAFETY: there is room for so many groups; the driver has filled `all`.
+        let split = unsafe { (self.split)(found.as_mut_ptr(), &mut count, all, &mut rest, 0, size) };
+        call("cuDevSmResourceSplitByCount", split)?;
+        found.truncate(count as usize);
+        Ok((found, rest))
+    }
+
+    /// Makes a green context of groups that are from one split. Waits until nothing runs on the device.
+    pub(crate) fn create(
+        &self,
+        device: sys::CUdevice,
+        mut groups: Vec<Multiprocessors>,
+    ) -> Result<Green, DriverError> {
+        let (mut description, mut handle) = (ptr::null_mut(), ptr::null_mut());
+        let count = groups.len() as c_uint;
+        // SAFETY: the driver has filled the groups.
+        let described = unsafe { (self.describe)(&mut description, groups.as_mut_ptr(), count) };
+        call("cuDevResourceGenerateDesc", described)?;
+        // SAFETY: the description is of this device.
+        let created = unsafe { (self.create)(&mut handle, description, device, DEFAULT_STREAM) };
+        call("cuGreenCtxCreate", created)?;
+        Ok(Green { handle, calls: *self })
+    }
+
+    /// The multiprocessors of the green context that a stream belongs to, if it belongs to one.
+    pub(crate) fn of_stream(&self, stream: &CudaStream) -> Result<Option<Multiprocessors>, DriverError> {
+        let mut green = ptr::null_mut();
+        // SAFETY: the stream exists, and there is room for the result.
+        call("cuStreamGetGreenCtx", unsafe { (self.of_stream)(stream.cu_stream(), &mut green) })?;
+        if green.is_null() {
+            return Ok(None);
+        }
+        let mut found = Multiprocessors::NONE;
+        // SAFETY: the green context exists as long as its stream.
+        call("cuGreenCtxGetDevResource", unsafe { (self.of_green)(green, &mut found, SM) })?;
+        Ok(Some(found))
+    }
+}
+
+/// A green context.
+#[derive(Debug)]
+pub(crate) struct Green {
+    handle: Handle,
+    calls: GreenCalls,
+}
+
+// SAFETY: the driver's handles may be used from any thread, and only one thread at a time makes it current: see
+// `new_stream`.
+unsafe impl Send for Green {}
+// SAFETY: as above.
+unsafe impl Sync for Green {}
+
+impl Green {
+    /// Makes a stream that does not wait for others, not even the default stream.
+    ///
+    /// # Safety
+    ///
+    /// No other thread calls this for the same green context at the same time.
+    pub(crate) unsafe fn new_stream(&self) -> Result<sys::CUstream, DriverError> {
+        let (mut context, mut stream) = (ptr::null_mut(), ptr::null_mut());
+        const FLAGS: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: the green context exists until this is dropped. It is current in this thread only, until it is popped.
+        unsafe {
+            call("cuCtxFromGreenCtx", (self.calls.context_of)(&mut context, self.handle))?;
+            call("cuCtxPushCurrent", sys::cuCtxPushCurrent_v2(context))?;
+            let created = sys::cuStreamCreate(&mut stream, FLAGS);
+            call("cuCtxPopCurrent", sys::cuCtxPopCurrent_v2(&mut context))?;
+            call("cuStreamCreate", created)?;
+        }
+        Ok(stream)
+    }
+}
+
+impl Drop for Green {
+    fn drop(&mut self) {
+        // In a forked child the driver does not work.
+        if Driver::get().is_ok() {
+            // SAFETY: it has no other owner, and is not current. A failure cannot be reported.
+            let _ = unsafe { (self.calls.destroy)(self.handle) };
+        }
+    }
+}

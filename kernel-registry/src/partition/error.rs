@@ -1,0 +1,122 @@
+//! Why a device is not split.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use super::Partition;
+use crate::driver::{CudaVersion, DriverError, DriverUnavailable};
+
+/// Why a device is not split into parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PartitionError {
+    /// The driver is missing or unusable.
+    DriverUnavailable(DriverUnavailable),
+    /// The driver has no green contexts.
+    TooOld {
+        /// The newest CUDA that it supports.
+        driver: CudaVersion,
+    },
+    /// The driver has no green contexts on this device.
+    Unsupported {
+        /// The number of the device.
+        device: usize,
+    },
+    /// The context is not the primary one of its device, and only that one can be split.
+    NotPrimary,
+    /// No sizes of parts, a part of no multiprocessors, or two rests.
+    Sizes {
+        /// What was asked for.
+        sizes: Vec<u32>,
+    },
+    /// The device has too few multiprocessors.
+    TooFew {
+        /// What was asked for.
+        sizes: Vec<u32>,
+        /// The size of the driver's groups, which parts are made of.
+        group: u32,
+        /// How many groups of that size the device has.
+        groups: u32,
+        /// The device's multiprocessors.
+        has: u32,
+    },
+    /// `cuGreenCtxCreate` waits for kernels that run.
+    Waiting {
+        /// How long it has waited.
+        timeout: Duration,
+    },
+    /// The system could not start a thread.
+    NoThread {
+        /// The system's reason.
+        reason: String,
+    },
+    /// Another driver call failed.
+    Driver(DriverError),
+}
+
+impl From<DriverError> for PartitionError {
+    fn from(error: DriverError) -> Self {
+        PartitionError::Driver(error)
+    }
+}
+
+impl From<DriverUnavailable> for PartitionError {
+    fn from(error: DriverUnavailable) -> Self {
+        PartitionError::DriverUnavailable(error)
+    }
+}
+
+impl fmt::Display for PartitionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PartitionError::DriverUnavailable(error) => write!(f, "{error}"),
+            PartitionError::TooOld { driver } => write!(
+                f,
+                "the driver supports CUDA {driver}, and a GPU is split with functions of CUDA 12.4; \
+                 install a driver of the 550 series or newer, or launch so few blocks that other kernels have room beside them"
+            ),
+            PartitionError::Unsupported { device } => write!(
+                f,
+                "the driver cannot split device {device}; \
+                 launch so few blocks that other kernels have room beside them"
+            ),
+            PartitionError::NotPrimary => f.write_str(
+                "only the primary context of a device can be split; pass the context of `kernel_registry::context`",
+            ),
+            PartitionError::Sizes { sizes } => {
+                write!(
+                    f,
+                    "{} are no sizes of parts; ask for at least one part of a size above 0, and at most one \
+                     `Partition::REST`",
+                    names(sizes)
+                )
+            }
+            PartitionError::TooFew { sizes, group, groups, has } => write!(
+                f,
+                "parts of {} multiprocessors do not fit: each takes whole groups of {group}, and the device's {has} make \
+                 {groups} of them; ask for fewer",
+                names(sizes)
+            ),
+            PartitionError::Waiting { timeout } => write!(
+                f,
+                "`cuGreenCtxCreate` has waited for {:.1} s, because a part is made only when nothing runs on the device; \
+                 split it before a kernel starts that stays",
+                timeout.as_secs_f64()
+            ),
+            PartitionError::NoThread { reason } => {
+                write!(f, "no thread could be started for driver calls: {reason}")
+            }
+            PartitionError::Driver(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+/// The sizes as users write them.
+fn names(sizes: &[u32]) -> String {
+    let name = |size: &u32| if *size == Partition::REST { "REST".to_owned() } else { size.to_string() };
+    format!("[{}]", sizes.iter().map(name).collect::<Vec<_>>().join(", "))
+}
+
+/// The text has the cause, so there is no `source`.
+impl Error for PartitionError {}

@@ -1,0 +1,116 @@
+//! Checks parts of the device: a kernel that fills its part, and all others in the rest.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kernel_registry::cudarc::driver::{CudaStream, sys};
+use kernel_registry::{LaunchConfig, Mapped, Part, Partition, PartitionError, Warm};
+use kernels::waiting::{spin_until_flag, touch};
+
+use crate::Checked;
+use crate::checks::ensure;
+use crate::resident::{Resident, Status};
+use crate::samples;
+
+pub(crate) fn parts(warm: &Warm, _: Duration) -> Checked {
+    let context = warm.context();
+    let begun = Instant::now();
+    let [small, rest] = match Partition::of(context).sms([8, Partition::REST]) {
+        Err(error @ (PartitionError::TooOld { .. } | PartitionError::Unsupported { .. })) => {
+            return Ok(format!("left out: {error}"));
+        }
+        parts => parts?,
+    };
+    let split = begun.elapsed();
+    ensure(small.sms() >= 8, format!("8 multiprocessors were asked for, and {} are there", small.sms()))?;
+    let whole = context.new_stream()?;
+    let [stays, behind, beside] = [small.stream()?, small.stream()?, rest.stream()?];
+    for (stream, sms) in [(&stays, Some(small.sms())), (&beside, Some(rest.sms())), (&whole, None)] {
+        ensure(Partition::sms_of(stream)? == sms, format!("a stream is not of {sms:?} multiprocessors"))?;
+    }
+    let slowest = in_the_rest(&small, stays.clone(), &beside)?;
+    waits_in_its_own_part(&small, stays.clone(), &behind, &beside, &whole)?;
+    ends_while_a_kernel_runs(small, [stays, behind])?;
+    let (first, second) = (rest.sms(), "the parts are gone");
+    drop((beside, rest));
+    // The driver refuses to reset a device that has parts, which a later check does.
+    let [all] = Partition::of(context).sms([1])?;
+    drop(all);
+    Ok(format!(
+        "split in {split:.1?}; {} kernels in {first} multiprocessors beside 8 that are full, the slowest {} with {:.1?}; {second}",
+        samples::ALL.len(),
+        slowest.1,
+        slowest.0
+    ))
+}
+
+/// A kernel with more blocks than the part has room for.
+fn fill(part: &Part, stream: Arc<CudaStream>) -> Result<Resident, Box<dyn Error>> {
+    let config = LaunchConfig::new([1, 1, 1], [1024, 1, 1]);
+    let most = part.blocks_at_once(spin_until_flag::INFO, &config)?;
+    Resident::on(stream, config.grid(most * 2), Duration::from_secs(20))
+}
+
+/// Launches every kernel beside one that fills its part. Returns the slowest launch.
+fn in_the_rest(
+    small: &Part,
+    stays: Arc<CudaStream>,
+    beside: &Arc<CudaStream>,
+) -> Result<(Duration, &'static str), Box<dyn Error>> {
+    let resident = fill(small, stays)?;
+    let mut slowest = (Duration::ZERO, "");
+    for (name, launch) in samples::ALL {
+        let begun = Instant::now();
+        launch(beside).map_err(|error| format!("{name}: {error}"))?;
+        slowest = slowest.max((begun.elapsed(), name));
+        ensure(resident.status() == Status::Spinning, format!("{name} waited for the other part"))?;
+    }
+    ensure(resident.release()? == Status::Released, "the resident kernel gave up")?;
+    Ok(slowest)
+}
+
+/// The control: a kernel in the full part waits, others do not.
+fn waits_in_its_own_part(
+    small: &Part,
+    stays: Arc<CudaStream>,
+    behind: &CudaStream,
+    beside: &CudaStream,
+    whole: &CudaStream,
+) -> Result<(), Box<dyn Error>> {
+    let resident = fill(small, stays)?;
+    ensure(runs(beside)?, "a kernel in the other part waits")?;
+    ensure(runs(whole)?, "a kernel that can use the whole device waits")?;
+    ensure(!runs(behind)?, "a kernel runs in a part that is full")?;
+    ensure(resident.release()? == Status::Released, "the resident kernel gave up")?;
+    Ok(behind.synchronize()?)
+}
+
+/// Whether a small kernel runs in a stream within a fifth of a second.
+fn runs(stream: &CudaStream) -> Result<bool, Box<dyn Error>> {
+    // A kernel that waits writes there later, so it is never freed.
+    let out = Box::leak(Box::new(Mapped::<AtomicU32>::zeroed(stream.context(), 1)?));
+    // SAFETY: it adds one to a word.
+    unsafe { touch::launch(stream, touch::over(1), &*out)? };
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(200) {
+        // SAFETY: the stream exists.
+        if unsafe { sys::cuStreamQuery(stream.cu_stream()) } == sys::CUresult::CUDA_SUCCESS {
+            return Ok(true);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(false)
+}
+
+/// Drops a part and its streams while a kernel runs there, which neither waits for the kernel nor ends it.
+fn ends_while_a_kernel_runs(part: Part, [stays, behind]: [Arc<CudaStream>; 2]) -> Result<(), Box<dyn Error>> {
+    let resident = fill(&part, stays)?;
+    let begun = Instant::now();
+    drop((part, behind));
+    ensure(begun.elapsed() < Duration::from_secs(5), "dropping the part waited for its kernel")?;
+    ensure(resident.status() == Status::Spinning, "the kernel ended with its part")?;
+    ensure(resident.release()? == Status::Released, "the resident kernel gave up")
+}
