@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
-use kernel_registry::{Partition, PartitionError, Warmup, warm_all};
+use kernel_registry::{Control, Partition, PartitionError, Resident, ResidentError, Warmup, warm_all};
 use kernel_registry_sim::{Config, Device, Fault, live};
 use kernels::blas1::saxpy;
 use kernels::waiting::{spin_until_flag, touch};
@@ -121,22 +121,21 @@ fn words(context: &CudaContext) -> Result<*mut u32, Box<dyn Error>> {
 /// A kernel that fills whatever it is launched in, until it is released.
 struct Stays {
     stream: Arc<CudaStream>,
-    flag: *mut u32,
+    control: Control,
 }
 
 impl Stays {
     fn start(stream: Arc<CudaStream>, sms: u32) -> Result<Self, Box<dyn Error>> {
-        let flag = words(stream.context())?;
+        let (flag, control) = (words(stream.context())?, Control::new(stream.context(), sms * 2)?);
+        control.limit(Duration::from_secs(60));
         let config = spin_until_flag::config(sms * 2).block(1024);
-        const LIMIT: u64 = 60_000_000_000;
-        // SAFETY: both are words of that memory.
-        unsafe { spin_until_flag::launch(&stream, config, flag, flag.wrapping_add(1), LIMIT)? };
-        Ok(Stays { stream, flag })
+        // SAFETY: the flag is never freed, and the control block after the kernel has ended.
+        unsafe { spin_until_flag::launch(&stream, config, flag, &control)? };
+        Ok(Stays { stream, control })
     }
 
     fn release(self) -> Tested {
-        // SAFETY: the memory is never freed, and the device only reads it.
-        unsafe { self.flag.write_volatile(1) };
+        self.control.stop();
         Ok(self.stream.synchronize()?)
     }
 }
@@ -213,6 +212,43 @@ fn kernels_compute_in_a_part_and_occupancy_is_the_parts() -> Tested {
 
 /// A grid whose blocks wait for each other needs room in its part.
 #[test]
+fn a_kernel_that_stays_is_checked_in_its_part() -> Tested {
+    let (_turn, contexts) = devices()?;
+    let context = &contexts[0];
+    let warm = warm_all(context)?;
+    let [small, rest] = Partition::of(context).sms([8, REST])?;
+    let spin = |blocks| Resident::<spin_until_flag>::new(spin_until_flag::config(blocks).block(1024));
+    let error = spin(17).within(&small).check(&warm).expect_err("16 have room");
+    assert!(matches!(error, ResidentError::GridTooLarge { grid: 17, capacity: 16, .. }), "{error}");
+    let flag = words(context)?;
+    let launch = |resident: Resident<_>, stream: &Arc<_>| {
+        // SAFETY: the flag is never freed.
+        resident.check(&warm)?.launch(stream, |launch| unsafe {
+            spin_until_flag::launch(stream, launch, flag, launch.control())
+        })
+    };
+    let (stream, whole) = (small.stream()?, context.new_stream()?);
+    for (resident, stream) in
+        [(spin(8).within(&small), &whole), (spin(8), &stream), (spin(8).within(&rest), &stream)]
+    {
+        let error = launch(resident, stream).expect_err("the stream is elsewhere");
+        assert!(matches!(error, ResidentError::OtherPart { .. }), "{error}");
+    }
+    let section = launch(spin(16).within(&small), &stream)?;
+    // The other part is as free as before, and this one is full.
+    let beside = launch(spin(248).within(&rest), &rest.stream()?)?;
+    let full = spin(1).within(&small).check(&warm).expect_err("no room is left");
+    assert!(matches!(full, ResidentError::GridTooLarge { capacity: 0, .. }), "{full}");
+    let error = Partition::of(context).sms([8]).expect_err("it would wait");
+    assert!(
+        error.to_string().contains("`cuGreenCtxCreate` would wait for `kernels::waiting::spin_until_flag`"),
+        "{error}"
+    );
+    section.stop()?;
+    Ok(beside.stop()?)
+}
+
+#[test]
 fn a_cooperative_grid_is_as_large_as_its_part() -> Tested {
     let (_turn, contexts) = devices()?;
     let context = &contexts[0];
@@ -250,7 +286,7 @@ fn a_part_is_there_as_long_as_its_streams_are_used() -> Tested {
 
     // With unfinished work as well.
     let stays = Stays::start(stream, 8)?;
-    let Stays { stream, flag } = stays;
+    let Stays { stream, control } = stays;
     drop((slice, stream));
     let streams = live().streams;
     drop(other);

@@ -23,7 +23,7 @@ pub use audit::OnWait;
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, architecture, bind};
 pub use error::{DriverError, DriverUnavailable};
-pub(crate) use green::{Green, GreenCalls, Multiprocessors};
+pub(crate) use green::{Green, GreenCalls, GreenId, Multiprocessors};
 pub(crate) use host_memory::{allocate_host, free_host};
 pub(crate) use launch::{blocks_on_each, launch};
 pub(crate) use stream::{Stream, is_blocking};

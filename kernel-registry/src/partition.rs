@@ -6,10 +6,12 @@ mod part;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
+use kernel_registry_format::rules;
 
 use crate::contexts::KnownContext;
-use crate::driver::{ContextId, Driver, DriverError, GreenCalls, Multiprocessors};
+use crate::driver::{self, ContextId, Driver, DriverError, GreenCalls, GreenId, Multiprocessors};
 use crate::lock::lock;
+use crate::sections::{self, Family};
 use crate::warm::TIMEOUT;
 use crate::watch::{self, Activity, NoResult, Timeouts, Watch};
 
@@ -86,6 +88,10 @@ impl Partition {
         };
         let all = calls.of_device(device).map_err(unsupported)?;
         let shares = shares(&calls, &all, all.alignment(driver.version), &sizes)?;
+        let within = Family::of(&self.context, ContextId::of(&self.context)?);
+        // Held until the parts are there, so that no resident kernel comes in between.
+        let making = sections::loading(within, "cuGreenCtxCreate", &rules::CONTEXT);
+        let _making = making.map_err(PartitionError::WouldWait)?;
         let parts = self.watched(calls, shares)?;
         // There is a part for each size.
         <[Part; N]>::try_from(parts).map_err(|_| PartitionError::Sizes { sizes: sizes.to_vec() })
@@ -97,10 +103,7 @@ impl Partition {
     ///
     /// The driver does not answer.
     pub fn sms_of(stream: &CudaStream) -> Result<Option<u32>, PartitionError> {
-        let Some(calls) = GreenCalls::of(Driver::get()?)? else { return Ok(None) };
-        // The handle of the default stream stands for that of the current context.
-        crate::driver::bind(stream.context())?;
-        Ok(calls.of_stream(stream)?.map(|part| part.count()))
+        Ok(of_stream(stream, Driver::get()?)?.map(|(_, part)| part.count()))
     }
 
     /// Makes the parts in a separate thread, because that waits for the device.
@@ -129,6 +132,17 @@ impl Partition {
         })?;
         Ok(made?)
     }
+}
+
+/// The part that a stream belongs to, if it belongs to one.
+pub(crate) fn of_stream(
+    stream: &CudaStream,
+    driver: &Driver,
+) -> Result<Option<(GreenId, Multiprocessors)>, DriverError> {
+    let Some(calls) = GreenCalls::of(driver)? else { return Ok(None) };
+    // The handle of the default stream stands for that of the current context.
+    driver::bind(stream.context())?;
+    calls.of_stream(stream)
 }
 
 /// Divides a device's multiprocessors: for each size the driver's groups that make it up.

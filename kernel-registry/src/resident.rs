@@ -58,10 +58,12 @@ use std::{env, fmt};
 use kernel_registry_format::fit::{Device, Launch as Figure};
 
 use crate::contexts::{KnownContext, Loaded, Warmed};
+use crate::driver::GreenId;
 use crate::sections::{self, Family, Place, Stays};
 use crate::table::Limits;
 use crate::{
-    Kernel, KernelInfo, KernelReport, LaunchConfig, LaunchError, Pass, Prepared, RecheckError, Untyped, Warm,
+    Kernel, KernelInfo, KernelReport, LaunchConfig, LaunchError, Part, Pass, Prepared, RecheckError, Untyped,
+    Warm,
 };
 use fit::{Beside, CannotRun, Figures};
 
@@ -86,6 +88,8 @@ pub struct Resident<K = Untyped> {
     /// Whether the launch takes slices of cudarc for parameters that are declared as slices.
     typed: bool,
     carveout: Option<u32>,
+    /// The part's id, and its multiprocessors.
+    part: Option<(GreenId, u32)>,
     limit: Option<Duration>,
     on_wait: OnWait,
     stop_within: Duration,
@@ -119,6 +123,7 @@ impl<K> Resident<K> {
             except: Vec::new(),
             typed,
             carveout: None,
+            part: None,
             limit: None,
             on_wait: OnWait::default(),
             stop_within: STOP_WITHIN,
@@ -148,6 +153,12 @@ impl<K> Resident<K> {
     /// choice otherwise. It stays set for later launches of the kernel.
     pub fn carveout(self, percent: u32) -> Self {
         Resident { carveout: Some(percent.min(100)), ..self }
+    }
+
+    /// Launches the kernel in this part of the device, by one of its streams. The kernels beside it are those that are launched in the same
+    /// part.
+    pub fn within(self, part: &Part) -> Self {
+        Resident { part: Some((part.id(), part.sms())), ..self }
     }
 
     /// Ends the kernel after this time, if it uses the control block of its [`Starting`]. By default it stays until its section ends.
@@ -196,8 +207,11 @@ impl<K> Resident<K> {
         let loaded = known.lock_within(crate::warm::MOMENT).ok_or_else(|| not_warm(RecheckError::Warming))?;
         let device = known.device.get().ok_or_else(|| not_warm(RecheckError::Reset))?;
         let unknown = ResidentError::UnknownDevice { kernel, arch: device.arch };
-        let room = device.room.clone().ok_or(unknown)?;
-        let place = Place { device: known.ordinal, part: None };
+        let mut room = device.room.clone().ok_or(unknown)?;
+        if let Some((_, processors)) = self.part {
+            room.processors = processors;
+        }
+        let place = Place { device: known.ordinal, part: self.part.map(|(id, _)| id) };
 
         let stay = sections::residents(place);
         let mut figures = self.figures(&known, &loaded)?;

@@ -12,7 +12,7 @@ use cudarc::driver::{CudaContext, CudaStream};
 use kernel_registry_format::fit;
 use kernel_registry_format::rules::Rule;
 
-use crate::driver::ContextId;
+use crate::driver::{ContextId, GreenId};
 use crate::lock::lock;
 
 /// A call that would wait for a resident kernel, and was not made.
@@ -57,8 +57,7 @@ impl Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) device: usize,
-    /// The part's context.
-    pub(crate) part: Option<ContextId>,
+    pub(crate) part: Option<GreenId>,
 }
 
 impl Place {

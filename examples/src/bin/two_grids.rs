@@ -41,7 +41,7 @@ fn unchecked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
     first.1.wait_for_blocks(LIMIT)?;
     let second = launch()?;
     // As long as the first one stays.
-    let missing = second.1.wait_for_blocks(LIMIT);
+    let missing = second.1.wait_for_blocks(LIMIT / 2);
     let is_there = first.1.presence();
     for (stream, control) in [first, second] {
         control.stop();

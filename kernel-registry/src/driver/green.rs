@@ -127,8 +127,11 @@ impl GreenCalls {
         Ok(Green { handle, calls: *self })
     }
 
-    /// The multiprocessors of the green context that a stream belongs to, if it belongs to one.
-    pub(crate) fn of_stream(&self, stream: &CudaStream) -> Result<Option<Multiprocessors>, DriverError> {
+    /// The green context that a stream belongs to, and its multiprocessors, if it belongs to one.
+    pub(crate) fn of_stream(
+        &self,
+        stream: &CudaStream,
+    ) -> Result<Option<(GreenId, Multiprocessors)>, DriverError> {
         let mut green = ptr::null_mut();
         // SAFETY: the stream exists, and there is room for the result.
         call("cuStreamGetGreenCtx", unsafe { (self.of_stream)(stream.cu_stream(), &mut green) })?;
@@ -138,9 +141,13 @@ impl GreenCalls {
         let mut found = Multiprocessors::NONE;
         // SAFETY: the green context exists as long as its stream.
         call("cuGreenCtxGetDevResource", unsafe { (self.of_green)(green, &mut found, SM) })?;
-        Ok(Some(found))
+        Ok(Some((GreenId(green.addr()), found)))
     }
 }
+
+/// Tells green contexts that exist from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GreenId(usize);
 
 /// A green context.
 #[derive(Debug)]
@@ -156,6 +163,10 @@ unsafe impl Send for Green {}
 unsafe impl Sync for Green {}
 
 impl Green {
+    pub(crate) fn id(&self) -> GreenId {
+        GreenId(self.handle.addr())
+    }
+
     /// Makes a stream that does not wait for others, not even the default stream.
     ///
     /// # Safety

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Partition;
+use crate::WouldWait;
 use crate::driver::{CudaVersion, DriverError, DriverUnavailable};
 
 /// Why a device is not split into parts.
@@ -41,6 +42,8 @@ pub enum PartitionError {
         /// The device's multiprocessors.
         has: u32,
     },
+    /// A resident kernel is on the device, and splitting would wait for it.
+    WouldWait(Box<WouldWait>),
     /// `cuGreenCtxCreate` waits for kernels that run.
     Waiting {
         /// How long it has waited.
@@ -98,6 +101,7 @@ impl fmt::Display for PartitionError {
                  {groups} of them; ask for fewer",
                 names(sizes)
             ),
+            PartitionError::WouldWait(wait) => write!(f, "{wait}"),
             PartitionError::Waiting { timeout } => write!(
                 f,
                 "`cuGreenCtxCreate` has waited for {:.1} s, because a part is made only when nothing runs on the device; \

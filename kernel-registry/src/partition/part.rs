@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
 
-use crate::driver::{self, Driver, DriverError, Green, GreenCalls, Multiprocessors};
+use crate::driver::{self, Driver, DriverError, Green, GreenCalls, GreenId, Multiprocessors};
 use crate::lock::lock;
 use crate::{KernelInfo, LaunchConfig, LaunchError};
 
@@ -42,6 +42,10 @@ impl Part {
     /// Its multiprocessors.
     pub fn sms(&self) -> u32 {
         self.sms
+    }
+
+    pub(crate) fn id(&self) -> GreenId {
+        self.green.id()
     }
 
     /// The context that was split. Kernels that are warm there are warm in the part.

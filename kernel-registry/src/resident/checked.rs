@@ -11,6 +11,7 @@ use super::fit::Figures;
 use super::{Fit, Options, ResidentError, Section, fits};
 use crate::driver::{self, ContextId, Current, Driver};
 use crate::launch::{Configure, Launch, Sealed};
+use crate::partition;
 use crate::sections::{self, Family, Loads, Place, Stays};
 use crate::{Control, Kernel, LaunchError, Prepared, RecheckError, Untyped};
 
@@ -59,6 +60,10 @@ impl<K> Checked<K> {
         let current = Current::new(stream.context(), driver).map_err(error)?;
         if driver::is_blocking(stream).map_err(error)? {
             return Err(ResidentError::BlockingStream { kernel });
+        }
+        let part = partition::of_stream(stream, driver).map_err(error)?;
+        if part.map(|(id, _)| id) != place.part {
+            return Err(ResidentError::OtherPart { kernel });
         }
         if let Some(percent) = figures.launch.carveout {
             current.prefer_carveout(prepared.function, percent).map_err(error)?;

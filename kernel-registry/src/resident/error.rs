@@ -38,6 +38,8 @@ pub enum ResidentError {
     LaunchBlocking { kernel: &'static str },
     /// The stream belongs to another context than the receipt.
     OtherContext { kernel: &'static str },
+    /// The stream belongs to another part of the device than the one that was checked.
+    OtherPart { kernel: &'static str },
     /// What the device has room for is not known.
     UnknownDevice { kernel: &'static str, arch: u32 },
     /// The driver is unusable, or has no mapped memory left for the control block.
@@ -104,6 +106,11 @@ impl fmt::Display for ResidentError {
                 f,
                 "kernel `{kernel}`: the stream belongs to another context than the receipt; warm the kernels in the stream's \
                  context"
+            ),
+            ResidentError::OtherPart { kernel } => write!(
+                f,
+                "kernel `{kernel}`: the stream belongs to another part of the device than the one that was checked; name the part with \
+                 `Resident::within`, and take one of its streams"
             ),
             ResidentError::UnknownDevice { kernel, arch } => write!(
                 f,
