@@ -56,6 +56,12 @@
 //! while source, included headers, options and compiler stay the same, it is not made again. The file `builds` has the options of
 //! the build script, for `cargo kernels prebuild` ([`Build::recorded`]).
 //!
+//! # The device header
+//!
+//! `#include <kernel_registry.cuh>` works in every source: the header for kernels that stay on the device, whose host side is in
+//! kernel-registry (`Control`, `Queue`). It comes with this crate, unless a folder of yours has a file of that name. Another version of
+//! it compiles the sources that include it anew.
+//!
 //! # Committed images
 //!
 //! A committed image is taken while its bytes and everything that it was made of are as recorded in `prebuilt/index`. The headers are
@@ -65,6 +71,7 @@
 //! |---|---|
 //! | source, options, a header in the package, the image | the image is stale and not taken |
 //! | a header outside of the package, found by a relative path (`../shared/x.h`) | the same; if it is missing, the image is taken with a warning |
+//! | [the device header](#the-device-header), with a new version of this crate | the image is stale and not taken, if the source includes it |
 //! | a header in a folder that was given by an absolute path | the image is taken with a warning |
 //! | a header of the compiler's own toolkit, like `cuda_fp16.h` | nothing: it came with the compiler that made the image |
 //! | a header whose name is computed, like `#include STR(x)` | cannot be seen: each build warns of it. A macro that stands for a name is followed. |

@@ -75,9 +75,9 @@ fn nvcc_compiles_every_sample() {
     assert!(report.watched.contains(&package.folder().join("cuda/block_sum.cuh")));
     assert!(!report.watched.iter().any(|path| path.ends_with("cuda_runtime.h")));
     assert_eq!(build.try_compile().unwrap().compiled, 0);
-    package.write("cuda/deadline.cuh", &format!("{}\n// edited\n", text(&package, "cuda/deadline.cuh")));
+    package.write("cuda/block_sum.cuh", &format!("{}\n// edited\n", text(&package, "cuda/block_sum.cuh")));
     let users =
-        report.images.iter().filter(|image| text(&package, &image.source).contains("\"deadline.cuh\""));
+        report.images.iter().filter(|image| text(&package, &image.source).contains("\"block_sum.cuh\""));
     assert_eq!(build.try_compile().unwrap().compiled, users.count());
 }
 
@@ -114,6 +114,51 @@ fn nvrtc_of_cuda_12_0_compiles_every_sample_whose_headers_it_has() {
             image.origin.starts_with("it includes `cuda_fp16.h`, which NVRTC does not have, "),
             "{image:?}"
         );
+    }
+}
+
+/// Uses all of the device header, with values of several alignments.
+const STAYS: &str = "#include <kernel_registry.cuh>
+struct Wide { double x[3]; };
+struct Narrow { char x[5]; };
+template <typename T>
+__global__ void consume(kernel_registry::Control* control, kernel_registry::Queue<T>* queue, T* out) {
+    __shared__ T value;
+    kernel_registry::Stay stay(control);
+    if (!stay.wait_for_blocks()) return;
+    kernel_registry::Consumer<T> values(stay, queue);
+    while (stay.goes_on() && values.next(&value)) {
+        if (kernel_registry::Stay::is_leader()) out[0] = value;
+    }
+    const kernel_registry::Deadline deadline(1000);
+    stay.wait_until([&] { return deadline.passed(); });
+}
+template __global__ void consume(kernel_registry::Control*, kernel_registry::Queue<Wide>*, Wide*);
+template __global__ void consume(kernel_registry::Control*, kernel_registry::Queue<Narrow>*, Narrow*);
+";
+
+#[test]
+fn the_device_header_compiles_for_every_architecture_and_standard() {
+    let (Some(cuda), Some(old)) = (place("CUDA_HOME"), place("NVRTC_12_0")) else { return };
+    let old = if old.is_dir() { old.as_path() } else { old.parent().unwrap() };
+    let package = Package::new(&[("cuda/stays.cu", STAYS)]);
+    // CUDA 13 compiles for nothing older than sm_75, and CUDA 12.0 does.
+    let nvcc = build(&package, &cuda, "nvcc").arch("sm_75").arch("sm_80").arch("sm_90a").arch("sm_120");
+    let nvrtc = |cuda: &Path, arch: &str| build(&package, cuda, "nvrtc").ptx(arch);
+    let mut builds = vec![nvcc.clone(), nvcc.clone().flag("-rdc=true"), nvcc.flag("-Werror=all-warnings")];
+    let archs = ["compute_60", "compute_70", "compute_75", "compute_90"];
+    builds.extend(archs.map(|arch| nvrtc(old.parent().unwrap(), arch)));
+    builds.extend(["compute_75", "compute_90", "compute_100"].map(|arch| nvrtc(&cuda, arch)));
+    for standard in [None, Some("c++14"), Some("c++17"), Some("c++20")] {
+        for build in &builds {
+            let build = standard.iter().fold(build.clone(), |build, standard| build.std(*standard));
+            let report = build.try_compile().unwrap_or_else(|error| panic!("{build:?}: {error}"));
+            assert_eq!((report.compiled, &report.warnings[..]), (1, &[][..]), "{build:?}");
+            let bytes = fs::read(report.images[0].file.as_ref().unwrap()).unwrap();
+            for variant in read(&bytes).unwrap().variants {
+                assert_eq!(variant.entries.len(), 2, "{build:?}");
+            }
+        }
     }
 }
 

@@ -1,38 +1,46 @@
 //! Kernels that stay, with the device header and its host side, on a device with four multiprocessors.
 
+mod serial;
+
 use std::error::Error;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, DevicePtrMut};
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, DevicePtrMut, sys};
 use kernel_registry::types::Float3;
 use kernel_registry::{
     Control, DeviceAddress, Ended, Full, Mapped, Missing, PointerTo, Presence, Queue, Unfinished, warm_all,
 };
 use kernel_registry_sim::Config;
 use kernels::waiting::{Task, set_flag, spin_until_flag, stay_together, worker};
+use serial::Turn;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
 /// Longer than anything here takes, unless it hangs.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Blocks of `stay_together` with so much shared memory are alone on their multiprocessor.
+const PROCESSORS: u32 = 4;
+
+/// So that few blocks of `stay_together` fill the device.
 const SHARED: u32 = 48 * 1024;
 
-fn device() -> Result<(Arc<CudaContext>, Arc<CudaStream>), Box<dyn Error>> {
+/// A context with warm kernels, a stream, and the device for this test alone: freeing memory waits for kernels of others.
+fn device() -> Result<(Arc<CudaContext>, Arc<CudaStream>, Turn), Box<dyn Error>> {
+    let turn = serial::take();
     // The other tests may have installed it.
-    let _ = Config::default().processors(4).install();
+    let _ = Config::default().processors(PROCESSORS).install();
     let context = kernel_registry::context(0)?;
     warm_all(&context)?;
-    Ok((context.clone(), context.new_stream()?))
+    Ok((context.clone(), context.new_stream()?, turn))
 }
 
 #[test]
 fn ten_thousand_tasks_pass_through_four_slots() -> Outcome {
     const TASKS: u64 = 10_000;
-    let (context, stream) = device()?;
+    let (context, stream, _turn) = device()?;
     let x = stream.clone_htod(&[1.0_f32; 4])?;
     let mut y = stream.clone_htod(&[0.0_f32; 4])?;
     stream.synchronize()?;
@@ -66,7 +74,7 @@ fn ten_thousand_tasks_pass_through_four_slots() -> Outcome {
 
 #[test]
 fn a_stopped_worker_does_what_was_pushed_before_and_the_next_launch_goes_on() -> Outcome {
-    let (context, stream) = device()?;
+    let (context, stream, _turn) = device()?;
     let mut y = stream.clone_htod(&[0.0_f32; 8])?;
     let y_at = y.device_ptr_mut(&stream).0;
     stream.synchronize()?;
@@ -89,14 +97,14 @@ fn a_stopped_worker_does_what_was_pushed_before_and_the_next_launch_goes_on() ->
 
 #[test]
 fn a_limit_ends_a_worker_and_who_waits_for_it() -> Outcome {
-    let (context, stream) = device()?;
+    let (context, stream, _turn) = device()?;
     let (control, mut queue) = (Control::new(&context, 1)?, Queue::<Task>::new(&context, 1)?);
     control.limit(Duration::from_millis(20));
     // SAFETY: freeing control block and queue waits for the kernel.
     unsafe { worker::launch(&stream, worker::config(1).block(32), &control, &queue)? };
     assert_eq!(control.wait_for_end(LONG), Presence::Ended(Ended::Limit));
     stream.synchronize()?;
-    queue.push(Task { x: std::ptr::null(), y: std::ptr::null_mut(), a: 0.0, n: 0 })?;
+    queue.push(Task { x: ptr::null(), y: ptr::null_mut(), a: 0.0, n: 0 })?;
     let unfinished = queue.wait(&control, LONG);
     assert_eq!(unfinished, Err(Unfinished { done: 0, pushed: 1, ended: Some(Ended::Limit) }));
     // A stop that comes too late is none.
@@ -116,7 +124,7 @@ fn ended(control: &Control, stream: &Arc<CudaStream>, blocks: u32) -> Result<Pre
 
 #[test]
 fn a_kernel_without_a_limit_or_with_another_grid_ends_at_once() -> Outcome {
-    let (context, stream) = device()?;
+    let (context, stream, _turn) = device()?;
     let mut control = Control::new(&context, 3)?;
     assert_eq!(ended(&control, &stream, 3)?, Presence::Ended(Ended::NoLimit));
     control.reset();
@@ -129,20 +137,17 @@ fn a_kernel_without_a_limit_or_with_another_grid_ends_at_once() -> Outcome {
     assert_eq!(ended(&control, &stream, 4)?, Presence::Ended(Ended::OtherGrid));
     control.reset();
     // The word of the layout follows the one of the end.
-    let address = PointerTo::<Control>::address(&control) as usize;
+    let layout = PointerTo::<Control>::address(&control) as usize + 4;
     // SAFETY: the word is there, and no kernel runs.
-    unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address + 4)) }
-        .store(99, Ordering::Release);
-    ended(&control, &stream, 3)?;
-    // SAFETY: as above. The kernel writes nothing else of a layout that it does not know.
-    let end = unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)) };
-    assert_eq!(end.load(Ordering::Acquire), 7);
+    let layout = unsafe { AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(layout)) };
+    layout.store(99, Ordering::Release);
+    assert_eq!(ended(&control, &stream, 3)?, Presence::Ended(Ended::OtherLayout));
     Ok(())
 }
 
 #[test]
 fn values_of_another_size_end_the_kernel() -> Outcome {
-    let (context, stream) = device()?;
+    let (context, stream, _turn) = device()?;
     let (control, mut queue) = (Control::new(&context, 1)?, Queue::<u32>::new(&context, 4)?);
     control.limit(LONG);
     queue.push(1)?;
@@ -156,7 +161,7 @@ fn values_of_another_size_end_the_kernel() -> Outcome {
 
 #[test]
 fn a_flag_releases_a_kernel_of_several_blocks() -> Outcome {
-    let (context, stream) = device()?;
+    let (context, stream, _turn) = device()?;
     let other = context.new_stream()?;
     let (flag, control) = (Mapped::<AtomicU32>::zeroed(&context, 1)?, Control::new(&context, 6)?);
     control.unlimited();
@@ -172,7 +177,7 @@ fn a_flag_releases_a_kernel_of_several_blocks() -> Outcome {
     Ok(())
 }
 
-/// Launches `stay_together` with so many blocks, one on each multiprocessor.
+/// Launches `stay_together` with as many blocks as the control block has.
 fn gather(control: &Control, stream: &Arc<CudaStream>, limit: Duration) -> Outcome {
     let config = stay_together::config(control.blocks()).block(64).shared(SHARED);
     // SAFETY: freeing the control block waits for the kernel.
@@ -181,10 +186,10 @@ fn gather(control: &Control, stream: &Arc<CudaStream>, limit: Duration) -> Outco
 
 #[test]
 fn blocks_that_find_no_room_are_named() -> Outcome {
-    let (context, stream) = device()?;
-    let probe = stay_together::config(1).block(64).shared(SHARED);
-    let at_once = room(&context, probe)?;
-    let (mut control, of) = (Control::new(&context, at_once + 2)?, at_once + 2);
+    let (context, stream, _turn) = device()?;
+    let at_once = room(&context)?;
+    let of = at_once + 2;
+    let mut control = Control::new(&context, of)?;
     control.unlimited();
     gather(&control, &stream, LONG)?;
     let missing = control.wait_for_blocks(Duration::from_millis(300)).expect_err("the grid is too large");
@@ -208,27 +213,21 @@ fn blocks_that_find_no_room_are_named() -> Outcome {
     Ok(())
 }
 
-/// How many blocks of `stay_together` the device has room for.
-fn room(context: &Arc<CudaContext>, config: kernel_registry::LaunchConfig) -> Result<u32, Box<dyn Error>> {
-    let function = stay_together::INFO.cu_function(context)?;
-    let mut blocks = 0;
-    let threads = config.block.x as i32;
+/// How many blocks of `gather` the device has room for at once.
+fn room(context: &Arc<CudaContext>) -> Result<u32, Box<dyn Error>> {
+    let (function, mut blocks) = (stay_together::INFO.cu_function(context)?, 0);
+    context.bind_to_thread()?;
     // SAFETY: the function is of this context, which is current.
     unsafe {
-        kernel_registry::cudarc::driver::sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
-            &mut blocks,
-            function,
-            threads,
-            config.shared as usize,
-        )
-        .result()?;
-    }
-    Ok(4 * blocks as u32)
+        sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function, 64, SHARED as usize)
+            .result()?
+    };
+    Ok(PROCESSORS * blocks.unsigned_abs())
 }
 
 #[test]
 fn blocks_that_fit_arrive_and_stay_until_they_are_stopped() -> Outcome {
-    let (context, stream) = device()?;
+    let (context, stream, _turn) = device()?;
     let control = Control::new(&context, 4)?;
     control.limit(LONG);
     gather(&control, &stream, LONG)?;
@@ -243,7 +242,7 @@ fn blocks_that_fit_arrive_and_stay_until_they_are_stopped() -> Outcome {
 
 #[test]
 fn mapped_values_are_read_and_written() -> Outcome {
-    let (context, _) = device()?;
+    let (context, _stream, _turn) = device()?;
     let mut values = Mapped::new(&context, &[Float3::new(1.0, 2.0, 3.0); 5])?;
     values.write(4, Float3::default());
     assert_eq!((values.count(), values.read(3).y, values.read(4).y), (5, 2.0, 0.0));
@@ -258,6 +257,6 @@ fn mapped_values_are_read_and_written() -> Outcome {
 #[test]
 #[should_panic = "there is no value 5 among 5"]
 fn mapped_values_have_bounds() {
-    let (context, _) = device().expect("the simulated device");
+    let (context, _stream, _turn) = device().expect("the simulated device");
     Mapped::new(&context, &[0_u32; 5]).expect("memory").read(5);
 }

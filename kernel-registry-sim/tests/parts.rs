@@ -291,8 +291,7 @@ fn a_part_is_there_as_long_as_its_streams_are_used() -> Tested {
     let streams = live().streams;
     drop(other);
     assert_eq!(live().streams, streams, "the stream of a kernel that runs stays, and nothing waits for it");
-    // SAFETY: the memory is never freed, and the device only reads it.
-    unsafe { flag.write_volatile(1) };
+    control.stop();
     context.synchronize()?;
     drop(Partition::of(&context).sms([8])?);
     assert_eq!(live().streams, before.streams, "the next split destroys what is left");

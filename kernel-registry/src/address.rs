@@ -14,7 +14,8 @@ use cudarc::driver::sys::CUdeviceptr;
 #[repr(transparent)]
 pub struct DeviceAddress(pub CUdeviceptr);
 
-/// Arguments for a parameter `*const T`: raw pointers that are valid on the device, and a [`DeviceAddress`].
+/// Arguments for a parameter `*const T`: raw pointers that are valid on the device, a [`DeviceAddress`], and references to
+/// [`Mapped`](crate::Mapped) memory, a [`Control`](crate::Control) and a [`Queue`](crate::Queue).
 ///
 /// Unlike with slices, cudarc does not track the memory behind a pointer. A resident kernel needs pointers, because cudarc
 /// frees a slice only after the kernel has ended.
@@ -28,7 +29,8 @@ pub trait PointerTo<T>: Sealed {
     fn address(self) -> CUdeviceptr;
 }
 
-/// Arguments for a parameter `*mut T`: raw pointers that are valid on the device, and a [`DeviceAddress`].
+/// Arguments for a parameter `*mut T`: raw pointers that are valid on the device, a [`DeviceAddress`], and references to
+/// [`Mapped`](crate::Mapped) memory, a [`Control`](crate::Control) and a [`Queue`](crate::Queue).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device pointer to `{T}` that a kernel can write through",
     label = "neither a raw pointer nor a `DeviceAddress`",

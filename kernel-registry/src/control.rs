@@ -66,6 +66,7 @@ struct Words {
 
 const NOT_YET: u32 = 0;
 const STOPPED: u32 = 1;
+const OTHER_LAYOUT: u32 = 7;
 
 /// A limit in nanoseconds that is never over.
 const UNLIMITED: u64 = u64::MAX;
@@ -168,6 +169,8 @@ impl Control {
         // After the words: the reason is there before a block leaves for it.
         let end = self.words().end.load(Ordering::Acquire);
         match end {
+            // The kernel knows nothing else of such a control block.
+            end if end >= OTHER_LAYOUT => Presence::Ended(Ended::OtherLayout),
             _ if there > 0 => Presence::There,
             NOT_YET if left == self.blocks as usize && left > 0 => Presence::Ended(Ended::ByItself),
             end if end != NOT_YET && left + late > 0 => Presence::Ended(Ended::of(end)),

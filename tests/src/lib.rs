@@ -264,6 +264,8 @@ mod documents {
     struct Graphs;
     #[doc = include_str!("../../docs/guide/images.md")]
     struct Images;
+    #[doc = include_str!("../../docs/guide/resident-header.md")]
+    struct ResidentHeader;
     #[doc = include_str!("../../docs/guide/services.md")]
     struct Services;
     #[doc = include_str!("../../docs/guide/troubleshooting.md")]

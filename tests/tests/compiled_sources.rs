@@ -102,3 +102,49 @@ fn the_types_of_a_c_kernel_are_those_of_its_source() {
     let (compiled, message) = check();
     assert!(!compiled && message.contains("`x` is `&[f32]` here, and `const int*` in"), "{message}");
 }
+
+#[test]
+fn control_blocks_and_queues_are_pointers_to_types_of_the_library() {
+    // As C and as C++.
+    const SOURCE: &str = "extern \"C\" __global__ void serve(kernel_registry::Control* control,\
+                          kernel_registry::Queue<Task>* queue, const unsigned int* flag);\n\
+                          .version 7.0 .target sm_60 .address_size 64\n\
+                          .visible .entry serve(.param .u64 a, .param .u64 b, .param .u64 c) { ret; }\n\
+                          .visible .entry _Z4workPN15kernel_registry7ControlEPNS_5QueueI4TaskEEPKj(\n\
+                          .param .u64 a, .param .u64 b, .param .u64 c) { ret; }\n";
+    let main = |params: &str| {
+        let kernel = |name: &str| {
+            format!("#[kernel_registry::gpu_kernel(file = \"cuda/serve.cu\")]\nunsafe fn {name}({params});\n")
+        };
+        "use kernel_registry::{Control, KernelParam, Queue};\n\
+         #[derive(Clone, Copy, KernelParam)]\n#[repr(C)]\nstruct Task { n: u32 }\n"
+            .to_owned()
+            + &kernel("serve")
+            + &kernel("work")
+            + "fn main() {}\n"
+    };
+    let package = package(&main("control: *mut Control, queue: *mut Queue<Task>, flag: *const u32"));
+    let toolkit = with_sources(&package, &[("cuda/serve.cu", SOURCE)]);
+    let check = || {
+        let mut cargo = cargo();
+        cargo
+            .args(["check", "--quiet"])
+            .current_dir(&package)
+            .env("CUDA_HOME", &toolkit)
+            .env("RUSTFLAGS", "-Adead_code");
+        text(cargo.env("KERNEL_REGISTRY_COMPILER", "nvcc").output().unwrap())
+    };
+    assert_eq!(check(), (true, String::new()));
+
+    let wrong = "control: u64, queue: *mut Queue<Task>, flag: *const f32";
+    fs::write(package.join("src/main.rs"), main(wrong)).unwrap();
+    let (compiled, message) = check();
+    assert!(!compiled, "{message}");
+    for wrong in [
+        "`control` is `u64` here, and `kernel_registry::Control*` in `work(",
+        "`flag` is `*const f32` here, and `const unsigned int*` in `serve(",
+        "`flag` is `*const f32` here, and `const unsigned int*` in `work(",
+    ] {
+        assert!(message.contains(wrong), "{message}");
+    }
+}
