@@ -137,7 +137,8 @@ fn waits(hook: u32, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresu
 /// A launch of a graph.
 fn launch_graph(hook: u32, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = on(hook, stream);
-    guard::launches(call, || "a graph".to_owned(), || timed(call, name(hook), real))
+    let real = || timed(call, name(hook), real);
+    if section::may_own(call.stream) { guard::launches(call, || "a graph".to_owned(), real) } else { real() }
 }
 
 type Params = *mut *mut c_void;

@@ -58,6 +58,7 @@ impl Kind {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) blocks: BTreeMap<usize, Block>,
+    used: Used,
     /// Freed pages, which are still mapped.
     pub(super) freed: Vec<(usize, usize)>,
     /// Freed ranges whose addresses are kept, so that a stale address is an error and not other memory.
@@ -66,6 +67,27 @@ pub(super) struct Memory {
     pub(super) ranges: Ranges,
     /// By address.
     pub(super) of_graphs: BTreeMap<usize, Known>,
+}
+
+/// Bytes of allocations, which each allocation asks for. Mapped ones count elsewhere.
+#[derive(Debug, Default)]
+struct Used {
+    of_devices: BTreeMap<usize, u64>,
+    /// Host and managed memory.
+    of_host: u64,
+}
+
+impl Used {
+    /// Adds or takes away what an allocation uses.
+    fn count(&mut self, block: Block, change: impl Fn(&mut u64, u64)) {
+        let Block { kind, device, bytes, .. } = block;
+        if !kind.is_host() && !matches!(kind, Kind::Mapped { .. } | Kind::Graph { is_there: false }) {
+            change(self.of_devices.entry(device).or_default(), (bytes as u64).next_multiple_of(512));
+        }
+        if matches!(kind, Kind::Host | Kind::Managed) {
+            change(&mut self.of_host, bytes as u64);
+        }
+    }
 }
 
 /// The memory, shared by the driver and the kernels that run.
@@ -96,7 +118,7 @@ impl Memory {
             return Err(Code::INVALID_VALUE);
         }
         let address = pages(None, block.bytes, libc::PROT_READ | libc::PROT_WRITE)?;
-        self.blocks.insert(address, block);
+        self.insert(address, block);
         Ok(address)
     }
 
@@ -110,8 +132,16 @@ impl Memory {
         if !caller::allows(address, block.bytes, Access::Write) {
             return Err(Code::INVALID_VALUE);
         }
-        self.blocks.insert(address, block);
+        self.insert(address, block);
         Ok(())
+    }
+
+    fn insert(&mut self, address: usize, block: Block) {
+        self.used.count(block, |used, bytes| *used += bytes);
+        // The host may have freed what it had registered there.
+        if let Some(gone) = self.blocks.insert(address, block) {
+            self.used.count(gone, |used, bytes| *used -= bytes);
+        }
     }
 
     /// The allocation that begins there, if it is of one of these kinds.
@@ -126,6 +156,7 @@ impl Memory {
             return self.appear(address, false);
         }
         let Some(block) = self.blocks.remove(&address) else { return };
+        self.used.count(block, |used, bytes| *used -= bytes);
         if block.kind.is_ours() {
             self.freed.push((address, block.bytes));
         }
@@ -191,19 +222,12 @@ impl Memory {
 
     /// Allocated bytes of a device.
     pub(super) fn used(&self, device: usize) -> u64 {
-        let blocks = self.blocks.values();
-        let is_taken = |kind: Kind| {
-            !kind.is_host() && !matches!(kind, Kind::Mapped { .. } | Kind::Graph { is_there: false })
-        };
-        let of_device = blocks.filter(|block| block.device == device && is_taken(block.kind));
-        let blocks: u64 = of_device.map(|block| (block.bytes as u64).next_multiple_of(512)).sum();
-        blocks + self.ranges.used(device)
+        self.used.of_devices.get(&device).copied().unwrap_or(0) + self.ranges.used(device)
     }
 
     /// Allocated bytes of host and managed memory.
     pub(super) fn used_of_host(&self) -> u64 {
-        let of_host = self.blocks.values().filter(|block| matches!(block.kind, Kind::Host | Kind::Managed));
-        of_host.map(|block| block.bytes as u64).sum()
+        self.used.of_host
     }
 
     /// Allocates memory for nodes of graphs.
@@ -227,8 +251,9 @@ impl Memory {
 
     /// Lets kernels access such memory, or ends that.
     pub(super) fn appear(&mut self, address: usize, is_there: bool) {
-        if let Some(block) = self.blocks.get_mut(&address) {
-            block.kind = Kind::Graph { is_there };
+        if let Some(block) = self.blocks.remove(&address) {
+            self.used.count(block, |used, bytes| *used -= bytes);
+            self.insert(address, Block { kind: Kind::Graph { is_there }, ..block });
         }
     }
 

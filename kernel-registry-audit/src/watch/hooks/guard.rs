@@ -155,18 +155,13 @@ fn gone(
     }
 }
 
-/// A launch, which waits in the stream of a kernel that stays. `kernel` names what is launched.
-#[inline]
+/// A launch in what may be the stream of a kernel that stays, where it waits for that. `kernel` names what is launched.
+#[cold]
 pub(super) fn launches(
     call: Call,
     kernel: impl FnOnce() -> String,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    if section::may_own(call.stream) { launches_there(call, kernel, real) } else { real() }
-}
-
-#[cold]
-fn launches_there(call: Call, kernel: impl FnOnce() -> String, real: impl FnOnce() -> CUresult) -> CUresult {
     let beside = match section::launch(call.hook, call.stream) {
         Launch::Elsewhere => return real(),
         Launch::Own(section) => return section::launching(section, real),

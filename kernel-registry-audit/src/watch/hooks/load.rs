@@ -11,7 +11,7 @@ use crate::record::Kind;
 use crate::rules;
 use crate::watch::real::Function;
 use crate::watch::watched::{self, Call, during, launched, timed};
-use crate::watch::{contexts, known};
+use crate::watch::{contexts, known, section};
 
 /// A launch. That of a kernel which was launched before neither locks nor allocates.
 #[inline]
@@ -23,18 +23,20 @@ pub(super) fn launch(
 ) -> CUresult {
     let (kernel, stream) = (function.addr() as u64, stream.addr() as u64);
     let call = Call { hook, subject: kernel, stream };
-    guard::launches(
-        call,
-        || format!("kernel `{}`", kernel_name(function)),
-        || {
-            let key = contexts::key(kernel, stream);
-            if known::is_launched(key) {
-                watched::launch(call, real)
-            } else {
-                first(call, key, function, real)
-            }
-        },
-    )
+    if section::may_own(stream) { beside(call, function, real) } else { make(call, function, real) }
+}
+
+/// A launch in what may be the stream of a kernel that stays.
+#[cold]
+fn beside(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+    let kernel = || format!("kernel `{}`", kernel_name(function));
+    guard::launches(call, kernel, || make(call, function, real))
+}
+
+#[inline]
+fn make(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+    let key = contexts::key(call.subject, call.stream);
+    if known::is_launched(key) { watched::launch(call, real) } else { first(call, key, function, real) }
 }
 
 /// The first launch of a kernel.
