@@ -5,12 +5,12 @@ use std::ffi::{CStr, c_char, c_void};
 use std::mem;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, sys};
-use kernel_registry::{DeviceAddress, KernelInfo, Warmup};
+use kernel_registry::{Control, DeviceAddress, Ended, KernelInfo, Presence, Warmup};
 use kernel_registry_audit::record::Kind;
 use kernel_registry_audit::{Audit, Installed, findings, install};
 use kernel_registry_sim::{Config, Device};
@@ -63,31 +63,30 @@ fn end(section: u64) -> u64 {
 /// A kernel that stays in a section of its own, for seconds at most.
 struct Resident {
     stream: Arc<CudaStream>,
-    flag: &'static AtomicU32,
-    status: &'static AtomicU32,
+    /// Never freed, so that no call of the tests' own waits.
+    control: &'static Control,
     section: u64,
 }
 
 impl Resident {
     fn new(context: &Arc<CudaContext>, on_wait: u32) -> Result<Self, Box<dyn Error>> {
         let stream = context.new_stream()?;
-        let words = host(8)?.cast::<u32>();
-        // SAFETY: both words stay for the rest of the program, and the device accesses each as a whole.
-        let [flag, status] = [0, 1].map(|index| unsafe { AtomicU32::from_ptr(words.wrapping_add(index)) });
+        let control: &Control = Box::leak(Box::new(Control::new(context, 1)?));
+        control.limit(Duration::from_secs(5));
+        let flag: *mut u32 = host(4)?.cast();
         let section = begin(c"worker", &stream, on_wait);
-        let (config, limit) = (spin_until_flag::over(1), 5_000_000_000);
-        // SAFETY: both words are there.
-        unsafe { spin_until_flag::launch(&stream, config, flag.as_ptr(), status.as_ptr(), limit)? };
-        Ok(Resident { stream, flag, status, section })
+        // SAFETY: nothing of it is freed.
+        unsafe { spin_until_flag::launch(&stream, spin_until_flag::over(1), flag, control)? };
+        Ok(Resident { stream, control, section })
     }
 
     fn stop(&self) {
-        self.flag.store(1, Ordering::SeqCst);
+        self.control.stop();
         // SAFETY: the stream is there.
         while unsafe { sys::cuStreamQuery(self.stream.cu_stream()) } == CUresult::CUDA_ERROR_NOT_READY {
             thread::yield_now();
         }
-        assert_eq!(self.status.load(Ordering::SeqCst), 1, "something waited for it");
+        assert_eq!(self.control.presence(), Presence::Ended(Ended::Stopped), "something waited for it");
     }
 
     /// Stops it, and ends its section. Returns how many calls were made that were put off.
@@ -576,7 +575,7 @@ fn calls_are_made_and_reported() {
             scope.spawn(|| {
                 thread::sleep(Duration::from_millis(100));
                 is_released.store(true, Ordering::SeqCst);
-                resident.flag.store(1, Ordering::SeqCst);
+                resident.control.stop();
             });
             let freed = free(memory);
             (freed, is_released.load(Ordering::SeqCst), launch(late, &stream))
