@@ -15,6 +15,6 @@ mod tests {
 
     #[test]
     fn both_sides_have_the_same_layout() {
-        assert!(TEXT.contains(&format!("enum : unsigned int {{ LAYOUT = {LAYOUT} }};\n")));
+        assert!(TEXT.contains(&alloc::format!("enum : unsigned int {{ LAYOUT = {LAYOUT} }};\n")));
     }
 }
