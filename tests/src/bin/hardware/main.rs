@@ -9,6 +9,7 @@ mod hooks;
 mod parts;
 mod resident;
 mod samples;
+mod sections;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -80,5 +81,6 @@ const CHECKS: &[(&str, Check)] = &[
     ("what a launch costs", checks::cost),
     ("contexts that come and go", checks::come_and_go),
     ("parts of the device", parts::parts),
+    ("kernels that stay", sections::sections),
     ("a device that was reset", checks::reset),
 ];

@@ -47,11 +47,11 @@ pub(crate) fn parts(warm: &Warm, _: Duration) -> Checked {
     ))
 }
 
-/// A kernel with more blocks than the part has room for.
+/// A kernel with as many blocks as the part has room for.
 fn fill(part: &Part, stream: Arc<CudaStream>) -> Result<Resident, Box<dyn Error>> {
     let config = LaunchConfig::new([1, 1, 1], [1024, 1, 1]);
     let most = part.blocks_at_once(spin_until_flag::INFO, &config)?;
-    Resident::on(stream, config.grid(most * 2), Duration::from_secs(20))
+    Resident::on(stream, config.grid(most), Duration::from_secs(20))
 }
 
 /// Launches every kernel beside one that fills its part. Returns the slowest launch.

@@ -1,0 +1,120 @@
+//! Checks kernels that stay: what is said to fit does, nothing of this library waits meanwhile, and they end.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use kernel_registry::cudarc::driver::CudaStream;
+use kernel_registry::{
+    Mapped, Part, Partition, PartitionError, Resident, ResidentError, Section, Warm, warm_all,
+};
+use kernels::blas1::saxpy;
+use kernels::waiting::{stay_together, touch};
+
+use crate::Checked;
+use crate::checks::ensure;
+
+/// No kernel stays for longer. The simulated device is slow.
+fn limit() -> Duration {
+    Duration::from_secs(if tests::is_simulated() { 60 } else { 2 })
+}
+
+const THREADS: u32 = 1024;
+
+fn resident(blocks: u32) -> Resident<stay_together> {
+    Resident::new(stay_together::config(blocks).block(THREADS)).limit(limit()).carveout(100)
+}
+
+fn launch(
+    resident: Resident<stay_together>,
+    warm: &Warm,
+    stream: &Arc<CudaStream>,
+) -> Result<Section, Box<dyn Error>> {
+    // SAFETY: the section keeps its control block.
+    let section = resident.check(warm)?.launch(stream, |launch| unsafe {
+        stay_together::launch(stream, launch, launch.control(), limit().as_nanos() as u64)
+    })?;
+    section.wait_for_blocks(limit() / 4)?;
+    Ok(section)
+}
+
+/// The blocks that have room, and the error for one block more.
+fn room(warm: &Warm, part: Option<&Part>) -> Result<u32, Box<dyn Error>> {
+    let most =
+        |blocks| part.iter().fold(resident(blocks), |resident, part| resident.within(part)).check(warm);
+    match most(1 << 20) {
+        Err(ResidentError::GridTooLarge { capacity, .. }) => Ok(u32::try_from(capacity)?),
+        Err(error) => Err(error.into()),
+        Ok(_) => Err("a million blocks have room".into()),
+    }
+}
+
+pub(crate) fn sections(warm: &Warm, _: Duration) -> Checked {
+    let context = warm.context();
+    let (stays, other, passes) = (context.new_stream()?, context.new_stream()?, context.new_stream()?);
+    let begun = Instant::now();
+    let blocks = room(warm, None)? / 2;
+    let section = launch(resident(blocks).beside_all(), warm, &stays)?;
+
+    // What was said to fit runs, what would wait is refused, and what is dropped is freed later.
+    let out = Mapped::<AtomicU32>::zeroed(context, 1)?;
+    // SAFETY: the word is freed when no kernel stays any more.
+    let add = |stream: &Arc<CudaStream>| unsafe { touch::launch(stream, touch::over(1), &out) };
+    add(&passes)?;
+    passes.synchronize()?;
+    ensure(out[0].load(Ordering::Acquire) == 1, "a kernel beside it did not run")?;
+    let error = add(&stays).expect_err("it would wait");
+    warm_all(context)?;
+    for _ in 0..100 {
+        drop(Mapped::<AtomicU32>::zeroed(context, 1)?);
+    }
+    ensure(section.is_running(), "the kernel has ended, so something waited")?;
+
+    // A second one takes exactly the room that is said to be left.
+    let left = room(warm, None)?;
+    let second = launch(resident(left), warm, &other)?;
+    ensure(section.is_running() && room(warm, None)? == 0, "both do not stay")?;
+    second.stop()?;
+    section.stop()?;
+    let took = begun.elapsed();
+    ensure(took < limit(), "something waited for a kernel")?;
+    let part = in_a_part(warm)?;
+    Ok(format!(
+        "{blocks} blocks stay, then {left} beside them, in {took:.1?}; {part}; {}; {error}",
+        check_time(warm)?
+    ))
+}
+
+/// A kernel that fills its part leaves the rest to another one.
+fn in_a_part(warm: &Warm) -> Checked {
+    let [small, rest] = match Partition::of(warm.context()).sms([8, Partition::REST]) {
+        Ok(parts) => parts,
+        Err(PartitionError::TooOld { .. }) => return Ok("no parts: the driver is too old".into()),
+        Err(error) => return Err(error.into()),
+    };
+    let (few, many) = (room(warm, Some(&small))?, room(warm, Some(&rest))?);
+    let first = launch(resident(few).within(&small), warm, &small.stream()?)?;
+    let second = launch(resident(many).within(&rest), warm, &rest.stream()?)?;
+    ensure(first.is_running() && second.is_running(), "both do not stay")?;
+    second.stop()?;
+    first.stop()?;
+    Ok(format!("parts are filled by {few} and {many}"))
+}
+
+/// With 100 kernels beside, for which a millisecond is the bound.
+fn check_time(warm: &Warm) -> Checked {
+    let check = || -> Result<Duration, Box<dyn Error>> {
+        let beside = |resident: Resident<_>, n| resident.beside(saxpy::INFO, saxpy::over(n));
+        let begun = Instant::now();
+        let checked = (0..100).fold(resident(1), beside).check(warm)?;
+        let took = begun.elapsed();
+        ensure(checked.fit().beside.len() == 100, "not all were checked")?;
+        Ok(took)
+    };
+    let mut times = (0..51).map(|_| check()).collect::<Result<Vec<_>, _>>()?;
+    times.sort_unstable();
+    let bound = Duration::from_millis(if tests::is_simulated() { 20 } else { 1 });
+    ensure(times[25] < bound, format!("a check takes {:?}", times[25]))?;
+    Ok(format!("a check of 100 kernels takes {:.0?}", times[25]))
+}
