@@ -1,8 +1,11 @@
 //! Asserts that types of the API are `Send` and `Sync`.
 
+use std::sync::atomic::AtomicU32;
+
 use kernel_registry::{
-    Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, OtherCopy, Prepared,
-    Progress, RecheckError, RegistryError, Report, Warm, WarmEachError, WarmError,
+    Control, Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, Mapped, Missing,
+    OtherCopy, Prepared, Progress, Queue, RecheckError, RegistryError, Report, Warm, WarmEachError,
+    WarmError,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}
@@ -25,4 +28,10 @@ const _: () = {
     send_and_sync::<LaunchError>();
     send_and_sync::<RecheckError>();
     send_and_sync::<MainError>();
+    send_and_sync::<Control>();
+    send_and_sync::<Missing>();
+    send_and_sync::<Mapped<f32>>();
+    send_and_sync::<Mapped<AtomicU32>>();
+    // Pointers are addresses on the device there.
+    send_and_sync::<Queue<*const f32>>();
 };
