@@ -25,7 +25,8 @@ namespace kernel_registry {
 enum : unsigned int { LAYOUT = 1 };
 
 // Reads a word that the host or another kernel writes meanwhile. What they wrote before
-// it is there after the next `__threadfence_system()`; `wait_until` has one.
+// it is there after the next `__threadfence_system()`; `wait_until` has one. An acquiring
+// read would need none, but empties the SM's L1 cache at every look, which other kernels use.
 template <typename T>
 inline __device__ T load(const T* word) {
     return *(const volatile T*)word;

@@ -11,6 +11,8 @@ pub const LAYOUT: u32 = 1;
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     #[test]

@@ -17,7 +17,9 @@ use kernel_registry_sim::Config;
 use kernels::waiting::{Task, set_flag, spin_until_flag, stay_together, worker};
 use serial::Turn;
 
-type Outcome = Result<(), Box<dyn Error>>;
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+type Device = (Arc<CudaContext>, Arc<CudaStream>, Turn);
 
 /// Longer than anything here takes, unless it hangs.
 const LONG: Duration = Duration::from_secs(60);
@@ -28,7 +30,7 @@ const PROCESSORS: u32 = 4;
 const SHARED: u32 = 48 * 1024;
 
 /// A context with warm kernels, a stream, and the device for this test alone: freeing memory waits for kernels of others.
-fn device() -> Result<(Arc<CudaContext>, Arc<CudaStream>, Turn), Box<dyn Error>> {
+fn device() -> Outcome<Device> {
     let turn = serial::take();
     // The other tests may have installed it.
     let _ = Config::default().processors(PROCESSORS).install();
@@ -114,7 +116,7 @@ fn a_limit_ends_a_worker_and_who_waits_for_it() -> Outcome {
 }
 
 /// Launches `spin_until_flag` with so many blocks, and waits for its end.
-fn ended(control: &Control, stream: &Arc<CudaStream>, blocks: u32) -> Result<Presence, Box<dyn Error>> {
+fn ended(control: &Control, stream: &Arc<CudaStream>, blocks: u32) -> Outcome<Presence> {
     let flag = Mapped::<AtomicU32>::zeroed(stream.context(), 1)?;
     // SAFETY: freeing the flag waits for the kernel.
     unsafe { spin_until_flag::launch(stream, spin_until_flag::config(blocks), &flag, control)? };
@@ -181,7 +183,8 @@ fn a_flag_releases_a_kernel_of_several_blocks() -> Outcome {
 fn gather(control: &Control, stream: &Arc<CudaStream>, limit: Duration) -> Outcome {
     let config = stay_together::config(control.blocks()).block(64).shared(SHARED);
     // SAFETY: freeing the control block waits for the kernel.
-    Ok(unsafe { stay_together::launch(stream, config, control, limit.as_nanos() as u64)? })
+    unsafe { stay_together::launch(stream, config, control, limit.as_nanos() as u64)? };
+    Ok(())
 }
 
 #[test]
@@ -214,7 +217,7 @@ fn blocks_that_find_no_room_are_named() -> Outcome {
 }
 
 /// How many blocks of `gather` the device has room for at once.
-fn room(context: &Arc<CudaContext>) -> Result<u32, Box<dyn Error>> {
+fn room(context: &Arc<CudaContext>) -> Outcome<u32> {
     let (function, mut blocks) = (stay_together::INFO.cu_function(context)?, 0);
     context.bind_to_thread()?;
     // SAFETY: the function is of this context, which is current.

@@ -264,6 +264,7 @@ pub(crate) fn poll(limit: Duration, mut ask: impl FnMut() -> bool) -> bool {
 
 impl Sealed for &Control {}
 
+#[diagnostic::do_not_recommend]
 impl PointerTo<Control> for &Control {
     #[inline]
     fn address(self) -> CUdeviceptr {
@@ -271,6 +272,7 @@ impl PointerTo<Control> for &Control {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl PointerToMut<Control> for &Control {}
 
 impl fmt::Debug for Control {

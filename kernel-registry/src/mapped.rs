@@ -204,6 +204,8 @@ macro_rules! words {
                 }
             }
 
+            // The list of implementations in errors is shorter without.
+            #[diagnostic::do_not_recommend]
             impl PointerTo<$word> for &Mapped<$atomic> {
                 #[inline]
                 fn address(self) -> CUdeviceptr {
@@ -211,6 +213,7 @@ macro_rules! words {
                 }
             }
 
+            #[diagnostic::do_not_recommend]
             impl PointerToMut<$word> for &Mapped<$atomic> {}
         )+
     };

@@ -175,6 +175,7 @@ impl<T: KernelParam> Queue<T> {
 
 impl<T> Sealed for &Queue<T> {}
 
+#[diagnostic::do_not_recommend]
 impl<T: KernelParam> PointerTo<Queue<T>> for &Queue<T> {
     #[inline]
     fn address(self) -> CUdeviceptr {
@@ -182,6 +183,7 @@ impl<T: KernelParam> PointerTo<Queue<T>> for &Queue<T> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: KernelParam> PointerToMut<Queue<T>> for &Queue<T> {}
 
 impl<T: KernelParam> fmt::Debug for Queue<T> {

@@ -1,8 +1,11 @@
 //! Asserts that types of the API are `Send` and `Sync`.
 
+use std::sync::atomic::AtomicU32;
+
 use kernel_registry::{
-    Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, OtherCopy, Part, Partition,
-    PartitionError, Prepared, Progress, RecheckError, RegistryError, Report, Warm, WarmEachError, WarmError,
+    Control, Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, Mapped, Missing,
+    OtherCopy, Part, Partition, PartitionError, Prepared, Progress, Queue, RecheckError, RegistryError,
+    Report, Resident, ResidentError, Section, SectionError, Warm, WarmEachError, WarmError,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}
@@ -19,6 +22,9 @@ const _: () = {
     send_and_sync::<LateLoad>();
     send_and_sync::<Prepared>();
     send_and_sync::<LaunchConfig>();
+    send_and_sync::<Resident>();
+    send_and_sync::<ResidentError>();
+    send_and_sync::<SectionError>();
     send_and_sync::<Partition>();
     send_and_sync::<Part>();
     send_and_sync::<PartitionError>();
@@ -28,4 +34,10 @@ const _: () = {
     send_and_sync::<LaunchError>();
     send_and_sync::<RecheckError>();
     send_and_sync::<MainError>();
+    send_and_sync::<Control>();
+    send_and_sync::<Missing>();
+    send_and_sync::<Mapped<f32>>();
+    send_and_sync::<Mapped<AtomicU32>>();
+    // Pointers are addresses on the device there.
+    send_and_sync::<Queue<*const f32>>();
 };

@@ -189,6 +189,17 @@ pub unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &mut [T], n: u32);
 }
 
 #[test]
+fn control_blocks_and_queues_are_types_of_the_library() {
+    let output = declare(&["kernels/cuda/worker.cu"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let kernel = "pub unsafe fn worker(\n    \
+                  control: *mut kernel_registry::Control,\n    \
+                  queue: *mut kernel_registry::Queue<Task>,\n\
+                  );\n";
+    assert!(text.contains(kernel), "{text}");
+}
+
+#[test]
 fn a_folder_becomes_a_tree_of_modules() {
     const KERNEL: &str = ".version 8.0\n.target sm_75\n.entry _Z1kf(.param .f32 a) { ret; }\n";
     let folder = scratch_folder();

@@ -100,6 +100,9 @@ fn pointer(
         false => (Pass::SliceMut, Pass::PointerMut),
     };
     let slice = if is_volatile { raw } else { slice };
+    if let Some(element) = of_device_header(to, structs) {
+        return ParamType::new(raw, element);
+    }
     match (to, expected) {
         (CudaType::Scalar(Scalar::Void) | CudaType::Other(_), _) => ParamType::new(raw, VOID),
         (CudaType::Scalar(scalar), _) => ParamType::new(slice, number(*scalar)),
@@ -120,6 +123,18 @@ fn pointer(
             None => ParamType::new(raw, structs.opaque(name)),
         },
     }
+}
+
+/// The host's type for one of the device header: a control block, or a queue.
+fn of_device_header(ty: &CudaType, structs: &mut Structs<'_>) -> Option<String> {
+    let CudaType::Named(name) = ty else { return None };
+    let name = name.strip_prefix("kernel_registry::")?;
+    if name == "Control" {
+        return Some("kernel_registry::Control".to_owned());
+    }
+    let value = CudaType::parse(name.strip_prefix("Queue<")?.strip_suffix('>')?);
+    let value = pointer(&value, true, true, None, structs).element;
+    Some(format!("kernel_registry::Queue<{value}>"))
 }
 
 /// What the type of a parameter, or of its elements, has to be.
