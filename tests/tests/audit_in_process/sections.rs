@@ -515,6 +515,8 @@ fn sections_of_many_threads_lose_nothing() {
         const ROUNDS: u64 = 50;
         const FREES: u64 = 20;
         let context = ready(Audit::new())?;
+        // The first stream of cudarc's synchronises the context.
+        let _first = context.new_stream()?;
         let before = free_memory();
         let made = AtomicU64::new(0);
         let work = || -> Outcome {
