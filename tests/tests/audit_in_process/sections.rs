@@ -326,6 +326,7 @@ fn what_frees_is_put_off() {
         let again = unsafe { sys::cuModuleUnload(waiting.module) };
         assert_eq!(again, CUresult::CUDA_ERROR_INVALID_HANDLE);
         try_harmless(&context, &stream)?;
+        assert_eq!(findings()?.len(), before + 3);
         assert_eq!(resident.end(), 3);
         assert!(!is_there(waiting.memory));
         assert_eq!(free(waiting.memory), CUresult::CUDA_ERROR_INVALID_VALUE);
