@@ -147,5 +147,7 @@ mod tests {
         assert_eq!(found("cuGetProcAddress", 11_080, false), Some("cuGetProcAddress"));
         assert_eq!(found("cuGetProcAddress", 12_000, false), Some("cuGetProcAddress_v2"));
         assert_eq!(found("cuMemGetInfo", 12_000, false), None);
+        assert_eq!(found("cuCtxSynchronize", 12_000, false), Some("cuCtxSynchronize"));
+        assert_eq!(found("cuCtxSynchronize", 13_000, false), Some("cuCtxSynchronize_v2"));
     }
 }

@@ -5,12 +5,22 @@ use std::ffi::c_void;
 use cudarc::driver::sys::{CUdevice, CUdeviceptr, CUpointer_attribute, CUresult};
 
 use crate::watch::real::Function;
+use crate::watch::section::Place;
 
-/// The device on which memory was allocated, or `None` if that is not the driver's.
-pub(crate) fn device(address: u64) -> Option<CUdevice> {
-    let ordinal = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)?;
-    // The driver stores 32 bits.
-    Some(ordinal as CUdevice)
+/// Whether memory was allocated by the driver, or registered.
+pub(crate) fn is_known(address: u64) -> bool {
+    attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address).is_some()
+}
+
+/// Which kernels can use memory that the driver allocated: those of a device, or of all if it is managed.
+pub(crate) fn place(address: u64) -> Place {
+    let managed = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
+    let ordinal = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
+    match (managed, ordinal) {
+        // The driver stores 32 bits. Negative numbers are no devices.
+        (Some(0), Some(ordinal)) if ordinal as CUdevice >= 0 => Place::Device(ordinal as CUdevice),
+        _ => Place::Everywhere,
+    }
 }
 
 /// Whether memory is of a pool, and so is freed without waiting.

@@ -159,18 +159,18 @@ impl State {
         EVENTS.store(!events.is_empty(), Ordering::Relaxed);
     }
 
-    /// The strictest section that a call of this thread concerns there.
-    fn strictest(&mut self, place: Place) -> Option<&mut Section> {
-        let own = LAUNCHING.get();
-        let there = self.sections.iter_mut().filter(|section| section.number != own && section.is_at(place));
-        there.max_by_key(|section| section.on_wait)
-    }
-
     /// The next call that was put off and waits for no section any more.
     fn next(&mut self) -> Option<(Place, Later)> {
         let State { sections, deferred, .. } = self;
         deferred.next(|place| !sections.iter().any(|section| section.is_at(place)))
     }
+}
+
+/// The strictest section that a call of this thread concerns there.
+fn strictest(sections: &mut [Section], place: Place) -> Option<&mut Section> {
+    let own = LAUNCHING.get();
+    let there = sections.iter_mut().filter(|section| section.number != own && section.is_at(place));
+    there.max_by_key(|section| section.on_wait)
 }
 
 thread_local! {
@@ -236,16 +236,9 @@ pub extern "C" fn kernel_registry_audit_section_end(section: u64) -> u64 {
 const LISTED: u64 = 100;
 
 fn record_rest(section: &Section) {
-    for (hook, more) in
-        section.put_off.iter().filter_map(|(hook, all)| Some((hook, all.checked_sub(LISTED)?)))
-    {
-        if more > 0 {
-            put_off_event(
-                Call { hook: *hook, subject: 0, stream: 0 },
-                &format!("{more} more"),
-                &section.kernel,
-            );
-        }
+    for (hook, all) in section.put_off.iter().filter(|(_, all)| **all > LISTED) {
+        let call = Call { hook: *hook, subject: 0, stream: 0 };
+        put_off_event(call, &format!("{} more", all - LISTED), &section.kernel);
     }
 }
 
@@ -299,7 +292,7 @@ pub(crate) fn at(place: Place) -> Option<Beside> {
     match place {
         Place::Everywhere if devices == 0 => None,
         Place::Device(device) if devices & bit_of(device) == 0 => None,
-        place => STATE.lock().strictest(place).map(|section| section.beside()),
+        place => strictest(&mut STATE.lock().sections, place).map(|section| section.beside()),
     }
 }
 
@@ -428,14 +421,17 @@ pub(crate) fn put_off<F: FnOnce() -> CUresult + 'static>(
 ) -> Result<PutOff, F> {
     let context = contexts::current();
     let mut state = STATE.lock();
-    let Some(section) = state.strictest(place) else { return Err(make) };
-    let kernel = section.kernel.clone();
-    let count = section.put_off.entry(call.hook).or_default();
-    *count += 1;
-    let is_listed = *count <= LISTED;
-    let put_off = state.deferred.put(place, call, context, make);
+    let State { sections, deferred, .. } = &mut *state;
+    let Some(section) = strictest(sections, place) else { return Err(make) };
+    let put_off = deferred.put(place, call, context, make);
+    let mut listed = None;
+    if put_off == PutOff::Now {
+        let count = section.put_off.entry(call.hook).or_default();
+        *count += 1;
+        listed = (*count <= LISTED).then(|| section.kernel.clone());
+    }
     drop(state);
-    if is_listed {
+    if let Some(kernel) = listed {
         put_off_event(call, subject, &kernel);
     }
     Ok(put_off)

@@ -103,19 +103,19 @@ fn put_off(
 
 /// A call that frees memory of a device. That of pools is freed without waiting.
 pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    let device = if section::any() { memory::device(call.subject) } else { None };
-    match device {
-        Some(device) if section::on(device).is_some() && !memory::is_pooled(call.subject) => {
-            put_off(call, &rules::FREE, Place::Device(device), CUresult::CUDA_ERROR_INVALID_VALUE, real)
+    // What is not the driver's it refuses at once.
+    if section::any() && memory::is_known(call.subject) {
+        let place = memory::place(call.subject);
+        if section::at(place).is_some() && !memory::is_pooled(call.subject) {
+            return put_off(call, &rules::FREE, place, CUresult::CUDA_ERROR_INVALID_VALUE, real);
         }
-        // What is not the driver's it refuses at once.
-        _ => timed(call, name(call.hook), real),
     }
+    timed(call, name(call.hook), real)
 }
 
 /// A call that frees memory of the host, which kernels on all devices can use.
 pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    if !section::any() || memory::device(call.subject).is_none() {
+    if !section::any() || !memory::is_known(call.subject) {
         return timed(call, name(call.hook), real);
     }
     put_off(call, &rules::FREE, Place::Everywhere, CUresult::CUDA_ERROR_INVALID_VALUE, real)
@@ -123,7 +123,7 @@ pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -
 
 /// `cuMemHostUnregister`, which is never put off: the program may free the memory next.
 pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
-    let is_known = section::any() && memory::device(call.subject).is_some();
+    let is_known = section::any() && memory::is_known(call.subject);
     let beside = if is_known { section::at(Place::Everywhere) } else { None };
     waits(call, &rules::FREE, beside, real)
 }
