@@ -395,3 +395,15 @@ fn a_check_is_fast() -> Outcome {
     );
     Ok(())
 }
+
+#[test]
+fn a_stream_has_one_kernel_that_stays() -> Outcome {
+    let ready = ready()?;
+    let section = ready.launch(spin(1, 1))?;
+    let begun = Instant::now();
+    let error = ready.launch(spin(1, 1)).expect_err("it would start afterwards");
+    assert!(matches!(error, ResidentError::Launch(LaunchError::WouldWait { .. })), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(2), "nothing waited");
+    assert!(section.is_running());
+    Ok(section.stop()?)
+}

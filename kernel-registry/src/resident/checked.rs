@@ -61,6 +61,11 @@ impl<K> Checked<K> {
         if driver::is_blocking(stream).map_err(error)? {
             return Err(ResidentError::BlockingStream { kernel });
         }
+        if driver::is_captured(stream).map_err(error)? {
+            return Err(ResidentError::Captured { kernel });
+        }
+        sections::in_stream(stream)
+            .map_err(|wait| LaunchError::WouldWait { kernel: prepared.kernel, wait })?;
         let part = partition::of_stream(stream, driver).map_err(error)?;
         if part.map(|(id, _)| id) != place.part {
             return Err(ResidentError::OtherPart { kernel });
