@@ -407,3 +407,17 @@ fn a_stream_has_one_kernel_that_stays() -> Outcome {
     assert!(section.is_running());
     Ok(section.stop()?)
 }
+
+#[test]
+fn a_launch_in_another_stream_is_refused() -> Outcome {
+    let ready = ready()?;
+    let (stream, words) = (ready.context.new_stream()?, ready.words);
+    let checked = spin(1, 1).limit(Duration::from_secs(5)).check(&ready.warm)?;
+    // SAFETY: the words are never freed.
+    let launched = checked.launch(&ready.stream, |launch| unsafe {
+        spin_until_flag::launch(&stream, launch, words.at(), launch.control())
+    });
+    let error = launched.expect_err("the section is that of the other stream");
+    assert!(matches!(error, ResidentError::Launch(LaunchError::OtherStream { .. })), "{error}");
+    Ok(stream.synchronize()?)
+}

@@ -133,6 +133,9 @@ impl<K: Kernel> Sealed for &Starting<'_, K> {}
 
 impl<K: Kernel> Configure<K> for &Starting<'_, K> {
     fn configure(self, stream: &CudaStream) -> Result<Launch<'_>, LaunchError> {
+        if stream.cu_stream() != self.stream.cu_stream() {
+            return Err(LaunchError::OtherStream { kernel: self.prepared.kernel });
+        }
         self.prepared.on(stream)
     }
 }
