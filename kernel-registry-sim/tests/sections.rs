@@ -421,3 +421,18 @@ fn a_launch_in_another_stream_is_refused() -> Outcome {
     assert!(matches!(error, ResidentError::Launch(LaunchError::OtherStream { .. })), "{error}");
     Ok(stream.synchronize()?)
 }
+
+#[test]
+fn a_capture_of_another_stream_does_not_end_a_section() -> Outcome {
+    let ready = ready()?;
+    let section = ready.launch(spin(1, 1))?;
+    let (captured, out) = (ready.context.new_stream()?, Words::new()?);
+    captured.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL)?;
+    let is_running = section.is_running();
+    // SAFETY: the word is never freed.
+    unsafe { touch::launch(&captured, touch::config(1), out.at())? };
+    section.stop()?;
+    assert!(captured.end_capture(sys::CUgraphInstantiate_flags(0))?.is_some());
+    assert!(is_running);
+    Ok(())
+}

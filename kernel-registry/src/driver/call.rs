@@ -93,16 +93,20 @@ impl From<DriverError> for LoadError {
 pub(crate) struct Current<'c> {
     pub(crate) context: &'c CudaContext,
     driver: &'static Driver,
+    _relaxed: Relaxed,
+}
+
+/// The same without a context that is current.
+pub(crate) struct Relaxed {
     mode: sys::CUstreamCaptureMode,
-    /// The current context and the capture mode belong to the thread.
+    /// The capture mode and the current context belong to the thread.
     _thread: PhantomData<*const ()>,
 }
 
 impl<'c> Current<'c> {
     pub(crate) fn new(context: &'c CudaContext, driver: &'static Driver) -> Result<Self, DriverError> {
         bind(context)?;
-        let mode = exchange(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
-        Ok(Current { context, driver, mode, _thread: PhantomData })
+        Ok(Current { context, driver, _relaxed: Relaxed::new()? })
     }
 
     pub(crate) fn load_module(&self, code: &Code) -> Result<Module, LoadError> {
@@ -292,7 +296,14 @@ impl<'c> Current<'c> {
     }
 }
 
-impl Drop for Current<'_> {
+impl Relaxed {
+    pub(crate) fn new() -> Result<Self, DriverError> {
+        let mode = exchange(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
+        Ok(Relaxed { mode, _thread: PhantomData })
+    }
+}
+
+impl Drop for Relaxed {
     fn drop(&mut self) {
         // The same call succeeded before, and a failure here cannot be reported.
         let _ = exchange(self.mode);

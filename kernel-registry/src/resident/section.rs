@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cudarc::driver::{CudaEvent, CudaStream};
 
 use super::{Fit, Options, SectionError};
-use crate::driver::{Driver, DriverError};
+use crate::driver::{Driver, DriverError, Relaxed};
 use crate::{Control, Ended, Missing, Presence, sections};
 
 /// A kernel that stays on the device, until it is told to end.
@@ -163,6 +163,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 impl Stays {
     fn has_ended(&self) -> Result<bool, DriverError> {
         let Some(event) = &self.ended else { return Ok(true) };
+        let _relaxed = Relaxed::new()?;
         event.try_is_complete().map_err(|error| DriverError::new("cuEventQuery", error.0))
     }
 }
