@@ -436,3 +436,15 @@ fn a_capture_of_another_stream_does_not_end_a_section() -> Outcome {
     assert!(is_running);
     Ok(())
 }
+
+#[test]
+fn a_kernel_does_not_stay_in_a_graph() -> Outcome {
+    let ready = ready()?;
+    ready.stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
+    let launched = ready.launch(spin(1, 1));
+    let graph = ready.stream.end_capture(sys::CUgraphInstantiate_flags(0));
+    let error = launched.expect_err("the graph would outlive the control block");
+    assert!(matches!(error, ResidentError::Captured { .. }), "{error}");
+    graph?;
+    Ok(())
+}

@@ -34,6 +34,8 @@ pub enum ResidentError {
     TrackedSlice { kernel: &'static str, param: &'static str, ty: &'static str },
     /// The stream and the default stream wait for each other.
     BlockingStream { kernel: &'static str },
+    /// The stream is being captured: its graph would launch the kernel again, without a section.
+    Captured { kernel: &'static str },
     /// `CUDA_LAUNCH_BLOCKING` is set: the launch would return when the kernel has ended.
     LaunchBlocking { kernel: &'static str },
     /// The stream belongs to another context than the receipt.
@@ -97,6 +99,11 @@ impl fmt::Display for ResidentError {
                 f,
                 "kernel `{kernel}` cannot stay in this stream: the stream and the default stream wait for each other, as synchronous \
                  copies do; use one of `CudaContext::new_stream`"
+            ),
+            ResidentError::Captured { kernel } => write!(
+                f,
+                "kernel `{kernel}` cannot stay in this stream, which is being captured: a graph launches its kernels later, and again; \
+                 use another stream"
             ),
             ResidentError::LaunchBlocking { kernel } => write!(
                 f,
