@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, result, sys};
-use kernel_registry::resident::{Limit, OnWait, Shortage};
+use kernel_registry::resident::{Limit, OnWait, Shortage, Starting};
 use kernel_registry::{
     Control, Ended, Late, LaunchError, Mapped, Presence, RecheckError, Resident, ResidentError, Section,
     SectionError, Warm, WarmError, Warmup, warm_all,
@@ -446,5 +446,23 @@ fn a_kernel_does_not_stay_in_a_graph() -> Outcome {
     let error = launched.expect_err("the graph would outlive the control block");
     assert!(matches!(error, ResidentError::Captured { .. }), "{error}");
     graph?;
+    Ok(())
+}
+
+#[test]
+fn carve_outs_of_earlier_launches_count() -> Outcome {
+    let ready = ready()?;
+    let out = Words::new()?;
+    let launch = |resident: Resident<touch>| -> Outcome {
+        // SAFETY: the word is never freed.
+        let launch = |launch: &Starting<'_, _>| unsafe { touch::launch(&ready.stream, launch, out.at()) };
+        Ok(resident.check(&ready.warm)?.launch(&ready.stream, launch)?.stop()?)
+    };
+    let beside = || spin(132, 32).beside(touch::INFO, touch::config(1)).check(&ready.warm);
+    launch(Resident::new(touch::config(1)).carveout(100))?;
+    assert_eq!(beside()?.fit().carveout, Some(100));
+    // The kernel itself has the driver's choice again.
+    launch(Resident::new(touch::config(1)))?;
+    assert_eq!(beside()?.fit().carveout, None);
     Ok(())
 }

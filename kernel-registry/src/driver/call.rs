@@ -225,12 +225,26 @@ impl<'c> Current<'c> {
         call("cuFuncSetAttribute", set)
     }
 
-    /// Sets the carve-out that a function prefers, in percent of the largest one.
-    pub(crate) fn prefer_carveout(&self, function: Function, percent: u32) -> Result<(), DriverError> {
+    /// The carve-out that a function prefers, in percent of the largest one. `None` leaves it to the driver.
+    pub(crate) fn carveout(&self, function: Function) -> Result<Option<u32>, DriverError> {
         let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        let mut percent = 0;
         // SAFETY: the function is one of this context.
-        let set = unsafe { sys::cuFuncSetAttribute(function.0, which, percent.cast_signed()) };
-        call("cuFuncSetAttribute", set)
+        call("cuFuncGetAttribute", unsafe { sys::cuFuncGetAttribute(&mut percent, which, function.0) })?;
+        Ok(u32::try_from(percent).ok())
+    }
+
+    /// Sets the same.
+    pub(crate) fn prefer_carveout(
+        &self,
+        function: Function,
+        percent: Option<u32>,
+    ) -> Result<(), DriverError> {
+        const DRIVERS_CHOICE: i32 = -1;
+        let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        let percent = percent.map_or(DRIVERS_CHOICE, u32::cast_signed);
+        // SAFETY: the function is one of this context.
+        call("cuFuncSetAttribute", unsafe { sys::cuFuncSetAttribute(function.0, which, percent) })
     }
 
     pub(crate) fn device_attribute(&self, which: DeviceAttribute) -> Result<u32, DriverError> {

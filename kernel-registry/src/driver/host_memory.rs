@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::{Current, Driver, DriverError, DriverUnavailable, call};
+use super::{ContextId, Current, Driver, DriverError, DriverUnavailable, call};
 
 /// Allocates host memory that every context can access, under the same address.
 pub(crate) fn allocate_host(

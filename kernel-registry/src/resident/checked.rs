@@ -70,9 +70,7 @@ impl<K> Checked<K> {
         if part.map(|(id, _)| id) != place.part {
             return Err(ResidentError::OtherPart { kernel });
         }
-        if let Some(percent) = figures.launch.carveout {
-            current.prefer_carveout(prepared.function, percent).map_err(error)?;
-        }
+        current.prefer_carveout(prepared.function, figures.launch.carveout).map_err(error)?;
         drop(current);
         let control = control(stream, &figures, &options)?;
         let still_fits = |now: &[Stays]| {
