@@ -466,3 +466,26 @@ fn carve_outs_of_earlier_launches_count() -> Outcome {
     assert_eq!(beside()?.fit().carveout, None);
     Ok(())
 }
+
+#[test]
+fn memory_is_freed_after_a_kernel_that_ended_late() -> Outcome {
+    let ready = ready()?;
+    let checked = spin(1, 1).stop_within(Duration::from_millis(20)).check(&ready.warm)?;
+    let (stream, words) = (&ready.stream, ready.words);
+    let control = Control::new(&ready.context, 1)?;
+    control.limit(Duration::from_secs(5));
+    // SAFETY: the words are never freed, and the control block not before the kernel has ended.
+    let section = checked
+        .launch(stream, |launch| unsafe { spin_until_flag::launch(stream, launch, words.at(), &control) })?;
+    let recording = kernel_registry_sim::record_calls();
+    let freed = || recording.calls().iter().filter(|call| call.name == "cuMemFreeHost").count();
+    assert!(section.stop().is_err());
+    drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1)?);
+    assert_eq!(freed(), 0);
+    words.stop();
+    stream.synchronize()?;
+    drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1)?);
+    // And the section's control block.
+    assert_eq!(freed(), 3);
+    Ok(())
+}
