@@ -4,6 +4,7 @@
 mod serial;
 
 use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -488,4 +489,31 @@ fn memory_is_freed_after_a_kernel_that_ended_late() -> Outcome {
     // And the section's control block.
     assert_eq!(freed(), 3);
     Ok(())
+}
+
+#[test]
+fn a_panic_after_the_launch_leaves_no_kernel_unguarded() -> Outcome {
+    let ready = ready()?;
+    let (stream, words) = (&ready.stream, ready.words);
+    // Not the one that the section stops.
+    let control = Control::new(&ready.context, 1)?;
+    control.limit(Duration::from_secs(5));
+    let checked = spin(1, 1).stop_within(Duration::from_millis(50)).check(&ready.warm)?;
+    let launch = AssertUnwindSafe(|| {
+        checked.launch(stream, |launch| {
+            // SAFETY: the words are never freed, and the control block not before the kernel has ended.
+            unsafe { spin_until_flag::launch(stream, launch, words.at(), &control)? };
+            panic!("after the launch")
+        })
+    });
+    assert!(catch_unwind(launch).is_err());
+    let touched = || {
+        let out = Words::new()?;
+        // SAFETY: the word is never freed.
+        Outcome::Ok(unsafe { touch::launch(stream, touch::config(1), out.at())? })
+    };
+    assert!(touched().is_err(), "the kernel is still there");
+    words.stop();
+    stream.synchronize()?;
+    touched()
 }

@@ -39,7 +39,7 @@ struct Running {
 
 /// What is kept until the kernel has ended.
 struct Stays {
-    /// Reached when the kernel has ended. `None` before the launch.
+    /// Reached when the kernel has ended. `None` before the launch, or if it could not be recorded.
     ended: Option<CudaEvent>,
     stream: Arc<CudaStream>,
     _control: Arc<Control>,
@@ -68,7 +68,9 @@ impl Section {
 
     /// After the launch, even if it failed.
     pub(super) fn launched(&mut self) -> Result<(), DriverError> {
-        if let Some(Running { live, stays }) = &mut self.running {
+        if let Some(Running { live, stays }) = &mut self.running
+            && stays.ended.is_none()
+        {
             let recorded = stays.stream.record_event(None);
             stays.ended = Some(recorded.map_err(|error| DriverError::new("cuEventRecord", error.0))?);
             live.launched(&stays.stream);
@@ -120,10 +122,13 @@ impl Section {
     }
 
     fn end(&mut self) -> Result<(), SectionError> {
+        let kernel = self.kernel;
+        // Not recorded yet if the launch has panicked, perhaps after the kernel was launched.
+        let launched = self.launched();
         self.control.stop();
         self.on_stop.drain(..).for_each(|stop| stop());
         let Some(Running { live, stays }) = self.running.take() else { return Ok(()) };
-        let kernel = self.kernel;
+        launched.map_err(|error| SectionError::Driver { kernel, error })?;
         let begun = Instant::now();
         loop {
             match stays.has_ended() {
