@@ -517,3 +517,18 @@ fn a_panic_after_the_launch_leaves_no_kernel_unguarded() -> Outcome {
     stream.synchronize()?;
     touched()
 }
+
+#[test]
+fn memory_of_a_context_that_was_reset_is_not_freed_again() -> Outcome {
+    let ready = ready()?;
+    let (flag, section) = (Mapped::<AtomicU32>::zeroed(&ready.context, 1)?, ready.launch(spin(1, 1))?);
+    // SAFETY: no other thread uses the context.
+    unsafe { sys::cuDevicePrimaryCtxReset_v2(ready.context.cu_device()).result()? };
+    let _again = CudaContext::new(0)?;
+    let recording = kernel_registry_sim::record_calls();
+    let error = section.stop().expect_err("the kernel is gone with its context");
+    assert!(matches!(error, SectionError::Reset { .. }), "{error}");
+    drop(flag);
+    assert!(!recording.calls().iter().any(|call| call.name == "cuMemFreeHost"));
+    Ok(())
+}

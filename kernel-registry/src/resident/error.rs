@@ -147,6 +147,8 @@ pub enum SectionError {
     StillRuns { kernel: &'static str, waited: Duration },
     /// It has ended for a reason that is an error: blocks were missing, or host and kernel do not agree about their memory.
     Ended { kernel: &'static str, why: Ended },
+    /// Its context was reset, and it is gone.
+    Reset { kernel: &'static str },
     /// It went wrong, or the driver does not answer.
     Driver { kernel: &'static str, error: DriverError },
 }
@@ -161,6 +163,10 @@ impl fmt::Display for SectionError {
                 waited.as_secs_f64()
             ),
             SectionError::Ended { kernel, why } => write!(f, "kernel `{kernel}` has ended: {why}"),
+            SectionError::Reset { kernel } => write!(
+                f,
+                "kernel `{kernel}` is gone, because its context was reset; end the section before that"
+            ),
             SectionError::Driver { kernel, error } => write!(f, "kernel `{kernel}`: {error}"),
         }
     }

@@ -1,6 +1,7 @@
 //! The time in which a kernel stays, as a value.
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -123,6 +124,15 @@ impl Section {
 
     fn end(&mut self) -> Result<(), SectionError> {
         let kernel = self.kernel;
+        if Driver::get().is_err() {
+            // In a forked child: the kernel is the parent's.
+            mem::forget(self.running.take());
+            return Ok(());
+        }
+        if !self.control.is_there() {
+            self.running = None;
+            return Err(SectionError::Reset { kernel });
+        }
         // Not recorded yet if the launch has panicked, perhaps after the kernel was launched.
         let launched = self.launched();
         self.control.stop();
