@@ -4,12 +4,13 @@
 mod serial;
 
 use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, result, sys};
-use kernel_registry::resident::{Limit, OnWait, Shortage};
+use kernel_registry::resident::{Limit, OnWait, Shortage, Starting};
 use kernel_registry::{
     Control, Ended, Late, LaunchError, Mapped, Presence, RecheckError, Resident, ResidentError, Section,
     SectionError, Warm, WarmError, Warmup, warm_all,
@@ -393,5 +394,141 @@ fn a_check_is_fast() -> Outcome {
         fastest < Some(Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 })),
         "{fastest:?}"
     );
+    Ok(())
+}
+
+#[test]
+fn a_stream_has_one_kernel_that_stays() -> Outcome {
+    let ready = ready()?;
+    let section = ready.launch(spin(1, 1))?;
+    let begun = Instant::now();
+    let error = ready.launch(spin(1, 1)).expect_err("it would start afterwards");
+    assert!(matches!(error, ResidentError::Launch(LaunchError::WouldWait { .. })), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(2), "nothing waited");
+    assert!(section.is_running());
+    Ok(section.stop()?)
+}
+
+#[test]
+fn a_launch_in_another_stream_is_refused() -> Outcome {
+    let ready = ready()?;
+    let (stream, words) = (ready.context.new_stream()?, ready.words);
+    let checked = spin(1, 1).limit(Duration::from_secs(5)).check(&ready.warm)?;
+    // SAFETY: the words are never freed.
+    let launched = checked.launch(&ready.stream, |launch| unsafe {
+        spin_until_flag::launch(&stream, launch, words.at(), launch.control())
+    });
+    let error = launched.expect_err("the section is that of the other stream");
+    assert!(matches!(error, ResidentError::Launch(LaunchError::OtherStream { .. })), "{error}");
+    Ok(stream.synchronize()?)
+}
+
+#[test]
+fn a_capture_of_another_stream_does_not_end_a_section() -> Outcome {
+    let ready = ready()?;
+    let section = ready.launch(spin(1, 1))?;
+    let (captured, out) = (ready.context.new_stream()?, Words::new()?);
+    captured.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL)?;
+    let is_running = section.is_running();
+    // SAFETY: the word is never freed.
+    unsafe { touch::launch(&captured, touch::config(1), out.at())? };
+    section.stop()?;
+    assert!(captured.end_capture(sys::CUgraphInstantiate_flags(0))?.is_some());
+    assert!(is_running);
+    Ok(())
+}
+
+#[test]
+fn a_kernel_does_not_stay_in_a_graph() -> Outcome {
+    let ready = ready()?;
+    ready.stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
+    let launched = ready.launch(spin(1, 1));
+    let graph = ready.stream.end_capture(sys::CUgraphInstantiate_flags(0));
+    let error = launched.expect_err("the graph would outlive the control block");
+    assert!(matches!(error, ResidentError::Captured { .. }), "{error}");
+    graph?;
+    Ok(())
+}
+
+#[test]
+fn carve_outs_of_earlier_launches_count() -> Outcome {
+    let ready = ready()?;
+    let out = Words::new()?;
+    let launch = |resident: Resident<touch>| -> Outcome {
+        // SAFETY: the word is never freed.
+        let launch = |launch: &Starting<'_, _>| unsafe { touch::launch(&ready.stream, launch, out.at()) };
+        Ok(resident.check(&ready.warm)?.launch(&ready.stream, launch)?.stop()?)
+    };
+    let beside = || spin(132, 32).beside(touch::INFO, touch::config(1)).check(&ready.warm);
+    launch(Resident::new(touch::config(1)).carveout(100))?;
+    assert_eq!(beside()?.fit().carveout, Some(100));
+    // The kernel itself has the driver's choice again.
+    launch(Resident::new(touch::config(1)))?;
+    assert_eq!(beside()?.fit().carveout, None);
+    Ok(())
+}
+
+#[test]
+fn memory_is_freed_after_a_kernel_that_ended_late() -> Outcome {
+    let ready = ready()?;
+    let checked = spin(1, 1).stop_within(Duration::from_millis(20)).check(&ready.warm)?;
+    let (stream, words) = (&ready.stream, ready.words);
+    let control = Control::new(&ready.context, 1)?;
+    control.limit(Duration::from_secs(5));
+    // SAFETY: the words are never freed, and the control block not before the kernel has ended.
+    let section = checked
+        .launch(stream, |launch| unsafe { spin_until_flag::launch(stream, launch, words.at(), &control) })?;
+    let recording = kernel_registry_sim::record_calls();
+    let freed = || recording.calls().iter().filter(|call| call.name == "cuMemFreeHost").count();
+    assert!(section.stop().is_err());
+    drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1)?);
+    assert_eq!(freed(), 0);
+    words.stop();
+    stream.synchronize()?;
+    drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1)?);
+    // And the section's control block.
+    assert_eq!(freed(), 3);
+    Ok(())
+}
+
+#[test]
+fn a_panic_after_the_launch_leaves_no_kernel_unguarded() -> Outcome {
+    let ready = ready()?;
+    let (stream, words) = (&ready.stream, ready.words);
+    // Not the one that the section stops.
+    let control = Control::new(&ready.context, 1)?;
+    control.limit(Duration::from_secs(5));
+    let checked = spin(1, 1).stop_within(Duration::from_millis(50)).check(&ready.warm)?;
+    let launch = AssertUnwindSafe(|| {
+        checked.launch(stream, |launch| {
+            // SAFETY: the words are never freed, and the control block not before the kernel has ended.
+            unsafe { spin_until_flag::launch(stream, launch, words.at(), &control)? };
+            panic!("after the launch")
+        })
+    });
+    assert!(catch_unwind(launch).is_err());
+    let touched = || {
+        let out = Words::new()?;
+        // SAFETY: the word is never freed.
+        Outcome::Ok(unsafe { touch::launch(stream, touch::config(1), out.at())? })
+    };
+    assert!(touched().is_err(), "the kernel is still there");
+    words.stop();
+    stream.synchronize()?;
+    touched()
+}
+
+#[test]
+fn memory_of_a_context_that_was_reset_is_not_freed_again() -> Outcome {
+    let ready = ready()?;
+    let (flag, section) = (Mapped::<AtomicU32>::zeroed(&ready.context, 1)?, ready.launch(spin(1, 1))?);
+    // SAFETY: no other thread uses the context.
+    unsafe { sys::cuDevicePrimaryCtxReset_v2(ready.context.cu_device()).result()? };
+    let _again = CudaContext::new(0)?;
+    let recording = kernel_registry_sim::record_calls();
+    let error = section.stop().expect_err("the kernel is gone with its context");
+    assert!(matches!(error, SectionError::Reset { .. }), "{error}");
+    drop(flag);
+    assert!(!recording.calls().iter().any(|call| call.name == "cuMemFreeHost"));
     Ok(())
 }

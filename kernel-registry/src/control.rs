@@ -217,6 +217,11 @@ impl Control {
         [end, all_there].into_iter().chain(self.arrivals()).for_each(|word| word.store(0, Ordering::Release));
     }
 
+    /// Whether the memory is there: resetting the context frees it.
+    pub(crate) fn is_there(&self) -> bool {
+        self.memory.is_there()
+    }
+
     fn words(&self) -> &Words {
         // SAFETY: the memory begins with them, was zeroed, and stays as long as `self`. The device accesses aligned words
         // as a whole.

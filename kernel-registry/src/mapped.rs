@@ -13,7 +13,7 @@ use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdeviceptr;
 
 use crate::address::Sealed;
-use crate::driver::{allocate_host, free_host};
+use crate::driver::{ContextId, allocate_host, free_host};
 use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut, sections};
 
 /// Values in host memory that the device accesses under the same address. Host and running kernels communicate through
@@ -58,6 +58,8 @@ pub struct Mapped<T> {
 pub(crate) struct Memory {
     address: NonNull<c_void>,
     context: Arc<CudaContext>,
+    /// The context's id: a context that is reset gets another one.
+    id: ContextId,
 }
 
 // SAFETY: it is an address. Who accesses the memory decides from which threads that may be.
@@ -70,9 +72,15 @@ impl Memory {
         // The driver refuses to allocate nothing.
         let bytes = bytes.max(1);
         let address = allocate_host(context, bytes)?;
+        let id = ContextId::of(context)?;
         // SAFETY: the memory has this size, and is not used yet.
         unsafe { address.cast::<u8>().write_bytes(0, bytes) };
-        Ok(Memory { address, context: context.clone() })
+        Ok(Memory { address, context: context.clone(), id })
+    }
+
+    /// Whether its context was not reset, which frees it.
+    pub(crate) fn is_there(&self) -> bool {
+        ContextId::of(&self.context) == Ok(self.id)
     }
 
     /// The address of a place in it, on host and device.
@@ -88,13 +96,13 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        release(&self.context, self.address);
+        release(&self.context, self.id, self.address);
     }
 }
 
 /// Frees the memory of everything that is dropped in this module, in [`Control`](crate::Control) and in [`Queue`](crate::Queue): when
 /// no resident kernel is left, because freeing waits for kernels that run.
-fn release(context: &Arc<CudaContext>, address: NonNull<c_void>) {
+fn release(context: &Arc<CudaContext>, id: ContextId, address: NonNull<c_void>) {
     /// The address of memory that nobody else uses.
     struct Unused(NonNull<c_void>);
     // SAFETY: any thread may free it.
@@ -102,8 +110,8 @@ fn release(context: &Arc<CudaContext>, address: NonNull<c_void>) {
     let (context, memory) = (context.clone(), Unused(address));
     sections::free(None, move || {
         let Unused(address) = { memory };
-        // SAFETY: the only caller drops memory that was allocated in this context.
-        unsafe { free_host(&context, address) }
+        // SAFETY: the only caller drops memory that was allocated in the context of this id.
+        unsafe { free_host(&context, id, address) }
     });
 }
 

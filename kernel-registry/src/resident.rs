@@ -58,9 +58,9 @@ use std::{env, fmt};
 use kernel_registry_format::fit::{Device, Launch as Figure};
 
 use crate::contexts::{KnownContext, Loaded, Warmed};
-use crate::driver::GreenId;
+use crate::driver::{Current, Driver, Function, GreenId};
 use crate::sections::{self, Family, Place, Stays};
-use crate::table::Limits;
+use crate::table::{Limits, Ready};
 use crate::{
     Kernel, KernelInfo, KernelReport, LaunchConfig, LaunchError, Part, Pass, Prepared, RecheckError, Untyped,
     Warm,
@@ -214,8 +214,11 @@ impl<K> Resident<K> {
         let place = Place { device: known.ordinal, part: self.part.map(|(id, _)| id) };
 
         let stay = sections::residents(place);
-        let mut figures = self.figures(&known, &loaded)?;
-        drop(loaded);
+        let driver = Driver::get().map_err(|error| ResidentError::DriverUnavailable { kernel, error })?;
+        let driver_error = |error| ResidentError::Driver { kernel, error };
+        let current = Current::new(warm.context(), driver).map_err(driver_error)?;
+        let mut figures = self.figures(&known, &loaded, &current)?;
+        drop((loaded, current));
         let prepared = Prepared::<K>::checked(self.kernel, warm.context(), self.config)?;
         let mut fit = fits(&figures, &room, &stay)?;
         if self.carveout.is_none() && fit.refusals().next().is_some() {
@@ -231,8 +234,13 @@ impl<K> Resident<K> {
         Ok(Checked { prepared, figures, room, stay, fit, place, within, options })
     }
 
-    /// The figures of all kernels, as the driver told them when they were warmed.
-    fn figures(&self, known: &KnownContext, loaded: &Loaded) -> Result<Figures, ResidentError> {
+    /// The figures of all kernels, as the driver told them when they were warmed, with the carve-outs that were set since.
+    fn figures(
+        &self,
+        known: &KnownContext,
+        loaded: &Loaded,
+        current: &Current<'_>,
+    ) -> Result<Figures, ResidentError> {
         let kernel = self.kernel.path();
         let warm = |kernel| {
             let warmed = loaded.kernels.values().find(|warmed| warmed.info == kernel);
@@ -240,10 +248,13 @@ impl<K> Resident<K> {
         };
         let launch = Figure { carveout: self.carveout, ..warm(self.kernel)?.figure(&self.config) };
         let mut beside = Vec::new();
-        let mut add = |other: WarmKernel<'_>, launches| {
+        let mut add = |other: WarmKernel<'_>, launches: Vec<Figure>| {
             if !other.report.stack_known {
                 return Err(ResidentError::UnknownStack { kernel, beside: other.report.path });
             }
+            let carveout = current.carveout(other.function);
+            let carveout = carveout.map_err(|error| ResidentError::Driver { kernel, error })?;
+            let launches = launches.into_iter().map(|launch| Figure { carveout, ..launch }).collect();
             beside.push(Beside { kernel: other.report.path, launches });
             Ok(())
         };
@@ -278,14 +289,15 @@ struct Options {
 struct WarmKernel<'a> {
     info: &'static KernelInfo,
     report: &'a KernelReport,
+    function: Function,
     limits: Limits,
 }
 
 impl<'a> WarmKernel<'a> {
     /// `None` if it is being removed from the context.
     fn of(warmed: &'a Warmed, known: &KnownContext) -> Option<Self> {
-        let limits = warmed.info.table().find(known.ordinal, known.id)?.limits;
-        Some(WarmKernel { info: warmed.info, report: &warmed.report, limits })
+        let Ready { function, limits, .. } = warmed.info.table().find(known.ordinal, known.id)?;
+        Some(WarmKernel { info: warmed.info, report: &warmed.report, function, limits })
     }
 
     fn figure(&self, config: &LaunchConfig) -> Figure {

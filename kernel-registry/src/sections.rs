@@ -304,7 +304,7 @@ fn look(stream: usize) -> Result<(), Box<WouldWait>> {
 
 /// Frees something now, or when no resident kernel is left in these contexts, or in any.
 pub(crate) fn free(within: Option<Family>, free: impl FnOnce() + Send + 'static) {
-    lock(&STATE).later.push(Later { within, free: Box::new(free) });
+    swept().later.push(Later { within, free: Box::new(free) });
     free_now();
 }
 

@@ -93,16 +93,20 @@ impl From<DriverError> for LoadError {
 pub(crate) struct Current<'c> {
     pub(crate) context: &'c CudaContext,
     driver: &'static Driver,
+    _relaxed: Relaxed,
+}
+
+/// The same without a context that is current.
+pub(crate) struct Relaxed {
     mode: sys::CUstreamCaptureMode,
-    /// The current context and the capture mode belong to the thread.
+    /// The capture mode and the current context belong to the thread.
     _thread: PhantomData<*const ()>,
 }
 
 impl<'c> Current<'c> {
     pub(crate) fn new(context: &'c CudaContext, driver: &'static Driver) -> Result<Self, DriverError> {
         bind(context)?;
-        let mode = exchange(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
-        Ok(Current { context, driver, mode, _thread: PhantomData })
+        Ok(Current { context, driver, _relaxed: Relaxed::new()? })
     }
 
     pub(crate) fn load_module(&self, code: &Code) -> Result<Module, LoadError> {
@@ -221,12 +225,26 @@ impl<'c> Current<'c> {
         call("cuFuncSetAttribute", set)
     }
 
-    /// Sets the carve-out that a function prefers, in percent of the largest one.
-    pub(crate) fn prefer_carveout(&self, function: Function, percent: u32) -> Result<(), DriverError> {
+    /// The carve-out that a function prefers, in percent of the largest one. `None` leaves it to the driver.
+    pub(crate) fn carveout(&self, function: Function) -> Result<Option<u32>, DriverError> {
         let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        let mut percent = 0;
         // SAFETY: the function is one of this context.
-        let set = unsafe { sys::cuFuncSetAttribute(function.0, which, percent.cast_signed()) };
-        call("cuFuncSetAttribute", set)
+        call("cuFuncGetAttribute", unsafe { sys::cuFuncGetAttribute(&mut percent, which, function.0) })?;
+        Ok(u32::try_from(percent).ok())
+    }
+
+    /// Sets the same.
+    pub(crate) fn prefer_carveout(
+        &self,
+        function: Function,
+        percent: Option<u32>,
+    ) -> Result<(), DriverError> {
+        const DRIVERS_CHOICE: i32 = -1;
+        let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        let percent = percent.map_or(DRIVERS_CHOICE, u32::cast_signed);
+        // SAFETY: the function is one of this context.
+        call("cuFuncSetAttribute", unsafe { sys::cuFuncSetAttribute(function.0, which, percent) })
     }
 
     pub(crate) fn device_attribute(&self, which: DeviceAttribute) -> Result<u32, DriverError> {
@@ -292,7 +310,14 @@ impl<'c> Current<'c> {
     }
 }
 
-impl Drop for Current<'_> {
+impl Relaxed {
+    pub(crate) fn new() -> Result<Self, DriverError> {
+        let mode = exchange(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
+        Ok(Relaxed { mode, _thread: PhantomData })
+    }
+}
+
+impl Drop for Relaxed {
     fn drop(&mut self) {
         // The same call succeeded before, and a failure here cannot be reported.
         let _ = exchange(self.mode);

@@ -53,3 +53,11 @@ pub(crate) fn is_blocking(stream: &CudaStream) -> Result<bool, DriverError> {
     const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
     Ok(flags & NON_BLOCKING == 0)
 }
+
+/// Whether what is submitted to a stream, which is not the default stream, becomes part of a graph.
+pub(crate) fn is_captured(stream: &CudaStream) -> Result<bool, DriverError> {
+    let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: as above.
+    call("cuStreamIsCapturing", unsafe { sys::cuStreamIsCapturing(stream.cu_stream(), &mut status) })?;
+    Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+}

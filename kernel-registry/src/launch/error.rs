@@ -43,6 +43,8 @@ pub enum LaunchError {
     ClusterMissing { kernel: &'static KernelInfo },
     /// A prepared launch was given a stream of another context.
     OtherContext { kernel: &'static KernelInfo },
+    /// The launch of a resident kernel was given another stream than its section.
+    OtherStream { kernel: &'static KernelInfo },
     /// The number of arguments is wrong.
     ArgumentCount { kernel: &'static KernelInfo, given: usize, takes: usize },
     /// An argument does not fit its parameter.
@@ -82,6 +84,7 @@ impl LaunchError {
             | LaunchError::ClusterFixed { kernel, .. }
             | LaunchError::ClusterMissing { kernel }
             | LaunchError::OtherContext { kernel }
+            | LaunchError::OtherStream { kernel }
             | LaunchError::ArgumentCount { kernel, .. }
             | LaunchError::Argument { kernel, .. }
             | LaunchError::Late { kernel, .. }
@@ -173,6 +176,9 @@ impl fmt::Display for LaunchError {
             }
             LaunchError::OtherContext { .. } => f.write_str(
                 "the launch was prepared for another context than this stream's; prepare one for each context",
+            ),
+            LaunchError::OtherStream { .. } => f.write_str(
+                "it would stay in another stream than the one that was given to `Checked::launch`; launch it in that one",
             ),
             LaunchError::ArgumentCount { given, takes, .. } => {
                 write!(f, "it takes {takes} arguments, and {given} were given")

@@ -61,13 +61,16 @@ impl<K> Checked<K> {
         if driver::is_blocking(stream).map_err(error)? {
             return Err(ResidentError::BlockingStream { kernel });
         }
+        if driver::is_captured(stream).map_err(error)? {
+            return Err(ResidentError::Captured { kernel });
+        }
+        sections::in_stream(stream)
+            .map_err(|wait| LaunchError::WouldWait { kernel: prepared.kernel, wait })?;
         let part = partition::of_stream(stream, driver).map_err(error)?;
         if part.map(|(id, _)| id) != place.part {
             return Err(ResidentError::OtherPart { kernel });
         }
-        if let Some(percent) = figures.launch.carveout {
-            current.prefer_carveout(prepared.function, percent).map_err(error)?;
-        }
+        current.prefer_carveout(prepared.function, figures.launch.carveout).map_err(error)?;
         drop(current);
         let control = control(stream, &figures, &options)?;
         let still_fits = |now: &[Stays]| {
@@ -128,6 +131,9 @@ impl<K: Kernel> Sealed for &Starting<'_, K> {}
 
 impl<K: Kernel> Configure<K> for &Starting<'_, K> {
     fn configure(self, stream: &CudaStream) -> Result<Launch<'_>, LaunchError> {
+        if stream.cu_stream() != self.stream.cu_stream() {
+            return Err(LaunchError::OtherStream { kernel: self.prepared.kernel });
+        }
         self.prepared.on(stream)
     }
 }

@@ -34,6 +34,8 @@ pub enum ResidentError {
     TrackedSlice { kernel: &'static str, param: &'static str, ty: &'static str },
     /// The stream and the default stream wait for each other.
     BlockingStream { kernel: &'static str },
+    /// The stream is being captured: its graph would launch the kernel again, without a section.
+    Captured { kernel: &'static str },
     /// `CUDA_LAUNCH_BLOCKING` is set: the launch would return when the kernel has ended.
     LaunchBlocking { kernel: &'static str },
     /// The stream belongs to another context than the receipt.
@@ -98,6 +100,11 @@ impl fmt::Display for ResidentError {
                 "kernel `{kernel}` cannot stay in this stream: the stream and the default stream wait for each other, as synchronous \
                  copies do; use one of `CudaContext::new_stream`"
             ),
+            ResidentError::Captured { kernel } => write!(
+                f,
+                "kernel `{kernel}` cannot stay in this stream, which is being captured: a graph launches its kernels later, and again; \
+                 use another stream"
+            ),
             ResidentError::LaunchBlocking { kernel } => write!(
                 f,
                 "kernel `{kernel}` cannot stay: `CUDA_LAUNCH_BLOCKING` is set, so its launch would not return; unset it"
@@ -140,6 +147,8 @@ pub enum SectionError {
     StillRuns { kernel: &'static str, waited: Duration },
     /// It has ended for a reason that is an error: blocks were missing, or host and kernel do not agree about their memory.
     Ended { kernel: &'static str, why: Ended },
+    /// Its context was reset, and it is gone.
+    Reset { kernel: &'static str },
     /// It went wrong, or the driver does not answer.
     Driver { kernel: &'static str, error: DriverError },
 }
@@ -154,6 +163,10 @@ impl fmt::Display for SectionError {
                 waited.as_secs_f64()
             ),
             SectionError::Ended { kernel, why } => write!(f, "kernel `{kernel}` has ended: {why}"),
+            SectionError::Reset { kernel } => write!(
+                f,
+                "kernel `{kernel}` is gone, because its context was reset; end the section before that"
+            ),
             SectionError::Driver { kernel, error } => write!(f, "kernel `{kernel}`: {error}"),
         }
     }

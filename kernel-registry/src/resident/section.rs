@@ -1,6 +1,7 @@
 //! The time in which a kernel stays, as a value.
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use cudarc::driver::{CudaEvent, CudaStream};
 
 use super::{Fit, Options, SectionError};
-use crate::driver::{Driver, DriverError};
+use crate::driver::{Driver, DriverError, Relaxed};
 use crate::{Control, Ended, Missing, Presence, sections};
 
 /// A kernel that stays on the device, until it is told to end.
@@ -39,7 +40,7 @@ struct Running {
 
 /// What is kept until the kernel has ended.
 struct Stays {
-    /// Reached when the kernel has ended. `None` before the launch.
+    /// Reached when the kernel has ended. `None` before the launch, or if it could not be recorded.
     ended: Option<CudaEvent>,
     stream: Arc<CudaStream>,
     _control: Arc<Control>,
@@ -68,7 +69,9 @@ impl Section {
 
     /// After the launch, even if it failed.
     pub(super) fn launched(&mut self) -> Result<(), DriverError> {
-        if let Some(Running { live, stays }) = &mut self.running {
+        if let Some(Running { live, stays }) = &mut self.running
+            && stays.ended.is_none()
+        {
             let recorded = stays.stream.record_event(None);
             stays.ended = Some(recorded.map_err(|error| DriverError::new("cuEventRecord", error.0))?);
             live.launched(&stays.stream);
@@ -120,10 +123,22 @@ impl Section {
     }
 
     fn end(&mut self) -> Result<(), SectionError> {
+        let kernel = self.kernel;
+        if Driver::get().is_err() {
+            // In a forked child: the kernel is the parent's.
+            mem::forget(self.running.take());
+            return Ok(());
+        }
+        if !self.control.is_there() {
+            self.running = None;
+            return Err(SectionError::Reset { kernel });
+        }
+        // Not recorded yet if the launch has panicked, perhaps after the kernel was launched.
+        let launched = self.launched();
         self.control.stop();
         self.on_stop.drain(..).for_each(|stop| stop());
         let Some(Running { live, stays }) = self.running.take() else { return Ok(()) };
-        let kernel = self.kernel;
+        launched.map_err(|error| SectionError::Driver { kernel, error })?;
         let begun = Instant::now();
         loop {
             match stays.has_ended() {
@@ -163,6 +178,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 impl Stays {
     fn has_ended(&self) -> Result<bool, DriverError> {
         let Some(event) = &self.ended else { return Ok(true) };
+        let _relaxed = Relaxed::new()?;
         event.try_is_complete().map_err(|error| DriverError::new("cuEventQuery", error.0))
     }
 }
