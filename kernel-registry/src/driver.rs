@@ -26,7 +26,7 @@ pub use error::{DriverError, DriverUnavailable};
 pub(crate) use green::{Green, GreenCalls, GreenId, Multiprocessors};
 pub(crate) use host_memory::{allocate_host, free_host};
 pub(crate) use launch::{blocks_on_each, launch};
-pub(crate) use stream::{Stream, is_blocking, is_captured};
+pub(crate) use stream::{Stream, is_blocking, is_captured, is_done};
 
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.
 const OLDEST: CudaVersion = CudaVersion(12_000);

@@ -44,7 +44,10 @@ pub(crate) fn load(
     if warm::hook_running_for(id).is_none() {
         policy.report(&LateLoad { kernel, device: context.ordinal() });
     }
-    Warmup::late_load(kernel, policy).warm(context).map_err(NotLoaded::Failed)?;
+    Warmup::late_load(kernel, policy).warm(context).map_err(|error| match error {
+        WarmError::WouldWait(wait) => NotLoaded::WouldWait(wait),
+        error => NotLoaded::Failed(error),
+    })?;
     kernel.table().find(context.ordinal(), id).ok_or(NotLoaded::NotWarm)
 }
 

@@ -81,7 +81,7 @@ impl<'a> Launch<'a> {
     #[inline]
     pub unsafe fn submit(self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
         let Launch { kernel, function, id, stream, config } = self;
-        sections::in_stream(stream).map_err(|wait| LaunchError::WouldWait { kernel, wait })?;
+        sections::check_stream(stream).map_err(|wait| LaunchError::WouldWait { kernel, wait })?;
         let failed = |error| failed(kernel, stream.context(), Some(id), error);
         // The handle of the default stream stands for that of the current context. And cudarc keeps the error of a stream that could
         // not be made to wait for a slice: then nothing may be launched.

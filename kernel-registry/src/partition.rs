@@ -4,6 +4,7 @@ mod error;
 mod part;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
 use kernel_registry_format::rules;
@@ -11,7 +12,7 @@ use kernel_registry_format::rules;
 use crate::contexts::KnownContext;
 use crate::driver::{self, ContextId, Driver, DriverError, GreenCalls, GreenId, Multiprocessors};
 use crate::lock::lock;
-use crate::sections::{self, Family};
+use crate::sections::{self, Family, Loading};
 use crate::warm::TIMEOUT;
 use crate::watch::{self, Activity, NoResult, Timeouts, Watch};
 
@@ -89,10 +90,8 @@ impl Partition {
         let all = calls.of_device(device).map_err(unsupported)?;
         let shares = shares(&calls, &all, all.alignment(driver.version), &sizes)?;
         let within = Family::of(&self.context, ContextId::of(&self.context)?);
-        // Held until the parts are there, so that no resident kernel comes in between.
         let making = sections::loading(within, "cuGreenCtxCreate", &rules::CONTEXT);
-        let _making = making.map_err(PartitionError::WouldWait)?;
-        let parts = self.watched(calls, shares)?;
+        let parts = self.watched(calls, shares, making.map_err(PartitionError::WouldWait)?)?;
         // There is a part for each size.
         <[Part; N]>::try_from(parts).map_err(|_| PartitionError::Sizes { sizes: sizes.to_vec() })
     }
@@ -111,17 +110,22 @@ impl Partition {
         &self,
         calls: GreenCalls,
         shares: Vec<Vec<Multiprocessors>>,
+        making: Loading,
     ) -> Result<Vec<Part>, PartitionError> {
+        static SPLITS: AtomicU64 = AtomicU64::new(0);
+        let split = SPLITS.fetch_add(1, Ordering::Relaxed);
         let known = KnownContext::find(ContextId::of(&self.context)?);
         let timeout = known.and_then(|known| lock(&known.policy).timeout).unwrap_or(TIMEOUT);
         let context = self.context.clone();
         let make = move |watch: &Watch<()>| {
+            // Until the parts are there, so that no resident kernel comes in between.
+            let _making = making;
             watch.call("cuGreenCtxCreate", "");
             // cudarc lets streams wait for each other's work on a slice only while it has a stream of its own making.
             let tracking = context.new_stream();
             let tracking = tracking.map_err(|error| DriverError::new("CudaContext::new_stream", error.0))?;
             let shares = shares.into_iter();
-            let parts = shares.map(|share| Part::new(&context, &calls, share, &tracking));
+            let parts = shares.map(|share| Part::new(&context, &calls, share, split, &tracking));
             parts.collect::<Result<_, _>>()
         };
         let timeouts = Timeouts { device: timeout, hook: timeout };

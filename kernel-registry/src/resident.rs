@@ -58,8 +58,8 @@ use std::{env, fmt};
 use kernel_registry_format::fit::{Device, Launch as Figure};
 
 use crate::contexts::{KnownContext, Loaded, Warmed};
-use crate::driver::{Current, Driver, Function, GreenId};
-use crate::sections::{self, Family, Place, Stays};
+use crate::driver::{Current, Driver, Function};
+use crate::sections::{self, Family, Processors, ResidentGrid};
 use crate::table::{Limits, Ready};
 use crate::{
     Kernel, KernelInfo, KernelReport, LaunchConfig, LaunchError, Part, Pass, Prepared, RecheckError, Untyped,
@@ -88,8 +88,8 @@ pub struct Resident<K = Untyped> {
     /// Whether the launch takes slices of cudarc for parameters that are declared as slices.
     typed: bool,
     carveout: Option<u32>,
-    /// The part's id, and its multiprocessors.
-    part: Option<(GreenId, u32)>,
+    /// The multiprocessors of a part.
+    part: Option<Processors>,
     limit: Option<Duration>,
     on_wait: OnWait,
     stop_within: Duration,
@@ -158,7 +158,7 @@ impl<K> Resident<K> {
     /// Launches the kernel in this part of the device, by one of its streams. The kernels beside it are those that are launched in the same
     /// part.
     pub fn within(self, part: &Part) -> Self {
-        Resident { part: Some((part.id(), part.sms())), ..self }
+        Resident { part: Some(part.processors()), ..self }
     }
 
     /// Ends the kernel after this time, if it uses the control block of its [`Starting`]. By default it stays until its section ends.
@@ -204,26 +204,31 @@ impl<K> Resident<K> {
         }
         warm.recheck().map_err(not_warm)?;
         let known = KnownContext::find(warm.id()).ok_or_else(|| not_warm(RecheckError::Reset))?;
-        let loaded = known.lock_within(crate::warm::MOMENT).ok_or_else(|| not_warm(RecheckError::Warming))?;
         let device = known.device.get().ok_or_else(|| not_warm(RecheckError::Reset))?;
         let unknown = ResidentError::UnknownDevice { kernel, arch: device.arch };
         let mut room = device.room.clone().ok_or(unknown)?;
-        if let Some((_, processors)) = self.part {
-            room.processors = processors;
-        }
-        let place = Place { device: known.ordinal, part: self.part.map(|(id, _)| id) };
+        let whole = Processors { device: known.ordinal, part: None, count: room.processors };
+        let on = self.part.unwrap_or(whole);
+        room.processors = on.count;
 
-        let stay = sections::residents(place);
         let driver = Driver::get().map_err(|error| ResidentError::DriverUnavailable { kernel, error })?;
-        let driver_error = |error| ResidentError::Driver { kernel, error };
-        let current = Current::new(warm.context(), driver).map_err(driver_error)?;
+        let current = Current::new(warm.context(), driver);
+        let current = current.map_err(|error| ResidentError::Driver { kernel, error })?;
+        let loaded = known.lock_within(crate::warm::MOMENT).ok_or_else(|| not_warm(RecheckError::Warming))?;
         let mut figures = self.figures(&known, &loaded, &current)?;
         drop((loaded, current));
         let prepared = Prepared::<K>::checked(self.kernel, warm.context(), self.config)?;
-        let mut fit = fits(&figures, &room, &stay)?;
+        let stay = sections::residents(on);
+        let mut fit = fits(&figures, &room, on, &stay)?;
         if self.carveout.is_none() && fit.refusals().next().is_some() {
-            figures.launch.carveout = Some(100);
-            fit = fits(&figures, &room, &stay)?;
+            let mut carved = figures.clone();
+            carved.launch.carveout = Some(100);
+            // If that does not help, the first answer says why.
+            if let Ok(better) = fits(&carved, &room, on, &stay)
+                && better.refusals().next().is_none()
+            {
+                (figures, fit) = (carved, better);
+            }
         }
         if fit.refusals().next().is_some() {
             return Err(ResidentError::NoRoom { kernel, fit: Box::new(fit) });
@@ -231,7 +236,7 @@ impl<K> Resident<K> {
         let within = Family::of(warm.context(), warm.id());
         let Resident { limit, on_wait, stop_within, .. } = self;
         let options = Options { limit, on_wait, stop_within };
-        Ok(Checked { prepared, figures, room, stay, fit, place, within, options })
+        Ok(Checked { prepared, figures, room, stay, fit, on, within, options })
     }
 
     /// The figures of all kernels, as the driver told them when they were warmed, with the carve-outs that were set since.
@@ -246,11 +251,15 @@ impl<K> Resident<K> {
             let warmed = loaded.kernels.values().find(|warmed| warmed.info == kernel);
             warmed.and_then(|warmed| WarmKernel::of(warmed, known)).ok_or(LaunchError::NotWarm { kernel })
         };
-        let launch = Figure { carveout: self.carveout, ..warm(self.kernel)?.figure(&self.config) };
+        let stays = warm(self.kernel)?;
+        if !stays.report.stack_known {
+            return Err(ResidentError::UnknownStack { kernel, of: kernel });
+        }
+        let launch = Figure { carveout: self.carveout, ..stays.figure(&self.config) };
         let mut beside = Vec::new();
         let mut add = |other: WarmKernel<'_>, launches: Vec<Figure>| {
             if !other.report.stack_known {
-                return Err(ResidentError::UnknownStack { kernel, beside: other.report.path });
+                return Err(ResidentError::UnknownStack { kernel, of: other.report.path });
             }
             let carveout = current.carveout(other.function);
             let carveout = carveout.map_err(|error| ResidentError::Driver { kernel, error })?;
@@ -335,8 +344,13 @@ impl<'a> WarmKernel<'a> {
 }
 
 /// What fits, unless the whole grid does not.
-fn fits(figures: &Figures, room: &Device, stay: &[Stays]) -> Result<Fit, ResidentError> {
-    let launches: Vec<_> = stay.iter().map(|stays| stays.launch).collect();
+fn fits(
+    figures: &Figures,
+    room: &Device,
+    on: Processors,
+    stay: &[ResidentGrid],
+) -> Result<Fit, ResidentError> {
+    let launches: Vec<_> = stay.iter().map(|grid| grid.launch_on(on)).collect();
     let fit = figures.fit(room, &launches);
     let (residency, fit) =
         fit.map_err(|CannotRun { kernel, why }| ResidentError::CannotRun { kernel, why })?;
@@ -348,7 +362,7 @@ fn fits(figures: &Figures, room: &Device, stay: &[Stays]) -> Result<Fit, Residen
         grid: residency.grid,
         capacity: residency.capacity,
         limit: residency.limit,
-        beside: stay.iter().map(|stays| stays.kernel).collect(),
+        beside: stay.iter().map(|grid| grid.kernel).collect(),
     })
 }
 

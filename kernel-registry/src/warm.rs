@@ -341,10 +341,8 @@ impl<'a> Warmup<'a> {
         let changes = if self.is_late { &Policy::default() } else { &self.policy };
         let known = KnownContext::of(context, changes)?;
         let id = known.id;
-        // Held until the warm-up ends, so that no resident kernel comes in between.
-        let loading = sections::loading(Family::of(context, id), "cuModuleLoadDataEx", &rules::MODULE);
         let Policy { threads, stack_budget, timeout, whole_images, .. } = self.policy;
-        let job = Job {
+        let mut job = Job {
             driver,
             plan,
             selected,
@@ -355,7 +353,7 @@ impl<'a> Warmup<'a> {
             whole_images,
             sizes: self.sizes,
             hooks: self.hooks,
-            beside: loading.as_ref().err().cloned(),
+            beside: None,
             planned_in: begun.elapsed(),
         };
 
@@ -370,6 +368,9 @@ impl<'a> Warmup<'a> {
         let activity = Activity::new(probe(driver, context));
         job.known.turns.take(&activity, &timeouts).map_err(overdue_error)?;
         let turn = Turn(job.known.clone());
+        // Held until the warm-up ends, so that no resident kernel comes in between.
+        let loading = sections::loading(Family::of(context, id), "cuModuleLoadDataEx", &rules::MODULE);
+        job.beside = loading.as_ref().err().cloned();
         let work = move |watch: &_| {
             let (_turn, _loading) = (turn, loading);
             caller.in_scope(|| stages::run(&job, watch))

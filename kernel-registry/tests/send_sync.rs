@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use kernel_registry::{
     Control, Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, Mapped, Missing,
     OtherCopy, Part, Partition, PartitionError, Prepared, Progress, Queue, RecheckError, RegistryError,
-    Report, Resident, ResidentError, Section, SectionError, Warm, WarmEachError, WarmError,
+    Report, Resident, ResidentError, SectionError, Warm, WarmEachError, WarmError,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}

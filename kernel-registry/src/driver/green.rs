@@ -149,6 +149,13 @@ impl GreenCalls {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GreenId(usize);
 
+#[cfg(test)]
+impl GreenId {
+    pub(crate) fn of_tests(number: usize) -> Self {
+        GreenId(number)
+    }
+}
+
 /// A green context.
 #[derive(Debug)]
 pub(crate) struct Green {

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
 
-use crate::driver::{self, Driver, DriverError, Green, GreenCalls, GreenId, Multiprocessors};
+use crate::driver::{self, Driver, DriverError, Green, GreenCalls, Multiprocessors};
 use crate::lock::lock;
+use crate::sections::{PartId, Processors};
 use crate::{KernelInfo, LaunchConfig, LaunchError};
 
 /// Some multiprocessors of a device: see [`Partition`](super::Partition).
@@ -17,6 +18,8 @@ use crate::{KernelInfo, LaunchConfig, LaunchError};
 pub struct Part {
     context: Arc<CudaContext>,
     sms: u32,
+    /// The number of the split that made it.
+    split: u64,
     green: Arc<Green>,
     streams: Mutex<Vec<Arc<CudaStream>>>,
     /// A stream of the context, without which cudarc would not let streams wait for each other's work on a slice.
@@ -28,10 +31,12 @@ impl Part {
         context: &Arc<CudaContext>,
         calls: &GreenCalls,
         share: Vec<Multiprocessors>,
+        split: u64,
         tracking: &Arc<CudaStream>,
     ) -> Result<Self, DriverError> {
         Ok(Part {
             context: context.clone(),
+            split,
             sms: share.iter().map(Multiprocessors::count).sum(),
             green: Arc::new(calls.create(context.cu_device(), share)?),
             streams: Mutex::default(),
@@ -44,8 +49,9 @@ impl Part {
         self.sms
     }
 
-    pub(crate) fn id(&self) -> GreenId {
-        self.green.id()
+    pub(crate) fn processors(&self) -> Processors {
+        let part = PartId { green: self.green.id(), split: self.split };
+        Processors { device: self.context.ordinal(), part: Some(part), count: self.sms }
     }
 
     /// The context that was split. Kernels that are warm there are warm in the part.
@@ -53,13 +59,15 @@ impl Part {
         &self.context
     }
 
-    /// A new stream, whose kernels run only on the part's multiprocessors. It does not wait for other streams.
+    /// A new stream, whose kernels run only on the part's multiprocessors. It does not wait for other streams. One that has no users left
+    /// and no work is destroyed by a later call.
     ///
     /// # Errors
     ///
     /// The driver cannot make it.
     pub fn stream(&self) -> Result<Arc<CudaStream>, DriverError> {
         let mut streams = lock(&self.streams);
+        *streams = mem::take(&mut *streams).into_iter().filter_map(still_used).collect();
         // SAFETY: the lock lets one thread at a time make a stream.
         let stream = unsafe { self.green.new_stream() }?;
         // SAFETY: it is a stream of the context, and is destroyed when nothing else has it.

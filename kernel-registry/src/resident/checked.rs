@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::CudaStream;
 use kernel_registry_format::fit::Device;
@@ -12,8 +13,8 @@ use super::{Fit, Options, ResidentError, Section, fits};
 use crate::driver::{self, ContextId, Current, Driver};
 use crate::launch::{Configure, Launch, Sealed};
 use crate::partition;
-use crate::sections::{self, Family, Loads, Place, Stays};
-use crate::{Control, Kernel, LaunchError, Prepared, RecheckError, Untyped};
+use crate::sections::{self, Busy, Family, Guard, Processors, ResidentGrid};
+use crate::{Control, Kernel, LaunchError, Prepared, Untyped};
 
 /// A kernel that can stay, as it was found by [`Resident::check`].
 #[must_use = "nothing is launched before `launch`"]
@@ -22,9 +23,10 @@ pub struct Checked<K = Untyped> {
     pub(super) figures: Figures,
     pub(super) room: Device,
     /// The kernels that stayed there when it was checked.
-    pub(super) stay: Vec<Stays>,
+    pub(super) stay: Vec<ResidentGrid>,
     pub(super) fit: Fit,
-    pub(super) place: Place,
+    /// Where it stays.
+    pub(super) on: Processors,
     pub(super) within: Family,
     pub(super) options: Options,
 }
@@ -48,7 +50,7 @@ impl<K> Checked<K> {
         stream: &Arc<CudaStream>,
         launch: impl FnOnce(&Starting<'_, K>) -> Result<(), LaunchError>,
     ) -> Result<Section, ResidentError> {
-        let Checked { prepared, figures, room, stay, fit, place, within, options } = self;
+        let Checked { prepared, figures, room, stay, mut fit, on, within, options } = self;
         let kernel = figures.kernel;
         let error = |error| ResidentError::Driver { kernel, error };
         let driver = Driver::get()
@@ -64,46 +66,51 @@ impl<K> Checked<K> {
         if driver::is_captured(stream).map_err(error)? {
             return Err(ResidentError::Captured { kernel });
         }
-        sections::in_stream(stream)
+        sections::check_stream(stream)
             .map_err(|wait| LaunchError::WouldWait { kernel: prepared.kernel, wait })?;
         let part = partition::of_stream(stream, driver).map_err(error)?;
-        if part.map(|(id, _)| id) != place.part {
+        if part.map(|(green, _)| green) != on.part.map(|part| part.green) {
             return Err(ResidentError::OtherPart { kernel });
         }
         current.prefer_carveout(prepared.function, figures.launch.carveout).map_err(error)?;
         drop(current);
         let control = control(stream, &figures, &options)?;
-        let still_fits = |now: &[Stays]| {
+        let mut still_fits = |now: &[ResidentGrid]| {
             if now == stay {
                 return Ok(());
             }
-            let fit = fits(&figures, &room, now)?;
-            let fits = fit.refusals().next().is_none();
-            if fits { Ok(()) } else { Err(ResidentError::NoRoom { kernel, fit: Box::new(fit) }) }
+            fit = fits(&figures, &room, on, now)?;
+            match fit.refusals().next() {
+                None => Ok(()),
+                Some(_) => Err(ResidentError::NoRoom { kernel, fit: Box::new(fit.clone()) }),
+            }
         };
-        let live = sections::Section::begin(within, place, kernel, figures.launch, |now| {
-            still_fits(now).map_err(NotBegun::Error)
-        });
-        let live = live.map_err(|refused| match refused {
-            NotBegun::Loads => ResidentError::NotWarm { kernel, error: RecheckError::Warming },
+        let grid = ResidentGrid { kernel, launch: figures.launch, on };
+        let guard = Guard::begin(within, grid, |now| still_fits(now).map_err(NotBegun::Error));
+        let guard = guard.map_err(|refused| match refused {
+            NotBegun::Busy => ResidentError::Busy { kernel },
             NotBegun::Error(error) => error,
         })?;
-        let mut section = Section::begin(driver, kernel, stream, control, live, fit, &options);
-        let launched = launch(&Starting { prepared: &prepared, stream, control: section.control() });
-        section.launched().map_err(error)?;
-        launched?;
-        Ok(section)
+        let mut section = Section::begin(driver, kernel, stream, control, guard, fit, &options);
+        let starting = Starting {
+            prepared: &prepared,
+            stream,
+            control: section.control(),
+            launched: section.launched_flag(),
+        };
+        launch(&starting)?;
+        if section.launched() { Ok(section) } else { Err(ResidentError::NotLaunched { kernel }) }
     }
 }
 
 enum NotBegun {
-    Loads,
+    Busy,
     Error(ResidentError),
 }
 
-impl From<Loads> for NotBegun {
-    fn from(_: Loads) -> Self {
-        NotBegun::Loads
+impl From<Busy> for NotBegun {
+    fn from(_: Busy) -> Self {
+        NotBegun::Busy
     }
 }
 
@@ -112,6 +119,8 @@ pub struct Starting<'a, K = Untyped> {
     prepared: &'a Prepared<K>,
     stream: &'a CudaStream,
     control: &'a Control,
+    /// Set before the driver is called.
+    launched: &'a AtomicBool,
 }
 
 fn control(stream: &CudaStream, figures: &Figures, options: &Options) -> Result<Control, ResidentError> {
@@ -134,6 +143,7 @@ impl<K: Kernel> Configure<K> for &Starting<'_, K> {
         if stream.cu_stream() != self.stream.cu_stream() {
             return Err(LaunchError::OtherStream { kernel: self.prepared.kernel });
         }
+        self.launched.store(true, Ordering::Relaxed);
         self.prepared.on(stream)
     }
 }
@@ -159,6 +169,7 @@ impl<K> Starting<'_, K> {
     ///
     /// As for [`launch_raw`](crate::launch_raw).
     pub unsafe fn launch(&self, args: &mut [*mut c_void]) -> Result<(), LaunchError> {
+        self.launched.store(true, Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { self.prepared.launch(self.stream, args) }
     }

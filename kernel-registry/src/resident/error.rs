@@ -20,14 +20,18 @@ use crate::{DriverUnavailable, Ended, LaunchError, RecheckError};
 pub enum ResidentError {
     /// Its context is not warm any more, or could not be asked.
     NotWarm { kernel: &'static str, error: RecheckError },
+    /// Another thread loads kernels in the context, or frees memory there.
+    Busy { kernel: &'static str },
+    /// The function that should launch it did not.
+    NotLaunched { kernel: &'static str },
     /// It, or a kernel beside it, cannot be launched like that.
     Launch(LaunchError),
     /// Not all of its blocks are on the device at once.
     GridTooLarge { kernel: &'static str, grid: u64, capacity: u64, limit: Limit, beside: Vec<&'static str> },
     /// Kernels that are launched beside it find no room. [`Fit::refusals`] are the reasons.
     NoRoom { kernel: &'static str, fit: Box<Fit> },
-    /// A launch of this kernel beside it may wait for a larger stack, because its calls are recursive.
-    UnknownStack { kernel: &'static str, beside: &'static str },
+    /// A launch of the kernel `of` may wait for a larger stack, because its calls are recursive.
+    UnknownStack { kernel: &'static str, of: &'static str },
     /// The device cannot run a block of this kernel at all.
     CannotRun { kernel: &'static str, why: Refused },
     /// A parameter takes a slice of cudarc, which is not released before the kernel has ended.
@@ -57,6 +61,16 @@ impl fmt::Display for ResidentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ResidentError::NotWarm { kernel, error } => write!(f, "kernel `{kernel}` cannot stay: {error}"),
+            ResidentError::Busy { kernel } => write!(
+                f,
+                "kernel `{kernel}` was not launched: another thread loads kernels in its context, or frees memory there; wait for \
+                 that, then try again"
+            ),
+            ResidentError::NotLaunched { kernel } => write!(
+                f,
+                "kernel `{kernel}` was not launched: the function that was given to `Checked::launch` has to launch it, with what it is \
+                 given as the configuration"
+            ),
             ResidentError::Launch(error) => write!(f, "{error}"),
             ResidentError::GridTooLarge { kernel, grid, capacity, limit, beside } => {
                 write!(f, "kernel `{kernel}` cannot stay: ")?;
@@ -84,9 +98,9 @@ impl fmt::Display for ResidentError {
                     more => write!(f, "\n  and {more} more"),
                 }
             }
-            ResidentError::UnknownStack { kernel, beside } => write!(
+            ResidentError::UnknownStack { kernel, of } => write!(
                 f,
-                "kernel `{kernel}` cannot stay: a launch of `{beside}` beside it waits if its recursive calls need more stack \
+                "kernel `{kernel}` cannot stay: a launch of `{of}` waits if its recursive calls need more stack \
                  than there is; add `stack = ..` to its declaration"
             ),
             ResidentError::CannotRun { kernel, why } => write!(f, "kernel `{kernel}`: {why}"),

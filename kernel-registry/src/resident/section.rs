@@ -3,19 +3,21 @@
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cudarc::driver::{CudaEvent, CudaStream};
+use cudarc::driver::CudaStream;
 
 use super::{Fit, Options, SectionError};
-use crate::driver::{Driver, DriverError, Relaxed};
-use crate::{Control, Ended, Missing, Presence, sections};
+use crate::control::poll;
+use crate::driver::{self, Driver, DriverError};
+use crate::sections::Guard;
+use crate::{Control, Ended, Missing, Presence};
 
 /// A kernel that stays on the device, until it is told to end.
 ///
 /// While it stays, this library refuses calls that would wait for it: late loads, warm-ups that have something to do, and launches
-/// in its stream. What the library frees is freed when no kernel stays any more. An audit in front of the driver
+/// in its stream. Frees by this library are delayed until no resident kernel is left. An audit in front of the driver
 /// (`kernel_registry_audit::install`) sees all calls of the process, and does with those that would wait what
 /// [`Resident::on_wait`](super::Resident::on_wait) says.
 ///
@@ -34,14 +36,15 @@ pub struct Section {
 /// The kernel on the device.
 struct Running {
     /// Refuses what would wait, until it is dropped.
-    live: sections::Section,
-    stays: Stays,
+    guard: Guard,
+    kernel: OnDevice,
 }
 
 /// What is kept until the kernel has ended.
-struct Stays {
-    /// Reached when the kernel has ended. `None` before the launch, or if it could not be recorded.
-    ended: Option<CudaEvent>,
+struct OnDevice {
+    /// Whether the launch has begun. Until then there is nothing to wait for.
+    launched: AtomicBool,
+    /// It has nothing but the kernel, so it is done when the kernel has ended.
     stream: Arc<CudaStream>,
     _control: Arc<Control>,
     driver: &'static Driver,
@@ -56,27 +59,34 @@ impl Section {
         kernel: &'static str,
         stream: &Arc<CudaStream>,
         control: Control,
-        live: sections::Section,
+        guard: Guard,
         fit: Fit,
         options: &Options,
     ) -> Section {
         let control = Arc::new(control);
         let audit = driver.begin_section(kernel, stream, options.on_wait);
-        let stays = Stays { ended: None, stream: stream.clone(), _control: control.clone(), driver, audit };
-        let running = Some(Running { live, stays });
+        let launched = AtomicBool::new(false);
+        let on_device =
+            OnDevice { launched, stream: stream.clone(), _control: control.clone(), driver, audit };
+        let running = Some(Running { guard, kernel: on_device });
         Section { kernel, fit, stop_within: options.stop_within, on_stop: Vec::new(), control, running }
     }
 
-    /// After the launch, even if it failed.
-    pub(super) fn launched(&mut self) -> Result<(), DriverError> {
-        if let Some(Running { live, stays }) = &mut self.running
-            && stays.ended.is_none()
+    /// What the launch sets before it calls the driver.
+    pub(super) fn launched_flag(&self) -> &AtomicBool {
+        static ENDED: AtomicBool = AtomicBool::new(true);
+        self.running.as_ref().map_or(&ENDED, |running| &running.kernel.launched)
+    }
+
+    /// After the launch: whether there was one.
+    pub(super) fn launched(&mut self) -> bool {
+        let launched = self.launched_flag().load(Ordering::Relaxed);
+        if let Some(Running { guard, kernel }) = &self.running
+            && launched
         {
-            let recorded = stays.stream.record_event(None);
-            stays.ended = Some(recorded.map_err(|error| DriverError::new("cuEventRecord", error.0))?);
-            live.launched(&stays.stream);
+            guard.launched(&kernel.stream);
         }
-        Ok(())
+        launched
     }
 
     /// The path of the kernel.
@@ -110,7 +120,7 @@ impl Section {
 
     /// Whether the kernel is still on the device, or has not begun. After a kernel that went wrong it is false.
     pub fn is_running(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| matches!(running.stays.has_ended(), Ok(false)))
+        self.running.as_ref().is_some_and(|running| matches!(running.kernel.has_ended(), Ok(false)))
     }
 
     /// Tells the kernel to end, and waits until it has, for as long as [`Resident::stop_within`](super::Resident::stop_within) says.
@@ -133,28 +143,27 @@ impl Section {
             self.running = None;
             return Err(SectionError::Reset { kernel });
         }
-        // Not recorded yet if the launch has panicked, perhaps after the kernel was launched.
-        let launched = self.launched();
+        // Not said yet if the launch has panicked, perhaps after the kernel was launched.
+        self.launched();
         self.control.stop();
         self.on_stop.drain(..).for_each(|stop| stop());
-        let Some(Running { live, stays }) = self.running.take() else { return Ok(()) };
-        launched.map_err(|error| SectionError::Driver { kernel, error })?;
-        let begun = Instant::now();
-        loop {
-            match stays.has_ended() {
-                // What was put off is done before other calls of this library may wait for something else.
-                Ok(true) => {
-                    drop(stays);
-                    drop(live);
-                    return self.why_ended();
-                }
-                Err(error) => return Err(SectionError::Driver { kernel, error }),
-                Ok(false) if begun.elapsed() >= self.stop_within => break,
-                Ok(false) if begun.elapsed() < BUSY => thread::yield_now(),
-                Ok(false) => thread::sleep(PAUSE),
-            }
+        let Some(Running { guard, kernel: on_device }) = self.running.take() else { return Ok(()) };
+        let (begun, mut answer) = (Instant::now(), Ok(false));
+        let ended = poll(self.stop_within, || {
+            answer = on_device.has_ended();
+            answer.as_ref().map_or_else(DriverError::is_sticky, |ended| *ended)
+        });
+        if ended {
+            // What was put off is done before other calls of this library may wait for something else.
+            drop(on_device);
+            drop(guard);
+            return answer
+                .map_err(|error| SectionError::Driver { kernel, error })
+                .and_then(|_| self.why_ended());
         }
-        live.abandon(move || stays.has_ended() != Ok(false));
+        // An error that says nothing of the kernel leaves it guarded.
+        guard.outlive(move || on_device.has_ended().unwrap_or_else(|error| error.is_sticky()));
+        answer.map_err(|error| SectionError::Driver { kernel, error })?;
         Err(SectionError::StillRuns { kernel, waited: begun.elapsed() })
     }
 
@@ -169,22 +178,17 @@ impl Section {
     }
 }
 
-/// Most kernels end within this time after they were told, so it is spent asking.
-const BUSY: Duration = Duration::from_millis(1);
-
-/// Between two questions afterwards.
-const PAUSE: Duration = Duration::from_micros(100);
-
-impl Stays {
+impl OnDevice {
     fn has_ended(&self) -> Result<bool, DriverError> {
-        let Some(event) = &self.ended else { return Ok(true) };
-        let _relaxed = Relaxed::new()?;
-        event.try_is_complete().map_err(|error| DriverError::new("cuEventQuery", error.0))
+        if !self.launched.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        driver::is_done(&self.stream)
     }
 }
 
 /// It has ended.
-impl Drop for Stays {
+impl Drop for OnDevice {
     fn drop(&mut self) {
         if let Some(number) = self.audit {
             self.driver.end_section(number);

@@ -1,11 +1,14 @@
 //! Runs the stages of a warm-up in order, in the thread that calls the driver.
 
+use kernel_registry_format::rules::{self, Rule};
+
 use super::failure::{Cause, WarmError};
 use super::plan::Planned;
 use super::report::{HookReport, Report, Stage, Unavailable};
 use super::verify::verify;
 use super::work::{Job, Work};
 use super::{Progress, hooks, limits, load, prime, resolve};
+use crate::WouldWait;
 use crate::contexts::{Primed, Warmed};
 use crate::driver::{Function, LoadError};
 use crate::lock::lock;
@@ -33,9 +36,15 @@ impl Work<'_> {
     fn run(mut self) -> Result<Report, WarmError> {
         let pending = self.pending();
         if let Some(wait) = &self.job.beside
-            && self.changes(&pending)?
+            && let Some((call, rule)) = self.first_change(&pending)?
         {
-            return Err(WarmError::WouldWait(wait.clone()));
+            let Rule { because, remedy, .. } = *rule;
+            return Err(WarmError::WouldWait(Box::new(WouldWait {
+                call,
+                because,
+                remedy,
+                ..(**wait).clone()
+            })));
         }
         match self.go_through(&pending) {
             Ok(done) => Ok(self.report(done)),
@@ -43,13 +52,19 @@ impl Work<'_> {
         }
     }
 
-    /// Whether there is something to load, to raise, to launch or to run.
-    fn changes(&self, pending: &[&Planned]) -> Result<bool, WarmError> {
-        let runs_hooks = self.job.hooks && hooks::pending(self).next().is_some();
+    /// The first call that would wait for running kernels, if there is something to load, to raise, to run or to launch.
+    fn first_change(&self, pending: &[&Planned]) -> Result<Option<(&'static str, &'static Rule)>, WarmError> {
+        if !pending.is_empty() {
+            return Ok(Some(("cuModuleLoadDataEx", &rules::MODULE)));
+        }
+        if self.job.hooks && hooks::pending(self).next().is_some() {
+            return Ok(Some(("#[warmup]", &rules::LOAD)));
+        }
+        if self.loaded.is_used() && self.current.stack_limit()? != self.loaded.stack_at_launch {
+            return Ok(Some(("cuCtxSetLimit", &rules::STACK_CHANGED)));
+        }
         let is_primed = self.needs(pending) == Primed::default();
-        let is_used = self.loaded.is_used();
-        let stack_changed = is_used && self.current.stack_limit()? != self.loaded.stack_at_launch;
-        Ok(!pending.is_empty() || runs_hooks || !is_primed || stack_changed)
+        Ok((!is_primed).then_some(("cuLaunchKernel", &rules::FIRST_LAUNCH)))
     }
 
     fn go_through(&mut self, pending: &[&'static Planned]) -> Result<Done, WarmError> {

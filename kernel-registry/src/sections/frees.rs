@@ -1,0 +1,31 @@
+//! Frees that are delayed until no resident kernel is left.
+
+use super::Family;
+use super::guard::{State, state};
+
+/// A free that is delayed until the sections of these contexts, or of all, have ended.
+pub(super) struct Delayed {
+    within: Option<Family>,
+    free: Box<dyn FnOnce() + Send>,
+}
+
+/// Frees something now, or when no resident kernel is left in these contexts, or in any.
+pub(crate) fn free(within: Option<Family>, free: impl FnOnce() + Send + 'static) {
+    state().delayed.push_back(Delayed { within, free: Box::new(free) });
+    free_due();
+}
+
+/// Makes the frees that no longer have to wait, in order. No section begins while one is made.
+pub(super) fn free_due() {
+    loop {
+        let mut state = state();
+        let State { live, delayed, .. } = &mut *state;
+        let waits = |of: Option<Family>| live.iter().any(|live| of.is_none_or(|of| live.within == of));
+        let Some(due) = delayed.iter().position(|delayed| !waits(delayed.within)) else { return };
+        let Some(Delayed { within, free }) = delayed.remove(due) else { return };
+        state.freeing.push(within);
+        drop(state);
+        free();
+        super::guard::take_one(&mut self::state().freeing, &within);
+    }
+}

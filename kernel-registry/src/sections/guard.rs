@@ -1,0 +1,185 @@
+//! The resident kernels of the process, and what may not happen beside them.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::CudaStream;
+use kernel_registry_format::rules::Rule;
+
+use super::frees::{Delayed, free_due};
+use super::{Family, Processors, ResidentGrid, WouldWait, streams};
+use crate::lock::lock;
+
+/// A resident kernel that is on a device.
+pub(super) struct Live {
+    number: u64,
+    pub(super) within: Family,
+    grid: ResidentGrid,
+    /// The driver's handle of its stream, once it is launched.
+    stream: Option<usize>,
+}
+
+pub(super) struct State {
+    pub(super) live: Vec<Live>,
+    last: u64,
+    /// Where this library loads at the moment.
+    loading: Vec<Family>,
+    /// Where it frees.
+    pub(super) freeing: Vec<Option<Family>>,
+    pub(super) delayed: VecDeque<Delayed>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    live: Vec::new(),
+    last: 0,
+    loading: Vec::new(),
+    freeing: Vec::new(),
+    delayed: VecDeque::new(),
+});
+
+pub(super) fn state() -> MutexGuard<'static, State> {
+    lock(&STATE)
+}
+
+/// How long a section waits for frees that this library is making. They wait for kernels that run, but not for resident ones.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// Guards a resident kernel, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    number: u64,
+}
+
+/// This library loads or frees in these contexts, so no section can begin there.
+#[derive(Debug)]
+pub(crate) struct Busy;
+
+impl Guard {
+    /// Begins a section if `check` allows it, which gets the kernels that already stay on these multiprocessors.
+    pub(crate) fn begin<E: From<Busy>>(
+        within: Family,
+        grid: ResidentGrid,
+        check: impl FnOnce(&[ResidentGrid]) -> Result<(), E>,
+    ) -> Result<Guard, E> {
+        let begun = Instant::now();
+        let mut state = state();
+        loop {
+            let frees = state.freeing.iter().any(|freeing| freeing.is_none_or(|freeing| freeing == within));
+            if state.loading.contains(&within) || frees && begun.elapsed() > MOMENT {
+                return Err(E::from(Busy));
+            }
+            if !frees {
+                break;
+            }
+            drop(state);
+            thread::sleep(Duration::from_micros(50));
+            state = self::state();
+        }
+        check(&state.on(grid.on))?;
+        state.last += 1;
+        let number = state.last;
+        state.live.push(Live { number, within, grid, stream: None });
+        Ok(Guard { number })
+    }
+
+    /// The kernel was launched in this stream: what follows there waits for it.
+    pub(crate) fn launched(&self, stream: &CudaStream) {
+        let mut state = state();
+        if let Some(live) = state.live.iter_mut().find(|live| live.number == self.number) {
+            live.stream = Some(stream.cu_stream().addr());
+        }
+        state.mark_streams();
+    }
+
+    /// Guards the kernel until it has ended after all, which `has_ended` asks in a thread of its own.
+    pub(crate) fn outlive(self, has_ended: impl Fn() -> bool + Send + 'static) {
+        const PAUSE: Duration = Duration::from_millis(2);
+        let number = self.number;
+        let thread = thread::Builder::new().name("kernel-registry".to_owned());
+        let guarded = thread.spawn(move || {
+            while !has_ended() {
+                thread::sleep(PAUSE);
+            }
+            drop(has_ended);
+            drop(Guard { number });
+        });
+        // Without a thread the kernel stays guarded, because nobody knows when it ends.
+        drop(guarded);
+        mem::forget(self);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let mut state = state();
+        state.live.retain(|live| live.number != self.number);
+        state.mark_streams();
+        drop(state);
+        free_due();
+    }
+}
+
+impl State {
+    fn on(&self, processors: Processors) -> Vec<ResidentGrid> {
+        let grids = self.live.iter().map(|live| live.grid);
+        grids.filter(|grid| grid.on.overlap(processors)).collect()
+    }
+
+    fn mark_streams(&self) {
+        streams::set(self.live.iter().filter_map(|live| live.stream));
+    }
+
+    /// The path of a resident kernel in these contexts.
+    fn within(&self, within: Family) -> Option<&'static str> {
+        self.live.iter().find(|live| live.within == within).map(|live| live.grid.kernel)
+    }
+}
+
+/// The kernels that stay on multiprocessors of these.
+pub(crate) fn residents(processors: Processors) -> Vec<ResidentGrid> {
+    state().on(processors)
+}
+
+/// The path of the resident kernel in this stream.
+pub(super) fn in_stream(stream: usize) -> Option<&'static str> {
+    state().live.iter().find(|live| live.stream == Some(stream)).map(|live| live.grid.kernel)
+}
+
+fn would_wait(resident: &'static str, call: &'static str, rule: &Rule) -> Box<WouldWait> {
+    Box::new(WouldWait { call, because: rule.because, remedy: rule.remedy, resident })
+}
+
+/// Refuses a call that waits for the kernels of these contexts, if a resident kernel is there.
+pub(crate) fn refuse(within: Family, call: &'static str, rule: &Rule) -> Result<(), Box<WouldWait>> {
+    let resident = state().within(within);
+    resident.map_or(Ok(()), |resident| Err(would_wait(resident, call, rule)))
+}
+
+/// This library loads code in these contexts, until it is dropped: no section begins there.
+#[derive(Debug)]
+pub(crate) struct Loading(Family);
+
+/// Begins to load, if no resident kernel is in these contexts.
+pub(crate) fn loading(within: Family, call: &'static str, rule: &Rule) -> Result<Loading, Box<WouldWait>> {
+    let mut state = state();
+    if let Some(resident) = state.within(within) {
+        return Err(would_wait(resident, call, rule));
+    }
+    state.loading.push(within);
+    Ok(Loading(within))
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        take_one(&mut state().loading, &self.0);
+    }
+}
+
+pub(super) fn take_one<T: PartialEq>(all: &mut Vec<T>, one: &T) {
+    if let Some(place) = all.iter().position(|other| other == one) {
+        all.swap_remove(place);
+    }
+}

@@ -1,0 +1,80 @@
+//! The multiprocessors on which kernels stay.
+
+use kernel_registry_format::fit::Launch;
+
+use crate::driver::GreenId;
+
+/// A part of a device, and the split that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartId {
+    pub(crate) green: GreenId,
+    /// Parts of one split do not overlap. Those of two may.
+    pub(crate) split: u64,
+}
+
+/// All multiprocessors of a device, or those of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Processors {
+    pub(crate) device: usize,
+    pub(crate) part: Option<PartId>,
+    pub(crate) count: u32,
+}
+
+impl Processors {
+    /// Whether a multiprocessor can be in both.
+    pub(super) fn overlap(self, other: Processors) -> bool {
+        let apart = |(part, other): (PartId, PartId)| part.split == other.split && part != other;
+        self.device == other.device && !self.part.zip(other.part).is_some_and(apart)
+    }
+}
+
+/// A kernel that stays on some multiprocessors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ResidentGrid {
+    /// The kernel's path.
+    pub(crate) kernel: &'static str,
+    pub(crate) launch: Launch,
+    pub(crate) on: Processors,
+}
+
+impl ResidentGrid {
+    /// The same launch as a grid on other multiprocessors that overlap its own: each has as many blocks of it as one of its own can have.
+    pub(crate) fn launch_on(&self, processors: Processors) -> Launch {
+        if self.on == processors {
+            return self.launch;
+        }
+        let on_each = self.launch.grid.div_ceil(u64::from(self.on.count.max(1)));
+        Launch { grid: on_each.saturating_mul(processors.count.into()), ..self.launch }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn processors(part: Option<(usize, u64)>, count: u32) -> Processors {
+        let part = part.map(|(green, split)| PartId { green: GreenId::of_tests(green), split });
+        Processors { device: 0, part, count }
+    }
+
+    #[test]
+    fn only_parts_of_one_split_are_apart() {
+        let (whole, small, rest) =
+            (processors(None, 132), processors(Some((1, 1)), 8), processors(Some((2, 1)), 124));
+        let other_split = processors(Some((3, 2)), 8);
+        assert!(!small.overlap(rest) && small.overlap(small));
+        assert!(small.overlap(whole) && whole.overlap(rest));
+        assert!(small.overlap(other_split) && rest.overlap(other_split));
+        assert!(!whole.overlap(Processors { device: 1, ..whole }));
+    }
+
+    #[test]
+    fn a_grid_counts_with_its_densest_multiprocessor_elsewhere() {
+        let grid = |on, grid| ResidentGrid { kernel: "k", launch: Launch { grid, ..Launch::default() }, on };
+        let (whole, small) = (processors(None, 132), processors(Some((1, 1)), 8));
+        assert_eq!(grid(small, 16).launch_on(whole).grid, 2 * 132);
+        assert_eq!(grid(whole, 132).launch_on(small).grid, 8);
+        assert_eq!(grid(whole, 133).launch_on(small).grid, 16);
+        assert_eq!(grid(whole, 133).launch_on(whole).grid, 133);
+    }
+}
