@@ -11,7 +11,6 @@ pub const LAYOUT: u32 = 1;
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
 
     use super::*;
 

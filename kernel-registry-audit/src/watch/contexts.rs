@@ -124,6 +124,21 @@ pub(crate) fn set_current(context: u64) -> bool {
     SET.get().is_some_and(|set| unsafe { set(handle(context)) } == CUresult::CUDA_SUCCESS)
 }
 
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+pub(crate) const RELAXED: u32 = 2;
+
+/// Sets this thread's stream capture mode, and returns the former one.
+pub(crate) fn exchange_capture_mode(mut mode: u32) -> u32 {
+    type Exchange = unsafe extern "C" fn(*mut u32) -> CUresult;
+    // SAFETY: this is the type of the function of that name; a mode is a C enumeration of 32 bits.
+    static EXCHANGE: Function<Exchange> = unsafe { Function::new(c"cuThreadExchangeStreamCaptureMode") };
+    if let Some(exchange) = EXCHANGE.get() {
+        // SAFETY: it reads the mode, and stores the former one. A driver that refuses leaves it as it is.
+        unsafe { exchange(&mut mode) };
+    }
+    mode
+}
+
 /// The device of the current context.
 pub(crate) fn device() -> Option<CUdevice> {
     type GetDevice = unsafe extern "C" fn(*mut CUdevice) -> CUresult;

@@ -261,10 +261,16 @@ fn put_off_event(call: Call, subject: &str, resident: &str) {
 fn make() -> u64 {
     let before = contexts::current();
     let (mut current, mut made) = (before, 0);
+    // While another thread captures, a free would fail, and end that capture.
+    let mode = contexts::exchange_capture_mode(contexts::RELAXED);
     loop {
         let Some((place, Later { call, context, make, .. })) = STATE.lock().next() else { break };
-        if context == current || contexts::set_current(context) {
+        let is_current = context == current || contexts::set_current(context);
+        if is_current {
             current = context;
+        }
+        // What belongs to a context is gone with it.
+        if is_current || place == Place::Everywhere {
             let result = during(call, || make.now());
             made += 1;
             if result != CUresult::CUDA_SUCCESS {
@@ -277,6 +283,7 @@ fn make() -> u64 {
     if current != before {
         contexts::set_current(before);
     }
+    contexts::exchange_capture_mode(mode);
     made
 }
 

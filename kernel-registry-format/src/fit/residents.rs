@@ -7,8 +7,8 @@ use super::processor::{Processor, Space};
 
 /// Grids that stay, in the order of their launches. Each was found to [fit](Self::residency) beside those before it.
 ///
-/// The blocks of the first are spread evenly. Nobody knows which multiprocessors those of the others have taken: this counts on each
-/// having the most that it can have, except that some multiprocessor has no more than the average of the last grid.
+/// The blocks of the first are spread evenly. The placement of later grids is unknown, so each multiprocessor is assumed to be as full as
+/// possible, except that one has at most the last grid's average.
 #[derive(Clone, Copy, Debug)]
 pub struct Residents<'a> {
     device: &'a Device,

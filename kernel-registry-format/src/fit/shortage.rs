@@ -22,7 +22,7 @@ pub enum Shortage {
         /// What a multiprocessor has: of shared memory, its carve-out.
         of: u32,
     },
-    /// The carve-out is too small, and stays as it is.
+    /// The carve-out is another one than the driver wants, mostly too small, and stays as it is.
     Carveout {
         /// The one that the driver wants for the launch, in bytes.
         wanted: u32,
@@ -50,7 +50,7 @@ impl Processor<'_> {
             Limit::SharedMemory => left(shared, device.shared, self.shared()),
             Limit::Carveout => {
                 let (wanted, carveout) = (launch.wanted_carveout(device), self.carveout().unwrap_or(0));
-                match wanted > carveout {
+                match wanted > carveout || launch.carveout.is_some_and(|_| wanted != carveout) {
                     true => Shortage::Carveout { wanted, carveout },
                     false => left(shared, carveout, self.shared()),
                 }

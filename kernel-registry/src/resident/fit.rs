@@ -124,7 +124,7 @@ impl Figures {
         let residency = Residents::new(device, stay).residency(launch).map_err(cannot(kernel))?;
         let all: Vec<Launch> = stay.iter().copied().chain([*launch]).collect();
         let residents = Residents::new(device, &all);
-        // Without room for all of it, there is nothing to be said of others.
+        // Without room for all of it, companions are not checked.
         let beside = if residency.fits() { &beside[..] } else { &[] };
         let beside = beside.iter().map(|other| other.companion(&residents)).collect::<Result<_, _>>()?;
         let fit = Fit {
