@@ -20,7 +20,7 @@ use kernel_registry_audit::{Audit, InstallError};
 pub use fence::Fence;
 pub use loaded::Loaded;
 pub use resident::Resident;
-pub use worker::Worker;
+pub use worker::{N, Vectors, Worker};
 
 /// The result of a step of a story, or the first error.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
-use kernel_registry::{Control, Queue};
+use kernel_registry::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
+use kernel_registry::{Control, Queue, Resident, Section, Warm};
 use kernels::waiting::{Task, worker};
 
 use crate::Outcome;
@@ -14,23 +14,50 @@ use crate::Outcome;
 #[derive(Debug)]
 pub struct Worker {
     stream: Arc<CudaStream>,
-    control: Control,
+    launch: Launch,
     queue: Queue<Task>,
 }
 
+#[derive(Debug)]
+enum Launch {
+    /// Nothing is checked, and nothing refused.
+    Bare(Control),
+    Guarded(Section),
+}
+
+/// Tasks that the queue has room for.
+const CAPACITY: u32 = 4;
+
+/// Threads of the worker.
+const THREADS: u32 = 128;
+
 impl Worker {
-    /// Launches the worker.
+    /// Launches the worker as any kernel.
     pub fn start(context: &Arc<CudaContext>, limit: Duration) -> Outcome<Self> {
-        let worker = Worker {
-            stream: context.new_stream()?,
-            control: Control::new(context, 1)?,
-            queue: Queue::new(context, 4)?,
-        };
-        worker.control.limit(limit);
-        let config = worker::INFO.config(1).block(128);
+        let (stream, control) = (context.new_stream()?, Control::new(context, 1)?);
+        let queue = Queue::new(context, CAPACITY)?;
+        control.limit(limit);
+        let config = worker::INFO.config(1).block(THREADS);
         // SAFETY: freeing the control block and the queue waits for the kernel.
-        unsafe { worker::launch(&worker.stream, config, &worker.control, &worker.queue)? };
-        Ok(worker)
+        unsafe { worker::launch(&stream, config, &control, &queue)? };
+        Ok(Worker { stream, launch: Launch::Bare(control), queue })
+    }
+
+    /// Launches the worker as a kernel that stays.
+    pub fn guarded(warm: &Warm, limit: Duration) -> Outcome<Self> {
+        let (stream, queue) = (warm.context().new_stream()?, Queue::new(warm.context(), CAPACITY)?);
+        let resident = Resident::<worker>::new(worker::config(1).block(THREADS)).limit(limit).check(warm)?;
+        // SAFETY: the queue is freed when no kernel stays any more.
+        let section = resident
+            .launch(&stream, |launch| unsafe { worker::launch(&stream, launch, launch.control(), &queue) })?;
+        Ok(Worker { stream, launch: Launch::Guarded(section), queue })
+    }
+
+    fn control(&self) -> &Control {
+        match &self.launch {
+            Launch::Bare(control) => control,
+            Launch::Guarded(section) => section.control(),
+        }
     }
 
     /// Adds a task to the queue, which has room for four.
@@ -40,12 +67,42 @@ impl Worker {
 
     /// Waits until all tasks are done. Returns false if the worker ended before.
     pub fn is_done(&self) -> bool {
-        self.queue.wait(&self.control, Duration::MAX).is_ok()
+        self.queue.wait(self.control(), Duration::MAX).is_ok()
     }
 
     /// Tells the worker to stop, and waits until it has.
     pub fn stop(self) -> Outcome {
-        self.control.stop();
-        Ok(self.stream.synchronize()?)
+        match self.launch {
+            Launch::Bare(control) => {
+                control.stop();
+                Ok(self.stream.synchronize()?)
+            }
+            Launch::Guarded(section) => Ok(section.stop()?),
+        }
+    }
+}
+
+/// Elements of the vectors of a task.
+pub const N: u32 = 1000;
+
+/// Two vectors, of ones and of twos, with the task that adds three times the first to the second.
+#[derive(Debug)]
+pub struct Vectors {
+    /// The first.
+    pub x: CudaSlice<f32>,
+    /// The second.
+    pub y: CudaSlice<f32>,
+    /// The task. The vectors must outlive it.
+    pub task: Task,
+}
+
+impl Vectors {
+    /// Waits until they are there.
+    pub fn new(stream: &Arc<CudaStream>) -> Outcome<Self> {
+        let x = stream.clone_htod(&[1.0_f32; N as usize])?;
+        let mut y = stream.clone_htod(&[2.0_f32; N as usize])?;
+        stream.synchronize()?;
+        let (x_at, y_at) = (x.device_ptr(stream).0, y.device_ptr_mut(stream).0);
+        Ok(Vectors { x, y, task: Task { x: x_at as *const f32, y: y_at as *mut f32, a: 3.0, n: N } })
     }
 }

@@ -21,7 +21,7 @@ use cudarc::driver::{CudaContext, sys};
 
 pub use audit::OnWait;
 pub(crate) use call::*;
-pub(crate) use context::{ContextId, architecture, bind};
+pub(crate) use context::{ContextId, Pushed, architecture, bind};
 pub use error::{DriverError, DriverUnavailable};
 pub(crate) use green::{Green, GreenCalls, GreenId, Multiprocessors};
 pub(crate) use host_memory::{allocate_host, free_host};

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use examples::{Ending, LIMIT, Outcome, Worker, cold, pretend_to_be_ready, tell};
+use examples::{Ending, LIMIT, N, Outcome, Vectors, Worker, cold, pretend_to_be_ready, tell};
 use kernel_registry::Warmup;
-use kernel_registry::cudarc::driver::{CudaContext, DevicePtr, DevicePtrMut};
+use kernel_registry::cudarc::driver::CudaContext;
 use kernels::blas1::sscal;
-use kernels::waiting::{Task, worker};
+use kernels::waiting::worker;
 
 fn main() -> ExitCode {
     tell(story)
@@ -28,13 +28,8 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
     };
     println!("{} of {} kernels are warm", warm.report().kernels.len(), kernel_registry::kernels()?.len());
 
-    const N: u32 = 1000;
     let stream = context.new_stream()?;
-    let mut x = stream.clone_htod(&[1.0_f32; N as usize])?;
-    let mut y = stream.clone_htod(&[2.0_f32; N as usize])?;
-    stream.synchronize()?;
-    let (x_at, y_at) = (x.device_ptr(&stream).0, y.device_ptr_mut(&stream).0);
-    let task = Task { x: x_at as *const f32, y: y_at as *mut f32, a: 3.0, n: N };
+    let Vectors { mut x, y, task } = Vectors::new(&stream)?;
 
     let mut worker = Worker::start(&context, LIMIT)?;
     worker.submit(task)?;

@@ -4,7 +4,7 @@ use std::ptr;
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::{DriverError, call};
+use super::{DriverError, Relaxed, call};
 
 /// The driver's id of a context, which it never uses again. An address does not identify a context: a primary context that
 /// is reset keeps its address.
@@ -46,6 +46,27 @@ impl ContextId {
 /// call, which cudarc keeps for the next call that can return it.
 pub(crate) fn bind(context: &CudaContext) -> Result<(), DriverError> {
     context.bind_to_thread().map_err(|error| DriverError::new("CudaContext::bind_to_thread", error.0))
+}
+
+/// A context that is current in this thread until this is dropped, as the former one is afterwards. An error that cudarc keeps for its
+/// user stays where it is. As with [`Current`](super::Current), captures are left alone.
+pub(crate) struct Pushed(#[expect(dead_code, reason = "its drop ends it")] Relaxed);
+
+impl Pushed {
+    pub(crate) fn new(context: &CudaContext) -> Result<Self, DriverError> {
+        let relaxed = Relaxed::new()?;
+        // SAFETY: the context lives as long as its `CudaContext`.
+        call("cuCtxPushCurrent", unsafe { sys::cuCtxPushCurrent_v2(context.cu_ctx()) })?;
+        Ok(Pushed(relaxed))
+    }
+}
+
+impl Drop for Pushed {
+    fn drop(&mut self) {
+        let mut popped = ptr::null_mut();
+        // SAFETY: it was pushed in this thread. A failure cannot be reported.
+        let _ = unsafe { sys::cuCtxPopCurrent_v2(&mut popped) };
+    }
 }
 
 /// The architecture of a context's device: 90 for sm_90.

@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::{ContextId, Current, Driver, DriverError, DriverUnavailable, call};
+use super::{ContextId, Current, Driver, DriverError, DriverUnavailable, Pushed, call};
 
 /// Allocates host memory that every context can access, under the same address.
 pub(crate) fn allocate_host(
@@ -28,8 +28,10 @@ pub(crate) fn allocate_host(
 /// It was allocated by [`allocate_host`] in this context, when that had this id. The host does not use it any more.
 pub(crate) unsafe fn free_host(context: &CudaContext, id: ContextId, address: NonNull<c_void>) {
     // If the context is gone, so is the memory. After a reset its address may be that of other memory.
-    let Ok(driver) = Driver::get() else { return };
-    let Ok(_current) = Current::new(context, driver) else { return };
+    if Driver::get().is_err() {
+        return;
+    }
+    let Ok(_pushed) = Pushed::new(context) else { return };
     if ContextId::of(context) != Ok(id) {
         return;
     }

@@ -5,7 +5,7 @@ use std::ptr;
 
 use cudarc::driver::{CudaStream, sys};
 
-use super::{DriverError, Function, Relaxed, call};
+use super::{DriverError, Function, Pushed, call};
 
 /// A stream that does not wait for others, not even the default stream.
 pub(crate) struct Stream(sys::CUstream);
@@ -64,16 +64,9 @@ pub(crate) fn is_captured(stream: &CudaStream) -> Result<bool, DriverError> {
 
 /// Whether a stream has done all of its work. This waits for nothing, in any thread, and leaves captures and the thread's context alone.
 pub(crate) fn is_done(stream: &CudaStream) -> Result<bool, DriverError> {
-    let _relaxed = Relaxed::new()?;
-    let mut former = ptr::null_mut();
-    // SAFETY: context and stream exist as long as the `CudaStream`. The thread gets its own context back.
-    let answer = unsafe {
-        call("cuCtxPushCurrent", sys::cuCtxPushCurrent_v2(stream.context().cu_ctx()))?;
-        let answer = sys::cuStreamQuery(stream.cu_stream());
-        call("cuCtxPopCurrent", sys::cuCtxPopCurrent_v2(&mut former))?;
-        answer
-    };
-    match answer {
+    let _pushed = Pushed::new(stream.context())?;
+    // SAFETY: the stream exists as long as its `CudaStream`.
+    match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {
         sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
         answer => call("cuStreamQuery", answer).map(|()| true),
     }
