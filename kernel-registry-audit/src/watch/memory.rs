@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use cudarc::driver::sys::{CUdevice, CUdeviceptr, CUpointer_attribute, CUresult};
+use cudarc::driver::sys::{CUdevice, CUdeviceptr, CUmemorytype, CUpointer_attribute, CUresult};
 
 use crate::watch::real::Function;
 
@@ -11,6 +11,18 @@ pub(crate) fn device(address: u64) -> Option<CUdevice> {
     let ordinal = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)?;
     // The driver stores 32 bits.
     Some(ordinal as CUdevice)
+}
+
+/// Whether an address is in host memory, which `cuMemFreeHost` frees.
+pub(crate) fn is_of_host(address: u64) -> bool {
+    const HOST: u64 = CUmemorytype::CU_MEMORYTYPE_HOST as u64;
+    attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == Some(HOST)
+}
+
+/// Whether memory begins before an address, where it is not freed.
+pub(crate) fn is_inside(address: u64) -> bool {
+    let start = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+    start.is_some_and(|start| start != address)
 }
 
 /// Whether memory is of a pool, and so is freed without waiting.

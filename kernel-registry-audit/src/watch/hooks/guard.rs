@@ -105,17 +105,21 @@ fn put_off(
 pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
     let device = if section::any() { memory::device(call.subject) } else { None };
     match device {
-        Some(device) if section::on(device).is_some() && !memory::is_pooled(call.subject) => {
+        Some(device) if section::on(device).is_some() && waits_to_free(call.subject) => {
             put_off(call, &rules::FREE, Place::Device(device), CUresult::CUDA_ERROR_INVALID_VALUE, real)
         }
-        // What is not the driver's it refuses at once.
+        // What it cannot free the driver refuses at once.
         _ => timed(call, name(call.hook), real),
     }
 }
 
+fn waits_to_free(address: u64) -> bool {
+    !memory::is_pooled(address) && !memory::is_inside(address)
+}
+
 /// A call that frees memory of the host, which kernels on all devices can use.
 pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    if !section::any() || memory::device(call.subject).is_none() {
+    if !section::any() || !memory::is_of_host(call.subject) {
         return timed(call, name(call.hook), real);
     }
     put_off(call, &rules::FREE, Place::Everywhere, CUresult::CUDA_ERROR_INVALID_VALUE, real)
