@@ -532,3 +532,17 @@ fn memory_of_a_context_that_was_reset_is_not_freed_again() -> Outcome {
     assert!(!recording.calls().iter().any(|call| call.name == "cuMemFreeHost"));
     Ok(())
 }
+
+#[test]
+fn waiting_for_blocks_ends_with_the_kernel() -> Outcome {
+    let ready = ready()?;
+    let (checked, out) = (Resident::<touch>::new(touch::config(1)).check(&ready.warm)?, Words::new()?);
+    // SAFETY: the word is never freed.
+    let launch = |launch: &Starting<'_, _>| unsafe { touch::launch(&ready.stream, launch, out.at()) };
+    let section = checked.launch(&ready.stream, launch)?;
+    let begun = Instant::now();
+    // It takes no control block.
+    assert!(section.wait_for_blocks(Duration::from_secs(20)).is_err());
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    Ok(section.stop()?)
+}
