@@ -546,3 +546,19 @@ fn waiting_for_blocks_ends_with_the_kernel() -> Outcome {
     assert!(begun.elapsed() < Duration::from_secs(10));
     Ok(section.stop()?)
 }
+
+#[test]
+fn many_kernels_that_stay_are_counted_in_errors() -> Outcome {
+    let ready = ready()?;
+    let mut sections = Vec::new();
+    let error = loop {
+        let stream = ready.context.new_stream()?;
+        match ready.launch_in(&stream, ready.words, spin(132, 512)) {
+            Ok(section) => sections.push(section),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("beside 2 x `kernels::waiting::spin_until_flag` 0 of its"), "{error}");
+    sections.into_iter().try_for_each(Section::stop)?;
+    Ok(())
+}
