@@ -108,6 +108,7 @@ fn warm(context: &Arc<CudaContext>) -> Outcome {
     Warmup::new().only(ours).warm(context)?;
     let x = context.default_stream().alloc_zeros::<u32>(1)?;
     touch_on(&context.default_stream(), &x)?;
+    drop(x);
     Ok(context.synchronize()?)
 }
 
