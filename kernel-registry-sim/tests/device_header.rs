@@ -258,6 +258,17 @@ fn mapped_values_are_read_and_written() -> Outcome {
 }
 
 #[test]
+fn a_queue_that_is_too_large_is_refused_with_a_remedy() -> Outcome {
+    let (context, _stream, _turn) = device()?;
+    let error = Queue::<[u64; 100_000]>::new(&context, u32::MAX).expect_err("these are 3 PB");
+    assert!(
+        error.to_string().ends_with("; it allocates memory of the host: ask for less, or free some"),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[test]
 #[should_panic = "there is no value 5 among 5"]
 fn mapped_values_have_bounds() {
     let (context, _stream, _turn) = device().expect("the simulated device");

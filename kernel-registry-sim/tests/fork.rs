@@ -12,14 +12,17 @@ use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fs::File, thread};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaSlice};
-use kernel_registry::{DriverUnavailable, LaunchError, RecheckError, Warm, WarmError, warm_all};
+use kernel_registry::{
+    DriverUnavailable, LaunchError, Mapped, RecheckError, Resident, Warm, WarmError, warm_all,
+};
 use kernel_registry_sim::{Live, leave_memory, live};
 use kernels::blas1::saxpy;
+use kernels::waiting::spin_until_flag;
 
 kernel_registry::link_kernels!(kernels);
 
@@ -138,5 +141,25 @@ fn children_of_a_process_before_and_after_it_is_initialised() -> Outcome {
         assert_eq!(wrong, None);
     });
     warm.recheck()?;
-    saxpy_check::saxpy(&context, 100)
+    saxpy_check::saxpy(&context, 100)?;
+
+    // A child that drops a section does not end the kernel of its parent.
+    let (stream, flag) = (context.new_stream()?, Mapped::<AtomicU32>::zeroed(&context, 1)?);
+    let checked = Resident::<spin_until_flag>::new(spin_until_flag::config(1).block(1)).check(&warm)?;
+    // SAFETY: the flag outlives the kernel.
+    let mut section = checked.launch(&stream, |launch| unsafe {
+        spin_until_flag::launch(&stream, launch, &flag, launch.control())
+    })?;
+    let is_told = Arc::new(AtomicBool::new(false));
+    let tell = is_told.clone();
+    section.on_stop(move || tell.store(true, Ordering::Relaxed));
+    let mut section = Some(section);
+    let drops = || {
+        drop(section.take());
+        expect(is_told.load(Ordering::Relaxed), false)
+    };
+    assert_eq!(in_child(drops), "");
+    let section = section.ok_or("the child has dropped its own")?;
+    assert!(section.is_running());
+    Ok(section.stop()?)
 }

@@ -12,6 +12,7 @@ use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
 use kernel_registry::{Control, Partition, PartitionError, Resident, ResidentError, Warmup, warm_all};
 use kernel_registry_sim::{Config, Device, Fault, live};
 use kernels::blas1::saxpy;
+use kernels::memory::pair_sum;
 use kernels::waiting::{spin_until_flag, touch};
 use serial::Turn;
 use sys::CUresult;
@@ -246,6 +247,16 @@ fn a_kernel_that_stays_is_checked_in_its_part() -> Tested {
     );
     section.stop()?;
     Ok(beside.stop()?)
+}
+
+#[test]
+fn a_kernel_that_the_device_does_not_have_is_named() -> Tested {
+    let (_turn, contexts) = devices()?;
+    let warm = warm_all(&contexts[2])?;
+    let spin = Resident::<spin_until_flag>::new(spin_until_flag::config(1).block(32));
+    let error = spin.beside(pair_sum::INFO, pair_sum::config(2)).check(&warm).expect_err("it is a T4");
+    assert!(error.to_string().contains("it asks for `arch = \">=90\"`, and this device has 75"), "{error}");
+    Ok(())
 }
 
 #[test]

@@ -566,3 +566,33 @@ fn memory_of_a_context_that_was_reset_is_not_freed_again() -> Outcome {
     assert!(!recording.calls().iter().any(|call| call.name == "cuMemFreeHost"));
     Ok(())
 }
+
+#[test]
+fn waiting_for_blocks_ends_with_the_kernel() -> Outcome {
+    let ready = ready()?;
+    let (checked, out) = (Resident::<touch>::new(touch::config(1)).check(&ready.warm)?, Words::new()?);
+    // SAFETY: the word is never freed.
+    let launch = |launch: &Starting<'_, _>| unsafe { touch::launch(&ready.stream, launch, out.at()) };
+    let section = checked.launch(&ready.stream, launch)?;
+    let begun = Instant::now();
+    // It takes no control block.
+    assert!(section.wait_for_blocks(Duration::from_secs(20)).is_err());
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    Ok(section.stop()?)
+}
+
+#[test]
+fn many_kernels_that_stay_are_counted_in_errors() -> Outcome {
+    let ready = ready()?;
+    let mut sections = Vec::new();
+    let error = loop {
+        let stream = ready.context.new_stream()?;
+        match ready.launch_in(&stream, ready.words, spin(132, 512)) {
+            Ok(section) => sections.push(section),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("beside 2 x `kernels::waiting::spin_until_flag` 0 of its"), "{error}");
+    sections.into_iter().try_for_each(Section::stop)?;
+    Ok(())
+}

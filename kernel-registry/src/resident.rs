@@ -247,9 +247,21 @@ impl<K> Resident<K> {
         current: &Current<'_>,
     ) -> Result<Figures, ResidentError> {
         let kernel = self.kernel.path();
+        let not_warm = |kernel: &'static KernelInfo| {
+            let needs = kernel
+                .table()
+                .find(known.ordinal, known.id)
+                .map_or(0, |found| found.limits.unavailable_below);
+            let arch = known.device.get().map_or(0, |device| device.arch);
+            if needs > 0 {
+                LaunchError::Unavailable { kernel, needs, arch }
+            } else {
+                LaunchError::NotWarm { kernel }
+            }
+        };
         let warm = |kernel| {
             let warmed = loaded.kernels.values().find(|warmed| warmed.info == kernel);
-            warmed.and_then(|warmed| WarmKernel::of(warmed, known)).ok_or(LaunchError::NotWarm { kernel })
+            warmed.and_then(|warmed| WarmKernel::of(warmed, known)).ok_or_else(|| not_warm(kernel))
         };
         let stays = warm(self.kernel)?;
         if !stays.report.stack_known {
@@ -276,8 +288,7 @@ impl<K> Resident<K> {
             let named = |info| self.beside.iter().any(|(kernel, _)| *kernel == info);
             let left_out = |info| info == self.kernel || self.except.contains(&info) || named(info);
             for warmed in loaded.kernels.values().filter(|warmed| !left_out(warmed.info)) {
-                let not_warm = LaunchError::NotWarm { kernel: warmed.info };
-                let other = WarmKernel::of(warmed, known).ok_or(not_warm)?;
+                let other = WarmKernel::of(warmed, known).ok_or_else(|| not_warm(warmed.info))?;
                 add(other, other.launches())?;
             }
         }

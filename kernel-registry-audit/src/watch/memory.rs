@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use cudarc::driver::sys::{CUdevice, CUdeviceptr, CUpointer_attribute, CUresult};
+use cudarc::driver::sys::{CUdevice, CUdeviceptr, CUmemorytype, CUpointer_attribute, CUresult};
 
 use crate::watch::real::Function;
 use crate::watch::section::Place;
@@ -21,6 +21,18 @@ pub(crate) fn place(address: u64) -> Place {
         (Some(0), Some(ordinal)) if ordinal as CUdevice >= 0 => Place::Device(ordinal as CUdevice),
         _ => Place::Everywhere,
     }
+}
+
+/// Whether an address is in host memory, which `cuMemFreeHost` frees.
+pub(crate) fn is_of_host(address: u64) -> bool {
+    const HOST: u64 = CUmemorytype::CU_MEMORYTYPE_HOST as u64;
+    attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == Some(HOST)
+}
+
+/// Whether memory begins before an address, where it is not freed.
+pub(crate) fn is_inside(address: u64) -> bool {
+    let start = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+    start.is_some_and(|start| start != address)
 }
 
 /// Whether memory is of a pool, and so is freed without waiting.

@@ -126,6 +126,11 @@ impl fmt::Display for DriverUnavailable {
                 "this process was forked from one that had used CUDA, and the driver does not work in the child; \
                  fork before CUDA is used, or start a new program",
             ),
+            DriverUnavailable::Failed(error)
+                if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) && error.call == "cuMemHostAlloc" =>
+            {
+                write!(f, "{error}; it allocates memory of the host: ask for less, or free some")
+            }
             DriverUnavailable::Failed(error) if error.is(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => write!(
                 f,
                 "{error}; `nvidia-smi` shows whether another process has the device's memory: end it, or choose another \

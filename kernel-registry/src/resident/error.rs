@@ -75,7 +75,7 @@ impl fmt::Display for ResidentError {
             ResidentError::GridTooLarge { kernel, grid, capacity, limit, beside } => {
                 write!(f, "kernel `{kernel}` cannot stay: ")?;
                 if !beside.is_empty() {
-                    write!(f, "beside `{}` ", beside.join("` and `"))?;
+                    write!(f, "beside {} ", counted(beside).join(" and "))?;
                 }
                 write!(
                     f,
@@ -141,6 +141,20 @@ impl fmt::Display for ResidentError {
             ResidentError::Driver { kernel, error } => write!(f, "kernel `{kernel}`: {error}"),
         }
     }
+}
+
+/// Each kernel once, with the number of its grids.
+fn counted(kernels: &[&'static str]) -> Vec<String> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for kernel in kernels {
+        match counts.iter_mut().find(|(counted, _)| counted == kernel) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((kernel, 1)),
+        }
+    }
+    let named =
+        |(kernel, count)| if count == 1 { format!("`{kernel}`") } else { format!("{count} x `{kernel}`") };
+    counts.into_iter().map(named).collect()
 }
 
 /// The text has the causes, so there is no `source`.

@@ -104,13 +104,14 @@ impl Section {
         &self.control
     }
 
-    /// Waits until all blocks of the kernel are on the device, for a kernel that uses the control block.
+    /// Waits until all blocks of the kernel are on the device, for a kernel that uses the control block, but not beyond its end.
     ///
     /// # Errors
     ///
     /// [`Missing`] names those that are not.
     pub fn wait_for_blocks(&self, limit: Duration) -> Result<(), Missing> {
-        self.control.wait_for_blocks(limit)
+        poll(limit, || self.control.arrived().is_ok() || !self.is_running());
+        self.control.arrived()
     }
 
     /// Calls this function when the kernel is told to end: for a kernel that has a stop flag of its own.

@@ -108,6 +108,7 @@ fn warm(context: &Arc<CudaContext>) -> Outcome {
     Warmup::new().only(ours).warm(context)?;
     let x = context.default_stream().alloc_zeros::<u32>(1)?;
     touch_on(&context.default_stream(), &x)?;
+    drop(x);
     Ok(context.synchronize()?)
 }
 
@@ -611,6 +612,29 @@ fn pinned_memory_of_cudarc_is_freed_later() {
         assert_eq!(resident.end(), 1);
         assert!(!is_there(address));
         context.check_err()?;
+        Ok(())
+    });
+}
+
+#[test]
+fn what_the_driver_would_not_free_is_not_put_off() {
+    apart("sections::what_the_driver_would_not_free_is_not_put_off", &[], || {
+        const WRONG: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
+        let context = ready(Audit::new())?;
+        let (memory, pinned) = (device(4096)?, host(4096)?);
+        let resident = Resident::new(&context, DEFER)?;
+        assert_eq!(free(memory + 256), WRONG, "it begins elsewhere");
+        // SAFETY: the driver refuses what is not its host memory.
+        let of_device = unsafe { sys::cuMemFreeHost(ptr::with_exposed_provenance_mut(memory as usize)) };
+        assert_eq!(of_device, WRONG);
+        // SAFETY: as above.
+        assert_eq!([free(0), unsafe { sys::cuMemFreeHost(ptr::null_mut()) }], [DONE; 2]);
+        assert_eq!(findings()?, []);
+        assert_eq!(free(memory), DONE);
+        // SAFETY: the memory is there.
+        assert_eq!(unsafe { sys::cuMemFreeHost(pinned) }, DONE);
+        assert_eq!(resident.end(), 2);
+        assert!(!is_there(memory) && !is_there(pinned as sys::CUdeviceptr));
         Ok(())
     });
 }

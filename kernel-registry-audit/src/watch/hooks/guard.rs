@@ -103,19 +103,23 @@ fn put_off(
 
 /// A call that frees memory of a device. That of pools is freed without waiting.
 pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    // What is not the driver's it refuses at once.
+    // What it cannot free the driver refuses at once.
     if section::any() && memory::is_known(call.subject) {
         let place = memory::place(call.subject);
-        if section::at(place).is_some() && !memory::is_pooled(call.subject) {
+        if section::at(place).is_some() && waits_to_free(call.subject) {
             return put_off(call, &rules::FREE, place, CUresult::CUDA_ERROR_INVALID_VALUE, real);
         }
     }
     timed(call, name(call.hook), real)
 }
 
+fn waits_to_free(address: u64) -> bool {
+    !memory::is_pooled(address) && !memory::is_inside(address)
+}
+
 /// A call that frees memory of the host, which kernels on all devices can use.
 pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    if !section::any() || !memory::is_known(call.subject) {
+    if !section::any() || !memory::is_of_host(call.subject) {
         return timed(call, name(call.hook), real);
     }
     put_off(call, &rules::FREE, Place::Everywhere, CUresult::CUDA_ERROR_INVALID_VALUE, real)
