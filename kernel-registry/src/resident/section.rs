@@ -20,7 +20,8 @@ use crate::{Control, Ended, Missing, Presence, sections};
 /// (`kernel_registry_audit::install`) sees all calls of the process, and does with those that would wait what
 /// [`Resident::on_wait`](super::Resident::on_wait) says.
 ///
-/// Dropping it is [`stop`](Self::stop), whose error is then a line on standard error.
+/// Dropping it is [`stop`](Self::stop), whose error is then a line on standard error. One that is forgotten (`std::mem::forget`) never
+/// ends: what would wait is refused even when the kernel has ended, and nothing that was put off is done.
 #[must_use = "dropping it ends the kernel"]
 pub struct Section {
     kernel: &'static str,
