@@ -27,8 +27,10 @@ const PROCESSORS: u32 = 4;
 /// So that few blocks of `stay_together` fill the device.
 const SHARED: u32 = 48 * 1024;
 
+type Ready = (Arc<CudaContext>, Arc<CudaStream>, Turn);
+
 /// A context with warm kernels, a stream, and the device for this test alone: freeing memory waits for kernels of others.
-fn device() -> Result<(Arc<CudaContext>, Arc<CudaStream>, Turn), Box<dyn Error>> {
+fn device() -> Result<Ready, Box<dyn Error>> {
     let turn = serial::take();
     // The other tests may have installed it.
     let _ = Config::default().processors(PROCESSORS).install();
@@ -181,7 +183,8 @@ fn a_flag_releases_a_kernel_of_several_blocks() -> Outcome {
 fn gather(control: &Control, stream: &Arc<CudaStream>, limit: Duration) -> Outcome {
     let config = stay_together::config(control.blocks()).block(64).shared(SHARED);
     // SAFETY: freeing the control block waits for the kernel.
-    Ok(unsafe { stay_together::launch(stream, config, control, limit.as_nanos() as u64)? })
+    unsafe { stay_together::launch(stream, config, control, limit.as_nanos() as u64)? };
+    Ok(())
 }
 
 #[test]
