@@ -90,8 +90,9 @@ impl<K> Checked<K> {
         })?;
         let mut section = Section::begin(driver, kernel, stream, control, live, fit, &options);
         let launched = launch(&Starting { prepared: &prepared, stream, control: section.control() });
-        section.launched().map_err(error)?;
+        let recorded = section.launched();
         launched?;
+        recorded.map_err(error)?;
         Ok(section)
     }
 }
