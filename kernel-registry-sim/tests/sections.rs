@@ -590,3 +590,22 @@ fn the_error_of_the_launch_comes_first() -> Outcome {
     assert!(matches!(error, ResidentError::Driver { .. }), "{error}");
     Ok(stream.synchronize()?)
 }
+
+#[test]
+fn a_function_that_panics_does_not_end_a_section() -> Outcome {
+    let ready = ready()?;
+    let checked = spin(1, 1).stop_within(Duration::from_millis(50)).check(&ready.warm)?;
+    let (stream, words) = (&ready.stream, ready.words);
+    // Not the one that the section stops.
+    let control = Control::new(&ready.context, 1)?;
+    control.limit(Duration::from_secs(5));
+    // SAFETY: the words are never freed, and the control block not before the kernel has ended.
+    let mut section = checked
+        .launch(stream, |launch| unsafe { spin_until_flag::launch(stream, launch, words.at(), &control) })?;
+    section.on_stop(|| panic!("in the function"));
+    drop(section);
+    let error = ready.launch(spin(1, 1)).expect_err("the kernel is still there");
+    assert!(matches!(error, ResidentError::Launch(LaunchError::WouldWait { .. })), "{error}");
+    words.stop();
+    Ok(stream.synchronize()?)
+}

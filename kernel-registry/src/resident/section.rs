@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -106,7 +107,8 @@ impl Section {
         self.control.arrived()
     }
 
-    /// Calls this function when the kernel is told to end: for a kernel that has a stop flag of its own.
+    /// Calls this function when the kernel is told to end: for a kernel that has a stop flag of its own. A panic in it is printed, and
+    /// goes no further.
     pub fn on_stop(&mut self, stop: impl FnOnce() + Send + 'static) {
         self.on_stop.push(Box::new(stop));
     }
@@ -139,7 +141,10 @@ impl Section {
         // Not recorded yet if the launch has panicked, perhaps after the kernel was launched.
         let launched = self.launched();
         self.control.stop();
-        self.on_stop.drain(..).for_each(|stop| stop());
+        for stop in self.on_stop.drain(..) {
+            // A panic, which was printed, ends neither the section nor the waiting.
+            let _ = panic::catch_unwind(AssertUnwindSafe(stop));
+        }
         let Some(Running { live, stays }) = self.running.take() else { return Ok(()) };
         launched.map_err(|error| SectionError::Driver { kernel, error })?;
         let begun = Instant::now();
