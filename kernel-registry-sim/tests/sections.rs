@@ -15,7 +15,7 @@ use kernel_registry::{
     Control, Ended, Late, LaunchError, Mapped, Presence, RecheckError, Resident, ResidentError, Section,
     SectionError, Warm, WarmError, Warmup, warm_all,
 };
-use kernel_registry_sim::Config;
+use kernel_registry_sim::{Config, Fault};
 use kernels::blas1::{saxpy, sscal};
 use kernels::templates::{reduce, transpose};
 use kernels::waiting::{spin_until_flag, touch};
@@ -259,7 +259,8 @@ fn a_kernel_that_does_not_end_is_named_and_stays_guarded() -> Outcome {
     let launch = || {
         let out = Words::new()?;
         // SAFETY: the word is never freed.
-        Outcome::Ok(unsafe { touch::launch(stream, touch::config(1), out.at())? })
+        unsafe { touch::launch(stream, touch::config(1), out.at())? };
+        Outcome::Ok(())
     };
     assert!(launch().is_err());
     words.stop();
@@ -544,7 +545,8 @@ fn a_panic_after_the_launch_leaves_no_kernel_unguarded() -> Outcome {
     let touched = || {
         let out = Words::new()?;
         // SAFETY: the word is never freed.
-        Outcome::Ok(unsafe { touch::launch(stream, touch::config(1), out.at())? })
+        unsafe { touch::launch(stream, touch::config(1), out.at())? };
+        Outcome::Ok(())
     };
     assert!(touched().is_err(), "the kernel is still there");
     words.stop();
@@ -595,4 +597,49 @@ fn many_kernels_that_stay_are_counted_in_errors() -> Outcome {
     assert!(error.to_string().contains("beside 2 x `kernels::waiting::spin_until_flag` 0 of its"), "{error}");
     sections.into_iter().try_for_each(Section::stop)?;
     Ok(())
+}
+
+#[test]
+fn the_error_of_the_launch_comes_first() -> Outcome {
+    const OUT_OF_MEMORY: u32 = 2;
+    let ready = ready()?;
+    let (stream, words) = (&ready.stream, ready.words);
+    let fails = || Fault::fails("cuEventRecord", OUT_OF_MEMORY).nth(1).inject();
+    let not_warm = || LaunchError::NotWarm { kernel: touch::INFO };
+    let checked = spin(1, 1).check(&ready.warm)?;
+    let fault = fails()?;
+    let error = checked.launch(stream, |_| Err(not_warm())).expect_err("nothing was launched");
+    drop(fault);
+    assert_eq!(error, ResidentError::Launch(not_warm()));
+
+    // A kernel whose end could not be asked for is ended.
+    let checked = spin(1, 1).check(&ready.warm)?;
+    let fault = fails()?;
+    let launch = |launch: &Starting<'_, _>| {
+        // SAFETY: the words are never freed.
+        unsafe { spin_until_flag::launch(stream, launch, words.at(), launch.control()) }
+    };
+    let error = checked.launch(stream, launch).expect_err("its end is not recorded");
+    drop(fault);
+    assert!(matches!(error, ResidentError::Driver { .. }), "{error}");
+    Ok(stream.synchronize()?)
+}
+
+#[test]
+fn a_function_that_panics_does_not_end_a_section() -> Outcome {
+    let ready = ready()?;
+    let checked = spin(1, 1).stop_within(Duration::from_millis(50)).check(&ready.warm)?;
+    let (stream, words) = (&ready.stream, ready.words);
+    // Not the one that the section stops.
+    let control = Control::new(&ready.context, 1)?;
+    control.limit(Duration::from_secs(5));
+    // SAFETY: the words are never freed, and the control block not before the kernel has ended.
+    let mut section = checked
+        .launch(stream, |launch| unsafe { spin_until_flag::launch(stream, launch, words.at(), &control) })?;
+    section.on_stop(|| panic!("in the function"));
+    drop(section);
+    let error = ready.launch(spin(1, 1)).expect_err("the kernel is still there");
+    assert!(matches!(error, ResidentError::Launch(LaunchError::WouldWait { .. })), "{error}");
+    words.stop();
+    Ok(stream.synchronize()?)
 }

@@ -223,8 +223,8 @@ impl Control {
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: the memory begins with them, was zeroed, and stays as long as `self`. The device accesses aligned words
-        // as a whole.
+        // SAFETY: the memory begins with them, was zeroed, and stays as long as `self`, unless the program resets the context, by an
+        // `unsafe` call. The device accesses aligned words as a whole.
         unsafe { &*self.memory.at(0) }
     }
 

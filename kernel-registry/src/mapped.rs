@@ -48,6 +48,9 @@ use crate::{DriverUnavailable, KernelParam, PointerTo, PointerToMut, sections};
 ///
 /// In CUDA the words are read and written by `kernel_registry::load` and `store` of the
 /// [device header](crate::DEVICE_HEADER).
+///
+/// Resetting the context frees the memory, as well as that of a [`Control`](crate::Control) and a [`Queue`](crate::Queue): then these may
+/// only be dropped.
 pub struct Mapped<T> {
     memory: Memory,
     count: usize,
@@ -206,8 +209,8 @@ macro_rules! words {
                 type Target = [$atomic];
 
                 fn deref(&self) -> &[$atomic] {
-                    // SAFETY: the memory has room for so many words, was zeroed, and stays as long as `self`. The device
-                    // accesses aligned words of this size as a whole.
+                    // SAFETY: the memory has room for so many words, was zeroed, and stays as long as `self`, unless the program
+                    // resets the context, by an `unsafe` call. The device accesses aligned words of this size as a whole.
                     unsafe { slice::from_raw_parts(self.memory.at(0), self.count) }
                 }
             }

@@ -131,7 +131,8 @@ impl<K> Resident<K> {
         }
     }
 
-    /// A kernel that is launched while this one stays. Its grid does not matter: its blocks run one after the other if not at once.
+    /// A kernel that is launched while this one stays. The size of its grid does not matter, if it is one that can be launched: its
+    /// blocks run one after the other if not at once.
     pub fn beside(mut self, kernel: &'static KernelInfo, config: impl Into<LaunchConfig>) -> Self {
         self.beside.push((kernel, config.into()));
         self

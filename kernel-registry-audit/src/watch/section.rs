@@ -444,6 +444,14 @@ pub(crate) fn put_off<F: FnOnce() -> CUresult + 'static>(
     Ok(put_off)
 }
 
+/// What was put off in a context that is gone is not made: the next context may have its handle, and memory at the same addresses.
+pub(crate) fn context_is_gone(context: u64) {
+    // Calls without a context have 0.
+    if context != 0 {
+        STATE.lock().deferred.forget(context);
+    }
+}
+
 /// A child that was forked has no section: what runs on the device is its parent's.
 pub(crate) fn forked() {
     STATE.renew();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +22,8 @@ use crate::{Control, Ended, Missing, Presence};
 /// (`kernel_registry_audit::install`) sees all calls of the process, and does with those that would wait what
 /// [`Resident::on_wait`](super::Resident::on_wait) says.
 ///
-/// Dropping it is [`stop`](Self::stop), whose error is then a line on standard error.
+/// Dropping it is [`stop`](Self::stop), whose error is then a line on standard error. One that is forgotten (`std::mem::forget`) never
+/// ends: what would wait is refused even when the kernel has ended, and nothing that was put off is done.
 #[must_use = "dropping it ends the kernel"]
 pub struct Section {
     kernel: &'static str,
@@ -114,7 +116,8 @@ impl Section {
         self.control.arrived()
     }
 
-    /// Calls this function when the kernel is told to end: for a kernel that has a stop flag of its own.
+    /// Calls this function when the kernel is told to end: for a kernel that has a stop flag of its own. A panic in it is printed, and
+    /// goes no further.
     pub fn on_stop(&mut self, stop: impl FnOnce() + Send + 'static) {
         self.on_stop.push(Box::new(stop));
     }
@@ -147,7 +150,10 @@ impl Section {
         // Not said yet if the launch has panicked, perhaps after the kernel was launched.
         self.launched();
         self.control.stop();
-        self.on_stop.drain(..).for_each(|stop| stop());
+        for stop in self.on_stop.drain(..) {
+            // A panic, which was printed, ends neither the section nor the waiting.
+            let _ = panic::catch_unwind(AssertUnwindSafe(stop));
+        }
         let Some(Running { guard, kernel: on_device }) = self.running.take() else { return Ok(()) };
         let (begun, mut answer) = (Instant::now(), Ok(false));
         let ended = poll(self.stop_within, || {

@@ -390,6 +390,29 @@ fn another_device_is_not_disturbed() {
     });
 }
 
+/// The primary context that follows has the same address, and perhaps memory at the same place.
+#[test]
+fn memory_of_a_context_that_is_gone_is_not_freed() {
+    apart("sections::memory_of_a_context_that_is_gone_is_not_freed", &[], || {
+        Config::of([Device::h200(), Device::h200()]).install()?;
+        assert_eq!(install()?, Installed::Now);
+        let [first, second] = [kernel_registry::context(0)?, kernel_registry::context(1)?];
+        first.bind_to_thread()?;
+        warm(&first)?;
+        let resident = Resident::new(&first, DEFER)?;
+        second.bind_to_thread()?;
+        // SAFETY: the memory is there.
+        assert_eq!(unsafe { sys::cuMemFreeHost(host(4096)?) }, DONE);
+        // SAFETY: nothing else uses the context.
+        unsafe { sys::cuDevicePrimaryCtxReset_v2(1).result()? };
+        let again = CudaContext::new(1)?;
+        assert_eq!(again.cu_ctx(), second.cu_ctx());
+        first.bind_to_thread()?;
+        assert_eq!(resident.end(), 0);
+        Ok(())
+    });
+}
+
 #[test]
 fn nested_sections_end_in_any_order() {
     apart("sections::nested_sections_end_in_any_order", &[], || {

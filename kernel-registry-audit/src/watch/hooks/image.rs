@@ -171,6 +171,7 @@ pub(super) fn ends(hook: u32, context: CUcontext, real: impl FnOnce() -> CUresul
 fn forget(context: u64) {
     known::context_is_gone(context);
     streams::context_is_gone(context);
+    section::context_is_gone(context);
 }
 
 /// A call that releases the primary context of a device, and ends it if nobody else holds it.

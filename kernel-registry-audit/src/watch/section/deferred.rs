@@ -86,6 +86,21 @@ impl Deferred {
         }
     }
 
+    /// Leaves out the calls that were to be made in a context which is gone: what they free is gone, too.
+    pub(super) fn forget(&mut self, context: u64) {
+        let Deferred { queues, pending, .. } = self;
+        for queue in queues.values_mut() {
+            queue.retain(|later| {
+                let is_gone = later.context == context;
+                if is_gone {
+                    pending.remove(&(later.call.hook, later.call.subject));
+                }
+                !is_gone
+            });
+        }
+        queues.retain(|_, queue| !queue.is_empty());
+    }
+
     /// Whether a call is being made that concerns this place.
     pub(super) fn is_making(&self, place: Place) -> bool {
         self.making.iter().any(|its| *its == place || *its == Place::Everywhere)
