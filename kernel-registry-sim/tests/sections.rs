@@ -599,30 +599,23 @@ fn many_kernels_that_stay_are_counted_in_errors() -> Outcome {
     Ok(())
 }
 
+/// An answer that says nothing of the kernel does not end its section.
 #[test]
-fn the_error_of_the_launch_comes_first() -> Outcome {
+fn a_kernel_that_cannot_be_asked_for_stays_guarded() -> Outcome {
     const OUT_OF_MEMORY: u32 = 2;
     let ready = ready()?;
-    let (stream, words) = (&ready.stream, ready.words);
-    let fails = || Fault::fails("cuEventRecord", OUT_OF_MEMORY).nth(1).inject();
-    let not_warm = || LaunchError::NotWarm { kernel: touch::INFO };
-    let checked = spin(1, 1).check(&ready.warm)?;
-    let fault = fails()?;
-    let error = checked.launch(stream, |_| Err(not_warm())).expect_err("nothing was launched");
+    let section = ready.launch(spin(1, 1).stop_within(Duration::from_millis(20)))?;
+    let fault = Fault::fails("cuStreamQuery", OUT_OF_MEMORY).inject()?;
+    assert!(section.is_running());
+    let error = section.stop().expect_err("nobody knows");
+    assert!(matches!(error, SectionError::Driver { .. }), "{error}");
+    let out = Words::new()?;
+    // SAFETY: the word is never freed.
+    let launch = || unsafe { touch::launch(&ready.stream, touch::config(1), out.at()) };
+    assert!(matches!(launch(), Err(LaunchError::WouldWait { .. })));
     drop(fault);
-    assert_eq!(error, ResidentError::Launch(not_warm()));
-
-    // A kernel whose end could not be asked for is ended.
-    let checked = spin(1, 1).check(&ready.warm)?;
-    let fault = fails()?;
-    let launch = |launch: &Starting<'_, _>| {
-        // SAFETY: the words are never freed.
-        unsafe { spin_until_flag::launch(stream, launch, words.at(), launch.control()) }
-    };
-    let error = checked.launch(stream, launch).expect_err("its end is not recorded");
-    drop(fault);
-    assert!(matches!(error, ResidentError::Driver { .. }), "{error}");
-    Ok(stream.synchronize()?)
+    soon(|| launch().is_ok());
+    Ok(())
 }
 
 #[test]
@@ -642,4 +635,48 @@ fn a_function_that_panics_does_not_end_a_section() -> Outcome {
     assert!(matches!(error, ResidentError::Launch(LaunchError::WouldWait { .. })), "{error}");
     words.stop();
     Ok(stream.synchronize()?)
+}
+
+/// Sections begin and end, memory is dropped, and others warm, all at once: nothing hangs, and nothing is left.
+#[test]
+fn many_threads_have_sections_at_once() -> Outcome {
+    let ready = ready()?;
+    let recording = kernel_registry_sim::record_calls();
+    let count = |name: &str| recording.calls().iter().filter(|call| call.name == name).count();
+    let streams = (0..4).map(|_| ready.context.new_stream()).collect::<Result<Vec<_>, _>>()?;
+    std::thread::scope(|scope| {
+        for stream in &streams {
+            scope.spawn(|| {
+                ready.context.bind_to_thread().expect("it is there");
+                let mut launched = 0;
+                while launched < 20 {
+                    let words = Words::new().expect("there is memory");
+                    match ready.launch_in(stream, words, spin(4, 32).carveout(100)) {
+                        Ok(section) => {
+                            launched += 1;
+                            drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1).expect("there is memory"));
+                            section.stop().expect("it ends");
+                        }
+                        // Another thread loads or frees: that is over soon.
+                        Err(ResidentError::Busy { .. } | ResidentError::NotWarm { .. }) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..50 {
+                match warm_all(&ready.context) {
+                    Ok(_) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+    });
+    // All that was allocated for sections, and dropped, is freed: a control block and a word for each launch. The words stay.
+    let (allocated, freed) = (count("cuMemHostAlloc"), count("cuMemFreeHost"));
+    let words = allocated - freed;
+    assert!(freed >= 4 * 20 * 2, "{freed} of {allocated}");
+    assert!(words >= 4 * 20, "{words}");
+    Ok(())
 }

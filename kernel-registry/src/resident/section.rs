@@ -124,7 +124,7 @@ impl Section {
 
     /// Whether the kernel is still on the device, or has not begun. After a kernel that went wrong it is false.
     pub fn is_running(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| matches!(running.kernel.has_ended(), Ok(false)))
+        self.running.as_ref().is_some_and(|running| !has_ended(&running.kernel.ask()))
     }
 
     /// Tells the kernel to end, and waits until it has, for as long as [`Resident::stop_within`](super::Resident::stop_within) says.
@@ -157,8 +157,8 @@ impl Section {
         let Some(Running { guard, kernel: on_device }) = self.running.take() else { return Ok(()) };
         let (begun, mut answer) = (Instant::now(), Ok(false));
         let ended = poll(self.stop_within, || {
-            answer = on_device.has_ended();
-            answer.as_ref().map_or_else(DriverError::is_sticky, |ended| *ended)
+            answer = on_device.ask();
+            has_ended(&answer)
         });
         if ended {
             // What was put off is done before other calls of this library may wait for something else.
@@ -169,7 +169,7 @@ impl Section {
                 .and_then(|_| self.why_ended());
         }
         // An error that says nothing of the kernel leaves it guarded.
-        guard.outlive(move || on_device.has_ended().unwrap_or_else(|error| error.is_sticky()));
+        guard.outlive(move || has_ended(&on_device.ask()));
         answer.map_err(|error| SectionError::Driver { kernel, error })?;
         Err(SectionError::StillRuns { kernel, waited: begun.elapsed() })
     }
@@ -185,8 +185,14 @@ impl Section {
     }
 }
 
+/// After a sticky error nothing runs on the device. Other errors say nothing of the kernel.
+fn has_ended(answer: &Result<bool, DriverError>) -> bool {
+    answer.as_ref().map_or_else(DriverError::is_sticky, |ended| *ended)
+}
+
 impl OnDevice {
-    fn has_ended(&self) -> Result<bool, DriverError> {
+    /// Whether the kernel has ended.
+    fn ask(&self) -> Result<bool, DriverError> {
         if !self.launched.load(Ordering::Relaxed) {
             return Ok(true);
         }
