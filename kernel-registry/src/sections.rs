@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::{CudaContext, CudaStream};
 use kernel_registry_format::fit;
-use kernel_registry_format::rules::Rule;
+use kernel_registry_format::rules::{self, Rule};
 
 use crate::driver::{ContextId, GreenId};
 use crate::lock::lock;
@@ -294,12 +294,7 @@ pub(crate) fn in_stream(stream: &CudaStream) -> Result<(), Box<WouldWait>> {
 fn look(stream: usize) -> Result<(), Box<WouldWait>> {
     let state = swept();
     let Some(live) = state.live.iter().find(|live| live.stream == Some(stream)) else { return Ok(()) };
-    Err(Box::new(WouldWait {
-        call: "cuLaunchKernelEx",
-        because: "a stream runs its kernels one after the other",
-        remedy: "launch it in another stream",
-        resident: live.kernel,
-    }))
+    Err(would_wait(live.kernel, "cuLaunchKernelEx", &rules::BEHIND_RESIDENT))
 }
 
 /// Frees something now, or when no resident kernel is left in these contexts, or in any.
