@@ -367,6 +367,20 @@ pub const RULES: &[Rule] = &[
     LEGACY_STREAM,
 ];
 
+/// The same beside a kernel that stays, which is the work. The census has no rows of it.
+pub const WAITS_FOR_RESIDENT: Rule = Rule {
+    because: "it waits until that kernel has ended",
+    remedy: "synchronize single streams, in which other kernels run, or end that kernel first",
+    ..RULE
+};
+
+/// A launch behind a kernel that stays.
+pub const BEHIND_RESIDENT: Rule = Rule {
+    because: "a stream runs its kernels one after the other",
+    remedy: "launch it in another stream",
+    ..RULE
+};
+
 /// The rules by which a call can wait, the likeliest first. Its name may end in a version: `cuMemFree_v2`. A kernel that is not
 /// loaded waits for that; the others hold for kernels that are.
 ///

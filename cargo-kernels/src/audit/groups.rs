@@ -71,7 +71,7 @@ pub(super) fn remedies<'a>(findings: impl Iterator<Item = &'a Happened>) -> Vec<
 fn remedy(finding: &Happened) -> Option<&'static str> {
     let is_stack = finding.subject.starts_with("stack of ");
     match finding.kind {
-        _ if finding.subject == "launch in its stream" => Some(rules::SYNCHRONIZE.remedy),
+        _ if finding.subject == "launch in its stream" => Some(rules::BEHIND_RESIDENT.remedy),
         Kind::Load => Some(rules::LOAD.remedy),
         Kind::Refused if finding.call == "cuModuleGetFunction" => Some(rules::LOAD.remedy),
         // Loading is eager or not: the same helps.
@@ -79,7 +79,9 @@ fn remedy(finding: &Happened) -> Option<&'static str> {
         Kind::Refused if finding.bytes > 0 => Some(rules::MODULE.remedy),
         kind => {
             let is_loaded = kind != Kind::Refused || is_stack;
-            rules::of(&finding.call, is_loaded).next().map(|rule| rule.remedy)
+            let rule = rules::of(&finding.call, is_loaded).next()?;
+            let is_for_it = *rule == rules::SYNCHRONIZE && !finding.resident.is_empty();
+            Some(if is_for_it { rules::WAITS_FOR_RESIDENT.remedy } else { rule.remedy })
         }
     }
 }

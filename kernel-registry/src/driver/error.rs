@@ -74,8 +74,8 @@ impl fmt::Display for DriverError {
         // NVIDIA's driver returns it too, for example to calls from a host function in a stream.
         if self.is(sys::CUresult::CUDA_ERROR_NOT_PERMITTED) {
             f.write_str(
-                "; if the program was sealed (`Warm::seal`) or said to be ready under an audit, the call is late, and \
-                 the standard error output names what it would have loaded: warm that before sealing",
+                "; if an audit has refused the call, because the program was sealed (`Warm::seal`), has said that it is ready, \
+                 or has a kernel that stays, the standard error output says why, and what prevents it",
             )?;
         }
         Ok(())

@@ -148,7 +148,7 @@ pub(super) fn in_stream(stream: usize) -> Option<&'static str> {
     state().live.iter().find(|live| live.stream == Some(stream)).map(|live| live.grid.kernel)
 }
 
-fn would_wait(resident: &'static str, call: &'static str, rule: &Rule) -> Box<WouldWait> {
+pub(super) fn would_wait(resident: &'static str, call: &'static str, rule: &Rule) -> Box<WouldWait> {
     Box::new(WouldWait { call, because: rule.because, remedy: rule.remedy, resident })
 }
 

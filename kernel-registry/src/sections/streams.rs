@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::CudaStream;
+use kernel_registry_format::rules;
 
 use super::WouldWait;
 use super::guard;
@@ -32,10 +33,5 @@ pub(crate) fn check(stream: &CudaStream) -> Result<(), Box<WouldWait>> {
 #[cold]
 fn look(stream: usize) -> Result<(), Box<WouldWait>> {
     let Some(resident) = guard::in_stream(stream) else { return Ok(()) };
-    Err(Box::new(WouldWait {
-        call: "cuLaunchKernelEx",
-        because: "a stream runs its kernels one after the other",
-        remedy: "launch it in another stream",
-        resident,
-    }))
+    Err(guard::would_wait(resident, "cuLaunchKernelEx", &rules::BEHIND_RESIDENT))
 }

@@ -293,8 +293,9 @@ fn what_would_wait_is_refused() {
         "`cuModuleLoadData` of a PTX of ",
         "`cuCtxSetLimit` (stack of 16384 bytes): the stack limit is changed only when nothing runs",
         ": memory is freed only when nothing runs on the device. Remedy: free it later, or with `cuMemFreeAsync`",
-        "`cuCtxSynchronize`: it waits for the work that it was asked to wait for",
-        "`cuLaunchKernel` of kernel `late` in the stream of that kernel: it waits for the work",
+        "`cuCtxSynchronize`: it waits until that kernel has ended. Remedy: synchronize single streams",
+        "`cuLaunchKernel` of kernel `late` in the stream of that kernel: a stream runs its kernels one after the other. Remedy: launch \
+         it in another stream.",
         "a context is destroyed, and a green one is made, only when nothing runs",
     ] {
         assert!(text(&output.stderr).contains(words), "{words}: {}", text(&output.stderr));

@@ -172,7 +172,7 @@ pub(super) fn launches(
         Launch::Behind(beside) => beside,
     };
     let of = kernel();
-    let (begun, rule) = (now(), &rules::SYNCHRONIZE);
+    let (begun, rule) = (now(), &rules::BEHIND_RESIDENT);
     let (kind, took, result) = if beside.on_wait == OnWait::Report {
         let result = real();
         (Kind::Waits, now() - begun, result)
@@ -187,13 +187,13 @@ pub(super) fn launches(
 /// A call that waits for a stream.
 pub(super) fn synchronizes(hook: u32, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = on(hook, stream);
-    waits(call, &rules::SYNCHRONIZE, section::owner(hook, call.stream), real)
+    waits(call, &rules::WAITS_FOR_RESIDENT, section::owner(hook, call.stream), real)
 }
 
 /// A call that waits for an event.
 pub(super) fn waits_for(hook: u32, event: CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = about(hook, event);
-    waits(call, &rules::SYNCHRONIZE, section::of_event(call.subject), real)
+    waits(call, &rules::WAITS_FOR_RESIDENT, section::of_event(call.subject), real)
 }
 
 /// A call that records an event in a stream.
