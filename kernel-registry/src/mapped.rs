@@ -57,7 +57,7 @@ pub struct Mapped<T> {
     values: PhantomData<T>,
 }
 
-/// Zeroed memory of the host, mapped to all devices, at a page's beginning.
+/// Zeroed memory of the host, mapped to all devices, aligned to 256 bytes.
 pub(crate) struct Memory {
     address: NonNull<c_void>,
     context: Arc<CudaContext>,

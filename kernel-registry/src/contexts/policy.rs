@@ -1,6 +1,7 @@
 //! The policy of a context: what happens when a kernel that is not warm is launched in it.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,7 +77,8 @@ impl Policy {
         tracing::warn!(kernel = load.kernel.path(), device = load.device, "{load}");
         match &self.on_late {
             Some(on_late) => on_late(load),
-            None => eprintln!("kernel-registry: {load}"),
+            // Standard error may be closed.
+            None => _ = writeln!(io::stderr(), "kernel-registry: {load}"),
         }
     }
 }

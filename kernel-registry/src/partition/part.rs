@@ -135,8 +135,8 @@ fn still_used(stream: Arc<CudaStream>) -> Option<Arc<CudaStream>> {
         Ok(stream) => stream,
         Err(shared) => return Some(shared),
     };
-    // SAFETY: the stream exists.
-    if unsafe { sys::cuStreamQuery(stream.cu_stream()) } == sys::CUresult::CUDA_ERROR_NOT_READY {
+    // A stream that does not answer may have work.
+    if !driver::is_done(&stream).unwrap_or(false) {
         return Some(Arc::new(stream));
     }
     // SAFETY: nothing else has it. A failure repeats an earlier one, which was reported.

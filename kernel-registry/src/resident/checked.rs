@@ -16,7 +16,7 @@ use crate::partition;
 use crate::sections::{self, Busy, Family, Guard, Processors, ResidentGrid};
 use crate::{Control, Kernel, LaunchError, Prepared, Untyped};
 
-/// A kernel that can stay, as it was found by [`Resident::check`].
+/// A kernel that can stay, as it was found by [`Resident::check`](super::Resident::check).
 #[must_use = "nothing is launched before `launch`"]
 pub struct Checked<K = Untyped> {
     pub(super) prepared: Prepared<K>,

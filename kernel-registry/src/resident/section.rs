@@ -1,6 +1,7 @@
 //! The time in which a kernel stays, as a value.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
@@ -214,7 +215,8 @@ impl Drop for Section {
         if let Err(error) = self.end() {
             #[cfg(feature = "tracing")]
             tracing::error!(kernel = self.kernel, "{error}");
-            eprintln!("kernel-registry: {error}");
+            // Standard error may be closed.
+            let _ = writeln!(io::stderr(), "kernel-registry: {error}");
         }
     }
 }
