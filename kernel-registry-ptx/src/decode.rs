@@ -20,6 +20,7 @@ mod reach;
 mod threads;
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use crate::decode::declare::{
     MOST_STATIC, Place, Shared, check_constants, check_size, initialised, most_parameters, signature,
@@ -97,7 +98,8 @@ fn program(text: &str) -> Result<Program, LoadError> {
         let reach = reach::reach(index, &program, &module.shared);
         check_size(function, reach.shared, MOST_STATIC)?;
         let lacking = reach.lacking.and_then(|function| program.lacking_of(function));
-        program.kernels.insert(function.name.to_owned(), Kernel { function: index, reach, lacking });
+        let kernel = Kernel { function: index, reach, lacking, registers: OnceLock::new() };
+        program.kernels.insert(function.name.to_owned(), kernel);
     }
     clock::mark(&mut program);
     Ok(program)

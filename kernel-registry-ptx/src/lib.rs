@@ -57,6 +57,7 @@ mod error;
 mod matrix;
 mod op;
 mod parse;
+mod pressure;
 mod program;
 mod run;
 mod types;

@@ -193,7 +193,11 @@ impl Together {
             Self::Transpose { to, from } => (registers(&[from]), registers(&[to])),
             Self::Whole { stores: false, matrix, address, .. }
             | Self::Rows { stores: false, matrix, address, .. } => (vec![address.base], registers(&[matrix])),
-            _ => (vec![], vec![]),
+            Self::Whole { matrix, address, .. } | Self::Rows { matrix, address, .. } => {
+                let mut reads: Vec<Slot> = registers(&[matrix]);
+                reads.push(address.base);
+                (reads, vec![])
+            }
         }
     }
 }

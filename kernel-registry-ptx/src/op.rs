@@ -250,15 +250,25 @@ impl Op {
             Self::Three(_, _, to, from) => (from.to_vec(), vec![*to]),
             Self::Four(_, _, to, from) => (from.to_vec(), vec![*to]),
             Self::Load { to, address, .. } => (vec![address.base], to.to_vec()),
+            Self::Store { from, address, .. } => {
+                (from.iter().copied().chain([address.base]).collect(), vec![])
+            }
+            Self::Copy { to, from, size } => (vec![to.base, from.base, *size], vec![]),
             Self::Atomic { to, address, operands, .. } => {
                 (vec![address.base, operands[0], operands[1]], to.iter().copied().collect())
             }
-            Self::Collective { to, also, operands, .. } => {
-                (operands.to_vec(), also.iter().copied().chain([*to]).collect())
+            Self::Collective { to, also, operands, members, .. } => {
+                let reads = operands.iter().chain([members]).copied().collect();
+                (reads, also.iter().copied().chain([*to]).collect())
             }
             Self::Matrix(together) => together.touches(),
             Self::Call { callee: Callee::At(address, _), .. } => (vec![*address], vec![]),
-            Self::Barrier { vote: Some((to, _, from)), .. } => (vec![*from], vec![*to]),
+            Self::Switch { index, .. } => (vec![*index], vec![]),
+            Self::Barrier { id, count, vote, .. } => {
+                let voted = vote.iter().map(|(_, _, from)| *from);
+                let reads = [*id].into_iter().chain(*count).chain(voted).collect();
+                (reads, vote.iter().map(|(to, _, _)| *to).collect())
+            }
             Self::Clock { to, .. } | Self::ActiveMask { to } | Self::Frame { to, .. } => (vec![], vec![*to]),
             _ => (vec![], vec![]),
         }

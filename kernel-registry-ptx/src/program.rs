@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::address::{FUNCTION_WINDOW, Space};
 use crate::op::{Instruction, Op, Sizes};
@@ -60,6 +60,8 @@ pub(crate) struct Function {
     pub entry: bool,
     pub start: u32,
     pub registers: usize,
+    /// How many registers of the machine each takes: none for a predicate, two for 64 bits.
+    pub widths: Vec<u8>,
     /// Bytes of local memory: variables, parameters of functions, arguments of calls.
     pub frame: u64,
     /// Offset and size of each parameter, in the arguments of a kernel or in the frame.
@@ -94,6 +96,8 @@ pub(crate) struct Kernel {
     pub reach: Reach,
     /// Why it cannot be launched.
     pub lacking: Option<Lacking>,
+    /// See [`Program::registers`].
+    pub registers: OnceLock<u32>,
 }
 
 /// What a kernel needs, together with all functions that it may call.
@@ -263,7 +267,7 @@ impl Program {
 /// A program with an address for each of its variables.
 ///
 /// ```
-/// use std::sync::Arc;
+/// use std::sync::{Arc, OnceLock};
 /// use kernel_registry_ptx::{Module, Program};
 ///
 /// let program = Arc::new(Program::load(".global .u32 five = 5; .visible .entry nothing() { ret; }")?);

@@ -107,7 +107,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
     ) -> Decoding<()> {
         let kind = Kind::named(kind).ok_or(Reason::Form)?;
         let place = match count {
-            None => Place::Register(self.register(), kind),
+            None => Place::Register(self.register_of(kind), kind),
             Some(count) => {
                 self.ranges += 1;
                 Place::Registers { range: self.ranges, count, kind }
@@ -134,8 +134,18 @@ impl<'a, 'm> Decoder<'a, 'm> {
         slot
     }
 
+    /// A new register of the source.
+    fn register_of(&mut self, kind: Kind) -> Slot {
+        let slot = self.register();
+        if let Some(width) = self.function.widths.last_mut() {
+            *width = kind.width();
+        }
+        slot
+    }
+
     /// A new register.
     pub(crate) fn register(&mut self) -> Slot {
+        self.function.widths.push(1);
         self.function.registers += 1;
         Slot::new(Rows::Register, self.function.registers - 1)
     }
@@ -178,7 +188,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         let Some((key, kind)) = found else { return self.shared.names.get(name).copied() };
         let slot = match self.named.get(&key) {
             Some(slot) => *slot,
-            None => self.register(),
+            None => self.register_of(kind),
         };
         self.named.insert(key, slot);
         Some(Place::Register(slot, kind))

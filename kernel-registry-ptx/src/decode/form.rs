@@ -39,6 +39,14 @@ impl Kind {
         known.then_some(Self { size: bits / 8, class })
     }
 
+    /// How many registers of the machine hold one: none a predicate.
+    pub(crate) fn width(self) -> u8 {
+        match (self.class, self.size) {
+            (Class::Predicate, _) => 0,
+            (_, size) => size.div_ceil(4) as u8,
+        }
+    }
+
     /// Whether a register of this kind can be an operand of that kind. In loads, stores and conversions it may be `wider`, unless both
     /// are floating point.
     pub(crate) fn fits(self, operand: Self, wider: bool) -> bool {

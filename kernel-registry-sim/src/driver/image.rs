@@ -107,6 +107,11 @@ impl Image {
         Ok(Image { bytes: bytes.len(), compiled, program: Arc::new(program), kernels, ptx_version })
     }
 
+    /// About how many registers a thread of a kernel takes.
+    pub(super) fn registers(&self, kernel: usize) -> u32 {
+        self.program.registers(&self.kernels[kernel].name).unwrap_or(0)
+    }
+
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.kernels.iter().position(|kernel| kernel.name == name)
     }

@@ -10,9 +10,6 @@ use super::handles::Handle;
 use super::image::{Image, Kernel};
 use super::result::{Answer, Code};
 
-/// Registers of a thread. It is a guess, because no machine code is made.
-pub(super) const GUESSED_REGISTERS: u32 = 32;
-
 /// A launch of a kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
@@ -69,7 +66,7 @@ impl Launch {
         fit::Launch {
             grid: self.blocks(),
             threads: self.threads_of_block().try_into().unwrap_or(u32::MAX),
-            registers: GUESSED_REGISTERS,
+            registers: self.image.registers(self.kernel),
             static_shared: self.kernel().shared,
             dynamic_shared: self.shape.shared,
             cluster: self.shape.cluster.map_or(1, product).try_into().unwrap_or(u32::MAX),

@@ -108,7 +108,7 @@ calls! {
         }
         let arch = state.devices[device].kind.arch;
         let (image, kernel) = known(&state, kernel, Some(arch))?;
-        value.set(attribute(&image.kernels[kernel], image.ptx_version, arch, which)?)
+        value.set(attribute(image, kernel, arch, which)?)
     }
 
     12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) {

@@ -10,7 +10,6 @@ use crate::driver::deadlock::wait_for_device;
 use crate::driver::device::Device;
 use crate::driver::handles::Handle;
 use crate::driver::image;
-use crate::driver::launch::GUESSED_REGISTERS;
 use crate::driver::load::load_now;
 use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
@@ -42,8 +41,9 @@ pub(super) fn function_of(state: &mut State, function: Handle) -> Answer<Handle>
 }
 
 /// `CUfunction_attribute` of a kernel.
-pub(super) fn attribute(kernel: &image::Kernel, ptx_version: u32, arch: u32, which: u32) -> Answer<i32> {
+pub(super) fn attribute(image: &image::Image, index: usize, arch: u32, which: u32) -> Answer<i32> {
     use attributes::*;
+    let kernel = &image.kernels[index];
     // Parameters follow the driver's own constants.
     const SYSTEM_CONSTANTS: usize = 528;
     let parameters = kernel.parameters.iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
@@ -52,8 +52,8 @@ pub(super) fn attribute(kernel: &image::Kernel, ptx_version: u32, arch: u32, whi
         SHARED => kernel.shared as i32,
         CONSTANTS => (SYSTEM_CONSTANTS + parameters) as i32,
         LOCAL => kernel.local as i32,
-        REGISTERS => GUESSED_REGISTERS as i32,
-        PTX_VERSION => ptx_version as i32,
+        REGISTERS => image.registers(index) as i32,
+        PTX_VERSION => image.ptx_version as i32,
         BINARY_VERSION => arch as i32,
         MAX_DYNAMIC_SHARED => (48 << 10) - kernel.shared as i32,
         CARVEOUT => -1,
@@ -70,7 +70,7 @@ impl Function {
         match self.attributes.get(&which) {
             Some(value) => Ok(*value),
             None if which == attributes::MAX_DYNAMIC_SHARED => Ok(self.max_shared as i32),
-            None => attribute(&self.image.kernels[self.kernel], self.image.ptx_version, arch, which),
+            None => attribute(&self.image, self.kernel, arch, which),
         }
     }
 

@@ -7,7 +7,6 @@ use super::module::function_of;
 use crate::driver::abi::{In, Out, SharedMemory};
 use crate::driver::code::attributes;
 use crate::driver::handles::Handle;
-use crate::driver::launch::GUESSED_REGISTERS;
 use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
@@ -15,6 +14,7 @@ use crate::driver::state::State;
 /// What a kernel needs, and what a multiprocessor has.
 struct Needs {
     max_threads: usize,
+    registers: u32,
     shared: usize,
     /// The most dynamic shared memory that it opted in to.
     max_dynamic: usize,
@@ -37,6 +37,7 @@ impl Needs {
             room: device.room(),
             carveout: function.carveout(),
             max_threads: kernel.max_threads as usize,
+            registers: function.image.registers(function.kernel),
             shared: kernel.shared as usize,
             max_dynamic: function.max_shared as usize,
             large_clusters: function
@@ -60,7 +61,7 @@ impl Needs {
         }
         let launch = fit::Launch {
             threads: block as u32,
-            registers: GUESSED_REGISTERS,
+            registers: self.registers,
             static_shared: self.shared as u32,
             dynamic_shared: dynamic as u32,
             carveout: self.carveout,
