@@ -265,12 +265,9 @@ fn make() -> u64 {
     let mode = contexts::exchange_capture_mode(contexts::RELAXED);
     loop {
         let Some((place, Later { call, context, make, .. })) = STATE.lock().next() else { break };
-        let is_current = context == current || contexts::set_current(context);
-        if is_current {
+        // What belongs to a context is gone with it, and an address may be that of something else by now.
+        if context == current || contexts::set_current(context) {
             current = context;
-        }
-        // What belongs to a context is gone with it.
-        if is_current || place == Place::Everywhere {
             let result = during(call, || make.now());
             made += 1;
             if result != CUresult::CUDA_SUCCESS {

@@ -119,7 +119,8 @@ fn waits_to_free(address: u64) -> bool {
 
 /// A call that frees memory of the host, which kernels on all devices can use.
 pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    if !section::any() || !memory::is_of_host(call.subject) {
+    // What it cannot free the driver refuses at once.
+    if !section::any() || !memory::is_of_host(call.subject) || memory::is_inside(call.subject) {
         return timed(call, name(call.hook), real);
     }
     put_off(call, &rules::FREE, Place::Everywhere, CUresult::CUDA_ERROR_INVALID_VALUE, real)
