@@ -1,0 +1,94 @@
+//! Kernels that stay: what is checked before, refused meanwhile and done afterwards.
+
+mod ends;
+mod fits;
+mod launches;
+#[path = "../serial/mod.rs"]
+mod serial;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use kernel_registry::cudarc::driver::{CudaContext, CudaStream, result, sys};
+use kernel_registry::{Resident, ResidentError, Section, Warm, warm_all};
+use kernel_registry_sim::Config;
+use kernels::waiting::spin_until_flag;
+
+kernel_registry::link_kernels!(kernels);
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// Host memory with the flag of `spin_until_flag`, or a counter of `touch`. Never freed.
+#[derive(Clone, Copy)]
+struct Words(&'static AtomicU32);
+
+impl Words {
+    fn new() -> Outcome<Self> {
+        // SAFETY: a context is current. There is room for a word, which is zeroed before it is read.
+        unsafe {
+            let words = result::malloc_host(4, sys::CU_MEMHOSTALLOC_DEVICEMAP)?.cast::<AtomicU32>();
+            words.write_bytes(0, 1);
+            Ok(Words(&*words))
+        }
+    }
+
+    fn at(self) -> *mut u32 {
+        self.0.as_ptr()
+    }
+
+    fn stop(self) {
+        self.0.store(1, Ordering::Release);
+    }
+}
+
+/// Waits for what a kernel's end brings about in another thread.
+fn soon(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it never came");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+struct Ready {
+    context: Arc<CudaContext>,
+    warm: Warm,
+    words: Words,
+    stream: Arc<CudaStream>,
+    _turn: serial::Turn,
+}
+
+fn ready() -> Outcome<Ready> {
+    let turn = serial::take();
+    Config::default().install()?;
+    let context = kernel_registry::context(0)?;
+    let warm = warm_all(&context)?;
+    let words = Words::new()?;
+    Ok(Ready { stream: context.new_stream()?, context, warm, words, _turn: turn })
+}
+
+impl Ready {
+    fn launch(&self, resident: Resident<spin_until_flag>) -> Result<Section, ResidentError> {
+        self.launch_in(&self.stream, self.words, resident)
+    }
+
+    fn launch_in(
+        &self,
+        stream: &Arc<CudaStream>,
+        words: Words,
+        resident: Resident<spin_until_flag>,
+    ) -> Result<Section, ResidentError> {
+        let checked = resident.check(&self.warm)?;
+        // SAFETY: the words are never freed.
+        let section = checked.launch(stream, |launch| unsafe {
+            spin_until_flag::launch(stream, launch, words.at(), launch.control())
+        })?;
+        Ok(section)
+    }
+}
+
+fn spin(grid: u32, block: u32) -> Resident<spin_until_flag> {
+    Resident::new(spin_until_flag::config(grid).block(block))
+}
