@@ -1,5 +1,8 @@
 //! Calls that are put off until no kernel stays any more.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
 use super::*;
 
 #[test]
