@@ -63,7 +63,7 @@ fn values_count_while_they_are_read_later() {
         let reads: String = (0..count).map(|i| format!("ld.param.{kind} %a{i}, [p];\n")).collect();
         let adds: String = (1..count).map(|i| format!("add.{kind} %a0, %a0, %a{i};\n")).collect();
         registers(&format!(
-            ".visible .entry k(.param .{kind} p) {{ .reg .{kind} %a<{count}>; {reads} {adds} st.shared.{kind} [v], %a0; ret; }}"
+            ".visible .entry k(.param .{kind} p) .maxntid 128 {{ .reg .{kind} %a<{count}>; {reads} {adds} st.shared.{kind} [v], %a0; ret; }}"
         ))
     };
     let (few, many) = (sum(8, "u32"), sum(40, "u32"));
