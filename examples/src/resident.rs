@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
-use kernel_registry::{Control, Ended, LaunchConfig, Mapped, PointerTo, Presence};
+use kernel_registry::resident::{Ended, Presence};
+use kernel_registry::{Control, LaunchConfig, Mapped, PointerTo};
 
 use crate::{LIMIT, Loaded, Outcome};
 

@@ -137,7 +137,7 @@ mod watch;
 pub use address::{DeviceAddress, PointerTo, PointerToMut};
 pub use config::{Dim3, LaunchConfig};
 pub use contexts::{Late, LateLoad};
-pub use control::{Control, Ended, Missing, Presence};
+pub use control::Control;
 pub use copies::OtherCopy;
 /// The version of cudarc in this crate's API.
 pub use cudarc;
@@ -153,7 +153,7 @@ pub use mapped::Mapped;
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
 pub use partition::{Part, Partition, PartitionError};
-pub use queue::{Full, Queue, Unfinished};
+pub use queue::Queue;
 pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 pub use resident::{Resident, ResidentError, Section, SectionError, WouldWait};
 #[cfg(feature = "runtime")]

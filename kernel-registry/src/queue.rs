@@ -11,9 +11,9 @@ use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdeviceptr;
 
 use crate::address::Sealed;
-use crate::control::poll;
+use crate::control::{Ended, Presence, poll};
 use crate::mapped::Memory;
-use crate::{Control, DriverUnavailable, Ended, KernelParam, PointerTo, PointerToMut, Presence};
+use crate::{Control, DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 
 /// A queue in mapped host memory: the host pushes values, and one block takes them in their order.
 /// `kernel_registry::Queue<T>` of the [device header](crate::DEVICE_HEADER).

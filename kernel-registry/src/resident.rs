@@ -67,7 +67,9 @@ use crate::{
 };
 use fit::{Beside, CannotRun, Figures};
 
+pub use crate::control::{Ended, Missing, Presence};
 pub use crate::driver::OnWait;
+pub use crate::queue::{Full, Unfinished};
 pub use crate::sections::WouldWait;
 pub use checked::{Checked, Starting};
 pub use error::{ResidentError, SectionError};

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::AtomicU32;
 
+use kernel_registry::resident::Missing;
 use kernel_registry::{
-    Control, Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, Mapped, Missing,
-    OtherCopy, Part, Partition, PartitionError, Prepared, Progress, Queue, RecheckError, RegistryError,
-    Report, Resident, ResidentError, SectionError, Warm, WarmEachError, WarmError,
+    Control, Duplicate, Image, KernelInfo, LateLoad, LaunchConfig, LaunchError, MainError, Mapped, OtherCopy,
+    Part, Partition, PartitionError, Prepared, Progress, Queue, RecheckError, RegistryError, Report,
+    Resident, ResidentError, SectionError, Warm, WarmEachError, WarmError,
 };
 
 const fn send_and_sync<T: Send + Sync>() {}

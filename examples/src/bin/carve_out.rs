@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use examples::{Ending, LIMIT, Outcome, cold, tell};
 use kernel_registry::cudarc::driver::CudaContext;
-use kernel_registry::{Control, Ended, Mapped, Presence, Resident, warm_all};
+use kernel_registry::resident::{Ended, Presence};
+use kernel_registry::{Control, Mapped, Resident, warm_all};
 use kernels::memory::histogram;
 use kernels::waiting::spin_until_flag;
 

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use examples::{Ending, LIMIT, Outcome, tell};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, sys};
-use kernel_registry::{Control, Ended, Mapped, Prepared, Presence, Warm, warm_all};
+use kernel_registry::resident::{Ended, Presence};
+use kernel_registry::{Control, Mapped, Prepared, Warm, warm_all};
 use kernels::waiting::{set_flag, spin_until_flag, touch};
 
 fn main() -> ExitCode {

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
 use kernel_registry::resident::Starting;
-use kernel_registry::{
-    Control, Ended, LaunchError, Mapped, Presence, Resident, ResidentError, SectionError, warm_all,
-};
+use kernel_registry::resident::{Ended, Presence};
+use kernel_registry::{Control, LaunchError, Mapped, Resident, ResidentError, SectionError, warm_all};
 use kernel_registry_sim::Fault;
 use kernels::waiting::{spin_until_flag, touch};
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use kernel_registry_format::fit::{Limit, Refused};
 
 use super::Fit;
+use crate::control::Ended;
 use crate::driver::DriverError;
-use crate::{DriverUnavailable, Ended, LaunchError, RecheckError};
+use crate::{DriverUnavailable, LaunchError, RecheckError};
 
 /// Why a resident kernel was not launched.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use cudarc::driver::CudaStream;
 
 use super::{Fit, Options, SectionError};
-use crate::control::poll;
+use crate::Control;
+use crate::control::{Ended, Missing, Presence, poll};
 use crate::driver::{self, Driver, DriverError};
 use crate::sections::Guard;
-use crate::{Control, Ended, Missing, Presence};
 
 /// A kernel that stays on the device, until it is told to end.
 ///
