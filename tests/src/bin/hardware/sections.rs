@@ -54,7 +54,8 @@ pub(crate) fn sections(warm: &Warm, _: Duration) -> Checked {
     let context = warm.context();
     let (stays, other, passes) = (context.new_stream()?, context.new_stream()?, context.new_stream()?);
     let begun = Instant::now();
-    let blocks = room(warm, None)? / 2;
+    // Half of the multiprocessors have a block, and some none.
+    let blocks = room(warm, None)? / 4;
     let section = launch(resident(blocks).beside_all(), warm, &stays)?;
 
     // What was said to fit runs, what would wait is refused, and what is dropped is freed later.
