@@ -15,10 +15,11 @@ use super::view::View;
 
 /// The most blocks of a grid that run at once. It is limited by this machine's memory and speed.
 fn most(launch: &Launch) -> u64 {
-    const MOST: u64 = 256;
+    const MOST_THREADS: u64 = 256 << 10;
     const MOST_STACK: u64 = 64 << 20;
-    let stack = u64::from(launch.kernel().frame) * launch.threads_of_block();
-    MOST.min(MOST_STACK / stack.max(1)).min(launch.blocks()).max(1)
+    let threads = launch.threads_of_block().max(1);
+    let stack = u64::from(launch.kernel().frame) * threads;
+    (MOST_THREADS / threads).min(MOST_STACK / stack.max(1)).min(launch.blocks()).max(1)
 }
 
 /// A kernel that runs.

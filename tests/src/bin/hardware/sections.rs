@@ -20,10 +20,11 @@ fn limit() -> Duration {
     Duration::from_secs(if tests::is_simulated() { 60 } else { 2 })
 }
 
-const THREADS: u32 = 1024;
+/// So that few blocks fill a multiprocessor, and few threads run.
+const SHARED: u32 = 48 << 10;
 
 fn resident(blocks: u32) -> Resident<stay_together> {
-    Resident::new(stay_together::config(blocks).block(THREADS)).limit(limit()).carveout(100)
+    Resident::new(stay_together::config(blocks).block(32).shared(SHARED)).limit(limit()).carveout(100)
 }
 
 fn launch(
@@ -54,7 +55,7 @@ pub(crate) fn sections(warm: &Warm, _: Duration) -> Checked {
     let context = warm.context();
     let (stays, other, passes) = (context.new_stream()?, context.new_stream()?, context.new_stream()?);
     let begun = Instant::now();
-    // Half of the multiprocessors have a block, and some none.
+    // A quarter of the room: large kernels fit beside it.
     let blocks = room(warm, None)? / 4;
     let section = launch(resident(blocks).beside_all(), warm, &stays)?;
 
