@@ -34,7 +34,7 @@ fn text(bytes: &[u8]) -> &str {
 /// The output of a program that succeeds.
 fn printed(options: &[&str], program: &[&str]) -> String {
     let output = sim(options, program);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout).to_owned()
 }
 
