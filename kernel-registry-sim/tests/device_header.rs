@@ -108,7 +108,7 @@ fn a_limit_ends_a_worker_and_who_waits_for_it() -> Outcome {
     queue.push(Task { x: ptr::null(), y: ptr::null_mut(), a: 0.0, n: 0 })?;
     let unfinished = queue.wait(&control, LONG);
     assert_eq!(unfinished, Err(Unfinished { done: 0, pushed: 1, ended: Some(Ended::Limit) }));
-    // A stop that comes too late is none.
+    // A stop after the end changes nothing.
     control.stop();
     assert_eq!(control.presence(), Presence::Ended(Ended::Limit));
     Ok(())

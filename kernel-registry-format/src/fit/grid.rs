@@ -48,7 +48,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Room for this many blocks, of which so many are on this multiprocessor, one with the least room.
+    /// Room for `at_once` blocks on the device, and for `space` on `processor`, a multiprocessor with the least room.
     pub(super) fn new(other: &Launch, at_once: u64, space: Space, processor: &Processor<'_>) -> Room {
         let limit = if at_once == 0 && space.blocks > 0 { Limit::Cluster } else { space.limit };
         Room {

@@ -5,8 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, sys};
-use kernel_registry::resident::Starting;
-use kernel_registry::resident::{Ended, Presence};
+use kernel_registry::resident::{Ended, Presence, Starting};
 use kernel_registry::{Control, LaunchError, Mapped, Resident, ResidentError, SectionError, warm_all};
 use kernel_registry_sim::Fault;
 use kernels::waiting::{spin_until_flag, touch};
@@ -16,14 +15,8 @@ use super::{Outcome, Words, ready, soon, spin};
 #[test]
 fn a_kernel_that_does_not_end_is_named_and_stays_guarded() -> Outcome {
     let ready = ready()?;
-    let checked = spin(1, 1).stop_within(Duration::from_millis(50)).check(&ready.warm)?;
     let (stream, words) = (&ready.stream, ready.words);
-    // Not the one that the section stops.
-    let control = Control::new(&ready.context, 1)?;
-    control.limit(Duration::from_secs(5));
-    // SAFETY: the words are never freed, and the control block not before the kernel has ended.
-    let section = checked
-        .launch(stream, |launch| unsafe { spin_until_flag::launch(stream, launch, words.at(), &control) })?;
+    let (section, _control) = ready.launch_unstoppable(Duration::from_millis(50))?;
     let error = section.stop().expect_err("nothing tells it to end");
     assert!(
         matches!(error, SectionError::StillRuns { waited, .. } if waited >= Duration::from_millis(50)),
@@ -89,19 +82,13 @@ fn a_capture_of_another_stream_does_not_end_a_section() -> Outcome {
 #[test]
 fn memory_is_freed_after_a_kernel_that_ended_late() -> Outcome {
     let ready = ready()?;
-    let checked = spin(1, 1).stop_within(Duration::from_millis(20)).check(&ready.warm)?;
-    let (stream, words) = (&ready.stream, ready.words);
-    let control = Control::new(&ready.context, 1)?;
-    control.limit(Duration::from_secs(5));
-    // SAFETY: the words are never freed, and the control block not before the kernel has ended.
-    let section = checked
-        .launch(stream, |launch| unsafe { spin_until_flag::launch(stream, launch, words.at(), &control) })?;
+    let (section, _control) = ready.launch_unstoppable(Duration::from_millis(20))?;
     let recording = kernel_registry_sim::record_calls();
     let freed = || recording.calls().iter().filter(|call| call.name == "cuMemFreeHost").count();
     assert!(section.stop().is_err());
     drop(Mapped::<AtomicU32>::zeroed(&ready.context, 1)?);
     assert_eq!(freed(), 0);
-    words.stop();
+    ready.words.stop();
     // And the section's control block, without any further call.
     soon(|| freed() == 2);
     Ok(())
@@ -186,20 +173,13 @@ fn a_kernel_that_cannot_be_asked_for_stays_guarded() -> Outcome {
 #[test]
 fn a_function_that_panics_does_not_end_a_section() -> Outcome {
     let ready = ready()?;
-    let checked = spin(1, 1).stop_within(Duration::from_millis(50)).check(&ready.warm)?;
-    let (stream, words) = (&ready.stream, ready.words);
-    // Not the one that the section stops.
-    let control = Control::new(&ready.context, 1)?;
-    control.limit(Duration::from_secs(5));
-    // SAFETY: the words are never freed, and the control block not before the kernel has ended.
-    let mut section = checked
-        .launch(stream, |launch| unsafe { spin_until_flag::launch(stream, launch, words.at(), &control) })?;
+    let (mut section, _control) = ready.launch_unstoppable(Duration::from_millis(50))?;
     section.on_stop(|| panic!("in the function"));
     drop(section);
     let error = ready.launch(spin(1, 1)).expect_err("the kernel is still there");
     assert!(matches!(error, ResidentError::Launch(LaunchError::WouldWait { .. })), "{error}");
-    words.stop();
-    Ok(stream.synchronize()?)
+    ready.words.stop();
+    Ok(ready.stream.synchronize()?)
 }
 
 /// Sections begin and end, memory is dropped, and others warm, all at once: nothing hangs, and nothing is left.

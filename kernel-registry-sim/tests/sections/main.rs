@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, result, sys};
-use kernel_registry::{Resident, ResidentError, Section, Warm, warm_all};
+use kernel_registry::{Control, Resident, ResidentError, Section, Warm, warm_all};
 use kernel_registry_sim::Config;
 use kernels::waiting::spin_until_flag;
 
@@ -86,6 +86,18 @@ impl Ready {
             spin_until_flag::launch(stream, launch, words.at(), launch.control())
         })?;
         Ok(section)
+    }
+
+    /// A kernel that its section cannot stop: it reads another control block, which is to be kept until the kernel has ended.
+    fn launch_unstoppable(&self, stop_within: Duration) -> Outcome<(Section, Control)> {
+        let control = Control::new(&self.context, 1)?;
+        control.limit(Duration::from_secs(5));
+        let checked = spin(1, 1).stop_within(stop_within).check(&self.warm)?;
+        // SAFETY: the words are never freed, and the caller keeps the control block until the kernel has ended.
+        let section = checked.launch(&self.stream, |launch| unsafe {
+            spin_until_flag::launch(&self.stream, launch, self.words.at(), &control)
+        })?;
+        Ok((section, control))
     }
 }
 

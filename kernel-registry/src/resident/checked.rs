@@ -37,7 +37,8 @@ impl<K> Checked<K> {
         &self.fit
     }
 
-    /// Launches the kernel, and begins its section. The function makes the launch, with what it is given as its configuration.
+    /// Launches the kernel, and begins its section. The closure launches the kernel: it gives its argument to the kernel's `launch`
+    /// as the configuration.
     ///
     /// The stream must not wait for the default stream: take one of cudarc's `CudaContext::new_stream`. Use it for nothing else: what
     /// follows there starts when the kernel has ended.

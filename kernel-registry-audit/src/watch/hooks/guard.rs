@@ -103,7 +103,7 @@ fn put_off(
 
 /// A call that frees memory of a device. That of pools is freed without waiting.
 pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    // What it cannot free the driver refuses at once.
+    // The driver refuses at once to free any other address.
     if section::any() && memory::is_known(call.subject) {
         let place = memory::place(call.subject);
         if section::at(place).is_some() && waits_to_free(call.subject) {
@@ -119,7 +119,7 @@ fn waits_to_free(address: u64) -> bool {
 
 /// A call that frees memory of the host, which kernels on all devices can use.
 pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    // What it cannot free the driver refuses at once.
+    // The driver refuses at once to free any other address.
     if !section::any() || !memory::is_of_host(call.subject) || memory::is_inside(call.subject) {
         return timed(call, name(call.hook), real);
     }

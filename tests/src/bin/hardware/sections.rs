@@ -59,7 +59,7 @@ pub(crate) fn sections(warm: &Warm, _: Duration) -> Checked {
     let blocks = room(warm, None)? / 4;
     let section = launch(resident(blocks).beside_all(), warm, &stays)?;
 
-    // What was said to fit runs, what would wait is refused, and what is dropped is freed later.
+    // A kernel that fits runs, a call that would wait is refused, and dropped memory is freed later.
     let out = Mapped::<AtomicU32>::zeroed(context, 1)?;
     // SAFETY: the word is freed when no kernel stays any more.
     let add = |stream: &Arc<CudaStream>| unsafe { touch::launch(stream, touch::over(1), &out) };
