@@ -223,17 +223,17 @@ impl<K> Resident<K> {
         let prepared = Prepared::<K>::checked(self.kernel, warm.context(), self.config)?;
         let stay = sections::residents(on);
         let mut fit = fits(&figures, &room, on, &stay)?;
-        if self.carveout.is_none() && fit.refusals().next().is_some() {
+        if self.carveout.is_none() && fit.is_refused() {
             let mut carved = figures.clone();
             carved.launch.carveout = Some(100);
             // If that does not help, the first answer says why.
             if let Ok(better) = fits(&carved, &room, on, &stay)
-                && better.refusals().next().is_none()
+                && !better.is_refused()
             {
                 (figures, fit) = (carved, better);
             }
         }
-        if fit.refusals().next().is_some() {
+        if fit.is_refused() {
             return Err(ResidentError::NoRoom { kernel, fit: Box::new(fit) });
         }
         let within = Family::of(warm.context(), warm.id());

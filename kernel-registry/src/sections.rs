@@ -13,7 +13,7 @@ use cudarc::driver::CudaContext;
 use crate::driver::ContextId;
 
 pub(crate) use frees::free;
-pub(crate) use guard::{Busy, Guard, Loading, loading, refuse, residents};
+pub(crate) use guard::{Guard, Loading, NotBegun, loading, refuse, residents};
 pub(crate) use processors::{PartId, Processors, ResidentGrid};
 pub(crate) use streams::check as check_stream;
 

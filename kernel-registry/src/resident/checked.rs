@@ -13,7 +13,7 @@ use super::{Fit, Options, ResidentError, Section, fits};
 use crate::driver::{self, ContextId, Current, Driver};
 use crate::launch::{Configure, Launch, Sealed};
 use crate::partition;
-use crate::sections::{self, Busy, Family, Guard, Processors, ResidentGrid};
+use crate::sections::{self, Family, Guard, NotBegun, Processors, ResidentGrid};
 use crate::{Control, Kernel, LaunchError, Prepared, Untyped};
 
 /// A kernel that can stay, as it was found by [`Resident::check`](super::Resident::check).
@@ -76,21 +76,21 @@ impl<K> Checked<K> {
         current.prefer_carveout(prepared.function, figures.launch.carveout).map_err(error)?;
         drop(current);
         let control = control(stream, &figures, &options)?;
-        let mut still_fits = |now: &[ResidentGrid]| {
+        let still_fits = |now: &[ResidentGrid]| {
             if now == stay {
                 return Ok(());
             }
             fit = fits(&figures, &room, on, now)?;
-            match fit.refusals().next() {
-                None => Ok(()),
-                Some(_) => Err(ResidentError::NoRoom { kernel, fit: Box::new(fit.clone()) }),
+            if fit.is_refused() {
+                Err(ResidentError::NoRoom { kernel, fit: Box::new(fit.clone()) })
+            } else {
+                Ok(())
             }
         };
         let grid = ResidentGrid { kernel, launch: figures.launch, on };
-        let guard = Guard::begin(within, grid, |now| still_fits(now).map_err(NotBegun::Error));
-        let guard = guard.map_err(|refused| match refused {
+        let guard = Guard::begin(within, grid, still_fits).map_err(|why| match why {
             NotBegun::Busy => ResidentError::Busy { kernel },
-            NotBegun::Error(error) => error,
+            NotBegun::Refused(error) => error,
         })?;
         let mut section = Section::begin(driver, kernel, stream, control, guard, fit, &options);
         let starting = Starting {
@@ -101,17 +101,6 @@ impl<K> Checked<K> {
         };
         launch(&starting)?;
         if section.launched() { Ok(section) } else { Err(ResidentError::NotLaunched { kernel }) }
-    }
-}
-
-enum NotBegun {
-    Busy,
-    Error(ResidentError),
-}
-
-impl From<Busy> for NotBegun {
-    fn from(_: Busy) -> Self {
-        NotBegun::Busy
     }
 }
 

@@ -49,6 +49,10 @@ pub struct Companion {
 }
 
 impl Fit {
+    pub(super) fn is_refused(&self) -> bool {
+        self.beside.iter().any(|other| other.shortage.is_some())
+    }
+
     /// Why kernels do not fit beside the one that stays, one text for each.
     pub fn refusals(&self) -> impl Iterator<Item = String> {
         self.beside.iter().filter_map(|Companion { kernel, threads, shortage, .. }| {

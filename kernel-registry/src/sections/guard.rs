@@ -53,23 +53,28 @@ pub(crate) struct Guard {
     number: u64,
 }
 
-/// This library loads or frees in these contexts, so no section can begin there.
+/// Why no section begins.
 #[derive(Debug)]
-pub(crate) struct Busy;
+pub(crate) enum NotBegun<E> {
+    /// This library loads or frees in these contexts.
+    Busy,
+    /// The check's error.
+    Refused(E),
+}
 
 impl Guard {
     /// Begins a section if `check` allows it, which gets the kernels that already stay on these multiprocessors.
-    pub(crate) fn begin<E: From<Busy>>(
+    pub(crate) fn begin<E>(
         within: Family,
         grid: ResidentGrid,
         check: impl FnOnce(&[ResidentGrid]) -> Result<(), E>,
-    ) -> Result<Guard, E> {
+    ) -> Result<Guard, NotBegun<E>> {
         let begun = Instant::now();
         let mut state = state();
         loop {
             let frees = state.freeing.iter().any(|freeing| freeing.is_none_or(|freeing| freeing == within));
             if state.loading.contains(&within) || frees && begun.elapsed() > MOMENT {
-                return Err(E::from(Busy));
+                return Err(NotBegun::Busy);
             }
             if !frees {
                 break;
@@ -78,7 +83,7 @@ impl Guard {
             thread::sleep(Duration::from_micros(50));
             state = self::state();
         }
-        check(&state.on(grid.on))?;
+        check(&state.on(grid.on)).map_err(NotBegun::Refused)?;
         state.last += 1;
         let number = state.last;
         state.live.push(Live { number, within, grid, stream: None });

@@ -482,7 +482,7 @@ pub(crate) fn cost(warm: &Warm, _: Duration) -> Checked {
     let allocated = allocations() - before;
     // The simulated driver is part of this program, and allocates for each launch.
     ensure(
-        all && (allocated == 0 || tests::is_simulated()),
+        all && (allocated == 0 || crate::is_simulated()),
         format!("100 launches took memory {allocated} times"),
     )?;
     stream.synchronize()?;

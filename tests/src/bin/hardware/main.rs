@@ -13,6 +13,7 @@ mod sections;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use kernel_registry::{Warm, warm_all};
@@ -21,6 +22,13 @@ kernel_registry::link_kernels!(kernels);
 
 /// A check's message, or its error.
 type Checked = Result<String, Box<dyn Error>>;
+
+static SIMULATED: OnceLock<bool> = OnceLock::new();
+
+/// Whether the device is simulated, whoever chose the driver: this program, or one that started it.
+fn is_simulated() -> bool {
+    *SIMULATED.get().expect("it is set before the checks")
+}
 
 fn main() -> ExitCode {
     tests::simulate_if_told();
@@ -31,6 +39,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let name = context.name().expect("a device has a name");
+    SIMULATED.get_or_init(|| name.starts_with("simulated"));
     let begun = Instant::now();
     let warm = match warm_all(&context) {
         Ok(warm) => warm,

@@ -94,7 +94,7 @@ fn runs(stream: &CudaStream) -> Result<bool, Box<dyn Error>> {
     let out = Box::leak(Box::new(Mapped::<AtomicU32>::zeroed(stream.context(), 1)?));
     // SAFETY: it adds one to a word.
     unsafe { touch::launch(stream, touch::over(1), &*out)? };
-    let window = Duration::from_millis(if tests::is_simulated() { 2_000 } else { 200 });
+    let window = Duration::from_millis(if crate::is_simulated() { 2_000 } else { 200 });
     let begun = Instant::now();
     while begun.elapsed() < window {
         // SAFETY: the stream exists.
