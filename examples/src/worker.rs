@@ -62,7 +62,8 @@ impl Worker {
 
     /// Adds a task to the queue, which has room for four.
     pub fn submit(&mut self, task: Task) -> Outcome {
-        Ok(self.queue.push(task)?)
+        self.queue.push(task)?;
+        Ok(())
     }
 
     /// Waits until all tasks are done. Returns false if the worker ended before.

@@ -127,6 +127,8 @@ __global__ void consume(kernel_registry::Control* control, kernel_registry::Queu
     kernel_registry::Stay stay(control);
     if (!stay.wait_for_blocks()) return;
     kernel_registry::Consumer<T> values(stay, queue);
+    kernel_registry::Consumer<T> others(stay, queue, kernel_registry::Stay::block() / 2);
+    while (others.next(&value)) out[1] = value;
     while (stay.goes_on() && values.next(&value)) {
         if (kernel_registry::Stay::is_leader()) out[0] = value;
     }

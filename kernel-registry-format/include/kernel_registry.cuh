@@ -1,5 +1,5 @@
 // For kernels that stay on the device: when to end, whether all blocks are there,
-// waiting that ends, and a queue of tasks.
+// waiting that ends, and a queue of tasks for each block.
 //
 //     #include <kernel_registry.cuh>
 //
@@ -22,7 +22,7 @@
 namespace kernel_registry {
 
 // The version of the structures below. The host writes its own.
-enum : unsigned int { LAYOUT = 1 };
+enum : unsigned int { LAYOUT = 2 };
 
 // Reads a word that the host or another kernel writes meanwhile. What they wrote before
 // it is there after the next `__threadfence_system()`; `wait_until` has one. An acquiring
@@ -89,6 +89,7 @@ enum class End : unsigned int {
     OTHER_GRID = 5,    // the grid is not the one that the control block was made for
     OTHER_TYPE = 6,    // the host's values in a queue have another size
     OTHER_LAYOUT = 7,  // the host knows another version of this header
+    OTHER_LANES = 8,   // a queue has no lane for a block, or lanes for other blocks
 };
 
 // Where a block is.
@@ -97,6 +98,7 @@ enum class Presence : unsigned int {
     THERE = 1,
     LEFT = 2,
     LATE = 3,  // it came when the kernel had to end
+    LATE_AND_LEFT = 4,
 };
 
 // The control block of one launch. A `Presence` for each block follows it.
@@ -112,29 +114,24 @@ struct alignas(64) Control {
 class Stay {
   public:
     __device__ explicit Stay(Control* control)
-        : control(control), deadline(load(&control->limit_ns)), is_there(false) {
+        : control(control), deadline(load(&control->limit_ns)), arrived(Presence::NOWHERE) {
         if (!is_leader()) return;
-        End end = load(&control->end);
-        if (end == End::NOT_YET) {
-            if (load(&control->layout) != LAYOUT) {
-                end = End::OTHER_LAYOUT;
-            } else if (load(&control->blocks) != blocks()) {
-                end = End::OTHER_GRID;
-            } else if (load(&control->limit_ns) == 0) {
-                end = End::NO_LIMIT;
-            }
-            if (end != End::NOT_YET) end_because(end);
+        if (!knows_layout()) {
+            end_because(End::OTHER_LAYOUT);
+            return;
         }
-        is_there = end == End::NOT_YET;
-        const bool has_word = end != End::OTHER_LAYOUT && block() < load(&control->blocks);
-        if (has_word) store(presence(block()), is_there ? Presence::THERE : Presence::LATE);
+        if (load(&control->blocks) != blocks()) end_because(End::OTHER_GRID);
+        if (load(&control->limit_ns) == 0) end_because(End::NO_LIMIT);
+        if (block() >= load(&control->blocks)) return;
+        arrived = load(&control->end) == End::NOT_YET ? Presence::THERE : Presence::LATE;
+        store(presence(block()), arrived);
     }
 
     __device__ ~Stay() {
-        if (!is_there) return;
+        if (arrived == Presence::NOWHERE) return;
         // The reason to end is visible before that.
         __threadfence_system();
-        store(presence(block()), Presence::LEFT);
+        store(presence(block()), arrived == Presence::THERE ? Presence::LEFT : Presence::LATE_AND_LEFT);
     }
 
     Stay(const Stay&) = delete;
@@ -188,10 +185,14 @@ class Stay {
     template <typename T>
     friend class Consumer;
 
+    __device__ bool knows_layout() const { return load(&control->layout) == LAYOUT; }
+
     __device__ Presence* presence(unsigned int block) const { return (Presence*)(control + 1) + block; }
 
+    // The first reason stays, unless it was a stop, after which the kernel goes on for a while.
     __device__ void end_because(End why) const {
-        store(&control->end, why);
+        const End end = load(&control->end);
+        if (end == End::NOT_YET || end == End::STOPPED) store(&control->end, why);
         __threadfence_system();
     }
 
@@ -234,29 +235,39 @@ class Stay {
 
     Control* control;
     Deadline deadline;
-    bool is_there;
+    Presence arrived;  // what the leader wrote
 };
 
-// Values that the host pushes, for one block. The slots follow it.
+// Values that the host pushes. The host chooses the block for each, so that blocks need no
+// atomics. A `Lane` for each block follows this, then the slots of all lanes.
 template <typename T>
 struct alignas(64) Queue {
     static_assert(alignof(T) <= 64, "the slots are aligned to 64 bytes");
 
+    unsigned int lanes;     // host
+    unsigned int capacity;  // host: the slots of a lane
+    unsigned int size;      // host: bytes of a value
+};
+
+// The values for one block.
+struct alignas(64) Lane {
     unsigned long long pushed;            // host: how many so far
-    unsigned int capacity;                // host
-    unsigned int size;                    // host: bytes of a value
     alignas(64) unsigned long long done;  // device: how many so far
 };
 
-// The block that takes the values of a queue, in their order.
+// A block that takes the values of its lane, in their order.
 template <typename T>
 class Consumer {
   public:
-    // One block alone may consume a queue. A later launch goes on where this one ends.
-    __device__ Consumer(Stay& stay, Queue<T>* queue)
-        : stay(stay), queue(queue), done(load(&queue->done)), works(false) {
-        if (Stay::is_leader() && load(&queue->size) != sizeof(T)) stay.end_because(End::OTHER_TYPE);
-    }
+    // Each block of the grid takes from the queue. A later launch goes on where this one ends.
+    __device__ Consumer(Stay& stay, Queue<T>* queue) : Consumer(stay, queue, Stay::block(), Stay::blocks()) {}
+
+    // For a kernel in which only some blocks take values. No other block may have this lane.
+    __device__ Consumer(Stay& stay, Queue<T>* queue, unsigned int lane)
+        : Consumer(stay, queue, lane, load(&queue->lanes)) {}
+
+    Consumer(const Consumer&) = delete;
+    Consumer& operator=(const Consumer&) = delete;
 
     // Marks the last value as done, waits for the next one, and copies it to shared memory.
     // False if the kernel has to end. When the host stops it, that is after all values that
@@ -268,15 +279,28 @@ class Consumer {
         if (works && Stay::is_leader()) {
             // The results are visible before the count that announces them.
             __threadfence_system();
-            store(&queue->done, done);
+            store(&lane->done, done);
         }
-        const auto is_pushed = [this] { return load(&queue->pushed) != done; };
-        works = __syncthreads_or(Stay::is_leader() && stay.look(is_pushed, End::STOPPED));
+        const auto is_pushed = [this] { return load(&lane->pushed) != done; };
+        works = __syncthreads_or(Stay::is_leader() && slots && stay.look(is_pushed, End::STOPPED));
         if (works) copy(value);
         return works;
     }
 
   private:
+    __device__ Consumer(Stay& stay, Queue<T>* queue, unsigned int place, unsigned int lanes)
+        : stay(stay), lane((Lane*)(queue + 1) + place), slots(nullptr), capacity(0), done(0), works(false) {
+        if (!stay.knows_layout()) return;
+        const bool is_type = load(&queue->size) == sizeof(T);
+        if (is_type && place < lanes && lanes == load(&queue->lanes)) {
+            capacity = load(&queue->capacity);
+            slots = (const T*)((Lane*)(queue + 1) + lanes) + (unsigned long long)place * capacity;
+            done = load(&lane->done);
+        } else if (Stay::is_leader()) {
+            stay.end_because(is_type ? End::OTHER_LANES : End::OTHER_TYPE);
+        }
+    }
+
     // What a value is copied by: four bytes if they are aligned.
     template <bool IS_WORD, typename Unused>
     struct Unit {
@@ -289,8 +313,7 @@ class Consumer {
 
     __device__ void copy(T* value) const {
         typedef typename Unit<alignof(T) % 4 == 0, void>::Type Part;
-        const unsigned int slot = done % load(&queue->capacity);
-        const Part* from = (const Part*)((const T*)(queue + 1) + slot);
+        const Part* from = (const Part*)(slots + done % capacity);
         for (unsigned int i = Stay::thread(); i < sizeof(T) / sizeof(Part); i += Stay::threads()) {
             ((Part*)value)[i] = load(from + i);
         }
@@ -298,7 +321,9 @@ class Consumer {
     }
 
     Stay& stay;
-    Queue<T>* queue;
+    Lane* lane;
+    const T* slots;
+    unsigned int capacity;
     unsigned long long done;
     bool works;
 };

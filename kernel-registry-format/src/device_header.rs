@@ -7,7 +7,7 @@ pub const NAME: &str = "kernel_registry.cuh";
 pub const TEXT: &str = include_str!("../include/kernel_registry.cuh");
 
 /// The version of the structures that it shares with the host.
-pub const LAYOUT: u32 = 1;
+pub const LAYOUT: u32 = 2;
 
 #[cfg(test)]
 mod tests {

@@ -263,9 +263,9 @@ fn printf_assert_and_malloc() {
     assert_eq!(device.allocations(), before, "every thread frees what it allocated");
 }
 
-/// A control block without limit for a grid of this many blocks.
+/// A control block of the device header, whose version is 2, without limit for a grid of this many blocks.
 fn control(blocks: usize) -> Vec<u32> {
-    let mut words = vec![0, 1, blocks as u32, 0, u32::MAX, u32::MAX];
+    let mut words = vec![0, 2, blocks as u32, 0, u32::MAX, u32::MAX];
     words.resize(16 + blocks, 0);
     words
 }
@@ -305,15 +305,18 @@ fn a_worker_with_a_queue() {
     let module = prebuilt(&device, "worker");
     let (mut x, mut y) = (numbers(100), vec![1f32; 100]);
     let (px, py) = (device.lend(&mut x), device.lend(&mut y));
-    // Pushed, then capacity and size; done; the task.
-    let mut queue = [0u64; 19];
-    queue[..2].copy_from_slice(&[1, 1 | 24 << 32]);
-    queue[16..].copy_from_slice(&[px, py, u64::from(2f32.to_bits()) | 100 << 32]);
-    let mut control = control(1);
+    // Two lanes, of two slots of 24 bytes; what was pushed into each, and is done; a task in each.
+    let mut queue = [0u64; 40 + 2 * 2 * 3];
+    let task = |first: u64, n: u64| [px + 4 * first, py + 4 * first, u64::from(2f32.to_bits()) | n << 32];
+    queue[..2].copy_from_slice(&[2 | 2 << 32, 24]);
+    (queue[8], queue[24]) = (1, 1);
+    queue[40..43].copy_from_slice(&task(0, 60));
+    queue[46..49].copy_from_slice(&task(60, 40));
+    let mut control = control(2);
     // Stopped, but first it does what was pushed.
     control[0] = 1;
     let arguments = Arguments::default().u64(device.lend(&mut control)).u64(device.lend(&mut queue)).done();
-    run(&device, &module, &kernel(&module, "worker"), launch(1, 64, arguments)).unwrap();
-    assert_eq!((queue[8], control[16]), (1, 3));
+    run(&device, &module, &kernel(&module, "worker"), launch(2, 64, arguments)).unwrap();
+    assert_eq!(([queue[16], queue[32]], &control[16..]), ([1, 1], &[4, 4][..]));
     assert!(y.iter().zip(&x).all(|(y, x)| *y == 2.0 * x + 1.0));
 }

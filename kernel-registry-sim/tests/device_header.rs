@@ -57,7 +57,7 @@ fn ten_thousand_tasks_pass_through_four_slots() -> Outcome {
         // Were a task lost, done twice or done before its turn, the result would differ.
         let a = if queue.pushed() % 2 == 0 { 1.0 } else { 2.0 };
         match queue.push(Task { x: x_at as *const f32, y: y_at as *mut f32, a, n: 4 }) {
-            Ok(()) => assert!(queue.pushed() - queue.done() <= 4),
+            Ok(_) => assert!(queue.pushed() - queue.done() <= 4),
             Err(Full { capacity }) => {
                 was_full = true;
                 assert_eq!((capacity, begun.elapsed() < LONG), (4, true));
@@ -70,6 +70,133 @@ fn ten_thousand_tasks_pass_through_four_slots() -> Outcome {
     stream.synchronize()?;
     assert_eq!(control.presence(), Presence::Ended(Ended::Stopped));
     assert_eq!(stream.clone_dtoh(&y)?, [15_000.0; 4]);
+    Ok(())
+}
+
+#[test]
+fn a_grid_of_workers_shares_the_tasks_of_one_queue() -> Outcome {
+    const BLOCKS: u32 = 6;
+    const TASKS: usize = 600;
+    let (context, stream, _turn) = device()?;
+    let x = stream.clone_htod(&[1.0_f32; TASKS])?;
+    let mut y = stream.clone_htod(&[0.0_f32; TASKS])?;
+    stream.synchronize()?;
+    let (x_at, y_at) = (x.device_ptr(&stream).0 as *const f32, y.device_ptr_mut(&stream).0 as *mut f32);
+    let (control, mut queue) = (Control::new(&context, BLOCKS)?, Queue::for_blocks(&context, BLOCKS, 2)?);
+    assert_eq!(queue.room(), 12);
+    control.limit(LONG);
+    // SAFETY: the vectors outlive the kernel, and freeing control block and queue waits for it.
+    unsafe { worker::launch(&stream, worker::config(BLOCKS).block(32), &control, &queue)? };
+
+    let begun = Instant::now();
+    let mut pushed = Vec::new();
+    while pushed.len() < TASKS {
+        // Each task has an element of its own: blocks run at the same time.
+        let place = pushed.len();
+        let (x, y) = (x_at.wrapping_add(place), y_at.wrapping_add(place));
+        match queue.push(Task { x, y, a: 1.0 + place as f32, n: 1 }) {
+            Ok(value) => pushed.push(value),
+            Err(full) => assert_eq!((full.capacity, begun.elapsed() < LONG), (12, true)),
+        }
+    }
+    queue.wait(&control, LONG)?;
+    assert!(pushed.iter().all(|value| queue.is_done(*value)));
+    let of_lane = |lane| pushed.iter().filter(|value| value.lane == lane).count();
+    // The first values go round.
+    assert!((0..BLOCKS).all(|lane| of_lane(lane) >= 2), "{pushed:?}");
+    assert_eq!((queue.done(), queue.room()), (TASKS as u64, 12));
+    control.stop();
+    stream.synchronize()?;
+    let expected: Vec<f32> = (0..TASKS).map(|place| 1.0 + place as f32).collect();
+    assert_eq!(stream.clone_dtoh(&y)?, expected);
+    Ok(())
+}
+
+#[test]
+fn values_go_to_the_block_with_the_fewest() -> Outcome {
+    let (context, stream, _turn) = device()?;
+    let mut queue = Queue::<Task>::for_blocks(&context, 3, 2)?;
+    let task = Task { x: ptr::null(), y: ptr::null_mut(), a: 0.0, n: 0 };
+    let first = queue.push(task)?;
+    let lanes: Vec<_> = (0..5).map(|_| queue.push(task).map(|value| value.lane)).collect();
+    assert_eq!((first.lane, lanes), (0, [1, 2, 0, 1, 2].map(Ok).to_vec()));
+    assert_eq!(queue.push(task), Err(Full { capacity: 6 }));
+    assert!(!queue.is_done(first));
+
+    // As if the second block had done its values. The lanes follow a line of the cache, and have two.
+    let done = PointerTo::<Queue<Task>>::address(&queue) as usize + 64 + 128 + 64;
+    // SAFETY: the word is there, and no kernel runs.
+    let done = unsafe { AtomicU64::from_ptr(ptr::with_exposed_provenance_mut(done)) };
+    done.store(2, Ordering::Release);
+    let lanes: Vec<_> = (0..2).map(|_| queue.push(task).map(|value| value.lane)).collect();
+    assert_eq!((lanes, queue.push(task)), ([Ok(1); 2].to_vec(), Err(Full { capacity: 6 })));
+
+    let control = Control::new(&context, 3)?;
+    control.limit(LONG);
+    control.stop();
+    // SAFETY: freeing control block and queue waits for the kernel.
+    unsafe { worker::launch(&stream, worker::config(3).block(32), &control, &queue)? };
+    stream.synchronize()?;
+    assert_eq!((queue.done(), queue.room(), queue.is_done(first)), (8, 6, true));
+    Ok(())
+}
+
+#[test]
+#[should_panic = "there is no lane 2 among 2"]
+fn a_value_of_a_larger_queue_is_not_of_this_one() {
+    let (context, _stream, _turn) = device().expect("the simulated device");
+    let queue = |blocks| Queue::<u32>::for_blocks(&context, blocks, 1).expect("memory");
+    let (mut three, two) = (queue(3), queue(2));
+    let last = (0..3).map(|value| three.push(value).expect("room")).last();
+    two.is_done(last.expect("three values"));
+}
+
+/// More blocks than there is room for, which come one after the other, and after the stop.
+#[test]
+fn who_waits_for_a_stopped_grid_waits_for_all_of_its_values() -> Outcome {
+    const BLOCKS: u32 = 200;
+    let (context, stream, _turn) = device()?;
+    let mut y = stream.clone_htod(&[0.0_f32; 1])?;
+    let y_at = y.device_ptr_mut(&stream).0;
+    stream.synchronize()?;
+    let task = Task { x: y_at as *const f32, y: y_at as *mut f32, a: 0.0, n: 1 };
+    let (control, mut queue) = (Control::new(&context, BLOCKS)?, Queue::for_blocks(&context, BLOCKS, 1)?);
+    control.limit(LONG);
+    for _ in 0..BLOCKS {
+        queue.push(task)?;
+    }
+    control.stop();
+    // SAFETY: the vector outlives the kernel, and freeing control block and queue waits for it.
+    unsafe { worker::launch(&stream, worker::config(BLOCKS).block(128), &control, &queue)? };
+    queue.wait(&control, LONG)?;
+    assert_eq!(control.wait_for_end(LONG), Presence::Ended(Ended::Stopped));
+    assert_eq!((queue.done(), queue.room()), (200, 200));
+    stream.synchronize()?;
+    Ok(())
+}
+
+#[test]
+fn a_queue_for_another_grid_ends_the_kernel() -> Outcome {
+    let (context, stream, _turn) = device()?;
+    // A block of a grid that is wrong in itself has no lane either, and that is not the reason.
+    let (control, queue) = (Control::new(&context, 3)?, Queue::<Task>::for_blocks(&context, 3, 1)?);
+    control.limit(LONG);
+    // SAFETY: freeing control block and queue waits for the kernel.
+    unsafe { worker::launch(&stream, worker::config(4).block(32), &control, &queue)? };
+    stream.synchronize()?;
+    assert_eq!(control.presence(), Presence::Ended(Ended::OtherGrid));
+
+    for (blocks, lanes) in [(4, 3), (2, 3), (2, 1)] {
+        let (control, mut queue) = (Control::new(&context, blocks)?, Queue::for_blocks(&context, lanes, 1)?);
+        control.limit(LONG);
+        // SAFETY: freeing control block and queue waits for the kernel.
+        unsafe { worker::launch(&stream, worker::config(blocks).block(32), &control, &queue)? };
+        assert_eq!(control.wait_for_end(LONG), Presence::Ended(Ended::OtherLanes));
+        stream.synchronize()?;
+        queue.push(Task { x: ptr::null(), y: ptr::null_mut(), a: 0.0, n: 0 })?;
+        let said = queue.wait(&control, LONG).expect_err("nobody takes it").to_string();
+        assert!(said.contains("make it by `Queue::for_blocks`"), "{said}");
+    }
     Ok(())
 }
 
@@ -142,6 +269,18 @@ fn a_kernel_without_a_limit_or_with_another_grid_ends_at_once() -> Outcome {
     // SAFETY: the word is there, and no kernel runs.
     let layout = unsafe { AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(layout)) };
     layout.store(99, Ordering::Release);
+    assert_eq!(ended(&control, &stream, 3)?, Presence::Ended(Ended::OtherLayout));
+    // A queue has another layout then, too, and is not read.
+    let queue = Queue::<u32>::new(&context, 1)?;
+    let address = DeviceAddress(PointerTo::<Queue<u32>>::address(&queue));
+    control.reset();
+    // SAFETY: as above.
+    unsafe { worker::launch(&stream, worker::config(3).block(32), &control, address)? };
+    stream.synchronize()?;
+    assert_eq!(control.presence(), Presence::Ended(Ended::OtherLayout));
+    // Also if the kernel was stopped before it began.
+    control.reset();
+    control.stop();
     assert_eq!(ended(&control, &stream, 3)?, Presence::Ended(Ended::OtherLayout));
     Ok(())
 }

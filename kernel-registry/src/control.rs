@@ -66,16 +66,15 @@ struct Words {
 
 const NOT_YET: u32 = 0;
 const STOPPED: u32 = 1;
-const OTHER_LAYOUT: u32 = 7;
 
 /// A limit in nanoseconds that is never over.
 const UNLIMITED: u64 = u64::MAX;
 
 /// `Presence` of a block.
-const NOWHERE: u32 = 0;
 const THERE: u32 = 1;
 const LEFT: u32 = 2;
 const LATE: u32 = 3;
+const LATE_AND_LEFT: u32 = 4;
 
 /// Where a kernel is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +82,7 @@ const LATE: u32 = 3;
 pub enum Presence {
     /// No block is on the device yet.
     Absent,
-    /// At least one block has arrived, and has not left.
+    /// At least one block has arrived, and the kernel has not ended. A kernel that was stopped ends when all of its blocks have left.
     There,
     /// The kernel has ended, or does so now: its stream tells when its memory can be reused.
     Ended(Ended),
@@ -109,6 +108,8 @@ pub enum Ended {
     OtherType,
     /// It was compiled with the device header of another version.
     OtherLayout,
+    /// Its [`Queue`](crate::Queue) was made for another number of blocks, or has no such lane.
+    OtherLanes,
 }
 
 /// The blocks of a grid that are not on the device.
@@ -165,16 +166,25 @@ impl Control {
     pub fn presence(&self) -> Presence {
         let count =
             |presence| self.arrivals().iter().filter(|word| word.load(Ordering::Acquire) == presence).count();
-        let (there, left, late) = (count(THERE), count(LEFT), count(LATE));
+        let (there, left) = (count(THERE), count(LEFT));
+        let (late, late_and_left) = (count(LATE), count(LATE_AND_LEFT));
         // After the words: the reason is there before a block leaves for it.
         let end = self.words().end.load(Ordering::Acquire);
+        let gone = left + late_and_left;
+        let have_all_left = gone == self.blocks as usize && gone > 0;
         match end {
             // The kernel knows nothing else of such a control block.
-            end if end >= OTHER_LAYOUT => Presence::Ended(Ended::OtherLayout),
+            end if end != NOT_YET && Ended::of(end) == Ended::OtherLayout => {
+                Presence::Ended(Ended::OtherLayout)
+            }
             _ if there > 0 => Presence::There,
-            NOT_YET if left == self.blocks as usize && left > 0 => Presence::Ended(Ended::ByItself),
-            end if end != NOT_YET && left + late > 0 => Presence::Ended(Ended::of(end)),
-            _ if left > 0 => Presence::There,
+            NOT_YET if have_all_left => Presence::Ended(Ended::ByItself),
+            STOPPED if have_all_left => Presence::Ended(Ended::Stopped),
+            // Blocks that come later do what was pushed for them before the stop.
+            NOT_YET | STOPPED if gone + late > 0 => Presence::There,
+            NOT_YET | STOPPED => Presence::Absent,
+            // Those that come later leave at once.
+            end if gone + late > 0 => Presence::Ended(Ended::of(end)),
             _ => Presence::Absent,
         }
     }
@@ -186,7 +196,7 @@ impl Control {
     /// [`Missing`], if blocks are.
     pub fn arrived(&self) -> Result<(), Missing> {
         // A late block came after others had left for want of it.
-        let is_missing = |word: &AtomicU32| [NOWHERE, LATE].contains(&word.load(Ordering::Acquire));
+        let is_missing = |word: &AtomicU32| ![THERE, LEFT].contains(&word.load(Ordering::Acquire));
         let missing = (0..).zip(self.arrivals()).filter(|(_, word)| is_missing(word));
         let blocks: Vec<u32> = missing.map(|(block, _)| block).collect();
         match blocks.len() as u32 {
@@ -207,8 +217,12 @@ impl Control {
 
     /// Waits until the kernel has ended, but no longer than this.
     pub fn wait_for_end(&self, limit: Duration) -> Presence {
-        poll(limit, || matches!(self.presence(), Presence::Ended(_)));
-        self.presence()
+        let mut presence = Presence::Absent;
+        poll(limit, || {
+            presence = self.presence();
+            matches!(presence, Presence::Ended(_))
+        });
+        presence
     }
 
     /// Makes the control block ready for another launch. The former one has to be over; the limit stays.
@@ -244,6 +258,7 @@ impl Ended {
             4 => Ended::Missing,
             5 => Ended::OtherGrid,
             6 => Ended::OtherType,
+            8 => Ended::OtherLanes,
             _ => Ended::OtherLayout,
         }
     }
@@ -311,6 +326,10 @@ impl fmt::Display for Ended {
                 "it was compiled with another version of `kernel_registry.cuh`: use equal versions of kernel-registry and \
                  kernel-registry-build, and make committed images anew"
             }
+            Ended::OtherLanes => {
+                "its queue was made for another number of blocks, or has no such lane: make it by `Queue::for_blocks`, with the number \
+                 of blocks that take values"
+            }
         })
     }
 }
@@ -370,12 +389,16 @@ mod tests {
             "OTHER_GRID",
             "OTHER_TYPE",
             "OTHER_LAYOUT",
+            "OTHER_LANES",
         ];
         (0..).zip(ends).for_each(|(number, name)| numbered(number, name));
-        for (number, name) in [(NOWHERE, "NOWHERE"), (THERE, "THERE"), (LEFT, "LEFT"), (LATE, "LATE")] {
-            numbered(number, name);
-        }
-        assert_eq!((Ended::of(1), Ended::of(6)), (Ended::Stopped, Ended::OtherType));
+        let places = ["NOWHERE", "THERE", "LEFT", "LATE", "LATE_AND_LEFT"];
+        (0..).zip(places).for_each(|(number, name)| numbered(number, name));
+        assert_eq!([THERE, LEFT, LATE, LATE_AND_LEFT], [1, 2, 3, 4]);
+        assert_eq!(
+            (Ended::of(1), Ended::of(6), Ended::of(8)),
+            (Ended::Stopped, Ended::OtherType, Ended::OtherLanes)
+        );
         assert_eq!((Ended::of(7), Ended::of(99)), (Ended::OtherLayout, Ended::OtherLayout));
     }
 }

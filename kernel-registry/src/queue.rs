@@ -1,4 +1,4 @@
-//! A queue of values from the host to one block of a kernel that stays.
+//! A queue of values from the host to the blocks of a kernel that stays.
 
 use std::error::Error;
 use std::fmt;
@@ -15,8 +15,10 @@ use crate::control::{Ended, Presence, poll};
 use crate::mapped::Memory;
 use crate::{Control, DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 
-/// A queue in mapped host memory: the host pushes values, and one block takes them in their order.
+/// A queue in mapped host memory: the host pushes values, and blocks of a kernel take them.
 /// `kernel_registry::Queue<T>` of the [device header](crate::DEVICE_HEADER).
+///
+/// Each block has a lane of the queue, and takes its values in their order. A value goes to the block with the fewest unfinished ones.
 ///
 /// `T` is the same struct as in CUDA, with `#[derive(KernelParam)]`. If their sizes differ, the kernel ends, as
 /// [`Ended::OtherType`].
@@ -44,23 +46,29 @@ use crate::{Control, DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let context = kernel_registry::context(0)?;
 /// # let stream = context.new_stream()?;
-/// let (control, mut queue) = (Control::new(&context, 1)?, Queue::<Task>::new(&context, 64)?);
+/// let (control, mut queue) = (Control::new(&context, 132)?, Queue::<Task>::for_blocks(&context, 132, 2)?);
 /// control.limit(Duration::from_secs(60));
 /// // SAFETY: dropping control block and queue waits for the kernel.
-/// unsafe { consumer::launch(&stream, consumer::config(1).block(128), &control, &queue)? };
+/// unsafe { consumer::launch(&stream, consumer::config(132).block(128), &control, &queue)? };
+/// let first = queue.push(Task { x: std::ptr::null(), n: 0 })?;
 /// queue.push(Task { x: std::ptr::null(), n: 0 })?;
+/// queue.wait_for(first, &control, Duration::from_secs(1))?;
 /// queue.wait(&control, Duration::from_secs(1))?;
 /// control.stop();
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// A kernel that is stopped first does what was pushed before. One block alone may take values from a queue: a grid of
-/// workers has a queue for each.
+/// A kernel that is stopped first does what was pushed before. One with another number of blocks than the queue was made for ends,
+/// as [`Ended::OtherLanes`].
 pub struct Queue<T> {
     memory: Memory,
-    capacity: u32,
+    lanes: u32,
+    /// Slots of a lane.
+    per_block: u32,
     pushed: u64,
+    /// The lane that is next in turn.
+    next: u32,
     /// Values go in, and do not come out again.
     values: PhantomData<fn(T)>,
 }
@@ -68,9 +76,15 @@ pub struct Queue<T> {
 /// `Queue` of the device header.
 #[repr(C, align(64))]
 struct Words {
-    pushed: AtomicU64,
+    lanes: AtomicU32,
     capacity: AtomicU32,
     size: AtomicU32,
+}
+
+/// `Lane` of the device header.
+#[repr(C, align(64))]
+struct Lane {
+    pushed: AtomicU64,
     done: Line<AtomicU64>,
 }
 
@@ -78,11 +92,21 @@ struct Words {
 #[repr(C, align(64))]
 struct Line<T>(T);
 
+/// A value that was pushed, for [`Queue::is_done`] of its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Pushed {
+    /// The lane, which is the position of the block in the grid unless the kernel has chosen another.
+    pub lane: u32,
+    /// How many values were pushed into that lane with this one.
+    pub count: u64,
+}
+
 /// The queue has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// How many values it holds.
-    pub capacity: u32,
+    /// How many values it holds, in all lanes.
+    pub capacity: u64,
 }
 
 /// Not all values of a queue are done.
@@ -97,20 +121,40 @@ pub struct Unfinished {
 }
 
 impl<T: KernelParam> Queue<T> {
-    /// Makes a queue with room for this many values, and for one at least. This does not wait for kernels that run. Dropping
-    /// the queue does, but for those in a [`Section`](crate::Section): then it is freed later.
+    /// Makes a queue for one block, with room for this many values, and for one at least. This does not wait for kernels that run.
+    /// Dropping the queue does, but for those in a [`Section`](crate::Section): then it is freed later.
     ///
     /// # Errors
     ///
     /// The driver is unusable, or has no mapped memory left.
     pub fn new(context: &Arc<CudaContext>, capacity: u32) -> Result<Self, DriverUnavailable> {
+        Self::for_blocks(context, 1, capacity)
+    }
+
+    /// The same for a grid of so many blocks, with room for `per_block` values for each. With two, a block has its next value at
+    /// hand. More let the host push in bursts; but a value stays with its block, also if others are idle.
+    ///
+    /// A value waits until its block is on the device: see [`Control::wait_for_blocks`].
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn for_blocks(
+        context: &Arc<CudaContext>,
+        blocks: u32,
+        per_block: u32,
+    ) -> Result<Self, DriverUnavailable> {
         const { assert!(align_of::<T>() <= 64, "the slots are aligned to 64 bytes") };
-        let capacity = capacity.max(1);
-        let slots = (capacity as usize).saturating_mul(size_of::<T>());
-        let memory = Memory::zeroed(context, slots.saturating_add(size_of::<Words>()))?;
-        let queue = Queue { memory, capacity, pushed: 0, values: PhantomData };
-        queue.words().capacity.store(capacity, Ordering::Relaxed);
-        queue.words().size.store(size_of::<T>() as u32, Ordering::Relaxed);
+        let (lanes, per_block) = (blocks.max(1), per_block.max(1));
+        let lane = (per_block as usize).saturating_mul(size_of::<T>()).saturating_add(size_of::<Lane>());
+        let bytes = (lanes as usize).saturating_mul(lane).saturating_add(size_of::<Words>());
+        let memory = Memory::zeroed(context, bytes)?;
+        let queue = Queue { memory, lanes, per_block, pushed: 0, next: 0, values: PhantomData };
+        // SAFETY: the memory begins with these words, and was zeroed.
+        let words: &Words = unsafe { &*queue.memory.at(0) };
+        words.lanes.store(lanes, Ordering::Relaxed);
+        words.capacity.store(per_block, Ordering::Relaxed);
+        words.size.store(size_of::<T>() as u32, Ordering::Relaxed);
         Ok(queue)
     }
 
@@ -119,18 +163,47 @@ impl<T: KernelParam> Queue<T> {
     /// # Errors
     ///
     /// [`Full`], if as many values are unfinished as the queue has room for.
-    pub fn push(&mut self, value: T) -> Result<(), Full> {
-        if self.room() == 0 {
-            return Err(Full { capacity: self.capacity });
+    pub fn push(&mut self, value: T) -> Result<Pushed, Full> {
+        let (lane, unfinished) = self.emptiest();
+        if unfinished >= u64::from(self.per_block) {
+            return Err(Full { capacity: u64::from(self.lanes) * u64::from(self.per_block) });
         }
-        let slot = (self.pushed % u64::from(self.capacity)) as usize;
-        let place: *mut T = self.memory.at(size_of::<Words>() + slot * size_of::<T>());
+        let pushed = &self.lane(lane).pushed;
+        let before = pushed.load(Ordering::Relaxed);
+        let slot = (before % u64::from(self.per_block)) as usize;
         // SAFETY: the slot is in the memory, and aligned. The device is done with its former value, and does not read the new
         // one before it is counted.
-        unsafe { place.write_volatile(value) };
+        unsafe { self.slots(lane).wrapping_add(slot).write_volatile(value) };
+        pushed.store(before + 1, Ordering::Release);
         self.pushed += 1;
-        self.words().pushed.store(self.pushed, Ordering::Release);
-        Ok(())
+        self.next = (lane + 1) % self.lanes;
+        Ok(Pushed { lane, count: before + 1 })
+    }
+
+    /// The lane with the fewest unfinished values, the next in turn among equals, and how many these are.
+    fn emptiest(&self) -> (u32, u64) {
+        let (mut emptiest, mut fewest) = (self.next, u64::MAX);
+        for lane in (self.next..self.lanes).chain(0..self.next) {
+            let unfinished = self.lane(lane).unfinished();
+            if unfinished < fewest {
+                (emptiest, fewest) = (lane, unfinished);
+            }
+            if unfinished == 0 {
+                break;
+            }
+        }
+        (emptiest, fewest)
+    }
+
+    /// Whether a value is done. What the kernel wrote for it can be read then.
+    ///
+    /// # Panics
+    ///
+    /// It was pushed into another queue, which has more lanes. The answer for a value of another queue means nothing.
+    pub fn is_done(&self, value: Pushed) -> bool {
+        let Pushed { lane, count } = value;
+        assert!(lane < self.lanes, "there is no lane {lane} among {}", self.lanes);
+        self.lane(lane).done.0.load(Ordering::Acquire) >= count
     }
 
     /// How many values were pushed so far.
@@ -138,15 +211,15 @@ impl<T: KernelParam> Queue<T> {
         self.pushed
     }
 
-    /// How many values are done. What the kernel wrote for them can be read.
+    /// How many values are done, in all lanes. What the kernel wrote for them can be read.
     pub fn done(&self) -> u64 {
-        self.words().done.0.load(Ordering::Acquire)
+        (0..self.lanes).map(|lane| self.lane(lane).done.0.load(Ordering::Acquire)).sum()
     }
 
     /// How many values can be pushed now.
-    pub fn room(&self) -> u32 {
-        let unfinished = self.pushed.saturating_sub(self.done());
-        u64::from(self.capacity).saturating_sub(unfinished) as u32
+    pub fn room(&self) -> u64 {
+        let per_block = u64::from(self.per_block);
+        (0..self.lanes).map(|lane| per_block.saturating_sub(self.lane(lane).unfinished())).sum()
     }
 
     /// Waits until all values are done, but no longer than this, and not beyond the end of the kernel with this control
@@ -156,20 +229,58 @@ impl<T: KernelParam> Queue<T> {
     ///
     /// [`Unfinished`], if some are not.
     pub fn wait(&self, control: &Control, limit: Duration) -> Result<(), Unfinished> {
-        let is_done = || self.done() == self.pushed;
-        poll(limit, || is_done() || matches!(control.presence(), Presence::Ended(_)));
-        let ended = match control.presence() {
-            Presence::Ended(ended) => Some(ended),
-            _ => None,
-        };
-        // After the end: the last value may have been done since.
-        if is_done() { Ok(()) } else { Err(Unfinished { done: self.done(), pushed: self.pushed, ended }) }
+        self.wait_until(control, limit, || self.done() == self.pushed)
     }
 
-    fn words(&self) -> &Words {
-        // SAFETY: the memory begins with them, was zeroed, and stays as long as `self`, unless the program resets the context, by an
-        // `unsafe` call. The device accesses aligned words as a whole.
-        unsafe { &*self.memory.at(0) }
+    /// The same for one value.
+    ///
+    /// # Errors
+    ///
+    /// [`Unfinished`], if it is not done.
+    ///
+    /// # Panics
+    ///
+    /// As [`is_done`](Self::is_done).
+    pub fn wait_for(&self, value: Pushed, control: &Control, limit: Duration) -> Result<(), Unfinished> {
+        self.wait_until(control, limit, || self.is_done(value))
+    }
+
+    fn wait_until(
+        &self,
+        control: &Control,
+        limit: Duration,
+        is_done: impl Fn() -> bool,
+    ) -> Result<(), Unfinished> {
+        let mut ended = None;
+        poll(limit, || {
+            if let Presence::Ended(why) = control.presence() {
+                ended = Some(why);
+            }
+            is_done() || ended.is_some()
+        });
+        let done = self.done();
+        // After the end: the last value may have been done since.
+        if is_done() { Ok(()) } else { Err(Unfinished { done, pushed: self.pushed, ended }) }
+    }
+
+    fn lane(&self, lane: u32) -> &Lane {
+        debug_assert!(lane < self.lanes);
+        // SAFETY: the lanes follow the words in the memory, which was zeroed, and stays as long as `self`, unless the program resets
+        // the context, by an `unsafe` call. The device accesses aligned words as a whole.
+        unsafe { &*self.memory.at(size_of::<Words>() + lane as usize * size_of::<Lane>()) }
+    }
+
+    /// The slots of a lane.
+    fn slots(&self, lane: u32) -> *mut T {
+        let lanes = size_of::<Words>() + self.lanes as usize * size_of::<Lane>();
+        self.memory.at(lanes + lane as usize * self.per_block as usize * size_of::<T>())
+    }
+}
+
+impl Lane {
+    fn unfinished(&self) -> u64 {
+        // Only the host writes `pushed`.
+        self.pushed.load(Ordering::Relaxed).saturating_sub(self.done.0.load(Ordering::Acquire))
     }
 }
 
@@ -189,7 +300,8 @@ impl<T: KernelParam> PointerToMut<Queue<T>> for &Queue<T> {}
 impl<T: KernelParam> fmt::Debug for Queue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
-            .field("capacity", &self.capacity)
+            .field("lanes", &self.lanes)
+            .field("per_block", &self.per_block)
             .field("pushed", &self.pushed)
             .field("done", &self.done())
             .finish_non_exhaustive()
@@ -200,7 +312,7 @@ impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the queue is full: {} values are unfinished; wait until the kernel has done some, or make it larger",
+            "the queue is full: {} values are unfinished; push again when the kernel has done some",
             self.capacity
         )
     }
@@ -212,7 +324,7 @@ impl fmt::Display for Unfinished {
         write!(f, "{done} of {pushed} values are done")?;
         match ended {
             Some(ended) => write!(f, ", and the kernel has ended: {ended}"),
-            None => f.write_str(", and the time to wait for them is over; `Control::presence` says whether the kernel is there"),
+            None => f.write_str(", and the time to wait for them is over; `Control::arrived` says which blocks are not on the device"),
         }
     }
 }
@@ -228,8 +340,8 @@ mod tests {
 
     #[test]
     fn words_lie_as_in_the_header() {
-        assert_eq!([offset_of!(Words, capacity), offset_of!(Words, size)], [8, 12]);
-        assert_eq!([offset_of!(Words, done), size_of::<Words>()], [64, 128]);
+        assert_eq!([offset_of!(Words, capacity), offset_of!(Words, size), size_of::<Words>()], [4, 8, 64]);
+        assert_eq!([offset_of!(Lane, done), size_of::<Lane>()], [64, 128]);
     }
 
     #[test]

@@ -28,9 +28,9 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let context = kernel_registry::context(0)?;
 //! let warm = kernel_registry::warm_all(&context)?;
-//! let mut queue = Queue::<Task>::new(&context, 64)?;
+//! let mut queue = Queue::<Task>::for_blocks(&context, 66, 2)?;
 //!
-//! let resident = Resident::<consumer>::new(consumer::config(1).block(128)).beside(saxpy::INFO, saxpy::over(1000));
+//! let resident = Resident::<consumer>::new(consumer::config(66).block(128)).beside(saxpy::INFO, saxpy::over(1000));
 //! let resident = resident.check(&warm)?;
 //! println!("{}", resident.fit());
 //! let stream = context.new_stream()?;
@@ -69,7 +69,7 @@ use fit::{Beside, CannotRun, Figures};
 
 pub use crate::control::{Ended, Missing, Presence};
 pub use crate::driver::OnWait;
-pub use crate::queue::{Full, Unfinished};
+pub use crate::queue::{Full, Pushed, Unfinished};
 pub use crate::sections::WouldWait;
 pub use checked::{Checked, Starting};
 pub use error::{ResidentError, SectionError};

@@ -11,7 +11,7 @@ struct Task {
     unsigned int n;
 };
 
-// One block, of any number of threads.
+// Any number of blocks and threads. Each block has a lane of the queue.
 __global__ void worker(kernel_registry::Control* control, kernel_registry::Queue<Task>* queue) {
     __shared__ Task task;
     kernel_registry::Stay stay(control);

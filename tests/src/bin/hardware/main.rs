@@ -92,5 +92,6 @@ const CHECKS: &[(&str, Check)] = &[
     ("contexts that come and go", checks::come_and_go),
     ("parts of the device", parts::parts),
     ("kernels that stay", sections::sections),
+    ("a grid of workers", sections::workers),
     ("a device that was reset", checks::reset),
 ];

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kernel_registry::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr};
 use kernel_registry::{Control, DeviceAddress, DynArg, KernelInfo, LaunchConfig, Queue, find, launch_dyn};
+use kernel_registry_format::device_header::LAYOUT;
 use kernels::particles::{Float4, Step};
 use kernels::waiting::Task;
 
@@ -230,7 +231,7 @@ fn row_medians(stream: &Arc<CudaStream>) -> Done {
 
 /// The words of a control block for a grid of this many blocks, which is to end at once or after two seconds.
 fn control(stream: &Arc<CudaStream>, blocks: usize, end: u32) -> Result<CudaSlice<u32>, Box<dyn Error>> {
-    let mut words = [end, 1, blocks as u32, 0, 2_000_000_000, 0].to_vec();
+    let mut words = [end, LAYOUT, blocks as u32, 0, 2_000_000_000, 0].to_vec();
     words.resize(16 + blocks, 0);
     Ok(stream.clone_htod(&words)?)
 }
@@ -242,10 +243,11 @@ fn worker(stream: &Arc<CudaStream>) -> Done {
     let (x, mut y) = (vector(stream, 1.0_f32)?, vector(stream, 2.0_f32)?);
     let (x_at, y_at) = (x.device_ptr(stream).0, y.device_ptr_mut(stream).0);
     const _: () = assert!(size_of::<Task>() == 24);
-    // Pushed, then capacity and size; done; the task.
-    let mut queue = [0_u64; 19];
-    queue[..2].copy_from_slice(&[1, 1 | 24 << 32]);
-    queue[16..].copy_from_slice(&[x_at, y_at, u64::from(3.0_f32.to_bits()) | u64::from(N) << 32]);
+    // One lane of one value of 24 bytes; pushed; done; the task.
+    let mut queue = [0_u64; 27];
+    queue[..2].copy_from_slice(&[1 | 1 << 32, 24]);
+    queue[8] = 1;
+    queue[24..].copy_from_slice(&[x_at, y_at, u64::from(3.0_f32.to_bits()) | u64::from(N) << 32]);
     let (mut control, mut queue) = (control(stream, 1, STOPPED)?, stream.clone_htod(&queue)?);
     let (control_at, queue_at) = (control.device_ptr_mut(stream).0, queue.device_ptr_mut(stream).0);
     let args = [
@@ -254,7 +256,7 @@ fn worker(stream: &Arc<CudaStream>) -> Done {
     ];
     launch(kernel, stream, LaunchConfig::new([1, 1, 1], [128, 1, 1]), args)?;
     expect(stream, &y, |_| 5.0)?;
-    let done = stream.clone_dtoh(&queue)?[8];
+    let done = stream.clone_dtoh(&queue)?[16];
     if done == 1 { Ok(()) } else { Err(format!("{done} tasks are done").into()) }
 }
 
@@ -265,9 +267,13 @@ fn stay_together(stream: &Arc<CudaStream>) -> Done {
     let address = control.device_ptr_mut(stream).0;
     let args = [DynArg::pointer::<Control>(DeviceAddress(address)), DynArg::value(&1_000_000_000_u64)];
     launch(kernel, stream, LaunchConfig::new([4, 1, 1], [32, 1, 1]), args)?;
-    const LATE: u32 = 3;
+    const LATE_AND_LEFT: u32 = 4;
     let words = stream.clone_dtoh(&control)?;
-    if words[16..] == [LATE; 4] { Ok(()) } else { Err(format!("the blocks say {:?}", &words[16..]).into()) }
+    if words[16..] == [LATE_AND_LEFT; 4] {
+        Ok(())
+    } else {
+        Err(format!("the blocks say {:?}", &words[16..]).into())
+    }
 }
 
 fn smooth(stream: &Arc<CudaStream>) -> Done {

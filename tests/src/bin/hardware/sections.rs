@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use kernel_registry::cudarc::driver::CudaStream;
+use kernel_registry::cudarc::driver::sys::CUdevice_attribute;
+use kernel_registry::cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use kernel_registry::{
-    Mapped, Part, Partition, PartitionError, Resident, ResidentError, Section, Warm, warm_all,
+    Mapped, Part, Partition, PartitionError, Queue, Resident, ResidentError, Section, Warm, warm_all,
 };
 use kernels::blas1::saxpy;
-use kernels::waiting::{stay_together, touch};
+use kernels::waiting::{Task, stay_together, touch, worker};
 
 use crate::Checked;
 use crate::checks::ensure;
@@ -102,6 +103,56 @@ fn in_a_part(warm: &Warm) -> Checked {
     second.stop()?;
     first.stop()?;
     Ok(format!("parts are filled by {few} and {many}"))
+}
+
+/// One block, then a block on each multiprocessor, take tasks from a queue.
+pub(crate) fn workers(warm: &Warm, _: Duration) -> Checked {
+    let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+    let all = warm.context().attribute(attribute)?.unsigned_abs();
+    Ok(format!("{}; {}", workers_of(warm, 1)?, workers_of(warm, all)?))
+}
+
+fn workers_of(warm: &Warm, blocks: u32) -> Checked {
+    let tasks: u32 = if crate::is_simulated() { 500 } else { 100_000 };
+    let (stays, copies) = (warm.context().new_stream()?, warm.context().new_stream()?);
+    let x = copies.clone_htod(&vec![1.0_f32; tasks as usize])?;
+    let mut y = copies.clone_htod(&vec![0.0_f32; tasks as usize])?;
+    let (x_at, y_at) = (x.device_ptr(&copies).0 as *const f32, y.device_ptr_mut(&copies).0 as *mut f32);
+    copies.synchronize()?;
+
+    let mut queue = Queue::for_blocks(warm.context(), blocks, 2)?;
+    let resident = Resident::<worker>::new(worker::config(blocks).block(32)).limit(limit()).check(warm)?;
+    // SAFETY: the vectors outlive the kernel, and the queue is freed when no kernel stays any more.
+    let section = resident
+        .launch(&stays, |launch| unsafe { worker::launch(&stays, launch, launch.control(), &queue) })?;
+    section.wait_for_blocks(limit() / 4)?;
+
+    let begun = Instant::now();
+    let mut of_each = vec![0_u32; blocks as usize];
+    for place in 0..tasks as usize {
+        // Each task has an element of its own: blocks run at the same time.
+        let (x, y) = (x_at.wrapping_add(place), y_at.wrapping_add(place));
+        let task = Task { x, y, a: 1.0 + place as f32, n: 1 };
+        let pushed = loop {
+            match queue.push(task) {
+                Ok(pushed) => break pushed,
+                Err(full) => ensure(begun.elapsed() < limit(), full.to_string())?,
+            }
+        };
+        of_each[pushed.lane as usize] += 1;
+    }
+    queue.wait(section.control(), limit())?;
+    let took = begun.elapsed();
+    section.stop()?;
+    let wrong = copies
+        .clone_dtoh(&y)?
+        .iter()
+        .zip(0..)
+        .filter(|&(y, place): &(_, u32)| *y != 1.0 + place as f32)
+        .count();
+    ensure(wrong == 0, format!("{wrong} of {tasks} tasks have wrong results"))?;
+    let (least, most) = (of_each.iter().min().unwrap_or(&0), of_each.iter().max().unwrap_or(&0));
+    Ok(format!("{tasks} tasks for {blocks} blocks, {least} to {most} each, one every {:.1?}", took / tasks))
 }
 
 /// With 100 kernels beside, for which a millisecond is the bound.
