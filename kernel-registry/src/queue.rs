@@ -59,8 +59,8 @@ use crate::{Control, DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 /// # }
 /// ```
 ///
-/// A kernel that is stopped first does what was pushed before. One with another number of blocks than the queue was made for ends,
-/// as [`Ended::OtherLanes`].
+/// After [`Control::stop`] the kernel still does the values that were pushed before. If its grid has another number of blocks than
+/// the queue was made for, it ends as [`Ended::OtherLanes`].
 pub struct Queue<T> {
     memory: Memory,
     lanes: u32,
@@ -253,10 +253,13 @@ impl<T: KernelParam> Queue<T> {
     ) -> Result<(), Unfinished> {
         let mut ended = None;
         poll(limit, || {
+            if is_done() {
+                return true;
+            }
             if let Presence::Ended(why) = control.presence() {
                 ended = Some(why);
             }
-            is_done() || ended.is_some()
+            ended.is_some()
         });
         let done = self.done();
         // After the end: the last value may have been done since.
