@@ -305,7 +305,7 @@ fn a_worker_with_a_queue() {
     let module = prebuilt(&device, "worker");
     let (mut x, mut y) = (numbers(100), vec![1f32; 100]);
     let (px, py) = (device.lend(&mut x), device.lend(&mut y));
-    // Two lanes, of two slots of 24 bytes; what was pushed into each, and is done; a task in each.
+    // A queue of two lanes, each with two slots of 24 bytes. One task is pushed into each lane, and none is done.
     let mut queue = [0u64; 40 + 2 * 2 * 3];
     let task = |first: u64, n: u64| [px + 4 * first, py + 4 * first, u64::from(2f32.to_bits()) | n << 32];
     queue[..2].copy_from_slice(&[2 | 2 << 32, 24]);

@@ -125,7 +125,7 @@ fn a_fault_that_cannot_happen_is_not_installed() {
 }
 
 #[test]
-#[ignore = "in a process of its own, by the one above"]
+#[ignore = "run by the test above, in a process of its own"]
 fn install_what_cannot_happen() {
     let error =
         Config::default().fault(Fault::fails("cuNothing", 1)).install().expect_err("there is no such call");
@@ -151,7 +151,7 @@ fn variables_say_all_of_it() {
 }
 
 #[test]
-#[ignore = "in a process of its own, by the one above"]
+#[ignore = "run by the test above, in a process of its own"]
 fn as_the_variables_say() -> Result<(), Box<dyn Error>> {
     kernel_registry_sim::install()?;
     let contexts = kernel_registry::contexts()?;
@@ -172,7 +172,7 @@ fn kernels_are_warm_and_compute_in_any_order_of_things() {
 }
 
 #[test]
-#[ignore = "in a process of its own, by the one above"]
+#[ignore = "run by the test above, in a process of its own"]
 fn four_threads_at_once() -> Result<(), Box<dyn Error>> {
     kernel_registry_sim::install()?;
     let one = || -> Result<(), Box<dyn Error>> {
@@ -205,7 +205,7 @@ fn only_libraries_are_compiled_in_parallel() {
 }
 
 #[test]
-#[ignore = "in a process of its own, by the one above"]
+#[ignore = "run by the test above, in a process of its own"]
 fn compile_in_four_threads() -> Result<(), Box<dyn Error>> {
     kernel_registry_sim::install()?;
     let context = kernel_registry::context(0)?;

@@ -178,7 +178,7 @@ fn who_waits_for_a_stopped_grid_waits_for_all_of_its_values() -> Outcome {
 #[test]
 fn a_queue_for_another_grid_ends_the_kernel() -> Outcome {
     let (context, stream, _turn) = device()?;
-    // A block of a grid that is wrong in itself has no lane either, and that is not the reason.
+    // A grid of another size than the control block's: its last block has no lane either, but the first reason stays.
     let (control, queue) = (Control::new(&context, 3)?, Queue::<Task>::for_blocks(&context, 3, 1)?);
     control.limit(LONG);
     // SAFETY: freeing control block and queue waits for the kernel.

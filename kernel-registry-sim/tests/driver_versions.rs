@@ -67,7 +67,7 @@ fn ptx_that_is_newer_than_the_driver_is_refused() {
 }
 
 #[test]
-#[ignore = "for one age, by those above"]
+#[ignore = "run by the tests above, for one driver version"]
 fn warm_and_launch() -> Result<(), Box<dyn Error>> {
     kernel_registry_sim::install()?;
     let context = kernel_registry::context(0)?;
@@ -80,7 +80,7 @@ fn warm_and_launch() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-#[ignore = "for one age, by those above"]
+#[ignore = "run by the tests above, for one driver version"]
 fn refuse() -> Result<(), Box<dyn Error>> {
     kernel_registry_sim::install()?;
     println!("{}", kernel_registry::context(0).expect_err("it is too old"));
@@ -97,7 +97,7 @@ const NOT_FOUND: u32 = 1;
 const VERSION_NOT_SUFFICIENT: u32 = 2;
 
 #[test]
-#[ignore = "for one age, by those above"]
+#[ignore = "run by the tests above, for one driver version"]
 fn find_functions() -> Result<(), Box<dyn Error>> {
     kernel_registry_sim::install()?;
     let mut driver = 0;
@@ -147,7 +147,7 @@ fn find_functions() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-#[ignore = "for one age, by those above"]
+#[ignore = "run by the tests above, for one driver version"]
 fn load_ptx_of_every_age() -> Result<(), Box<dyn Error>> {
     Config::from_environment().install()?;
     let context = kernel_registry::context(0)?;

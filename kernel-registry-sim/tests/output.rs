@@ -132,25 +132,25 @@ fn fails(kernel_name: &str, arguments: &[u64]) {
 }
 
 #[test]
-#[ignore = "fails, in a child process"]
+#[ignore = "run by another test, in a child process: it fails"]
 fn alone_a_trap() {
     fails("traps", &[]);
 }
 
 #[test]
-#[ignore = "fails, in a child process"]
+#[ignore = "run by another test, in a child process: it fails"]
 fn alone_an_address() {
     fails("stores", &[0x40]);
 }
 
 #[test]
-#[ignore = "fails, in a child process"]
+#[ignore = "run by another test, in a child process: it fails"]
 fn alone_another_address() {
     fails("stores", &[0x80]);
 }
 
 #[test]
-#[ignore = "fails, in a child process"]
+#[ignore = "run by another test, in a child process: it fails"]
 fn alone_a_text() {
     context(0);
     let (kernel, stream) = (kernel("prints"), stream());
@@ -162,7 +162,7 @@ fn alone_a_text() {
 
 /// The thread that launches has ended when the kernel runs.
 #[test]
-#[ignore = "fails, in a child process"]
+#[ignore = "run by another test, in a child process: it fails"]
 fn alone_in_a_thread() {
     let context = context(0);
     let (kernel, stream, flag) = (kernel("prints"), stream(), memory(4));
@@ -178,14 +178,14 @@ fn alone_in_a_thread() {
 }
 
 #[test]
-#[ignore = "fails, in a child process"]
+#[ignore = "run by another test, in a child process: it fails"]
 fn alone_not_supported() {
     context(0);
     ok("cuArrayCreate_v2", &[]);
 }
 
 #[test]
-#[ignore = "fails, in a child process"]
+#[ignore = "run by another test, in a child process: it fails"]
 fn alone_not_supported_either() {
     context(0);
     ok("cuArrayCreate_v2", &[]);
@@ -201,7 +201,7 @@ fn shared_context() {
 }
 
 #[test]
-#[ignore = "fails, in a child process"]
+#[ignore = "run by another test, in a child process: it fails"]
 fn together_launches() {
     shared_context();
     let (kernel, stream) = (kernel("traps"), stream());
@@ -210,7 +210,7 @@ fn together_launches() {
 }
 
 #[test]
-#[ignore = "fails, in a child process"]
+#[ignore = "run by another test, in a child process: it fails"]
 fn together_does_not() {
     shared_context();
     while call("cuCtxSynchronize", &[]) == 0 {}
@@ -227,14 +227,14 @@ fn resident(device: usize) -> usize {
 }
 
 #[test]
-#[ignore = "fails, in a child process"]
+#[ignore = "run by another test, in a child process: it fails"]
 fn stuck_call() {
     resident(0);
     ok("cuMemFree_v2", &[memory(4)]);
 }
 
 #[test]
-#[ignore = "fails, in a child process"]
+#[ignore = "run by another test, in a child process: it fails"]
 fn stuck_launch() {
     let module = resident(1);
     let (late, stream) = (get("cuModuleGetFunction", &[module, place(&mut *b"traps\0".to_vec())]), stream());

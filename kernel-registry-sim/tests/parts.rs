@@ -340,7 +340,7 @@ fn an_old_driver_is_an_error_that_says_which_to_install() {
 }
 
 #[test]
-#[ignore = "for one age, by the test above"]
+#[ignore = "run by the test above, for one driver version"]
 fn refuse() -> Tested {
     kernel_registry_sim::install()?;
     let context = kernel_registry::context(0)?;
@@ -352,7 +352,7 @@ fn refuse() -> Tested {
 }
 
 #[test]
-#[ignore = "for one age, by the test above"]
+#[ignore = "run by the test above, for one driver version"]
 fn split_with_an_older_driver() -> Tested {
     kernel_registry_sim::install()?;
     let context = kernel_registry::context(0)?;

@@ -180,10 +180,10 @@ impl Control {
             _ if there > 0 => Presence::There,
             NOT_YET if have_all_left => Presence::Ended(Ended::ByItself),
             STOPPED if have_all_left => Presence::Ended(Ended::Stopped),
-            // Blocks that come later do what was pushed for them before the stop.
+            // Blocks that start after a stop still do the values that were pushed for them.
             NOT_YET | STOPPED if gone + late > 0 => Presence::There,
             NOT_YET | STOPPED => Presence::Absent,
-            // Those that come later leave at once.
+            // After any other reason, blocks that start later return at once.
             end if gone + late > 0 => Presence::Ended(Ended::of(end)),
             _ => Presence::Absent,
         }

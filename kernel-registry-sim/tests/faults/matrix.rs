@@ -118,7 +118,7 @@ fn warming_fails_on_an_older_driver_that_loads_eagerly() {
 }
 
 #[test]
-#[ignore = "in a process of its own, by the one above"]
+#[ignore = "run by the test above, in a process of its own"]
 fn warming_fails_as_the_variables_say() -> Result<(), Box<dyn Error>> {
     let _turn = alone();
     warming_fails_with(|case| matches!(case.name, "CUDA_ERROR_OUT_OF_MEMORY" | "CUDA_ERROR_ILLEGAL_ADDRESS"))

@@ -25,7 +25,7 @@ type Checked = Result<String, Box<dyn Error>>;
 
 static SIMULATED: OnceLock<bool> = OnceLock::new();
 
-/// Whether the device is simulated, whoever chose the driver: this program, or one that started it.
+/// Whether the device is simulated. Unlike `tests::is_simulated` this also knows a driver that `cargo kernels sim` has chosen.
 fn is_simulated() -> bool {
     *SIMULATED.get().expect("it is set before the checks")
 }
