@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
+use kernel_registry_format::OnWait;
 
 use crate::record::Kind;
 use crate::rules;
@@ -25,26 +26,6 @@ use crate::watch::watched::{self, Call, during};
 use crate::watch::{contexts, hooks};
 pub(crate) use deferred::Free;
 use deferred::{Deferred, Later};
-
-/// What happens to calls that would wait. The strictest is last: it holds if several sections concern a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum OnWait {
-    /// They are made, and wait.
-    Report,
-    /// What frees or unloads succeeds at once, and is done at the end of the section. Other calls are refused.
-    Defer,
-    Refuse,
-}
-
-impl OnWait {
-    fn of(number: u32) -> Self {
-        match number {
-            1 => OnWait::Report,
-            2 => OnWait::Defer,
-            _ => OnWait::Refuse,
-        }
-    }
-}
 
 /// A section that a call concerns.
 pub(crate) struct Beside {
@@ -171,7 +152,7 @@ pub unsafe extern "C" fn kernel_registry_audit_section_begin(
         kernel: kernel.as_ref().into(),
         devices,
         stream: stream.addr() as u64,
-        on_wait: OnWait::of(on_wait),
+        on_wait: OnWait::from_code(on_wait),
         is_launched: false,
         deferred: BTreeMap::new(),
     });

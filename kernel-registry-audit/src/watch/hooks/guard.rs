@@ -1,6 +1,7 @@
 //! What hooks do beside a resident kernel: calls that would wait for it are refused, made and recorded, or deferred.
 
 use cudarc::driver::sys::{CUevent, CUresult, CUstream};
+use kernel_registry_format::OnWait;
 
 use super::{about, late, name, on, plain};
 use crate::record::Kind;
@@ -9,7 +10,7 @@ use crate::watch::devices::Devices;
 use crate::watch::owners::Owner;
 use crate::watch::recording::{Happening, now};
 use crate::watch::say::say;
-use crate::watch::section::{self, Beside, Free, Launch, OnWait, Outcome, WaitingFrees};
+use crate::watch::section::{self, Beside, Free, Launch, Outcome, WaitingFrees};
 use crate::watch::watched::{Call, during, event, timed};
 use crate::watch::{contexts, memory, owners, streams};
 
