@@ -92,20 +92,18 @@ pub(super) fn refusal(rule: &Rule, beside: &Beside, words: &str) -> CUresult {
     CUresult::CUDA_ERROR_NOT_PERMITTED
 }
 
-/// A call that is deferred in a section, if that is what happens there and the owner of what it frees is known.
-fn defers(
+/// A call that frees or unloads. In a section that defers it is deferred, if the rules say that it can be, and its owner is known.
+fn frees(
     call: Call,
     rule: &'static Rule,
     devices: Devices,
     owner: Option<Owner>,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    let (Some(beside), Some(owner)) = (section::at(devices), owner) else {
-        return waits(call, rule, section::at(devices), real);
-    };
-    if beside.on_wait != OnWait::Defer {
-        return waits(call, rule, Some(beside), real);
-    }
+    let owner = owner.filter(|_| rules::can_be_deferred(name(call.hook)));
+    let beside = section::at(devices);
+    let defers = beside.as_ref().is_some_and(|beside| beside.on_wait == OnWait::Defer);
+    let Some(owner) = owner.filter(|_| defers) else { return waits(call, rule, beside, real) };
     let is_of_device = *rule == rules::FREE && !memory::is_of_host(call.subject);
     let bytes = if is_of_device { memory::size(call.subject) } else { 0 };
     match section::defer(Free { call, devices, owner, bytes }, &subject(call), real) {
@@ -127,7 +125,7 @@ pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUr
     if section::any() && is_its(call.subject) {
         let devices = memory::devices(call.subject);
         if section::at(devices).is_some() && waits_to_free(call.subject) {
-            return defers(call, &rules::FREE, devices, memory::owner(call.subject), real);
+            return frees(call, &rules::FREE, devices, memory::owner(call.subject), real);
         }
     }
     timed(call, name(call.hook), real)
@@ -152,28 +150,28 @@ pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -
     if !section::any() || !is_its(address) || memory::is_inside(address) {
         return timed(call, name(call.hook), real);
     }
-    defers(call, &rules::FREE, Devices::ALL, memory::owner(address), real)
+    frees(call, &rules::FREE, Devices::ALL, memory::owner(address), real)
 }
 
-/// `cuMemHostUnregister`, which is never deferred: the program may free the memory next.
-pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+/// `cuMemHostUnregister`.
+pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
     if section::is_deferred(call.subject) {
         return FREED;
     }
     let is_its = section::any() && memory::is_registered(call.subject);
-    let beside = if is_its { section::at(Devices::ALL) } else { None };
-    let result = waits(call, &rules::FREE, beside, real);
+    let devices = if is_its { Devices::ALL } else { Devices::NONE };
+    let result = frees(call, &rules::FREE, devices, memory::owner(call.subject), real);
     if result == CUresult::CUDA_SUCCESS {
         memory::unregistered(call.subject);
     }
     result
 }
 
-/// `cuIpcCloseMemHandle`: the memory is another process's, so closing it is not deferred.
-pub(super) fn closes(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+/// `cuIpcCloseMemHandle`.
+pub(super) fn closes(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
     let is_its = section::any() && memory::is_known(call.subject);
-    let beside = if is_its { section::at(memory::devices(call.subject)) } else { None };
-    waits(call, &rules::FREE, beside, real)
+    let devices = if is_its { memory::devices(call.subject) } else { Devices::NONE };
+    frees(call, &rules::FREE, devices, memory::owner(call.subject), real)
 }
 
 /// A call that allocates memory. If there is none, the frees that wait are said.
@@ -244,7 +242,7 @@ fn gone(
         return CUresult::CUDA_ERROR_INVALID_HANDLE;
     }
     match devices {
-        Some(devices) => defers(call, rule, devices, owner, real),
+        Some(devices) => frees(call, rule, devices, owner, real),
         None => timed(call, name(call.hook), real),
     }
 }
