@@ -47,7 +47,7 @@ pub enum Error {
         /// The symbol, or its beginning.
         symbol: String,
     },
-    /// Unpacked, the image is larger than this crate accepts.
+    /// Unpacked, part of the image is larger than this crate accepts.
     TooLarge {
         /// Bytes that it would have, as far as known.
         size: u64,
@@ -107,7 +107,8 @@ impl fmt::Display for Error {
             ),
             Error::TooLarge { size, limit } => write!(
                 f,
-                "the image is too large: it unpacks to {size} bytes or more, and {limit} are accepted"
+                "a packed part is too large: it unpacks to {size} bytes or more, and {limit} are accepted there; \
+                 build it with -compress-mode=none"
             ),
             Error::UnknownCompression { flags } => write!(
                 f,
