@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kernel_registry_format::fatbin;
+use kernel_registry_format::{Printable, fatbin};
 
 /// Why bytes could not be read as an image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -94,7 +94,9 @@ impl fmt::Display for Error {
                 f,
                 "the image is cut off: {place} should have {needed} bytes, but {available} are there"
             ),
-            Error::Malformed { place, problem } => write!(f, "malformed image: {place}: {problem}"),
+            Error::Malformed { place, problem } => {
+                write!(f, "malformed image: {}: {}", Printable(place), Printable(problem))
+            }
             Error::UnknownFormat { place, what, number } => write!(
                 f,
                 "{place} has {what} {number}, which are not known here: a newer CUDA toolkit made the image; update \
@@ -102,8 +104,9 @@ impl fmt::Display for Error {
             ),
             Error::Duplicate { place, symbol } => write!(
                 f,
-                "malformed image: {place}: there are two kernels `{symbol}`, and only one could be launched; \
-                 rename one of them in its source"
+                "malformed image: {place}: there are two kernels `{}`, and only one could be launched; \
+                 rename one of them in its source",
+                Printable(symbol)
             ),
             Error::TooLarge { size, limit } => write!(
                 f,
