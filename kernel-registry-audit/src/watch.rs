@@ -2,6 +2,7 @@
 
 pub(crate) mod front;
 
+mod build_id;
 mod caller;
 mod contexts;
 mod hang;
