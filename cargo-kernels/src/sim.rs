@@ -19,6 +19,7 @@ use crate::doctor::libcuda::Library;
 use crate::failure::Failure;
 use crate::folder;
 use crate::shared::{self, Built, SIM};
+use crate::terminal;
 
 pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
@@ -40,7 +41,7 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     let (folder, driver) = prepare(&built)?;
     let refused =
         |refused: Refused| Failure::NotLoaded { path: built.library.clone(), why: refused.to_string() };
-    eprintln!("SIMULATED: {}", about::sentence(&driver).map_err(refused)?);
+    terminal::say(format_args!("SIMULATED: {}", about::sentence(&driver).map_err(refused)?));
 
     let error = command.env("LD_LIBRARY_PATH", first(&folder)).exec();
     Err(Failure::NotRun { program: program.clone(), error })

@@ -12,6 +12,7 @@
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |
 //! | [`rules`] | which driver calls wait for running kernels |
+//! | [`Printable`] | text without what a terminal obeys |
 //!
 //! # Records
 //!
@@ -62,6 +63,7 @@ mod kernel;
 mod layout;
 mod on_wait;
 mod param;
+mod printable;
 pub mod ptx;
 mod read;
 pub mod rules;
@@ -75,6 +77,7 @@ pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, Sta
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
 pub use on_wait::OnWait;
 pub use param::{Direction, Param, Params, ParamsIter, Pass, SliceLength};
+pub use printable::Printable;
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
 pub use scalar::{RustType, Scalar, same_layout};
 pub use shared_object::shared_object;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kernel_registry_format::fatbin;
+use kernel_registry_format::{Printable, fatbin};
 
 /// Why bytes could not be read as an image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +47,7 @@ pub enum Error {
         /// The symbol, or its beginning.
         symbol: String,
     },
-    /// Unpacked, the image is larger than this crate accepts.
+    /// Unpacked, part of the image is larger than this crate accepts.
     TooLarge {
         /// Bytes that it would have, as far as known.
         size: u64,
@@ -94,7 +94,9 @@ impl fmt::Display for Error {
                 f,
                 "the image is cut off: {place} should have {needed} bytes, but {available} are there"
             ),
-            Error::Malformed { place, problem } => write!(f, "malformed image: {place}: {problem}"),
+            Error::Malformed { place, problem } => {
+                write!(f, "malformed image: {}: {}", Printable(place), Printable(problem))
+            }
             Error::UnknownFormat { place, what, number } => write!(
                 f,
                 "{place} has {what} {number}, which are not known here: a newer CUDA toolkit made the image; update \
@@ -102,12 +104,14 @@ impl fmt::Display for Error {
             ),
             Error::Duplicate { place, symbol } => write!(
                 f,
-                "malformed image: {place}: there are two kernels `{symbol}`, and only one could be launched; \
-                 rename one of them in its source"
+                "malformed image: {place}: there are two kernels `{}`, and only one could be launched; \
+                 rename one of them in its source",
+                Printable(symbol)
             ),
             Error::TooLarge { size, limit } => write!(
                 f,
-                "the image is too large: it unpacks to {size} bytes or more, and {limit} are accepted"
+                "a packed part is too large: it unpacks to {size} bytes or more, and {limit} are accepted there; \
+                 build it with -compress-mode=none"
             ),
             Error::UnknownCompression { flags } => write!(
                 f,

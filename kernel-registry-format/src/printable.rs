@@ -1,0 +1,51 @@
+//! Text of a binary, an image, a driver or a compiler as a terminal may show it.
+
+use core::fmt;
+
+/// Text with each character written as `\u001b` that a terminal obeys instead of showing it: control characters but the newline and the tab,
+/// and those that change the direction of other text. In a string of JSON that is the same text.
+///
+/// ```
+/// use kernel_registry_format::Printable;
+///
+/// assert_eq!(Printable("\u{1b}[2J`k`\n").to_string(), "\\u001b[2J`k`\n");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Printable<'a>(pub &'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_obeyed(*c)) {
+            write!(f, "{}\\u{:04x}", &rest[..at], u32::from(c))?;
+            rest = &rest[at + c.len_utf8()..];
+        }
+        f.write_str(rest)
+    }
+}
+
+fn is_obeyed(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        // Marks, embeddings, overrides and isolates of direction; separators of lines and paragraphs.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        _ => c.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_written_out() {
+        let shown = |text| Printable(text).to_string();
+        assert_eq!(shown("a\tb\nµ ∀ 核"), "a\tb\nµ ∀ 核");
+        assert_eq!(shown("\0\r\u{8}\u{1b}]0;x\u{7}\u{7f}"), "\\u0000\\u000d\\u0008\\u001b]0;x\\u0007\\u007f");
+        // A terminal with 8 bits takes this for an escape sequence, too.
+        assert_eq!(shown("\u{9b}31m"), "\\u009b31m");
+        assert_eq!(shown("k\u{202e}x\u{2066}y"), "k\\u202ex\\u2066y");
+    }
+}
