@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cli::Sim;
-use crate::doctor::facts::{Cuda, Refused};
+use crate::doctor::facts::Refused;
 use crate::doctor::libcuda::Library;
 use crate::failure::Failure;
 use crate::folder;
@@ -52,7 +52,7 @@ pub(crate) fn prepare(built: &Built) -> Result<(PathBuf, Library), Failure> {
     let useless = |why| Failure::NotLoaded { path: built.library.clone(), why };
     let driver = Library::open_file(&built.library).map_err(useless)?;
     let version = driver.version().map_err(|refused| useless(refused.to_string()))?;
-    let folder = built.folder.join(format!("for-{}", Cuda(version.unsigned_abs())));
+    let folder = built.folder.join(format!("for-{}", version));
     folder::fill(&folder, &built.library, |name| driver.offers(name, version))?;
     Ok((folder, driver))
 }

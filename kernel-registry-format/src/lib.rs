@@ -9,6 +9,7 @@
 //! | [`fatbin`] | the headers of fatbins |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
+//! | [`CudaVersion`] | the PTX that came with each version of CUDA |
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |
 //! | [`rules`] | which driver calls wait for running kernels |
@@ -55,6 +56,7 @@
 
 extern crate alloc;
 
+mod cuda;
 pub mod device_header;
 pub mod fatbin;
 pub mod fit;
@@ -73,6 +75,7 @@ mod shared_object;
 pub mod sticky;
 mod write;
 
+pub use cuda::CudaVersion;
 pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
 pub use on_wait::OnWait;
