@@ -279,7 +279,7 @@ impl Param<'_> {
                 Ok(Some(Expected::Named { name, size, align }))
             }
             (Pass::Value, None)
-                if self.is_float().zip(is_float(layout)).is_some_and(|(here, there)| here != there) =>
+                if self.is_float().zip(layout.is_float()).is_some_and(|(here, there)| here != there) =>
             {
                 Err((About::Type, ""))
             }
@@ -297,8 +297,11 @@ impl Param<'_> {
                 Err((About::Direction, ": the kernel may write through it, so declare `*mut T`"))
             }
             (_, Some(CudaType::Pointer { to, .. })) => Ok(self.pointee(to)),
-            (_, Some(CudaType::Other(_))) => Ok(None),
-            (_, None) if layout.size == ADDRESS && is_float(layout) != Some(true) => Ok(None),
+            (_, Some(CudaType::Other(_)) | None)
+                if layout.size == ADDRESS && layout.is_float() != Some(true) =>
+            {
+                Ok(None)
+            }
             _ => Err((About::Type, "")),
         }
     }
@@ -347,12 +350,12 @@ impl Param<'_> {
     }
 }
 
-/// The kernel's signature in C++ or C, or its symbol. Long ones are cut, because the message of every parameter can contain it.
+/// The kernel's signature in C++ or C, or its name. Long ones are cut, because the message of every parameter can contain it.
 fn whole(entry: &Entry) -> String {
     const LONGEST: usize = 1000;
-    let mut whole = match &entry.signature {
+    let mut whole = match entry.typed_signature() {
         Some(signature) => signature.to_string(),
-        None if entry.c_params.is_empty() => entry.symbol.clone(),
+        None if entry.c_params.is_empty() => entry.name().to_owned(),
         None => CSignature { name: entry.symbol.clone(), params: entry.c_params.clone() }.to_string(),
     };
     if let Some((cut, _)) = whole.char_indices().nth(LONGEST) {
@@ -362,20 +365,10 @@ fn whole(entry: &Entry) -> String {
     whole
 }
 
-/// Whether PTX says that a parameter is floating point, or that it is not. Signs it does not tell, nor what addresses
-/// point to, nor anything of types such as `.b32` and `.b8[16]`.
-pub(crate) fn is_float(layout: &ParamLayout) -> Option<bool> {
-    match layout.ptx_type.as_deref()? {
-        "f32" | "f64" => Some(true),
-        "u8" | "u16" | "u32" | "u64" | "s8" | "s16" | "s32" | "s64" => Some(false),
-        _ => None,
-    }
-}
-
 /// The parameter in the image, in words.
 fn there(cuda: Option<&CudaType>, layout: &ParamLayout) -> String {
     let align = layout.align.map(|align| format!(", aligned to {align}")).unwrap_or_default();
-    match (cuda, is_float(layout), layout.size) {
+    match (cuda, layout.is_float(), layout.size) {
         (Some(cuda @ CudaType::Named(_)), _, size) => format!("`{cuda}` ({size} bytes{align})"),
         (Some(cuda), ..) => format!("`{cuda}`"),
         (None, Some(true), 4) => "`float`".to_owned(),
@@ -394,12 +387,13 @@ mod tests {
     #[test]
     fn a_long_signature_is_cut_in_messages() {
         let symbol = format!("_Z4long{}", "i".repeat(3000));
-        let text = format!(".version 8.0 .target sm_75 .entry {symbol}(.param .u32 n) {{ ret; }}");
+        let params = vec![".param .u32 n"; 3000].join(", ");
+        let text = format!(".version 8.0 .target sm_75 .entry {symbol}({params}) {{ ret; }}");
         let image = read(text.as_bytes()).unwrap();
         let entry = image.find("long", "x.ptx").unwrap();
         let message = compare_count(3, entry, "x.ptx").unwrap_err().message;
         assert!(message.starts_with("`long(int, int, "));
-        assert!(message.ends_with("..` of `x.ptx` takes 1 parameter, and 3 are declared"));
+        assert!(message.ends_with("..` of `x.ptx` takes 3000 parameters, and 3 are declared"));
         assert!(message.len() < 1100);
     }
 
@@ -522,6 +516,56 @@ mod tests {
             value(4, "u64"),
             "Layout: `p` is `u64` here, and a value of 4 bytes, aligned to 4, in `c` of `c.ptx`"
         );
+    }
+
+    /// How a declaration of these parameters is compared with the only kernel of a PTX text.
+    fn compared(entry: &str, declared: &[(&str, Pass)]) -> Vec<String> {
+        let ptx = format!(".version 8.0 .target sm_75 .entry {entry} {{ ret; }}");
+        let image = read(ptx.as_bytes()).unwrap();
+        let declared: Vec<_> = declared
+            .iter()
+            .map(|(spelled, pass)| Param { name: "p", spelled, pass: *pass, layout: None })
+            .collect();
+        let verdict = |verdict: Verdict| match verdict {
+            Verdict::Wrong(mismatch) => format!("{:?}: {mismatch}", mismatch.about),
+            verdict => format!("{verdict:?}"),
+        };
+        match compare_params(&declared, &image.variants[0].entries[0], "x.ptx") {
+            Ok(compared) => compared.verdicts.into_iter().map(verdict).collect(),
+            Err(mismatch) => vec![mismatch.message],
+        }
+    }
+
+    #[test]
+    fn a_signature_of_another_length_is_not_believed() {
+        let entry = "_Z1kPff(.param .u64 o, .param .u64 b, .param .f32 c)";
+        let (out, float) = (("&mut [f32]", Pass::SliceMut), ("f32", Pass::Value));
+        let wrong = "Type: `p` is `f32` here, and an integer or pointer of 8 bytes in `k` of `x.ptx`";
+        assert_eq!(compared(entry, &[out, float, float]), ["Meets", wrong, "Meets"]);
+        assert_eq!(compared(entry, &[out, ("u64", Pass::Value), float]), ["Meets"; 3]);
+        assert_eq!(compared(entry, &[out, float]), ["`k` of `x.ptx` takes 3 parameters, and 2 are declared"]);
+        let fewer = "_Z1kPff(.param .u64 o)";
+        assert_eq!(compared(fewer, &[out, float]), ["`k` of `x.ptx` takes 1 parameter, and 2 are declared"]);
+    }
+
+    #[test]
+    fn a_signature_of_other_sizes_is_not_believed() {
+        let entry = "_Z1kPfif(.param .u64 o, .param .u64 n, .param .f32 c)";
+        let (out, float) = (("&mut [f32]", Pass::SliceMut), ("f32", Pass::Value));
+        let wrong = "Layout: `p` is `i32` here, and an integer or pointer of 8 bytes in `k` of `x.ptx`";
+        assert_eq!(compared(entry, &[out, ("i32", Pass::Value), float]), ["Meets", wrong, "Meets"]);
+        assert_eq!(compared(entry, &[out, ("i64", Pass::Value), float]), ["Meets"; 3]);
+        // The sizes are equal, but floating point is no integer.
+        let entry = "_Z1kPfif(.param .u64 o, .param .f32 a, .param .f32 c)";
+        assert_eq!(compared(entry, &[out, float, float]), ["Meets"; 3]);
+    }
+
+    #[test]
+    fn a_slice_is_no_value_of_another_size() {
+        let entry = "_Z1kDTfp_E(.param .u32 n)";
+        let wrong =
+            "Type: `p` is `&[f32]` here, and `decltype ({parm#1})` in `k(decltype ({parm#1}))` of `x.ptx`";
+        assert_eq!(compared(entry, &[("&[f32]", Pass::Slice)]), [wrong]);
     }
 
     #[test]

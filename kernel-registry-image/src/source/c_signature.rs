@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::kernels_among_macros;
-use crate::comparison::is_float;
-use crate::{CudaType, Entry, Image, ParamLayout, Scalar};
+use crate::{CudaType, Entry, Image};
 
 /// Stands for a type that is not known.
 const UNKNOWN: &str = "?";
@@ -53,18 +52,8 @@ impl CSignature {
                 .params
                 .iter()
                 .zip(&entry.params)
-                .all(|(ty, layout)| ty.as_ref().is_none_or(|ty| ty_fits(ty, layout)))
+                .all(|(ty, layout)| ty.as_ref().is_none_or(|ty| layout.fits(ty)))
     }
-}
-
-fn ty_fits(ty: &CudaType, layout: &ParamLayout) -> bool {
-    let is_number = match ty {
-        CudaType::Scalar(scalar) => Some(matches!(scalar, Scalar::Float | Scalar::Double)),
-        CudaType::Pointer { .. } => Some(false),
-        _ => None,
-    };
-    let is_float_or_not = is_number.zip(is_float(layout)).is_none_or(|(here, there)| here == there);
-    ty.size().is_none_or(|size| size == layout.size) && is_float_or_not
 }
 
 impl Image {
