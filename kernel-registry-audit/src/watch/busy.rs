@@ -15,10 +15,10 @@ use crate::watch::{contexts, threads};
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// The streams that are busy, but for this one. This thread asks, because its program is about to load a kernel.
-pub(crate) fn besides(stream: u64) -> Vec<Stream> {
+/// The streams that are busy, but for one. This thread asks, because its program is about to load a kernel.
+pub(crate) fn all_but(stream: Option<u64>) -> Vec<Stream> {
     let before = contexts::current();
-    let busy = ask(|its| its.handle != stream);
+    let busy = ask(|its| Some(its.handle) != stream);
     contexts::set_current(before);
     busy
 }

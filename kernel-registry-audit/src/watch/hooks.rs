@@ -111,6 +111,9 @@ macro_rules! hooks {
     (@check cuGraphExecKernelNodeSetParams ($($ty:ty),*)) => {};
     (@check cuGraphExecKernelNodeSetParams_v2 ($($ty:ty),*)) => {};
     (@check cuGraphExecNodeSetParams ($($ty:ty),*)) => {};
+    (@check cuGraphKernelNodeSetParams ($($ty:ty),*)) => {};
+    (@check cuGraphKernelNodeSetParams_v2 ($($ty:ty),*)) => {};
+    (@check cuGraphNodeSetParams ($($ty:ty),*)) => {};
     (@check cuMemHostRegister ($($ty:ty),*)) => {};
     (@check cuCtxCreate_v2 ($($ty:ty),*)) => {};
     (@check cuCtxCreate_v3 ($($ty:ty),*)) => {};
@@ -246,6 +249,14 @@ hooks! {
     10020 cuOccupancyAvailableDynamicSMemPerBlock => cuOccupancyAvailableDynamicSMemPerBlock(
         bytes: *mut usize, function: CUfunction, blocks: c_int, threads: c_int,
     ) |hook, real| kernel(hook, function, None, real);
+    11070 cuOccupancyMaxActiveClusters => cuOccupancyMaxActiveClusters(
+        clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
+    ) |hook, real| kernel(hook, function, None, real);
+    11070 cuOccupancyMaxPotentialClusterSize => cuOccupancyMaxPotentialClusterSize(
+        size: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
+    ) |hook, real| kernel(hook, function, None, real);
+    12040 cuKernelGetParamInfo => cuKernelGetParamInfo(of: CUkernel, index: usize, offset: *mut usize, bytes: *mut usize)
+        |hook, real| kernel(hook, of.cast(), None, real);
     10000 cuGraphAddKernelNode => cuGraphAddKernelNode(
         node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *const c_void,
     ) |hook, real| {
@@ -268,6 +279,18 @@ hooks! {
         node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, edges: *const c_void, count: usize,
         params: *mut c_void,
     ) |hook, real| {
+        // SAFETY: the caller's promise.
+        load::node(hook, unsafe { any_node(params) }, real)
+    };
+    10000 cuGraphKernelNodeSetParams => cuGraphKernelNodeSetParams(node: CUgraphNode, params: *const c_void) |hook, real| {
+        // SAFETY: the caller's promise.
+        load::node(hook, unsafe { first_node(params) }, real)
+    };
+    12000 cuGraphKernelNodeSetParams => cuGraphKernelNodeSetParams_v2(node: CUgraphNode, params: *const c_void) |hook, real| {
+        // SAFETY: the caller's promise.
+        load::node(hook, unsafe { kernel_node(params) }, real)
+    };
+    12020 cuGraphNodeSetParams => cuGraphNodeSetParams(node: CUgraphNode, params: *mut c_void) |hook, real| {
         // SAFETY: the caller's promise.
         load::node(hook, unsafe { any_node(params) }, real)
     };

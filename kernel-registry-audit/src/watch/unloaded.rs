@@ -1,4 +1,5 @@
-//! Kernels that were launched before they were loaded, while others ran. Their launches have returned, and they wait on the device.
+//! Kernels whose handles were taken, or that were launched, before they were loaded, and while others ran. The calls return, and the kernels
+//! wait on the device.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,10 +28,10 @@ impl UnloadedLaunch {
 
     /// Whether it still waits, for some of what ran before it.
     fn still_waits(&self, busy: &[Stream]) -> Option<UnloadedLaunch> {
-        let is_busy = |stream: u64| busy.iter().any(|busy| busy.handle == stream);
+        let is_busy = busy.iter().any(|busy| busy.handle == self.stream);
         let mut still = self.clone();
-        still.running.retain(|before| is_busy(before.handle));
-        (is_busy(self.stream) && !still.running.is_empty()).then_some(still)
+        still.running.retain(|before| still_runs(before, busy));
+        (is_busy && !still.running.is_empty()).then_some(still)
     }
 }
 
@@ -54,39 +55,71 @@ fn name(stream: &Stream) -> String {
     }
 }
 
-/// The launches that may still wait, by their streams.
-static LAUNCHES: Locked<HashMap<u64, UnloadedLaunch>> = Locked::new();
+#[derive(Default)]
+struct Waiting {
+    /// The launches that may still wait, by their streams.
+    launches: HashMap<u64, UnloadedLaunch>,
+    /// The functions that may not be loaded yet, with the streams that were busy when they were taken.
+    functions: HashMap<u64, Vec<Stream>>,
+}
+
+static WAITING: Locked<Waiting> = Locked::new();
 
 /// Whether there are any.
 static ANY: AtomicBool = AtomicBool::new(false);
 
+/// A function was taken from a module while these streams were busy.
+pub(crate) fn taken(function: u64, running: Vec<Stream>) {
+    if !running.is_empty() {
+        WAITING.lock().functions.insert(function, running);
+        ANY.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether loading a function still waits for what ran when it was taken.
+pub(crate) fn is_waiting(function: u64) -> bool {
+    if !ANY.load(Ordering::Relaxed) {
+        return false;
+    }
+    let Some(running) = WAITING.lock().functions.get(&function).cloned() else { return false };
+    let busy = busy::all_but(None);
+    running.iter().any(|before| still_runs(before, &busy))
+}
+
+/// Whether a stream is busy with the same kernel as before. Behind a resident kernel nothing is launched.
+fn still_runs(before: &Stream, busy: &[Stream]) -> bool {
+    let same = |busy: &Stream| (busy.handle, busy.thread, busy.kernel, busy.launches);
+    busy.iter().any(|busy| same(busy) == same(before))
+}
+
 /// A kernel was launched that was not loaded, while others ran.
 pub(crate) fn launched(launch: UnloadedLaunch) {
-    LAUNCHES.lock().insert(launch.stream, launch);
+    WAITING.lock().launches.insert(launch.stream, launch);
     ANY.store(true, Ordering::Relaxed);
 }
 
 /// The launches that still wait while these streams are busy.
 pub(crate) fn waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
-    let launches = LAUNCHES.lock();
+    let Waiting { launches, .. } = &*WAITING.lock();
     let mut waiting: Vec<_> = launches.values().filter_map(|launch| launch.still_waits(busy)).collect();
     waiting.sort_by_key(|launch| launch.stream);
     waiting
 }
 
-/// Forgets the launches that wait no longer.
+/// Forgets what waits no longer.
 pub(crate) fn forget_ended() {
     if !ANY.load(Ordering::Relaxed) {
         return;
     }
     // A driver that does not answer has something that waits.
     let Some(busy) = busy::all() else { return };
-    let mut launches = LAUNCHES.lock();
-    launches.retain(|_, launch| launch.still_waits(&busy).is_some());
-    ANY.store(!launches.is_empty(), Ordering::Relaxed);
+    let mut waiting = WAITING.lock();
+    waiting.launches.retain(|_, launch| launch.still_waits(&busy).is_some());
+    waiting.functions.retain(|_, running| running.iter().any(|before| still_runs(before, &busy)));
+    ANY.store(!waiting.launches.is_empty() || !waiting.functions.is_empty(), Ordering::Relaxed);
 }
 
 pub(crate) fn forked() {
-    LAUNCHES.renew();
+    WAITING.renew();
     ANY.store(false, Ordering::Relaxed);
 }

@@ -38,7 +38,7 @@ pub(super) fn waits(
     }
 }
 
-/// A call that takes the handle of a kernel which is not loaded: its launch waits for the resident kernel.
+/// A call that takes the handle of a kernel which is not loaded: its launch would wait for the resident kernel.
 pub(super) fn takes(call: Call, kernel: &str, beside: &Beside, real: impl FnOnce() -> CUresult) -> CUresult {
     would_wait(call, &rules::LOAD, kernel, &late::words(call.hook, kernel), beside, real)
 }

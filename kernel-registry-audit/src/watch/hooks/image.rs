@@ -7,7 +7,7 @@ use std::fs;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
 
 use super::late::{self, What};
-use super::load::{driver_says_loaded, is_eager, kernel_name};
+use super::load::{is_eager, is_loaded_now, kernel_name};
 use super::{about, guard, name, plain};
 use crate::record::Kind;
 use crate::rules::{self, Rule};
@@ -15,7 +15,7 @@ use crate::watch::real::Function;
 use crate::watch::recording::now;
 use crate::watch::section::{self, Beside};
 use crate::watch::watched::{Call, timed};
-use crate::watch::{contexts, known, owners, ready, streams};
+use crate::watch::{busy, contexts, known, owners, ready, streams, unloaded};
 
 /// What an image is, by its first bytes.
 #[derive(Clone, Copy)]
@@ -332,7 +332,8 @@ pub(super) fn enumerates<T, I>(
     result
 }
 
-/// `cuModuleGetFunction`, which loads the function, unless something runs on the device: then its first launch does, and waits.
+/// `cuModuleGetFunction`, which loads the function. While something runs on the device, the call returns before that, the driver says that
+/// the function is loaded, and its launch waits.
 pub(super) fn take(
     hook: u32,
     out: *mut CUfunction,
@@ -349,11 +350,12 @@ pub(super) fn take(
     if is_loaded(call.subject, &kernel) {
         return names(hook, out, module.cast(), function, real);
     }
-    let begun = now();
+    let (begun, running) = (now(), busy::all_but(None));
     let take = || {
         let result = names(hook, out, module.cast(), function, real);
         if let Some(function) = stored(result, out) {
             known::taken(call.subject, &kernel, function);
+            unloaded::taken(function, running);
         }
         result
     };
@@ -366,7 +368,7 @@ pub(super) fn take(
     }
     let result = take();
     if let Some(handle) = stored(result, out)
-        && driver_says_loaded(handle)
+        && is_loaded_now(handle)
     {
         known::loaded(contexts::key(handle, 0));
         late::loaded(Call { subject: handle, ..call }, &kernel, begun, result);
@@ -376,7 +378,7 @@ pub(super) fn take(
 
 /// Whether the function of this name is known to be loaded.
 fn is_loaded(module: u64, kernel: &str) -> bool {
-    let is_loaded = |function| known::is_loaded(contexts::key(function, 0)) || driver_says_loaded(function);
+    let is_loaded = |function| known::is_loaded(contexts::key(function, 0)) || is_loaded_now(function);
     known::function(module, kernel).is_some_and(is_loaded)
         || (ready::is_ready() || section::any()) && known::is_loaded_in(module, kernel)
 }

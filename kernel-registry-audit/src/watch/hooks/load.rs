@@ -47,9 +47,9 @@ fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUre
     launched(call.stream, call.subject);
     // A hang and the samples name kernels, and asking the driver then may wait.
     let kernel = kernel_name(function);
-    let is_loaded = known::is_loaded(key) || is_eager() || driver_says_loaded(call.subject);
+    let is_loaded = known::is_loaded(key) || is_eager() || is_loaded_now(call.subject);
     let result = if !is_loaded {
-        let running = busy::besides(call.stream);
+        let running = busy::all_but(Some(call.stream));
         let (result, caller) = load(call, key, &kernel, real);
         if result == CUresult::CUDA_SUCCESS && !running.is_empty() {
             unloaded::launched(UnloadedLaunch::new(call, kernel, caller, running));
@@ -90,7 +90,7 @@ pub(super) fn kernel(
     let call = Call { subject: function.addr() as u64, ..plain(hook) };
     let key = contexts::key(call.subject, 0);
     let kernel = kernel_name(function);
-    let result = if known::is_loaded(key) || is_eager() || driver_says_loaded(call.subject) {
+    let result = if known::is_loaded(key) || is_eager() || is_loaded_now(call.subject) {
         timed(call, name(hook), real)
     } else {
         load(call, key, &kernel, real).0
@@ -153,8 +153,13 @@ pub(super) fn is_eager() -> bool {
     })
 }
 
+/// Whether a function is loaded. The driver says so also of one whose loading waits for what ran when it was taken.
+pub(super) fn is_loaded_now(function: u64) -> bool {
+    driver_says_loaded(function) && !unloaded::is_waiting(function)
+}
+
 /// Whether the driver says that a function is loaded. It does not say it of a `CUkernel`.
-pub(super) fn driver_says_loaded(function: u64) -> bool {
+fn driver_says_loaded(function: u64) -> bool {
     type IsLoaded = unsafe extern "C" fn(*mut u32, u64) -> CUresult;
     // SAFETY: this is the type of the function of that name.
     static IS_LOADED: Function<IsLoaded> = unsafe { Function::new(c"cuFuncIsLoaded") };

@@ -22,16 +22,17 @@ fn take(module: sys::CUmodule, kernel: &CStr) -> Result<sys::CUfunction, CUresul
 fn a_cold_kernel_is_not_taken_beside_a_resident_one() {
     let output = apart("sections::cold::a_cold_kernel_is_not_taken_beside_a_resident_one", &[], || {
         let context = ready(Audit::new())?;
-        let (stream, module) = (context.new_stream()?, module()?);
-        let loaded = take(module, c"later").map_err(|error| format!("{error:?}"))?;
+        let (stream, warm, module) = (context.new_stream()?, self::module()?, self::module()?);
+        let loaded = take(warm, c"later").map_err(|error| format!("{error:?}"))?;
         for on_wait in [REFUSE, DEFER] {
             let before = findings()?.len();
             let resident = Resident::new(&context, on_wait)?;
             assert_eq!(take(module, c"late"), Err(REFUSED));
             assert_eq!(said(&findings()?[before..]), [(Kind::Refused, "cuModuleGetFunction", "late")]);
             // What is loaded is taken and launched as ever.
-            assert_eq!(take(module, c"later"), Ok(loaded));
+            assert_eq!(take(warm, c"later"), Ok(loaded));
             assert_eq!(launch(loaded, &stream), DONE);
+            assert_eq!(take(warm, c"late"), Err(REFUSED), "a sibling is loaded, and this one is not");
             stream.synchronize()?;
             assert_eq!(resident.end(), 0);
         }
@@ -117,11 +118,11 @@ fn a_library_is_not_loaded_into_a_context_beside_a_resident_kernel() {
 fn a_cold_kernel_is_not_taken_after_the_program_is_ready() {
     apart("sections::cold::a_cold_kernel_is_not_taken_after_the_program_is_ready", &[], || {
         let context = ready(Audit::new().after_ready(AfterReady::Refuse))?;
-        let (stream, module) = (context.new_stream()?, module()?);
-        let loaded = take(module, c"later").map_err(|error| format!("{error:?}"))?;
+        let (stream, warm, module) = (context.new_stream()?, self::module()?, self::module()?);
+        let loaded = take(warm, c"later").map_err(|error| format!("{error:?}"))?;
         kernel_registry_audit::ready()?;
         assert_eq!(take(module, c"late"), Err(REFUSED));
-        assert_eq!(take(module, c"later"), Ok(loaded));
+        assert_eq!(take(warm, c"later"), Ok(loaded));
         assert_eq!(launch(loaded, &stream), DONE);
         assert_eq!(said(&findings()?), [(Kind::Refused, "cuModuleGetFunction", "late")]);
         Ok(())
