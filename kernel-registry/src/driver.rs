@@ -20,7 +20,6 @@ use std::sync::{Arc, OnceLock};
 use cudarc::driver::{CudaContext, sys};
 use kernel_registry_format::CudaVersion as Version;
 
-pub use audit::OnWait;
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, Pushed, architecture, bind};
 pub use error::{DriverError, DriverUnavailable};
