@@ -34,6 +34,18 @@ fn what_is_known_of_an_address() {
 }
 
 #[test]
+fn nothing_is_allocated_in_stream_order() {
+    context(0);
+    let stream = stream();
+    let mut nothing = usize::MAX;
+    expect_eq!(call("cuMemAllocAsync", &[place(&mut nothing), 0, stream]), 0);
+    expect_eq!(nothing, 0);
+    expect_eq!(call("cuMemsetD8Async", &[nothing, 0, 0, stream]), 0);
+    expect_eq!(call("cuMemFreeAsync", &[nothing, stream]), 0);
+    ok("cuStreamSynchronize", &[stream]);
+}
+
+#[test]
 fn pools_know_what_is_used() {
     let device = device(1);
     context(device);

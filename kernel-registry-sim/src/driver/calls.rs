@@ -30,6 +30,7 @@ mod information;
 mod lacking;
 mod launch;
 mod library;
+mod link;
 mod managed;
 mod memory;
 mod module;
@@ -38,6 +39,8 @@ mod pointer;
 mod pool;
 mod ranges;
 mod stream;
+
+pub(super) use link::Link;
 
 use super::names::is_called;
 
@@ -75,6 +78,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
         fill::ALL,
         module::ALL,
         library::ALL,
+        link::ALL,
         launch::ALL,
         occupancy::ALL,
         capture::ALL,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::calls::Link;
 use super::capture::{Capture, Part};
 use super::code::{Function, Kernel, Library, Module};
 use super::config::Config;
@@ -33,6 +34,7 @@ pub(super) struct State {
     pub(super) libraries: Handles<Library>,
     pub(super) kernels: Handles<Kernel>,
     pub(super) functions: Handles<Function>,
+    pub(super) links: Handles<Link>,
     pub(super) graphs: Graphs,
     /// Green contexts.
     pub(super) greens: Handles<Green>,
@@ -142,6 +144,7 @@ impl State {
             libraries: Handles::new(5),
             kernels: Handles::new(6),
             functions: Handles::new(7),
+            links: Handles::new(15),
             graphs: Graphs::new(),
             greens: Handles::new(13),
             descriptions: Handles::of_values(14),

@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_void};
 
-use super::device::{self, get, ok};
+use super::device::{self, get, last, ok};
 use super::signatures::{Argument, Function, Kind};
 
 const TEXT: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .u32 v = 5;\n\
@@ -24,6 +24,7 @@ pub struct World {
     function: usize,
     library: usize,
     kernel: usize,
+    link: usize,
     graph: usize,
     executable: usize,
     node: usize,
@@ -65,6 +66,7 @@ impl World {
             function: 0,
             library: 0,
             kernel: 0,
+            link: 0,
             graph: 0,
             executable: 0,
             node: 0,
@@ -93,6 +95,7 @@ impl World {
         self.function = get("cuModuleGetFunction", &[self.module, c"k".as_ptr().expose_provenance()]);
         self.library = get("cuLibraryLoadData", &[self.text(), 0, 0, 0, 0, 0, 0]);
         self.kernel = get("cuLibraryGetKernel", &[self.library, c"k".as_ptr().expose_provenance()]);
+        self.link = last("cuLinkCreate_v2", &[0, 0, 0]);
         self.device_memory = get("cuMemAlloc_v2", &[ROOM]);
         self.pinned = get("cuMemAllocHost_v2", &[ROOM]);
         self.pool = get("cuDeviceGetDefaultMemPool", &[0]);
@@ -155,7 +158,7 @@ impl World {
     }
 
     pub fn handles(&self) -> Vec<usize> {
-        let libraries = [self.library, self.kernel, self.graph, self.executable, self.node];
+        let libraries = [self.library, self.kernel, self.link, self.graph, self.executable, self.node];
         let loaded = [self.context, self.other, self.stream, self.event, self.module, self.function];
         [&loaded[..], &libraries, &[self.pool, self.device_memory, self.pinned]].concat()
     }
@@ -178,6 +181,7 @@ impl World {
             ("cuGraphDestroy", self.graph),
             ("cuGraphExecDestroy", self.executable),
             ("cuLibraryUnload", self.library),
+            ("cuLinkDestroy", self.link),
         ] {
             device::call(name, &[handle]);
         }
@@ -222,6 +226,7 @@ impl World {
                 "function" => self.function,
                 "library" => self.library,
                 "kernel" => self.kernel,
+                "link" => self.link,
                 "graph" => self.graph,
                 "executable" => self.executable,
                 "node" => self.node,
@@ -232,7 +237,7 @@ impl World {
             Kind::Name => {
                 let name = match call {
                     "cuModuleGetGlobal_v2" => c"v",
-                    "cuModuleLoad" => &self.path,
+                    "cuModuleLoad" | "cuLinkAddFile_v2" => &self.path,
                     "cuGetProcAddress" | "cuGetProcAddress_v2" => c"cuInit",
                     _ => c"k",
                 };
@@ -248,9 +253,11 @@ impl World {
                 ("cuMemFreeHost" | "cuMemHostGetDevicePointer_v2", "pointer") => self.pinned,
                 ("cuMemHostRegister_v2", "pointer") => buffer,
                 ("cuMemHostUnregister", "pointer") => address(&self.registered),
+                ("cuLinkAddData_v2", "from") => self.text(),
                 (_, "to" | "from" | "pointer" | "address") => self.device_memory,
                 (_, "count") if call.contains("Graph") || call.contains("Capture") => 0,
                 ("cuMemSetAccess", "count") => 1,
+                ("cuLinkAddData_v2", "bytes") => TEXT.len(),
                 (_, "bytes" | "count" | "width" | "pitch" | "room") => 64,
                 _ => 0,
             },

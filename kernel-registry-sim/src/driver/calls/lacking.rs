@@ -54,9 +54,8 @@ lacking! {
         cuTexRefGetMipmapFilterMode cuTexRefGetMipmapLevelBias cuTexRefGetMipmapLevelClamp
         cuTexRefGetMipmappedArray cuTexRefSetMaxAnisotropy cuTexRefSetMipmapFilterMode
         cuTexRefSetMipmapLevelBias cuTexRefSetMipmapLevelClamp cuTexRefSetMipmappedArray;
-    5050: cuLinkComplete cuLinkDestroy;
     6000: cuPointerSetAttribute;
-    6050: cuGraphicsResourceSetMapFlags_v2 cuLinkAddData_v2 cuLinkAddFile_v2 cuLinkCreate_v2;
+    6050: cuGraphicsResourceSetMapFlags_v2;
     7000: cuPointerGetAttributes;
     8000: cuDeviceGetP2PAttribute cuMemRangeGetAttribute cuMemRangeGetAttributes cuStreamBatchMemOp
         cuStreamWaitValue32 cuStreamWriteValue32 cuTexRefGetBorderColor cuTexRefSetBorderColor;

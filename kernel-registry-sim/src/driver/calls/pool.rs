@@ -22,10 +22,16 @@ pub(super) struct Properties {
     reserved: [u8; 54],
 }
 
+/// The address of no bytes: null, which [`cuMemFreeAsync`] ignores.
+const EMPTY: Answer<usize> = Ok(0);
+
 fn allocate_from(pointer: &Out<usize>, bytes: usize, pool: Option<Handle>, stream: Handle) -> Answer {
     let (mut state, stream) = begin_with(stream)?;
     let Stream { context, device, .. } = *state.streams.get(stream)?;
     pointer.ready()?;
+    if bytes == 0 {
+        return pointer.set(EMPTY?);
+    }
     if state.is_captured(stream)? {
         if bytes as u64 > state.free_memory(device) {
             return Err(Code::OUT_OF_MEMORY);
