@@ -20,7 +20,7 @@ use crate::record::{self, Event, Header, Kind, Layout, MAGIC, MOST, SAMPLES, Sam
 use crate::watch::locked::Locked;
 use crate::watch::say::say;
 use crate::watch::watched::{self, Call};
-use crate::watch::{hang, known, lookup, ready, section, streams};
+use crate::watch::{devices, hang, known, lookup, memory, owners, ready, section, streams, unloaded};
 
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
@@ -210,11 +210,15 @@ extern "C" fn forked() {
     RECORD.store(ptr::null_mut(), Ordering::Release);
     TEXTS.renew();
     BEGINNING.renew();
+    devices::forked();
     hang::forked();
     known::forked();
     lookup::forked();
+    memory::forked();
+    owners::forked();
     section::forked();
     streams::forked();
+    unloaded::forked();
     watched::forked();
 }
 
