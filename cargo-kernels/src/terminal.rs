@@ -10,8 +10,12 @@ pub(crate) struct Terminal<W>(W);
 
 impl<W: Write> Write for Terminal<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Text comes in whole characters. Other bytes could be controls for a terminal with 8 bits.
-        write!(self.0, "{}", Printable(&String::from_utf8_lossy(bytes)))?;
+        if bytes.iter().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
+            self.0.write_all(bytes)?;
+        } else {
+            // Text comes in whole characters. Other bytes could be controls for a terminal with 8 bits.
+            write!(self.0, "{}", Printable(&String::from_utf8_lossy(bytes)))?;
+        }
         Ok(bytes.len())
     }
 

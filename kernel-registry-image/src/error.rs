@@ -110,8 +110,8 @@ impl fmt::Display for Error {
             ),
             Error::TooLarge { size, limit } => write!(
                 f,
-                "a packed part is too large: it unpacks to {size} bytes or more, and {limit} are accepted there; \
-                 build it with -compress-mode=none"
+                "a packed part is too large: it unpacks to {size} bytes or more, and there is room for {limit}; build it \
+                 with -compress-mode=none"
             ),
             Error::UnknownCompression { flags } => write!(
                 f,

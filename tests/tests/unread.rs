@@ -56,7 +56,7 @@ fn show_tells_once_what_was_not_read() {
     let name = path.display();
     let end = format!(
         "\n4 kernels of 1 image\nunread: 3 variants of `{name}` for sm_90 cannot be read; the first: a packed part is too large: it \
-         unpacks to 269484032 bytes or more, and 268435456 are accepted there; build it with -compress-mode=none\n"
+         unpacks to 269484032 bytes or more, and there is room for 268435456; build it with -compress-mode=none\n"
     );
     assert!(text.ends_with(&end), "{text}");
     assert_eq!(text.matches("cannot be read").count(), 1);

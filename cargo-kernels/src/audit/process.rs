@@ -86,9 +86,9 @@ impl Process {
             events,
             dropped,
             activity_dropped,
+            texts_dropped,
             unwatched_threads,
             unsampled_launches,
-            texts_dropped,
             ..
         } = &self.report;
         let nameless = events.iter().filter(|event| event.call.is_empty()).count();

@@ -17,6 +17,13 @@ const REFERRED: usize = 16;
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedText(Arc<str>);
 
+impl SharedText {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl Deref for SharedText {
     type Target = str;
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use kernel_registry_format::Printable;
+
 use super::result::Code;
 use super::texts::{Launcher, PATIENCE};
 use super::watched;
@@ -32,7 +34,7 @@ pub(super) struct Failure {
 
 /// Writes a line to standard error, where a test harness captures it in the thread's name.
 pub(super) fn report(words: &str) {
-    eprintln!("simulated CUDA driver: {words}");
+    eprintln!("simulated CUDA driver: {}", Printable(words));
 }
 
 /// Reports, once in each thread because a test harness has one for each test, why a function returns
@@ -48,7 +50,7 @@ pub(super) fn say_once(what: &str) {
 
 /// The same as `report`, past the harness, which shows nothing of a test that does not end.
 pub(super) fn report_at_once(words: &str) {
-    let _ = io::stderr().write_all(format!("simulated CUDA driver: {words}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("simulated CUDA driver: {}\n", Printable(words)).as_bytes());
 }
 
 impl Failure {
