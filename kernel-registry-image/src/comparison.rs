@@ -25,7 +25,7 @@ use kernel_registry_format::{Pass, RustType, same_layout};
 
 use crate::cuda_type::layout_of;
 use crate::source::CSignature;
-use crate::{CudaType, Entry, ParamLayout, Scalar, Signature};
+use crate::{CudaType, Entry, ParamLayout, Scalar, stable_symbol};
 
 pub use self::params::{Compared, compare_params, other_lengths};
 
@@ -134,12 +134,11 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Compares the symbol. `file` is the name of the image in messages. The symbol of a kernel in an anonymous namespace
-/// contains a hash of its source's path, so its C++ signature is compared.
+/// Compares the symbol. `file` is the name of the image in messages. nvcc's hashes of the source's path do not count: see
+/// [`stable_symbol`].
 pub fn compare_symbol(declared: &str, entry: &Entry, file: &str) -> Result<(), Mismatch> {
-    let Entry { symbol, signature, .. } = entry;
-    let is_anonymous = signature.as_ref().is_some_and(|signature| signature.anonymous_namespace);
-    if declared == symbol || (is_anonymous && Signature::of(declared) == *signature) {
+    let symbol = &entry.symbol;
+    if declared == symbol || stable_symbol(declared) == stable_symbol(symbol) {
         return Ok(());
     }
     let whole = whole(entry);

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
-use crate::CudaType;
+use crate::{CudaType, stable_symbol};
 
 /// What the mangled name of a C++ kernel says about it.
 ///
@@ -21,8 +21,7 @@ pub struct Signature {
     pub template_args: Vec<String>,
     /// The types of the parameters.
     pub params: Vec<CudaType>,
-    /// Whether it lies in an anonymous namespace. The symbol of such a kernel contains a hash of
-    /// the path of its source file, so it is another one on another machine, or of another file.
+    /// Whether it lies in an anonymous namespace.
     pub anonymous_namespace: bool,
 }
 
@@ -36,14 +35,20 @@ const MAX_EXPANSION: usize = 16;
 impl Signature {
     /// Reads a symbol. `None` if it is not the mangled name of a function.
     pub fn of(symbol: &str) -> Option<Signature> {
-        if !symbol.starts_with("_Z") || symbol.len() > MAX_SYMBOL {
+        if symbol.len() > MAX_SYMBOL {
+            return None;
+        }
+        let symbol = &*stable_symbol(symbol);
+        if !symbol.starts_with("_Z") {
             return None;
         }
         let parsed = BorrowedSymbol::new(symbol.as_bytes()).ok()?;
         let mut text = Bounded { text: String::new(), limit: symbol.len() * MAX_EXPANSION + 64 };
         parsed.structured_demangle(&mut text, &DemangleOptions::new().no_return_type()).ok()?;
 
-        let text = literals(&without_empty_packs(&text.text));
+        // C++ has no such namespace: it is nvcc's, for static functions.
+        let text = text.text.replace("_INTERNAL_::", "");
+        let text = literals(&without_empty_packs(&text));
         let (name, params) = split_params(&text)?;
         let (base_name, template_args) = split_template(name);
         Some(Signature {
