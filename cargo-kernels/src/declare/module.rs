@@ -1,7 +1,7 @@
 //! The module: every kernel with its name in Rust and in the image, and with its documentation.
 
 use kernel_registry_image::comparison::{Param, Verdict};
-use kernel_registry_image::{Entry, Image, Signature};
+use kernel_registry_image::{Entry, Image, Signature, stable_symbol};
 
 use super::input::Input;
 use super::kernel;
@@ -100,22 +100,28 @@ fn obstacle(image: &Image, entry: &Entry, params: &[ParamType], file: &str) -> O
     })
 }
 
-/// Names for the declaration of a group, the best one first.
+/// Names for the declaration of a group, the best one first. None depends on other kernels, and the last one is of no other.
 fn candidates(group: &Group<'_>) -> Vec<String> {
     let entry = first(group).kernel.entry;
-    let Some(signature) = &entry.signature else {
-        let stem = template::stem(&entry.symbol).filter(|_| matches!(group, Group::Family(_)));
-        return stem.into_iter().chain([entry.symbol.as_str()]).map(names::function).collect();
-    };
-    let [name, base_name, unqualified] = signature.names();
-    let whole = names::function(&names::snake(&signature.to_string()));
-    match group {
-        Group::Family(_) => vec![names::function(unqualified), names::function(base_name), whole],
-        Group::Single(_) if signature.template_args.is_empty() => {
-            vec![names::function(unqualified), names::function(name), whole]
+    let symbol = stable_symbol(&entry.symbol);
+    let (names, identity) = match (&entry.signature, group) {
+        (None, Group::Family(_)) => {
+            let stem = template::stem(&entry.symbol).unwrap_or(&symbol);
+            (vec![stem.to_owned(), symbol.to_string()], symbol)
         }
-        Group::Single(_) => vec![names::function(names::unqualified(name)), names::function(name), whole],
-    }
+        (None, Group::Single(_)) => (vec![symbol.to_string()], symbol),
+        (Some(signature), Group::Family(family)) => {
+            let [_, base_name, unqualified] = signature.names();
+            (vec![unqualified.to_owned(), base_name.to_owned()], family.identity.as_str().into())
+        }
+        (Some(signature), Group::Single(_)) => {
+            let [name, _, unqualified] = signature.names();
+            let short = names::instance(unqualified, &signature.template_args);
+            (vec![short, name.to_owned(), signature.to_string()], symbol)
+        }
+    };
+    let last = names::with_hash(&names[0], &identity);
+    names.iter().map(|name| names::function(name)).chain([last]).collect()
 }
 
 fn first<'a, 'b>(group: &'b Group<'a>) -> &'b Typed<'a> {
@@ -152,8 +158,9 @@ fn declaration(group: Group<'_>, name: String, image: &Image) -> Declaration {
             let is_called = !image.instances_of(&called).is_empty();
             let template = if is_called { called.as_str() } else { base_name };
             let instance = |(args, typed): (Vec<Arg>, Typed<'_>)| {
-                let symbol = &typed.kernel.entry.symbol;
-                let name = (!tell(&args, template, symbol, image)).then(|| symbol.clone());
+                let entry = typed.kernel.entry;
+                let is_told = tell(&args, template, &entry.symbol, image);
+                let name = if is_told { None } else { wanted("", entry, image) };
                 (args, name)
             };
             let instances = family.instances.into_iter().map(instance).collect();
@@ -173,12 +180,17 @@ fn param_names(source: Option<&Function>, entry: &Entry) -> Vec<String> {
     names::distinct(&candidates)
 }
 
-/// The value of `name = ..`: the shortest name that finds only this kernel in the image. `None` if the Rust name does.
+/// The value of `name = ..`: the shortest name that finds only this kernel in the image. `None` if the Rust name does. That of
+/// a template's instance has the arguments, because there may be more instances one day.
 fn wanted(called: &str, entry: &Entry, image: &Image) -> Option<String> {
-    let names = entry.signature.as_ref().map(|signature| signature.names());
-    let names = names.into_iter().flat_map(|[name, base_name, unqualified]| [unqualified, base_name, name]);
-    let names = names.filter(|name| name.len() <= names::LONGEST);
-    let mut all = std::iter::once(called).chain(names).chain([entry.symbol.as_str()]);
+    let names: &[&str] = match entry.signature.as_ref().map(|signature| (signature, signature.names())) {
+        Some((signature, [name, ..])) if !signature.template_args.is_empty() => &[name],
+        Some((_, [name, _, unqualified])) => &[unqualified, name],
+        None => &[],
+    };
+    let names = names.iter().copied().filter(|name| name.len() <= names::LONGEST);
+    let symbol = stable_symbol(&entry.symbol);
+    let mut all = std::iter::once(called).chain(names).chain([&*symbol, entry.symbol.as_str()]);
     let is_found = |name: &&str| image.find(name, "").is_ok_and(|found| found.symbol == entry.symbol);
     all.find(is_found).filter(|name| *name != called).map(str::to_owned)
 }
