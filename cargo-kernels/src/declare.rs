@@ -4,7 +4,7 @@
 //! `input` has the image, and `source` the parameters and structs as a CUDA source declares them; `kernel` collects what these
 //! say of each kernel; `types` finds Rust types for its parameters, `structs` those that have to be defined, and `fields`
 //! their fields; `template` gathers instances; `names` makes identifiers; `module` puts it together, `text` writes it, and
-//! `difference` compares it with a file. `folder` does all that for a whole folder.
+//! `difference` compares it with a file. `folder` does all that for a whole folder, and `shared` has its structs.
 
 mod difference;
 mod fields;
@@ -13,6 +13,7 @@ mod input;
 mod kernel;
 mod module;
 pub(crate) mod names;
+mod shared;
 mod source;
 mod structs;
 mod template;
@@ -27,16 +28,17 @@ use crate::binaries;
 use crate::cli::Declare;
 use crate::failure::Failure;
 
-use self::input::Input;
+use self::input::Unit;
 use self::module::Module;
-use self::source::Source;
+use self::shared::Shared;
 
 pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
     if options.file.is_dir() {
         return folder::run(options);
     }
     let target = options.output.as_deref().or(options.check.as_deref());
-    let text = module(options, &command(options, target))?;
+    let unit = Unit::read(options)?;
+    let text = module(&unit, &Shared::default(), "", &options.file, &command(options, target))?;
     match (&options.check, &options.output) {
         (Some(file), _) => check(&text, file, options),
         (None, Some(file)) => write(&text, file),
@@ -44,21 +46,13 @@ pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
     }
 }
 
-/// The text of a module. `command` is what writes it again.
-fn module(options: &Declare, command: &str) -> Result<String, Failure> {
-    let path = &options.file;
-    let input = Input::read(options)?;
-    let image = kernel_registry_image::read(&input.bytes)
-        .map_err(|error| Failure::Image { path: path.clone(), error })?;
-    let source = match &input.source {
-        Some(source) => Source::read(source, &options.flags, &image)?,
-        None => Source::default(),
-    };
-    let module = Module::of(&image, &source, &input);
+/// The text of a module. `command` is what writes it again, and `import` the path of the structs that modules share.
+fn module(unit: &Unit, shared: &Shared, import: &str, path: &Path, command: &str) -> Result<String, Failure> {
+    let module = Module::of(unit, shared);
     for (kernel, reason) in &module.left_out {
         eprintln!("warning: `{kernel}` is not declared: {reason}");
     }
-    if let Some(source) = &input.source {
+    if let Some(source) = &unit.input.source {
         for name in module.declarations.iter().filter(|kernel| kernel.is_vague).map(|kernel| &kernel.name) {
             eprintln!(
                 "warning: the types of `{name}` are not known: `{}` has no such kernel",
@@ -67,9 +61,9 @@ fn module(options: &Declare, command: &str) -> Result<String, Failure> {
         }
     }
     if module.is_empty() {
-        return Err(Failure::NothingToDeclare { path: path.clone() });
+        return Err(Failure::NothingToDeclare { path: path.to_owned() });
     }
-    Ok(text::of(&module, command))
+    Ok(text::of(&module, import, command))
 }
 
 /// The command that writes the file again.

@@ -1,11 +1,14 @@
 //! Declares the images or CUDA sources of a folder: a module for each, in modules for the folders.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{difference, names};
+use super::input::Unit;
+use super::shared::Shared;
+use super::{difference, names, text};
 use crate::binaries;
 use crate::cli::Declare;
 use crate::failure::Failure;
@@ -61,24 +64,36 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
 
 /// The text of every file, by its path in the output. An image or source without kernels has none.
 fn files(folder: &Path, options: &Declare, command: &str) -> Result<BTreeMap<PathBuf, String>, Failure> {
+    let sources = below(folder, &["cu", "ptx", "cubin", "fatbin"])?;
+    let units = sources.iter().map(|file| Unit::read(&Declare { file: file.clone(), ..options.clone() }));
+    let units = units.collect::<Result<Vec<_>, _>>()?;
+    let shared = Shared::of(&units);
+    let own = structs_module(folder, &sources);
     let mut files = BTreeMap::new();
     let mut modules: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
-    for file in below(folder, &["cu", "ptx", "cubin", "fatbin"])? {
-        let text = match super::module(&Declare { file: file.clone(), ..options.clone() }, command) {
+    for (file, unit) in sources.iter().zip(&units) {
+        let relative = file.strip_prefix(folder).unwrap_or(file).with_extension("");
+        let import = format!("{}{own}", "super::".repeat(relative.iter().count()));
+        let text = match super::module(unit, &shared, &import, file, command) {
             Err(Failure::NothingToDeclare { .. }) => continue,
             text => text?,
         };
-        let relative = file.strip_prefix(folder).unwrap_or(&file).with_extension("");
         let mut path = PathBuf::new();
         for part in &relative {
-            let module = names::function(&names::snake(&part.to_string_lossy()));
+            let module = module_name(part);
             let name = module.strip_prefix("r#").unwrap_or(&module).to_owned();
             modules.entry(path.clone()).or_default().insert(module);
             path.push(name);
         }
         if files.insert(path.with_extension("rs"), text).is_some() {
-            return Err(Failure::SameModule { path: file });
+            return Err(Failure::SameModule { path: file.clone() });
         }
+    }
+    if !shared.is_empty() {
+        let alone = Shared::default();
+        let text = text::structs(&shared.definitions(&alone, &units), &folder.display().to_string(), command);
+        modules.entry(PathBuf::new()).or_default().insert(own.clone());
+        files.insert(Path::new(&own).with_extension("rs"), text);
     }
     for (path, names) in modules {
         if files.contains_key(&path.with_extension("rs")) {
@@ -92,6 +107,25 @@ fn files(folder: &Path, options: &Declare, command: &str) -> Result<BTreeMap<Pat
         files.insert(path.join(OWN), text);
     }
     Ok(files)
+}
+
+/// The name of the module of a file or folder.
+fn module_name(part: &OsStr) -> String {
+    names::function(&names::snake(&part.to_string_lossy()))
+}
+
+/// The name of the module of the structs: no file or folder has it.
+fn structs_module(folder: &Path, sources: &[PathBuf]) -> String {
+    let first = |file: &PathBuf| {
+        let relative = file.strip_prefix(folder).ok()?.with_extension("");
+        relative.iter().next().map(module_name)
+    };
+    let taken: BTreeSet<_> = sources.iter().filter_map(first).collect();
+    let mut name = "structs".to_owned();
+    while taken.contains(&name) {
+        name.push('_');
+    }
+    name
 }
 
 /// The files that an earlier run wrote, relative to the folder.

@@ -3,10 +3,11 @@
 use kernel_registry_image::comparison::{Param, Verdict};
 use kernel_registry_image::{Entry, Image, Signature, stable_symbol};
 
-use super::input::Input;
+use super::input::Unit;
 use super::kernel;
 use super::names;
-use super::source::{Function, Source};
+use super::shared::Shared;
+use super::source::Function;
 use super::structs::Structs;
 use super::template::{self, Arg, Generic, Group, Typed};
 use super::types::{self, ParamType};
@@ -43,10 +44,11 @@ pub(super) struct Declaration {
 }
 
 impl<'a> Module<'a> {
-    pub(super) fn of(image: &Image, source: &'a Source, input: &Input) -> Module<'a> {
+    pub(super) fn of(unit: &'a Unit, shared: &'a Shared) -> Module<'a> {
+        let Unit { input, image, source } = unit;
         let kernels = kernel::all(image, source);
-        let mut structs = Structs::new(taken(kernels.iter().map(|kernel| kernel.entry)), &source.structs);
-        kernels.iter().for_each(|kernel| types::enter_values(kernel, &mut structs));
+        let mut structs = Structs::new(taken(image), &source.structs, shared);
+        types::enter_values(&kernels, &mut structs);
         let mut left_out = Vec::new();
         let mut typed = Vec::new();
         for kernel in kernels {
@@ -77,8 +79,8 @@ impl<'a> Module<'a> {
 }
 
 /// The names that structs cannot have.
-fn taken<'a>(entries: impl Iterator<Item = &'a Entry>) -> impl Iterator<Item = String> {
-    entries.map(|entry| match &entry.signature {
+pub(super) fn taken(image: &Image) -> impl Iterator<Item = String> {
+    image.variants.iter().flat_map(|variant| &variant.entries).map(|entry| match &entry.signature {
         Some(signature) => signature.names()[2].to_owned(),
         None => entry.symbol.clone(),
     })

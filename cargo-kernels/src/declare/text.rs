@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::fields::RustField;
 use super::module::{Declaration, Module};
 use super::names;
-use super::structs::{Layout, Struct};
+use super::structs::{Layout, Struct, Structs};
 use super::template::Generic;
 use super::types::ParamType;
 
@@ -13,8 +13,23 @@ use super::types::ParamType;
 const WIDTH: usize = 100;
 const ATTRIBUTE: usize = 70;
 
-/// The module, with the command that writes it again.
-pub(super) fn of(module: &Module<'_>, command: &str) -> String {
+/// The module of structs that other modules share.
+pub(super) fn structs(structs: &Structs<'_>, folder: &str, command: &str) -> String {
+    let mut text = format!(
+        "//! The structs of the kernels of `{}`.\n\n\
+         // Written by `cargo kernels declare`. To update it, do not edit it, but run\n//     {}\n",
+        printable(folder),
+        printable(command)
+    );
+    if structs.all().any(|known| known.layout.is_some()) {
+        text += "\nuse kernel_registry::KernelParam;\n";
+    }
+    structs.all().for_each(|known| structure(&known, &mut text));
+    text
+}
+
+/// The module, with the command that writes it again, and the path of the structs that modules share.
+pub(super) fn of(module: &Module<'_>, import: &str, command: &str) -> String {
     let image = printable(&module.path);
     let mut text = format!(
         "//! The kernels of `{image}`.\n\n\
@@ -36,9 +51,34 @@ pub(super) fn of(module: &Module<'_>, command: &str) -> String {
         false => "gpu_kernel",
     };
     let _ = write!(text, "\nuse kernel_registry::{imports};\n");
+    let used: Vec<_> = module.structs.used().collect();
+    match used.as_slice() {
+        [] => {}
+        [one] => text += &format!("\npub use {import}::{one};\n"),
+        all => text += &imported(import, all),
+    }
     module.structs.all().for_each(|known| structure(&known, &mut text));
     module.declarations.iter().for_each(|kernel| declaration(kernel, &module.code, &mut text));
     text
+}
+
+/// Names from a module, in as many lines as rustfmt takes.
+fn imported(import: &str, names: &[&str]) -> String {
+    let line = format!("pub use {import}::{{{}}};", names.join(", "));
+    if line.len() <= WIDTH {
+        return format!("\n{line}\n");
+    }
+    let mut lines = vec![String::new()];
+    for name in names {
+        let last = lines.last().map_or(0, String::len);
+        if last > 0 && 4 + last + 1 + name.len() + 1 > WIDTH {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            *line += &format!("{}{name},", if line.is_empty() { "" } else { " " });
+        }
+    }
+    format!("\npub use {import}::{{\n    {}\n}};\n", lines.join("\n    "))
 }
 
 /// The text without line breaks, which would end a comment.
