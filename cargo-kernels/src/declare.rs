@@ -4,12 +4,13 @@
 //! `input` has the image, and `source` the parameters and structs as a CUDA source declares them; `kernel` collects what these
 //! say of each kernel; `types` finds Rust types for its parameters, `structs` those that have to be defined, and `fields`
 //! their fields; `template` gathers instances; `names` makes identifiers; `module` puts it together, `text` writes it, and
-//! `difference` compares it with a file. `folder` does all that for a whole folder, and `shared` has its structs.
+//! `kept` has what people added to the file, and `difference` compares it with a file. `folder` does all that for a whole folder, and `shared` has its structs.
 
 mod difference;
 mod fields;
 mod folder;
 mod input;
+mod kept;
 mod kernel;
 mod module;
 pub(crate) mod names;
@@ -29,6 +30,7 @@ use crate::cli::Declare;
 use crate::failure::Failure;
 
 use self::input::Unit;
+use self::kept::Kept;
 use self::module::Module;
 use self::shared::Shared;
 
@@ -38,7 +40,7 @@ pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
     }
     let target = options.output.as_deref().or(options.check.as_deref());
     let unit = Unit::read(options)?;
-    let text = module(&unit, &Shared::default(), "", &options.file, &command(options, target))?;
+    let text = module(&unit, &Shared::default(), "", target, &command(options, target))?;
     match (&options.check, &options.output) {
         (Some(file), _) => check(&text, file, options),
         (None, Some(file)) => write(&text, file),
@@ -47,8 +49,20 @@ pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
 }
 
 /// The text of a module. `command` is what writes it again, and `import` the path of the structs that modules share.
-fn module(unit: &Unit, shared: &Shared, import: &str, path: &Path, command: &str) -> Result<String, Failure> {
-    let module = Module::of(unit, shared);
+/// `old` is the file that was written before.
+fn module(
+    unit: &Unit,
+    shared: &Shared,
+    import: &str,
+    old: Option<&Path>,
+    command: &str,
+) -> Result<String, Failure> {
+    let kept = Kept::read(old)?;
+    let module = Module::of(unit, shared, &kept);
+    let names = module.declarations.iter().map(|kernel| kernel.name.as_str()).collect();
+    for kernel in kept.lost(&names) {
+        eprintln!("warning: `{kernel}` is gone, and with it what was added to its declaration");
+    }
     for (kernel, reason) in &module.left_out {
         eprintln!("warning: `{kernel}` is not declared: {reason}");
     }
@@ -61,7 +75,7 @@ fn module(unit: &Unit, shared: &Shared, import: &str, path: &Path, command: &str
         }
     }
     if module.is_empty() {
-        return Err(Failure::NothingToDeclare { path: path.to_owned() });
+        return Err(Failure::NothingToDeclare { path: unit.path.clone() });
     }
     Ok(text::of(&module, import, command))
 }

@@ -29,6 +29,7 @@ pub(crate) enum Failure {
     Problems { count: usize },
     NotInImage { error: FindError },
     NothingToDeclare { path: PathBuf },
+    NotRust { path: PathBuf, error: syn::Error },
     WithoutKernels { path: PathBuf },
     NothingToCompare { path: PathBuf },
     OtherJson { path: PathBuf, error: serde_json::Error },
@@ -113,6 +114,7 @@ impl Failure {
             | Failure::SameModule { .. }
             | Failure::NotWritten { .. }
             | Failure::Outdated { .. }
+            | Failure::NotRust { .. }
             | Failure::NothingToPrebuild
             | Failure::NoMember { .. }
             | Failure::PackageName { .. }
@@ -199,6 +201,11 @@ impl fmt::Display for Failure {
             Failure::NothingToDeclare { path } => {
                 write!(f, "`{}` holds no kernels to declare", path.display())
             }
+            Failure::NotRust { path, error } => write!(
+                f,
+                "`{}` is not Rust, so what was added to it cannot be kept: mend or remove it ({error})",
+                path.display()
+            ),
             Failure::WithoutKernels { path } => write!(f, "`{}` holds no kernels", path.display()),
             Failure::NothingToCompare { path } => write!(
                 f,

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::input::Unit;
+use super::kept::Kept;
 use super::shared::Shared;
 use super::{difference, names, text};
 use crate::binaries;
@@ -28,7 +29,7 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
         return Err(Failure::NoOutput { path: folder.clone() });
     };
     let command = super::command(options, Some(target));
-    let files = files(folder, options, &command)?;
+    let files = files(folder, target, options, &command)?;
     if files.is_empty() {
         return Err(Failure::NothingToDeclare { path: folder.clone() });
     }
@@ -63,7 +64,12 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
 }
 
 /// The text of every file, by its path in the output. An image or source without kernels has none.
-fn files(folder: &Path, options: &Declare, command: &str) -> Result<BTreeMap<PathBuf, String>, Failure> {
+fn files(
+    folder: &Path,
+    target: &Path,
+    options: &Declare,
+    command: &str,
+) -> Result<BTreeMap<PathBuf, String>, Failure> {
     let sources = below(folder, &["cu", "ptx", "cubin", "fatbin"])?;
     let units = sources.iter().map(|file| Unit::read(&Declare { file: file.clone(), ..options.clone() }));
     let units = units.collect::<Result<Vec<_>, _>>()?;
@@ -74,16 +80,15 @@ fn files(folder: &Path, options: &Declare, command: &str) -> Result<BTreeMap<Pat
     for (file, unit) in sources.iter().zip(&units) {
         let relative = file.strip_prefix(folder).unwrap_or(file).with_extension("");
         let import = format!("{}{own}", "super::".repeat(relative.iter().count()));
-        let text = match super::module(unit, &shared, &import, file, command) {
+        let names: Vec<_> = relative.iter().map(module_name).collect();
+        let path: PathBuf = names.iter().map(|name| name.strip_prefix("r#").unwrap_or(name)).collect();
+        let old = target.join(&path).with_extension("rs");
+        let text = match super::module(unit, &shared, &import, Some(&old), command) {
             Err(Failure::NothingToDeclare { .. }) => continue,
             text => text?,
         };
-        let mut path = PathBuf::new();
-        for part in &relative {
-            let module = module_name(part);
-            let name = module.strip_prefix("r#").unwrap_or(&module).to_owned();
-            modules.entry(path.clone()).or_default().insert(module);
-            path.push(name);
+        for (above, name) in names.iter().enumerate() {
+            modules.entry(path.iter().take(above).collect()).or_default().insert(name.clone());
         }
         if files.insert(path.with_extension("rs"), text).is_some() {
             return Err(Failure::SameModule { path: file.clone() });
@@ -91,7 +96,9 @@ fn files(folder: &Path, options: &Declare, command: &str) -> Result<BTreeMap<Pat
     }
     if !shared.is_empty() {
         let alone = Shared::default();
-        let text = text::structs(&shared.definitions(&alone, &units), &folder.display().to_string(), command);
+        let kept = Kept::read(Some(&target.join(&own).with_extension("rs")))?;
+        let definitions = shared.definitions(&alone, &units);
+        let text = text::structs(&definitions, &kept, &folder.display().to_string(), command);
         modules.entry(PathBuf::new()).or_default().insert(own.clone());
         files.insert(Path::new(&own).with_extension("rs"), text);
     }

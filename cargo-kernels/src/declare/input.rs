@@ -13,6 +13,8 @@ use crate::mapped::Mapped;
 
 /// All that is known of the kernels of one file.
 pub(super) struct Unit {
+    /// The file.
+    pub(super) path: PathBuf,
     pub(super) input: Input,
     pub(super) image: Image,
     pub(super) source: Source,
@@ -27,7 +29,7 @@ impl Unit {
             Some(source) => Source::read(source, &options.flags, &image)?,
             None => Source::default(),
         };
-        Ok(Unit { input, image, source })
+        Ok(Unit { path: options.file.clone(), input, image, source })
     }
 }
 

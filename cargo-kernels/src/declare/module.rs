@@ -1,9 +1,12 @@
 //! The module: every kernel with its name in Rust and in the image, and with its documentation.
 
+use std::collections::HashSet;
+
 use kernel_registry_image::comparison::{Param, Verdict};
 use kernel_registry_image::{Entry, Image, Signature, stable_symbol};
 
 use super::input::Unit;
+use super::kept::{self, Kept};
 use super::kernel;
 use super::names;
 use super::shared::Shared;
@@ -14,6 +17,8 @@ use super::types::{self, ParamType};
 
 /// All that is written.
 pub(super) struct Module<'a> {
+    /// What the file that was written before has.
+    pub(super) kept: &'a Kept,
     /// The image or source, as the declarations call it.
     pub(super) path: String,
     /// The argument that says so.
@@ -21,13 +26,13 @@ pub(super) struct Module<'a> {
     /// Whether a CUDA source was read.
     pub(super) has_source: bool,
     pub(super) structs: Structs<'a>,
-    pub(super) declarations: Vec<Declaration>,
+    pub(super) declarations: Vec<Declaration<'a>>,
     /// Kernels that cannot be declared, and why.
     pub(super) left_out: Vec<(String, String)>,
 }
 
 /// One declaration.
-pub(super) struct Declaration {
+pub(super) struct Declaration<'a> {
     /// Lines of documentation.
     pub(super) docs: Vec<String>,
     pub(super) name: String,
@@ -38,14 +43,17 @@ pub(super) struct Declaration {
     pub(super) instances: Vec<(Vec<Arg>, Option<String>)>,
     pub(super) min_arch: Option<u32>,
     pub(super) block: Option<[u32; 3]>,
-    pub(super) params: Vec<(String, ParamType)>,
+    /// The parameters, each with its type.
+    pub(super) params: Vec<(String, String)>,
     /// Whether the image leaves open which types the parameters are.
     pub(super) is_vague: bool,
+    /// The same declaration in the file that was written before.
+    pub(super) before: Option<&'a kept::Kernel>,
 }
 
 impl<'a> Module<'a> {
-    pub(super) fn of(unit: &'a Unit, shared: &'a Shared) -> Module<'a> {
-        let Unit { input, image, source } = unit;
+    pub(super) fn of(unit: &'a Unit, shared: &'a Shared, kept: &'a Kept) -> Module<'a> {
+        let Unit { input, image, source, .. } = unit;
         let kernels = kernel::all(image, source);
         let mut structs = Structs::new(taken(image), &source.structs, shared);
         types::enter_values(&kernels, &mut structs);
@@ -59,11 +67,22 @@ impl<'a> Module<'a> {
             }
         }
         let groups = template::gather(typed);
-        let candidates: Vec<_> = groups.iter().map(candidates).collect();
-        let names = names::distinct(&candidates);
+        let before = before(&groups, image, kept);
+        let taken: HashSet<&str> = before.iter().flatten().map(|kernel| kernel.name.as_str()).collect();
+        let candidates = groups.iter().zip(&before).map(|(group, before)| match before {
+            Some(kernel) => vec![kernel.name.clone()],
+            None => {
+                let mut names = candidates(group);
+                let last = names.pop();
+                names.into_iter().filter(|name| !taken.contains(name.as_str())).chain(last).collect()
+            }
+        });
+        let names = names::distinct(&candidates.collect::<Vec<_>>());
+        let declarations = groups.into_iter().zip(names).zip(before);
         let declarations =
-            groups.into_iter().zip(names).map(|(group, name)| declaration(group, name, image)).collect();
+            declarations.map(|((group, name), before)| declaration(group, name, before, image)).collect();
         Module {
+            kept,
             path: input.path.clone(),
             code: input.code.clone(),
             has_source: !source.is_empty(),
@@ -76,6 +95,22 @@ impl<'a> Module<'a> {
     pub(super) fn is_empty(&self) -> bool {
         self.declarations.is_empty()
     }
+}
+
+/// The declaration of each group in the file that was written before. None is that of two.
+fn before<'a>(groups: &[Group<'_>], image: &Image, kept: &'a Kept) -> Vec<Option<&'a kept::Kernel>> {
+    let mut taken = HashSet::new();
+    let find = |group: &Group<'_>| {
+        let (symbols, generics) = match group {
+            Group::Single(typed) => (vec![typed.kernel.entry.symbol.as_str()], 0),
+            Group::Family(family) => {
+                let symbols = family.instances.iter().map(|(_, typed)| typed.kernel.entry.symbol.as_str());
+                (symbols.collect(), family.generics.len())
+            }
+        };
+        kept.kernel(&symbols, generics, image).filter(|kernel| taken.insert(kernel.name.as_str()))
+    };
+    groups.iter().map(find).collect()
 }
 
 /// The names that structs cannot have.
@@ -133,23 +168,31 @@ fn first<'a, 'b>(group: &'b Group<'a>) -> &'b Typed<'a> {
     }
 }
 
-fn declaration(group: Group<'_>, name: String, image: &Image) -> Declaration {
+fn declaration<'a>(
+    group: Group<'_>,
+    name: String,
+    before: Option<&'a kept::Kernel>,
+    image: &Image,
+) -> Declaration<'a> {
     let docs = docs(&group);
+    let docs = before.map_or_else(|| docs.clone(), |before| before.docs(docs.clone()));
     let Typed { kernel, .. } = first(&group);
     let (entry, min_arch, block) = (kernel.entry, kernel.min_arch, kernel.entry.limits.required_threads);
     let called = name.strip_prefix("r#").unwrap_or(&name).to_owned();
     let is_vague = is_vague(first(&group));
     let param_names = param_names(kernel.source, kernel.entry);
-    let common = |wanted, generics, instances, params: Vec<ParamType>| Declaration {
-        docs,
-        name,
-        wanted,
-        generics,
-        instances,
-        min_arch,
-        block,
-        params: param_names.into_iter().zip(params).collect(),
-        is_vague,
+    let common = |wanted, generics: Vec<Generic>, instances, params: Vec<ParamType>| {
+        let params = param_names.into_iter().zip(params);
+        let spelled = |(name, ty): (String, ParamType)| (name, ty.spelled(&ty.element));
+        let params = match before {
+            Some(before) => {
+                let generics: Vec<_> =
+                    generics.iter().map(|generic| generic.spelled().replace(' ', "")).collect();
+                before.params(params.collect(), &generics, entry, is_vague)
+            }
+            None => params.map(spelled).collect(),
+        };
+        Declaration { docs, name, wanted, generics, instances, min_arch, block, params, is_vague, before }
     };
     match group {
         Group::Single(Typed { params, .. }) => {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::fields::Known;
 use super::input::Unit;
+use super::kept::Kept;
 use super::module::{Module, taken};
 use super::structs::{Layout, Structs};
 
@@ -18,7 +19,8 @@ pub(super) struct Shared {
 impl Shared {
     /// The structs of these files. Those of one name that differ, of which each file has its own, are left out.
     pub(super) fn of(units: &[Unit]) -> Shared {
-        let (alone, mut fields, mut differing) = (Shared::default(), Known::new(), BTreeSet::new());
+        let (alone, kept) = (Shared::default(), Kept::default());
+        let (mut fields, mut differing) = (Known::new(), BTreeSet::new());
         for (name, there) in units.iter().flat_map(|unit| &unit.source.structs) {
             if *fields.entry(name.clone()).or_insert_with(|| there.clone()) != *there {
                 differing.insert(name.clone());
@@ -27,7 +29,8 @@ impl Shared {
         fields.retain(|name, _| !differing.contains(name));
         let mut layouts: BTreeMap<String, Option<Layout>> = BTreeMap::new();
         for unit in units {
-            for known in Module::of(unit, &alone).structs.all().filter(|known| !known.cuda.is_empty()) {
+            for known in Module::of(unit, &alone, &kept).structs.all().filter(|known| !known.cuda.is_empty())
+            {
                 let layout = layouts.entry(known.cuda.to_owned()).or_insert(known.layout);
                 match (*layout, known.layout) {
                     (Some(one), Some(other)) => match one.or(other) {

@@ -39,6 +39,15 @@ pub(super) struct Generic {
     pub(super) of: Option<&'static str>,
 }
 
+impl Generic {
+    pub(super) fn spelled(&self) -> String {
+        match self.of {
+            Some(of) => format!("const {}: {of}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
 /// A template argument in Rust.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Arg {
