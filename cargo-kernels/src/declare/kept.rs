@@ -120,7 +120,8 @@ impl Kept {
     pub(super) fn lost<'a>(&'a self, names: &BTreeSet<&str>) -> impl Iterator<Item = &'a str> {
         let names: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let has_more = |kernel: &&Kernel| {
-            !kernel.arguments.is_empty() || !kernel.attributes.is_empty() || !kernel.docs.is_empty()
+            let has_docs = kernel.docs.iter().any(|line| !line.is_empty() && !is_written(line.trim_start()));
+            !kernel.arguments.is_empty() || !kernel.attributes.is_empty() || has_docs
         };
         let kernels = self.kernels.iter().filter(has_more).map(|kernel| kernel.name.as_str());
         kernels.filter(move |name| !names.contains(*name))
