@@ -40,6 +40,10 @@ pub(crate) struct Header {
     pub(crate) calls: AtomicU64,
     /// Samples so far, also those that found no room.
     pub(crate) samples: AtomicU64,
+    /// Threads that found no slot.
+    pub(crate) unwatched_threads: AtomicU64,
+    /// Launches in streams that found no room for samples.
+    pub(crate) unsampled_launches: AtomicU64,
     /// Events so far, also those that found no room.
     pub(crate) events: AtomicU64,
     /// Events that have room.
@@ -106,7 +110,7 @@ pub(crate) struct Event {
     pub(crate) bytes: AtomicU64,
     /// The driver's answer.
     pub(crate) result: AtomicU32,
-    /// Whether it came after the program was ready, or would have waited for a kernel that stays.
+    /// Whether it came after the program was ready, or would have waited for a resident kernel.
     pub(crate) is_finding: AtomicU32,
     /// The driver's function.
     pub(crate) call: Text,
@@ -114,7 +118,7 @@ pub(crate) struct Event {
     pub(crate) subject: Text,
     /// The image of the kernel, and which library loaded it.
     pub(crate) image: Text,
-    /// The kernel that stayed on the device, if the call would have waited for it.
+    /// The resident kernel on the device, if the call would have waited for it.
     pub(crate) resident: Text,
     /// The library that made the call, and the function in it.
     pub(crate) caller: Text,
@@ -136,13 +140,13 @@ pub enum Kind {
     Slow = 4,
     /// A call that has not returned for long. Its `text` explains it.
     Hang = 5,
-    /// A call that was refused, after the program was ready or while a kernel stayed.
+    /// A call that was refused, after the program was ready or while a kernel was resident.
     Refused = 6,
     /// A function of a version that is not watched was asked for.
     Unwatched = 7,
-    /// A call that would have waited for a kernel that stayed, and was put off until that had ended.
+    /// A call that would have waited for a resident kernel, and was deferred until that had ended.
     Deferred = 8,
-    /// A call that waits for a kernel that stays, and was made all the same.
+    /// A call that waits for a resident kernel, and was made all the same.
     Waits = 9,
 }
 
@@ -222,6 +226,10 @@ pub struct Report {
     pub activity: Vec<Activity>,
     /// Samples of activity without room.
     pub activity_dropped: u64,
+    /// Threads that found no slot: their launches are not counted, and their hangs not explained.
+    pub unwatched_threads: u64,
+    /// Launches in streams that found no room for samples.
+    pub unsampled_launches: u64,
     /// The calls that were in progress when the record was read, or the process was killed, as numbers in the table of
     /// hooks, with the thread.
     pub in_progress: Vec<(u32, u32)>,
@@ -261,7 +269,7 @@ pub struct Happened {
     pub bytes: u64,
     /// The driver's answer: 0 is success.
     pub result: u32,
-    /// Whether it came after the program was ready, or would have waited for a kernel that stays.
+    /// Whether it came after the program was ready, or would have waited for a resident kernel.
     pub is_finding: bool,
     /// The driver's function.
     pub call: String,
@@ -269,7 +277,7 @@ pub struct Happened {
     pub subject: String,
     /// The image of the kernel, and which library loaded it.
     pub image: String,
-    /// The kernel that stayed on the device, if the call would have waited for it, or nothing.
+    /// The resident kernel on the device, if the call would have waited for it, or nothing.
     pub resident: String,
     /// The library that made the call, and the function in it.
     pub caller: String,
@@ -344,6 +352,8 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         dropped: events.saturating_sub(room),
         activity,
         activity_dropped: samples.saturating_sub(SAMPLES as u64),
+        unwatched_threads: header(offset_of!(Header, unwatched_threads)),
+        unsampled_launches: header(offset_of!(Header, unsampled_launches)),
         in_progress: in_progress.filter(|(call, _)| *call > 0).collect(),
     })
 }

@@ -2,14 +2,17 @@
 
 pub(crate) mod front;
 
+mod busy;
 mod caller;
 mod contexts;
+mod devices;
 mod hang;
 mod hooks;
 mod known;
 mod locked;
 mod lookup;
 mod memory;
+mod owners;
 mod ready;
 mod real;
 mod recording;
@@ -17,5 +20,7 @@ mod say;
 mod section;
 mod stacks;
 mod streams;
+mod table;
 mod threads;
+mod unloaded;
 mod watched;

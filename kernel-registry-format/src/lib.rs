@@ -60,6 +60,7 @@ pub mod fit;
 pub mod index;
 mod kernel;
 mod layout;
+mod on_wait;
 mod param;
 pub mod ptx;
 mod read;
@@ -72,6 +73,7 @@ mod write;
 
 pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
+pub use on_wait::OnWait;
 pub use param::{Direction, Param, Params, ParamsIter, Pass, SliceLength};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
 pub use scalar::{RustType, Scalar, same_layout};

@@ -19,7 +19,6 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::{CudaContext, sys};
 
-pub use audit::OnWait;
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, Pushed, architecture, bind};
 pub use error::{DriverError, DriverUnavailable};

@@ -82,7 +82,8 @@ impl Process {
 
     /// What the record had no room for, in sentences.
     pub(super) fn missing(&self) -> Vec<String> {
-        let Report { events, dropped, activity_dropped, .. } = &self.report;
+        let Report { events, dropped, activity_dropped, unwatched_threads, unsampled_launches, .. } =
+            &self.report;
         let nameless = events.iter().filter(|event| event.call.is_empty()).count();
         let mut missing = Vec::new();
         if *dropped > 0 {
@@ -95,6 +96,17 @@ impl Process {
         }
         if *activity_dropped > 0 {
             missing.push(format!("{activity_dropped} samples of launches found no room in the record"));
+        }
+        if *unwatched_threads > 0 {
+            missing.push(format!(
+                "{unwatched_threads} threads found no slot in the record: their launches are not counted, and their hangs not explained"
+            ));
+        }
+        if *unsampled_launches > 0 {
+            missing.push(format!(
+                "{unsampled_launches} launches were in streams that found no room: they are in no sample, and a hang does not name \
+                 these streams"
+            ));
         }
         missing
     }

@@ -20,7 +20,7 @@ use crate::record::{self, Event, Header, Kind, Layout, MAGIC, SAMPLES, Sample, T
 use crate::watch::locked::Locked;
 use crate::watch::say::say;
 use crate::watch::watched::{self, Call};
-use crate::watch::{hang, known, lookup, ready, section, streams};
+use crate::watch::{devices, hang, known, lookup, memory, owners, ready, section, streams, unloaded};
 
 /// A record cannot have room for more.
 const MOST: u32 = 1 << 24;
@@ -213,11 +213,15 @@ extern "C" fn forked() {
     RECORD.store(ptr::null_mut(), Ordering::Release);
     TEXTS.renew();
     BEGINNING.renew();
+    devices::forked();
     hang::forked();
     known::forked();
     lookup::forked();
+    memory::forked();
+    owners::forked();
     section::forked();
     streams::forked();
+    unloaded::forked();
     watched::forked();
 }
 

@@ -15,8 +15,20 @@ const REFUSED: &str = "CUDA_ERROR_NOT_PERMITTED";
 
 /// Tries a row in this process.
 pub(crate) fn outcome(row: &Row, mode: Mode, manner: Manner) -> Outcome {
-    attempt(row, mode, manner)
-        .unwrap_or_else(|Failed(error)| Outcome { error: Some(error), ..Outcome::ERROR })
+    let outcome = attempt(row, mode, manner)
+        .unwrap_or_else(|Failed(error)| Outcome { error: Some(error), ..Outcome::ERROR });
+    match outcome {
+        Outcome { verdict: Verdict::Error, error: Some(error), .. } if is_lacking(&error) => {
+            Outcome { verdict: Verdict::Lacking, error: Some(error), ..Outcome::ERROR }
+        }
+        outcome => outcome,
+    }
+}
+
+/// Whether it is the answer of a function that the simulated driver lacks.
+fn is_lacking(error: &str) -> bool {
+    let lacks = ["CUDA_ERROR_NOT_SUPPORTED of ", "the driver has no "];
+    ::tests::is_simulated() && lacks.iter().any(|words| error.contains(words))
 }
 
 fn attempt(row: &Row, mode: Mode, manner: Manner) -> Done<Outcome> {
@@ -39,9 +51,11 @@ fn attempt(row: &Row, mode: Mode, manner: Manner) -> Done<Outcome> {
         Manner::Cold | Manner::Warmed => None,
     };
     let resident = Resident::start(&bench, row.beside)?;
+    cuda::take_calls();
     let begun = Instant::now();
     let attempted = attempt();
     let host = begun.elapsed();
+    let calls = cuda::take_calls();
     let done = match row.launches && attempted.is_ok() {
         true => Some(done(&bench, begun)?),
         false => None,
@@ -67,7 +81,7 @@ fn attempt(row: &Row, mode: Mode, manner: Manner) -> Done<Outcome> {
     resident.release(&bench)?;
     bench.join()?;
     let error = attempted.err().map(|Failed(error)| error);
-    Ok(Outcome { verdict, error, host_ms: Some(milliseconds(host)), done_ms: done.map(milliseconds) })
+    Ok(Outcome { verdict, error, host_ms: Some(milliseconds(host)), done_ms: done.map(milliseconds), calls })
 }
 
 /// The time until the kernel ran.

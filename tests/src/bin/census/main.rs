@@ -10,6 +10,8 @@ mod child;
 mod cuda;
 mod first;
 mod guard;
+mod host;
+mod launched;
 mod launches;
 mod limits;
 mod loading;
@@ -37,6 +39,10 @@ use row::Row;
 fn main() -> ExitCode {
     ::tests::simulate_if_told();
     let options = Options::parse();
+    if let Some(what) = options.share {
+        host::share(what);
+        return ExitCode::SUCCESS;
+    }
     let result = match &options.child {
         Some(name) => child(name, &options),
         None => census(&options),
@@ -81,11 +87,6 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
     // Read the recording first: trying takes minutes.
     let expected = options.expect.as_deref().map(Recording::read).transpose().map_err(not_possible)?;
     let machine = machine::machine().map_err(not_possible)?;
-    if options.jobs > 1 && !::tests::is_simulated() {
-        return Err(not_possible(
-            "rows share the GPU: `--jobs` is for the simulated driver, which every row has for itself",
-        ));
-    }
     println!("{machine}\n");
 
     let mut recording = Recording::new(machine, machine::date(), options.manner());
@@ -140,7 +141,7 @@ fn unprevented(recording: &Recording, rows: &[&Row]) -> Vec<String> {
 fn unguarded(recording: &Recording, rows: &[&Row]) -> Vec<String> {
     let is_right = |Tried { row, mode, outcome }: &&Tried| match outcome.verdict {
         Verdict::Blocks => false,
-        Verdict::Runs => true,
+        Verdict::Runs | Verdict::Lacking => true,
         Verdict::Refused | Verdict::Deferred => waits(row, *mode),
         Verdict::Error => rows.iter().any(|its| its.name == *row && its.refused),
     };
