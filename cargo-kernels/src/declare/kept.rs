@@ -315,7 +315,7 @@ fn is_import(written: &str) -> bool {
         "use kernel_registry::KernelParam;",
     ]
     .contains(&written)
-        || written.starts_with("pub use super::")
+        || (written.starts_with("pub use super::") && written.contains("::structs"))
 }
 
 fn doc(attribute: &Attribute) -> Option<String> {
