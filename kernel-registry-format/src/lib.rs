@@ -68,6 +68,7 @@ mod scalar;
 pub mod section;
 mod shared_object;
 pub mod sticky;
+pub mod text;
 mod write;
 
 pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, StackFrames};

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use kernel_registry_format::fatbin;
+use kernel_registry_format::text::is_control;
 
 /// Why bytes could not be read as an image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +48,13 @@ pub enum Error {
         /// The symbol, or its beginning.
         symbol: String,
     },
+    /// A name has control characters: a line break, say, or one that changes the direction of text.
+    ControlCharacter {
+        /// Where the name is.
+        place: String,
+        /// The name, or its beginning, with these characters escaped.
+        name: String,
+    },
     /// Unpacked, the image is larger than this crate accepts.
     TooLarge {
         /// Bytes that it would have, as far as known.
@@ -69,6 +77,21 @@ impl Error {
     pub(crate) fn duplicate(place: impl Into<String>, symbol: &str) -> Self {
         Error::Duplicate { place: place.into(), symbol: symbol.chars().take(256).collect() }
     }
+}
+
+/// The name, if it has no control characters.
+pub(crate) fn printable<'a>(place: &str, name: &'a str) -> Result<&'a str, Error> {
+    if !name.contains(is_control) {
+        return Ok(name);
+    }
+    let mut escaped = String::new();
+    for c in name.chars().take(256) {
+        match is_control(c) {
+            true => escaped.extend(c.escape_default()),
+            false => escaped.push(c),
+        }
+    }
+    Err(Error::ControlCharacter { place: place.to_owned(), name: escaped })
 }
 
 impl From<fatbin::Error> for Error {
@@ -104,6 +127,11 @@ impl fmt::Display for Error {
                 f,
                 "malformed image: {place}: there are two kernels `{symbol}`, and only one could be launched; \
                  rename one of them in its source"
+            ),
+            Error::ControlCharacter { place, name } => write!(
+                f,
+                "{place}: the name `{name}` has control characters, which no compiler writes: do not use this image \
+                 before you know who made it"
             ),
             Error::TooLarge { size, limit } => write!(
                 f,

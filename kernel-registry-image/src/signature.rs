@@ -4,6 +4,8 @@ mod packs;
 
 use std::fmt::{self, Write};
 
+use kernel_registry_format::text::is_control;
+
 use crate::CudaType;
 
 /// What the mangled name of a C++ kernel says about it.
@@ -38,7 +40,7 @@ const MAX_EXPANSION: usize = 64;
 impl Signature {
     /// Reads a symbol. `None` if it is not the mangled name of a function.
     pub fn of(symbol: &str) -> Option<Signature> {
-        if !symbol.starts_with("_Z") || symbol.len() > MAX_SYMBOL || symbol.contains(char::is_control) {
+        if !symbol.starts_with("_Z") || symbol.len() > MAX_SYMBOL || symbol.contains(is_control) {
             return None;
         }
         let text = packs::demangle(symbol, symbol.len() * MAX_EXPANSION + 64)?;

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::text::printable;
 use super::{difference, names};
 use crate::binaries;
 use crate::cli::Declare;
@@ -80,13 +81,14 @@ fn files(folder: &Path, options: &Declare, command: &str) -> Result<BTreeMap<Pat
             return Err(Failure::SameModule { path: file });
         }
     }
+    let command = printable(command);
     for (path, names) in modules {
         if files.contains_key(&path.with_extension("rs")) {
             return Err(Failure::SameModule { path: folder.join(path) });
         }
         let mut text = format!(
             "//! The kernels of `{}`.\n\n{MARK} To update it, do not edit it, but run\n//     {command}\n\n",
-            folder.join(&path).display()
+            printable(&folder.join(&path).display().to_string())
         );
         names.iter().for_each(|name| text += &format!("pub mod {name};\n"));
         files.insert(path.join(OWN), text);

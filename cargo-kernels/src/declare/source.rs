@@ -53,11 +53,15 @@ impl Source {
         self.kernels.is_empty()
     }
 
-    /// The kernel of the source for one of an image: the only one of its name with as many parameters.
+    /// The kernel of the source for one of an image: the only one of its name with as many parameters, which have the sizes
+    /// of the image.
     pub(super) fn function(&self, entry: &Entry) -> Option<&Function> {
         let name = entry.signature.as_ref().map_or(entry.symbol.as_str(), |signature| signature.names()[2]);
-        let mut fitting =
-            self.kernels.get(name)?.iter().filter(|function| function.params.len() == entry.params.len());
+        let fits = |function: &&Function| {
+            let mut both = function.params.iter().zip(&entry.params);
+            function.params.len() == entry.params.len() && both.all(|(param, layout)| layout.fits(&param.ty))
+        };
+        let mut fitting = self.kernels.get(name)?.iter().filter(fits);
         let function = fitting.next()?;
         fitting.next().is_none().then_some(function)
     }

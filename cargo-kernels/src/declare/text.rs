@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use kernel_registry_format::text::is_control;
+
 use super::fields::RustField;
 use super::module::{Declaration, Module};
 use super::names;
@@ -41,9 +43,9 @@ pub(super) fn of(module: &Module<'_>, command: &str) -> String {
     text
 }
 
-/// The text without line breaks, which would end a comment.
-fn printable(text: &str) -> String {
-    text.replace(char::is_control, "?")
+/// The text without control characters: a line break would end a comment.
+pub(super) fn printable(text: &str) -> String {
+    text.replace(is_control, "?")
 }
 
 fn mentions_half(module: &Module<'_>) -> bool {
@@ -61,15 +63,18 @@ fn mentions_half(module: &Module<'_>) -> bool {
 
 fn structure(known: &Struct<'_>, text: &mut String) {
     let Struct { name, cuda, layout, fields } = known;
-    let what =
-        if cuda.is_empty() { "A struct".to_owned() } else { format!("C++'s `{}`", names::shortened(cuda)) };
+    let what = if cuda.is_empty() {
+        "A struct".to_owned()
+    } else {
+        format!("C++'s `{}`", printable(&names::shortened(cuda)))
+    };
     if let Some(fields) = fields {
         let _ = write!(
             text,
             "\n/// {what}.\n#[derive(Clone, Copy, Debug, KernelParam)]\n#[repr(C)]\npub struct {name} {{\n"
         );
         for RustField { name, ty, cuda } in fields {
-            let _ = write!(text, "    /// `{}`\n    pub {name}: {ty},\n", names::shortened(cuda));
+            let _ = write!(text, "    /// `{}`\n    pub {name}: {ty},\n", printable(&names::shortened(cuda)));
         }
         text.push_str("}\n");
         return;
@@ -94,7 +99,7 @@ fn declaration(kernel: &Declaration, code: &str, text: &mut String) {
     text.push('\n');
     for line in &kernel.docs {
         let space = if line.is_empty() { "" } else { " " };
-        let _ = writeln!(text, "///{space}{line}");
+        let _ = writeln!(text, "///{space}{}", printable(line));
     }
     attribute(kernel, code, text);
     function(kernel, text);
