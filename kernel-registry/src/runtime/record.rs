@@ -61,9 +61,8 @@ pub(super) fn record(
     let types: Vec<_> = (0..entry.params.len()).map(|index| spelled(entry, index)).collect();
     let names: Vec<_> = (0..types.len()).map(|index| format!("p{index}")).collect();
     let params = entry.params.iter().zip(&names).zip(&types).enumerate();
-    let params: Vec<_> = params
-        .map(|(index, ((layout, name), ty))| param(name, ty, layout, entry.cuda_type(index)))
-        .collect();
+    let params: Vec<_> =
+        params.map(|(index, ((layout, name), ty))| param(name, ty, layout, entry.cuda_type(index))).collect();
     let mut kernel = KernelRecord {
         path: &format!("{}::{}", file.name, entry.name()),
         symbol: &entry.symbol,
