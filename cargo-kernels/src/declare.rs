@@ -26,6 +26,7 @@ use std::path::Path;
 use crate::binaries;
 use crate::cli::Declare;
 use crate::failure::Failure;
+use crate::terminal;
 
 use self::input::Input;
 use self::module::Module;
@@ -56,14 +57,14 @@ fn module(options: &Declare, command: &str) -> Result<String, Failure> {
     };
     let module = Module::of(&image, &source, &input);
     for (kernel, reason) in &module.left_out {
-        eprintln!("warning: `{kernel}` is not declared: {reason}");
+        terminal::say(format_args!("warning: `{kernel}` is not declared: {reason}"));
     }
     if let Some(source) = &input.source {
         for name in module.declarations.iter().filter(|kernel| kernel.is_vague).map(|kernel| &kernel.name) {
-            eprintln!(
+            terminal::say(format_args!(
                 "warning: the types of `{name}` are not known: `{}` has no such kernel",
                 source.display()
-            );
+            ));
         }
     }
     if module.is_empty() {

@@ -33,6 +33,7 @@ pub(crate) enum Failure {
     NothingToCompare { path: PathBuf },
     OtherJson { path: PathBuf, error: serde_json::Error },
     OtherSchema { path: PathBuf, schema: u64 },
+    Unread { variants: usize, images: usize },
     Exceeded { count: usize },
     DoesNotFit { count: usize },
     CannotRun { kernel: String, gpu: u32, why: String },
@@ -102,6 +103,7 @@ impl Failure {
             Failure::Findings { .. } => 12,
             Failure::Exceeded { .. } => 13,
             Failure::DoesNotFit { .. } | Failure::CannotRun { .. } => 14,
+            Failure::Unread { .. } => 15,
             Failure::NoMachineCode { .. } | Failure::Several { .. } => 7,
             Failure::NoBlock { .. } | Failure::NoMultiprocessors { .. } => 2,
             Failure::Failed { code } => *code,
@@ -194,6 +196,13 @@ impl fmt::Display for Failure {
             Failure::Problems { count } => {
                 let (s, each) = if *count == 1 { ("", "") } else { ("s", "each ") };
                 write!(f, "{count} problem{s} above, {each}with its remedy")
+            }
+            Failure::Unread { variants, images } => {
+                let (s, each) = (if *variants == 1 { "" } else { "s" }, if *images == 1 { "" } else { "s" });
+                write!(
+                    f,
+                    "{variants} variant{s} of {images} image{each} could not be read (see above), so kernels may be missing"
+                )
             }
             Failure::NotInImage { error } => write!(f, "{error}"),
             Failure::NothingToDeclare { path } => {

@@ -2,14 +2,18 @@
 
 pub(crate) mod front;
 
+mod build_id;
+mod busy;
 mod caller;
 mod contexts;
+mod devices;
 mod hang;
 mod hooks;
 mod known;
 mod locked;
 mod lookup;
 mod memory;
+mod owners;
 mod ready;
 mod real;
 mod recording;
@@ -17,5 +21,7 @@ mod say;
 mod section;
 mod stacks;
 mod streams;
+mod table;
 mod threads;
+mod unloaded;
 mod watched;

@@ -25,7 +25,7 @@
 
 use core::fmt::{self, Write as _};
 
-use crate::text::is_control;
+use crate::is_control;
 
 /// The folder in `$OUT_DIR` that holds the index and the images.
 pub const FOLDER: &str = "kernel-registry";

@@ -9,9 +9,11 @@
 //! | [`fatbin`] | the headers of fatbins |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
+//! | [`CudaVersion`] | the PTX that came with each version of CUDA |
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |
 //! | [`rules`] | which driver calls wait for running kernels |
+//! | [`Printable`], [`is_control`] | text without what a terminal obeys |
 //!
 //! # Records
 //!
@@ -54,13 +56,16 @@
 
 extern crate alloc;
 
+mod cuda;
 pub mod device_header;
 pub mod fatbin;
 pub mod fit;
 pub mod index;
 mod kernel;
 mod layout;
+mod on_wait;
 mod param;
+mod printable;
 pub mod ptx;
 mod read;
 pub mod rules;
@@ -68,12 +73,14 @@ mod scalar;
 pub mod section;
 mod shared_object;
 pub mod sticky;
-pub mod text;
 mod write;
 
+pub use cuda::CudaVersion;
 pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
+pub use on_wait::OnWait;
 pub use param::{Direction, Param, Params, ParamsIter, Pass, SliceLength};
+pub use printable::{Printable, is_control};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
 pub use scalar::{RustType, Scalar, same_layout};
 pub use shared_object::shared_object;

@@ -200,7 +200,14 @@ pub const CARVE_OUT: Rule = Rule {
 
 /// Memory is freed.
 pub const FREE: Rule = Rule {
-    calls: &["cuMemFree", "cuMemFreeHost", "cuMemHostUnregister", "cuArrayDestroy"],
+    calls: &[
+        "cuMemFree",
+        "cuMemFreeHost",
+        "cuMemHostUnregister",
+        "cuArrayDestroy",
+        "cuIpcCloseMemHandle",
+        "cuMipmappedArrayDestroy",
+    ],
     because: "memory is freed only when nothing runs on the device",
     remedy: "free it later, or with `cuMemFreeAsync`, which does not wait and also takes what `cuMemAlloc` gave",
     rows: &[
@@ -396,4 +403,20 @@ pub fn of(call: &str, is_loaded: bool) -> impl Iterator<Item = &'static Rule> {
     let base = call.split_once('_').map_or(call, |(base, _)| base);
     let loads = !is_loaded && LOAD.calls.contains(&base);
     RULES.iter().filter(move |rule| rule.calls.contains(&base) && (**rule == LOAD) == loads)
+}
+
+/// Whether a call that waits for a resident kernel can be deferred until that has ended. All that free memory or unload code can, but for
+/// those after which the program may do with the memory what it likes: `cuMemHostUnregister`, `cuIpcCloseMemHandle`. Every other call has a
+/// result that the program needs, and is refused.
+///
+/// ```
+/// use kernel_registry_format::rules::can_be_deferred;
+///
+/// assert!(can_be_deferred("cuMemFree_v2") && can_be_deferred("cuModuleUnload"));
+/// assert!(!can_be_deferred("cuMemHostUnregister") && !can_be_deferred("cuModuleLoadData"));
+/// ```
+pub fn can_be_deferred(call: &str) -> bool {
+    let base = call.split_once('_').map_or(call, |(base, _)| base);
+    let keeps_nothing = !matches!(base, "cuMemHostUnregister" | "cuIpcCloseMemHandle");
+    keeps_nothing && (FREE.calls.contains(&base) || UNLOAD.calls.contains(&base))
 }

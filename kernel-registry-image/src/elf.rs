@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use kernel_registry_format::text::is_control;
+use kernel_registry_format::is_control;
 use object::LittleEndian;
 use object::elf::{
     ELFCLASS64, EM_CUDA, ET_REL, FileHeader64, Machine, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB, STT_FUNC,

@@ -4,7 +4,7 @@ mod packs;
 
 use std::fmt::{self, Write};
 
-use kernel_registry_format::text::is_control;
+use kernel_registry_format::is_control;
 
 use crate::CudaType;
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{image, images};
 use cubin::Cubin;
-use kernel_registry_format::text::is_control;
+use kernel_registry_format::is_control;
 use kernel_registry_image::embedded::Search;
 use kernel_registry_image::source::CSignature;
 use kernel_registry_image::{Error, MAX_PLAIN_SIZE, Signature, read};
@@ -248,7 +248,7 @@ fn names_with_control_characters_are_refused() {
     let error = read(&cubin("k\n#[cfg(all())] mod evil;")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the symbol table: the name `k\\n#[cfg(all())] mod evil;` has control characters, which no compiler writes: do not \
+        "the symbol table: the name \"k\\n#[cfg(all())] mod evil;\" has control characters, which no compiler writes: do not \
          use this image before you know who made it"
     );
     let controls = (0..0x20)

@@ -78,7 +78,10 @@ fn a_clone_has_nodes_of_its_own() {
     let mut node = 0_usize;
     let mut parameters = one_thread(push, 0, &mut []);
     let behind = [place(&mut node), graph, place(&mut [nodes[0]]), 1, place(&mut parameters)];
-    expect_eq!(call("cuGraphAddKernelNode_v2", &behind), INVALID_VALUE, "a node of another graph");
+    // NVIDIA's driver reads what it takes for a node of this graph, and may crash.
+    if !on_a_gpu() {
+        assert_eq!(call("cuGraphAddKernelNode_v2", &behind), INVALID_VALUE, "a node of another graph");
+    }
     ok("cuGraphDestroy", &[graph]);
     run(clone);
     expect_eq!(noted(log), [1, 2]);

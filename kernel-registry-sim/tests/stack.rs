@@ -51,7 +51,8 @@ fn first_launch_waits(expected: bool, function: usize, arguments: &[u64]) -> boo
     })
 }
 
-/// A kernel with a frame of that many bytes, which calls a function that calls itself.
+/// A kernel with a frame of that many bytes, which calls a function that calls itself unless its argument is 0: calls need more than the
+/// stack that the driver provides.
 fn recursive(frame: usize) -> String {
     format!(
         ".version 8.0 .target sm_80 .address_size 64
@@ -68,10 +69,12 @@ END:
 }}
 .visible .entry recurses(.param .u32 depth) {{
     .local .align 16 .b8 depot[{frame}];
-    .reg .b32 %r<2>; .reg .b64 %rd<3>;
+    .reg .pred %p; .reg .b32 %r<2>; .reg .b64 %rd<3>;
     ld.param.u32 %r1, [depth];
     mov.u64 %rd1, depot; cvta.local.u64 %rd2, %rd1;
     st.u32 [%rd2+{last}], %r1;
+    setp.eq.u32 %p, %r1, 0;
+    @%p ret;
     {{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call.uni (b), descend, (a); ld.param.b32 %r0, [b]; }}
     ret;
 }}",

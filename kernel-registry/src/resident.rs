@@ -68,12 +68,12 @@ use crate::{
 use fit::{Beside, CannotRun, Figures};
 
 pub use crate::control::{Ended, Missing, Presence};
-pub use crate::driver::OnWait;
 pub use crate::queue::{Full, Pushed, Unfinished};
 pub use crate::sections::WouldWait;
 pub use checked::{Checked, Starting};
 pub use error::{ResidentError, SectionError};
 pub use fit::{Companion, Fit};
+pub use kernel_registry_format::OnWait;
 pub use kernel_registry_format::fit::{Limit, Refused, Shortage};
 pub use section::Section;
 

@@ -100,7 +100,7 @@ fn programs_get_json_as_documented() {
     let image = tests::file("other.ptx", HAND.replace("_Z4fillPfjf", "_Z4fillPfif").as_bytes());
     let output = check(&file, &["--json", "--image", image.to_str().unwrap()]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["schema"], 1);
+    assert_eq!(report["schema"], 2);
     assert_eq!((&report["declarations"], &report["images"]), (&json!(7), &json!(1)));
     let finding = &report["findings"][0];
     assert_eq!(

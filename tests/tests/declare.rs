@@ -203,7 +203,7 @@ fn an_image_with_control_characters_in_a_symbol_is_refused() {
     assert_eq!(
         fails(output, 6),
         format!(
-            "`{}`: the symbol table: the name `k`\\nmod evil {{}}\\n` has control characters, which no \
+            "`{}`: the symbol table: the name \"k`\\nmod evil {{}}\\n\" has control characters, which no \
              compiler writes: do not use this image before you know who made it",
             file.display()
         )

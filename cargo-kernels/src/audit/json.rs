@@ -36,6 +36,8 @@ struct Of<'a> {
     events_dropped: u64,
     activity: Vec<Activity<'a>>,
     activity_dropped: u64,
+    unwatched_threads: u64,
+    unsampled_launches: u64,
 }
 
 #[derive(Serialize)]
@@ -121,6 +123,8 @@ fn process(process: &Process) -> Of<'_> {
         events_dropped: report.dropped,
         activity: report.activity.iter().map(activity).collect(),
         activity_dropped: report.activity_dropped,
+        unwatched_threads: report.unwatched_threads,
+        unsampled_launches: report.unsampled_launches,
     }
 }
 

@@ -11,6 +11,7 @@ pub(super) use kernel_registry_image::source::{Field, Function};
 use kernel_registry_image::{Entry, Image};
 
 use crate::failure::Failure;
+use crate::terminal;
 
 /// The kernels and structs of a source by their names without namespaces.
 #[derive(Default)]
@@ -29,10 +30,10 @@ impl Source {
             return Ok(Source::of(&preprocessed(&nvcc, path, flags, image)?));
         }
         let text = fs::read_to_string(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
-        eprintln!(
+        terminal::say(format_args!(
             "warning: macros and headers of `{}` are not read, because no nvcc is used: set `CUDA_HOME` to a CUDA toolkit",
             path.display()
-        );
+        ));
         Ok(Source::of(&text))
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use kernel_registry_format::text::is_control;
+use kernel_registry_format::is_control;
 
 use super::fields::RustField;
 use super::module::{Declaration, Module};

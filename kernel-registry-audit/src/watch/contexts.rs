@@ -83,11 +83,12 @@ pub(crate) fn key_in(kernel: u64, context: u64) -> u64 {
     if context == FIRST.load(Ordering::Relaxed) { kernel } else { kernel ^ context.rotate_left(24) }
 }
 
+/// The handles of the default streams, which have no context of their own.
+const DEFAULT: [u64; 3] = [0, 1, 2];
+
 /// The context of a stream. The default stream is that of the current context.
 #[cold]
 pub(crate) fn of_stream(stream: u64) -> u64 {
-    /// The handles of the default streams, which have no context of their own.
-    const DEFAULT: [u64; 3] = [0, 1, 2];
     type GetContext = unsafe extern "C" fn(CUstream, *mut CUcontext) -> CUresult;
     // SAFETY: this is the type of the function of that name.
     static GET: Function<GetContext> = unsafe { Function::new(c"cuStreamGetCtx") };
@@ -99,6 +100,18 @@ pub(crate) fn of_stream(stream: u64) -> u64 {
         CUresult::CUDA_SUCCESS => context.addr() as u64,
         _ => current(),
     }
+}
+
+/// Whether a stream waits neither for the default stream nor is one. A stream that does not exist does not.
+pub(crate) fn is_non_blocking(stream: CUstream) -> bool {
+    const NON_BLOCKING: u32 = 1;
+    type GetFlags = unsafe extern "C" fn(CUstream, *mut u32) -> CUresult;
+    // SAFETY: this is the type of the function of that name.
+    static GET: Function<GetFlags> = unsafe { Function::new(c"cuStreamGetFlags") };
+    let mut flags = 0;
+    // SAFETY: it stores a number. The program is about to launch in this stream.
+    let is_known = |get: GetFlags| unsafe { get(stream, &mut flags) } == CUresult::CUDA_SUCCESS;
+    !DEFAULT.contains(&(stream.addr() as u64)) && GET.get().is_some_and(is_known) && flags & NON_BLOCKING != 0
 }
 
 /// The current context of this thread, or 0.

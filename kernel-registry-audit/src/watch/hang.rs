@@ -1,28 +1,24 @@
 //! Watches for calls that do not return, and explains them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::process;
-use std::ptr;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys::{CUcontext, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus};
+use cudarc::driver::sys::CUresult;
 
 use crate::options::{Audit, OnHang};
 use crate::record::{Kind, Slot};
 use crate::rules;
 use crate::watch::locked::Locked;
-use crate::watch::real::Function;
 use crate::watch::recording::{
     By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample,
 };
 use crate::watch::say::say;
 use crate::watch::watched::{self, Call, Stream, WAIT};
-use crate::watch::{contexts, hooks, known, stacks, threads};
+use crate::watch::{busy, hooks, known, stacks, threads, unloaded};
 
 /// How often the calls in progress are looked at.
 const STEP: Duration = Duration::from_millis(50);
@@ -30,14 +26,11 @@ const STEP: Duration = Duration::from_millis(50);
 /// When room for samples runs short, one is taken at so many looks: once a second.
 const SPARSE: u32 = 20;
 
-/// How long the driver may take to say which streams are busy.
-const MOMENT: Duration = Duration::from_millis(500);
-
 /// Starts the thread that watches this process.
 pub(crate) fn start() {
-    let patience = Audit::chosen().hang_after;
+    let timeout = Audit::chosen().hang_after;
     // Without a thread hangs are not explained; the calls in progress are in the record all the same.
-    let _ = threads::start(move || watch(patience));
+    let _ = threads::start(move || watch(timeout));
 }
 
 /// What was seen in a slot, and since when.
@@ -50,7 +43,7 @@ struct Seen {
     is_explained: bool,
 }
 
-fn watch(patience: Duration) {
+fn watch(timeout: Duration) {
     let mut seen = HashMap::<usize, Seen>::new();
     let child = process::id();
     let mut steps = 0_u32;
@@ -62,7 +55,7 @@ fn watch(patience: Duration) {
             let seen = seen.entry(index).or_insert_with(fresh);
             if call == 0 || (seen.thread, seen.call, seen.sequence) != (thread, call, sequence) {
                 *seen = fresh();
-            } else if !seen.is_explained && seen.since.elapsed() >= patience {
+            } else if !seen.is_explained && seen.since.elapsed() >= timeout {
                 seen.is_explained = true;
                 explain(slot, call - 1, seen.since.elapsed());
             }
@@ -71,6 +64,7 @@ fn watch(patience: Duration) {
         if !samples_run_short() || steps.is_multiple_of(SPARSE) {
             sample();
         }
+        unloaded::forget_ended();
         thread::sleep(STEP);
     }
 }
@@ -110,10 +104,11 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
     let mut text =
         format!("`{name}`{about}, in thread {thread}, has not returned for {:.1} s", waited.as_secs_f64());
     let is_loaded = slot.loads.load(Ordering::Relaxed) == 0;
-    let busy = busy();
+    let busy = busy::all();
     let others = others(thread);
     let mut rules: Vec<_> = rules::of(name, is_loaded).collect();
     rules.retain(|rule| **rule != rules::LOCKED || others.iter().any(|(_, call)| keeps_lock(call)));
+    let unloaded = unloaded::waiting(busy.as_deref().unwrap_or_default());
     let of_stream = busy.iter().flatten().find(|busy| stream > 0 && busy.handle == stream);
     // Writing to a `String` does not fail.
     let _ = match (rules.as_slice(), of_stream) {
@@ -129,6 +124,9 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
         } else {
             " The kernel was not loaded before."
         });
+    }
+    for launch in &unloaded {
+        let _ = write!(text, " {launch}.");
     }
     match busy {
         None => text.push_str(" The driver does not answer which streams are busy."),
@@ -146,6 +144,11 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
     }
     for (its, call) in others {
         let _ = write!(text, " Thread {its} is in `{call}` meanwhile.");
+    }
+    if !unloaded.is_empty() {
+        // The call only waits for work that would end.
+        rules.retain(|rule| **rule != rules::SYNCHRONIZE);
+        rules.insert(0, &rules::LOAD);
     }
     if !rules.is_empty() {
         let remedies: Vec<_> = rules.iter().map(|rule| rule.remedy).collect();
@@ -187,57 +190,4 @@ fn others(thread: u32) -> Vec<(u32, &'static str)> {
 /// Whether a call may wait with the driver's lock.
 fn keeps_lock(call: &str) -> bool {
     rules::of(call, false).any(|rule| *rule != rules::LOCKED && *rule != rules::SYNCHRONIZE)
-}
-
-/// The streams that are busy. `None` if the driver does not answer: it is asked in a thread that is left behind then. Asking
-/// a stream never waits for the device, even while a load waits. Streams that are being captured are not asked, because that ends
-/// the capture.
-fn busy() -> Option<Vec<Stream>> {
-    type Query = unsafe extern "C" fn(CUstream) -> CUresult;
-    type SetCurrent = unsafe extern "C" fn(CUcontext) -> CUresult;
-    type IsCapturing = unsafe extern "C" fn(CUstream, *mut CUstreamCaptureStatus) -> CUresult;
-    type ExchangeMode = unsafe extern "C" fn(*mut CUstreamCaptureMode) -> CUresult;
-    // SAFETY: these are the types of the functions of these names.
-    static QUERY: Function<Query> = unsafe { Function::new(c"cuStreamQuery") };
-    // SAFETY: as above.
-    static SET_CURRENT: Function<SetCurrent> = unsafe { Function::new(c"cuCtxSetCurrent") };
-    // SAFETY: as above.
-    static IS_CAPTURING: Function<IsCapturing> = unsafe { Function::new(c"cuStreamIsCapturing") };
-    // SAFETY: as above.
-    static EXCHANGE_MODE: Function<ExchangeMode> =
-        unsafe { Function::new(c"cuThreadExchangeStreamCaptureMode") };
-    let (query, set_current) = (QUERY.get()?, SET_CURRENT.get()?);
-    let (is_capturing, exchange_mode) = (IS_CAPTURING.get()?, EXCHANGE_MODE.get()?);
-    let handle = |number: u64| ptr::without_provenance_mut::<c_void>(number as usize);
-    let (answer, answered) = mpsc::channel();
-    let ask = move || {
-        // This thread does not take part in the captures of others.
-        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: it stores the mode before there.
-        unsafe { exchange_mode(&mut mode) };
-        // The default streams are those of the current context.
-        let mut busy = HashMap::new();
-        for context in contexts::all() {
-            for (place, stream) in watched::streams().filter(|(_, stream)| stream.kernel > 0) {
-                let its = handle(stream.handle).cast();
-                let mut capture = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-                // SAFETY: the handles were those of a context and a stream. The driver refuses those that are gone.
-                let is_busy = unsafe {
-                    set_current(handle(context).cast()) == CUresult::CUDA_SUCCESS
-                        && is_capturing(its, &mut capture) == CUresult::CUDA_SUCCESS
-                        && capture == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
-                        && query(its) == CUresult::CUDA_ERROR_NOT_READY
-                };
-                if is_busy {
-                    busy.insert(place, stream);
-                }
-            }
-        }
-        let mut busy: Vec<_> = busy.into_values().collect();
-        busy.sort_by_key(|stream| stream.handle);
-        // Nobody may be waiting any longer.
-        let _ = answer.send(busy);
-    };
-    threads::start(ask).ok()?;
-    answered.recv_timeout(MOMENT).ok()
 }

@@ -14,12 +14,12 @@ use cudarc::driver::sys::{self, *};
 use crate::rules;
 use crate::watch::real::Function;
 use crate::watch::watched::{self, Call, during, timed};
-use crate::watch::{section, streams};
+use crate::watch::{devices, memory, section, streams};
 use image::{
     code, ends, enumerates, file, load_library, load_module, makes, names, take, unload_library,
     unload_module,
 };
-use load::{kernel, launch, limit};
+use load::{any_node, first_node, kernel, kernel_node, launch, limit};
 
 /// A watched function, as programs ask for it.
 pub(crate) struct Hook {
@@ -43,11 +43,6 @@ pub(crate) const NEWEST: c_int = 13_000;
 /// The name of a function by its number.
 pub(crate) fn name(hook: u32) -> &'static str {
     HOOKS.get(hook as usize).map_or("a call", |hook| hook.name)
-}
-
-/// Whether a function has per-thread default streams, by its number.
-pub(crate) fn is_per_thread(hook: u32) -> bool {
-    HOOKS.get(hook as usize).is_some_and(|hook| hook.per_thread)
 }
 
 /// The address of a hook by its number.
@@ -106,6 +101,17 @@ macro_rules! hooks {
     (@check cuGetProcAddress ($($ty:ty),*)) => {};
     (@check cuCtxSynchronize_v2 ($($ty:ty),*)) => {};
     (@check cuGreenCtxCreate ($($ty:ty),*)) => {};
+    (@check cuCtxDestroy ($($ty:ty),*)) => {};
+    (@check cuDevicePrimaryCtxRelease ($($ty:ty),*)) => {};
+    (@check cuDevicePrimaryCtxReset ($($ty:ty),*)) => {};
+    (@check cuGraphAddKernelNode ($($ty:ty),*)) => {};
+    (@check cuGraphAddKernelNode_v2 ($($ty:ty),*)) => {};
+    (@check cuGraphAddNode ($($ty:ty),*)) => {};
+    (@check cuGraphAddNode_v2 ($($ty:ty),*)) => {};
+    (@check cuGraphExecKernelNodeSetParams ($($ty:ty),*)) => {};
+    (@check cuGraphExecKernelNodeSetParams_v2 ($($ty:ty),*)) => {};
+    (@check cuGraphExecNodeSetParams ($($ty:ty),*)) => {};
+    (@check cuMemHostRegister ($($ty:ty),*)) => {};
     (@check cuCtxCreate_v2 ($($ty:ty),*)) => {};
     (@check cuCtxCreate_v3 ($($ty:ty),*)) => {};
     (@check cuCtxCreate_v4 ($($ty:ty),*)) => {};
@@ -166,6 +172,17 @@ hooks! {
         f: CUfunction, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint,
         stream: CUstream, params: Params,
     ) |hook, real| launch(hook, f, stream, real);
+    9000 cuLaunchCooperativeKernelMultiDevice => cuLaunchCooperativeKernelMultiDevice(
+        launches: *mut CUDA_LAUNCH_PARAMS, count: c_uint, flags: c_uint,
+    ) |hook, real| {
+        // SAFETY: the caller's promise.
+        unsafe { load::launch_on_all(hook, launches, count, real) }
+    };
+    2000 cuLaunch => cuLaunch(f: CUfunction) |hook, real| launch(hook, f, std::ptr::null_mut(), real);
+    2000 cuLaunchGrid => cuLaunchGrid(f: CUfunction, width: c_int, height: c_int)
+        |hook, real| launch(hook, f, std::ptr::null_mut(), real);
+    2000 cuLaunchGridAsync => cuLaunchGridAsync(f: CUfunction, width: c_int, height: c_int, stream: CUstream)
+        |hook, real| launch(hook, f, stream, real);
     10000 cuGraphLaunch => cuGraphLaunch(graph: CUgraphExec, stream: CUstream)
         |hook, real| launch_graph(hook, stream, real);
     10000 cuGraphLaunch true => cuGraphLaunch_ptsz(graph: CUgraphExec, stream: CUstream)
@@ -183,11 +200,15 @@ hooks! {
     12000 cuLibraryLoadData => cuLibraryLoadData(
         library: *mut CUlibrary, bytes: *const c_void, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |hook, real| load_library(hook, library, code(bytes), real);
+    ) |hook, real| {
+        // SAFETY: the caller's promise.
+        let keeps = unsafe { image::keeps(library_options, library_count) };
+        load_library(hook, library, code(bytes), keeps, real)
+    };
     12000 cuLibraryLoadFromFile => cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |hook, real| load_library(hook, library, file(path), real);
+    ) |hook, real| load_library(hook, library, file(path), false, real);
     2000 cuModuleUnload => cuModuleUnload(module: CUmodule)
         |hook, real| unload_module(hook, module, real);
     12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary)
@@ -205,11 +226,69 @@ hooks! {
         |hook, real| timed(plain(hook), name(hook), real);
     12000 cuLibraryGetModule => cuLibraryGetModule(module: *mut CUmodule, library: CUlibrary)
         |hook, real| image::module_of_library(hook, module, library, real);
+    12000 cuLibraryGetGlobal => cuLibraryGetGlobal(
+        address: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char,
+    ) |hook, real| image::uses_library(hook, library, real);
     12000 cuKernelGetFunction => cuKernelGetFunction(function: *mut CUfunction, of: CUkernel)
         |hook, real| kernel(hook, of.cast(), Some(function), real);
     12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |hook, real| kernel(hook, function, None, real);
     12000 cuKernelSetAttribute => cuKernelSetAttribute(which: CUfunction_attribute, value: c_int, of: CUkernel, device: CUdevice)
         |hook, real| kernel(hook, of.cast(), None, real);
+    12000 cuKernelSetCacheConfig => cuKernelSetCacheConfig(of: CUkernel, config: CUfunc_cache, device: CUdevice)
+        |hook, real| kernel(hook, of.cast(), None, real);
+    6050 cuOccupancyMaxPotentialBlockSize => cuOccupancyMaxPotentialBlockSize(
+        blocks: *mut c_int, threads: *mut c_int, function: CUfunction, shared: CUoccupancyB2DSize, bytes: usize, limit: c_int,
+    ) |hook, real| kernel(hook, function, None, real);
+    7000 cuOccupancyMaxPotentialBlockSizeWithFlags => cuOccupancyMaxPotentialBlockSizeWithFlags(
+        blocks: *mut c_int, threads: *mut c_int, function: CUfunction, shared: CUoccupancyB2DSize, bytes: usize, limit: c_int,
+        flags: c_uint,
+    ) |hook, real| kernel(hook, function, None, real);
+    10020 cuOccupancyAvailableDynamicSMemPerBlock => cuOccupancyAvailableDynamicSMemPerBlock(
+        bytes: *mut usize, function: CUfunction, blocks: c_int, threads: c_int,
+    ) |hook, real| kernel(hook, function, None, real);
+    10000 cuGraphAddKernelNode => cuGraphAddKernelNode(
+        node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *const c_void,
+    ) |hook, real| {
+        // SAFETY: the caller's promise.
+        load::node(hook, unsafe { first_node(params) }, real)
+    };
+    12000 cuGraphAddKernelNode => cuGraphAddKernelNode_v2(
+        node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *const c_void,
+    ) |hook, real| {
+        // SAFETY: the caller's promise.
+        load::node(hook, unsafe { kernel_node(params) }, real)
+    };
+    12020 cuGraphAddNode => cuGraphAddNode(
+        node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *mut c_void,
+    ) |hook, real| {
+        // SAFETY: the caller's promise.
+        load::node(hook, unsafe { any_node(params) }, real)
+    };
+    12030 cuGraphAddNode => cuGraphAddNode_v2(
+        node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, edges: *const c_void, count: usize,
+        params: *mut c_void,
+    ) |hook, real| {
+        // SAFETY: the caller's promise.
+        load::node(hook, unsafe { any_node(params) }, real)
+    };
+    10010 cuGraphExecKernelNodeSetParams => cuGraphExecKernelNodeSetParams(
+        graph: CUgraphExec, node: CUgraphNode, params: *const c_void,
+    ) |hook, real| {
+        // SAFETY: the caller's promise.
+        load::node(hook, unsafe { first_node(params) }, real)
+    };
+    12000 cuGraphExecKernelNodeSetParams => cuGraphExecKernelNodeSetParams_v2(
+        graph: CUgraphExec, node: CUgraphNode, params: *const c_void,
+    ) |hook, real| {
+        // SAFETY: the caller's promise.
+        load::node(hook, unsafe { kernel_node(params) }, real)
+    };
+    12020 cuGraphExecNodeSetParams => cuGraphExecNodeSetParams(
+        graph: CUgraphExec, node: CUgraphNode, params: *mut c_void,
+    ) |hook, real| {
+        // SAFETY: the caller's promise.
+        load::node(hook, unsafe { any_node(params) }, real)
+    };
     6050 cuOccupancyMaxActiveBlocksPerMultiprocessor => cuOccupancyMaxActiveBlocksPerMultiprocessor(
         blocks: *mut c_int, function: CUfunction, threads: c_int, shared: usize,
     ) |hook, real| kernel(hook, function, None, real);
@@ -225,9 +304,17 @@ hooks! {
     ) |hook, real| makes(hook, context, real);
     12050 cuCtxCreate => cuCtxCreate_v4(context: *mut CUcontext, params: *mut c_void, flags: c_uint, device: CUdevice)
         |hook, real| makes(hook, context, real);
+    2000 cuCtxDestroy => cuCtxDestroy(context: CUcontext) |hook, real| ends(hook, context, real);
+    2000 cuCtxDetach => cuCtxDetach(context: CUcontext) |hook, real| ends(hook, context, real);
     4000 cuCtxDestroy => cuCtxDestroy_v2(context: CUcontext) |hook, real| ends(hook, context, real);
     7000 cuDevicePrimaryCtxRetain => cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice)
         |hook, real| image::retains(hook, context, device, real);
+    4000 cuCtxEnablePeerAccess => cuCtxEnablePeerAccess(owner: CUcontext, flags: c_uint)
+        |hook, real| devices::maps(owner, || timed(plain(hook), name(hook), real));
+    7000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset(device: CUdevice)
+        |hook, real| image::resets(hook, device, real);
+    7000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease(device: CUdevice)
+        |hook, real| image::releases(hook, device, real);
     11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice)
         |hook, real| image::resets(hook, device, real);
     11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice)
@@ -274,15 +361,45 @@ hooks! {
     11010 cuEventRecordWithFlags true => cuEventRecordWithFlags_ptsz(event: CUevent, stream: CUstream, flags: c_uint)
         |hook, real| guard::records(hook, event, stream, real);
     3020 cuMemAlloc => cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize)
-        |hook, real| timed(plain(hook), name(hook), real);
+        |hook, real| guard::allocates(plain(hook), bytes, real);
+    3020 cuMemAllocPitch => cuMemAllocPitch_v2(
+        address: *mut CUdeviceptr, pitch: *mut usize, width: usize, height: usize, element: c_uint,
+    ) |hook, real| guard::allocates(plain(hook), width.saturating_mul(height), real);
+    6000 cuMemAllocManaged => cuMemAllocManaged(address: *mut CUdeviceptr, bytes: usize, flags: c_uint)
+        |hook, real| guard::allocates(plain(hook), bytes, real);
+    11020 cuMemAllocAsync => cuMemAllocAsync(address: *mut CUdeviceptr, bytes: usize, stream: CUstream)
+        |hook, real| guard::allocates(on(hook, stream), bytes, real);
+    11020 cuMemAllocAsync true => cuMemAllocAsync_ptsz(address: *mut CUdeviceptr, bytes: usize, stream: CUstream)
+        |hook, real| guard::allocates(on(hook, stream), bytes, real);
     3020 cuMemFree => cuMemFree_v2(address: CUdeviceptr)
         |hook, real| guard::free(Call { subject: address, ..plain(hook) }, real);
-    2000 cuMemFreeHost => cuMemFreeHost(address: *mut c_void) |hook, real| guard::free_host(about(hook, address), real);
+    11020 cuMemFreeAsync => cuMemFreeAsync(address: CUdeviceptr, stream: CUstream)
+        |hook, real| guard::frees_at_once(Call { subject: address, ..on(hook, stream) }, real);
+    11020 cuMemFreeAsync true => cuMemFreeAsync_ptsz(address: CUdeviceptr, stream: CUstream)
+        |hook, real| guard::frees_at_once(Call { subject: address, ..on(hook, stream) }, real);
+    4010 cuIpcCloseMemHandle => cuIpcCloseMemHandle(address: CUdeviceptr)
+        |hook, real| guard::closes(Call { subject: address, ..plain(hook) }, real);
+    3020 cuMemAllocHost => cuMemAllocHost_v2(address: Params, bytes: usize)
+        |hook, real| guard::allocates(plain(hook), bytes, real);
     2020 cuMemHostAlloc => cuMemHostAlloc(address: Params, bytes: usize, flags: c_uint)
-        |hook, real| timed(plain(hook), name(hook), real);
-    2000 cuArrayDestroy => cuArrayDestroy(array: CUarray) |hook, real| guard::destroys(about(hook, array), &rules::FREE, real);
+        |hook, real| guard::allocates(plain(hook), bytes, real);
+    2000 cuMemFreeHost => cuMemFreeHost(address: *mut c_void) |hook, real| guard::free_host(about(hook, address), real);
+    4000 cuMemHostRegister => cuMemHostRegister(address: *mut c_void, bytes: usize, flags: c_uint)
+        |hook, real| memory::registers(address, || timed(plain(hook), name(hook), real));
+    6050 cuMemHostRegister => cuMemHostRegister_v2(address: *mut c_void, bytes: usize, flags: c_uint)
+        |hook, real| memory::registers(address, || timed(plain(hook), name(hook), real));
     4000 cuMemHostUnregister => cuMemHostUnregister(address: *mut c_void)
         |hook, real| guard::unregister(about(hook, address), real);
+    3020 cuArrayCreate => cuArrayCreate_v2(array: *mut CUarray, description: *const CUDA_ARRAY_DESCRIPTOR)
+        |hook, real| guard::makes(hook, array, real);
+    3020 cuArray3DCreate => cuArray3DCreate_v2(array: *mut CUarray, description: *const CUDA_ARRAY3D_DESCRIPTOR)
+        |hook, real| guard::makes(hook, array, real);
+    5000 cuMipmappedArrayCreate => cuMipmappedArrayCreate(
+        array: *mut CUmipmappedArray, description: *const CUDA_ARRAY3D_DESCRIPTOR, levels: c_uint,
+    ) |hook, real| guard::makes(hook, array, real);
+    2000 cuArrayDestroy => cuArrayDestroy(array: CUarray) |hook, real| guard::destroys(about(hook, array), &rules::FREE, real);
+    5000 cuMipmappedArrayDestroy => cuMipmappedArrayDestroy(array: CUmipmappedArray)
+        |hook, real| guard::destroys(about(hook, array), &rules::FREE, real);
     4000 cuMemcpy => cuMemcpy(to: CUdeviceptr, from: CUdeviceptr, bytes: usize)
         |hook, real| timed(plain(hook), name(hook), real);
     4000 cuMemcpy true => cuMemcpy_ptds(to: CUdeviceptr, from: CUdeviceptr, bytes: usize)

@@ -3,80 +3,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::watch::contexts;
 use crate::watch::locked::Locked;
+use crate::watch::table::Table;
 
-/// Slots of a table. Programs have thousands of kernels. With a full table launches are slower, and loads are not seen.
-const SIZE: usize = 1 << 16;
-
-/// Whether a table had no room.
-static FULL: AtomicBool = AtomicBool::new(false);
-
-/// Keys of kernels (see `contexts::key`), each at the place of its hash or behind it.
-struct Table([AtomicU64; SIZE]);
-
-/// Kernels that are loaded.
+/// Kernels that are loaded, by their keys (see `contexts::key`).
 static LOADED: Table = Table::new();
 
 /// Kernels that were launched, so that another launch neither loads anything nor enlarges the stack.
 static LAUNCHED: Table = Table::new();
 
-/// A place whose kernel was unloaded. Others may lie behind it.
-const GONE: u64 = u64::MAX;
-
-/// How far a key may lie behind its place.
-const REACH: usize = 64;
-
-impl Table {
-    const fn new() -> Self {
-        Table([const { AtomicU64::new(0) }; SIZE])
-    }
-
-    fn places(&self, key: u64) -> impl Iterator<Item = &AtomicU64> {
-        // The golden ratio spreads handles, which are multiples of a power of two.
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-        (0..REACH).map(move |step| &self.0[(hash as usize + step) % SIZE])
-    }
-
-    #[inline]
-    fn has(&self, key: u64) -> bool {
-        for place in self.places(key) {
-            match place.load(Ordering::Relaxed) {
-                0 => return false,
-                other if other == key => return true,
-                _ => {}
-            }
-        }
-        false
-    }
-
-    fn add(&self, key: u64) {
-        if self.has(key) {
-            return;
-        }
-        for place in self.places(key) {
-            let free = place.load(Ordering::Relaxed);
-            if matches!(free, 0 | GONE)
-                && place.compare_exchange(free, key, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            {
-                return;
-            }
-        }
-        FULL.store(true, Ordering::Relaxed);
-    }
-
-    fn remove(&self, key: u64) {
-        for place in self.places(key) {
-            let _ = place.compare_exchange(key, GONE, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Whether a kernel is known to be loaded, or may be, because the table had no room for it.
+/// Whether a kernel is known to be loaded.
 pub(crate) fn is_loaded(key: u64) -> bool {
-    LOADED.has(key) || FULL.load(Ordering::Relaxed)
+    LOADED.has(key)
 }
 
 /// Remembers that a kernel is loaded.
@@ -104,7 +44,7 @@ fn forget(key: u64) {
 
 /// The stack limit was set: the next launch of any kernel may enlarge the stack again.
 pub(crate) fn forget_launches() {
-    LAUNCHED.0.iter().for_each(|place| place.store(0, Ordering::Relaxed));
+    LAUNCHED.clear();
 }
 
 /// What handles stand for.
@@ -116,8 +56,12 @@ struct Handles {
     images: HashMap<u64, Arc<str>>,
     /// The modules that are those of libraries.
     modules: HashMap<u64, u64>,
-    /// The functions that were taken from each module.
-    taken: HashMap<u64, HashSet<String>>,
+    /// The functions that were taken from each module, by their names.
+    taken: HashMap<u64, HashMap<String, u64>>,
+    /// Libraries whose code the program keeps until it unloads them.
+    kept: HashSet<u64>,
+    /// Libraries, each with a context that it is loaded in.
+    loaded: HashSet<(u64, u64)>,
 }
 
 /// A kernel, by one of its handles.
@@ -159,14 +103,42 @@ pub(crate) fn image(handle: u64, words: &str) {
     handles.images.insert(handle, words.into());
 }
 
-/// Remembers that a function was taken from a module, which loads it. Returns whether it was taken before.
-pub(crate) fn taken(module: u64, function: &str) -> bool {
-    !HANDLES.lock().taken.entry(module).or_default().insert(function.to_owned())
+/// Remembers that a function was taken from a module. It may be loaded only by its launch.
+pub(crate) fn taken(module: u64, name: &str, function: u64) {
+    HANDLES.lock().taken.entry(module).or_default().insert(name.to_owned(), function);
 }
 
-/// Whether a function was taken from a module before.
-pub(crate) fn was_taken(module: u64, function: &str) -> bool {
-    HANDLES.lock().taken.get(&module).is_some_and(|functions| functions.contains(function))
+/// The function that was taken from a module under this name.
+pub(crate) fn function(module: u64, name: &str) -> Option<u64> {
+    HANDLES.lock().taken.get(&module)?.get(name).copied()
+}
+
+/// Remembers that the program keeps the code of a library.
+pub(crate) fn kept(library: u64) {
+    HANDLES.lock().kept.insert(library);
+}
+
+/// Whether the program keeps the code of a library until it unloads it.
+pub(crate) fn is_kept(library: u64) -> bool {
+    HANDLES.lock().kept.contains(&library)
+}
+
+/// Remembers that a library is loaded in a context.
+pub(crate) fn library_loaded(library: u64, context: u64) {
+    HANDLES.lock().loaded.insert((library, context));
+}
+
+/// Remembers that the image of a kernel is loaded in a context.
+pub(crate) fn image_loaded(kernel: u64, context: u64) {
+    let mut handles = HANDLES.lock();
+    if let Some(image) = handles.kernels.get(&kernel).map(|kernel| kernel.image) {
+        handles.loaded.insert((image, context));
+    }
+}
+
+/// Whether a library is known to be loaded in a context.
+pub(crate) fn is_library_loaded(library: u64, context: u64) -> bool {
+    HANDLES.lock().loaded.contains(&(library, context))
 }
 
 /// Whether the kernel of this name, in a module or in the library that the module is of, is known to be loaded in the current
@@ -199,7 +171,9 @@ pub(crate) fn unloaded(image: u64) {
         handles.images.remove(image);
         handles.modules.remove(image);
         handles.taken.remove(image);
+        handles.kept.remove(image);
     }
+    handles.loaded.retain(|(library, _)| !gone.contains(library));
     handles.kernels.retain(|handle, kernel| {
         let is_gone = gone.contains(&kernel.image);
         if is_gone {
@@ -212,7 +186,9 @@ pub(crate) fn unloaded(image: u64) {
 
 /// A context is gone, with all that was loaded there.
 pub(crate) fn context_is_gone(context: u64) {
-    HANDLES.lock().kernels.keys().for_each(|handle| forget(contexts::key_in(*handle, context)));
+    let mut handles = HANDLES.lock();
+    handles.kernels.keys().for_each(|handle| forget(contexts::key_in(*handle, context)));
+    handles.loaded.retain(|(_, its)| *its != context);
 }
 
 pub(crate) fn forked() {
@@ -244,14 +220,5 @@ mod tests {
         loaded(0x3000);
         unloaded(3);
         assert_eq!((is_loaded(0x3000), named(0x3000)), (false, None));
-    }
-
-    #[test]
-    fn a_full_table_forgets_nothing_and_ends() {
-        let keys = (1..2_000).map(|number| number << 20);
-        keys.clone().for_each(loaded);
-        assert!(keys.clone().all(is_loaded));
-        keys.clone().for_each(forget);
-        assert!(!keys.clone().any(is_loaded));
     }
 }

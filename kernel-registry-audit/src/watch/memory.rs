@@ -1,32 +1,52 @@
 //! What the driver knows of an address. Asking never waits.
 
+use std::collections::HashSet;
 use std::ffi::c_void;
 
 use cudarc::driver::sys::{CUdevice, CUdeviceptr, CUmemorytype, CUpointer_attribute, CUresult};
 
+use crate::watch::devices::{self, Devices};
+use crate::watch::locked::Locked;
+use crate::watch::owners::Owner;
 use crate::watch::real::Function;
-use crate::watch::section::Place;
 
 /// Whether memory was allocated by the driver, or registered.
 pub(crate) fn is_known(address: u64) -> bool {
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address).is_some()
 }
 
-/// Which kernels can use memory that the driver allocated: those of a device, or of all if it is managed.
-pub(crate) fn place(address: u64) -> Place {
-    let managed = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
+/// The devices that use memory which the driver allocated: all if it is managed.
+pub(crate) fn devices(address: u64) -> Devices {
     let ordinal = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
-    match (managed, ordinal) {
+    match ordinal {
         // The driver stores 32 bits. Negative numbers are no devices.
-        (Some(0), Some(ordinal)) if ordinal as CUdevice >= 0 => Place::Device(ordinal as CUdevice),
-        _ => Place::Everywhere,
+        Some(ordinal) if !is_managed(address) && ordinal as CUdevice >= 0 => {
+            devices::using_memory_of(ordinal as CUdevice)
+        }
+        _ => Devices::ALL,
     }
 }
 
-/// Whether an address is in host memory, which `cuMemFreeHost` frees.
+/// The context with which memory is gone.
+pub(crate) fn owner(address: u64) -> Option<Owner> {
+    let context = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT, address);
+    context.filter(|context| *context != 0).map(Owner::Context)
+}
+
+/// The size of the allocation that an address is in.
+pub(crate) fn size(address: u64) -> u64 {
+    attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, address).unwrap_or(0)
+}
+
+fn is_managed(address: u64) -> bool {
+    attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, address) != Some(0)
+}
+
+/// Whether an address is in host memory that is not managed.
 pub(crate) fn is_of_host(address: u64) -> bool {
     const HOST: u64 = CUmemorytype::CU_MEMORYTYPE_HOST as u64;
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == Some(HOST)
+        && !is_managed(address)
 }
 
 /// Whether memory begins before an address, where it is not freed.
@@ -39,6 +59,30 @@ pub(crate) fn is_inside(address: u64) -> bool {
 pub(crate) fn is_pooled(address: u64) -> bool {
     // Drivers before CUDA 11.3 have no pools, and refuse.
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address).is_some_and(|pool| pool != 0)
+}
+
+/// Memory of the program that it has registered. The driver does not tell it from its own host memory.
+static REGISTERED: Locked<HashSet<u64>> = Locked::new();
+
+/// A call that registers memory of the program.
+pub(crate) fn registers(address: *mut c_void, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = real();
+    if result == CUresult::CUDA_SUCCESS {
+        REGISTERED.lock().insert(address.addr() as u64);
+    }
+    result
+}
+
+pub(crate) fn is_registered(address: u64) -> bool {
+    REGISTERED.lock().contains(&address)
+}
+
+pub(crate) fn unregistered(address: u64) {
+    REGISTERED.lock().remove(&address);
+}
+
+pub(crate) fn forked() {
+    REGISTERED.renew();
 }
 
 fn attribute(which: CUpointer_attribute, address: u64) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! Sections: while a kernel stays on a device, calls that would wait for it are refused, reported or put off.
+//! Sections: while a resident kernel is on a device, calls that would wait for it are refused, reported or deferred.
 //!
 //! Where no section is, a call costs the load of a flag. A launch in another stream costs no more inside of one.
 
@@ -13,47 +13,23 @@ use std::thread;
 use std::time::Duration;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
+use kernel_registry_format::OnWait;
 
 use crate::record::Kind;
+use crate::rules;
+use crate::watch::devices::Devices;
 use crate::watch::locked::Locked;
+use crate::watch::owners::Owner;
 use crate::watch::recording::{Happening, now};
 use crate::watch::say::say;
 use crate::watch::watched::{self, Call, during};
 use crate::watch::{contexts, hooks};
-pub(crate) use deferred::PutOff;
+pub(crate) use deferred::Free;
 use deferred::{Deferred, Later};
-
-/// What happens to calls that would wait. The strictest is last: it holds if several sections concern a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum OnWait {
-    /// They are made, and wait.
-    Report,
-    /// What frees or unloads succeeds at once, and is made at the end of the section. Other calls are refused.
-    Defer,
-    Refuse,
-}
-
-impl OnWait {
-    fn of(number: u32) -> Self {
-        match number {
-            1 => OnWait::Report,
-            2 => OnWait::Defer,
-            _ => OnWait::Refuse,
-        }
-    }
-}
-
-/// The device of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
-    Device(CUdevice),
-    /// It concerns all of them, or nothing tells which.
-    Everywhere,
-}
 
 /// A section that a call concerns.
 pub(crate) struct Beside {
-    /// The kernel that stays.
+    /// The resident kernel.
     pub(crate) kernel: Arc<str>,
     pub(crate) on_wait: OnWait,
 }
@@ -61,60 +37,19 @@ pub(crate) struct Beside {
 struct Section {
     number: u64,
     kernel: Arc<str>,
-    device: CUdevice,
-    stream: Stream,
+    devices: Devices,
+    /// Not a default stream: they have one handle in all contexts.
+    stream: u64,
     on_wait: OnWait,
     /// Whether the kernel was launched: until then nothing in its stream waits for it.
     is_launched: bool,
-    /// How many calls of each function were put off, by its number.
-    put_off: BTreeMap<u32, u64>,
+    /// How many calls of each function were deferred, by its number.
+    deferred: BTreeMap<u32, u64>,
 }
 
 impl Section {
-    fn is_at(&self, place: Place) -> bool {
-        place == Place::Everywhere || place == Place::Device(self.device)
-    }
-
     fn beside(&self) -> Beside {
         Beside { kernel: self.kernel.clone(), on_wait: self.on_wait }
-    }
-}
-
-/// A stream. The default streams have the same handles in each context, and one of them in each thread.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stream {
-    handle: u64,
-    context: u64,
-    thread: u32,
-}
-
-/// Handles of default streams. In functions with per-thread default streams, 0 means the second.
-const LEGACY: u64 = 1;
-const PER_THREAD: u64 = 2;
-
-impl Stream {
-    fn new(handle: u64, per_thread: bool, context: impl FnOnce() -> u64) -> Self {
-        let handle = match handle {
-            0 if per_thread => PER_THREAD,
-            0 => LEGACY,
-            other => other,
-        };
-        match handle {
-            LEGACY => Stream { handle, context: context(), thread: 0 },
-            PER_THREAD => Stream { handle, context: context(), thread: watched::thread() },
-            _ => Stream { handle, context: 0, thread: 0 },
-        }
-    }
-
-    /// The stream of a call.
-    fn of(hook: u32, handle: u64) -> Self {
-        Stream::new(handle, hooks::is_per_thread(hook), contexts::current)
-    }
-
-    /// The bits of all its handles.
-    fn bits(&self) -> u64 {
-        let default = if self.handle <= PER_THREAD { bit(0) } else { 0 };
-        bit(self.handle) | default
     }
 }
 
@@ -124,13 +59,9 @@ fn bit(handle: u64) -> u64 {
     1 << (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
 }
 
-fn bit_of(device: CUdevice) -> u64 {
-    1 << (device & 63)
-}
-
 static STATE: Locked<State> = Locked::new();
 
-/// The bits of all devices with a section.
+/// The devices with a section.
 static DEVICES: AtomicU64 = AtomicU64::new(0);
 
 /// The bits of the sections' streams.
@@ -138,6 +69,9 @@ static STREAMS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether events were recorded in the sections' streams.
 static EVENTS: AtomicBool = AtomicBool::new(false);
+
+/// How many calls are deferred.
+static DEFERRED: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Default)]
 struct State {
@@ -154,22 +88,25 @@ impl State {
         let State { sections, events, .. } = self;
         events.retain(|_, number| sections.iter().any(|section| section.number == *number));
         let bits = |of: fn(&Section) -> u64| sections.iter().map(of).fold(0, |all, its| all | its);
-        DEVICES.store(bits(|section| bit_of(section.device)), Ordering::Relaxed);
-        STREAMS.store(bits(|section| section.stream.bits()), Ordering::Relaxed);
+        DEVICES.store(bits(|section| section.devices.0), Ordering::Relaxed);
+        STREAMS.store(bits(|section| bit(section.stream)), Ordering::Relaxed);
         EVENTS.store(!events.is_empty(), Ordering::Relaxed);
     }
 
-    /// The next call that was put off and waits for no section any more.
-    fn next(&mut self) -> Option<(Place, Later)> {
+    /// The next call that was deferred and waits for no section any more.
+    fn next(&mut self) -> Option<Later> {
         let State { sections, deferred, .. } = self;
-        deferred.next(|place| !sections.iter().any(|section| section.is_at(place)))
+        let next = deferred.next(|devices| !sections.iter().any(|section| section.devices.overlap(devices)));
+        DEFERRED.store(deferred.len(), Ordering::Relaxed);
+        next
     }
 }
 
 /// The strictest section that a call of this thread concerns there.
-fn strictest(sections: &mut [Section], place: Place) -> Option<&mut Section> {
+fn strictest(sections: &mut [Section], devices: Devices) -> Option<&mut Section> {
     let own = LAUNCHING.get();
-    let there = sections.iter_mut().filter(|section| section.number != own && section.is_at(place));
+    let there =
+        sections.iter_mut().filter(|section| section.number != own && section.devices.overlap(devices));
     there.max_by_key(|section| section.on_wait)
 }
 
@@ -179,7 +116,7 @@ thread_local! {
 }
 
 /// Begins a section, before its kernel is launched in this stream. `on_wait` is 0 to refuse, 1 to report, 2 to defer. Returns its
-/// number, which is never 0.
+/// number; or 0, and says why, if there can be none: the context is gone, or the stream waits for the default stream.
 ///
 /// # Safety
 ///
@@ -195,32 +132,40 @@ pub unsafe extern "C" fn kernel_registry_audit_section_begin(
     let kernel = (!kernel.is_null()).then(|| unsafe { CStr::from_ptr(kernel) }.to_string_lossy());
     let kernel = kernel.filter(|name| !name.is_empty()).unwrap_or("without a name".into());
     let context = if context.is_null() { contexts::current() } else { context.addr() as u64 };
-    // No call concerns the device of a context that is gone.
-    let device = contexts::device_of(context).unwrap_or(-1);
-    let stream = Stream::new(stream.addr() as u64, false, || context);
+    let Some(device) = contexts::device_of(context) else {
+        say(&format!("no section for kernel `{kernel}`: its context does not exist"));
+        return 0;
+    };
+    if !contexts::is_non_blocking(stream) {
+        let rules::Rule { because, remedy, .. } = rules::LEGACY_STREAM;
+        say(&format!(
+            "no section for kernel `{kernel}`: its stream is a default or blocking stream; {because}. Remedy: {remedy}."
+        ));
+        return 0;
+    }
+    let devices = Devices::one(device);
     let mut state = STATE.lock();
     state.last += 1;
     let number = state.last;
     state.sections.push(Section {
         number,
         kernel: kernel.as_ref().into(),
-        device,
-        stream,
-        on_wait: OnWait::of(on_wait),
+        devices,
+        stream: stream.addr() as u64,
+        on_wait: OnWait::from_code(on_wait),
         is_launched: false,
-        put_off: BTreeMap::new(),
+        deferred: BTreeMap::new(),
     });
     state.changed();
     drop(state);
-    // No other call that was put off is made from now on, but one may be in progress, and would wait for the kernel.
-    while STATE.lock().deferred.is_making(Place::Device(device)) {
+    // No other deferred call is made from now on, but one may be in progress, and would wait for the kernel.
+    while STATE.lock().deferred.is_making(devices) {
         thread::sleep(Duration::from_micros(20));
     }
     number
 }
 
-/// Ends a section, after its kernel has ended, and makes the calls that were put off and that no other section concerns. Returns how
-/// many.
+/// Ends a section, after its kernel has ended, and makes the deferred calls that no other section concerns. Returns how many.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_section_end(section: u64) -> u64 {
     let mut state = STATE.lock();
@@ -232,17 +177,17 @@ pub extern "C" fn kernel_registry_audit_section_end(section: u64) -> u64 {
     make()
 }
 
-/// The calls of a function that are recorded one by one when they are put off in a section. The others are counted.
+/// The calls of a function that are recorded one by one when they are deferred in a section. The others are counted.
 const LISTED: u64 = 100;
 
 fn record_rest(section: &Section) {
-    for (hook, all) in section.put_off.iter().filter(|(_, all)| **all > LISTED) {
+    for (hook, all) in section.deferred.iter().filter(|(_, all)| **all > LISTED) {
         let call = Call { hook: *hook, subject: 0, stream: 0 };
-        put_off_event(call, &format!("{} more", all - LISTED), &section.kernel);
+        deferred_event(call, &format!("{} more", all - LISTED), &section.kernel);
     }
 }
 
-fn put_off_event(call: Call, subject: &str, resident: &str) {
+fn deferred_event(call: Call, subject: &str, resident: &str) {
     watched::event(Happening {
         kind: Kind::Deferred,
         call,
@@ -257,25 +202,34 @@ fn put_off_event(call: Call, subject: &str, resident: &str) {
     });
 }
 
-/// Makes the calls that were put off, until a section concerns all that are left.
+/// Makes the deferred calls, until a section concerns all that are left.
 fn make() -> u64 {
     let before = contexts::current();
     let (mut current, mut made) = (before, 0);
     // While another thread captures, a free would fail, and end that capture.
     let mode = contexts::exchange_capture_mode(contexts::RELAXED);
     loop {
-        let Some((place, Later { call, context, make, .. })) = STATE.lock().next() else { break };
+        let Some(Later { free: Free { call, devices, owner, .. }, make, .. }) = STATE.lock().next() else {
+            break;
+        };
         // What belongs to a context is gone with it, and an address may be that of something else by now.
-        if context == current || contexts::set_current(context) {
-            current = context;
+        let is_there = match owner {
+            Owner::Context(context) if context != current => {
+                let is_set = contexts::set_current(context);
+                current = if is_set { context } else { current };
+                is_set
+            }
+            _ => true,
+        };
+        if is_there {
             let result = during(call, || make.now());
             made += 1;
             if result != CUresult::CUDA_SUCCESS {
                 let (name, subject) = (hooks::name(call.hook), call.subject);
-                say(&format!("`{name}` of {subject:#x}, which was put off, has failed: {result:?}"));
+                say(&format!("`{name}` of {subject:#x}, which was deferred, has failed: {result:?}"));
             }
         }
-        STATE.lock().deferred.made(place);
+        STATE.lock().deferred.made(devices);
     }
     if current != before {
         contexts::set_current(before);
@@ -290,19 +244,17 @@ pub(crate) fn any() -> bool {
     DEVICES.load(Ordering::Relaxed) != 0
 }
 
-/// The section that a call concerns there.
-pub(crate) fn at(place: Place) -> Option<Beside> {
-    let devices = DEVICES.load(Ordering::Relaxed);
-    match place {
-        Place::Everywhere if devices == 0 => None,
-        Place::Device(device) if devices & bit_of(device) == 0 => None,
-        place => strictest(&mut STATE.lock().sections, place).map(|section| section.beside()),
+/// The section that a call concerns which waits for kernels of these devices.
+pub(crate) fn at(devices: Devices) -> Option<Beside> {
+    if !devices.overlap(Devices(DEVICES.load(Ordering::Relaxed))) {
+        return None;
     }
+    strictest(&mut STATE.lock().sections, devices).map(|section| section.beside())
 }
 
 /// The section that a call on this device concerns.
 pub(crate) fn on(device: CUdevice) -> Option<Beside> {
-    at(Place::Device(device))
+    at(Devices::one(device))
 }
 
 /// The section that a call in the current context concerns.
@@ -331,13 +283,12 @@ pub(crate) fn may_own(stream: u64) -> bool {
 
 /// The section whose kernel runs in this stream.
 #[inline]
-pub(crate) fn owner(hook: u32, stream: u64) -> Option<Beside> {
-    if may_own(stream) { find_owner(hook, stream) } else { None }
+pub(crate) fn owner(stream: u64) -> Option<Beside> {
+    if may_own(stream) { find_owner(stream) } else { None }
 }
 
 #[cold]
-fn find_owner(hook: u32, stream: u64) -> Option<Beside> {
-    let stream = Stream::of(hook, stream);
+fn find_owner(stream: u64) -> Option<Beside> {
     let state = STATE.lock();
     let mut its = state.sections.iter().filter(|section| section.is_launched && section.stream == stream);
     its.next().map(Section::beside)
@@ -354,8 +305,7 @@ pub(crate) enum Launch {
 }
 
 /// What a launch in this stream is to a section. The first one there launches its kernel.
-pub(crate) fn launch(hook: u32, stream: u64) -> Launch {
-    let stream = Stream::of(hook, stream);
+pub(crate) fn launch(stream: u64) -> Launch {
     let mut state = STATE.lock();
     let mut launch = Launch::Elsewhere;
     for section in state.sections.iter_mut().filter(|section| section.stream == stream) {
@@ -368,25 +318,29 @@ pub(crate) fn launch(hook: u32, stream: u64) -> Launch {
     launch
 }
 
-/// Launches the kernel of a section, which does not wait for itself.
-pub(crate) fn launching<T>(section: u64, launch: impl FnOnce() -> T) -> T {
+/// Launches the kernel of a section, which does not wait for itself. If that fails, another launch is its kernel's.
+pub(crate) fn launching(section: u64, launch: impl FnOnce() -> CUresult) -> CUresult {
     let before = LAUNCHING.replace(section);
     let result = launch();
     LAUNCHING.set(before);
+    if result != CUresult::CUDA_SUCCESS {
+        let mut state = STATE.lock();
+        let its = state.sections.iter_mut().filter(|its| its.number == section);
+        its.for_each(|section| section.is_launched = false);
+    }
     result
 }
 
 /// An event was recorded in a stream.
 #[inline]
-pub(crate) fn recorded(hook: u32, event: u64, stream: u64) {
+pub(crate) fn recorded(event: u64, stream: u64) {
     if may_own(stream) || EVENTS.load(Ordering::Relaxed) {
-        record_in(hook, event, stream);
+        record_in(event, stream);
     }
 }
 
 #[cold]
-fn record_in(hook: u32, event: u64, stream: u64) {
-    let stream = Stream::of(hook, stream);
+fn record_in(event: u64, stream: u64) {
     let mut state = STATE.lock();
     let mut its = state.sections.iter().filter(|section| section.is_launched && section.stream == stream);
     match its.next().map(|section| section.number) {
@@ -415,38 +369,66 @@ pub(crate) fn of_event(event: u64) -> Option<Beside> {
     state.sections.iter().find(|section| section.number == *number).map(Section::beside)
 }
 
-/// Puts a call off, and records that. Returns whether it was put off before and not made yet; or gives the call back if no section
-/// concerns it any more.
-pub(crate) fn put_off<F: FnOnce() -> CUresult + 'static>(
-    place: Place,
-    call: Call,
-    subject: &str,
-    make: F,
-) -> Result<PutOff, F> {
-    let context = contexts::current();
-    let mut state = STATE.lock();
-    let State { sections, deferred, .. } = &mut *state;
-    let Some(section) = strictest(sections, place) else { return Err(make) };
-    let put_off = deferred.put(place, call, context, make);
-    let mut listed = None;
-    if put_off == PutOff::Now {
-        let count = section.put_off.entry(call.hook).or_default();
-        *count += 1;
-        listed = (*count <= LISTED).then(|| section.kernel.clone());
-    }
-    drop(state);
-    if let Some(kernel) = listed {
-        put_off_event(call, subject, &kernel);
-    }
-    Ok(put_off)
+/// What became of a call that was to be deferred.
+pub(crate) enum Outcome<F> {
+    Deferred,
+    /// One for the same address or handle is deferred already.
+    Again,
+    /// No section concerns it any more.
+    NotNeeded(F),
 }
 
-/// What was put off in a context that is gone is not made: the next context may have its handle, and memory at the same addresses.
-pub(crate) fn context_is_gone(context: u64) {
-    // Calls without a context have 0.
-    if context != 0 {
-        STATE.lock().deferred.forget(context);
+/// Defers a call, and records that.
+pub(crate) fn defer<F: FnOnce() -> CUresult + 'static>(free: Free, subject: &str, make: F) -> Outcome<F> {
+    let mut state = STATE.lock();
+    let State { sections, deferred, .. } = &mut *state;
+    let Some(section) = strictest(sections, free.devices) else { return Outcome::NotNeeded(make) };
+    let call = free.call;
+    if !deferred.put(free, make) {
+        return Outcome::Again;
     }
+    DEFERRED.store(deferred.len(), Ordering::Relaxed);
+    let count = section.deferred.entry(call.hook).or_default();
+    *count += 1;
+    let listed = (*count <= LISTED).then(|| section.kernel.clone());
+    drop(state);
+    if let Some(kernel) = listed {
+        deferred_event(call, subject, &kernel);
+    }
+    Outcome::Deferred
+}
+
+/// Whether this address or handle will be freed by a deferred call.
+#[inline]
+pub(crate) fn is_deferred(subject: u64) -> bool {
+    DEFERRED.load(Ordering::Relaxed) > 0 && STATE.lock().deferred.has(subject)
+}
+
+/// Memory of a device that waits to be freed.
+pub(crate) struct WaitingFrees {
+    pub(crate) bytes: u64,
+    pub(crate) count: usize,
+    /// A resident kernel that they wait for.
+    pub(crate) kernel: Arc<str>,
+}
+
+/// The memory that deferred calls will free on this device, if there are any.
+pub(crate) fn waiting_frees(device: CUdevice) -> Option<WaitingFrees> {
+    if DEFERRED.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let devices = Devices::one(device);
+    let mut state = STATE.lock();
+    let (bytes, count) = state.deferred.waiting(devices);
+    let kernel = strictest(&mut state.sections, devices)?.kernel.clone();
+    (count > 0).then_some(WaitingFrees { bytes, count, kernel })
+}
+
+/// What belonged to a context that is gone is not freed: the next context may have its handle, and memory at the same addresses.
+pub(crate) fn context_is_gone(context: u64) {
+    let mut state = STATE.lock();
+    state.deferred.forget(context);
+    DEFERRED.store(state.deferred.len(), Ordering::Relaxed);
 }
 
 /// A child that was forked has no section: what runs on the device is its parent's.
@@ -455,5 +437,6 @@ pub(crate) fn forked() {
     DEVICES.store(0, Ordering::Relaxed);
     STREAMS.store(0, Ordering::Relaxed);
     EVENTS.store(false, Ordering::Relaxed);
+    DEFERRED.store(0, Ordering::Relaxed);
     LAUNCHING.set(0);
 }

@@ -66,6 +66,9 @@ fn enter() -> *const Slot {
     // A thread that ends would not give it back.
     let slots = LEAVE.try_with(|_| record().slots.iter()).into_iter().flatten();
     let slot = { slots }.find(free).map_or(&raw const NOBODY, ptr::from_ref);
+    if ptr::eq(slot, &NOBODY) {
+        record().header.unwatched_threads.fetch_add(1, Ordering::Relaxed);
+    }
     SLOT.set(slot);
     slot
 }
@@ -133,6 +136,8 @@ fn count(slot: &Slot, stream: u64, kernel: u64) {
         last.kernel.store(kernel, Ordering::Relaxed);
         last.thread.store(slot.thread.load(Ordering::Relaxed), Ordering::Relaxed);
         increment(&last.launches);
+    } else {
+        record().header.unsampled_launches.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::kernels_among_macros;
-use kernel_registry_format::text::is_control;
+use kernel_registry_format::is_control;
 
 use crate::{CudaType, Entry, Image};
 

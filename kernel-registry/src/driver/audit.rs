@@ -3,25 +3,13 @@
 use std::ffi::{CStr, CString, c_char};
 
 use cudarc::driver::{CudaStream, sys};
+use kernel_registry_format::OnWait;
 
 use super::{Driver, OLDEST, lookup};
 
 type Ready = unsafe extern "C" fn();
 type Begin = unsafe extern "C" fn(*const c_char, sys::CUcontext, sys::CUstream, u32) -> u64;
 type End = unsafe extern "C" fn(u64) -> u64;
-
-/// What an audit does with calls that would wait for a resident kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OnWait {
-    /// They return `CUDA_ERROR_NOT_PERMITTED`, and a line on standard error says why.
-    Refuse = 0,
-    /// They are made, and are findings of the audit.
-    Report = 1,
-    /// What frees memory or unloads code is done when the kernel has ended. Other calls are refused.
-    #[default]
-    Defer = 2,
-}
 
 impl Driver {
     /// Tells an audit that the program is ready.
@@ -33,17 +21,17 @@ impl Driver {
         }
     }
 
-    /// Tells an audit that a kernel will stay on the device, launched in this stream. Returns the number of the audit's section.
+    /// Tells an audit that a resident kernel will be launched in this stream. Returns the number of the audit's section.
     pub(crate) fn begin_section(&self, kernel: &str, stream: &CudaStream, on_wait: OnWait) -> Option<u64> {
         // SAFETY: this is its type.
         let begin = unsafe { self.of_audit::<Begin>(c"kernel_registry_audit_section_begin") }?;
         let kernel = CString::new(kernel).unwrap_or_default();
         let context = stream.context().cu_ctx();
         // SAFETY: the text ends with a zero, and is copied.
-        Some(unsafe { begin(kernel.as_ptr(), context, stream.cu_stream(), on_wait as u32) })
+        Some(unsafe { begin(kernel.as_ptr(), context, stream.cu_stream(), on_wait.code()) })
     }
 
-    /// Tells an audit that the kernel has ended. Returns how many calls that were put off it has made now.
+    /// Tells an audit that the kernel has ended. Returns how many deferred calls it has made now.
     pub(crate) fn end_section(&self, number: u64) -> u64 {
         // SAFETY: this is its type.
         let end = unsafe { self.of_audit::<End>(c"kernel_registry_audit_section_end") };

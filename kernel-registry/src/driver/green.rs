@@ -6,10 +6,13 @@
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaStream, sys};
 
 use super::{CudaVersion, Driver, DriverError, call, lookup};
+use crate::lock::lock;
 
 /// The driver's functions for green contexts. cudarc has them only in bindings of CUDA 12.4 and newer.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +60,7 @@ impl Multiprocessors {
 
     /// Their alignment: the size of a part is a multiple of it. Drivers before CUDA 13.0 do not tell it.
     pub(crate) fn alignment(&self, driver: CudaVersion) -> u32 {
-        if driver >= CudaVersion(13_000) { self.0[26].max(1) } else { 1 }
+        if driver >= CudaVersion::new(13, 0) { self.0[26].max(1) } else { 1 }
     }
 }
 
@@ -68,7 +71,7 @@ impl GreenCalls {
         macro_rules! found {
             ($name:literal) => {
                 // SAFETY: the field's type is that of the function.
-                match unsafe { lookup($name, CudaVersion(12_040), driver.version) }? {
+                match unsafe { lookup($name, CudaVersion::new(12, 4), driver.version) }? {
                     Some(function) => function,
                     None => return Ok(None),
                 }
@@ -124,7 +127,7 @@ impl GreenCalls {
         // SAFETY: the description is of this device.
         let created = unsafe { (self.create)(&mut handle, description, device, DEFAULT_STREAM) };
         call("cuGreenCtxCreate", created)?;
-        Ok(Green { handle, calls: *self })
+        Ok(Green { handle, id: GreenId::made(handle), calls: *self })
     }
 
     /// The green context that a stream belongs to, and its multiprocessors, if it belongs to one.
@@ -141,17 +144,35 @@ impl GreenCalls {
         let mut found = Multiprocessors::NONE;
         // SAFETY: the green context exists as long as its stream.
         call("cuGreenCtxGetDevResource", unsafe { (self.of_green)(green, &mut found, SM) })?;
-        Ok(Some((GreenId(green.addr()), found)))
+        Ok(Some((GreenId::find(green), found)))
     }
 }
 
-/// Tells green contexts that exist from each other.
+/// Tells the green contexts of this library from each other, also from those that are gone, whose addresses others get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GreenId(usize);
+pub(crate) struct GreenId(u64);
 
-#[cfg(test)]
+/// The green contexts that exist, by their addresses.
+static LIVE: Mutex<Vec<(usize, GreenId)>> = Mutex::new(Vec::new());
+
 impl GreenId {
-    pub(crate) fn of_tests(number: usize) -> Self {
+    /// One that somebody else made.
+    const FOREIGN: GreenId = GreenId(0);
+
+    fn made(handle: Handle) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let id = GreenId(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        lock(&LIVE).push((handle.addr(), id));
+        id
+    }
+
+    fn find(handle: Handle) -> Self {
+        let live = lock(&LIVE);
+        live.iter().find(|(address, _)| *address == handle.addr()).map_or(GreenId::FOREIGN, |(_, id)| *id)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_tests(number: u64) -> Self {
         GreenId(number)
     }
 }
@@ -160,6 +181,7 @@ impl GreenId {
 #[derive(Debug)]
 pub(crate) struct Green {
     handle: Handle,
+    id: GreenId,
     calls: GreenCalls,
 }
 
@@ -171,7 +193,7 @@ unsafe impl Sync for Green {}
 
 impl Green {
     pub(crate) fn id(&self) -> GreenId {
-        GreenId(self.handle.addr())
+        self.id
     }
 
     /// Makes a stream that does not wait for others, not even the default stream.
@@ -196,10 +218,27 @@ impl Green {
 
 impl Drop for Green {
     fn drop(&mut self) {
+        lock(&LIVE).retain(|(_, id)| *id != self.id);
         // In a forked child the driver does not work.
         if Driver::get().is_ok() {
             // SAFETY: it has no other owner, and is not current. A failure cannot be reported.
             let _ = unsafe { (self.calls.destroy)(self.handle) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_at_an_address_is_another() {
+        let handle: Handle = ptr::without_provenance_mut(0x1000);
+        let first = GreenId::made(handle);
+        assert_eq!(GreenId::find(handle), first);
+        lock(&LIVE).retain(|(_, id)| *id != first);
+        assert_eq!(GreenId::find(handle), GreenId::FOREIGN);
+        let second = GreenId::made(handle);
+        assert!(second != first && GreenId::find(handle) == second);
     }
 }

@@ -52,7 +52,7 @@ impl ResidentGrid {
 mod tests {
     use super::*;
 
-    fn processors(part: Option<(usize, u64)>, count: u32) -> Processors {
+    fn processors(part: Option<(u64, u64)>, count: u32) -> Processors {
         let part = part.map(|(green, split)| PartId { green: GreenId::of_tests(green), split });
         Processors { device: 0, part, count }
     }

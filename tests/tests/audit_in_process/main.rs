@@ -9,8 +9,8 @@ use std::ffi::CStr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, DevicePtr, LaunchConfig, sys};
@@ -227,6 +227,29 @@ fn many_threads_are_counted() {
         let images = findings()?.iter().filter(|event| event.kind == Kind::Image).count();
         assert_eq!(images, 64, "each thread loads a module late");
         assert_eq!(report.in_progress, []);
+        Ok(())
+    });
+}
+
+#[test]
+fn threads_that_are_not_watched_are_counted() {
+    apart("threads_that_are_not_watched_are_counted", &[], || {
+        let context = watched(Audit::new())?;
+        let (begun, end) = (Barrier::new(1_101), Barrier::new(1_101));
+        std::thread::scope(|scope| {
+            for _ in 0..1_100 {
+                scope.spawn(|| {
+                    let is_bound = context.bind_to_thread().and_then(|()| context.synchronize());
+                    begun.wait();
+                    end.wait();
+                    is_bound.expect("the context is there");
+                });
+            }
+            begun.wait();
+            end.wait();
+        });
+        let report = report()?;
+        assert!((70..200).contains(&report.unwatched_threads), "{}", report.unwatched_threads);
         Ok(())
     });
 }

@@ -1,17 +1,20 @@
-//! What hooks do while a kernel stays on a device: calls that would wait for it are refused, made and recorded, or put off.
+//! What hooks do beside a resident kernel: calls that would wait for it are refused, made and recorded, or deferred.
 
 use cudarc::driver::sys::{CUevent, CUresult, CUstream};
+use kernel_registry_format::OnWait;
 
-use super::{about, name, on, plain};
+use super::{about, late, name, on, plain};
 use crate::record::Kind;
 use crate::rules::{self, Rule};
+use crate::watch::devices::Devices;
+use crate::watch::owners::Owner;
 use crate::watch::recording::{Happening, now};
 use crate::watch::say::say;
-use crate::watch::section::{self, Beside, Launch, OnWait, Place, PutOff};
+use crate::watch::section::{self, Beside, Free, Launch, Outcome, WaitingFrees};
 use crate::watch::watched::{Call, during, event, timed};
-use crate::watch::{contexts, memory, streams};
+use crate::watch::{contexts, memory, owners, streams};
 
-/// The subject of a launch in the stream of the kernel that stays.
+/// The subject of a launch in the stream of the resident kernel.
 const BEHIND: &str = "launch in its stream";
 
 /// A call that waits by this rule, if a section is beside it.
@@ -24,8 +27,20 @@ pub(super) fn waits(
 ) -> CUresult {
     match beside {
         None => timed(call, name(call.hook), real),
-        Some(beside) => would_wait(call, rule, &subject(call), &beside, real),
+        Some(beside) => {
+            let subject = subject(call);
+            let words = match &*subject {
+                "" => format!("`{}`", name(call.hook)),
+                subject => format!("`{}` of {subject}", name(call.hook)),
+            };
+            would_wait(call, rule, &subject, &words, &beside, real)
+        }
     }
+}
+
+/// A call that takes the handle of a kernel which is not loaded: its launch waits for the resident kernel.
+pub(super) fn takes(call: Call, kernel: &str, beside: &Beside, real: impl FnOnce() -> CUresult) -> CUresult {
+    would_wait(call, &rules::LOAD, kernel, &late::words(call.hook, kernel), beside, real)
 }
 
 /// What a call is about, for people.
@@ -42,15 +57,12 @@ fn would_wait(
     call: Call,
     rule: &'static Rule,
     subject: &str,
+    words: &str,
     beside: &Beside,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     if beside.on_wait != OnWait::Report {
-        let words = match subject {
-            "" => format!("`{}`", name(call.hook)),
-            subject => format!("`{}` of {subject}", name(call.hook)),
-        };
-        let refused = refusal(rule, beside, &words);
+        let refused = refusal(rule, beside, words);
         event(happening(call, Kind::Refused, subject, "", beside, (now(), 0), refused));
         return refused;
     }
@@ -80,34 +92,40 @@ pub(super) fn refusal(rule: &Rule, beside: &Beside, words: &str) -> CUresult {
     CUresult::CUDA_ERROR_NOT_PERMITTED
 }
 
-/// A call that is put off in a section, if that is what happens there. A second one for the same handle has this answer.
-fn put_off(
+/// A call that frees or unloads. In a section that defers it is deferred, if the rules say that it can be, and its owner is known.
+fn frees(
     call: Call,
     rule: &'static Rule,
-    place: Place,
-    again: CUresult,
+    devices: Devices,
+    owner: Option<Owner>,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    match section::at(place) {
-        Some(beside) if beside.on_wait == OnWait::Defer => {
-            match section::put_off(place, call, &subject(call), real) {
-                Ok(PutOff::Now) => CUresult::CUDA_SUCCESS,
-                Ok(PutOff::Before) => again,
-                // The section has ended meanwhile.
-                Err(real) => timed(call, name(call.hook), real),
-            }
-        }
-        beside => waits(call, rule, beside, real),
+    let owner = owner.filter(|_| rules::can_be_deferred(name(call.hook)));
+    let beside = section::at(devices);
+    let defers = beside.as_ref().is_some_and(|beside| beside.on_wait == OnWait::Defer);
+    let Some(owner) = owner.filter(|_| defers) else { return waits(call, rule, beside, real) };
+    let is_of_device = *rule == rules::FREE && !memory::is_of_host(call.subject);
+    let bytes = if is_of_device { memory::size(call.subject) } else { 0 };
+    match section::defer(Free { call, devices, owner, bytes }, &subject(call), real) {
+        Outcome::Deferred => CUresult::CUDA_SUCCESS,
+        Outcome::Again => CUresult::CUDA_ERROR_INVALID_HANDLE,
+        Outcome::NotNeeded(real) => timed(call, name(call.hook), real),
     }
 }
 
-/// A call that frees memory of a device. That of pools is freed without waiting.
+/// The answer to a second free of an address.
+const FREED: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
+
+/// A call that frees memory of a device. That of pools is freed without waiting, and any other address the driver refuses at once.
 pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    // The driver refuses at once to free any other address.
-    if section::any() && memory::is_known(call.subject) {
-        let place = memory::place(call.subject);
-        if section::at(place).is_some() && waits_to_free(call.subject) {
-            return put_off(call, &rules::FREE, place, CUresult::CUDA_ERROR_INVALID_VALUE, real);
+    if section::is_deferred(call.subject) {
+        return FREED;
+    }
+    let is_its = |address| memory::is_known(address) && !memory::is_of_host(address);
+    if section::any() && is_its(call.subject) {
+        let devices = memory::devices(call.subject);
+        if section::at(devices).is_some() && waits_to_free(call.subject) {
+            return frees(call, &rules::FREE, devices, memory::owner(call.subject), real);
         }
     }
     timed(call, name(call.hook), real)
@@ -117,57 +135,126 @@ fn waits_to_free(address: u64) -> bool {
     !memory::is_pooled(address) && !memory::is_inside(address)
 }
 
-/// A call that frees memory of the host, which kernels on all devices can use.
+/// A call that frees memory without waiting.
+pub(super) fn frees_at_once(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+    if section::is_deferred(call.subject) { FREED } else { timed(call, name(call.hook), real) }
+}
+
+/// A call that frees memory of the host, which kernels on all devices can use. The driver refuses any other address at once.
 pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    // The driver refuses at once to free any other address.
-    if !section::any() || !memory::is_of_host(call.subject) || memory::is_inside(call.subject) {
+    if section::is_deferred(call.subject) {
+        return FREED;
+    }
+    let address = call.subject;
+    let is_its = |address| memory::is_of_host(address) && !memory::is_registered(address);
+    if !section::any() || !is_its(address) || memory::is_inside(address) {
         return timed(call, name(call.hook), real);
     }
-    put_off(call, &rules::FREE, Place::Everywhere, CUresult::CUDA_ERROR_INVALID_VALUE, real)
+    frees(call, &rules::FREE, Devices::ALL, memory::owner(address), real)
 }
 
-/// `cuMemHostUnregister`, which is never put off: the program may free the memory next.
-pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
-    let is_known = section::any() && memory::is_known(call.subject);
-    let beside = if is_known { section::at(Place::Everywhere) } else { None };
-    waits(call, &rules::FREE, beside, real)
+/// `cuMemHostUnregister`.
+pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
+    if section::is_deferred(call.subject) {
+        return FREED;
+    }
+    let is_its = section::any() && memory::is_registered(call.subject);
+    let devices = if is_its { Devices::ALL } else { Devices::NONE };
+    let result = frees(call, &rules::FREE, devices, memory::owner(call.subject), real);
+    if result == CUresult::CUDA_SUCCESS {
+        memory::unregistered(call.subject);
+    }
+    result
 }
 
-/// A call that frees something of the current context.
+/// `cuIpcCloseMemHandle`.
+pub(super) fn closes(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
+    let is_its = section::any() && memory::is_known(call.subject);
+    let devices = if is_its { memory::devices(call.subject) } else { Devices::NONE };
+    frees(call, &rules::FREE, devices, memory::owner(call.subject), real)
+}
+
+/// A call that allocates memory. If there is none, the frees that wait are said.
+pub(super) fn allocates(call: Call, bytes: usize, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = timed(call, name(call.hook), real);
+    if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY
+        && let Some(waiting) = contexts::device().and_then(section::waiting_frees)
+    {
+        let WaitingFrees { bytes: waiting, count, kernel } = waiting;
+        say(&format!(
+            "`{}` of {bytes} bytes found no memory: {waiting} bytes wait to be freed until kernel `{kernel}` ends, by {count} \
+             deferred calls. Remedy: free with `cuMemFreeAsync`, which does not wait and also takes what `cuMemAlloc` gave; or end \
+             that kernel.",
+            name(call.hook)
+        ));
+    }
+    result
+}
+
+/// A call that unloads or destroys something of a context.
 pub(super) fn destroys(
     call: Call,
     rule: &'static Rule,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    let place = if section::any() { contexts::device().map(Place::Device) } else { None };
-    gone(call, rule, place, real)
+    let owner = owners::of(call.subject);
+    let context = match owner {
+        Some(Owner::Context(context)) => context,
+        _ => contexts::current(),
+    };
+    let device = if section::any() { contexts::device_of(context) } else { None };
+    let real = move || {
+        // Before the call: another thread may get the same handle right after it.
+        owners::destroyed(call.subject);
+        real()
+    };
+    gone(call, rule, device.map(Devices::one), owner, real)
 }
 
-/// A call that unloads something of all contexts.
-pub(super) fn unloads_everywhere(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    gone(call, &rules::UNLOAD, section::any().then_some(Place::Everywhere), real)
+/// A call that makes something of the current context.
+pub(super) fn makes<T>(hook: u32, out: *mut *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = timed(plain(hook), name(hook), real);
+    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
+        // SAFETY: the driver has stored the handle there.
+        owners::made(unsafe { *out }.addr() as u64);
+    }
+    result
+}
+
+/// A call that unloads something of all contexts. The program may free the code of a library after this call, if it `keeps` it.
+pub(super) fn unloads_everywhere(
+    call: Call,
+    keeps: bool,
+    real: impl FnOnce() -> CUresult + 'static,
+) -> CUresult {
+    let owner = (!keeps).then_some(Owner::Process);
+    gone(call, &rules::UNLOAD, section::any().then_some(Devices::ALL), owner, real)
 }
 
 fn gone(
     call: Call,
     rule: &'static Rule,
-    place: Option<Place>,
+    devices: Option<Devices>,
+    owner: Option<Owner>,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    match place {
-        Some(place) => put_off(call, rule, place, CUresult::CUDA_ERROR_INVALID_HANDLE, real),
+    if section::is_deferred(call.subject) {
+        return CUresult::CUDA_ERROR_INVALID_HANDLE;
+    }
+    match devices {
+        Some(devices) => frees(call, rule, devices, owner, real),
         None => timed(call, name(call.hook), real),
     }
 }
 
-/// A launch in what may be the stream of a kernel that stays, where it waits for that. `kernel` names what is launched.
+/// A launch in what may be the stream of a resident kernel, where it waits for that. `kernel` names what is launched.
 #[cold]
 pub(super) fn launches(
     call: Call,
     kernel: impl FnOnce() -> String,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let beside = match section::launch(call.hook, call.stream) {
+    let beside = match section::launch(call.stream) {
         Launch::Elsewhere => return real(),
         Launch::Own(section) => return section::launching(section, real),
         Launch::Behind(beside) => beside,
@@ -188,7 +275,7 @@ pub(super) fn launches(
 /// A call that waits for a stream.
 pub(super) fn synchronizes(hook: u32, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = on(hook, stream);
-    waits(call, &rules::WAITS_FOR_RESIDENT, section::owner(hook, call.stream), real)
+    waits(call, &rules::WAITS_FOR_RESIDENT, section::owner(call.stream), real)
 }
 
 /// A call that waits for an event.
@@ -207,7 +294,7 @@ pub(super) fn records(
     let call = on(hook, stream);
     let result = timed(call, name(hook), real);
     if result == CUresult::CUDA_SUCCESS {
-        section::recorded(hook, event.addr() as u64, call.stream);
+        section::recorded(event.addr() as u64, call.stream);
     }
     result
 }

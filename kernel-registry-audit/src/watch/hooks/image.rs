@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
 use std::fs;
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUmodule, CUresult};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
 
 use super::late::{self, What};
 use super::load::{driver_says_loaded, is_eager, kernel_name};
@@ -15,7 +15,7 @@ use crate::watch::real::Function;
 use crate::watch::recording::now;
 use crate::watch::section::{self, Beside};
 use crate::watch::watched::{Call, timed};
-use crate::watch::{contexts, known, ready, streams};
+use crate::watch::{contexts, known, owners, ready, streams};
 
 /// What an image is, by its first bytes.
 #[derive(Clone, Copy)]
@@ -98,17 +98,47 @@ pub(super) fn load_module(
     code: Image,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    image(hook, out, code, Some(&rules::MODULE), real)
+    let result = image(hook, out, code, Some(&rules::MODULE), real);
+    if let Some(module) = stored(result, out) {
+        owners::made(module);
+    }
+    result
 }
 
-/// Loads a library.
+/// Loads a library. The program may say that it `keeps` the code.
 pub(super) fn load_library(
     hook: u32,
     out: *mut CUlibrary,
     code: Image,
+    keeps: bool,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    image(hook, out, code, is_eager().then_some(&rules::LIBRARY), real)
+    let result = image(hook, out, code, is_eager().then_some(&rules::LIBRARY), real);
+    if let Some(library) = stored(result, out).filter(|_| keeps) {
+        known::kept(library);
+    }
+    result
+}
+
+/// Whether the options of a library say that the driver uses memory of the program until the library is unloaded.
+///
+/// # Safety
+///
+/// There are so many options.
+pub(super) unsafe fn keeps(options: *const CUlibraryOption, count: c_uint) -> bool {
+    const KEEPS: [c_uint; 2] = [
+        CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED as c_uint,
+        CUlibraryOption::CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE as c_uint,
+    ];
+    let all = if options.is_null() { 0 } else { count as usize };
+    // SAFETY: the caller's promise. A program may use numbers that this version of the bindings does not know.
+    (0..all).any(|index| KEEPS.contains(&unsafe { options.cast::<c_uint>().add(index).read() }))
+}
+
+/// The handle that the driver has stored, if it succeeded.
+fn stored<T>(result: CUresult, out: *mut *mut T) -> Option<u64> {
+    // SAFETY: the driver has stored the handle there.
+    (result == CUresult::CUDA_SUCCESS && !out.is_null()).then(|| unsafe { *out }.addr() as u64)
 }
 
 fn image<T>(
@@ -123,10 +153,8 @@ fn image<T>(
     let remedy = late::LOAD_BEFORE;
     let what = What { kind: Kind::Image, subject: image.kind, image: "", bytes: image.bytes, rule, remedy };
     let (result, caller) = late::call(plain(hook), what, words, real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
+    if let Some(handle) = stored(result, out) {
         let library = caller.split(' ').next().unwrap_or_default();
-        // SAFETY: the driver has stored the handle there.
-        let handle = unsafe { *out }.addr() as u64;
         known::image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
     }
     result
@@ -147,7 +175,8 @@ pub(super) fn unload_library(
     library: CUlibrary,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    guard::unloads_everywhere(about(hook, library), unload(library, real))
+    let call = about(hook, library);
+    guard::unloads_everywhere(call, known::is_kept(call.subject), unload(library, real))
 }
 
 fn unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() -> CUresult {
@@ -170,6 +199,7 @@ pub(super) fn ends(hook: u32, context: CUcontext, real: impl FnOnce() -> CUresul
 
 fn forget(context: u64) {
     known::context_is_gone(context);
+    owners::context_is_gone(context);
     streams::context_is_gone(context);
     section::context_is_gone(context);
 }
@@ -258,10 +288,25 @@ pub(super) fn module_of_library(
     library: CUlibrary,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
-        // SAFETY: the driver has stored the handle there.
-        known::module(unsafe { *out }.addr() as u64, library.addr() as u64);
+    let result = uses_library(hook, library, real);
+    if let Some(module) = stored(result, out) {
+        known::module(module, library.addr() as u64);
+    }
+    result
+}
+
+/// A call that needs a library in the current context, and loads it there.
+pub(super) fn uses_library(hook: u32, library: CUlibrary, real: impl FnOnce() -> CUresult) -> CUresult {
+    let (call, context) = (about(hook, library), contexts::current());
+    if is_eager() || known::is_library_loaded(call.subject, context) {
+        return timed(call, name(hook), real);
+    }
+    let (rule, remedy) = (Some(&rules::MODULE), late::LOAD_BEFORE);
+    let what = What { kind: Kind::Image, subject: "library", image: "", bytes: 0, rule, remedy };
+    let words = || format!("`{}` of a library that is not loaded in this context", name(hook));
+    let (result, _) = late::call(call, what, words, real);
+    if result == CUresult::CUDA_SUCCESS {
+        known::library_loaded(call.subject, context);
     }
     result
 }
@@ -287,7 +332,7 @@ pub(super) fn enumerates<T, I>(
     result
 }
 
-/// `cuModuleGetFunction`, which loads the function, unless something runs on the device: then its first launch does.
+/// `cuModuleGetFunction`, which loads the function, unless something runs on the device: then its first launch does, and waits.
 pub(super) fn take(
     hook: u32,
     out: *mut CUfunction,
@@ -295,32 +340,43 @@ pub(super) fn take(
     function: *const c_char,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
+    let call = Call { subject: module.addr() as u64, ..plain(hook) };
     if function.is_null() || is_eager() {
         return names(hook, out, module.cast(), function, real);
     }
     // SAFETY: the name ends with a zero.
     let kernel = unsafe { CStr::from_ptr(function) }.to_string_lossy();
-    let image = module.addr() as u64;
-    if known::was_taken(image, &kernel) || ready::is_ready() && known::is_loaded_in(image, &kernel) {
+    if is_loaded(call.subject, &kernel) {
         return names(hook, out, module.cast(), function, real);
     }
-    let words = || late::words(hook, &kernel);
-    let call = plain(hook);
-    if let Some(refused) = ready::refusal(words, late::LOAD_BEFORE) {
+    let begun = now();
+    let take = || {
+        let result = names(hook, out, module.cast(), function, real);
+        if let Some(function) = stored(result, out) {
+            known::taken(call.subject, &kernel, function);
+        }
+        result
+    };
+    if let Some(beside) = section::here() {
+        return guard::takes(call, &kernel, &beside, take);
+    }
+    if let Some(refused) = ready::refusal(|| late::words(hook, &kernel), late::LOAD_BEFORE) {
         late::refused(call, &kernel, refused);
         return refused;
     }
-    let begun = now();
-    let result = names(hook, out, module.cast(), function, real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
-        known::taken(image, &kernel);
-        // SAFETY: the driver has stored the handle there.
-        let function = unsafe { *out };
-        let handle = function.addr() as u64;
-        if driver_says_loaded(function) {
-            known::loaded(contexts::key(handle, 0));
-            late::loaded(Call { subject: handle, ..call }, &kernel, begun, result);
-        }
+    let result = take();
+    if let Some(handle) = stored(result, out)
+        && driver_says_loaded(handle)
+    {
+        known::loaded(contexts::key(handle, 0));
+        late::loaded(Call { subject: handle, ..call }, &kernel, begun, result);
     }
     result
+}
+
+/// Whether the function of this name is known to be loaded.
+fn is_loaded(module: u64, kernel: &str) -> bool {
+    let is_loaded = |function| known::is_loaded(contexts::key(function, 0)) || driver_says_loaded(function);
+    known::function(module, kernel).is_some_and(is_loaded)
+        || (ready::is_ready() || section::any()) && known::is_loaded_in(module, kernel)
 }

@@ -1,12 +1,13 @@
-//! Calls that load something or set a limit: recorded, and refused where they are late or would wait for a kernel that stays.
+//! Calls that load something or set a limit: recorded, and refused where they are late or would wait for a resident kernel.
 
 use cudarc::driver::sys::CUresult;
+use kernel_registry_format::OnWait;
 
 use super::{guard, name};
 use crate::record::Kind;
 use crate::rules::Rule;
 use crate::watch::recording::{Happening, now};
-use crate::watch::section::{self, OnWait};
+use crate::watch::section;
 use crate::watch::watched::{Call, during, event, loading, slow};
 use crate::watch::{known, ready};
 

@@ -1,8 +1,9 @@
 //! What hooks do when kernels are loaded, or limits change.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::slice;
 
-use cudarc::driver::sys::{CUfunction, CUlimit, CUresult, CUstream};
+use cudarc::driver::sys::{CUDA_LAUNCH_PARAMS, CUfunction, CUlimit, CUresult, CUstream};
 
 use super::late::{self, What};
 use super::stack::{self, Missing};
@@ -10,8 +11,9 @@ use super::{guard, name, plain};
 use crate::record::Kind;
 use crate::rules;
 use crate::watch::real::Function;
+use crate::watch::unloaded::{self, UnloadedLaunch};
 use crate::watch::watched::{self, Call, during, launched, timed};
-use crate::watch::{contexts, known, section};
+use crate::watch::{busy, contexts, known, section};
 
 /// A launch. That of a kernel which was launched before neither locks nor allocates.
 #[inline]
@@ -26,7 +28,7 @@ pub(super) fn launch(
     if section::may_own(stream) { beside(call, function, real) } else { make(call, function, real) }
 }
 
-/// A launch in what may be the stream of a kernel that stays.
+/// A launch in what may be the stream of a resident kernel.
 #[cold]
 fn beside(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
     let kernel = || format!("kernel `{}`", kernel_name(function));
@@ -45,9 +47,14 @@ fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUre
     launched(call.stream, call.subject);
     // A hang and the samples name kernels, and asking the driver then may wait.
     let kernel = kernel_name(function);
-    let is_loaded = known::is_loaded(key) || is_eager() || driver_says_loaded(function);
+    let is_loaded = known::is_loaded(key) || is_eager() || driver_says_loaded(call.subject);
     let result = if !is_loaded {
-        load(call, key, &kernel, real)
+        let running = busy::besides(call.stream);
+        let (result, caller) = load(call, key, &kernel, real);
+        if result == CUresult::CUDA_SUCCESS && !running.is_empty() {
+            unloaded::launched(UnloadedLaunch::new(call, kernel, caller, running));
+        }
+        result
     } else if let Some(missing) = during(call, || stack::missing(function)) {
         enlarge(call, &kernel, missing, real)
     } else {
@@ -83,10 +90,10 @@ pub(super) fn kernel(
     let call = Call { subject: function.addr() as u64, ..plain(hook) };
     let key = contexts::key(call.subject, 0);
     let kernel = kernel_name(function);
-    let result = if known::is_loaded(key) || is_eager() || driver_says_loaded(function) {
+    let result = if known::is_loaded(key) || is_eager() || driver_says_loaded(call.subject) {
         timed(call, name(hook), real)
     } else {
-        load(call, key, &kernel, real)
+        load(call, key, &kernel, real).0
     };
     if let (CUresult::CUDA_SUCCESS, Some(out)) = (result, out.filter(|out| !out.is_null())) {
         // SAFETY: the driver has stored the handle there.
@@ -97,16 +104,17 @@ pub(super) fn kernel(
     result
 }
 
-/// Makes the call that loads a kernel, and records that.
-fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> CUresult {
+/// Makes the call that loads a kernel, and records that. Returns the answer, and who called.
+fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> (CUresult, String) {
     let image = known::image_of(call.subject).unwrap_or_default();
     let (rule, remedy) = (Some(&rules::LOAD), late::LOAD_BEFORE);
     let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0, rule, remedy };
-    let (result, _) = late::call(call, what, || late::words(call.hook, kernel), real);
+    let (result, caller) = late::call(call, what, || late::words(call.hook, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
         known::loaded(key);
+        known::image_loaded(call.subject, contexts::of_stream(call.stream));
     }
-    result
+    (result, caller)
 }
 
 /// Sets a limit: a stack limit, or the size of a buffer.
@@ -146,14 +154,92 @@ pub(super) fn is_eager() -> bool {
 }
 
 /// Whether the driver says that a function is loaded. It does not say it of a `CUkernel`.
-pub(super) fn driver_says_loaded(function: CUfunction) -> bool {
-    type IsLoaded = unsafe extern "C" fn(*mut u32, CUfunction) -> CUresult;
+pub(super) fn driver_says_loaded(function: u64) -> bool {
+    type IsLoaded = unsafe extern "C" fn(*mut u32, u64) -> CUresult;
     // SAFETY: this is the type of the function of that name.
     static IS_LOADED: Function<IsLoaded> = unsafe { Function::new(c"cuFuncIsLoaded") };
     let Some(is_loaded) = IS_LOADED.get() else { return false };
     let mut state = 0;
-    // SAFETY: the handle is the one that the program is about to use.
+    // SAFETY: the handle, which is one pointer wide, is one that the program has from the driver.
     unsafe { is_loaded(&mut state, function) == CUresult::CUDA_SUCCESS && state == 1 }
+}
+
+/// A call that adds or changes a kernel node of a graph, and loads the kernel. Nodes of other kinds have none.
+pub(super) fn node(hook: u32, function: Option<CUfunction>, real: impl FnOnce() -> CUresult) -> CUresult {
+    match function.filter(|function| !function.is_null()) {
+        Some(function) => kernel(hook, function, None, real),
+        None => timed(plain(hook), name(hook), real),
+    }
+}
+
+/// The parameters of a kernel node, in all versions. The first has nothing behind `extra`.
+#[repr(C)]
+struct KernelNode {
+    function: CUfunction,
+    grid_and_block: [c_uint; 7],
+    parameters: [*mut c_void; 2],
+    kernel: CUfunction,
+}
+
+/// The kernel of a node with parameters of the first version.
+///
+/// # Safety
+///
+/// The pointer is that of a program's parameters, or null.
+pub(super) unsafe fn first_node(params: *const c_void) -> Option<CUfunction> {
+    // SAFETY: the function is the first field.
+    (!params.is_null()).then(|| unsafe { params.cast::<CUfunction>().read() })
+}
+
+/// The kernel of a node.
+///
+/// # Safety
+///
+/// The pointer is that of a program's parameters in a version from the second on, or null.
+pub(super) unsafe fn kernel_node(params: *const c_void) -> Option<CUfunction> {
+    // SAFETY: the caller's promise.
+    let KernelNode { function, kernel, .. } = unsafe { params.cast::<KernelNode>().as_ref() }?;
+    Some(if function.is_null() { *kernel } else { *function })
+}
+
+/// The kernel of a node of any kind, if it is one of a kernel.
+///
+/// # Safety
+///
+/// The pointer is that of a program's `CUgraphNodeParams`, or null.
+pub(super) unsafe fn any_node(params: *const c_void) -> Option<CUfunction> {
+    /// `CU_GRAPH_NODE_TYPE_KERNEL`.
+    const KERNEL: c_uint = 0;
+    /// The kind, and room behind it.
+    const HEADER: usize = 16;
+    // SAFETY: the caller's promise; the parameters of a kernel follow its kind.
+    unsafe {
+        let is_kernel = !params.is_null() && params.cast::<c_uint>().read() == KERNEL;
+        if is_kernel { kernel_node(params.byte_add(HEADER)) } else { None }
+    }
+}
+
+/// Launches on several devices by one call.
+///
+/// # Safety
+///
+/// There are so many launches.
+pub(super) unsafe fn launch_on_all(
+    hook: u32,
+    launches: *const CUDA_LAUNCH_PARAMS,
+    count: c_uint,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    fn rest(hook: u32, launches: &[CUDA_LAUNCH_PARAMS], real: &mut dyn FnMut() -> CUresult) -> CUresult {
+        match launches {
+            [] => real(),
+            [first, others @ ..] => launch(hook, first.function, first.hStream, || rest(hook, others, real)),
+        }
+    }
+    let (mut real, count) = (Some(real), if launches.is_null() { 0 } else { count as usize });
+    // SAFETY: the caller's promise.
+    let launches = if count == 0 { &[] } else { unsafe { slice::from_raw_parts(launches, count) } };
+    rest(hook, launches, &mut || real.take().map_or(CUresult::CUDA_SUCCESS, |real| real()))
 }
 
 /// The kernel's name, from the call that gave the handle or from the driver.

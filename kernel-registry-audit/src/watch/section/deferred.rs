@@ -1,28 +1,38 @@
-//! Calls that were put off until no section concerns them, in their order.
+//! Calls that are deferred until no section concerns them, in their order.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use cudarc::driver::sys::CUresult;
 
-use super::Place;
+use crate::watch::devices::Devices;
+use crate::watch::owners::Owner;
 use crate::watch::watched::Call;
 
 #[derive(Default)]
 pub(super) struct Deferred {
     last: u64,
-    queues: HashMap<Place, VecDeque<Later>>,
-    /// Their functions and handles, which must not be freed twice.
-    pending: HashSet<(u32, u64)>,
+    queues: HashMap<Devices, VecDeque<Later>>,
+    /// What they free: addresses and handles, none of which is freed twice.
+    pending: HashSet<u64>,
     /// Where calls are being made.
-    making: Vec<Place>,
+    making: Vec<Devices>,
 }
 
-/// A call that was put off.
+/// A call that frees something, or unloads it.
+pub(crate) struct Free {
+    pub(crate) call: Call,
+    /// The devices whose kernels it waits for.
+    pub(crate) devices: Devices,
+    /// What it frees is gone with its owner.
+    pub(crate) owner: Owner,
+    /// The memory that it gives back.
+    pub(crate) bytes: u64,
+}
+
+/// A call that was deferred.
 pub(super) struct Later {
     number: u64,
-    pub(super) call: Call,
-    /// The context that was current.
-    pub(super) context: u64,
+    pub(super) free: Free,
     pub(super) make: Make,
 }
 
@@ -38,62 +48,67 @@ impl Make {
     }
 }
 
-/// Whether a call was put off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PutOff {
-    Now,
-    /// The same one was before, and is not made yet.
-    Before,
-}
-
 impl Deferred {
-    pub(super) fn put(
-        &mut self,
-        place: Place,
-        call: Call,
-        context: u64,
-        make: impl FnOnce() -> CUresult + 'static,
-    ) -> PutOff {
-        if !self.pending.insert((call.hook, call.subject)) {
-            return PutOff::Before;
+    /// Defers a call, unless one for the same address or handle is deferred already. Returns whether it was.
+    pub(super) fn put(&mut self, free: Free, make: impl FnOnce() -> CUresult + 'static) -> bool {
+        if !self.pending.insert(free.call.subject) {
+            return false;
         }
         self.last += 1;
-        let later = Later { number: self.last, call, context, make: Make(Box::new(make)) };
-        self.queues.entry(place).or_default().push_back(later);
-        PutOff::Now
+        let devices = free.devices;
+        let later = Later { number: self.last, free, make: Make(Box::new(make)) };
+        self.queues.entry(devices).or_default().push_back(later);
+        true
     }
 
-    /// Takes the first call of all places that are free. [`Deferred::made`] follows.
-    pub(super) fn next(&mut self, is_free: impl Fn(Place) -> bool) -> Option<(Place, Later)> {
-        let free = self.queues.iter().filter(|(place, _)| is_free(**place));
-        let first = free.filter_map(|(place, queue)| Some((queue.front()?.number, *place)));
-        let (_, place) = first.min_by_key(|(number, _)| *number)?;
-        let queue = self.queues.get_mut(&place)?;
+    /// Whether this address or handle will be freed.
+    pub(super) fn has(&self, subject: u64) -> bool {
+        self.pending.contains(&subject)
+    }
+
+    /// How many addresses and handles will be freed.
+    pub(super) fn len(&self) -> u64 {
+        self.pending.len() as u64
+    }
+
+    /// The memory that is given back when all these calls are made, and the number of calls.
+    pub(super) fn waiting(&self, devices: Devices) -> (u64, usize) {
+        let queues = self.queues.iter().filter(|(its, _)| its.overlap(devices));
+        let frees = queues.flat_map(|(_, queue)| queue).filter(|later| later.free.bytes > 0);
+        frees.fold((0, 0), |(bytes, count), later| (bytes + later.free.bytes, count + 1))
+    }
+
+    /// Takes the first call of all that wait for no device. [`Deferred::made`] follows.
+    pub(super) fn next(&mut self, is_free: impl Fn(Devices) -> bool) -> Option<Later> {
+        let free = self.queues.iter().filter(|(devices, _)| is_free(**devices));
+        let first = free.filter_map(|(devices, queue)| Some((queue.front()?.number, *devices)));
+        let (_, devices) = first.min_by_key(|(number, _)| *number)?;
+        let queue = self.queues.get_mut(&devices)?;
         let later = queue.pop_front()?;
         if queue.is_empty() {
-            self.queues.remove(&place);
+            self.queues.remove(&devices);
         }
         // The driver may give the handle away as soon as the call has returned.
-        self.pending.remove(&(later.call.hook, later.call.subject));
-        self.making.push(place);
-        Some((place, later))
+        self.pending.remove(&later.free.call.subject);
+        self.making.push(devices);
+        Some(later)
     }
 
     /// A call that was taken is made.
-    pub(super) fn made(&mut self, place: Place) {
-        if let Some(index) = self.making.iter().position(|its| *its == place) {
+    pub(super) fn made(&mut self, devices: Devices) {
+        if let Some(index) = self.making.iter().position(|its| *its == devices) {
             self.making.swap_remove(index);
         }
     }
 
-    /// Leaves out the calls that were to be made in a context which is gone: what they free is gone, too.
+    /// Leaves out the calls that free what belonged to a context which is gone.
     pub(super) fn forget(&mut self, context: u64) {
         let Deferred { queues, pending, .. } = self;
         for queue in queues.values_mut() {
             queue.retain(|later| {
-                let is_gone = later.context == context;
+                let is_gone = later.free.owner == Owner::Context(context);
                 if is_gone {
-                    pending.remove(&(later.call.hook, later.call.subject));
+                    pending.remove(&later.free.call.subject);
                 }
                 !is_gone
             });
@@ -101,9 +116,9 @@ impl Deferred {
         queues.retain(|_, queue| !queue.is_empty());
     }
 
-    /// Whether a call is being made that concerns this place.
-    pub(super) fn is_making(&self, place: Place) -> bool {
-        self.making.iter().any(|its| *its == place || *its == Place::Everywhere)
+    /// Whether a call is being made that waits for kernels of these devices.
+    pub(super) fn is_making(&self, devices: Devices) -> bool {
+        self.making.iter().any(|its| its.overlap(devices))
     }
 }
 
@@ -111,51 +126,62 @@ impl Deferred {
 mod tests {
     use super::*;
 
-    const FIRST: Place = Place::Device(0);
-    const SECOND: Place = Place::Device(1);
+    const FIRST: Devices = Devices(1);
+    const SECOND: Devices = Devices(2);
 
-    fn put(deferred: &mut Deferred, place: Place, subject: u64) -> PutOff {
+    fn put(deferred: &mut Deferred, devices: Devices, subject: u64) -> bool {
         let call = Call { hook: 0, subject, stream: 0 };
-        deferred.put(place, call, 0, || CUresult::CUDA_SUCCESS)
+        let free = Free { call, devices, owner: Owner::Context(subject % 2), bytes: 10 };
+        deferred.put(free, || CUresult::CUDA_SUCCESS)
     }
 
-    fn taken(deferred: &mut Deferred, is_free: impl Fn(Place) -> bool + Copy) -> Vec<u64> {
+    fn taken(deferred: &mut Deferred, is_free: impl Fn(Devices) -> bool + Copy) -> Vec<u64> {
         let mut subjects = Vec::new();
-        while let Some((place, later)) = deferred.next(is_free) {
-            deferred.made(place);
-            subjects.push(later.call.subject);
+        while let Some(later) = deferred.next(is_free) {
+            deferred.made(later.free.devices);
+            subjects.push(later.free.call.subject);
         }
         subjects
     }
 
     #[test]
-    fn calls_of_free_places_are_made_in_order() {
+    fn calls_that_wait_for_nothing_are_made_in_order() {
         let mut deferred = Deferred::default();
-        for (place, subject) in [(FIRST, 1), (SECOND, 2), (Place::Everywhere, 3), (FIRST, 4), (SECOND, 5)] {
-            put(&mut deferred, place, subject);
+        for (devices, subject) in [(FIRST, 1), (SECOND, 2), (Devices::ALL, 3), (FIRST, 4), (SECOND, 5)] {
+            put(&mut deferred, devices, subject);
         }
-        assert_eq!(taken(&mut deferred, |place| place == SECOND), [2, 5]);
+        assert_eq!(deferred.waiting(FIRST), (30, 3));
+        assert_eq!(taken(&mut deferred, |devices| devices == SECOND), [2, 5]);
         assert_eq!(taken(&mut deferred, |_| true), [1, 3, 4]);
         assert!(deferred.queues.is_empty() && deferred.pending.is_empty() && deferred.making.is_empty());
     }
 
     #[test]
-    fn nothing_is_put_off_twice() {
+    fn nothing_is_deferred_twice() {
         let mut deferred = Deferred::default();
-        assert_eq!(put(&mut deferred, FIRST, 1), PutOff::Now);
-        assert_eq!(put(&mut deferred, FIRST, 1), PutOff::Before);
+        assert!(put(&mut deferred, FIRST, 1));
+        assert!(!put(&mut deferred, FIRST, 1));
+        assert!(deferred.has(1) && deferred.len() == 1);
         assert_eq!(taken(&mut deferred, |_| true), [1]);
-        assert_eq!(put(&mut deferred, FIRST, 1), PutOff::Now);
+        assert!(put(&mut deferred, FIRST, 1));
+    }
+
+    #[test]
+    fn what_belonged_to_a_context_is_gone_with_it() {
+        let mut deferred = Deferred::default();
+        (1..=4).for_each(|subject| assert!(put(&mut deferred, FIRST, subject)));
+        deferred.forget(1);
+        assert_eq!(taken(&mut deferred, |_| true), [2, 4]);
     }
 
     #[test]
     fn a_call_in_progress_is_seen() {
         let mut deferred = Deferred::default();
         put(&mut deferred, FIRST, 1);
-        put(&mut deferred, Place::Everywhere, 2);
-        let (place, _) = deferred.next(|_| true).expect("the first");
+        put(&mut deferred, Devices::ALL, 2);
+        deferred.next(|_| true).expect("the first");
         assert!(deferred.is_making(FIRST) && !deferred.is_making(SECOND));
-        deferred.made(place);
+        deferred.made(FIRST);
         assert!(!deferred.is_making(FIRST));
         deferred.next(|_| true).expect("the second");
         assert!(deferred.is_making(FIRST) && deferred.is_making(SECOND));

@@ -2,11 +2,11 @@
 
 use census_kernels::PLAIN_PTX;
 use census_kernels::earlier::earlier_nothing;
-use census_kernels::plain::{shared_dynamic, small};
+use census_kernels::plain::small;
 use kernel_registry::cudarc::driver::sys::{CUevent_flags_enum as EventFlags, CUlimit_enum as Limit};
 
 use crate::bench::{Bench, Word};
-use crate::cuda::{self, Done, FunctionAttribute, MIB};
+use crate::cuda::{self, Done, MIB};
 use crate::row::{Attempt, Row, Section, attempt};
 
 const GIB: usize = 1024 * MIB;
@@ -47,7 +47,6 @@ fn nothing() -> Vec<Row> {
 }
 
 fn code() -> Vec<Row> {
-    let function = || cuda::function(cuda::load_module(small::INFO)?, small::INFO);
     vec![
         call("host/cuModuleLoadData", |_| cuda::load_module(small::INFO).map(drop)),
         row("host/cuModuleLoadData_ptx", |_| {
@@ -57,19 +56,6 @@ fn code() -> Vec<Row> {
         row("host/cuModuleGetFunction", |_| {
             let module = cuda::load_module(small::INFO)?;
             attempt(move || cuda::function(module, small::INFO).map(drop))
-        }),
-        row("host/cuFuncGetAttribute", move |_| {
-            let function = function()?;
-            let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
-            attempt(move || cuda::function_attribute(function, which).map(drop))
-        }),
-        row("host/cuFuncLoad", move |_| {
-            let function = function()?;
-            attempt(move || cuda::load_function(function))
-        }),
-        row("host/cuFuncSetCacheConfig", |bench| {
-            let function = bench.loaded(small::INFO)?;
-            attempt(move || cuda::set_cache_config(function))
         }),
         row("host/cuFuncIsLoaded", |bench| {
             let function = bench.loaded(small::INFO)?;
@@ -83,10 +69,6 @@ fn code() -> Vec<Row> {
         row("host/cuModuleGetGlobal", |_| {
             let module = cuda::load_module(earlier_nothing::INFO)?;
             attempt(move || cuda::global(module, c"sink").map(drop))
-        }),
-        row("host/cuFuncSetAttribute", |bench| {
-            let function = bench.loaded(shared_dynamic::INFO)?;
-            attempt(move || bench.grant_shared(function).map(drop))
         }),
         row("host/cuOccupancy", |bench| {
             let function = bench.loaded(small::INFO)?;

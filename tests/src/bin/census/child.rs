@@ -15,8 +15,18 @@ const REFUSED: &str = "CUDA_ERROR_NOT_PERMITTED";
 
 /// Tries a row in this process.
 pub(crate) fn outcome(row: &Row, mode: Mode, manner: Manner) -> Outcome {
-    attempt(row, mode, manner)
-        .unwrap_or_else(|Failed(error)| Outcome { error: Some(error), ..Outcome::ERROR })
+    let mut outcome = attempt(row, mode, manner)
+        .unwrap_or_else(|Failed(error)| Outcome { error: Some(error), ..Outcome::ERROR });
+    if outcome.verdict == Verdict::Error && outcome.error.as_deref().is_some_and(is_lacking) {
+        outcome.verdict = Verdict::Lacking;
+    }
+    outcome
+}
+
+/// Whether it is the answer of a function that the simulated driver lacks.
+fn is_lacking(error: &str) -> bool {
+    let lacks = ["CUDA_ERROR_NOT_SUPPORTED of ", "the driver has no "];
+    ::tests::is_simulated() && lacks.iter().any(|words| error.contains(words))
 }
 
 fn attempt(row: &Row, mode: Mode, manner: Manner) -> Done<Outcome> {
@@ -39,9 +49,11 @@ fn attempt(row: &Row, mode: Mode, manner: Manner) -> Done<Outcome> {
         Manner::Cold | Manner::Warmed => None,
     };
     let resident = Resident::start(&bench, row.beside)?;
+    cuda::take_calls();
     let begun = Instant::now();
     let attempted = attempt();
     let host = begun.elapsed();
+    let calls = cuda::take_calls();
     let done = match row.launches && attempted.is_ok() {
         true => Some(done(&bench, begun)?),
         false => None,
@@ -67,7 +79,7 @@ fn attempt(row: &Row, mode: Mode, manner: Manner) -> Done<Outcome> {
     resident.release(&bench)?;
     bench.join()?;
     let error = attempted.err().map(|Failed(error)| error);
-    Ok(Outcome { verdict, error, host_ms: Some(milliseconds(host)), done_ms: done.map(milliseconds) })
+    Ok(Outcome { verdict, error, host_ms: Some(milliseconds(host)), done_ms: done.map(milliseconds), calls })
 }
 
 /// The time until the kernel ran.

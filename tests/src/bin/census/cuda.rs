@@ -7,6 +7,8 @@ mod code;
 mod memory;
 mod streams;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, c_uint, c_void};
 use std::mem::{MaybeUninit, transmute_copy};
 use std::ptr;
@@ -40,8 +42,25 @@ impl<T> Sent<T> {
     }
 }
 
+thread_local! {
+    static CALLS: RefCell<BTreeSet<&'static str>> = RefCell::default();
+}
+
+/// The functions that this thread has called since it was last asked, without the suffixes of their versions.
+pub(crate) fn take_calls() -> Vec<String> {
+    let calls = CALLS.take();
+    let bases: BTreeSet<_> = calls.iter().map(|name| base(name)).collect();
+    bases.into_iter().map(str::to_owned).collect()
+}
+
+/// The name of a function without the suffix of its version: `cuMemFree` of `cuMemFree_v2`.
+pub(crate) fn base(function: &str) -> &str {
+    function.split_once('_').map_or(function, |(base, _)| base)
+}
+
 /// Turns a result into an error that names the call.
-fn call(name: &'static str, result: sys::CUresult) -> Done {
+pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Done {
+    CALLS.with_borrow_mut(|calls| calls.insert(name));
     match result {
         sys::CUresult::CUDA_SUCCESS => Ok(()),
         error => Err(Failed(format!("{error:?} of {name}"))),
@@ -54,6 +73,74 @@ fn get<T: Copy>(name: &'static str, ask: impl FnOnce(*mut T) -> sys::CUresult) -
     call(name, ask(value.as_mut_ptr()))?;
     // SAFETY: the driver stored it, and zero would be valid too, as these are pointers and integers.
     Ok(unsafe { value.assume_init() })
+}
+
+/// A handle of the driver, of any kind.
+pub(crate) type Handle = *mut c_void;
+
+/// No handle, or no data.
+pub(crate) const NULL: Handle = ptr::null_mut();
+
+/// Finds a function by the name of its symbol, which tells its version.
+///
+/// # Safety
+///
+/// `F` is the function pointer type of this symbol.
+pub(crate) unsafe fn find<F: Copy>(symbol: &'static str) -> Done<F> {
+    // SAFETY: the driver's library has been opened, and the caller knows the function's type.
+    let found = unsafe { sys::culib().get::<F>(symbol.as_bytes()) };
+    found.map(|function| *function).map_err(|_| Failed(format!("the driver has no {symbol}")))
+}
+
+/// Calls a function of the driver by the name of its symbol; its parameters have the types of the arguments. So rows can call
+/// functions that this version of cudarc, or the driver, lacks.
+macro_rules! driver {
+    ($symbol:ident($($argument:expr),* $(,)?)) => {{
+        // SAFETY: the arguments have the types that NVIDIA's header gives for this symbol, and what they point to is there.
+        let function = unsafe {
+            $crate::cuda::find::<unsafe extern "C" fn($($crate::cuda::driver!(@ $argument)),*) -> _>(stringify!($symbol))
+        };
+        // SAFETY: as above. A handle of the wrong kind is an error, or at worst ends the process of one row.
+        function.and_then(|function| $crate::cuda::call(stringify!($symbol), unsafe { function($($argument),*) }))
+    }};
+    (@ $argument:expr) => { _ };
+}
+
+/// The same for a function that stores a handle through its first parameter.
+macro_rules! made {
+    ($symbol:ident($($argument:expr),* $(,)?)) => {{
+        let mut handle: $crate::cuda::Handle = std::ptr::null_mut();
+        $crate::cuda::driver!($symbol(&raw mut handle, $($argument),*)).map(|()| handle)
+    }};
+}
+
+/// A structure of the driver, all zero.
+pub(crate) fn zero<T: Copy>() -> T {
+    // SAFETY: the driver's structures are plain data. Where zero is no value of a field, this panics.
+    unsafe { std::mem::zeroed() }
+}
+
+/// A structure that describes a copy between two places on the device, otherwise zero: so is no kind of memory.
+macro_rules! device_copy {
+    ($type:ident) => {{
+        let mut copy = std::mem::MaybeUninit::<sys::$type>::zeroed();
+        let place = copy.as_mut_ptr();
+        let device = sys::CUmemorytype::CU_MEMORYTYPE_DEVICE;
+        // SAFETY: the structures are plain data, and zero is a value of all other fields.
+        unsafe {
+            (&raw mut (*place).srcMemoryType).write(device);
+            (&raw mut (*place).dstMemoryType).write(device);
+            copy.assume_init()
+        }
+    }};
+}
+
+pub(crate) use {device_copy, driver, made};
+
+/// The errors of several calls, all of which were made.
+pub(crate) fn all<const N: usize>(calls: [Done; N]) -> Done {
+    let errors: Vec<_> = calls.into_iter().filter_map(Result::err).map(|Failed(error)| error).collect();
+    if errors.is_empty() { Ok(()) } else { Err(Failed(errors.join("; "))) }
 }
 
 /// The newest version of CUDA that the driver supports, 12040 for 12.4.

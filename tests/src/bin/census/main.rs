@@ -7,9 +7,12 @@
 mod bench;
 mod calls;
 mod child;
+mod coverage;
 mod cuda;
 mod first;
 mod guard;
+mod host;
+mod launched;
 mod launches;
 mod limits;
 mod loading;
@@ -37,6 +40,10 @@ use row::Row;
 fn main() -> ExitCode {
     ::tests::simulate_if_told();
     let options = Options::parse();
+    if let Some(what) = options.share {
+        host::share(what);
+        return ExitCode::SUCCESS;
+    }
     let result = match &options.child {
         Some(name) => child(name, &options),
         None => census(&options),
@@ -72,6 +79,11 @@ fn child(name: &str, options: &Options) -> Result<ExitCode, Failure> {
 }
 
 fn census(options: &Options) -> Result<ExitCode, Failure> {
+    if let Some(file) = &options.functions {
+        let recording = Recording::read(file).map_err(not_possible)?;
+        print!("{}", coverage::table(&recording));
+        return Ok(ExitCode::SUCCESS);
+    }
     let rows = row::all();
     let chosen = options.choose(&rows).map_err(not_possible)?;
     if options.list {
@@ -81,11 +93,6 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
     // Read the recording first: trying takes minutes.
     let expected = options.expect.as_deref().map(Recording::read).transpose().map_err(not_possible)?;
     let machine = machine::machine().map_err(not_possible)?;
-    if options.jobs > 1 && !::tests::is_simulated() {
-        return Err(not_possible(
-            "rows share the GPU: `--jobs` is for the simulated driver, which every row has for itself",
-        ));
-    }
     println!("{machine}\n");
 
     let mut recording = Recording::new(machine, machine::date(), options.manner());
@@ -140,7 +147,7 @@ fn unprevented(recording: &Recording, rows: &[&Row]) -> Vec<String> {
 fn unguarded(recording: &Recording, rows: &[&Row]) -> Vec<String> {
     let is_right = |Tried { row, mode, outcome }: &&Tried| match outcome.verdict {
         Verdict::Blocks => false,
-        Verdict::Runs => true,
+        Verdict::Runs | Verdict::Lacking => true,
         Verdict::Refused | Verdict::Deferred => waits(row, *mode),
         Verdict::Error => rows.iter().any(|its| its.name == *row && its.refused),
     };

@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = Modes::Both)]
     pub(crate) mode: Modes,
 
-    /// Try this many rows at once; only on the simulated driver
+    /// Try this many rows at once. On a GPU their processes take turns, and each needs up to 15 GiB
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_jobs)]
     pub(crate) jobs: usize,
 
@@ -48,9 +48,33 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) list: bool,
 
+    /// Print the driver's functions, and which rows of this recording call them, without trying anything
+    #[arg(long, value_name = "FILE")]
+    pub(crate) functions: Option<PathBuf>,
+
     /// Try this row in this process
     #[arg(long, hide = true, value_name = "NAME")]
     pub(crate) child: Option<String>,
+
+    /// Share this with the process that started this one
+    #[arg(long, hide = true, value_enum)]
+    pub(crate) share: Option<Shared>,
+}
+
+/// What a process can share with another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shared {
+    Memory,
+    Event,
+}
+
+impl Shared {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Shared::Memory => "memory",
+            Shared::Event => "event",
+        }
+    }
 }
 
 fn parse_jobs(text: &str) -> Result<usize, String> {

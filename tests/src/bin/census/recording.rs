@@ -86,6 +86,9 @@ pub(crate) struct Outcome {
     /// The time until the kernel ran, calls included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) done_ms: Option<f64>,
+    /// The driver's functions that it called while the resident work was there, without the suffixes of their versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) calls: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,11 +104,16 @@ pub(crate) enum Verdict {
     Refused,
     /// The audit put it off, and it was made after the resident kernel had ended.
     Deferred,
+    /// The simulated driver lacks a function of it.
+    Lacking,
 }
 
 impl Outcome {
-    pub(crate) const ERROR: Outcome =
-        Outcome { verdict: Verdict::Error, error: None, host_ms: None, done_ms: None };
+    pub(crate) const ERROR: Outcome = Outcome::only(Verdict::Error);
+
+    const fn only(verdict: Verdict) -> Self {
+        Outcome { verdict, error: None, host_ms: None, done_ms: None, calls: Vec::new() }
+    }
 
     /// The result without its times.
     fn result(&self) -> (Verdict, Option<&str>) {
@@ -177,6 +185,7 @@ impl Recording {
                 None => {
                     differences.push(format!("{mode} {row}: {outcome} here, and is not in the recording"))
                 }
+                Some(_) if outcome.verdict == Verdict::Lacking => {}
                 Some(other) if other.outcome.result() != outcome.result() => {
                     let other = &other.outcome;
                     differences.push(format!("{mode} {row}: {outcome} here, but {other} in the recording"));
@@ -210,6 +219,7 @@ impl fmt::Display for Outcome {
             (Verdict::Runs, _) => f.pad("runs"),
             (Verdict::Refused, _) => f.pad("refused"),
             (Verdict::Deferred, _) => f.pad("deferred"),
+            (Verdict::Lacking, _) => f.pad("is not simulated"),
             (Verdict::Error, Some(error)) => f.pad(error),
             (Verdict::Error, None) => f.pad("fails"),
         }
@@ -232,8 +242,8 @@ mod tests {
     use super::*;
     use crate::row::{self, Section};
 
-    const RUNS: Outcome = Outcome { verdict: Verdict::Runs, ..Outcome::ERROR };
-    const BLOCKS: Outcome = Outcome { verdict: Verdict::Blocks, ..Outcome::ERROR };
+    const RUNS: Outcome = Outcome::only(Verdict::Runs);
+    const BLOCKS: Outcome = Outcome::only(Verdict::Blocks);
 
     fn recording(rows: &[(&str, Mode, Outcome)]) -> Recording {
         let machine = Machine {

@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use crate::cuda::Done;
 use crate::resident::Beside;
-use crate::{calls, first, launches, limits, loading, locked, stack, waiting};
+use crate::{calls, first, host, launched, launches, limits, loading, locked, stack, waiting};
 
 /// A prepared operation.
 pub(crate) type Attempt<'b> = Box<dyn FnOnce() -> Done + 'b>;
@@ -95,7 +95,9 @@ pub(crate) fn all() -> Vec<Row> {
         stack::rows(),
         launches::rows(),
         waiting::rows(),
+        launched::rows(),
         calls::rows(),
+        host::rows(),
         limits::rows(),
         locked::rows(),
     ];

@@ -1,4 +1,4 @@
-//! Runs several rows of the census in parallel. Used with simulated devices only.
+//! Runs several rows of the census in parallel.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -38,8 +38,13 @@ pub(crate) fn summary(recording: &Recording) -> String {
             }
             false => String::new(),
         };
-        (!verdicts.is_empty())
-            .then(|| format!("{mode}: {blocks} of {} block{guarded}, and {fails} failed", verdicts.len()))
+        let lacking = match count(Verdict::Lacking) {
+            0 => String::new(),
+            count => format!(", {count} are not simulated"),
+        };
+        (!verdicts.is_empty()).then(|| {
+            format!("{mode}: {blocks} of {} block{guarded}{lacking}, and {fails} failed", verdicts.len())
+        })
     });
     modes.collect::<Vec<_>>().join("\n")
 }

@@ -7,7 +7,7 @@ use std::ptr;
 use kernel_registry::cudarc::driver::sys;
 use kernel_registry::{KernelInfo, LaunchConfig};
 
-use super::{Done, Failed, call, get, lookup};
+use super::{Done, Failed, call, driver, get, lookup};
 
 pub(crate) use sys::CUfunction_attribute_enum as FunctionAttribute;
 
@@ -17,7 +17,7 @@ pub(crate) fn image(kernel: &KernelInfo) -> Vec<u8> {
     [bytes, &[0]].concat()
 }
 
-fn symbol(kernel: &KernelInfo) -> CString {
+pub(crate) fn symbol(kernel: &KernelInfo) -> CString {
     CString::new(kernel.symbol()).expect("symbols have no zeros")
 }
 
@@ -43,6 +43,23 @@ pub(crate) fn function(module: sys::CUmodule, kernel: &KernelInfo) -> Done<sys::
     get("cuModuleGetFunction", |function| unsafe {
         sys::cuModuleGetFunction(function, module, symbol.as_ptr())
     })
+}
+
+/// The functions of a module, in no order.
+pub(crate) fn functions(module: sys::CUmodule) -> Done<Vec<sys::CUfunction>> {
+    let mut count = 0_u32;
+    driver!(cuModuleGetFunctionCount(&raw mut count, module))?;
+    let mut functions = vec![ptr::null_mut(); count as usize];
+    driver!(cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, module))?;
+    Ok(functions)
+}
+
+/// The symbol of a function.
+pub(crate) fn name(function: sys::CUfunction) -> Done<CString> {
+    let mut name = ptr::null();
+    driver!(cuFuncGetName(&raw mut name, function))?;
+    // SAFETY: the driver's text ends with a zero, and stays as long as the module.
+    Ok(unsafe { CStr::from_ptr(name) }.to_owned())
 }
 
 /// Loads a function, if the driver has that call (12.4 or newer).

@@ -1,11 +1,10 @@
 //! Driver calls for device and host memory.
 
 use std::ffi::c_void;
-use std::mem::zeroed;
 
 use kernel_registry::cudarc::driver::sys;
 
-use super::{Done, Failed, call, current_context, get, lookup};
+use super::{Done, Failed, call, current_context, get, lookup, zero};
 
 pub(crate) const MIB: usize = 1 << 20;
 
@@ -42,12 +41,17 @@ const fn location(device: sys::CUdevice) -> [i32; 2] {
     [sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as i32, device]
 }
 
-pub(crate) fn new_pool(device: sys::CUdevice) -> Done<sys::CUmemoryPool> {
-    // SAFETY: these are plain data, for which zero is a value.
-    let mut properties: sys::CUmemPoolProps = unsafe { zeroed() };
+/// A pool of pinned memory of a device.
+pub(crate) fn pool_properties(device: sys::CUdevice) -> sys::CUmemPoolProps {
+    let mut properties: sys::CUmemPoolProps = zero();
     properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     // SAFETY: a location is two numbers.
     unsafe { (&raw mut properties.location).cast::<[i32; 2]>().write(location(device)) };
+    properties
+}
+
+pub(crate) fn new_pool(device: sys::CUdevice) -> Done<sys::CUmemoryPool> {
+    let properties = pool_properties(device);
     // SAFETY: all properties are set.
     get("cuMemPoolCreate", |pool| unsafe { sys::cuMemPoolCreate(pool, &properties) })
 }
@@ -230,14 +234,35 @@ pub(crate) fn free_memory() -> Done<usize> {
 /// The unit of virtual memory, in bytes.
 pub(crate) const MAPPED: usize = 2 * MIB;
 
-/// Reserves an address range and maps memory there.
-pub(crate) fn map(device: sys::CUdevice) -> Done<sys::CUdeviceptr> {
-    // SAFETY: these are plain data, for which zero is a value.
-    let (mut properties, mut access): (sys::CUmemAllocationProp, sys::CUmemAccessDesc) =
-        unsafe { (zeroed(), zeroed()) };
+/// Memory of a device to be mapped.
+pub(crate) fn pinned(device: sys::CUdevice) -> sys::CUmemAllocationProp {
+    let mut properties: sys::CUmemAllocationProp = zero();
     properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     // SAFETY: a location is two numbers.
     unsafe { (&raw mut properties.location).cast::<[i32; 2]>().write(location(device)) };
+    properties
+}
+
+/// The same for a tile of an array.
+pub(crate) fn pinned_tile(device: sys::CUdevice) -> sys::CUmemAllocationProp {
+    const USAGE_TILE: u16 = 1;
+    let mut properties = pinned(device);
+    properties.allocFlags.usage = USAGE_TILE;
+    properties
+}
+
+/// The same, to be passed on as a file descriptor.
+pub(crate) fn shareable(device: sys::CUdevice) -> sys::CUmemAllocationProp {
+    let mut properties = pinned(device);
+    properties.requestedHandleTypes =
+        sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    properties
+}
+
+/// Reserves an address range and maps memory there.
+pub(crate) fn map(device: sys::CUdevice) -> Done<sys::CUdeviceptr> {
+    let properties = pinned(device);
+    let mut access: sys::CUmemAccessDesc = zero();
     access.location = properties.location;
     access.flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     // SAFETY: the size is a multiple of the device's granularity, and each call uses the results of earlier ones.

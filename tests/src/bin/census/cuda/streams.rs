@@ -6,8 +6,9 @@ use std::ptr;
 
 use kernel_registry::cudarc::driver::sys;
 
-use super::{Done, call, get};
+use super::{Done, call, current_context, get, pool_properties, zero};
 
+pub(crate) use sys::CUevent_flags_enum as EventFlags;
 pub(crate) use sys::CUstream_flags::{CU_STREAM_DEFAULT as BLOCKING, CU_STREAM_NON_BLOCKING as NON_BLOCKING};
 
 /// The default stream. It and all blocking streams wait for each other.
@@ -98,10 +99,9 @@ pub(crate) fn is_idle(stream: sys::CUstream) -> Done<bool> {
 }
 
 fn is_ready(name: &'static str, answer: sys::CUresult) -> Done<bool> {
-    match answer {
-        sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-        answer => call(name, answer).map(|()| true),
-    }
+    let is_ready = answer != sys::CUresult::CUDA_ERROR_NOT_READY;
+    let answer = if is_ready { answer } else { sys::CUresult::CUDA_SUCCESS };
+    call(name, answer).map(|()| is_ready)
 }
 
 /// Records an event and waits for it.
@@ -130,25 +130,41 @@ pub(crate) fn capture(stream: sys::CUstream, body: impl FnOnce() -> Done) -> Don
 
 /// Makes a graph that launches a kernel once, with one block of 32 threads.
 pub(crate) fn graph_of(kernel: sys::CUkernel, args: &mut [*mut c_void]) -> Done<sys::CUgraph> {
-    // SAFETY: these are plain data, for which zero is valid; the kernel's library is loaded, and the driver copies
-    // the arguments at once.
-    unsafe {
-        let graph = get("cuGraphCreate", |graph| sys::cuGraphCreate(graph, 0))?;
-        let mut node: sys::CUDA_KERNEL_NODE_PARAMS = zeroed();
-        (node.gridDimX, node.gridDimY, node.gridDimZ) = (1, 1, 1);
-        (node.blockDimX, node.blockDimY, node.blockDimZ) = (32, 1, 1);
-        (node.kern, node.kernelParams) = (kernel, args.as_mut_ptr());
-        node.ctx = get("cuCtxGetCurrent", |context| sys::cuCtxGetCurrent(context))?;
-        let _node: sys::CUgraphNode = get("cuGraphAddKernelNode", |added| {
-            sys::cuGraphAddKernelNode_v2(added, graph, ptr::null(), 0, &node)
-        })?;
-        Ok(graph)
-    }
+    let graph = new_graph()?;
+    add_kernel(graph, &kernel_node(kernel, args)?)?;
+    Ok(graph)
+}
+
+pub(crate) fn new_graph() -> Done<sys::CUgraph> {
+    // SAFETY: there are no flags.
+    get("cuGraphCreate", |graph| unsafe { sys::cuGraphCreate(graph, 0) })
+}
+
+/// The parameters of a node that launches a kernel with one block of 32 threads.
+pub(crate) fn kernel_node(
+    kernel: sys::CUkernel,
+    args: &mut [*mut c_void],
+) -> Done<sys::CUDA_KERNEL_NODE_PARAMS> {
+    // SAFETY: this is plain data, for which zero is valid.
+    let mut node: sys::CUDA_KERNEL_NODE_PARAMS = unsafe { zeroed() };
+    (node.gridDimX, node.gridDimY, node.gridDimZ) = (1, 1, 1);
+    (node.blockDimX, node.blockDimY, node.blockDimZ) = (32, 1, 1);
+    (node.kern, node.kernelParams) = (kernel, args.as_mut_ptr());
+    node.ctx = current_context()?;
+    Ok(node)
+}
+
+/// Adds a node that launches a kernel.
+pub(crate) fn add_kernel(graph: sys::CUgraph, node: &sys::CUDA_KERNEL_NODE_PARAMS) -> Done<sys::CUgraphNode> {
+    // SAFETY: the kernel's library is loaded, and the driver copies the arguments at once.
+    get("cuGraphAddKernelNode", |added| unsafe {
+        sys::cuGraphAddKernelNode_v2(added, graph, ptr::null(), 0, node)
+    })
 }
 
 pub(crate) fn instantiate(graph: sys::CUgraph) -> Done<sys::CUgraphExec> {
     // SAFETY: the graph is there.
-    get("cuGraphInstantiate", |exec| unsafe { sys::cuGraphInstantiateWithFlags(exec, graph, 0) })
+    get("cuGraphInstantiateWithFlags", |exec| unsafe { sys::cuGraphInstantiateWithFlags(exec, graph, 0) })
 }
 
 /// Uploads a graph to the device, and waits for that.
@@ -166,4 +182,17 @@ pub(crate) fn launch_graph(graph: sys::CUgraphExec, stream: sys::CUstream) -> Do
 pub(crate) fn destroy_graph(graph: sys::CUgraphExec) -> Done {
     // SAFETY: the graph is not used afterwards.
     call("cuGraphExecDestroy", unsafe { sys::cuGraphExecDestroy(graph) })
+}
+
+/// An operation of a batch, which writes 1 to a word: 48 bytes, in which are its kind, the address, the number and the flags.
+pub(crate) fn batch(word: sys::CUdeviceptr) -> [u64; 6] {
+    const WRITE: u64 = 2;
+    [WRITE, word, 1, 0, 0, 0]
+}
+
+/// Parameters of a node that allocates memory; the driver sets the address.
+pub(crate) fn allocation_node(bytes: usize) -> sys::CUDA_MEM_ALLOC_NODE_PARAMS {
+    let mut node: sys::CUDA_MEM_ALLOC_NODE_PARAMS = zero();
+    (node.poolProps, node.bytesize) = (pool_properties(0), bytes);
+    node
 }

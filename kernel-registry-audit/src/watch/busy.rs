@@ -1,0 +1,68 @@
+//! Which streams are busy. Asking a stream never waits for the device, even while a load waits.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use cudarc::driver::sys::{CUresult, CUstream, CUstreamCaptureStatus};
+
+use crate::watch::real::Function;
+use crate::watch::watched::{self, Stream};
+use crate::watch::{contexts, threads};
+
+/// How long the driver may take to answer.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// The streams that are busy, but for this one. This thread asks, because its program is about to load a kernel.
+pub(crate) fn besides(stream: u64) -> Vec<Stream> {
+    let before = contexts::current();
+    let busy = ask(|its| its.handle != stream);
+    contexts::set_current(before);
+    busy
+}
+
+/// The streams that are busy. `None` if the driver does not answer: it is asked in a thread that is left behind then.
+pub(crate) fn all() -> Option<Vec<Stream>> {
+    let (answer, answered) = mpsc::channel();
+    // Nobody may be waiting any longer.
+    threads::start(move || drop(answer.send(ask(|_| true)))).ok()?;
+    answered.recv_timeout(MOMENT).ok()
+}
+
+/// Asks the streams in which kernels were launched. Those that are being captured are not asked, because that ends the capture.
+/// Leaves another context current.
+fn ask(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
+    type Query = unsafe extern "C" fn(CUstream) -> CUresult;
+    type IsCapturing = unsafe extern "C" fn(CUstream, *mut CUstreamCaptureStatus) -> CUresult;
+    // SAFETY: these are the types of the functions of these names.
+    static QUERY: Function<Query> = unsafe { Function::new(c"cuStreamQuery") };
+    // SAFETY: as above.
+    static IS_CAPTURING: Function<IsCapturing> = unsafe { Function::new(c"cuStreamIsCapturing") };
+    let (Some(query), Some(is_capturing)) = (QUERY.get(), IS_CAPTURING.get()) else { return Vec::new() };
+    let is_busy = |stream: &Stream| {
+        let its = ptr::without_provenance_mut::<c_void>(stream.handle as usize).cast();
+        let mut capture = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the handle was that of a stream. The driver refuses one that is gone.
+        unsafe {
+            is_capturing(its, &mut capture) == CUresult::CUDA_SUCCESS
+                && capture == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
+                && query(its) == CUresult::CUDA_ERROR_NOT_READY
+        }
+    };
+    // This thread does not take part in the captures of others.
+    let mode = contexts::exchange_capture_mode(contexts::RELAXED);
+    let mut busy = HashMap::new();
+    // The default streams are those of the current context.
+    for context in contexts::all() {
+        if contexts::set_current(context) {
+            let used = watched::streams().filter(|(_, stream)| stream.kernel > 0 && wanted(stream));
+            busy.extend(used.filter(|(_, stream)| is_busy(stream)));
+        }
+    }
+    contexts::exchange_capture_mode(mode);
+    let mut busy: Vec<_> = busy.into_values().collect();
+    busy.sort_by_key(|stream| stream.handle);
+    busy
+}

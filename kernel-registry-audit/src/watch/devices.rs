@@ -1,0 +1,72 @@
+//! Sets of devices, and which devices use each other's memory.
+
+use std::collections::HashMap;
+
+use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
+
+use crate::watch::contexts;
+use crate::watch::locked::Locked;
+
+/// A set of devices: those whose kernels a call waits for. Devices 64 apart count as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Devices(pub(crate) u64);
+
+impl Devices {
+    pub(crate) const NONE: Devices = Devices(0);
+    pub(crate) const ALL: Devices = Devices(!0);
+
+    pub(crate) fn one(device: CUdevice) -> Self {
+        Devices(1 << (device & 63))
+    }
+
+    pub(crate) fn and(self, others: Devices) -> Self {
+        Devices(self.0 | others.0)
+    }
+
+    pub(crate) fn overlap(self, others: Devices) -> bool {
+        self.0 & others.0 != 0
+    }
+}
+
+/// For each device, the others on which its memory is mapped.
+static PEERS: Locked<HashMap<CUdevice, Devices>> = Locked::new();
+
+/// The devices that use the memory of one.
+pub(crate) fn using_memory_of(device: CUdevice) -> Devices {
+    let peers = PEERS.lock().get(&device).copied().unwrap_or(Devices::NONE);
+    Devices::one(device).and(peers)
+}
+
+/// A call after which the current context can use the memory of another. That is remembered for good: memory may have been mapped.
+pub(crate) fn maps(owner: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = real();
+    let devices = contexts::device_of(owner.addr() as u64).zip(contexts::device());
+    if let (CUresult::CUDA_SUCCESS, Some((owner, user))) = (result, devices) {
+        map(owner, user);
+    }
+    result
+}
+
+fn map(owner: CUdevice, user: CUdevice) {
+    let mut peers = PEERS.lock();
+    let users = peers.entry(owner).or_insert(Devices::NONE);
+    *users = users.and(Devices::one(user));
+}
+
+pub(crate) fn forked() {
+    PEERS.renew();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_a_peer_maps_counts_for_both() {
+        assert!(!using_memory_of(2).overlap(Devices::one(3)));
+        map(2, 3);
+        assert!(using_memory_of(2).overlap(Devices::one(3)) && using_memory_of(2).overlap(Devices::one(2)));
+        assert!(!using_memory_of(3).overlap(Devices::one(2)), "not the other way round");
+        assert!(Devices::ALL.overlap(Devices::one(63)) && !Devices::NONE.overlap(Devices::ALL));
+    }
+}

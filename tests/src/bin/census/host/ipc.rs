@@ -1,0 +1,120 @@
+//! Rows for memory and events of another process. That process is this program again, until its input ends.
+
+use std::env;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+
+use kernel_registry::cudarc::driver::sys;
+
+use crate::cuda::{self, Done, Failed, Handle, MIB, driver, made};
+use crate::host::{row, with};
+use crate::options::Shared;
+use crate::row::{Row, attempt};
+
+/// Flags of an event of several processes, which must not measure time.
+const INTERPROCESS: u32 = 4 | 2;
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        with("cuIpcGetMemHandle", |_| cuda::alloc(MIB), |_, memory| handle_of_memory(memory).map(drop)),
+        row("cuIpcOpenMemHandle", |_| {
+            let other = Other::start(Shared::Memory)?;
+            attempt(move || other.open_memory().map(drop))
+        }),
+        row("cuIpcCloseMemHandle", |_| {
+            let other = Other::start(Shared::Memory)?;
+            let memory = other.open_memory()?;
+            attempt(move || {
+                let closed = driver!(cuIpcCloseMemHandle(memory));
+                drop(other);
+                closed
+            })
+        }),
+        with(
+            "cuIpcGetEventHandle",
+            |_| made!(cuEventCreate(INTERPROCESS)),
+            |_, event: Handle| handle_of_event(event).map(drop),
+        ),
+        row("cuIpcOpenEventHandle", |_| {
+            let other = Other::start(Shared::Event)?;
+            attempt(move || {
+                let shared = sys::CUipcEventHandle { reserved: other.handle };
+                let event: Handle = made!(cuIpcOpenEventHandle(shared))?;
+                driver!(cuEventDestroy_v2(event))
+            })
+        }),
+    ]
+}
+
+/// A handle for other processes.
+type Bytes = [std::ffi::c_char; 64];
+
+fn handle_of_memory(memory: sys::CUdeviceptr) -> Done<Bytes> {
+    let mut handle = sys::CUipcMemHandle { reserved: [0; 64] };
+    driver!(cuIpcGetMemHandle(&raw mut handle, memory))?;
+    Ok(handle.reserved)
+}
+
+fn handle_of_event(event: Handle) -> Done<Bytes> {
+    let mut handle = sys::CUipcEventHandle { reserved: [0; 64] };
+    driver!(cuIpcGetEventHandle(&raw mut handle, event))?;
+    Ok(handle.reserved)
+}
+
+/// The other process, which ends when this is dropped.
+struct Other {
+    handle: Bytes,
+    process: Child,
+}
+
+impl Other {
+    fn start(what: Shared) -> Done<Self> {
+        let failed = |error: io::Error| Failed(format!("the other process: {error}"));
+        let mut process = Command::new(env::current_exe().map_err(failed)?)
+            .args(["--share", what.name()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let mut line = String::new();
+        let output = process.stdout.take().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).map_err(failed)?;
+        let numbers: Result<Vec<_>, _> = line.split_whitespace().map(str::parse).collect();
+        match numbers.ok().and_then(|numbers| numbers.try_into().ok()) {
+            Some(handle) => Ok(Other { handle, process }),
+            None => Err(Failed(line.trim().to_owned())),
+        }
+    }
+
+    fn open_memory(&self) -> Done<sys::CUdeviceptr> {
+        const WITH_PEERS: u32 = 1;
+        let (mut memory, handle) = (0, sys::CUipcMemHandle { reserved: self.handle });
+        driver!(cuIpcOpenMemHandle_v2(&raw mut memory, handle, WITH_PEERS))?;
+        Ok(memory)
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+/// Shares something with the process that started this one, until the input ends: prints the handle, or the error.
+pub(crate) fn share(what: Shared) {
+    match handle(what) {
+        Ok(bytes) => println!("{}", bytes.map(|byte| byte.to_string()).join(" ")),
+        Err(Failed(error)) => println!("{error}"),
+    }
+    let _ = io::stdout().flush();
+    let _ = io::stdin().read_to_end(&mut Vec::new());
+}
+
+fn handle(what: Shared) -> Done<Bytes> {
+    let _context = kernel_registry::context(0).map_err(|error| Failed(error.to_string()))?;
+    match what {
+        Shared::Memory => handle_of_memory(cuda::alloc(MIB)?),
+        Shared::Event => handle_of_event(made!(cuEventCreate(INTERPROCESS))?),
+    }
+}

@@ -1,0 +1,173 @@
+//! Rows for calls with a kernel: is it loaded by them?
+
+use std::ffi::c_char;
+use std::ptr;
+
+use census_kernels::plain::small;
+use kernel_registry::cudarc::driver::sys;
+
+use crate::bench::Bench;
+use crate::cuda::{self, Done, FunctionAttribute, Handle, driver};
+use crate::host::with;
+use crate::row::Row;
+
+const REGISTERS: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
+const DYNAMIC: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+
+pub(crate) fn rows() -> Vec<Row> {
+    [occupancy(), functions(), kernels()].into_iter().flatten().flatten().collect()
+}
+
+/// A library's kernel that nothing has loaded.
+pub(crate) fn cold(_: &Bench) -> Done<sys::CUkernel> {
+    cuda::kernel(cuda::load_library(small::INFO)?, small::INFO)
+}
+
+/// A library's kernel whose function was taken and loaded.
+pub(crate) fn loaded(bench: &Bench) -> Done<sys::CUkernel> {
+    let kernel = cold(bench)?;
+    cuda::load_function(cuda::function_of_kernel(kernel)?)?;
+    Ok(kernel)
+}
+
+/// Two rows for calls with a library's kernel: one that is not loaded, and one that is.
+fn of_kernel(name: &str, call: fn(&Bench, sys::CUkernel) -> Done) -> [Row; 2] {
+    [with(&format!("{name}_cold"), cold, call), with(name, loaded, call)]
+}
+
+/// The same for calls that take functions, and a library's kernel in place of one.
+fn of_function(name: &str, call: fn(&Bench, sys::CUfunction) -> Done) -> [Row; 2] {
+    [
+        with(&format!("{name}_cold"), |bench| cold(bench).map(cuda::as_function), call),
+        with(name, |bench| bench.loaded(small::INFO), call),
+    ]
+}
+
+fn config(cluster: &mut sys::CUlaunchAttribute) -> sys::CUlaunchConfig {
+    cluster.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: 2, y: 1, z: 1 };
+    sys::CUlaunchConfig {
+        gridDimX: 2,
+        gridDimY: 1,
+        gridDimZ: 1,
+        blockDimX: 32,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: 0,
+        hStream: ptr::null_mut(),
+        attrs: cluster,
+        numAttrs: 1,
+    }
+}
+
+fn occupancy() -> Vec<[Row; 2]> {
+    vec![
+        of_function("cuOccupancyMaxActiveBlocksPerMultiprocessor", |_, function| {
+            cuda::occupancy(function).map(drop)
+        }),
+        of_function("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", |_, function| {
+            let mut blocks = 0_i32;
+            driver!(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+                &raw mut blocks,
+                function,
+                128_i32,
+                0_usize,
+                0_u32
+            ))
+        }),
+        of_function("cuOccupancyMaxPotentialBlockSize", |_, function| {
+            let (mut grid, mut block, none) = (0_i32, 0_i32, ptr::null_mut::<u8>());
+            driver!(cuOccupancyMaxPotentialBlockSize(
+                &raw mut grid,
+                &raw mut block,
+                function,
+                none,
+                0_usize,
+                0_i32
+            ))
+        }),
+        of_function("cuOccupancyMaxPotentialBlockSizeWithFlags", |_, function| {
+            let (mut grid, mut block, none) = (0_i32, 0_i32, ptr::null_mut::<u8>());
+            driver!(cuOccupancyMaxPotentialBlockSizeWithFlags(
+                &raw mut grid,
+                &raw mut block,
+                function,
+                none,
+                0_usize,
+                0_i32,
+                0_u32
+            ))
+        }),
+        of_function("cuOccupancyAvailableDynamicSMemPerBlock", |_, function| {
+            let mut bytes = 0_usize;
+            driver!(cuOccupancyAvailableDynamicSMemPerBlock(&raw mut bytes, function, 1_i32, 128_i32))
+        }),
+        of_function("cuOccupancyMaxActiveClusters", |_, function| {
+            let (mut clusters, mut cluster) = (0_i32, cuda::zero());
+            let config = config(&mut cluster);
+            driver!(cuOccupancyMaxActiveClusters(&raw mut clusters, function, &raw const config))
+        }),
+        of_function("cuOccupancyMaxPotentialClusterSize", |_, function| {
+            let (mut size, mut cluster) = (0_i32, cuda::zero());
+            let config = config(&mut cluster);
+            driver!(cuOccupancyMaxPotentialClusterSize(&raw mut size, function, &raw const config))
+        }),
+    ]
+}
+
+/// Functions that CUDA's manual gives no kernel of a library.
+fn functions() -> Vec<[Row; 2]> {
+    vec![
+        of_function("cuFuncGetAttribute", |_, function| {
+            cuda::function_attribute(function, REGISTERS).map(drop)
+        }),
+        of_function("cuFuncSetAttribute", |_, function| cuda::set_function_attribute(function, DYNAMIC, 0)),
+        of_function("cuFuncSetCacheConfig", |_, function| cuda::set_cache_config(function)),
+        of_function("cuFuncSetSharedMemConfig", |_, function| {
+            driver!(cuFuncSetSharedMemConfig(function, 0_u32))
+        }),
+        of_function("cuFuncSetBlockShape", |_, function| {
+            driver!(cuFuncSetBlockShape(function, 32_i32, 1_i32, 1_i32))
+        }),
+        of_function("cuFuncSetSharedSize", |_, function| driver!(cuFuncSetSharedSize(function, 0_u32))),
+        of_function("cuFuncGetModule", |_, function| {
+            let mut module: Handle = ptr::null_mut();
+            driver!(cuFuncGetModule(&raw mut module, function))
+        }),
+        of_function("cuFuncGetName", |_, function| {
+            let mut name = ptr::null::<c_char>();
+            driver!(cuFuncGetName(&raw mut name, function))
+        }),
+        of_function("cuFuncGetParamInfo", |_, function| {
+            let (mut offset, mut size) = (0_usize, 0_usize);
+            driver!(cuFuncGetParamInfo(function, 0_usize, &raw mut offset, &raw mut size))
+        }),
+        of_function("cuFuncLoad", |_, function| cuda::load_function(function)),
+    ]
+}
+
+fn kernels() -> Vec<[Row; 2]> {
+    vec![
+        of_kernel("cuKernelGetAttribute", |bench, kernel| {
+            cuda::kernel_attribute(kernel, REGISTERS, bench.device()).map(drop)
+        }),
+        of_kernel("cuKernelSetAttribute", |bench, kernel| {
+            cuda::set_kernel_attribute(kernel, DYNAMIC, 0, bench.device())
+        }),
+        of_kernel("cuKernelSetCacheConfig", |bench, kernel| {
+            driver!(cuKernelSetCacheConfig(kernel, 1_u32, bench.device()))
+        }),
+        of_kernel("cuKernelGetName", |_, kernel| {
+            let mut name = ptr::null::<c_char>();
+            driver!(cuKernelGetName(&raw mut name, kernel))
+        }),
+        of_kernel("cuKernelGetParamInfo", |_, kernel| {
+            let (mut offset, mut size) = (0_usize, 0_usize);
+            driver!(cuKernelGetParamInfo(kernel, 0_usize, &raw mut offset, &raw mut size))
+        }),
+        of_kernel("cuKernelGetLibrary", |_, kernel| {
+            let mut library: Handle = ptr::null_mut();
+            driver!(cuKernelGetLibrary(&raw mut library, kernel))
+        }),
+    ]
+}

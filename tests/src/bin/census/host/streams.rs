@@ -1,0 +1,115 @@
+//! Rows for streams, captures and events.
+
+use std::ffi::c_void;
+
+use kernel_registry::cudarc::driver::sys;
+
+use crate::bench::{Bench, Word};
+use crate::cuda::{self, Done, EventFlags, NON_BLOCKING, NULL, all, driver};
+use crate::host::{call, with};
+use crate::row::Row;
+
+pub(crate) fn rows() -> Vec<Row> {
+    [streams(), captures(), events()].into_iter().flatten().collect()
+}
+
+fn another(_: &Bench) -> Done<sys::CUstream> {
+    cuda::stream(NON_BLOCKING)
+}
+
+fn streams() -> Vec<Row> {
+    vec![
+        call("cuStreamAddCallback", |bench| {
+            unsafe extern "C" fn ignore(_: sys::CUstream, _: u32, _: *mut c_void) {}
+            let function: unsafe extern "C" fn(sys::CUstream, u32, *mut c_void) = ignore;
+            driver!(cuStreamAddCallback(bench.ours, function, NULL, 0_u32))?;
+            cuda::synchronize_stream(bench.ours)
+        }),
+        with("stream_attributes", another, |bench, other| {
+            const SYNCHRONIZATION: u32 = 3;
+            let mut value = [0_u64; 8];
+            all([
+                driver!(cuStreamGetAttribute(bench.ours, SYNCHRONIZATION, value.as_mut_ptr())),
+                driver!(cuStreamSetAttribute(bench.ours, SYNCHRONIZATION, value.as_ptr())),
+                driver!(cuStreamCopyAttributes(other, bench.ours)),
+            ])
+        }),
+        call("stream_questions", |bench| {
+            let stream = bench.residents;
+            let (mut context, mut part, mut id, mut flags, mut number) = (NULL, NULL, 0_u64, 0_u32, 0_i32);
+            all([
+                driver!(cuStreamGetCtx(stream, &raw mut context)),
+                driver!(cuStreamGetCtx_v2(stream, &raw mut context, &raw mut part)),
+                driver!(cuStreamGetId(stream, &raw mut id)),
+                driver!(cuStreamGetFlags(stream, &raw mut flags)),
+                driver!(cuStreamGetPriority(stream, &raw mut number)),
+                driver!(cuStreamGetDevice(stream, &raw mut number)),
+            ])
+        }),
+        call("cuStreamBatchMemOp", |bench| {
+            let mut writes = cuda::batch(bench.address_of(Word::Spare));
+            driver!(cuStreamBatchMemOp_v2(bench.ours, 1_u32, writes.as_mut_ptr(), 0_u32))?;
+            cuda::synchronize_stream(bench.ours)
+        }),
+        call("cuStreamWriteValue64_and_wait", |bench| {
+            const EQUAL: u32 = 1;
+            let word = bench.address_of(Word::Spare);
+            all([
+                driver!(cuStreamWriteValue64_v2(bench.ours, word, 1_u64, 0_u32)),
+                driver!(cuStreamWaitValue64_v2(bench.ours, word, 1_u64, EQUAL)),
+                cuda::synchronize_stream(bench.ours),
+            ])
+        }),
+    ]
+}
+
+fn captures() -> Vec<Row> {
+    vec![call("cuStreamBeginCaptureToGraph", |bench| {
+        const RELAXED: u32 = 2;
+        let (graph, mut ended, mut status) = (cuda::new_graph()?, NULL, 0_u32);
+        let (mut id, mut mode, mut node) = (0_u64, RELAXED, NULL);
+        driver!(cuStreamBeginCaptureToGraph(bench.ours, graph, NULL, NULL, 0_usize, RELAXED))?;
+        all([
+            driver!(cuStreamIsCapturing(bench.ours, &raw mut status)),
+            driver!(cuStreamGetCaptureInfo_v3(
+                bench.ours,
+                &raw mut status,
+                &raw mut id,
+                NULL,
+                NULL,
+                NULL,
+                NULL
+            )),
+            driver!(cuStreamUpdateCaptureDependencies_v2(bench.ours, &raw mut node, NULL, 0_usize, 1_u32)),
+            driver!(cuThreadExchangeStreamCaptureMode(&raw mut mode)),
+            driver!(cuStreamEndCapture(bench.ours, &raw mut ended)),
+        ])
+    })]
+}
+
+fn events() -> Vec<Row> {
+    vec![
+        with(
+            "cuEventElapsedTime",
+            |bench| {
+                let (first, last) =
+                    (cuda::event(EventFlags::CU_EVENT_DEFAULT)?, cuda::event(EventFlags::CU_EVENT_DEFAULT)?);
+                cuda::record(first, bench.ours)?;
+                cuda::record(last, bench.ours)?;
+                Ok((first, last))
+            },
+            |_, (first, last)| {
+                let mut milliseconds = 0_f32;
+                driver!(cuEventElapsedTime_v2(&raw mut milliseconds, first, last))
+            },
+        ),
+        with(
+            "cuEventRecordWithFlags",
+            |_| cuda::event(EventFlags::CU_EVENT_DEFAULT),
+            |bench, event| {
+                driver!(cuEventRecordWithFlags(event, bench.ours, 0_u32))?;
+                cuda::wait_event(bench.ours, event)
+            },
+        ),
+    ]
+}

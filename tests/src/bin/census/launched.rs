@@ -1,0 +1,132 @@
+//! Rows for the other ways to launch a kernel: with and without having loaded it.
+
+use std::ptr;
+
+use census_kernels::plain::small;
+use kernel_registry::cudarc::driver::sys;
+
+use crate::bench::{Bench, Word};
+use crate::cuda::{self, Done, Handle, driver};
+use crate::row::{Row, Section, attempt};
+
+pub(crate) fn rows() -> Vec<Row> {
+    let groups = [
+        of_kernel("cuLaunchKernelEx", launch_ex),
+        of_kernel("cuLaunchCooperativeKernel", launch_cooperative),
+        of_kernel("cuLaunchCooperativeKernelMultiDevice", launch_cooperative_on_devices),
+        of_kernel("captured", launch_captured),
+        of_function("cuLaunch", |bench, function| {
+            prepare_old(bench, function)?;
+            driver!(cuLaunch(function))
+        }),
+        of_function("cuLaunchGrid", |bench, function| {
+            prepare_old(bench, function)?;
+            driver!(cuLaunchGrid(function, 1_i32, 1_i32))
+        }),
+        of_function("cuLaunchGridAsync", |bench, function| {
+            prepare_old(bench, function)?;
+            driver!(cuLaunchGridAsync(function, 1_i32, 1_i32, bench.ours))
+        }),
+    ];
+    groups.into_iter().flatten().chain([added_to_graph()]).collect()
+}
+
+type Launch = fn(&Bench, sys::CUfunction) -> Done;
+
+/// A launch of a kernel that is not loaded, and of one that is.
+fn of_kernel(name: &str, launch: Launch) -> [Row; 2] {
+    let cold = |bench: &Bench| {
+        bench.warm_or(small::INFO, || {
+            cuda::kernel(cuda::load_library(small::INFO)?, small::INFO).map(cuda::as_function)
+        })
+    };
+    [row(&format!("{name}_cold"), cold, launch), row(name, |bench| bench.loaded(small::INFO), launch)]
+}
+
+/// The same for functions that take no kernel of a library: here the function is taken first, which loads nothing now.
+fn of_function(name: &str, launch: Launch) -> [Row; 2] {
+    let cold = Row::launch(Section::Loading, format!("launch/{name}_cold"), move |bench| {
+        let module = cuda::load_module(small::INFO)?;
+        attempt(move || launch(bench, bench.warm_or(small::INFO, || cuda::function(module, small::INFO))?))
+    });
+    [cold, row(name, |bench| bench.loaded(small::INFO), launch)]
+}
+
+fn row(name: &str, ready: fn(&Bench) -> Done<sys::CUfunction>, launch: Launch) -> Row {
+    Row::launch(Section::Loading, format!("launch/{name}"), move |bench| {
+        let function = ready(bench)?;
+        attempt(move || launch(bench, function))
+    })
+}
+
+fn launch_ex(bench: &Bench, function: sys::CUfunction) -> Done {
+    let config = sys::CUlaunchConfig {
+        gridDimX: 1,
+        gridDimY: 1,
+        gridDimZ: 1,
+        blockDimX: 32,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: 0,
+        hStream: bench.ours,
+        attrs: ptr::null_mut(),
+        numAttrs: 0,
+    };
+    let none: *mut Handle = ptr::null_mut();
+    bench.with_args(|args| driver!(cuLaunchKernelEx(&raw const config, function, args.as_mut_ptr(), none)))
+}
+
+fn launch_cooperative(bench: &Bench, function: sys::CUfunction) -> Done {
+    let config = crate::bench::ONE_WARP.cooperative();
+    bench.launch_as(function, bench.ours, &config)
+}
+
+fn launch_cooperative_on_devices(bench: &Bench, function: sys::CUfunction) -> Done {
+    bench.with_args(|args| {
+        let mut launch = sys::CUDA_LAUNCH_PARAMS {
+            function,
+            gridDimX: 1,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: 32,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            hStream: bench.ours,
+            kernelParams: args.as_mut_ptr(),
+        };
+        driver!(cuLaunchCooperativeKernelMultiDevice(&raw mut launch, 1_u32, 0_u32))
+    })
+}
+
+fn launch_captured(bench: &Bench, function: sys::CUfunction) -> Done {
+    let graph = cuda::capture(bench.ours, || bench.launch(function))?;
+    cuda::launch_graph(cuda::instantiate(graph)?, bench.ours)
+}
+
+/// What the launches of CUDA 2.0 need: the block and the arguments are the function's.
+fn prepare_old(bench: &Bench, function: sys::CUfunction) -> Done {
+    let mut done = bench.address_of(Word::Done);
+    driver!(cuFuncSetBlockShape(function, 32_i32, 1_i32, 1_i32))?;
+    driver!(cuFuncSetSharedSize(function, 0_u32))?;
+    driver!(cuParamSetv(function, 0_i32, &raw mut done, 8_u32))?;
+    driver!(cuParamSeti(function, 8_i32, 100_u32))?;
+    driver!(cuParamSetf(function, 8_i32, 0.0_f32))?;
+    driver!(cuParamSetSize(function, 12_u32))
+}
+
+/// A launch of a graph whose node is added beside the resident kernel. A warm kernel is captured: it has no handle of a
+/// library's kernel.
+fn added_to_graph() -> Row {
+    Row::launch(Section::Loading, "launch/cuGraphAddKernelNode_cold", |bench| {
+        let library = cuda::load_library(small::INFO)?;
+        attempt(move || {
+            if bench.warmed {
+                return launch_captured(bench, bench.loaded(small::INFO)?);
+            }
+            let kernel = cuda::kernel(library, small::INFO)?;
+            let graph = bench.with_args(|args| cuda::graph_of(kernel, args))?;
+            cuda::launch_graph(cuda::instantiate(graph)?, bench.ours)
+        })
+    })
+}

@@ -1,0 +1,158 @@
+//! Kernels of a module that are not loaded: whoever takes their handle beside a resident kernel launches what waits for it.
+
+use super::*;
+
+fn module() -> Result<sys::CUmodule, Box<dyn Error>> {
+    let mut module = ptr::null_mut();
+    // SAFETY: a context is current, and the code ends with a zero.
+    unsafe { sys::cuModuleLoadData(&mut module, CODE.as_ptr().cast()).result()? };
+    Ok(module)
+}
+
+fn take(module: sys::CUmodule, kernel: &CStr) -> Result<sys::CUfunction, CUresult> {
+    let mut function = ptr::null_mut();
+    // SAFETY: the module is there, and the name ends with a zero.
+    match unsafe { sys::cuModuleGetFunction(&mut function, module, kernel.as_ptr()) } {
+        DONE => Ok(function),
+        error => Err(error),
+    }
+}
+
+#[test]
+fn a_cold_kernel_is_not_taken_beside_a_resident_one() {
+    let output = apart("sections::cold::a_cold_kernel_is_not_taken_beside_a_resident_one", &[], || {
+        let context = ready(Audit::new())?;
+        let (stream, module) = (context.new_stream()?, module()?);
+        let loaded = take(module, c"later").map_err(|error| format!("{error:?}"))?;
+        for on_wait in [REFUSE, DEFER] {
+            let before = findings()?.len();
+            let resident = Resident::new(&context, on_wait)?;
+            assert_eq!(take(module, c"late"), Err(REFUSED));
+            assert_eq!(said(&findings()?[before..]), [(Kind::Refused, "cuModuleGetFunction", "late")]);
+            // What is loaded is taken and launched as ever.
+            assert_eq!(take(module, c"later"), Ok(loaded));
+            assert_eq!(launch(loaded, &stream), DONE);
+            stream.synchronize()?;
+            assert_eq!(resident.end(), 0);
+        }
+        let before = findings()?.len();
+        let resident = Resident::new(&context, REPORT)?;
+        let late = take(module, c"late").map_err(|error| format!("{error:?}"))?;
+        assert_eq!(said(&findings()?[before..]), [(Kind::Waits, "cuModuleGetFunction", "late")]);
+        assert_eq!(take(module, c"late"), Ok(late));
+        assert_eq!(resident.end(), 0);
+        assert_eq!(launch(late, &stream), DONE);
+        Ok(())
+    });
+    let Some(output) = output else { return };
+    let words = "REFUSED while kernel `worker` stays: `cuModuleGetFunction` of kernel `late`, which is not loaded: a kernel is loaded only";
+    assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+}
+
+/// The commonest hang there is: the launch returns, and the next synchronization waits.
+#[test]
+fn its_hang_is_explained_by_its_cause() {
+    let hang_after = Duration::from_millis(300);
+    let output = apart("sections::cold::its_hang_is_explained_by_its_cause", &[], || {
+        let context = ready(Audit::new().hang_after(hang_after))?;
+        let (stream, module) = (context.new_stream()?, module()?);
+        let control = Control::new(&context, 1)?;
+        control.limit(Duration::from_secs(2));
+        let flag: *mut u32 = host(4)?.cast();
+        let spins = context.new_stream()?;
+        // SAFETY: nothing of it is freed before it ends.
+        unsafe { spin_until_flag::launch(&spins, spin_until_flag::over(1), flag, &control)? };
+        let late = take(module, c"late").map_err(|error| format!("{error:?}"))?;
+        assert_eq!(launch(late, &stream), DONE);
+        stream.synchronize()?;
+        spins.synchronize()?;
+        let report = kernel_registry_audit::report()?;
+        let hang = report.events.iter().find(|event| event.kind == Kind::Hang).ok_or("no hang")?;
+        assert_eq!(hang.call, "cuStreamSynchronize");
+        Ok(())
+    });
+    let Some(output) = output else { return };
+    let hang = text(&output.stderr).lines().find(|line| line.contains("HANG")).expect("it is explained");
+    for words in [
+        "Kernel `late` was not loaded when thread ",
+        " (at audit_in_process",
+        "spin_until_flag",
+        " ran in stream ",
+        "it waits on the device until nothing runs there",
+        "Remedy: load the kernel before work starts",
+    ] {
+        assert!(hang.contains(words), "{words}: {hang}");
+    }
+    assert!(!hang.contains("find out why"), "{hang}");
+}
+
+/// A library is loaded in each context that needs it, and that waits.
+#[test]
+fn a_library_is_not_loaded_into_a_context_beside_a_resident_kernel() {
+    apart("sections::cold::a_library_is_not_loaded_into_a_context_beside_a_resident_kernel", &[], || {
+        let context = ready(Audit::new())?;
+        let (mut library, mut module) = (ptr::null_mut(), ptr::null_mut());
+        let (none, values) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: a context is current, and the code ends with a zero.
+        unsafe {
+            let code = CODE.as_ptr().cast();
+            sys::cuLibraryLoadData(&mut library, code, none, values, 0, ptr::null_mut(), values, 0)
+                .result()?;
+        }
+        let resident = Resident::new(&context, DEFER)?;
+        // SAFETY: the library is there.
+        assert_eq!(unsafe { sys::cuLibraryGetModule(&mut module, library) }, REFUSED);
+        resident.end();
+        // SAFETY: as above.
+        assert_eq!(unsafe { sys::cuLibraryGetModule(&mut module, library) }, DONE);
+        let resident = Resident::new(&context, DEFER)?;
+        // SAFETY: as above.
+        assert_eq!(unsafe { sys::cuLibraryGetModule(&mut module, library) }, DONE);
+        resident.end();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_cold_kernel_is_not_taken_after_the_program_is_ready() {
+    apart("sections::cold::a_cold_kernel_is_not_taken_after_the_program_is_ready", &[], || {
+        let context = ready(Audit::new().after_ready(AfterReady::Refuse))?;
+        let (stream, module) = (context.new_stream()?, module()?);
+        let loaded = take(module, c"later").map_err(|error| format!("{error:?}"))?;
+        kernel_registry_audit::ready()?;
+        assert_eq!(take(module, c"late"), Err(REFUSED));
+        assert_eq!(take(module, c"later"), Ok(loaded));
+        assert_eq!(launch(loaded, &stream), DONE);
+        assert_eq!(said(&findings()?), [(Kind::Refused, "cuModuleGetFunction", "late")]);
+        Ok(())
+    });
+}
+
+/// Programs with many kernels, on several devices: none is refused that is loaded, and each that is not.
+#[test]
+fn many_kernels_are_known() {
+    apart("sections::cold::many_kernels_are_known", &[], || {
+        const MODULES: usize = 70;
+        const KERNELS: usize = 1_000;
+        let context = ready(Audit::new().after_ready(AfterReady::Refuse))?;
+        let stream = context.new_stream()?;
+        let mut code = String::from(".version 7.0\n.target sm_60\n.address_size 64\n");
+        (0..KERNELS).for_each(|number| code.push_str(&format!(".visible .entry k{number}() {{ ret; }}\n")));
+        let code = CString::new(code)?;
+        let mut last = ptr::null_mut();
+        for _ in 0..MODULES {
+            let mut module = ptr::null_mut();
+            // SAFETY: a context is current, and the code ends with a zero.
+            unsafe { sys::cuModuleLoadData(&mut module, code.as_ptr().cast()).result()? };
+            for number in 0..KERNELS {
+                let name = CString::new(format!("k{number}"))?;
+                last = take(module, &name).map_err(|error| format!("{number}: {error:?}"))?;
+            }
+        }
+        let late = cold(c"late")?;
+        kernel_registry_audit::ready()?;
+        assert_eq!(launch(last, &stream), DONE);
+        assert_eq!(launch(late, &stream), REFUSED, "a full table would let it pass");
+        Ok(())
+    });
+}
