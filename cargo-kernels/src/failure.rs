@@ -19,6 +19,7 @@ pub(crate) enum Failure {
     NotABinary { path: PathBuf },
     Truncated { path: PathBuf, error: object::Error },
     Damaged { path: PathBuf, malformed: Malformed },
+    ControlCharacter { path: PathBuf, name: String },
     NoRecords { path: PathBuf },
     NoKernels { path: PathBuf, library: String },
     NoneOfPackage { package: String, there: Vec<String> },
@@ -82,6 +83,7 @@ impl Failure {
             Failure::OtherJson { error, .. } if error.is_data() => 5,
             Failure::OtherJson { .. } => 6,
             Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
+            Failure::ControlCharacter { .. } => 6,
             Failure::NothingToMerge { .. } => 6,
             Failure::NoRecords { .. }
             | Failure::NoKernels { .. }
@@ -158,6 +160,12 @@ impl fmt::Display for Failure {
             Failure::Damaged { path, malformed } => {
                 write!(f, "the kernels of `{}` cannot be read: {malformed}", path.display())
             }
+            Failure::ControlCharacter { path, name } => write!(
+                f,
+                "the kernels of `{}` cannot be read: the name {name:?} in a record has control characters, which \
+                 kernel-registry does not write",
+                path.display()
+            ),
             Failure::NoRecords { path } => write!(
                 f,
                 "`{}` holds no records of kernels: kernel-registry is not linked into it",

@@ -311,6 +311,9 @@ fn names_that_explode() {
         last += 1;
     }
     let start = Watch::start();
+    // A long pattern for each element of a long pack.
+    let name = format!("_Z1kIJ{}EEvDp15000{}IT_E", "i".repeat(10_000), "x".repeat(15_000));
+    assert_eq!(Signature::of(&name), None);
     let _ = Signature::of(&doubling);
     assert!(start.taken() < Duration::from_secs(5));
 }

@@ -173,8 +173,7 @@ fn each_kind_of_mismatch_has_its_words() {
     let cases: [(&[(&str, &str)], &str); 9] = [
         (
             &[("\t.param .u64 _Z4copyPKfPfj_param_0,\n", "")],
-            "checked::wide::copy: mismatch, count: `copy(const float*, float*, unsigned int)` of `x.ptx` takes \
-             2 parameters, and 3 are declared",
+            "checked::wide::copy: mismatch, count: `copy` of `x.ptx` takes 2 parameters, and 3 are declared",
         ),
         (
             &[("_Z4copyPKfPfj", "_Z4copyPfS_j")],
