@@ -20,7 +20,7 @@ mod words;
 use std::collections::HashSet;
 use std::env;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -38,6 +38,7 @@ use crate::failure::Failure;
 use crate::folder;
 use crate::shared::{self, AUDIT, SIM};
 use crate::sim;
+use crate::terminal;
 
 pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     for path in [&options.json, &options.html, &options.trace].into_iter().flatten() {
@@ -97,8 +98,7 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     let status = status.map_err(|error| Failure::Output { error })?;
 
     let audit = Audit::read(record_files(&records).into_iter().filter(|path| !earlier.contains(path)))?;
-    // Where nothing can be said, the exit code and the files still tell.
-    let _ = write!(io::stderr(), "{audit}");
+    terminal::say(&audit);
     write_files(options, &audit)?;
     match (code(status), audit.findings()) {
         (0, 0) if audit.left_out.is_empty() => Ok(()),
@@ -117,8 +117,9 @@ fn pack(folder: &Path, hooks: &Path) -> Result<(), Failure> {
         fs::copy(file, &copy).map_err(|error| Failure::of_io(copy, error))?;
     }
     let command = folder.join(command.file_name().unwrap_or_default());
-    println!("on another machine: {} kernels audit -- PROGRAM ARGUMENTS", command.display());
-    Ok(())
+    binaries::print(|out| {
+        writeln!(out, "on another machine: {} kernels audit -- PROGRAM ARGUMENTS", command.display())
+    })
 }
 
 /// Reports on the records of earlier programs.
@@ -148,7 +149,7 @@ fn merge(options: &cli::Audit) -> Result<(), Failure> {
 /// Writes the reports that were asked for.
 fn write_files(options: &cli::Audit, audit: &Audit) -> Result<(), Failure> {
     for why in &audit.left_out {
-        let _ = writeln!(io::stderr(), "warning: {why}");
+        terminal::say(format_args!("warning: {why}"));
     }
     write_file(options.json.as_deref(), || json::text(audit))?;
     write_file(options.html.as_deref(), || html::page(audit))?;

@@ -10,6 +10,7 @@ use crate::cli::Build;
 use crate::failure::Failure;
 use crate::list::table;
 use crate::mapped::Mapped;
+use crate::terminal::{self, Terminal};
 use crate::unlinked;
 
 /// The files to read.
@@ -52,7 +53,7 @@ pub(crate) fn read(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
         }
     }
     for unlinked in files.built.iter().flat_map(|built| unlinked::find(built, &binaries)) {
-        eprintln!("warning: {unlinked}");
+        terminal::say(format_args!("warning: {unlinked}"));
     }
     // A package may have binaries with kernels and others without.
     match without.into_iter().next() {
@@ -88,9 +89,9 @@ pub(crate) fn all_read(binaries: &[Contents<'_>]) -> Result<(), Failure> {
 
 /// Writes to standard output.
 pub(crate) fn print(
-    write: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) -> io::Result<()>,
+    write: impl FnOnce(&mut Terminal<BufWriter<StdoutLock<'static>>>) -> io::Result<()>,
 ) -> Result<(), Failure> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = terminal::output();
     match write(&mut out).and_then(|()| out.flush()) {
         // The reader of a pipe may stop early, like `head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

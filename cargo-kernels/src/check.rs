@@ -17,12 +17,14 @@ use crate::compare;
 use crate::embedded::Embedded;
 use crate::failure::Failure;
 use crate::image_file::ImageFile;
+use crate::unread::{Unread, UnreadVariant};
 
 /// The result of the comparison.
 struct Report<'a> {
     declarations: usize,
     images: usize,
     findings: Vec<Finding<'a>>,
+    unread: Unread,
 }
 
 /// One disagreement between declarations and images.
@@ -46,9 +48,11 @@ enum What {
     Unused,
     /// Only some variants of the image have the kernel, and the declaration does not say so.
     Partial,
+    /// Variants of the image cannot be read.
+    Unread,
 }
 
-/// The declaration or the kernel that a finding concerns.
+/// What a finding concerns.
 enum Subject<'a> {
     Declaration {
         binary: &'a Path,
@@ -58,6 +62,7 @@ enum Subject<'a> {
     Entry {
         symbol: String,
     },
+    Image,
 }
 
 impl What {
@@ -68,6 +73,7 @@ impl What {
             What::Unchecked => "unchecked",
             What::Unused => "unused",
             What::Partial => "note",
+            What::Unread => "unread",
         }
     }
 
@@ -76,7 +82,7 @@ impl What {
         match self {
             What::Partial => false,
             What::Unused => options.deny.contains(&Deny::Unused),
-            What::Mismatch(_) | What::Missing | What::Unchecked => true,
+            What::Mismatch(_) | What::Missing | What::Unchecked | What::Unread => true,
         }
     }
 }
@@ -89,7 +95,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
         binaries::keep_package(&mut checked, package)?;
     }
     let declarations = checked.iter().map(|binary| binary.kernels.len()).sum();
-    let mut report = Report { declarations, images: 0, findings: Vec::new() };
+    let mut report = Report { declarations, images: 0, findings: Vec::new(), unread: Unread::default() };
     if images.is_empty() {
         checked.iter().for_each(|binary| report.compare_with_own(binary));
     } else {
@@ -99,8 +105,9 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
         true => json::write(&report, options, out),
         false => text::write(&report, out),
     })?;
-    match report.findings.iter().filter(|finding| finding.what.is_denied(options)).count() {
-        0 => binaries::all_read(&checked),
+    let disagrees = |finding: &&Finding<'_>| finding.what != What::Unread && finding.what.is_denied(options);
+    match report.findings.iter().filter(disagrees).count() {
+        0 => binaries::all_read(&checked).and(report.unread.check()),
         count => Err(Failure::Differences { count }),
     }
 }
@@ -133,6 +140,7 @@ impl<'a> Report<'a> {
         for (recorded, found) in embedded.iter() {
             if let Some(image) = &found.image {
                 self.images += 1;
+                self.add_unread(image, recorded.file);
                 self.add_unused(image, recorded.file, |symbol| found.symbols.contains(symbol));
             }
         }
@@ -165,6 +173,7 @@ impl<'a> Report<'a> {
             }
         }
         for ImageFile { name, image } in images {
+            self.add_unread(image, name);
             self.add_unused(image, name, |symbol| used.contains(&(name, symbol.to_owned())));
         }
     }
@@ -206,6 +215,16 @@ impl<'a> Report<'a> {
     ) {
         let subject = Subject::Declaration { binary: &binary.path, kernel };
         self.findings.push(Finding { what, subject, images, message });
+    }
+
+    fn add_unread(&mut self, image: &Image, file: &str) {
+        let mut unread = Unread::default();
+        unread.add(file, &UnreadVariant::of(image));
+        for message in unread.sentences() {
+            let (subject, images) = (Subject::Image, vec![file.to_owned()]);
+            self.findings.push(Finding { what: What::Unread, subject, images, message: message.clone() });
+        }
+        self.unread.merge(unread);
     }
 
     fn add_unused(&mut self, image: &Image, file: &str, is_used: impl Fn(&str) -> bool) {

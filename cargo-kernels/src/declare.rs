@@ -28,6 +28,7 @@ use std::path::Path;
 use crate::binaries;
 use crate::cli::Declare;
 use crate::failure::Failure;
+use crate::terminal;
 
 use self::input::Unit;
 use self::kept::Kept;
@@ -64,14 +65,14 @@ fn module(
         eprintln!("warning: `{kernel}` is gone, and with it what was added to its declaration");
     }
     for (kernel, reason) in &module.left_out {
-        eprintln!("warning: `{kernel}` is not declared: {reason}");
+        terminal::say(format_args!("warning: `{kernel}` is not declared: {reason}"));
     }
     if let Some(source) = &unit.input.source {
         for name in module.declarations.iter().filter(|kernel| kernel.is_vague).map(|kernel| &kernel.name) {
-            eprintln!(
+            terminal::say(format_args!(
                 "warning: the types of `{name}` are not known: `{}` has no such kernel",
                 source.display()
-            );
+            ));
         }
     }
     if module.is_empty() {

@@ -53,7 +53,11 @@ pub(crate) fn run(options: &Diff) -> Result<(), Failure> {
         }
     })?;
     match report.refusals.len() {
-        0 => Ok(()),
+        0 => {
+            let mut unread = old.unread;
+            unread.merge(new.unread);
+            unread.check()
+        }
         count => Err(Failure::Exceeded { count }),
     }
 }

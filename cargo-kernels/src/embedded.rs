@@ -16,8 +16,8 @@ use crate::compare;
 /// An image as records describe it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Recorded<'a> {
-    package: &'a str,
-    version: &'a str,
+    pub(crate) package: &'a str,
+    pub(crate) version: &'a str,
     pub(crate) file: &'a str,
     pub(crate) len: u64,
 }

@@ -19,6 +19,7 @@ pub(crate) enum Failure {
     NotABinary { path: PathBuf },
     Truncated { path: PathBuf, error: object::Error },
     Damaged { path: PathBuf, malformed: Malformed },
+    ControlCharacter { path: PathBuf, name: String },
     NoRecords { path: PathBuf },
     NoKernels { path: PathBuf, library: String },
     NoneOfPackage { package: String, there: Vec<String> },
@@ -34,6 +35,7 @@ pub(crate) enum Failure {
     NothingToCompare { path: PathBuf },
     OtherJson { path: PathBuf, error: serde_json::Error },
     OtherSchema { path: PathBuf, schema: u64 },
+    Unread { variants: usize, images: usize },
     Exceeded { count: usize },
     DoesNotFit { count: usize },
     CannotRun { kernel: String, gpu: u32, why: String },
@@ -82,6 +84,7 @@ impl Failure {
             Failure::OtherJson { error, .. } if error.is_data() => 5,
             Failure::OtherJson { .. } => 6,
             Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
+            Failure::ControlCharacter { .. } => 6,
             Failure::NothingToMerge { .. } => 6,
             Failure::NoRecords { .. }
             | Failure::NoKernels { .. }
@@ -103,6 +106,7 @@ impl Failure {
             Failure::Findings { .. } => 12,
             Failure::Exceeded { .. } => 13,
             Failure::DoesNotFit { .. } | Failure::CannotRun { .. } => 14,
+            Failure::Unread { .. } => 15,
             Failure::NoMachineCode { .. } | Failure::Several { .. } => 7,
             Failure::NoBlock { .. } | Failure::NoMultiprocessors { .. } => 2,
             Failure::Failed { code } => *code,
@@ -158,6 +162,12 @@ impl fmt::Display for Failure {
             Failure::Damaged { path, malformed } => {
                 write!(f, "the kernels of `{}` cannot be read: {malformed}", path.display())
             }
+            Failure::ControlCharacter { path, name } => write!(
+                f,
+                "the kernels of `{}` cannot be read: the name {name:?} in a record has control characters, which \
+                 kernel-registry does not write",
+                path.display()
+            ),
             Failure::NoRecords { path } => write!(
                 f,
                 "`{}` holds no records of kernels: kernel-registry is not linked into it",
@@ -196,6 +206,13 @@ impl fmt::Display for Failure {
             Failure::Problems { count } => {
                 let (s, each) = if *count == 1 { ("", "") } else { ("s", "each ") };
                 write!(f, "{count} problem{s} above, {each}with its remedy")
+            }
+            Failure::Unread { variants, images } => {
+                let (s, each) = (if *variants == 1 { "" } else { "s" }, if *images == 1 { "" } else { "s" });
+                write!(
+                    f,
+                    "{variants} variant{s} of {images} image{each} could not be read (see above), so kernels may be missing"
+                )
             }
             Failure::NotInImage { error } => write!(f, "{error}"),
             Failure::NothingToDeclare { path } => {

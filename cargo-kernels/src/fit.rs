@@ -26,7 +26,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     binaries::print(|out| if options.json { json::write(&report, out) } else { text::write(&report, out) })?;
     match report.refusals().count() {
-        0 => Ok(()),
+        0 => kernels.unread.check(),
         count => Err(Failure::DoesNotFit { count }),
     }
 }

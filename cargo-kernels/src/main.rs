@@ -5,8 +5,8 @@
 //! `cli` parses the command line; `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `new`, `doctor`, `sim` and
 //! `audit` are the commands. They share: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records),
 //! `binaries` (several files), `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `embedded` (a
-//! record's image), `compare` (declaration and image), `shared` and `folder` (libraries that stand in for the driver),
-//! `page` (pages of HTML), `failure` (errors and exit codes).
+//! record's image), `unread` (what of an image cannot be read), `compare` (declaration and image), `shared` and `folder` (libraries that stand in for the driver),
+//! `page` (pages of HTML), `terminal` (all that is printed), `failure` (errors and exit codes).
 
 // The simulated driver exists for Linux only, and so do the parts that only `sim` and `audit` use.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -39,17 +39,20 @@ mod shared;
 mod show;
 #[cfg(target_os = "linux")]
 mod sim;
+mod terminal;
 mod unlinked;
+mod unread;
 
-use std::io::{self, Write};
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::process::{self, ExitCode};
 
 use clap::Parser;
+use kernel_registry_format::Printable;
 
 use crate::cli::{Cargo, Command};
 
 fn main() -> ExitCode {
-    let Cargo::Kernels(kernels) = Cargo::parse_from(cli::arguments());
+    let Cargo::Kernels(kernels) = parsed();
     let outcome = match kernels.command {
         Command::List(options) => list::run(&options),
         Command::Show(options) => show::run(&options),
@@ -68,9 +71,25 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Where nothing can be said, the exit code still tells.
-            let _ = writeln!(io::stderr(), "error: {failure}");
+            terminal::say(format_args!("error: {failure}"));
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// The command line. What is wrong with it is said in colours, unless arguments in it mean something to a terminal.
+fn parsed() -> Cargo {
+    let arguments = cli::arguments();
+    let is_printable = |argument: &OsString| {
+        let text = argument.to_string_lossy();
+        Printable(&text).to_string() == text
+    };
+    let are_printable = arguments.iter().all(is_printable);
+    Cargo::try_parse_from(arguments).unwrap_or_else(|error| {
+        if are_printable {
+            error.exit();
+        }
+        terminal::say(error.render());
+        process::exit(error.exit_code())
+    })
 }

@@ -2,12 +2,13 @@
 //! of the folder `template`.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{self, Path, PathBuf};
 
 use cargo_metadata::MetadataCommand;
 
 use crate::artifacts::cargo;
+use crate::binaries;
 use crate::cli::New;
 use crate::declare::names::KEYWORDS;
 use crate::failure::Failure;
@@ -74,10 +75,11 @@ pub(crate) fn run(options: &New) -> Result<(), Failure> {
         let copy = folder.join("Cargo.lock");
         fs::copy(lock, &copy).map_err(not_written(&copy))?;
     }
-    println!("made the package `{name}`; to launch its kernel on a simulated GPU:");
-    println!("    cd {}", options.folder.display());
-    println!("    cargo test");
-    Ok(())
+    binaries::print(|out| {
+        writeln!(out, "made the package `{name}`; to launch its kernel on a simulated GPU:")?;
+        writeln!(out, "    cd {}", options.folder.display())?;
+        writeln!(out, "    cargo test")
+    })
 }
 
 /// Why this is no name for the package.

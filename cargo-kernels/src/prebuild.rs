@@ -2,12 +2,15 @@
 //! compares the committed ones with their sources.
 
 use std::env;
+use std::fmt::Arguments;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use cargo_metadata::Metadata;
 use kernel_registry_build::{Build, check_prebuilt, write_prebuilt};
 
 use crate::artifacts;
+use crate::binaries;
 use crate::cli::{Package, Prebuild};
 use crate::failure::Failure;
 
@@ -28,16 +31,16 @@ pub(crate) fn run(options: &Prebuild) -> Result<(), Failure> {
         let nvrtc = options.nvrtc.as_deref();
         if options.check {
             check_prebuilt(folder, &builds, nvrtc).map_err(failure)?;
-            println!("{}: prebuilt images are those of the sources", package.name);
+            print(format_args!("{}: prebuilt images are those of the sources", package.name))?;
             continue;
         }
         let changed = write_prebuilt(folder, &builds, nvrtc).map_err(failure)?;
         for path in &changed {
             let what = if path.exists() { "wrote" } else { "removed" };
-            println!("{what} {}", shown(path).display());
+            print(format_args!("{what} {}", shown(path).display()))?;
         }
         if changed.is_empty() {
-            println!("{}: prebuilt images are up to date", package.name);
+            print(format_args!("{}: prebuilt images are up to date", package.name))?;
         }
     }
     match (found, ok) {
@@ -46,6 +49,10 @@ pub(crate) fn run(options: &Prebuild) -> Result<(), Failure> {
         (false, false) => Err(Failure::BuildFailed),
         (false, true) => Err(Failure::NothingToPrebuild),
     }
+}
+
+fn print(line: Arguments<'_>) -> Result<(), Failure> {
+    binaries::print(|out| writeln!(out, "{line}"))
 }
 
 /// The package that is named, or else the one of the current folder, or else all of the workspace.

@@ -15,6 +15,7 @@ use cargo_metadata::MetadataCommand;
 use crate::artifacts::cargo;
 use crate::failure::Failure;
 use crate::folder;
+use crate::terminal;
 
 /// A crate of this repository that becomes a shared library.
 pub(crate) struct Shared {
@@ -87,7 +88,8 @@ pub(crate) fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     }
 
     if !is_there {
-        eprintln!("building {words} of {crate_name} {version}, once, in {}", folder.display());
+        let folder = folder.display();
+        terminal::say(format_args!("building {words} of {crate_name} {version}, once, in {folder}"));
     }
     folder::write(&folder.join("Cargo.toml"), manifest.as_bytes())?;
     folder::write(

@@ -3,13 +3,13 @@
 
 mod image;
 pub(crate) mod json;
+mod summary;
 mod text;
 
 use std::path::Path;
 
 use kernel_registry_format::KernelRecord;
-use kernel_registry_image::{Entry, Partial, Signature, Unread, Variant};
-
+use kernel_registry_image::{Entry, Partial, Signature, Variant};
 use serde_json::Value;
 
 use crate::binaries;
@@ -18,6 +18,8 @@ use crate::cli::{Build, Show};
 use crate::compare;
 use crate::embedded::{Embedded, Found};
 use crate::failure::Failure;
+use crate::unread::Unread;
+use summary::{ImageEntry, Summary};
 
 /// The most names to suggest if no kernel matches.
 const MOST: usize = 3;
@@ -51,14 +53,8 @@ impl<'a> Shown<'a> {
     fn ptx_types(&self) -> Option<Vec<&'a str>> {
         let of_entry =
             |entry: &'a Entry| entry.params.iter().map(|param| param.ptx_type.as_deref()).collect();
-        let entries = self.variants().into_iter().filter(|(_, entry)| entry.signature.is_none());
+        let entries = self.variants().into_iter().filter(|(_, entry)| entry.typed_signature().is_none());
         entries.filter_map(|(_, entry)| of_entry(entry)).find(|types: &Vec<&str>| !types.is_empty())
-    }
-
-    /// The variants of the image that cannot be read and may have the kernel too.
-    fn unread(&self) -> &'a [Unread] {
-        let image = self.found().and_then(|found| found.image.as_ref());
-        image.map_or(&[], |image| &image.unread)
     }
 
     /// The kernel as C++ declares it, if its symbol tells.
@@ -86,13 +82,17 @@ pub(crate) fn run(options: &Show) -> Result<(), Failure> {
     // Only the images of matches are searched for.
     let is_shown = |kernel: &KernelRecord<'_>| is_called(kernel, name.unwrap_or_default());
     binaries.retain(|binary| binary.kernels.iter().any(is_shown));
-    with_images(&binaries, is_shown, |shown| {
+    let all_read = with_images(&binaries, is_shown, |shown, summary| {
         binaries::print(|out| match options.json {
-            true => json::write(shown, out),
-            false => text::write(shown, out),
-        })
-    })?;
-    whole
+            true => json::write(shown, &summary, out),
+            false => {
+                text::write(shown, out)?;
+                summary.write(shown.len(), options.all, out)
+            }
+        })?;
+        summary.check()
+    });
+    whole.and(all_read)
 }
 
 /// A kernel in each variant of its image that has it.
@@ -102,16 +102,16 @@ pub(crate) struct Compiled<'a> {
     pub(crate) variants: Vec<(&'a Variant, &'a Entry)>,
 }
 
-/// Calls a function with all kernels of a binary or an image, or of the package's binaries.
+/// Calls a function with all kernels of a binary or an image, or of the package's binaries, and with what could not be read.
 pub(crate) fn with_compiled<T>(
     path: Option<&Path>,
     build: &Build,
-    then: impl FnOnce(Vec<Compiled<'_>>) -> T,
+    then: impl FnOnce(Vec<Compiled<'_>>, Unread) -> T,
 ) -> Result<T, Failure> {
     if let Some(path) = path
         && let Some(alone) = image::read(path)?
     {
-        return Ok(then(alone.compiled()?));
+        return Ok(then(alone.compiled()?, alone.summary().into_unread()));
     }
     let files = binaries::open(path, build)?;
     let binaries = binaries::read(&files)?;
@@ -119,11 +119,11 @@ pub(crate) fn with_compiled<T>(
     Ok(with_images(
         &binaries,
         |_| true,
-        |shown| {
+        |shown, summary| {
             let compiled = shown.iter();
             let compiled =
                 compiled.map(|shown| Compiled { declared: Some(shown.kernel), variants: shown.variants() });
-            then(compiled.collect())
+            then(compiled.collect(), summary.into_unread())
         },
     ))
 }
@@ -136,14 +136,14 @@ pub(crate) fn document(path: &Path) -> Result<Value, Failure> {
     let files = binaries::of_file(path)?;
     let binaries = binaries::read(&files)?;
     binaries::all_read(&binaries)?;
-    Ok(with_images(&binaries, |_| true, |shown| json::value(&json::Document::of(shown))))
+    Ok(with_images(&binaries, |_| true, |shown, summary| json::value(&json::Document::of(shown, &summary))))
 }
 
 /// Calls a function with the kernels that are shown, and their images.
 fn with_images<T>(
     binaries: &[Contents<'_>],
     is_shown: impl Fn(&KernelRecord<'_>) -> bool + Copy,
-    show: impl FnOnce(&[Shown<'_>]) -> T,
+    show: impl FnOnce(&[Shown<'_>], Summary<'_>) -> T,
 ) -> T {
     let embedded: Vec<_> = binaries.iter().map(|binary| Embedded::find(binary, is_shown)).collect();
     let shown: Vec<_> = binaries
@@ -154,7 +154,13 @@ fn with_images<T>(
             kernels.map(move |kernel| Shown { binary, kernel: *kernel, embedded })
         })
         .collect();
-    show(&shown)
+    let images = binaries.iter().zip(&embedded).flat_map(|(binary, embedded)| {
+        let found = embedded.iter();
+        found.filter_map(|(recorded, found)| {
+            Some(ImageEntry::of_binary(binary, recorded, found.image.as_ref()?))
+        })
+    });
+    show(&shown, Summary::of(images.collect()))
 }
 
 type IsCalled = fn(&KernelRecord<'_>, &str) -> bool;

@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cli::Sim;
-use crate::doctor::facts::{Cuda, Refused};
+use crate::doctor::facts::Refused;
 use crate::doctor::libcuda::Library;
 use crate::failure::Failure;
 use crate::folder;
 use crate::shared::{self, Built, SIM};
+use crate::terminal;
 
 pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
@@ -40,7 +41,7 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     let (folder, driver) = prepare(&built)?;
     let refused =
         |refused: Refused| Failure::NotLoaded { path: built.library.clone(), why: refused.to_string() };
-    eprintln!("SIMULATED: {}", about::sentence(&driver).map_err(refused)?);
+    terminal::say(format_args!("SIMULATED: {}", about::sentence(&driver).map_err(refused)?));
 
     let error = command.env("LD_LIBRARY_PATH", first(&folder)).exec();
     Err(Failure::NotRun { program: program.clone(), error })
@@ -51,7 +52,7 @@ pub(crate) fn prepare(built: &Built) -> Result<(PathBuf, Library), Failure> {
     let useless = |why| Failure::NotLoaded { path: built.library.clone(), why };
     let driver = Library::open_file(&built.library).map_err(useless)?;
     let version = driver.version().map_err(|refused| useless(refused.to_string()))?;
-    let folder = built.folder.join(format!("for-{}", Cuda(version.unsigned_abs())));
+    let folder = built.folder.join(format!("for-{}", version));
     folder::fill(&folder, &built.library, |name| driver.offers(name, version))?;
     Ok((folder, driver))
 }

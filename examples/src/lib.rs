@@ -28,6 +28,9 @@ pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 /// The longest wait in a story. A wait that would last for ever is given up after this time.
 pub const LIMIT: Duration = Duration::from_secs(1);
 
+/// How long the host waits for blocks that have room. On a busy machine a simulated device is slow.
+pub const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// The longest time for a whole story.
 const DEADLINE: Duration = Duration::from_secs(60);
 

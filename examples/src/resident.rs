@@ -8,7 +8,7 @@ use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
 use kernel_registry::resident::{Ended, Presence};
 use kernel_registry::{Control, LaunchConfig, Mapped, PointerTo};
 
-use crate::{LIMIT, Loaded, Outcome};
+use crate::{ARRIVAL_TIMEOUT, Loaded, Outcome};
 
 /// The kernel `spin_until_flag` while it runs: it spins until its flag is set or a time limit is over.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Resident {
         let args = [PointerTo::<u32>::address(&resident.flag), resident.control.address()];
         // SAFETY: these are its parameters. Freeing what they point to waits for the kernel.
         unsafe { spin_until_flag.launch(&resident.stream, LaunchConfig::new([1; 3], [1; 3]), &args)? };
-        resident.control.wait_for_blocks(LIMIT)?;
+        resident.control.wait_for_blocks(ARRIVAL_TIMEOUT)?;
         Ok(resident)
     }
 

@@ -16,6 +16,8 @@ pub mod variables;
 pub use kernel_registry_format::rules;
 
 #[cfg(feature = "watch")]
+mod environment;
+#[cfg(feature = "watch")]
 mod install;
 #[cfg(feature = "watch")]
 mod options;

@@ -1,13 +1,12 @@
 //! What the audit does: as the program says, or the variables of the environment.
 
-use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::variables;
+use crate::{environment, variables};
 
 /// What happens to calls that are late after the program is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,9 +120,9 @@ impl Audit {
         Audit { slow: time, ..self }
     }
 
-    /// The same, with the variables that are set. A value that means nothing counts as not set.
+    /// The same, with the variables that are set, unless the process is privileged. A value that means nothing counts as not set.
     pub(crate) fn or_environment(self) -> Self {
-        self.or(|name| env::var_os(name))
+        self.or(environment::variable)
     }
 
     fn or(self, variable: impl Fn(&str) -> Option<OsString>) -> Self {

@@ -4,23 +4,34 @@
 //! A header, a slot for each thread with its call in progress, events, and strings. All numbers are little-endian. The
 //! file has its whole size from the beginning; events and strings that find no room are counted, and dropped.
 
+#[cfg(test)]
+mod tests;
+mod texts;
+
 use std::fmt;
 use std::mem::offset_of;
 #[cfg(feature = "watch")]
 use std::sync::atomic::Ordering;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+#[cfg(feature = "watch")]
+use texts::LONGEST;
+pub use texts::SharedText;
+use texts::Texts;
+
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses others.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// Threads that have a slot.
 pub(crate) const SLOTS: usize = 1024;
 /// Samples that have room.
 pub(crate) const SAMPLES: usize = 65_536;
-/// The longest text, in bytes. Many events can share one, so that a damaged length must not cost memory for each.
-const LONGEST: usize = 16 << 10;
+/// Events that a record has room for at most.
+pub(crate) const MOST: u32 = 1 << 24;
+/// Bytes of the largest record.
+pub const LARGEST: u64 = size(MOST as usize) as u64;
 /// Bytes of strings.
 pub(crate) const STRINGS: usize = 4 << 20;
 
@@ -127,10 +138,11 @@ pub(crate) struct Event {
 }
 
 /// The kinds of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Kind {
     /// A kernel was loaded by its first launch, or by a call that waits in the same way.
+    #[default]
     Load = 1,
     /// An image was loaded, and perhaps compiled.
     Image = 2,
@@ -193,7 +205,6 @@ pub(crate) struct Layout {
 }
 
 /// Bytes of a record with room for so many events.
-#[cfg(any(test, feature = "watch"))]
 pub(crate) const fn size(room: usize) -> usize {
     size_of::<Layout>() + room * size_of::<Event>()
 }
@@ -230,6 +241,8 @@ pub struct Report {
     pub unwatched_threads: u64,
     /// Launches in streams that found no room for samples.
     pub unsampled_launches: u64,
+    /// Texts of events and samples that are empty here, because the record has more of them than one that this library wrote.
+    pub texts_dropped: u64,
     /// The calls that were in progress when the record was read, or the process was killed, as numbers in the table of
     /// hooks, with the thread.
     pub in_progress: Vec<(u32, u32)>,
@@ -246,11 +259,11 @@ pub struct Activity {
     /// How many launches.
     pub launches: u32,
     /// The kernel that was launched last.
-    pub kernel: String,
+    pub kernel: SharedText,
 }
 
 /// Something that happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Happened {
     /// What it was.
@@ -272,17 +285,17 @@ pub struct Happened {
     /// Whether it came after the program was ready, or would have waited for a resident kernel.
     pub is_finding: bool,
     /// The driver's function.
-    pub call: String,
+    pub call: SharedText,
     /// The kernel, the kind of an image, or the limit.
-    pub subject: String,
+    pub subject: SharedText,
     /// The image of the kernel, and which library loaded it.
-    pub image: String,
+    pub image: SharedText,
     /// The resident kernel on the device, if the call would have waited for it, or nothing.
-    pub resident: String,
+    pub resident: SharedText,
     /// The library that made the call, and the function in it.
-    pub caller: String,
+    pub caller: SharedText,
     /// The stack, or the explanation of a hang.
-    pub text: String,
+    pub text: SharedText,
 }
 
 /// Why a file is no record.
@@ -329,10 +342,17 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         return Err(NotRead::NoRecord);
     }
     let (events, samples) = (header(offset_of!(Header, events)), header(offset_of!(Header, samples)));
+    let mut texts = Texts::new(&bytes[offset_of!(Layout, strings)..size_of::<Layout>()], bytes.len());
+    let command = texts.at(small(bytes, offset_of!(Header, command))).to_string();
     let mut activity: Vec<_> = (0..samples.min(SAMPLES as u64) as usize)
-        .filter_map(|index| sample(bytes, offset_of!(Layout, samples) + index * size_of::<Sample>()))
+        .filter_map(|index| {
+            sample(bytes, offset_of!(Layout, samples) + index * size_of::<Sample>(), &mut texts)
+        })
         .collect();
     activity.sort_by_key(|sample| sample.at);
+    let happened = (0..events.min(room) as usize)
+        .filter_map(|index| happened(bytes, size_of::<Layout>() + index * size_of::<Event>(), &mut texts))
+        .collect();
     let slots = || (0..SLOTS).map(|index| offset_of!(Layout, slots) + index * size_of::<Slot>());
     let of_slots = |offset| slots().map(|at| number(bytes, at + offset)).fold(0_u64, u64::wrapping_add);
     let in_progress = slots()
@@ -340,35 +360,35 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
     Ok(Report {
         process: small(bytes, offset_of!(Header, process)),
         rank: small(bytes, offset_of!(Header, rank)).checked_sub(1),
-        command: text(bytes, offset_of!(Header, command)),
+        command,
         started: header(offset_of!(Header, started)),
         ready: Some(header(offset_of!(Header, ready))).filter(|ready| *ready > 0),
         launches: header(offset_of!(Header, launches)).wrapping_add(of_slots(offset_of!(Slot, launches))),
         calls: header(offset_of!(Header, calls)).wrapping_add(of_slots(offset_of!(Slot, sequence))),
         ended: small(bytes, offset_of!(Header, ended)) != 0,
-        events: (0..events.min(room) as usize)
-            .filter_map(|index| happened(bytes, size_of::<Layout>() + index * size_of::<Event>()))
-            .collect(),
+        events: happened,
         dropped: events.saturating_sub(room),
         activity,
         activity_dropped: samples.saturating_sub(SAMPLES as u64),
         unwatched_threads: header(offset_of!(Header, unwatched_threads)),
         unsampled_launches: header(offset_of!(Header, unsampled_launches)),
+        texts_dropped: texts.dropped,
         in_progress: in_progress.filter(|(call, _)| *call > 0).collect(),
     })
 }
 
-fn sample(bytes: &[u8], at: usize) -> Option<Activity> {
+fn sample(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Activity> {
     let time = number(bytes, at + offset_of!(Sample, at));
     (time > 0).then(|| Activity {
         at: time,
         stream: number(bytes, at + offset_of!(Sample, stream)),
         launches: small(bytes, at + offset_of!(Sample, launches)),
-        kernel: text(bytes, at + offset_of!(Sample, kernel)),
+        kernel: texts.at(small(bytes, at + offset_of!(Sample, kernel))),
     })
 }
 
-fn happened(bytes: &[u8], at: usize) -> Option<Happened> {
+fn happened(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Happened> {
+    let mut text = |offset| texts.at(small(bytes, at + offset));
     let kind = Kind::of(small(bytes, at + offset_of!(Event, kind)))?;
     Some(Happened {
         kind,
@@ -380,12 +400,12 @@ fn happened(bytes: &[u8], at: usize) -> Option<Happened> {
         bytes: number(bytes, at + offset_of!(Event, bytes)),
         result: small(bytes, at + offset_of!(Event, result)),
         is_finding: small(bytes, at + offset_of!(Event, is_finding)) != 0,
-        call: text(bytes, at + offset_of!(Event, call)),
-        subject: text(bytes, at + offset_of!(Event, subject)),
-        image: text(bytes, at + offset_of!(Event, image)),
-        resident: text(bytes, at + offset_of!(Event, resident)),
-        caller: text(bytes, at + offset_of!(Event, caller)),
-        text: text(bytes, at + offset_of!(Event, text)),
+        call: text(offset_of!(Event, call)),
+        subject: text(offset_of!(Event, subject)),
+        image: text(offset_of!(Event, image)),
+        resident: text(offset_of!(Event, resident)),
+        caller: text(offset_of!(Event, caller)),
+        text: text(offset_of!(Event, text)),
     })
 }
 
@@ -395,14 +415,6 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 
 fn small(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
-}
-
-fn text(bytes: &[u8], at: usize) -> String {
-    let strings = &bytes[offset_of!(Layout, strings)..size_of::<Layout>()];
-    let place = small(bytes, at) as usize;
-    let len = if place == 0 { 0 } else { (small(strings, place) as usize).min(LONGEST) };
-    let text = strings.get(place + size_of::<u32>()..).and_then(|strings| strings.get(..len));
-    String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
 }
 
 /// Writes a text into a record, cut off if it is very long, and returns its place; 0 if it is empty or there is no room.
@@ -431,52 +443,4 @@ pub(crate) unsafe fn write(record: *const Layout, text: &str) -> u32 {
         place.add(length.len()).copy_from_nonoverlapping(text.as_ptr(), text.len());
     }
     at as u32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ROOM: usize = 100;
-
-    fn empty() -> Vec<u8> {
-        let mut bytes = vec![0; size(ROOM)];
-        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        let room = offset_of!(Header, room);
-        bytes[room..room + 8].copy_from_slice(&(ROOM as u64).to_le_bytes());
-        bytes
-    }
-
-    #[test]
-    fn other_bytes_are_no_record() {
-        assert_eq!(read(&[]), Err(NotRead::NoRecord));
-        for len in [8, 100, size_of::<Layout>() - 1, size_of::<Layout>(), size(ROOM) - 1] {
-            assert!(read(&empty()[..len]).is_err());
-        }
-        let mut newer = empty();
-        newer[8] += 1;
-        assert_eq!(read(&newer), Err(NotRead::Version(VERSION + 1)));
-        assert!(read(&empty()).expect("a record").events.is_empty());
-    }
-
-    #[test]
-    fn numbers_that_lead_outside_are_read() {
-        let mut bytes = empty();
-        let room = offset_of!(Header, room) + 8;
-        bytes[16..room - 8].fill(0xff);
-        bytes[room..offset_of!(Layout, strings)].fill(0xff);
-        for event in bytes[size_of::<Layout>()..].chunks_mut(size_of::<Event>()) {
-            event.fill(0xff);
-            event[..4].copy_from_slice(&(Kind::Load as u32).to_le_bytes());
-        }
-        let report = read(&bytes).expect("a record");
-        assert_eq!(report.events.len(), ROOM);
-        assert!(report.events.iter().all(|event| event.subject.is_empty()));
-    }
-
-    #[test]
-    fn a_million_events_are_less_than_100_megabytes() {
-        assert!(size(1_000_000) < 100_000_000, "{}", size(1_000_000));
-    }
 }

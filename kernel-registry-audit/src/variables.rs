@@ -1,4 +1,5 @@
-//! The variables of the environment by which `cargo kernels audit` configures the hooks in the program and its children.
+//! The variables of the environment by which `cargo kernels audit` configures the hooks in the program and its children. A privileged process,
+//! such as a set-user-ID program, obeys none of them.
 
 /// The path of the driver behind the hooks.
 pub const DRIVER: &str = "KERNEL_REGISTRY_AUDIT_DRIVER";

@@ -2,6 +2,7 @@
 
 pub(crate) mod front;
 
+mod build_id;
 mod busy;
 mod caller;
 mod contexts;

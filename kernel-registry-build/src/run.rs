@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use kernel_registry_format::Printable;
 use kernel_registry_format::index::{Entry, FOLDER};
 
 use crate::choice::{self, Chosen};
@@ -39,7 +40,7 @@ impl Build {
     /// Compiles, tells cargo what to watch, and ends the build script with the compiler's words if that fails.
     pub fn compile(self) {
         if let Err(error) = self.try_compile() {
-            eprintln!("{error}");
+            eprintln!("{}", Printable(&error.to_string()));
             std::process::exit(1);
         }
     }
@@ -230,7 +231,7 @@ fn say(cargo: &mut impl Write, package: &Path, notes: &Notes) -> io::Result<()> 
         writeln!(cargo, "cargo:rerun-if-changed={}", path.display())?;
     }
     for line in &notes.warnings {
-        writeln!(cargo, "cargo:warning={line}")?;
+        writeln!(cargo, "cargo:warning={}", Printable(line))?;
     }
     cargo.flush()
 }

@@ -27,6 +27,8 @@ pub mod flag {
 /// One entry of a fatbin.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
+    /// Which container of the file it is in, counted from 1.
+    pub container: usize,
     /// What its bytes are.
     pub kind: Kind,
     /// Major and minor version: of PTX, that of its language.
@@ -90,12 +92,14 @@ pub fn container_len(bytes: &[u8]) -> Option<usize> {
 
 /// The entries of all containers of a file. An error is the last item.
 pub fn entries(file: &[u8]) -> Entries<'_> {
-    Entries { container: &[], rest: file }
+    Entries { number: 0, container: &[], rest: file }
 }
 
 /// Iterator of [`entries`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
+    /// Counts containers.
+    number: usize,
     /// The rest of the current container.
     container: &'a [u8],
     /// The bytes after that container.
@@ -108,7 +112,7 @@ impl<'a> Iterator for Entries<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.step().transpose();
         if let Some(Err(_)) = next {
-            *self = Entries { container: &[], rest: &[] };
+            (self.container, self.rest) = (&[], &[]);
         }
         next
     }
@@ -119,8 +123,9 @@ impl<'a> Entries<'a> {
         while self.container.is_empty() {
             let Some(start) = self.rest.iter().position(|byte| *byte != 0) else { return Ok(None) };
             (self.container, self.rest) = container(&self.rest[start..])?;
+            self.number += 1;
         }
-        let (entry, behind) = entry(self.container)?;
+        let (entry, behind) = entry(self.container, self.number)?;
         self.container = behind;
         Ok(Some(entry))
     }
@@ -141,7 +146,7 @@ fn container(bytes: &[u8]) -> Result<(&[u8], &[u8]), Error> {
 }
 
 /// The entry at the start, and the bytes after it.
-fn entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), Error> {
+fn entry(bytes: &[u8], container: usize) -> Result<(Entry<'_>, &[u8]), Error> {
     let (header, _) = split(ENTRY, bytes, ENTRY_HEADER_LEN as u64)?;
     let header_len = u32::from_le_bytes(array(header, 4));
     if (header_len as usize) < ENTRY_HEADER_LEN {
@@ -157,6 +162,7 @@ fn entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), Error> {
         other => Kind::Other(other),
     };
     let entry = Entry {
+        container,
         kind,
         version: (u16::from_le_bytes(array(header, 26)), u16::from_le_bytes(array(header, 24))),
         sm: u32::from_le_bytes(array(header, 28)),
@@ -215,9 +221,9 @@ mod tests {
         let mut file = [0; 300];
         file[..144].copy_from_slice(&fatbin([1, 2]));
         file[150..294].copy_from_slice(&fatbin([8, 9]));
-        let mut read = entries(&file).map(|entry| entry.map(|entry| (entry.kind, entry.sm)));
-        for kind in [Kind::Ptx, Kind::Cubin, Kind::Link, Kind::Other(9)] {
-            assert_eq!(read.next(), Some(Ok((kind, 90))));
+        let mut read = entries(&file).map(|entry| entry.map(|entry| (entry.container, entry.kind, entry.sm)));
+        for (container, kind) in [(1, Kind::Ptx), (1, Kind::Cubin), (2, Kind::Link), (2, Kind::Other(9))] {
+            assert_eq!(read.next(), Some(Ok((container, kind, 90))));
         }
         assert_eq!(read.next(), None);
         assert_eq!(container_len(&file), Some(144));

@@ -9,9 +9,11 @@
 //! | [`fatbin`] | the headers of fatbins |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
+//! | [`CudaVersion`] | the PTX that came with each version of CUDA |
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |
 //! | [`rules`] | which driver calls wait for running kernels |
+//! | [`Printable`], [`is_control`] | text without what a terminal obeys |
 //!
 //! # Records
 //!
@@ -54,6 +56,7 @@
 
 extern crate alloc;
 
+mod cuda;
 pub mod device_header;
 pub mod fatbin;
 pub mod fit;
@@ -62,6 +65,7 @@ mod kernel;
 mod layout;
 mod on_wait;
 mod param;
+mod printable;
 pub mod ptx;
 mod read;
 pub mod rules;
@@ -71,10 +75,12 @@ mod shared_object;
 pub mod sticky;
 mod write;
 
+pub use cuda::CudaVersion;
 pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, StackFrames};
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
 pub use on_wait::OnWait;
 pub use param::{Direction, Param, Params, ParamsIter, Pass, SliceLength};
+pub use printable::{Printable, is_control};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
 pub use scalar::{RustType, Scalar, same_layout};
 pub use shared_object::shared_object;

@@ -102,7 +102,7 @@ fn attributes(section: &Section<'_>, entry: &mut Entry) -> Result<(), Error> {
         }
     }
     let in_order = params.keys().enumerate().all(|(index, ordinal)| index == usize::from(*ordinal));
-    entry.params = params.into_values().collect();
+    entry.set_params(params.into_values().collect());
     if !in_order {
         return Err(Error::malformed(section.name, "a parameter is missing"));
     }

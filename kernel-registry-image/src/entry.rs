@@ -2,7 +2,7 @@
 
 use kernel_registry_format::{Needs, StackFrames};
 
-use crate::{CudaType, Signature};
+use crate::{CudaType, Scalar, Signature};
 
 /// One kernel of a variant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,13 +30,15 @@ pub struct Entry {
     pub code_size: u32,
     /// Whether LLVM made it, as Rust compilers do, and nvcc does not: it may take the lengths of slices.
     pub(crate) is_of_llvm: bool,
+    /// Whether the signature has the types of the parameters.
+    is_typed: bool,
 }
 
 impl Entry {
     pub(crate) fn new(symbol: &str) -> Self {
+        let signature = Signature::of(symbol);
         Entry {
             symbol: symbol.to_owned(),
-            signature: Signature::of(symbol),
             params: Vec::new(),
             c_params: Vec::new(),
             limits: Limits::default(),
@@ -45,6 +47,8 @@ impl Entry {
             frames: StackFrames::KNOWN,
             code_size: 0,
             is_of_llvm: false,
+            is_typed: signature.as_ref().is_some_and(|signature| signature.params.is_empty()),
+            signature,
         }
     }
 
@@ -53,12 +57,26 @@ impl Entry {
         self.signature.as_ref().map_or(&self.symbol, |signature| &signature.name)
     }
 
+    /// The signature, if its types are those of the parameters in the image: as many, and of the same sizes. In a kernel of
+    /// numba, an array is several parameters.
+    pub fn typed_signature(&self) -> Option<&Signature> {
+        self.signature.as_ref().filter(|_| self.is_typed)
+    }
+
     /// The type of a parameter, by the mangled name or by the source.
     pub fn cuda_type(&self, index: usize) -> Option<&CudaType> {
-        match &self.signature {
+        match self.typed_signature() {
             Some(signature) => signature.params.get(index),
             None => self.c_params.get(index)?.as_ref(),
         }
+    }
+
+    pub(crate) fn set_params(&mut self, params: Vec<ParamLayout>) {
+        let fits = |types: &[CudaType]| {
+            types.len() == params.len() && types.iter().zip(&params).all(|(ty, param)| param.fits(ty))
+        };
+        self.is_typed = self.signature.as_ref().is_some_and(|signature| fits(&signature.params));
+        self.params = params;
     }
 
     /// Whether it is PTX with parameters, which has types; machine code tells sizes only.
@@ -87,6 +105,29 @@ pub struct ParamLayout {
     pub ptx_type: Option<String>,
     /// Alignment of what it points to, where PTX promises one (`.ptr .global .align 16`).
     pub pointee_align: Option<u32>,
+}
+
+impl ParamLayout {
+    /// Whether it can be of this type, as far as its size is known, and whether it is floating point.
+    pub fn fits(&self, ty: &CudaType) -> bool {
+        let is_float = match ty {
+            CudaType::Scalar(scalar) => Some(matches!(scalar, Scalar::Float | Scalar::Double)),
+            CudaType::Pointer { .. } => Some(false),
+            _ => None,
+        };
+        ty.size().is_none_or(|size| size == self.size)
+            && is_float.zip(self.is_float()).is_none_or(|(here, there)| here == there)
+    }
+
+    /// Whether PTX says that it is floating point, or that it is not. Signs it does not tell, nor what addresses point to,
+    /// nor anything of types such as `.b32` and `.b8[16]`.
+    pub(crate) fn is_float(&self) -> Option<bool> {
+        match self.ptx_type.as_deref()? {
+            "f32" | "f64" => Some(true),
+            "u8" | "u16" | "u32" | "u64" | "s8" | "s16" | "s32" | "s64" => Some(false),
+            _ => None,
+        }
+    }
 }
 
 /// The limits of a kernel's launches.

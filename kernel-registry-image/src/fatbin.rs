@@ -5,16 +5,52 @@ use std::borrow::Cow;
 use kernel_registry_format::fatbin::{self, Entry, Kind, flag};
 
 use crate::unpack::{Packing, unpack};
-use crate::{Error, Exactness, Unread, Variant, cubin, ptx};
+use crate::{Error, Exactness, ParamLayout, Unread, Variant, cubin, ptx};
 
-/// Bytes to which all packed entries of an image may unpack together.
+/// Bytes to which the packed entries of a container may unpack together. Those of all containers of a file may unpack to as many, and to 32
+/// more for each byte of the file.
 pub const MAX_PLAIN_SIZE: u64 = 256 << 20;
+
+/// Bytes for each byte of a file. Compilers pack by 5 to 20.
+const MAX_GROWTH: u64 = 32;
+
+/// Bytes that may still come of packed entries.
+struct Budget {
+    /// The number of the current container.
+    container: usize,
+    of_container: u64,
+    of_file: u64,
+}
+
+impl Budget {
+    fn of(file: &[u8]) -> Self {
+        let of_file = MAX_PLAIN_SIZE.saturating_add((file.len() as u64).saturating_mul(MAX_GROWTH));
+        Budget { container: 0, of_container: 0, of_file }
+    }
+
+    /// Allows as many bytes for this container as no other one has.
+    fn enter(&mut self, container: usize) {
+        if self.container != container {
+            (self.container, self.of_container) = (container, MAX_PLAIN_SIZE);
+        }
+    }
+
+    fn left(&self) -> u64 {
+        self.of_container.min(self.of_file)
+    }
+
+    fn take(&mut self, bytes: u64) {
+        self.of_container = self.of_container.saturating_sub(bytes);
+        self.of_file = self.of_file.saturating_sub(bytes);
+    }
+}
 
 /// Reads all containers of a file. Entries that cannot be read are no reason to refuse the others, unless there are
 /// none.
 pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
-    let (mut variants, mut unread, mut budget) = (Vec::new(), Vec::new(), MAX_PLAIN_SIZE);
+    let (mut variants, mut unread, mut budget) = (Vec::new(), Vec::new(), Budget::of(image));
     for entry in entries(image)? {
+        budget.enter(entry.container);
         match read_entry(&entry, &mut budget) {
             Ok(read) => variants.extend(read),
             Err(error) => unread.push(Unread { sm: entry.sm, error }),
@@ -32,8 +68,9 @@ pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
 ///
 /// If the bytes are no fatbin, or a broken one.
 pub fn ptx_of_fatbin(image: &[u8]) -> Result<Vec<String>, Error> {
-    let (mut texts, mut budget) = (Vec::new(), MAX_PLAIN_SIZE);
+    let (mut texts, mut budget) = (Vec::new(), Budget::of(image));
     for entry in entries(image)?.iter().filter(|entry| entry.kind == Kind::Ptx) {
+        budget.enter(entry.container);
         let plain = plain(entry, &mut budget)?;
         let text = plain.split(|byte| *byte == 0).next().unwrap_or_default();
         texts.push(String::from_utf8_lossy(text).into_owned());
@@ -45,7 +82,7 @@ fn entries(image: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
     Ok(fatbin::entries(image).collect::<Result<_, _>>()?)
 }
 
-fn read_entry(entry: &Entry<'_>, budget: &mut u64) -> Result<Vec<Variant>, Error> {
+fn read_entry(entry: &Entry<'_>, budget: &mut Budget) -> Result<Vec<Variant>, Error> {
     let read = match entry.kind {
         Kind::Ptx => ptx::read,
         Kind::Cubin => |bytes: &[u8]| Ok(vec![cubin::read(bytes)?]),
@@ -58,7 +95,11 @@ fn read_entry(entry: &Entry<'_>, budget: &mut u64) -> Result<Vec<Variant>, Error
             });
         }
     };
-    let mut variants = read(&plain(entry, budget)?)?;
+    let plain = plain(entry, budget)?;
+    let mut variants = read(&plain)?;
+    if matches!(plain, Cow::Owned(_)) {
+        budget.take(size(&variants));
+    }
     // What the image itself says comes first. A cubin for a family may not say it.
     for variant in &mut variants {
         if variant.target.exact == Exactness::Any {
@@ -69,14 +110,28 @@ fn read_entry(entry: &Entry<'_>, budget: &mut u64) -> Result<Vec<Variant>, Error
 }
 
 /// The bytes of an entry, unpacked.
-fn plain<'a>(entry: &Entry<'a>, budget: &mut u64) -> Result<Cow<'a, [u8]>, Error> {
+fn plain<'a>(entry: &Entry<'a>, budget: &mut Budget) -> Result<Cow<'a, [u8]>, Error> {
     let Some(packing) = packing(entry)? else { return Ok(entry.payload.into()) };
     let packed = entry.payload.get(..entry.packed_len as usize).ok_or(Error::Truncated {
         place: "a packed entry of a fatbin",
         needed: entry.packed_len.into(),
         available: entry.payload.len() as u64,
     })?;
-    Ok(unpack(packing, packed, entry.plain_len, budget)?.into())
+    let plain = unpack(packing, packed, entry.plain_len, budget.left());
+    if !matches!(plain, Err(Error::TooLarge { .. })) {
+        budget.take(entry.plain_len);
+    }
+    Ok(plain?.into())
+}
+
+/// Bytes of memory that variants take, about.
+fn size(variants: &[Variant]) -> u64 {
+    let of_entry = |entry: &crate::Entry| {
+        size_of_val(entry) + entry.symbol.len() + entry.params.len() * size_of::<ParamLayout>()
+    };
+    let of_variant =
+        |variant: &Variant| size_of_val(variant) + variant.entries.iter().map(of_entry).sum::<usize>();
+    variants.iter().map(of_variant).sum::<usize>() as u64
 }
 
 fn packing(entry: &Entry<'_>) -> Result<Option<Packing>, Error> {

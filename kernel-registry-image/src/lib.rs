@@ -5,7 +5,7 @@
 //! that it takes, and its [needs](Needs), such as printf. No compiler, driver or GPU is used.
 //!
 //! Images need not be trusted. Reading any bytes ends without a panic, and takes time and memory in proportion to their
-//! size, or to their size after decompression, which is [`MAX_PLAIN_SIZE`] at most.
+//! size, or to their size after decompression, which is bounded by [`MAX_PLAIN_SIZE`].
 //!
 //! ```
 //! use kernel_registry_image::{CudaType, Scalar, read};

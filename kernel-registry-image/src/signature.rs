@@ -1,8 +1,10 @@
 //! C++ signatures, read from mangled names.
 
+mod packs;
+
 use std::fmt::{self, Write};
 
-use cpp_demangle::{BorrowedSymbol, DemangleOptions};
+use kernel_registry_format::is_control;
 
 use crate::{CudaType, stable_symbol};
 
@@ -19,7 +21,8 @@ pub struct Signature {
     pub base_name: String,
     /// The template arguments: `float` and `128u`.
     pub template_args: Vec<String>,
-    /// The types of the parameters.
+    /// The types of the parameters. Those of an [entry](crate::Entry) can be others:
+    /// see [`Entry::typed_signature`](crate::Entry::typed_signature).
     pub params: Vec<CudaType>,
     /// Whether it lies in an anonymous namespace.
     pub anonymous_namespace: bool,
@@ -29,25 +32,23 @@ pub struct Signature {
 const MAX_SYMBOL: usize = 32 * 1024;
 
 /// A mangled name can refer to earlier parts of itself, so that its text doubles with every few
-/// bytes. No more text is made than this for each byte of the symbol.
-const MAX_EXPANSION: usize = 16;
+/// bytes. No more text is made than this for each byte of the symbol. Names of Thrust's kernels
+/// for lambdas in templates reach 29.
+const MAX_EXPANSION: usize = 64;
 
 impl Signature {
     /// Reads a symbol. `None` if it is not the mangled name of a function.
     pub fn of(symbol: &str) -> Option<Signature> {
-        if symbol.len() > MAX_SYMBOL {
+        if symbol.len() > MAX_SYMBOL || symbol.contains(is_control) {
             return None;
         }
         let symbol = &*stable_symbol(symbol);
         if !symbol.starts_with("_Z") {
             return None;
         }
-        let parsed = BorrowedSymbol::new(symbol.as_bytes()).ok()?;
-        let mut text = Bounded { text: String::new(), limit: symbol.len() * MAX_EXPANSION + 64 };
-        parsed.structured_demangle(&mut text, &DemangleOptions::new().no_return_type()).ok()?;
-
+        let text = packs::demangle(symbol, symbol.len() * MAX_EXPANSION + 64)?;
         // C++ has no such namespace: it is nvcc's, for static functions.
-        let text = text.text.replace("_INTERNAL_::", "");
+        let text = text.replace("_INTERNAL_::", "");
         let text = literals(&without_empty_packs(&text));
         let (name, params) = split_params(&text)?;
         let (base_name, template_args) = split_template(name);
@@ -77,22 +78,6 @@ impl fmt::Display for Signature {
             write!(f, "{}{param}", if index == 0 { "" } else { ", " })?;
         }
         f.write_char(')')
-    }
-}
-
-/// Text that stops growing.
-struct Bounded {
-    text: String,
-    limit: usize,
-}
-
-impl Write for Bounded {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.text.len() + text.len() > self.limit {
-            return Err(fmt::Error);
-        }
-        self.text.push_str(text);
-        Ok(())
     }
 }
 

@@ -16,18 +16,12 @@ pub(crate) enum Packing {
 /// No image packs better than this. It is also the most that LZ4 can do.
 const MAX_RATIO: u64 = 255;
 
-/// Unpacks an entry that claims to have `plain_size` bytes.
-pub(crate) fn unpack(
-    packing: Packing,
-    packed: &[u8],
-    plain_size: u64,
-    budget: &mut u64,
-) -> Result<Vec<u8>, Error> {
-    let limit = (packed.len() as u64).saturating_mul(MAX_RATIO).min(*budget);
+/// Unpacks an entry that claims to have `plain_size` bytes, unless these are more than `most`.
+pub(crate) fn unpack(packing: Packing, packed: &[u8], plain_size: u64, most: u64) -> Result<Vec<u8>, Error> {
+    let limit = (packed.len() as u64).saturating_mul(MAX_RATIO).min(most);
     if plain_size > limit {
         return Err(Error::TooLarge { size: plain_size, limit });
     }
-    *budget -= plain_size;
     let plain = match packing {
         Packing::Lz4 => lz4(packed, plain_size as usize),
         Packing::Zstd => zstd(packed, plain_size),

@@ -296,6 +296,63 @@ fn an_empty_parameter_pack_is_no_parameter() {
 }
 
 #[test]
+fn parameter_packs_are_expanded() {
+    for (symbol, expected) in [
+        ("_Z4packIJfiEEvDp3argIT_Ei", "pack<float, int>(arg<float>, arg<int>, int)"),
+        ("_Z4packIJEEvDp3argIT_Ei", "pack<>(int)"),
+        ("_Z4packIJfEEvDp3argIT_Ei", "pack<float>(arg<float>, int)"),
+        ("_Z3ptrIJdfEEvDpPT_", "ptr<double, float>(double*, float*)"),
+        (
+            "_Z3ptrIJf3argIfEEEvDpPT_DpRKS0_IS2_E",
+            "ptr<float, arg<float>>(float*, arg<float>*, arg<float> const&, arg<arg<float>> const&)",
+        ),
+        (
+            "_Z3fwdIiJf3argIiEPS1_EEvT_iDpT0_",
+            "fwd<int, float, arg<int>, arg<int>*>(int, int, float, arg<int>, arg<int>*)",
+        ),
+        (
+            "_Z3tupIJfiEEv5tupleIJDpT_EES0_IJDp3argIS1_EEEi",
+            "tup<float, int>(tuple<float, int>, tuple<arg<float>, arg<int>>, int)",
+        ),
+        // Both packs at once, and one beside what is no pack.
+        (
+            "_Z3zipIJfiEJPcdEEvDp4pairIT_T0_E",
+            "zip<float, int, char*, double>(pair<float, char*>, pair<int, double>)",
+        ),
+        ("_Z3zipIcJfiEEvDp4pairIT_T0_E", "zip<char, float, int>(pair<char, float>, pair<char, int>)"),
+        ("_Z4callIJfiEEvDpPFvT_S0_E", "call<float, int>(void (*)(float, float), void (*)(int, int))"),
+        (
+            "_Z5nest3IJifEEv4holdIJDp3argIT_EEENS0_IJDpS2_EE2inIS6_EE",
+            "nest3<int, float>(hold<arg<int>, arg<float>>, hold<int, float>::in<int, float>)",
+        ),
+        (
+            "_Z5nest2IJifEEvDp2fsIJS0_IJT_iEES0_IJ3argIS1_EEEEE",
+            "nest2<int, float>(fs<fs<int, int>, fs<arg<int>>>, fs<fs<float, int>, fs<arg<float>>>)",
+        ),
+        (
+            "_Z4nestIJifEEv2fsIJS0_IJDpT_EEDpS0_IJPS1_EEEE",
+            "nest<int, float>(fs<fs<int, float>, fs<int*>, fs<float*>>)",
+        ),
+        // A generic lambda.
+        ("_Z3lamIZ1gvEUlDpT_E_EvT_", "lam<g()::{lambda(auto:1...)#1}>(g()::{lambda(auto:1...)#1})"),
+        ("_Z3DpTIJfiEEvDp2DpIT_E", "DpT<float, int>(Dp<float>, Dp<int>)"),
+    ] {
+        let signature = Signature::of(symbol).unwrap();
+        let shown = signature.to_string().replace(" >", ">");
+        assert_eq!(shown, expected, "{symbol}");
+    }
+}
+
+/// As those of Thrust's kernels for lambdas in templates, whose text is 29 times as long.
+#[test]
+fn a_name_that_repeats_itself_often_is_read() {
+    let symbol = format!("_Z1kI400{}{}EvT_", "x".repeat(400), "S0_".repeat(40));
+    let signature = Signature::of(&symbol).unwrap();
+    assert!(signature.name.len() > 20 * symbol.len());
+    assert_eq!(signature.params, [CudaType::Named("x".repeat(400))]);
+}
+
+#[test]
 fn fatbins_of_every_packing_hold_the_same() {
     let plain = read(&image("reduce.none.fatbin")).unwrap();
     assert_eq!(plain.kind, ImageKind::Fatbin);

@@ -183,6 +183,14 @@ fn bulk_copies() {
     assert!(fault.contains("not a multiple of 16"), "{fault}");
 }
 
+/// Braces around one register mean that register, as Triton writes them.
+#[test]
+fn one_register_in_braces() {
+    let body = "mov.b64 %rd5, 7; st.global.b64 [%rd0], { %rd5 }; ld.global.b64 { %rd6 }, [%rd0]; mov.b64 { %rd7 }, %rd6;\n\
+        mov.b64 %rd8, { %rd7 }; st.global.b64 [%rd0+8], { %rd8 };";
+    assert_eq!(results(body, 1).unwrap(), [[7, 7]]);
+}
+
 /// A thread that leaves is not expected in the next phase.
 #[test]
 fn arrivals_are_dropped() {

@@ -5,6 +5,7 @@ mod caller;
 mod calls;
 mod capture;
 mod capturing;
+mod clock;
 mod code;
 mod compile;
 mod config;

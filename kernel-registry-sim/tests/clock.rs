@@ -3,12 +3,14 @@
 mod device;
 
 use std::ffi::CString;
+use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
 use device::{context, get, launch, memory, ok, place, stream};
 use kernel_registry_sim::{Config, Deadlock, Device};
 
-/// `both` waits for some nanoseconds, and writes how many cycles and nanoseconds that took; `cycles` waits for some cycles.
+/// `both` waits for some nanoseconds, and writes how many cycles and nanoseconds that took; `gap` waits as
+/// long, and writes the longest time between two looks; `cycles` waits for some cycles.
 const KERNELS: &str = "\
 .version 8.0
 .target sm_75
@@ -23,6 +25,19 @@ AGAIN:
     setp.lt.u64 %p, %rd5, %rd2;
     @%p bra AGAIN;
     st.global.u64 [%rd1], %rd6; st.global.u64 [%rd1+8], %rd5;
+    ret;
+}
+.visible .entry gap(.param .u64 to, .param .u64 time) {
+    .reg .pred %p; .reg .b64 %rd<8>;
+    ld.param.u64 %rd1, [to]; ld.param.u64 %rd2, [time];
+    mov.u64 %rd3, %globaltimer; mov.u64 %rd4, %rd3; mov.u64 %rd5, 0;
+AGAIN:
+    mov.u64 %rd6, %globaltimer;
+    sub.s64 %rd7, %rd6, %rd4; max.u64 %rd5, %rd5, %rd7; mov.u64 %rd4, %rd6;
+    sub.s64 %rd7, %rd6, %rd3;
+    setp.lt.u64 %p, %rd7, %rd2;
+    @%p bra AGAIN;
+    st.global.u64 [%rd1], %rd5;
     ret;
 }
 .visible .entry cycles(.param .u64 time) {
@@ -81,4 +96,19 @@ fn a_kernel_that_waits_for_a_clock_alone_is_no_deadlock() {
         assert!(begun.elapsed() >= Duration::from_secs_f64(SECONDS), "{name}: {:?}", begun.elapsed());
         ok("cuStreamSynchronize", &[stream]);
     }
+}
+
+#[test]
+fn time_stands_still_while_the_process_is_stopped() {
+    install();
+    context(0);
+    let (kernel, stream, to) = (kernel("gap"), stream(), memory(8));
+    let stop = format!("sleep 0.2; kill -STOP {0}; sleep 1; kill -CONT {0}", process::id());
+    launch(kernel, stream, &[to as u64, 600_000_000]);
+    let mut stopper = Command::new("sh").args(["-c", &stop]).spawn().unwrap();
+    ok("cuStreamSynchronize", &[stream]);
+    assert!(stopper.wait().unwrap().success());
+    let mut gap = 0_u64;
+    ok("cuMemcpyDtoH_v2", &[place(&mut gap), to, 8]);
+    assert!(gap < 500_000_000, "{gap} ns passed between two looks");
 }

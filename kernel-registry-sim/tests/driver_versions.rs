@@ -60,7 +60,9 @@ fn functions_are_there_since_their_version() {
 
 #[test]
 fn ptx_that_is_newer_than_the_driver_is_refused() {
-    for (driver, newest) in [("12.0", "8.0"), ("12.4", "8.4"), ("12.8", "8.7"), ("13.0", "9.0")] {
+    for (driver, newest) in
+        [("12.0", "8.0"), ("12.4", "8.4"), ("12.6", "8.5"), ("12.8", "8.7"), ("13.0", "9.0")]
+    {
         let words = on(driver, "load_ptx_of_every_age");
         assert!(words.contains(&format!("the newest PTX is {newest}\n")), "{driver}: {words}");
     }
@@ -153,7 +155,7 @@ fn load_ptx_of_every_age() -> Result<(), Box<dyn Error>> {
     let context = kernel_registry::context(0)?;
     context.bind_to_thread()?;
     let mut newest = "";
-    for version in ["7.8", "8.0", "8.1", "8.4", "8.5", "8.7", "8.8", "9.0", "9.1"] {
+    for version in ["7.8", "8.0", "8.1", "8.4", "8.5", "8.6", "8.7", "8.8", "9.0", "9.1"] {
         let text = format!(
             ".version {version}\n.target sm_80\n.address_size 64\n.visible .entry k() {{ ret; }}\n\0"
         );

@@ -18,6 +18,7 @@ use std::process;
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::{CudaContext, sys};
+use kernel_registry_format::CudaVersion as Version;
 
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, Pushed, architecture, bind};
@@ -28,10 +29,10 @@ pub(crate) use launch::{blocks_on_each, launch};
 pub(crate) use stream::{Stream, is_blocking, is_captured, is_done};
 
 /// The oldest driver that has `cuLibraryLoadData`, `cuCtxGetId` and `cuLaunchKernelEx`.
-const OLDEST: CudaVersion = CudaVersion(12_000);
+const OLDEST: CudaVersion = CudaVersion::new(12, 0);
 
 /// The first version with functions that list a module's kernels and tell whether they are loaded.
-const SINCE: CudaVersion = CudaVersion(12_040);
+const SINCE: CudaVersion = CudaVersion::new(12, 4);
 
 /// A driver that is new enough, with the functions that older ones lack.
 pub(crate) struct Driver {
@@ -75,7 +76,7 @@ impl Driver {
         let mut version = 0;
         // SAFETY: every driver has this function, and it may be called before `cuInit`.
         call("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&mut version) })?;
-        let version = CudaVersion(version);
+        let version = CudaVersion(Version::from_number(version.unsigned_abs()));
         if version < OLDEST {
             return Err(DriverUnavailable::TooOld { version, oldest: OLDEST });
         }
@@ -121,8 +122,9 @@ unsafe fn lookup<F: Copy>(
     let mut address: *mut c_void = std::ptr::null_mut();
     // SAFETY: a driver that was found to be 12.0 or newer has this function; the name ends with a
     // zero, and the status may be null.
-    let found =
-        unsafe { sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, since.0, 0, std::ptr::null_mut()) };
+    let found = unsafe {
+        sys::cuGetProcAddress_v2(name.as_ptr(), &mut address, since.number(), 0, std::ptr::null_mut())
+    };
     match call("cuGetProcAddress", found) {
         Ok(()) if !address.is_null() => {}
         Err(error) if !error.is(sys::CUresult::CUDA_ERROR_NOT_FOUND) => return Err(error),
@@ -134,12 +136,21 @@ unsafe fn lookup<F: Copy>(
 
 /// A CUDA version, such as 12.4. That of a driver is the newest that it supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CudaVersion(i32);
+pub struct CudaVersion(Version);
 
 impl CudaVersion {
-    #[cfg(test)]
-    pub(crate) const fn new(major: i32, minor: i32) -> Self {
-        CudaVersion(major * 1000 + minor * 10)
+    pub(crate) const fn new(major: u32, minor: u32) -> Self {
+        CudaVersion(Version::new(major, minor))
+    }
+
+    /// As the driver's functions take it.
+    const fn number(self) -> i32 {
+        self.0.number().cast_signed()
+    }
+
+    /// The newest PTX that a driver of this version takes.
+    pub(crate) const fn newest_ptx(self) -> (u16, u16) {
+        self.0.newest_ptx()
     }
 
     /// Whether a driver of this version has `cuFuncIsLoaded`.
@@ -149,17 +160,17 @@ impl CudaVersion {
 
     /// Whether a driver of this version has `CU_JIT_SPLIT_COMPILE`. Older ones refuse options that they do not know.
     fn can_compile_in_threads(self) -> bool {
-        self >= CudaVersion(13_000)
+        self >= CudaVersion::new(13, 0)
     }
 
     /// The number before the point.
     pub const fn major(self) -> u32 {
-        self.0.unsigned_abs() / 1000
+        self.0.major()
     }
 
     /// The number after the point.
     pub const fn minor(self) -> u32 {
-        self.0.unsigned_abs() % 1000 / 10
+        self.0.minor()
     }
 }
 
@@ -172,7 +183,7 @@ impl serde::Serialize for CudaVersion {
 
 impl fmt::Display for CudaVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major(), self.minor())
+        self.0.fmt(f)
     }
 }
 
@@ -210,16 +221,4 @@ pub fn contexts() -> Result<Vec<Arc<CudaContext>>, DriverUnavailable> {
     Driver::get()?;
     let count = CudaContext::device_count().map_err(|error| DriverError::new("cuDeviceGetCount", error.0))?;
     (0..count.unsigned_abs() as usize).map(context).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_read_as_people_write_them() {
-        assert_eq!(CudaVersion(12_040).to_string(), "12.4");
-        assert_eq!(CudaVersion(13_000).to_string(), "13.0");
-        assert!(CudaVersion(11_080) < OLDEST);
-    }
 }

@@ -203,7 +203,7 @@ fn with_stack(stack: Option<u32>, recursive: Option<u32>) -> PathBuf {
     });
     let kernel =
         json!({ "path": "a::k", "symbol": "k", "file": "src/lib.rs", "params": [], "variants": [variant] });
-    file("stack.json", json!({ "schema": 1, "kernels": [kernel] }).to_string().as_bytes())
+    file("stack.json", json!({ "schema": 2, "kernels": [kernel] }).to_string().as_bytes())
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn pages_and_comments_of_hostile_names() {
         let name = "a::<script>alert('x')</script>|`\n\u{1b}[2J";
         let kernel =
             json!({ "path": name, "symbol": name, "file": "f", "params": [], "variants": [variant] });
-        file("build.json", json!({ "schema": 1, "kernels": [kernel] }).to_string().as_bytes())
+        file("build.json", json!({ "schema": 2, "kernels": [kernel] }).to_string().as_bytes())
     };
     let (old, new, page) = (build(8), build(9), scratch_folder().join("page.html"));
     let args = ["--html", page.to_str().unwrap(), "--max-registers", "+0"];
@@ -265,14 +265,14 @@ fn bad_input() {
     assert_eq!(message("other.json", b"{\"name\": 1}", 5), nothing);
     assert_eq!(message("list.json", b"[1, 2]", 5), nothing);
     assert_eq!(message("kernels.ptx", b".version 8.0\n.target sm_75\n", 7), "`BAD` holds no kernels");
-    assert_eq!(message("none.json", b"{\"schema\": 1, \"kernels\": []}", 7), "`BAD` holds no kernels");
-    let newer = message("newer.json", b" {\"schema\": 2}", 8);
-    assert!(newer.starts_with("`BAD` has schema 2, and this tool reads schema 1: "), "{newer}");
-    let cut_off = message("cut.json", b"{\"schema\": 1, \"kern", 6);
+    assert_eq!(message("none.json", b"{\"schema\": 2, \"kernels\": []}", 7), "`BAD` holds no kernels");
+    let newer = message("newer.json", b" {\"schema\": 3}", 8);
+    assert!(newer.starts_with("`BAD` has schema 3, and this tool reads schema 2: "), "{newer}");
+    let cut_off = message("cut.json", b"{\"schema\": 2, \"kern", 6);
     assert!(cut_off.starts_with("`BAD` is JSON that is truncated or damaged: EOF"), "{cut_off}");
     let list = message(
         "list.json",
-        b"{\"schema\": 1, \"kernels\": [{\"symbol\": \"k\", \"params\": [], \"file\": \"f\"}]}",
+        b"{\"schema\": 2, \"kernels\": [{\"symbol\": \"k\", \"params\": [], \"file\": \"f\"}]}",
         5,
     );
     let expected = "`BAD` is not the JSON of `cargo kernels show --all --json`: missing field `variants`";

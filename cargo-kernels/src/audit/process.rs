@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use kernel_registry_audit::record::{Happened, Kind, Report, read};
+use kernel_registry_audit::record::{Happened, Kind, LARGEST, Report, read};
 
 use super::symbols;
 use crate::failure::Failure;
@@ -35,7 +35,7 @@ impl Audit {
     pub(super) fn read(files: impl IntoIterator<Item = PathBuf>) -> Result<Audit, Failure> {
         let (mut reports, mut left_out) = (Vec::new(), Vec::new());
         for path in files {
-            let why = match fs::read(&path) {
+            let why = match bytes_of(&path) {
                 Ok(bytes) if bytes.is_empty() => {
                     "it is empty, because there was no room for it on the disk".to_owned()
                 }
@@ -82,8 +82,15 @@ impl Process {
 
     /// What the record had no room for, in sentences.
     pub(super) fn missing(&self) -> Vec<String> {
-        let Report { events, dropped, activity_dropped, unwatched_threads, unsampled_launches, .. } =
-            &self.report;
+        let Report {
+            events,
+            dropped,
+            activity_dropped,
+            unwatched_threads,
+            unsampled_launches,
+            texts_dropped,
+            ..
+        } = &self.report;
         let nameless = events.iter().filter(|event| event.call.is_empty()).count();
         let mut missing = Vec::new();
         if *dropped > 0 {
@@ -92,6 +99,11 @@ impl Process {
         if nameless > 0 {
             missing.push(format!(
                 "{nameless} events have no names, because the record had no room for more texts"
+            ));
+        }
+        if *texts_dropped > 0 {
+            missing.push(format!(
+                "{texts_dropped} texts are left out: the record refers to more of them than records of this library do"
             ));
         }
         if *activity_dropped > 0 {
@@ -130,7 +142,15 @@ pub(super) fn is_beside(event: &Happened) -> bool {
     !event.resident.is_empty()
 }
 
-fn named(reports: Vec<Report>) -> Vec<Process> {
+/// The bytes of a record. A larger file is none, and could fill the memory.
+fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
+    if fs::metadata(path)?.len() > LARGEST {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, "it is larger than any record"));
+    }
+    fs::read(path)
+}
+
+pub(super) fn named(reports: Vec<Report>) -> Vec<Process> {
     let first = reports.iter().map(|report| report.started).min().unwrap_or(0);
     let mut processes: Vec<_> = reports
         .into_iter()

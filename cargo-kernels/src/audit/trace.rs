@@ -102,7 +102,7 @@ fn hang(process: &Process, event: &Happened, id: usize) -> [Value; 2] {
 /// The kernel, or else the call.
 fn name(event: &Happened) -> String {
     match (event.kind, &*event.subject) {
-        (_, "") => event.call.clone(),
+        (_, "") => event.call.to_string(),
         (Kind::Load | Kind::Hang | Kind::Refused, kernel) => Readable(kernel).to_string(),
         (_, what) => format!("{} ({what})", event.call),
     }
@@ -110,17 +110,17 @@ fn name(event: &Happened) -> String {
 
 fn args(event: &Happened) -> Value {
     json!({
-        "call": event.call,
-        "subject": event.subject,
-        "caller": event.caller,
+        "call": &*event.call,
+        "subject": &*event.subject,
+        "caller": &*event.caller,
         "stream": format!("{:#x}", event.stream),
         "context": format!("{:#x}", event.context),
-        "image": event.image,
+        "image": &*event.image,
         "bytes": event.bytes,
         "result": event.result,
         "after_ready": is_late(event),
-        "resident": event.resident,
-        "text": event.text,
+        "resident": &*event.resident,
+        "text": &*event.text,
     })
 }
 

@@ -8,7 +8,7 @@ use crate::check::{Finding, Report, Subject, What};
 use crate::cli::Check;
 
 /// Raised by every change that could break a reader.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -24,7 +24,7 @@ struct FindingEntry<'a> {
     about: Option<&'static str>,
     denied: bool,
     kernel: Option<KernelEntry<'a>>,
-    symbol: &'a str,
+    symbol: Option<&'a str>,
     images: &'a [String],
     message: &'a str,
 }
@@ -65,9 +65,10 @@ impl<'a> FindingEntry<'a> {
                     line: kernel.line,
                     column: kernel.column,
                 };
-                (Some(entry), kernel.symbol)
+                (Some(entry), Some(kernel.symbol))
             }
-            Subject::Entry { symbol } => (None, symbol.as_str()),
+            Subject::Entry { symbol } => (None, Some(symbol.as_str())),
+            Subject::Image => (None, None),
         };
         FindingEntry {
             what: finding.what.as_str(),

@@ -12,7 +12,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
                 let (path, file, line) = (kernel.path, kernel.file, kernel.line);
                 writeln!(out, "{what}: {path} ({file}:{line}): {}", finding.message)?;
             }
-            Subject::Entry { .. } => writeln!(out, "{what}: {}", finding.message)?,
+            Subject::Entry { .. } | Subject::Image => writeln!(out, "{what}: {}", finding.message)?,
         }
     }
     let count = |is: fn(What) -> bool| report.findings.iter().filter(|finding| is(finding.what)).count();
@@ -30,6 +30,9 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
     let notes = count(|what| what == What::Partial);
     if notes > 0 {
         counts.push(many(notes, "note"));
+    }
+    if report.unread.variants() > 0 {
+        counts.push(format!("{} unread", report.unread.variants()));
     }
     writeln!(
         out,

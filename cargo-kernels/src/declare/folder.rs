@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::input::Unit;
 use super::kept::Kept;
 use super::shared::Shared;
+use super::text::printable;
 use super::{difference, names, text};
 use crate::binaries;
 use crate::cli::Declare;
@@ -102,13 +103,14 @@ fn files(
         modules.entry(PathBuf::new()).or_default().insert(own.clone());
         files.insert(Path::new(&own).with_extension("rs"), text);
     }
+    let command = printable(command);
     for (path, names) in modules {
         if files.contains_key(&path.with_extension("rs")) {
             return Err(Failure::SameModule { path: folder.join(path) });
         }
         let mut text = format!(
             "//! The kernels of `{}`.\n\n{MARK} To update it, do not edit it, but run\n//     {command}\n\n",
-            folder.join(&path).display()
+            printable(&folder.join(&path).display().to_string())
         );
         names.iter().for_each(|name| text += &format!("pub mod {name};\n"));
         files.insert(path.join(OWN), text);

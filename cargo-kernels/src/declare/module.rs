@@ -45,7 +45,7 @@ pub(super) struct Declaration<'a> {
     pub(super) block: Option<[u32; 3]>,
     /// The parameters, each with its type.
     pub(super) params: Vec<(String, String)>,
-    /// Whether the image leaves open which types the parameters are.
+    /// Whether its name, of `extern "C"`, leaves open which types the parameters are.
     pub(super) is_vague: bool,
     /// The same declaration in the file that was written before.
     pub(super) before: Option<&'a kept::Kernel>,
@@ -179,7 +179,7 @@ fn declaration<'a>(
     let Typed { kernel, .. } = first(&group);
     let (entry, min_arch, block) = (kernel.entry, kernel.min_arch, kernel.entry.limits.required_threads);
     let called = name.strip_prefix("r#").unwrap_or(&name).to_owned();
-    let is_vague = is_vague(first(&group));
+    let is_vague = entry.signature.is_none() && is_vague(first(&group));
     let param_names = param_names(kernel.source, kernel.entry);
     let common = |wanted, generics: Vec<Generic>, instances, params: Vec<ParamType>| {
         let params = param_names.into_iter().zip(params);
@@ -264,24 +264,30 @@ fn tell(args: &[Arg], template: &str, symbol: &str, image: &Image) -> bool {
 }
 
 fn is_vague(Typed { kernel, params }: &Typed<'_>) -> bool {
-    kernel.entry.signature.is_none() && kernel.source.is_none() && params.iter().any(ParamType::is_vague)
+    let is_typed = match kernel.entry.signature {
+        Some(_) => kernel.entry.typed_signature().is_some(),
+        None => kernel.source.is_some(),
+    };
+    !is_typed && params.iter().any(ParamType::is_vague)
 }
 
 fn docs(group: &Group<'_>) -> Vec<String> {
     let kernel = &first(group).kernel;
     let entry = kernel.entry;
     let mut docs = Vec::new();
-    docs.push(match (kernel.signature(), group) {
-        (Some(signature), Group::Single(_)) => format!("`{}`", names::shortened(&signature)),
-        (Some(signature), Group::Family(_)) if entry.signature.is_none() => {
-            format!("A kernel for each type, such as `{}`.", names::shortened(&signature))
+    let signature = kernel.signature();
+    let is_known = signature.is_some();
+    let shown = names::shortened(&signature.unwrap_or_else(|| entry.name().to_owned()));
+    docs.push(match (group, &entry.signature) {
+        (Group::Family(_), Some(Signature { base_name, .. })) => {
+            format!("The template `{base_name}`, such as `{shown}`.")
         }
-        (None, Group::Family(_)) => format!("A kernel for each type, such as `{}`.", entry.symbol),
-        (Some(signature), Group::Family(_)) => {
-            let template = entry.signature.as_ref().map_or("", |signature| &signature.base_name);
-            format!("The template `{template}`, such as `{}`.", names::shortened(&signature))
+        (Group::Family(_), None) => format!("A kernel for each type, such as `{shown}`."),
+        (Group::Single(_), _) if is_known => format!("`{shown}`"),
+        (Group::Single(_), Some(_)) => {
+            format!("`{shown}`, whose parameters are not of the types in its symbol.")
         }
-        (None, Group::Single(_)) => format!("`{}`, whose name carries no types.", entry.symbol),
+        (Group::Single(_), None) => format!("`{shown}`, whose name carries no types."),
     });
     if is_vague(first(group)) {
         let known = match entry.tells_types() {

@@ -11,6 +11,7 @@ pub(super) use kernel_registry_image::source::{Field, Function};
 use kernel_registry_image::{Entry, Image};
 
 use crate::failure::Failure;
+use crate::terminal;
 
 /// The kernels and structs of a source by their names without namespaces.
 #[derive(Default)]
@@ -29,10 +30,10 @@ impl Source {
             return Ok(Source::of(&preprocessed(&nvcc, path, flags, image)?));
         }
         let text = fs::read_to_string(path).map_err(|error| Failure::of_io(path.to_owned(), error))?;
-        eprintln!(
+        terminal::say(format_args!(
             "warning: macros and headers of `{}` are not read, because no nvcc is used: set `CUDA_HOME` to a CUDA toolkit",
             path.display()
-        );
+        ));
         Ok(Source::of(&text))
     }
 
@@ -53,13 +54,18 @@ impl Source {
         self.kernels.is_empty()
     }
 
-    /// The kernel of the source for one of an image: the only one of its name with as many parameters, or with these types.
+    /// The kernel of the source for one of an image: the only one of its name with as many parameters
+    /// of these sizes, or with these types.
     /// Of several it is the first, if their parameters have the same names.
     pub(super) fn function(&self, entry: &Entry) -> Option<&Function> {
         let signature = entry.signature.as_ref();
         let name = signature.map_or(entry.symbol.as_str(), |signature| signature.names()[2]);
         let all = self.kernels.get(name)?.iter();
-        let fitting: Vec<_> = all.filter(|function| function.params.len() == entry.params.len()).collect();
+        let fits = |function: &&Function| {
+            let mut both = function.params.iter().zip(&entry.params);
+            function.params.len() == entry.params.len() && both.all(|(param, layout)| layout.fits(&param.ty))
+        };
+        let fitting: Vec<_> = all.filter(fits).collect();
         let types = signature.map(|signature| &signature.params);
         let has_types = |function: &&&Function| {
             types.is_some_and(|types| function.params.iter().map(|param| &param.ty).eq(types))
@@ -71,7 +77,12 @@ impl Source {
         let first = *fitting.first()?;
         match fitting.iter().find(has_types) {
             Some(function) => Some(function),
-            None => fitting.iter().all(|other| names(other) == names(first)).then_some(first),
+            None if fitting.len() == 1 => Some(first),
+            // Only the symbol tells which types these are.
+            None => {
+                let is_same = fitting.iter().all(|other| names(other) == names(first));
+                (signature.is_some() && is_same).then_some(first)
+            }
         }
     }
 }

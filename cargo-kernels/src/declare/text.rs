@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use kernel_registry_format::is_control;
+
 use super::fields::RustField;
 use super::kept::Kept;
 use super::module::{Declaration, Module};
@@ -93,9 +95,9 @@ fn imported(import: &str, names: &[&str]) -> String {
     format!("\npub use {import}::{{\n    {}\n}};\n", lines.join("\n    "))
 }
 
-/// The text without line breaks, which would end a comment.
-fn printable(text: &str) -> String {
-    text.replace(char::is_control, "?")
+/// The text without control characters: a line break would end a comment.
+pub(super) fn printable(text: &str) -> String {
+    text.replace(is_control, "?")
 }
 
 fn mentions_half(module: &Module<'_>) -> bool {
@@ -112,15 +114,18 @@ fn mentions_half(module: &Module<'_>) -> bool {
 
 fn structure(known: &Struct<'_>, kept: &Kept, text: &mut String) {
     let Struct { name, cuda, layout, fields } = known;
-    let what =
-        if cuda.is_empty() { "A struct".to_owned() } else { format!("C++'s `{}`", names::shortened(cuda)) };
+    let what = if cuda.is_empty() {
+        "A struct".to_owned()
+    } else {
+        format!("C++'s `{}`", printable(&names::shortened(cuda)))
+    };
     if let Some(fields) = fields {
         let _ = write!(
             text,
             "\n/// {what}.\n#[derive(Clone, Copy, Debug, KernelParam)]\n#[repr(C)]\npub struct {name} {{\n"
         );
         for RustField { name, ty, cuda } in fields {
-            let _ = write!(text, "    /// `{}`\n    pub {name}: {ty},\n", names::shortened(cuda));
+            let _ = write!(text, "    /// `{}`\n    pub {name}: {ty},\n", printable(&names::shortened(cuda)));
         }
         text.push_str("}\n");
         return;
@@ -151,7 +156,7 @@ fn declaration(kernel: &Declaration<'_>, code: &str, text: &mut String) {
     before.iter().flat_map(|before| &before.comments).for_each(|line| *text += &format!("{line}\n"));
     for line in &kernel.docs {
         let space = if line.is_empty() { "" } else { " " };
-        let _ = writeln!(text, "///{space}{line}");
+        let _ = writeln!(text, "///{space}{}", printable(line));
     }
     before.iter().flat_map(|before| &before.attributes).for_each(|line| *text += &format!("{line}\n"));
     attribute(kernel, code, text);

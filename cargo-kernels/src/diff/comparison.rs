@@ -145,12 +145,7 @@ impl<'a> Comparison<'a> {
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for snapshot in [self.old, self.new] {
-            for (target, reason) in &snapshot.unread {
-                notes.push(format!(
-                    "the variant for {target} in `{}` is not compared: {reason}",
-                    snapshot.file
-                ));
-            }
+            notes.extend(snapshot.unread.sentences().iter().cloned());
             let without = snapshot.kernels.iter().filter(|kernel| kernel.variants.is_empty()).count();
             if without > 0 {
                 notes.push(format!(
@@ -320,7 +315,10 @@ pub(super) mod tests {
     #[test]
     fn a_variant_that_cannot_be_read_was_not_removed() {
         let old = snapshot([kernel("k", &[("sm_120", SMALL)])]);
-        let new = snapshot([Kernel { unread: vec!["sm_120".to_owned()], ..kernel("k", &[]) }]);
+        let new = snapshot([Kernel {
+            unread: std::iter::once("sm_120".to_owned()).collect::<std::collections::BTreeSet<_>>().into(),
+            ..kernel("k", &[])
+        }]);
         let comparison = Comparison::of(&old, &new);
         assert_eq!((comparison.changed.len(), comparison.unchanged), (0, 1));
     }

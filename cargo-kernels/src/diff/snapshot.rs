@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::rc::Rc;
 
 use kernel_registry_image::Signature;
 use serde::Deserialize;
@@ -11,6 +12,7 @@ use super::figure::{Amount, Figure};
 use crate::failure::Failure;
 use crate::mapped::Mapped;
 use crate::show;
+use crate::unread::{Unread, UnreadVariant};
 
 /// The kernels of a build.
 pub(super) struct Snapshot {
@@ -19,8 +21,7 @@ pub(super) struct Snapshot {
     pub(super) kernels: Vec<Kernel>,
     /// The length of all images together, as far as the JSON tells.
     pub(super) image_bytes: u64,
-    /// Variants that cannot be read: target and reason.
-    pub(super) unread: BTreeSet<(String, String)>,
+    pub(super) unread: Unread,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,8 +39,8 @@ pub(super) struct Kernel {
     pub(super) is_overloaded: bool,
     pub(super) params: Vec<Param>,
     pub(super) variants: Vec<Variant>,
-    /// The architectures of variants that cannot be read.
-    pub(super) unread: Vec<String>,
+    /// The architectures of those variants of its image that cannot be read.
+    pub(super) unread: Rc<BTreeSet<String>>,
 }
 
 /// A parameter as a declaration or an image has it.
@@ -102,6 +103,8 @@ impl Kernel {
 
 #[derive(Deserialize)]
 struct Document {
+    #[serde(default)]
+    images: Vec<Image>,
     kernels: Vec<KernelEntry>,
 }
 
@@ -119,9 +122,20 @@ struct KernelEntry {
     image: Option<ImageEntry>,
     image_bytes: Option<u64>,
     variants: Vec<VariantEntry>,
-    #[serde(default)]
-    unread: Vec<UnreadEntry>,
 }
+
+/// An image, of a binary or alone.
+#[derive(Deserialize)]
+struct Image {
+    #[serde(rename = "crate")]
+    package: Option<String>,
+    version: Option<String>,
+    file: String,
+    unread: Vec<UnreadVariant>,
+}
+
+/// What identifies an image: package, version and file.
+type ImageKey = [String; 3];
 
 #[derive(Deserialize)]
 struct ImageEntry {
@@ -137,12 +151,6 @@ struct VariantEntry {
     #[serde(default)]
     frames: FramesEntry,
     code_bytes: Option<u32>,
-}
-
-#[derive(Deserialize)]
-struct UnreadEntry {
-    target: String,
-    reason: String,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -172,17 +180,26 @@ impl Snapshot {
 
     fn of(document: Value, path: &Path) -> Result<Self, Failure> {
         let other = |error| Failure::OtherJson { path: path.to_owned(), error };
-        let Document { kernels } = serde_json::from_value(document).map_err(other)?;
+        let Document { images: read, kernels } = serde_json::from_value(document).map_err(other)?;
         if kernels.is_empty() {
             return Err(Failure::WithoutKernels { path: path.to_owned() });
         }
         let images: BTreeMap<_, u64> = kernels.iter().filter_map(KernelEntry::image).collect();
-        let unread = kernels.iter().flat_map(|kernel| &kernel.unread);
-        let unread = unread.map(|unread| (printable(&unread.target), printable(&unread.reason))).collect();
+        let mut unread = Unread::default();
+        let mut targets = BTreeMap::<ImageKey, Rc<BTreeSet<String>>>::new();
+        for image in read {
+            unread.add(&image.file, &image.unread);
+            let of_image = image.unread.into_iter().map(|unread| unread.target).collect();
+            targets.insert(key(image.package, image.version, image.file), Rc::new(of_image));
+        }
+        let kernel = |entry: KernelEntry| {
+            let unread = entry.image().and_then(|(image, _)| targets.get(&image)).cloned();
+            Kernel { unread: unread.unwrap_or_default(), ..Kernel::from(entry) }
+        };
         Ok(Snapshot {
             file: printable(&path.display().to_string()),
             image_bytes: images.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)),
-            kernels: without_copies(with_overloads(kernels.into_iter().map(Kernel::from).collect())),
+            kernels: without_copies(with_overloads(kernels.into_iter().map(kernel).collect())),
             unread,
         })
     }
@@ -232,16 +249,19 @@ fn in_words(failure: Failure, path: &Path) -> Failure {
 
 impl KernelEntry {
     /// What identifies its image, and the image's length.
-    fn image(&self) -> Option<([String; 3], u64)> {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    fn image(&self) -> Option<(ImageKey, u64)> {
         match (&self.image, self.image_bytes) {
             (Some(image), _) => {
-                Some(([text(&self.package), text(&self.version), image.file.clone()], image.bytes))
+                Some((key(self.package.clone(), self.version.clone(), image.file.clone()), image.bytes))
             }
-            (None, Some(bytes)) => Some(([String::new(), String::new(), self.file.clone()], bytes)),
+            (None, Some(bytes)) => Some((key(None, None, self.file.clone()), bytes)),
             (None, None) => None,
         }
     }
+}
+
+fn key(package: Option<String>, version: Option<String>, file: String) -> ImageKey {
+    [package.unwrap_or_default(), version.unwrap_or_default(), file]
 }
 
 impl From<KernelEntry> for Kernel {
@@ -256,7 +276,7 @@ impl From<KernelEntry> for Kernel {
             is_overloaded: false,
             params: entry.params,
             variants: entry.variants.into_iter().map(Variant::from).collect(),
-            unread: entry.unread.iter().map(|unread| printable(&unread.target)).collect(),
+            unread: Rc::default(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kernel_registry_build::Available;
 
-use super::facts::{Compiler, ComputeMode, Context, Cuda, Driver, Facts, Found, Gpu, Started};
+use super::facts::{Compiler, ComputeMode, Context, Driver, Facts, Found, Gpu, Started};
 use super::libcuda::{Answer, Attribute, Device, Library};
 use super::metadata;
 
@@ -57,7 +57,7 @@ fn asked(calls: Sender<&'static str>) -> Driver {
     Driver::Found(Found {
         library: mapped_driver(&maps),
         simulated: library.is_simulated(),
-        version: version.as_ref().ok().map(|version| Cuda(version.unsigned_abs())),
+        version: version.as_ref().ok().copied(),
         started: version.and_then(|_| started(&library)),
     })
 }

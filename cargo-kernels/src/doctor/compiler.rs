@@ -1,6 +1,8 @@
 //! Checks which CUDA compiler build scripts would use, and whether the driver takes its images.
 
-use super::facts::{Compiler, Cuda, Facts};
+use kernel_registry_format::CudaVersion;
+
+use super::facts::{Compiler, Facts, cuda_version};
 use super::line::Line;
 
 const ABOUT: &str = "compiler";
@@ -23,10 +25,10 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
     }
 }
 
-/// Compares versions: a driver takes machine code of its own major version, and PTX up to its own version.
-fn against_driver(compiler: &str, driver: Option<Cuda>) -> Option<Line> {
-    let version = Cuda::parse(compiler.split(' ').next_back()?)?;
-    let driver = driver.filter(|driver| *driver < version)?;
+/// Compares versions: a driver takes machine code of its own major version, and PTX of its own version and older.
+fn against_driver(compiler: &str, driver: Option<CudaVersion>) -> Option<Line> {
+    let version = cuda_version(compiler.split(' ').next_back()?)?;
+    let driver = driver.filter(|driver| driver.newest_ptx() < version.newest_ptx())?;
     let remedy = format!("install a newer driver, or compile with a toolkit of CUDA {driver} or older");
     let text = format!("{compiler} is newer than the driver's CUDA {driver}: its PTX is refused here");
     let only_ptx = compiler.starts_with("NVRTC");
@@ -48,7 +50,7 @@ mod tests {
     fn levels(compiler: &str, driver: u32) -> Vec<Level> {
         let mut facts = Facts::good();
         facts.compiler = Compiler::Found { name: compiler.to_owned(), file: None };
-        facts.found().version = Some(Cuda(driver));
+        facts.found().version = Some(CudaVersion::from_number(driver));
         check(&facts).iter().map(|line| line.level).collect()
     }
 
@@ -56,6 +58,7 @@ mod tests {
     fn a_compiler_is_compared_with_the_driver() {
         assert_eq!(levels("nvcc 13.0.88", 13_000), [Level::Ok]);
         assert_eq!(levels("NVRTC 12.0", 13_000), [Level::Ok]);
+        assert_eq!(levels("NVRTC 12.6", 12_050), [Level::Ok]);
         assert_eq!(levels("nvcc 12.8.1", 12_040), [Level::Ok, Level::Note]);
         assert_eq!(levels("NVRTC 12.8", 12_040), [Level::Ok, Level::Problem]);
         assert_eq!(levels("nvcc 13.0.88", 12_090), [Level::Ok, Level::Problem]);

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::{Cuda, Cudarc, Facts, Package};
+use kernel_registry_format::CudaVersion;
+
+use super::facts::{Cudarc, Facts, Package, version_of_feature};
 use super::line::Line;
 
 const ABOUT: &str = "cudarc";
@@ -53,7 +55,7 @@ fn versions(crates: &[Cudarc]) -> Option<Line> {
     })
 }
 
-fn lines(cudarc: &Cudarc, nvcc: Option<Cuda>, facts: &Facts) -> Vec<Line> {
+fn lines(cudarc: &Cudarc, nvcc: Option<CudaVersion>, facts: &Facts) -> Vec<Line> {
     let name = format!("cudarc {}", cudarc.version);
     let mut lines = vec![match bindings(cudarc, nvcc, facts.variable(VARIABLE)) {
         Err((text, remedy)) => Line::problem(ABOUT, format!("{name} does not build: {text}"), remedy),
@@ -75,7 +77,7 @@ fn lines(cudarc: &Cudarc, nvcc: Option<Cuda>, facts: &Facts) -> Vec<Line> {
 
 /// The CUDA version of cudarc's bindings, and what chose it.
 struct Bindings {
-    cuda: Cuda,
+    cuda: CudaVersion,
     by: String,
     /// A feature or variable names this version.
     pinned: bool,
@@ -85,10 +87,10 @@ struct Bindings {
 type Wrong = (String, String);
 
 /// Chooses the bindings as cudarc's build script does.
-fn bindings(cudarc: &Cudarc, nvcc: Option<Cuda>, variable: Option<&str>) -> Result<Bindings, Wrong> {
-    let mut named: BTreeMap<Cuda, String> = BTreeMap::new();
+fn bindings(cudarc: &Cudarc, nvcc: Option<CudaVersion>, variable: Option<&str>) -> Result<Bindings, Wrong> {
+    let mut named: BTreeMap<CudaVersion, String> = BTreeMap::new();
     for feature in &cudarc.features {
-        if let Some(cuda) = Cuda::of_feature(feature) {
+        if let Some(cuda) = version_of_feature(feature) {
             let users = cudarc.users.iter().filter(|(_, asked)| *asked == Some(cuda));
             let users: Vec<_> = users.map(|(user, _)| format!("`{user}`")).collect();
             named.insert(
@@ -98,7 +100,8 @@ fn bindings(cudarc: &Cudarc, nvcc: Option<Cuda>, variable: Option<&str>) -> Resu
         }
     }
     if let Some(value) = variable {
-        let cuda = value.parse().map(Cuda).ok().filter(|cuda| cudarc.known.contains(cuda));
+        let cuda =
+            value.parse().map(CudaVersion::from_number).ok().filter(|cuda| cudarc.known.contains(cuda));
         let unknown = || (format!("it does not know `{VARIABLE}={value}`"), format!("unset `{VARIABLE}`"));
         named.entry(cuda.ok_or_else(unknown)?).or_insert_with(|| format!("`{VARIABLE}`"));
     }
@@ -130,7 +133,7 @@ fn bindings(cudarc: &Cudarc, nvcc: Option<Cuda>, variable: Option<&str>) -> Resu
 }
 
 /// Compares the bindings with the driver.
-fn fit(name: &str, cudarc: &Cudarc, bindings: &Bindings, driver: Option<Cuda>) -> Line {
+fn fit(name: &str, cudarc: &Cudarc, bindings: &Bindings, driver: Option<CudaVersion>) -> Line {
     let Bindings { cuda, by, pinned } = bindings;
     let is = format!("{name} has bindings of CUDA {cuda}, by {by}");
     let Some(driver) = driver.filter(|driver| driver < cuda) else { return Line::ok(ABOUT, is) };
@@ -143,10 +146,10 @@ fn fit(name: &str, cudarc: &Cudarc, bindings: &Bindings, driver: Option<Cuda>) -
 }
 
 /// The feature for the newest CUDA version that cudarc knows and this driver supports.
-fn example(cudarc: &Cudarc, driver: Option<Cuda>) -> String {
-    let fits = |cuda: &&Cuda| driver.is_none_or(|driver| **cuda <= driver);
+fn example(cudarc: &Cudarc, driver: Option<CudaVersion>) -> String {
+    let fits = |cuda: &&CudaVersion| driver.is_none_or(|driver| **cuda <= driver);
     let newest = cudarc.known.iter().rev().find(fits).or(cudarc.known.first());
-    format!("cuda-{}", newest.map_or(12_000, |cuda| cuda.0))
+    format!("cuda-{}", newest.map_or(12_000, |cuda| cuda.number()))
 }
 
 #[cfg(test)]
@@ -156,8 +159,8 @@ mod tests {
 
     fn with(crates: Vec<Cudarc>, nvcc: Option<u32>, driver: u32) -> Vec<Line> {
         let mut facts = Facts::good();
-        facts.found().version = Some(Cuda(driver));
-        facts.package = Package::Cudarc { crates, nvcc: nvcc.map(Cuda) };
+        facts.found().version = Some(CudaVersion::from_number(driver));
+        facts.package = Package::Cudarc { crates, nvcc: nvcc.map(CudaVersion::from_number) };
         check(&facts)
     }
 
@@ -188,7 +191,7 @@ mod tests {
     fn two_crates_that_name_two_versions_do_not_build() {
         let mut cudarc = Cudarc::pinned(12_080);
         cudarc.features.push("cuda-13000".to_owned());
-        cudarc.users.push(("ml".to_owned(), Some(Cuda(13_000))));
+        cudarc.users.push(("ml".to_owned(), Some(CudaVersion::new(13, 0))));
         let expected =
             "cudarc 0.19.10 does not build: several CUDA versions are chosen: 12.8 by `app`, 13.0 by `ml`";
         assert_eq!(only(&with(vec![cudarc], None, 13_000)), (Level::Problem, expected));

@@ -1,17 +1,19 @@
 //! Checks the CUDA driver: is there one, which, does it start, is it new enough?
 
-use super::facts::{Cuda, Driver, Facts, Found, Refused};
+use kernel_registry_format::CudaVersion;
+
+use super::facts::{Driver, Facts, Found, Refused};
 use super::line::Line;
 
 const LIBRARY: &str = "driver library";
 const DRIVER: &str = "driver";
 
 /// The first version with `cuModuleGetLoadingMode`, and with lazy loading at all.
-const LAZY_LOADING: Cuda = Cuda(11_070);
+const LAZY_LOADING: CudaVersion = CudaVersion::new(11, 7);
 /// The first version with `cuLibraryLoadData` and `cuLaunchKernelEx`, which kernel-registry needs.
-const NEEDED: Cuda = Cuda(12_000);
+const NEEDED: CudaVersion = CudaVersion::new(12, 0);
 /// The first version with `cuFuncLoad` and `cuFuncIsLoaded`.
-const PROVABLE: Cuda = Cuda(12_040);
+const PROVABLE: CudaVersion = CudaVersion::new(12, 4);
 
 pub(super) fn check(facts: &Facts) -> Vec<Line> {
     match &facts.driver {
@@ -71,7 +73,8 @@ fn library(found: &Found) -> Option<Line> {
 fn age(found: &Found) -> Option<Line> {
     let version = found.version?;
     let release = found.release().map(|release| format!(" (release {release})")).unwrap_or_default();
-    let is = format!("CUDA {version}{release}, takes PTX up to {}", version.ptx());
+    let (major, minor) = version.newest_ptx();
+    let is = format!("CUDA {version}{release}, takes PTX up to {major}.{minor}");
     Some(if version < LAZY_LOADING {
         let text = format!("{is}: older than lazy loading (11.7) and than kernel-registry needs (12.0)");
         Line::problem(DRIVER, text, "install release 525 or newer")
@@ -116,7 +119,7 @@ mod tests {
 
     fn with_version(version: u32) -> Line {
         let mut facts = Facts::good();
-        facts.found().version = Some(Cuda(version));
+        facts.found().version = Some(CudaVersion::from_number(version));
         check(&facts).remove(1)
     }
 

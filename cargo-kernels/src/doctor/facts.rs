@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use kernel_registry_format::CudaVersion;
+
 /// Everything that the checks read.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
@@ -35,7 +37,7 @@ pub(super) struct Found {
     /// Whether the library is kernel-registry-sim.
     pub(super) simulated: bool,
     /// The newest CUDA version that the driver supports.
-    pub(super) version: Option<Cuda>,
+    pub(super) version: Option<CudaVersion>,
     pub(super) started: Result<Started, Refused>,
 }
 
@@ -104,7 +106,7 @@ pub(super) enum Compiler {
 pub(super) enum Package {
     None,
     Unknown { why: String },
-    Cudarc { crates: Vec<Cudarc>, nvcc: Option<Cuda> },
+    Cudarc { crates: Vec<Cudarc>, nvcc: Option<CudaVersion> },
 }
 
 /// A version of cudarc among the dependencies.
@@ -113,18 +115,14 @@ pub(super) struct Cudarc {
     pub(super) version: String,
     pub(super) features: Vec<String>,
     /// The CUDA versions that it has bindings for, in order.
-    pub(super) known: Vec<Cuda>,
+    pub(super) known: Vec<CudaVersion>,
     /// The packages that depend on it, with the CUDA version that each asks for.
-    pub(super) users: Vec<(String, Option<Cuda>)>,
+    pub(super) users: Vec<(String, Option<CudaVersion>)>,
 }
-
-/// A CUDA version as the driver writes it: 12040 is 12.4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Cuda(pub(crate) u32);
 
 impl Facts {
     /// The newest CUDA version that the driver supports, if known.
-    pub(super) fn driver_version(&self) -> Option<Cuda> {
+    pub(super) fn driver_version(&self) -> Option<CudaVersion> {
         match &self.driver {
             Driver::Found(found) => found.version,
             Driver::Missing { .. } | Driver::Silent { .. } => None,
@@ -168,45 +166,16 @@ impl Found {
     }
 }
 
-impl Cuda {
-    /// Reads `13.0` of `13.0.88`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let mut numbers = text.split('.').map(|number| number.parse::<u32>().ok());
-        let (major, minor) = (numbers.next()??, numbers.next()??);
-        Some(Cuda(major.checked_mul(1000)?.checked_add(minor.checked_mul(10)?)?))
-    }
-
-    /// Reads `12040` of `cuda-12040`, a feature of cudarc.
-    pub(super) fn of_feature(feature: &str) -> Option<Self> {
-        feature.strip_prefix("cuda-")?.parse().ok().map(Cuda)
-    }
-
-    pub(super) const fn major(self) -> u32 {
-        self.0 / 1000
-    }
-
-    const fn minor(self) -> u32 {
-        self.0 % 1000 / 10
-    }
-
-    /// The newest PTX that a driver of this version takes, or compiler writes.
-    pub(super) fn ptx(self) -> String {
-        // PTX versions went up with each release except 12.6.
-        match (self.major(), self.minor()) {
-            (11, minor) => format!("7.{minor}"),
-            (12, minor @ ..6) => format!("8.{minor}"),
-            (12, minor) => format!("8.{}", minor - 1),
-            (13, minor @ ..2) => format!("9.{minor}"),
-            (14.., _) | (13, _) => "9.1 and newer".to_owned(),
-            _ => "6".to_owned(),
-        }
-    }
+/// Reads `13.0` of `13.0.88`.
+pub(super) fn cuda_version(text: &str) -> Option<CudaVersion> {
+    let mut numbers = text.split('.').map(|number| number.parse::<u16>().ok());
+    let (major, minor) = (numbers.next()??, numbers.next()??);
+    Some(CudaVersion::new(major.into(), minor.into()))
 }
 
-impl fmt::Display for Cuda {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major(), self.minor())
-    }
+/// Reads `12040` of `cuda-12040`, a feature of cudarc.
+pub(super) fn version_of_feature(feature: &str) -> Option<CudaVersion> {
+    feature.strip_prefix("cuda-")?.parse().ok().map(CudaVersion::from_number)
 }
 
 impl fmt::Display for Refused {
@@ -225,14 +194,17 @@ impl Facts {
             driver: Driver::Found(Found {
                 library: Some("/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05".into()),
                 simulated: false,
-                version: Some(Cuda(13_000)),
+                version: Some(CudaVersion::new(13, 0)),
                 started: Ok(started),
             }),
             compiler: Compiler::Found {
                 name: "nvcc 13.0.88".to_owned(),
                 file: Some("/cuda/bin/nvcc".into()),
             },
-            package: Package::Cudarc { crates: vec![Cudarc::pinned(12_080)], nvcc: Some(Cuda(13_000)) },
+            package: Package::Cudarc {
+                crates: vec![Cudarc::pinned(12_080)],
+                nvcc: Some(CudaVersion::new(13, 0)),
+            },
         }
     }
 
@@ -273,8 +245,8 @@ impl Cudarc {
             features: ["driver", "fallback-dynamic-loading", &format!("cuda-{cuda}")]
                 .map(str::to_owned)
                 .to_vec(),
-            known: [12_000, 12_040, 12_080, 13_000, 13_040].map(Cuda).to_vec(),
-            users: vec![("app".to_owned(), Some(Cuda(cuda)))],
+            known: [12_000, 12_040, 12_080, 13_000, 13_040].map(CudaVersion::from_number).to_vec(),
+            users: vec![("app".to_owned(), Some(CudaVersion::from_number(cuda)))],
         }
     }
 }
@@ -284,20 +256,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_cuda_are_read_and_written() {
-        assert_eq!(Cuda::parse("13.0.88"), Some(Cuda(13_000)));
-        assert_eq!(Cuda::parse("12.4"), Some(Cuda(12_040)));
-        assert_eq!(Cuda::parse("12"), None);
-        assert_eq!(Cuda::parse("4294967295.1"), None);
-        assert_eq!(Cuda::of_feature("cuda-12040").unwrap().to_string(), "12.4");
-        assert_eq!(Cuda::of_feature("cuda-version-from-build-system"), None);
-    }
-
-    #[test]
-    fn ptx_has_the_version_that_came_with_cuda() {
-        let ptx = |version| Cuda(version).ptx();
-        assert_eq!([11_070, 12_000, 12_050].map(ptx), ["7.7", "8.0", "8.5"]);
-        assert_eq!([12_060, 12_080, 12_090].map(ptx), ["8.5", "8.7", "8.8"]);
-        assert_eq!([13_000, 13_010, 14_000].map(ptx), ["9.0", "9.1", "9.1 and newer"]);
+    fn versions_of_cuda_are_read() {
+        assert_eq!(cuda_version("13.0.88"), Some(CudaVersion::new(13, 0)));
+        assert_eq!(cuda_version("12.4"), Some(CudaVersion::new(12, 4)));
+        assert_eq!(cuda_version("12"), None);
+        assert_eq!(cuda_version("4294967295.1"), None);
+        assert_eq!(version_of_feature("cuda-12040"), Some(CudaVersion::new(12, 4)));
+        assert_eq!(version_of_feature("cuda-version-from-build-system"), None);
     }
 }

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use kernel_registry_format::CudaVersion;
 use serde::Serialize;
 
-use super::facts::{Cuda, Driver, Facts, Found, Gpu};
+use super::facts::{Driver, Facts, Found, Gpu};
 use super::line::{self, Level, Line};
 
 /// Raised by every change that could break a reader.
@@ -62,7 +63,7 @@ impl DriverEntry {
             library: found.library.as_ref().map(|path| path.display().to_string()),
             simulated: found.simulated,
             release: found.release().map(str::to_owned),
-            cuda: found.version.as_ref().map(Cuda::to_string),
+            cuda: found.version.as_ref().map(CudaVersion::to_string),
             loading: lazy.map(|lazy| if lazy { "lazy" } else { "eager" }),
         }
     }

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::ptr;
 use std::sync::mpsc::{self, Sender};
 
+use kernel_registry_format::CudaVersion;
+
 use super::facts::Refused;
 
 /// The result of a driver call.
@@ -74,24 +76,24 @@ impl Library {
     }
 
     /// Whether a program written for this CUDA version finds a function of this name.
-    pub(crate) fn offers(&self, name: &CStr, version: c_int) -> bool {
+    pub(crate) fn offers(&self, name: &CStr, version: CudaVersion) -> bool {
         type Get = unsafe extern "C" fn(*const c_char, *mut *const c_void, c_int, u64, *mut c_uint) -> c_int;
         let (mut address, mut status) = (ptr::null(), 0);
         // SAFETY: the type is cuda.h's, the name ends with a zero, and both results outlive the call.
         let answer = self.call("cuGetProcAddress_v2", |f: Get| unsafe {
-            f(name.as_ptr(), &mut address, version, 0, &mut status)
+            f(name.as_ptr(), &mut address, version.number().cast_signed(), 0, &mut status)
         });
         answer.is_ok() && !address.is_null()
     }
 
-    /// The driver's CUDA version: 12040 is 12.4.
-    pub(crate) fn version(&self) -> Answer<i32> {
+    /// The newest CUDA version that the driver supports.
+    pub(crate) fn version(&self) -> Answer<CudaVersion> {
         let mut version = 0;
         // SAFETY: the type is cuda.h's, the integer outlives the call, and no initialisation is needed.
         self.call("cuDriverGetVersion", |f: unsafe extern "C" fn(*mut c_int) -> c_int| unsafe {
             f(&mut version)
         })?;
-        Ok(version)
+        Ok(CudaVersion::from_number(version.unsigned_abs()))
     }
 
     pub(crate) fn init(&self) -> Answer<()> {

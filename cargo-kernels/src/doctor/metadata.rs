@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use cargo_metadata::{Metadata, MetadataCommand, Node};
+use kernel_registry_format::CudaVersion;
 
-use super::facts::{Cuda, Cudarc, Package};
+use super::facts::{Cudarc, Package, cuda_version, version_of_feature};
 use crate::artifacts::cargo;
 
 pub(super) fn package(manifest: Option<&Path>) -> Package {
@@ -42,8 +43,8 @@ fn crates(metadata: &Metadata) -> Vec<Cudarc> {
         if package.name.as_str() != "cudarc" {
             return None;
         }
-        let mut known: Vec<Cuda> =
-            package.features.keys().filter_map(|name| Cuda::of_feature(name)).collect();
+        let mut known: Vec<CudaVersion> =
+            package.features.keys().filter_map(|name| version_of_feature(name)).collect();
         known.sort();
         Some(Cudarc {
             version: package.version.to_string(),
@@ -56,13 +57,13 @@ fn crates(metadata: &Metadata) -> Vec<Cudarc> {
 }
 
 /// The packages that depend on this one, with the CUDA version that each asks for, if any.
-fn users(metadata: &Metadata, cudarc: &Node) -> Vec<(String, Option<Cuda>)> {
+fn users(metadata: &Metadata, cudarc: &Node) -> Vec<(String, Option<CudaVersion>)> {
     let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
     let users = nodes.filter(|node| node.dependencies.contains(&cudarc.id)).map(|node| {
         let package = &metadata[&node.id];
         let declared = package.dependencies.iter().filter(|dependency| dependency.name == "cudarc");
         let named =
-            declared.flat_map(|dependency| &dependency.features).find_map(|name| Cuda::of_feature(name));
+            declared.flat_map(|dependency| &dependency.features).find_map(|name| version_of_feature(name));
         (package.name.to_string(), named.or_else(|| forwarded(package, node)))
     });
     users.collect()
@@ -70,18 +71,18 @@ fn users(metadata: &Metadata, cudarc: &Node) -> Vec<(String, Option<Cuda>)> {
 
 /// The CUDA version that a package asks for by an active feature of its own:
 /// `cuda12 = ["cudarc/cuda-12040"]`.
-fn forwarded(package: &cargo_metadata::Package, node: &Node) -> Option<Cuda> {
+fn forwarded(package: &cargo_metadata::Package, node: &Node) -> Option<CudaVersion> {
     let active = node.features.iter().filter_map(|feature| package.features.get(feature.as_str()));
     let mut enabled = active
         .flatten()
         .filter_map(|what| what.strip_prefix("cudarc/").or_else(|| what.strip_prefix("cudarc?/")));
-    enabled.find_map(Cuda::of_feature)
+    enabled.find_map(version_of_feature)
 }
 
 /// The version of the nvcc on the path, which cudarc's build script would use.
-fn nvcc() -> Option<Cuda> {
+fn nvcc() -> Option<CudaVersion> {
     let output = Command::new("nvcc").arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let (_, release) = text.split_once("release ")?;
-    Cuda::parse(release.split(',').next()?)
+    cuda_version(release.split(',').next()?)
 }

@@ -15,6 +15,7 @@ const SCHEMA: u32 = 1;
 pub(super) struct Document<'a> {
     schema: u32,
     gpus: Vec<GpuEntry<'a>>,
+    unread: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -86,7 +87,11 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
 
 impl<'a> Document<'a> {
     pub(super) fn of(report: &'a Report<'a>) -> Self {
-        Document { schema: SCHEMA, gpus: report.gpus.iter().map(GpuEntry::of).collect() }
+        Document {
+            schema: SCHEMA,
+            gpus: report.gpus.iter().map(GpuEntry::of).collect(),
+            unread: report.unread,
+        }
     }
 }
 

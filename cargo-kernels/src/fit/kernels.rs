@@ -5,8 +5,12 @@ use kernel_registry_image::{Entry, Limits, Resources, Target, Variant, VariantKi
 use super::Options;
 use crate::failure::Failure;
 use crate::show::{self, Compiled};
+use crate::unread::Unread;
 
-pub(super) struct Kernels(Vec<Kernel>);
+pub(super) struct Kernels {
+    kernels: Vec<Kernel>,
+    pub(super) unread: Unread,
+}
 
 pub(super) struct Kernel {
     /// Its path; or for a kernel of an image alone, its C++ name or symbol.
@@ -30,19 +34,20 @@ pub(super) struct Code {
 
 impl Kernels {
     pub(super) fn read(options: &Options) -> Result<Self, Failure> {
-        let of = |path| {
-            show::with_compiled(path, &options.build, |compiled| {
-                compiled.iter().map(Kernel::of).collect::<Vec<_>>()
+        let mut all = Kernels { kernels: Vec::new(), unread: Unread::default() };
+        let mut add = |path| {
+            show::with_compiled(path, &options.build, |compiled, unread| {
+                all.kernels.extend(compiled.iter().map(Kernel::of));
+                all.unread.merge(unread);
             })
         };
-        let mut kernels = Vec::new();
         for path in &options.path {
-            kernels.extend(of(Some(path))?);
+            add(Some(path))?;
         }
         if options.path.is_empty() {
-            kernels = of(None)?;
+            add(None)?;
         }
-        Ok(Kernels(kernels))
+        Ok(all)
     }
 
     /// The kernel of a name: by path or symbol, or else by C++ name.
@@ -51,14 +56,14 @@ impl Kernels {
             kernel.is_declared && show::is_path(&kernel.name, name) || kernel.symbol == name
         };
         let by_cuda = |kernel: &&Kernel| show::is_cuda_name(&kernel.symbol, name);
-        let mut found: Vec<_> = self.0.iter().filter(by_declaration).collect();
+        let mut found: Vec<_> = self.kernels.iter().filter(by_declaration).collect();
         if found.is_empty() {
-            found = self.0.iter().filter(by_cuda).collect();
+            found = self.kernels.iter().filter(by_cuda).collect();
         }
         match *found.as_slice() {
             [kernel] => Ok(kernel),
             [] => {
-                let kernels = self.0.iter().map(|kernel| {
+                let kernels = self.kernels.iter().map(|kernel| {
                     let last = kernel.name.rsplit("::").next().unwrap_or_default();
                     ([kernel.name.as_str(), last, kernel.symbol.as_str()], kernel.name.as_str())
                 });

@@ -9,6 +9,8 @@ use crate::failure::Failure;
 
 pub(super) struct Report<'a> {
     pub(super) gpus: Vec<Gpu<'a>>,
+    /// What of the images could not be read, in sentences.
+    pub(super) unread: &'a [String],
 }
 
 /// What fits on one architecture.
@@ -64,7 +66,8 @@ impl<'a> Report<'a> {
                 .collect();
             Gpu::of(device, stays, beside?)
         };
-        Ok(Report { gpus: gpus.into_iter().map(gpu).collect::<Result<_, _>>()? })
+        let gpus = gpus.into_iter().map(gpu).collect::<Result<_, _>>()?;
+        Ok(Report { gpus, unread: kernels.unread.sentences() })
     }
 
     pub(super) fn refusals(&self) -> impl Iterator<Item = &str> {

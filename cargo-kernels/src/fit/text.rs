@@ -19,7 +19,10 @@ pub(super) fn write(report: &Report<'_>, out: &mut impl Write) -> io::Result<()>
         }
         write_gpu(gpu, out)?;
     }
-    Ok(())
+    if !report.unread.is_empty() {
+        writeln!(out)?;
+    }
+    report.unread.iter().try_for_each(|sentence| writeln!(out, "unread: {sentence}"))
 }
 
 /// The multiprocessors of a device, and the product that has so many.

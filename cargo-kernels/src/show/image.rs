@@ -1,6 +1,6 @@
 //! Shows kernels of an image that is in no binary.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use kernel_registry_image::{Entry, Error, Image, ParamLayout, Variant};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::summary::{self, Counts, ImageEntry, Summary};
 use super::{Compiled, json, text};
 use crate::binaries;
 use crate::failure::Failure;
@@ -45,12 +46,24 @@ impl Alone<'_> {
             Some(name) => self.named(name)?,
             None => self.all()?,
         };
-        binaries::print(|out| if as_json { write_json(&kernels, out) } else { write_text(&kernels, out) })
+        let summary = self.summary();
+        binaries::print(|out| {
+            if as_json {
+                return write_json(&kernels, &summary, out);
+            }
+            write_text(&kernels, out)?;
+            summary.write(kernels.len(), name.is_none(), out)
+        })?;
+        summary.check()
+    }
+
+    pub(super) fn summary(&self) -> Summary<'_> {
+        Summary::of(vec![ImageEntry::alone(self.file, self.bytes, &self.image)])
     }
 
     /// The JSON of all kernels.
     pub(super) fn document(&self) -> Result<Value, Failure> {
-        Ok(json::value(&Document::of(&self.all()?)))
+        Ok(json::value(&Document::of(&self.all()?, &self.summary())))
     }
 
     /// All kernels.
@@ -60,7 +73,9 @@ impl Alone<'_> {
     }
 
     fn named(&self, name: &str) -> Result<Vec<Kernel<'_>>, Failure> {
-        let kernels = self.kernels(self.image.named(name));
+        let symbols: BTreeSet<&str> =
+            self.image.named(name).into_iter().map(|entry| entry.symbol.as_str()).collect();
+        let kernels = self.kernels(|entry| symbols.contains(entry.symbol.as_str()));
         if kernels.is_empty() {
             let error = self.image.find(name, &self.file.display().to_string()).err();
             let missing = || Failure::NoneNamed { name: name.to_owned(), near: Vec::new() };
@@ -70,25 +85,27 @@ impl Alone<'_> {
     }
 
     fn all(&self) -> Result<Vec<Kernel<'_>>, Failure> {
-        let kernels = self.kernels(self.image.variants.iter().flat_map(|variant| &variant.entries));
+        let kernels = self.kernels(|_| true);
         match kernels.is_empty() {
             true => Err(Failure::WithoutKernels { path: self.file.to_owned() }),
             false => Ok(kernels),
         }
     }
 
-    fn kernels<'a>(&'a self, entries: impl IntoIterator<Item = &'a Entry>) -> Vec<Kernel<'a>> {
-        let symbols: BTreeSet<&str> = entries.into_iter().map(|entry| entry.symbol.as_str()).collect();
-        let variants = |symbol| {
-            let variants = self.image.variants.iter();
-            variants.filter_map(move |variant| Some((variant, variant.entry(symbol)?))).collect()
-        };
-        symbols.into_iter().map(|symbol| Kernel { alone: self, variants: variants(symbol) }).collect()
+    /// The kernels whose entries are wanted, in the order of their symbols.
+    fn kernels(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Kernel<'_>> {
+        let mut kernels = BTreeMap::<&str, Vec<(&Variant, &Entry)>>::new();
+        for variant in &self.image.variants {
+            for entry in variant.entries.iter().filter(|entry| is_wanted(entry)) {
+                kernels.entry(&entry.symbol).or_default().push((variant, entry));
+            }
+        }
+        kernels.into_values().map(|variants| Kernel { alone: self, variants }).collect()
     }
 }
 
 fn write_text(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
-    for (index, Kernel { alone: Alone { image, file, .. }, variants }) in kernels.iter().enumerate() {
+    for (index, Kernel { alone: Alone { file, .. }, variants }) in kernels.iter().enumerate() {
         let (_, entry) = variants[0];
         if index > 0 {
             writeln!(out)?;
@@ -99,7 +116,7 @@ fn write_text(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
         }
         writeln!(out, "    symbol    {}", entry.symbol)?;
         writeln!(out, "    takes     {}", takes(variants))?;
-        text::table(variants, None, &image.unread, out)?;
+        text::table(variants, None, out)?;
     }
     Ok(())
 }
@@ -122,6 +139,8 @@ fn takes(variants: &[(&Variant, &Entry)]) -> String {
 #[derive(Serialize)]
 struct Document<'a> {
     schema: u32,
+    summary: Counts,
+    images: &'a [ImageEntry<'a>],
     kernels: Vec<KernelEntry<'a>>,
 }
 
@@ -134,7 +153,6 @@ struct KernelEntry<'a> {
     image_bytes: usize,
     params: Vec<ParamEntry<'a>>,
     variants: Vec<json::VariantEntry<'a>>,
-    unread: Vec<json::UnreadEntry>,
 }
 
 #[derive(Serialize)]
@@ -145,14 +163,19 @@ struct ParamEntry<'a> {
     ptx: Option<&'a str>,
 }
 
-fn write_json(kernels: &[Kernel<'_>], out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Document::of(kernels))?;
+fn write_json(kernels: &[Kernel<'_>], summary: &Summary<'_>, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &Document::of(kernels, summary))?;
     writeln!(out)
 }
 
 impl<'a> Document<'a> {
-    fn of(kernels: &[Kernel<'a>]) -> Self {
-        Document { schema: json::SCHEMA, kernels: kernels.iter().map(KernelEntry::of).collect() }
+    fn of(kernels: &[Kernel<'a>], summary: &'a Summary<'a>) -> Self {
+        Document {
+            schema: json::SCHEMA,
+            summary: summary.counts(kernels.len()),
+            images: &summary.images,
+            kernels: kernels.iter().map(KernelEntry::of).collect(),
+        }
     }
 }
 
@@ -163,11 +186,10 @@ impl<'a> KernelEntry<'a> {
             file: file.display().to_string(),
             symbol: &entry.symbol,
             cuda: entry.signature.as_ref().map(ToString::to_string),
-            image_kind: json::kind(image.kind),
+            image_kind: summary::kind(image.kind),
             image_bytes: *bytes,
             params: entry.params.iter().map(ParamEntry::of).collect(),
             variants: variants.iter().copied().map(json::VariantEntry::of).collect(),
-            unread: image.unread.iter().map(json::UnreadEntry::of).collect(),
         }
     }
 }

@@ -2,19 +2,22 @@
 
 use std::io::{self, Write};
 
-use kernel_registry_image::{Entry, ImageKind, Unread, Variant, VariantKind};
+use kernel_registry_image::{Entry, Variant, VariantKind};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::list::json::{FramesEntry, KernelEntry};
 use crate::show::Shown;
+use crate::show::summary::{Counts, ImageEntry, Summary, kind};
 
 /// Raised by every change that could break a reader.
-pub(crate) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     schema: u32,
+    summary: Counts,
+    images: &'a [ImageEntry<'a>],
     kernels: Vec<ShownEntry<'a>>,
 }
 
@@ -28,7 +31,6 @@ struct ShownEntry<'a> {
     certain: bool,
     variants: Vec<VariantEntry<'a>>,
     partial: Option<String>,
-    unread: Vec<UnreadEntry>,
 }
 
 #[derive(Serialize)]
@@ -42,12 +44,6 @@ pub(super) struct VariantEntry<'a> {
     needs: Vec<&'static str>,
     frames: FramesEntry,
     code_bytes: u32,
-}
-
-#[derive(Serialize)]
-pub(super) struct UnreadEntry {
-    target: String,
-    reason: String,
 }
 
 #[derive(Serialize)]
@@ -69,8 +65,8 @@ struct LimitsEntry {
     max_cluster: Option<u32>,
 }
 
-pub(super) fn write(kernels: &[Shown<'_>], out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Document::of(kernels))?;
+pub(super) fn write(kernels: &[Shown<'_>], summary: &Summary<'_>, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &Document::of(kernels, summary))?;
     writeln!(out)
 }
 
@@ -80,18 +76,14 @@ pub(super) fn value(document: &impl Serialize) -> Value {
     serde_json::to_value(document).unwrap_or_default()
 }
 
-/// The kind of an image in one word.
-pub(super) const fn kind(kind: ImageKind) -> &'static str {
-    match kind {
-        ImageKind::Ptx => "ptx",
-        ImageKind::Cubin => "cubin",
-        ImageKind::Fatbin => "fatbin",
-    }
-}
-
 impl<'a> Document<'a> {
-    pub(super) fn of(kernels: &[Shown<'a>]) -> Self {
-        Document { schema: SCHEMA, kernels: kernels.iter().map(ShownEntry::of).collect() }
+    pub(super) fn of(kernels: &[Shown<'a>], summary: &'a Summary<'a>) -> Self {
+        Document {
+            schema: SCHEMA,
+            summary: summary.counts(kernels.len()),
+            images: &summary.images,
+            kernels: kernels.iter().map(ShownEntry::of).collect(),
+        }
     }
 }
 
@@ -107,7 +99,6 @@ impl<'a> ShownEntry<'a> {
             certain: found.is_some_and(|found| found.is_certain),
             partial: shown.partial().map(|partial| partial.to_string()),
             variants: shown.variants().into_iter().map(VariantEntry::of).collect(),
-            unread: shown.unread().iter().map(UnreadEntry::of).collect(),
         }
     }
 }
@@ -143,11 +134,5 @@ impl<'a> VariantEntry<'a> {
             frames: FramesEntry::of(entry.frames),
             code_bytes: entry.code_size,
         }
-    }
-}
-
-impl UnreadEntry {
-    pub(super) fn of(unread: &Unread) -> Self {
-        UnreadEntry { target: format!("sm_{}", unread.sm), reason: unread.error.to_string() }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use kernel_registry_format::{KernelRecord, SliceLength};
-use kernel_registry_image::{Entry, ImageKind, Limits, Unread, Variant, VariantKind};
+use kernel_registry_image::{Entry, ImageKind, Limits, Variant, VariantKind};
 
 use crate::list::table;
 use crate::show::Shown;
@@ -23,16 +23,15 @@ pub(super) fn write(kernels: &[Shown<'_>], out: &mut impl Write) -> io::Result<(
         for (name, value) in facts(shown) {
             writeln!(out, "    {name:<9} {value}")?;
         }
-        table(&shown.variants(), shown.partial().map(|partial| partial.to_string()), shown.unread(), out)?;
+        table(&shown.variants(), shown.partial().map(|partial| partial.to_string()), out)?;
     }
     Ok(())
 }
 
-/// The variants of an image that have a kernel, and those that may have it.
+/// The variants of an image that have a kernel.
 pub(super) fn table(
     variants: &[(&Variant, &Entry)],
     partial: Option<String>,
-    unread: &[Unread],
     out: &mut impl Write,
 ) -> io::Result<()> {
     if !variants.is_empty() {
@@ -43,9 +42,6 @@ pub(super) fn table(
     }
     if let Some(partial) = partial {
         writeln!(out, "    The kernel is only {partial}")?;
-    }
-    for unread in unread {
-        writeln!(out, "    A variant for sm_{} cannot be read: {}", unread.sm, unread.error)?;
     }
     Ok(())
 }

@@ -1,10 +1,9 @@
 //! Describes the simulated driver in a sentence, by the same calls that a program would make.
 
-use crate::doctor::facts::Cuda;
 use crate::doctor::libcuda::{Answer, Library};
 
 pub(super) fn sentence(driver: &Library) -> Answer<String> {
-    let version = Cuda(driver.version()?.unsigned_abs());
+    let version = driver.version()?;
     let devices = match driver.init() {
         Ok(()) => names(driver)?,
         Err(refused) if refused.code == NO_DEVICE => Vec::new(),

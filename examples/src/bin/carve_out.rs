@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
-use examples::{Ending, LIMIT, Outcome, cold, tell};
+use examples::{ARRIVAL_TIMEOUT, Ending, LIMIT, Outcome, cold, tell};
 use kernel_registry::cudarc::driver::CudaContext;
 use kernel_registry::resident::{Ended, Presence};
 use kernel_registry::{Control, Mapped, Resident, warm_all};
@@ -41,7 +41,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
         control.limit(LIMIT);
         // SAFETY: freeing flag and control block waits for the kernel.
         unsafe { spin_until_flag::launch(&stays, config, &flag, &control)? };
-        control.wait_for_blocks(LIMIT)?;
+        control.wait_for_blocks(ARRIVAL_TIMEOUT)?;
         count()?;
         passes.synchronize()?;
         let took = begun.elapsed();
@@ -64,7 +64,7 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
         let section = resident.launch(&stays, |launch| unsafe {
             spin_until_flag::launch(&stays, launch, &flag, launch.control())
         })?;
-        section.wait_for_blocks(LIMIT)?;
+        section.wait_for_blocks(ARRIVAL_TIMEOUT)?;
         count()?;
         passes.synchronize()?;
         if !section.is_running() {

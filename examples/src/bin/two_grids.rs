@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use examples::{Ending, LIMIT, Outcome, cold, tell};
+use examples::{ARRIVAL_TIMEOUT, Ending, LIMIT, Outcome, cold, tell};
 use kernel_registry::cudarc::driver::CudaContext;
 use kernel_registry::{Control, Resident, ResidentError, warm_all};
 use kernels::waiting::stay_together;
@@ -38,7 +38,7 @@ fn unchecked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
         Outcome::Ok((stream, control))
     };
     let first = launch()?;
-    first.1.wait_for_blocks(LIMIT)?;
+    first.1.wait_for_blocks(ARRIVAL_TIMEOUT)?;
     let second = launch()?;
     // As long as the first one stays.
     let missing = second.1.wait_for_blocks(LIMIT / 2);
@@ -67,7 +67,7 @@ fn checked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
         let section = resident.launch(&stream, |launch| unsafe {
             stay_together::launch(&stream, launch, launch.control(), LIMIT.as_nanos() as u64)
         })?;
-        section.wait_for_blocks(LIMIT)?;
+        section.wait_for_blocks(ARRIVAL_TIMEOUT)?;
         Outcome::Ok(section)
     };
     let first = launch(resident(blocks)?)?;

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
+use super::build_id::build_id;
+
 /// Frames that are looked at.
 pub(crate) const DEPTH: usize = 48;
 
@@ -32,21 +34,24 @@ pub(crate) fn lines(frames: &[*mut c_void], hook: *const c_void) -> (String, Str
     let skipped = nearest.filter(|index| after(&frames[*index]) < LARGEST).map_or(0, |index| index + 1);
     // Or they are in a library of their own.
     let own = library(hook).filter(|_| cfg!(feature = "export")).map(|frame| frame.library);
-    let is_inside = |frame: &Frame| {
+    let is_inside = |(_, frame): &(_, Frame)| {
         Some(&frame.library) == own.as_ref() || INSIDE.iter().any(|inside| frame.library.starts_with(inside))
     };
-    let frames = frames[skipped..].iter().filter_map(|address| library(*address));
+    let frames = frames[skipped..].iter().filter_map(|address| Some((address, library(*address)?)));
     let outside: Vec<_> = frames.skip_while(is_inside).collect();
     let mut stack = String::new();
-    for Frame { path, library, function, offset } in &outside {
+    for (address, Frame { path, library, function, offset }) in &outside {
         // Writing to a `String` does not fail.
         let _ = match function {
             Some(function) => writeln!(stack, "{library} {function}+{offset:#x}"),
-            // Whoever reads the record may know more of the file.
-            None => writeln!(stack, "{path}+{offset:#x}"),
+            // Whoever reads the record may know more of this very file.
+            None => match build_id(**address) {
+                Some(id) => writeln!(stack, "{path}#{id}+{offset:#x}"),
+                None => writeln!(stack, "{library}+{offset:#x}"),
+            },
         };
     }
-    let first = outside.first().map(|Frame { library, function, .. }| match function {
+    let first = outside.first().map(|(_, Frame { library, function, .. })| match function {
         Some(function) => format!("{library} {function}"),
         None => library.clone(),
     });

@@ -17,11 +17,11 @@ use kernel_registry_format::shared_object;
 
 use crate::install::{InstallError, Installed};
 use crate::options::Audit;
-use crate::variables;
 use crate::watch::hooks::HOOKS;
 use crate::watch::lookup::{READY, RECORD, own};
 use crate::watch::ready::kernel_registry_audit_ready;
 use crate::watch::{real, recording};
+use crate::{environment, variables};
 
 /// The names that programs open: most the first, which is the driver's `DT_SONAME`, and cudarc the second before it.
 const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
@@ -99,7 +99,7 @@ fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
     let chosen = chosen.map(Path::to_owned);
     // `cargo kernels audit` sets the variable, and puts its hooks before that driver.
     let path = match chosen {
-        Some(path) if std::env::var_os(variables::DRIVER).is_none() => path,
+        Some(path) if environment::variable(variables::DRIVER).is_none() => path,
         chosen => match found_by_loader().map_err(InstallError::Child)? {
             Found::Audit => {
                 let front = Library::open(NAMES[0], libc::RTLD_NOW);

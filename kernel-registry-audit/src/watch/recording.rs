@@ -16,14 +16,11 @@ use std::time::{Duration, Instant, SystemTime};
 use cudarc::driver::sys::CUresult;
 
 use crate::options::Audit;
-use crate::record::{self, Event, Header, Kind, Layout, MAGIC, SAMPLES, Sample, Text, VERSION, size};
+use crate::record::{self, Event, Header, Kind, Layout, MAGIC, MOST, SAMPLES, Sample, Text, VERSION, size};
 use crate::watch::locked::Locked;
 use crate::watch::say::say;
 use crate::watch::watched::{self, Call};
 use crate::watch::{devices, hang, known, lookup, memory, owners, ready, section, streams, unloaded};
-
-/// A record cannot have room for more.
-const MOST: u32 = 1 << 24;
 
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];

@@ -1,13 +1,15 @@
-//! What the audit says to people, on the standard error output.
+//! What the audit says to people, on the standard error output. Kernels and drivers cannot make a terminal do anything with it.
 
 use std::io::{self, Write};
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use kernel_registry_format::Printable;
+
 /// Says a text. Where it cannot be written, to a closed pipe or a full disk, the program goes on all the same.
 pub(crate) fn say(text: &str) {
     // In one piece: processes share the output.
-    let text = format!("kernel-registry-audit: {text}\n");
+    let text = format!("kernel-registry-audit: {}\n", Printable(text));
     without_sigpipe(|| {
         let _ = io::stderr().write_all(text.as_bytes());
     });

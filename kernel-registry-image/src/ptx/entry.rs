@@ -14,7 +14,7 @@ impl<'a> Parser<'a> {
         let name = self.word("the name of a kernel")?;
         let mut entry = Entry::new(name);
         if self.lexer.eat(b'(') {
-            entry.params = self.params()?;
+            entry.set_params(self.params()?);
         }
         loop {
             match self.lexer.next() {

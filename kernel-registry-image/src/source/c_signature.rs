@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::kernels_among_macros;
-use crate::comparison::is_float;
-use crate::{CudaType, Entry, Image, ParamLayout, Scalar};
+use kernel_registry_format::is_control;
+
+use crate::{CudaType, Entry, Image};
 
 /// Stands for a type that is not known.
 const UNKNOWN: &str = "?";
@@ -37,8 +38,9 @@ pub fn c_signatures(text: &str, is_macro: impl Fn(&str) -> bool) -> Vec<CSignatu
 }
 
 impl CSignature {
-    /// Reads what `Display` writes. `None` for anything else.
+    /// Reads what `Display` writes. `None` for anything else, and for names with control characters.
     pub fn parse(text: &str) -> Option<CSignature> {
+        let text = Some(text).filter(|text| !text.contains(is_control))?;
         let (name, params) = text.strip_suffix(')')?.split_once('(')?;
         let params = params.split(", ").filter(|param| !param.is_empty());
         let params = params.map(|param| (param != UNKNOWN).then(|| CudaType::parse(param))).collect();
@@ -53,18 +55,8 @@ impl CSignature {
                 .params
                 .iter()
                 .zip(&entry.params)
-                .all(|(ty, layout)| ty.as_ref().is_none_or(|ty| ty_fits(ty, layout)))
+                .all(|(ty, layout)| ty.as_ref().is_none_or(|ty| layout.fits(ty)))
     }
-}
-
-fn ty_fits(ty: &CudaType, layout: &ParamLayout) -> bool {
-    let is_number = match ty {
-        CudaType::Scalar(scalar) => Some(matches!(scalar, Scalar::Float | Scalar::Double)),
-        CudaType::Pointer { .. } => Some(false),
-        _ => None,
-    };
-    let is_float_or_not = is_number.zip(is_float(layout)).is_none_or(|(here, there)| here == there);
-    ty.size().is_none_or(|size| size == layout.size) && is_float_or_not
 }
 
 impl Image {

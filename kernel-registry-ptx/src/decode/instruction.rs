@@ -107,6 +107,10 @@ impl<'a> Decoder<'a, '_> {
     fn mov(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let kind = opcode.kind().ok_or(Reason::Instruction)?;
         let [to, from] = operands else { return Err(Reason::Operands) };
+        if let [Operand::Vector(_), Operand::Vector(_)] = operands {
+            return Err(Reason::Operands);
+        }
+        let (to, from) = (only(to), only(from));
         if let Operand::Name(name) = from
             && let Some((cycles, shift)) = clock(name)
         {
@@ -182,17 +186,19 @@ impl<'a> Decoder<'a, '_> {
         );
     }
 
+    /// The elements of a vector. One element may stand in braces or without.
     fn elements<'o>(opcode: &mut Opcode<'a>, operand: &'o Operand<'a>) -> Decoding<&'o [Operand<'a>]> {
         let expected = match opcode.take_any(&["v2", "v4", "v8"]) {
             Some("v2") => 2,
             Some("v4") => 4,
             Some(_) => 8,
-            None => return Ok(std::slice::from_ref(operand)),
+            None => 1,
         };
-        match operand {
-            Operand::Vector(parts) if parts.len() == expected => Ok(parts),
-            _ => Err(Reason::Operands),
-        }
+        let found = match operand {
+            Operand::Vector(parts) => &parts[..],
+            one => std::slice::from_ref(one),
+        };
+        if found.len() == expected { Ok(found) } else { Err(Reason::Operands) }
     }
 
     /// A load, or a store.
@@ -316,6 +322,14 @@ impl<'a> Decoder<'a, '_> {
             self.copy(carry, out);
         }
         Ok(())
+    }
+}
+
+/// What braces hold, if it is one operand.
+fn only<'o, 'a>(operand: &'o Operand<'a>) -> &'o Operand<'a> {
+    match operand {
+        Operand::Vector(parts) if parts.len() == 1 => &parts[0],
+        other => other,
     }
 }
 

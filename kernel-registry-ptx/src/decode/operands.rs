@@ -47,10 +47,11 @@ impl<'a> Decoder<'a, '_> {
             't' => self.fits(operand, kind(0)?, false),
             'r' if parts[0] == "cvt" && special_kind(operand).is_some() => Err(Reason::Operands),
             'R' if special_kind(operand).is_some() => Ok(()),
-            'r' if parts[0] != "cvt" && ["v2", "v4", "v8"].iter().any(|vector| parts.contains(vector)) => {
-                let Operand::Vector(elements) = operand else { return Err(Reason::Operands) };
-                self.elements_fit(elements, kind(0)?)
-            }
+            'r' if parts[0] != "cvt" => match operand {
+                Operand::Vector(elements) => self.elements_fit(elements, kind(0)?),
+                _ if ["v2", "v4", "v8"].iter().any(|vector| parts.contains(vector)) => Err(Reason::Operands),
+                _ => self.fits(operand, kind(0)?, true),
+            },
             'r' => self.fits(operand, kind(0)?, true),
             'R' => self.fits(operand, kind(1)?, true),
             's' => self.fits(operand, kind(1)?, false),
@@ -95,19 +96,22 @@ impl<'a> Decoder<'a, '_> {
         if right { Ok(()) } else { Err(Reason::Operands) }
     }
 
-    /// Checks that elements of a vector fit, and are as wide as each other.
+    /// Checks that elements of a vector fit, and are as wide as each other. In braces, an integer register fits floating point too.
     fn elements_fit(&mut self, elements: &[Operand<'a>], kind: Kind) -> Decoding<()> {
         let Some(first) = elements.first() else { return Err(Reason::Operands) };
-        self.fits(first, kind, true)?;
-        let mut sizes = Vec::new();
+        let mut registers = Vec::new();
         for element in elements {
             if let Operand::Name(name) = element
                 && let Some(Place::Register(_, declared)) = self.lookup(name)
             {
-                sizes.push(declared.size);
+                registers.push(declared);
             }
         }
-        if sizes.windows(2).all(|pair| pair[0] == pair[1]) { Ok(()) } else { Err(Reason::Operands) }
+        let untyped = Kind { class: Class::Bits, ..kind };
+        let integer = registers.first().is_some_and(|register| register.class == Class::Integer);
+        self.fits(first, if integer { untyped } else { kind }, true)?;
+        let equal = registers.windows(2).all(|pair| pair[0].size == pair[1].size);
+        if equal { Ok(()) } else { Err(Reason::Operands) }
     }
 
     /// Checks an address: a name must be in the space of the access, a register as wide as that space needs.

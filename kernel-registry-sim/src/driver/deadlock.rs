@@ -4,6 +4,7 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
+use super::clock;
 use super::config::Deadlock;
 use super::current::CurrentContext;
 use super::failures::{report, report_at_once};
@@ -16,7 +17,7 @@ use super::streams::Streams;
 use super::wait::{Seq, WaitReason, Waiting};
 use super::watched;
 
-/// How long nothing must have moved before it is a deadlock: another thread of the host may be about to end it.
+/// How long nothing must have moved, in simulated time, before it is a deadlock: another thread of the host may be about to end it.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Waits until all work is over that occupies a device and was submitted before.
@@ -146,7 +147,7 @@ fn stuck(streams: &Streams, device: usize, until: Seq) -> Option<String> {
     let busy = streams.iter().filter(|(_, stream)| stream.device == device && stream.is_busy(until));
     let mut reasons = Vec::new();
     for (handle, stream) in busy {
-        if stream.still_since.elapsed() < TIMEOUT {
+        if clock::now().saturating_sub(stream.still_since) < TIMEOUT {
             return None;
         }
         reasons.push(reason(handle, stream));

@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::OnceLock;
-use std::time::Instant;
 
 use kernel_registry_ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Status};
 
+use super::clock;
 use super::launch::Launch;
 use super::memory::{Block, Kind, Shared};
 use super::result::Code;
@@ -161,8 +160,7 @@ unsafe impl Memory for View<'_> {
     }
 
     fn now(&self) -> u64 {
-        static START: OnceLock<Instant> = OnceLock::new();
-        START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+        clock::now().as_nanos() as u64
     }
 
     fn cycles(&self) -> u64 {

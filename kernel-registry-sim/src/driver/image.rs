@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kernel_registry_format::CudaVersion;
 use kernel_registry_image::{Entry, ImageKind, Needs, VariantKind};
 use kernel_registry_ptx::Program;
 
@@ -87,7 +88,8 @@ impl Image {
         let VariantKind::Ptx { version: (major, minor) } = variant.kind else {
             return Err(Refused::new(Code::INVALID_PTX, "it is no PTX"));
         };
-        if (major, minor) > newest_ptx(version) {
+        let newest = CudaVersion::from_number(version.unsigned_abs()).newest_ptx();
+        if (u16::from(major), u16::from(minor)) > newest {
             let words = format!("PTX {major}.{minor} is newer than the driver; compile for an older CUDA");
             return Err(Refused::new(Code::UNSUPPORTED_PTX_VERSION, words));
         }
@@ -128,14 +130,6 @@ fn launched_frame(kernel: &Kernel, all: &[Kernel], text: &str) -> u32 {
     named.map(|other| other.frame).max().unwrap_or(0)
 }
 
-/// The newest version of PTX that a driver of this version knows: 8.0 came with CUDA 12.0, and 9.0 with 13.0.
-fn newest_ptx(version: i32) -> (u8, u8) {
-    let (major, minor) = (version / 1000, version % 1000 / 10);
-    // 11.8 has 7.8, and so on; 12.9 has 8.8, because 12.7 was never published.
-    let minor = if (major, minor) >= (12, 8) && major == 12 { minor - 1 } else { minor };
-    ((major - 4) as u8, minor as u8)
-}
-
 impl Kernel {
     fn new(entry: &Entry, program: &Program) -> Self {
         let parameter =
@@ -167,14 +161,6 @@ fn bounded(bytes: Option<u64>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ptx_is_as_old_as_its_cuda() {
-        assert_eq!(
-            [11_080, 12_000, 12_040, 12_080, 12_090, 13_000].map(newest_ptx),
-            [(7, 8), (8, 0), (8, 4), (8, 7), (8, 8), (9, 0)]
-        );
-    }
 
     #[test]
     fn what_is_no_image_is_taken_for_text() {

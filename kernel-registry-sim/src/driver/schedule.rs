@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::abi::HostFunction;
+use super::clock;
 use super::deadlock;
 use super::execute::{Execution, Step};
 use super::handles::Handle;
@@ -98,11 +99,14 @@ fn pause(mut state: Locked) -> Locked {
     let leaves_texts = texts::write_old() || !state.failures.is_empty();
     let is_idle = state.streams.iter().all(|(_, stream)| stream.queue.is_empty());
     let wakeup = state.wakeup.clone();
-    match (is_idle, leaves_texts) {
+    let begun = Instant::now();
+    let state = match (is_idle, leaves_texts) {
         (true, false) => wakeup.wait(state),
         (true, true) => wakeup.wait_for(state, PATIENCE / 5),
         (false, _) => wakeup.wait_for(state, PAUSE),
-    }
+    };
+    clock::add_pause(begun.elapsed().min(PAUSE));
+    state
 }
 
 /// A kernel whose turn it is.
@@ -164,7 +168,7 @@ impl State {
         match Execution::new(launch, device, order, &self.memory) {
             Ok(execution) => {
                 *state = Doing::Running(Box::new(execution));
-                stream.still_since = Instant::now();
+                stream.still_since = clock::now();
             }
             Err(words) => self.failed(handle, Code::LAUNCH_FAILED, &words),
         }
@@ -265,7 +269,7 @@ impl State {
             Step::Running { progressed } => {
                 item.state = Doing::Running(turn.execution);
                 if progressed {
-                    stream.still_since = Instant::now();
+                    stream.still_since = clock::now();
                 }
                 return progressed;
             }

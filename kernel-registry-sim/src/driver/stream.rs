@@ -1,10 +1,11 @@
 //! A stream: a queue of work, done one item after the other.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::Duration;
 
 use super::abi::HostFunction;
 use super::capture::Part;
+use super::clock;
 use super::execute::Execution;
 use super::graph_memory::Allocation;
 use super::handles::Handle;
@@ -26,8 +27,8 @@ pub(super) struct Stream {
     pub(super) capture: Option<Part>,
     /// The caller has destroyed it; it stays until its work is done.
     pub(super) closed: bool,
-    /// When it last made progress.
-    pub(super) still_since: Instant,
+    /// When it last made progress, in simulated time.
+    pub(super) still_since: Duration,
 }
 
 /// Whether a stream waits for others of its context.
@@ -152,7 +153,7 @@ impl Stream {
             queue: VecDeque::new(),
             capture: None,
             closed: false,
-            still_since: Instant::now(),
+            still_since: clock::latest(),
         }
     }
 

@@ -1,8 +1,8 @@
 //! All streams, and the order in which work was submitted to them.
 
 use std::ops::{Deref, DerefMut};
-use std::time::Instant;
 
+use super::clock;
 use super::handles::{Handle, Handles};
 use super::result::Answer;
 use super::stream::{Doing, Item, Order, Stream, Work};
@@ -42,7 +42,7 @@ impl Streams {
         let stream = self.streams.get_mut(stream)?;
         self.last += 1;
         if stream.queue.is_empty() {
-            stream.still_since = Instant::now();
+            stream.still_since = clock::latest();
         }
         let launcher = Launcher::this();
         stream.queue.push_back(Item { seq: self.last, work, behind, state: Doing::Waiting, launcher });
@@ -54,7 +54,7 @@ impl Streams {
     pub(super) fn pop(&mut self, handle: Handle) {
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         stream.queue.pop_front();
-        stream.still_since = Instant::now();
+        stream.still_since = clock::latest();
         if stream.closed && stream.queue.is_empty() {
             let _ = self.streams.remove(handle);
         }

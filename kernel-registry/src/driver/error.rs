@@ -157,7 +157,8 @@ mod tests {
     #[test]
     fn errors_say_what_to_do() {
         assert!(DriverUnavailable::Missing.to_string().contains("install NVIDIA's driver"));
-        let old = DriverUnavailable::TooOld { version: CudaVersion(11_080), oldest: CudaVersion(12_000) };
+        let old =
+            DriverUnavailable::TooOld { version: CudaVersion::new(11, 8), oldest: CudaVersion::new(12, 0) };
         assert!(old.to_string().starts_with("the CUDA driver supports CUDA 11.8"), "{old}");
     }
 }

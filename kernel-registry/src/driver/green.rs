@@ -60,7 +60,7 @@ impl Multiprocessors {
 
     /// Their alignment: the size of a part is a multiple of it. Drivers before CUDA 13.0 do not tell it.
     pub(crate) fn alignment(&self, driver: CudaVersion) -> u32 {
-        if driver >= CudaVersion(13_000) { self.0[26].max(1) } else { 1 }
+        if driver >= CudaVersion::new(13, 0) { self.0[26].max(1) } else { 1 }
     }
 }
 
@@ -71,7 +71,7 @@ impl GreenCalls {
         macro_rules! found {
             ($name:literal) => {
                 // SAFETY: the field's type is that of the function.
-                match unsafe { lookup($name, CudaVersion(12_040), driver.version) }? {
+                match unsafe { lookup($name, CudaVersion::new(12, 4), driver.version) }? {
                     Some(function) => function,
                     None => return Ok(None),
                 }

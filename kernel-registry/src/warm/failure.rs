@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
+use kernel_registry_format::Printable;
 
 use super::causes::groups;
 use super::report::{Bytes, Count, Report};
@@ -284,7 +285,7 @@ impl fmt::Display for Cause {
                 write!(f, "{error}; {}", ptx_version::sentence(*ptx, *driver))
             }
             Cause::Refused { error, log } if log.is_empty() => write!(f, "{error}; is the image damaged?"),
-            Cause::Refused { error, log } => write!(f, "{error}; the driver's compiler says:\n{log}"),
+            Cause::Refused { error, log } => write!(f, "{error}; the driver's compiler says:\n{}", Printable(log)),
             Cause::NoEntry { symbol } => write!(
                 f,
                 "the image has no kernel `{symbol}` for this device; \
@@ -341,7 +342,7 @@ impl fmt::Display for WarmError {
                 } else if log.is_empty() {
                     f.write_str("; no kernel was warmed; try again")
                 } else {
-                    write!(f, "; the driver's compiler says:\n{log}")
+                    write!(f, "; the driver's compiler says:\n{}", Printable(log))
                 }
             }
             WarmError::InHook { hook } => write!(
@@ -423,5 +424,23 @@ impl From<RegistryError> for WarmError {
 impl From<DriverError> for WarmError {
     fn from(error: DriverError) -> Self {
         WarmError::Driver { error, about: "", log: String::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compilers_words_are_printable() {
+        let error = || DriverError { call: "cuModuleLoadData", code: 218, name: "", description: "" };
+        let log = || "unknown `\u{1b}[2J`\nline 2".to_owned();
+        let texts = [
+            Cause::Refused { error: error(), log: log() }.to_string(),
+            WarmError::Driver { error: error(), about: "", log: log() }.to_string(),
+        ];
+        for text in texts {
+            assert!(text.ends_with("unknown `\\u001b[2J`\nline 2"), "{text}");
+        }
     }
 }

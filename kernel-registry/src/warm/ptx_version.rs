@@ -1,5 +1,6 @@
 //! The version of an image's PTX: drivers refuse PTX of a newer CUDA.
 
+use kernel_registry_format::CudaVersion as Version;
 use kernel_registry_format::fatbin::{self, Entry, Kind};
 
 use super::failure::Cause;
@@ -33,25 +34,13 @@ fn of_text(ptx: &[u8]) -> Option<(u16, u16)> {
 
 /// What is wrong with this PTX on this driver, and what works.
 pub(super) fn sentence(ptx: (u16, u16), driver: CudaVersion) -> String {
-    let (toolkit, taken) = (cuda(ptx), of_driver(driver));
+    let (toolkit, taken) = (Version::first_with(ptx), driver.newest_ptx());
     let wheel = if driver.major() < 13 { "nvidia-cuda-nvrtc-cu12" } else { "nvidia-cuda-nvrtc" };
     format!(
-        "its PTX {}.{} was made by CUDA {}.{}, and this driver of CUDA {driver} takes PTX up to {}.{}: compile it with CUDA \
+        "its PTX {}.{} was made by CUDA {toolkit}, and this driver of CUDA {driver} takes PTX up to {}.{}: compile it with CUDA \
          {driver} or older (NVRTC: `pip install '{wheel}=={driver}.*'`), or install a newer driver",
-        ptx.0, ptx.1, toolkit.0, toolkit.1, taken.0, taken.1
+        ptx.0, ptx.1, taken.0, taken.1
     )
-}
-
-/// The CUDA version whose compilers write this PTX. PTX 8.5 came with 12.5 and 12.6; other versions of PTX and CUDA go
-/// together.
-fn cuda((major, minor): (u16, u16)) -> (u16, u16) {
-    (major + 4, if (major, minor) >= (8, 6) && major == 8 { minor + 1 } else { minor })
-}
-
-/// The newest PTX that a driver takes.
-fn of_driver(driver: CudaVersion) -> (u32, u32) {
-    let (major, minor) = (driver.major(), driver.minor());
-    (major.saturating_sub(4), if major == 12 && minor >= 6 { minor - 1 } else { minor })
 }
 
 #[cfg(test)]
@@ -74,18 +63,6 @@ mod tests {
             (fatbin[at + 24], fatbin[at + 26]) = (minor, major);
         }
         assert_eq!(newest(&fatbin), Some((8, 4)));
-    }
-
-    #[test]
-    fn ptx_and_cuda_go_together() {
-        let known =
-            [((7, 8), (11, 8)), ((8, 0), (12, 0)), ((8, 5), (12, 5)), ((8, 8), (12, 9)), ((9, 5), (13, 5))];
-        for (ptx, toolkit) in known {
-            assert_eq!(cuda(ptx), toolkit);
-            let driver = CudaVersion::new(toolkit.0.into(), toolkit.1.into());
-            assert_eq!(of_driver(driver), (ptx.0.into(), ptx.1.into()));
-        }
-        assert_eq!(of_driver(CudaVersion::new(12, 6)), (8, 5));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! of elements for any number of events.
 
 mod bars;
+mod ends;
 mod launches;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::fmt::{self, Write as _};
 use kernel_registry_audit::record::{Happened, Kind};
 
 use self::bars::{Bar, Look, bars};
+use self::ends::Ends;
 use crate::audit::process::{Audit, Process};
 use crate::audit::streams::{self, Launches};
 use crate::audit::words::Time;
@@ -78,8 +80,9 @@ pub(super) fn of_one(process: &Process) -> String {
     let report = &process.report;
     let end = end(process);
     let mut threads = BTreeMap::<u32, Vec<Span<'_>>>::new();
+    let ends = Ends::of(process);
     for event in drawn(process) {
-        threads.entry(event.thread).or_default().push(span(process, event, 0, end));
+        threads.entry(event.thread).or_default().push(ends.span(event, 0, end));
     }
     let lane = |(thread, events)| Lane { name: format!("thread {thread}"), events, ..Lane::default() };
     let mut lanes = bounded(threads.into_iter().map(lane).collect(), LANES, "threads");
@@ -92,11 +95,14 @@ pub(super) fn of_one(process: &Process) -> String {
 /// The timeline of all processes, a lane for each.
 pub(super) fn of_all<'a>(audit: &'a Audit) -> String {
     let end = audit.processes.iter().map(|process| process.on_axis(end(process))).max().unwrap_or(0);
-    let lane = |process: &'a Process| Lane {
-        name: process.name.clone(),
-        events: drawn(process).map(|event| span(process, event, process.offset, end)).collect(),
-        ready: process.ready_at(),
-        launches: Vec::new(),
+    let lane = |process: &'a Process| {
+        let ends = Ends::of(process);
+        Lane {
+            name: process.name.clone(),
+            events: drawn(process).map(|event| ends.span(event, process.offset, end)).collect(),
+            ready: process.ready_at(),
+            launches: Vec::new(),
+        }
     };
     let lanes = bounded(audit.processes.iter().map(lane).collect(), PROCESSES, "processes");
     draw("Timeline of all processes", &lanes, end, None)
@@ -111,29 +117,6 @@ fn end(process: &Process) -> u64 {
     let events = process.report.events.iter().map(|event| event.begun.saturating_add(event.took));
     let samples = process.report.activity.iter().map(|sample| sample.at);
     events.chain(samples).chain(process.report.ready).max().unwrap_or(0)
-}
-
-/// The place of an event. A hang goes on until the call returned, or to the end if it never did.
-fn span<'a>(process: &Process, event: &'a Happened, offset: u64, end: u64) -> Span<'a> {
-    let report = &process.report;
-    let from = offset.saturating_add(event.begun);
-    let to = |event: &Happened| offset.saturating_add(event.begun).saturating_add(event.took);
-    let seen = to(event);
-    let to = match event.kind {
-        Kind::Hang
-            if !report.ended && report.in_progress.iter().any(|(_, thread)| *thread == event.thread) =>
-        {
-            end
-        }
-        Kind::Hang => {
-            let of_thread = report.events.iter().filter(|other| other.thread == event.thread);
-            let same = of_thread
-                .filter(|other| other.call == event.call && offset.saturating_add(other.begun) <= seen);
-            same.map(to).max().unwrap_or(seen)
-        }
-        _ => seen,
-    };
-    Span { event, from, to }
 }
 
 /// As many lanes as there is room for: those with the most events, in their order, and one for all others.

@@ -43,7 +43,7 @@ lacking! {
         cuMemsetD16Async cuMemsetD16_v2 cuMemsetD2D16Async cuMemsetD2D16_v2 cuMemsetD2D32Async
         cuMemsetD2D32_v2 cuMemsetD2D8Async cuMemsetD2D8_v2 cuTexRefGetAddress_v2 cuTexRefSetAddress_v2;
     4000: cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuMemcpy cuMemcpy3DPeer cuMemcpy3DPeerAsync
-        cuMemcpyAsync;
+        cuMemcpyAsync cuProfilerInitialize;
     4010: cuDeviceGetByPCIBusId cuDeviceGetPCIBusId cuIpcCloseMemHandle cuIpcGetEventHandle cuIpcGetMemHandle
         cuIpcOpenEventHandle cuTexRefSetAddress2D_v3;
     4020: cuCtxGetSharedMemConfig cuCtxSetSharedMemConfig cuFuncSetSharedMemConfig;

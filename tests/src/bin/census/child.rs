@@ -15,14 +15,12 @@ const REFUSED: &str = "CUDA_ERROR_NOT_PERMITTED";
 
 /// Tries a row in this process.
 pub(crate) fn outcome(row: &Row, mode: Mode, manner: Manner) -> Outcome {
-    let outcome = attempt(row, mode, manner)
+    let mut outcome = attempt(row, mode, manner)
         .unwrap_or_else(|Failed(error)| Outcome { error: Some(error), ..Outcome::ERROR });
-    match outcome {
-        Outcome { verdict: Verdict::Error, error: Some(error), .. } if is_lacking(&error) => {
-            Outcome { verdict: Verdict::Lacking, error: Some(error), ..Outcome::ERROR }
-        }
-        outcome => outcome,
+    if outcome.verdict == Verdict::Error && outcome.error.as_deref().is_some_and(is_lacking) {
+        outcome.verdict = Verdict::Lacking;
     }
+    outcome
 }
 
 /// Whether it is the answer of a function that the simulated driver lacks.

@@ -10,6 +10,7 @@ mod ipc;
 mod kernels;
 mod libraries;
 mod pools;
+mod sparse;
 mod streams;
 mod virtual_memory;
 
@@ -29,6 +30,7 @@ pub(crate) fn rows() -> Vec<Row> {
         pools::rows(),
         ipc::rows(),
         arrays::rows(),
+        sparse::rows(),
         copies::rows(),
         contexts::rows(),
         streams::rows(),

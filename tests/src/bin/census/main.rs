@@ -7,6 +7,7 @@
 mod bench;
 mod calls;
 mod child;
+mod coverage;
 mod cuda;
 mod first;
 mod guard;
@@ -78,6 +79,11 @@ fn child(name: &str, options: &Options) -> Result<ExitCode, Failure> {
 }
 
 fn census(options: &Options) -> Result<ExitCode, Failure> {
+    if let Some(file) = &options.functions {
+        let recording = Recording::read(file).map_err(not_possible)?;
+        print!("{}", coverage::table(&recording));
+        return Ok(ExitCode::SUCCESS);
+    }
     let rows = row::all();
     let chosen = options.choose(&rows).map_err(not_possible)?;
     if options.list {

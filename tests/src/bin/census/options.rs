@@ -48,6 +48,10 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) list: bool,
 
+    /// Print the driver's functions, and which rows of this recording call them, without trying anything
+    #[arg(long, value_name = "FILE")]
+    pub(crate) functions: Option<PathBuf>,
+
     /// Try this row in this process
     #[arg(long, hide = true, value_name = "NAME")]
     pub(crate) child: Option<String>,

@@ -109,8 +109,11 @@ pub(crate) enum Verdict {
 }
 
 impl Outcome {
-    pub(crate) const ERROR: Outcome =
-        Outcome { verdict: Verdict::Error, error: None, host_ms: None, done_ms: None, calls: Vec::new() };
+    pub(crate) const ERROR: Outcome = Outcome::only(Verdict::Error);
+
+    const fn only(verdict: Verdict) -> Self {
+        Outcome { verdict, error: None, host_ms: None, done_ms: None, calls: Vec::new() }
+    }
 
     /// The result without its times.
     fn result(&self) -> (Verdict, Option<&str>) {
@@ -239,8 +242,8 @@ mod tests {
     use super::*;
     use crate::row::{self, Section};
 
-    const RUNS: Outcome = Outcome { verdict: Verdict::Runs, ..Outcome::ERROR };
-    const BLOCKS: Outcome = Outcome { verdict: Verdict::Blocks, ..Outcome::ERROR };
+    const RUNS: Outcome = Outcome::only(Verdict::Runs);
+    const BLOCKS: Outcome = Outcome::only(Verdict::Blocks);
 
     fn recording(rows: &[(&str, Mode, Outcome)]) -> Recording {
         let machine = Machine {

@@ -79,7 +79,7 @@ impl Bar<'_> {
         let Happened { call, caller, .. } = self.longest.event;
         let took = |span: &Span<'_>| Time(span.to - span.from);
         let name = short(&Subject(self.longest.event).to_string());
-        let what = if name.is_empty() { call.clone() } else { format!("{name} ({call})") };
+        let what = if name.is_empty() { call.to_string() } else { format!("{name} ({call})") };
         let late = match self.longest.event {
             event if is_late(event) => ", after the program was ready".to_owned(),
             event if is_beside(event) => format!(", {}", Beside(event)),

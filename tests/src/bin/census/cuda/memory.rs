@@ -243,6 +243,14 @@ pub(crate) fn pinned(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     properties
 }
 
+/// The same for a tile of an array.
+pub(crate) fn pinned_tile(device: sys::CUdevice) -> sys::CUmemAllocationProp {
+    const USAGE_TILE: u16 = 1;
+    let mut properties = pinned(device);
+    properties.allocFlags.usage = USAGE_TILE;
+    properties
+}
+
 /// The same, to be passed on as a file descriptor.
 pub(crate) fn shareable(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     let mut properties = pinned(device);

@@ -164,7 +164,7 @@ pub(crate) fn add_kernel(graph: sys::CUgraph, node: &sys::CUDA_KERNEL_NODE_PARAM
 
 pub(crate) fn instantiate(graph: sys::CUgraph) -> Done<sys::CUgraphExec> {
     // SAFETY: the graph is there.
-    get("cuGraphInstantiate", |exec| unsafe { sys::cuGraphInstantiateWithFlags(exec, graph, 0) })
+    get("cuGraphInstantiateWithFlags", |exec| unsafe { sys::cuGraphInstantiateWithFlags(exec, graph, 0) })
 }
 
 /// Uploads a graph to the device, and waits for that.

@@ -9,6 +9,8 @@ use crate::row::Row;
 
 /// Floating point of 32 bits.
 const FLOAT: sys::CUarray_format = sys::CUarray_format_enum::CU_AD_FORMAT_FLOAT;
+/// The array gets its memory later.
+const DEFERRED: u32 = 128;
 /// Surfaces can write to the array.
 const FOR_SURFACES: u32 = 2;
 
@@ -86,13 +88,27 @@ pub(crate) fn rows() -> Vec<Row> {
         with(
             "cuArrayGetMemoryRequirements",
             |_| {
-                const DEFERRED: u32 = 128;
                 let description = deep(DEFERRED);
                 made!(cuArray3DCreate_v2(&raw const description))
             },
             |bench, array: Handle| {
                 let mut requirements = [0_u64; 8];
                 driver!(cuArrayGetMemoryRequirements(requirements.as_mut_ptr(), array, bench.device()))
+            },
+        ),
+        with(
+            "cuMipmappedArrayGetMemoryRequirements",
+            |_| {
+                let description = deep(DEFERRED);
+                made!(cuMipmappedArrayCreate(&raw const description, 3_u32))
+            },
+            |bench, levels: Handle| {
+                let mut requirements = [0_u64; 8];
+                driver!(cuMipmappedArrayGetMemoryRequirements(
+                    requirements.as_mut_ptr(),
+                    levels,
+                    bench.device()
+                ))
             },
         ),
         with("cuTexObjectCreate", array, |_, array| texture(array).map(drop)),
@@ -127,12 +143,18 @@ pub(crate) fn rows() -> Vec<Row> {
                 const OVERRIDES_FORMAT: u32 = 1;
                 const FLOATS: i32 = 32;
                 let reference: Handle = made!(cuTexRefCreate())?;
-                let mut offset = 0_usize;
+                let (mut offset, mut address, mut found, mut flags) = (0_usize, 0_u64, NULL, 0_u32);
                 all([
                     driver!(cuTexRefSetArray(reference, array, OVERRIDES_FORMAT)),
                     driver!(cuTexRefSetFormat(reference, FLOATS, 1_i32)),
                     driver!(cuTexRefSetFlags(reference, 1_u32)),
+                    driver!(cuTexRefSetFilterMode(reference, 0_u32)),
+                    driver!(cuTexRefSetAddressMode(reference, 0_i32, 0_u32)),
+                    driver!(cuTexRefSetMaxAnisotropy(reference, 1_u32)),
+                    driver!(cuTexRefGetArray(&raw mut found, reference)),
+                    driver!(cuTexRefGetFlags(&raw mut flags, reference)),
                     driver!(cuTexRefSetAddress_v2(&raw mut offset, reference, memory, MIB)),
+                    driver!(cuTexRefGetAddress_v2(&raw mut address, reference)),
                     driver!(cuTexRefDestroy(reference)),
                 ])
             },

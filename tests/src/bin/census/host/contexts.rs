@@ -195,19 +195,27 @@ fn tools() -> Vec<Row> {
                 driver!(cuGetErrorString(1_u32, &raw mut text)),
             ])
         }),
-        call("cuCoredumpGetAttribute", |_| {
+        call("coredump_attributes", |_| {
             const ON_EXCEPTION: u32 = 1;
             let (mut is_on, mut size) = ([0_u8; 8], 1_usize);
+            let (place, size) = (is_on.as_mut_ptr(), &raw mut size);
             all([
-                driver!(cuCoredumpGetAttribute(ON_EXCEPTION, is_on.as_mut_ptr(), &raw mut size)),
-                driver!(cuCoredumpGetAttributeGlobal(ON_EXCEPTION, is_on.as_mut_ptr(), &raw mut size)),
+                driver!(cuCoredumpGetAttribute(ON_EXCEPTION, place, size)),
+                driver!(cuCoredumpSetAttribute(ON_EXCEPTION, place, size)),
+                driver!(cuCoredumpGetAttributeGlobal(ON_EXCEPTION, place, size)),
             ])
         }),
-        call("cuLogsDumpToMemory", |_| {
+        call("logs", |_| {
+            unsafe extern "C" fn ignore(_: *mut c_void, _: u32, _: *mut c_char, _: usize) {}
+            let function: unsafe extern "C" fn(*mut c_void, u32, *mut c_char, usize) = ignore;
+            let mut registered = NULL;
+            driver!(cuLogsRegisterCallback(function, NULL, &raw mut registered))?;
             let (mut text, mut size, mut place) = ([0_u8; 1024], 1024_usize, 0_u32);
             all([
                 driver!(cuLogsCurrent(&raw mut place, 0_u32)),
                 driver!(cuLogsDumpToMemory(NULL, text.as_mut_ptr(), &raw mut size, 0_u32)),
+                driver!(cuLogsDumpToFile(NULL, c"/dev/null".as_ptr(), 0_u32)),
+                driver!(cuLogsUnregisterCallback(registered)),
             ])
         }),
     ]

@@ -1,0 +1,125 @@
+//! The texts of a record, read. Many events share one, such as a stack, so each is in memory once. A record may be damaged, or made to
+//! harm: its texts take no more memory than it has room for, and no more work than its size allows.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The longest text, in bytes.
+pub(crate) const LONGEST: usize = 16 << 10;
+
+/// Bytes of texts that all events together may refer to, for each byte of the record: stacks of 1 KiB for as many events as have room.
+const REFERRED: usize = 16;
+
+/// A text that others can share.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SharedText(Arc<str>);
+
+impl Deref for SharedText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for SharedText {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+impl From<&str> for SharedText {
+    fn from(text: &str) -> Self {
+        SharedText(text.into())
+    }
+}
+
+impl From<String> for SharedText {
+    fn from(text: String) -> Self {
+        SharedText(text.into())
+    }
+}
+
+impl PartialEq<str> for SharedText {
+    fn eq(&self, other: &str) -> bool {
+        **self == *other
+    }
+}
+
+impl PartialEq<&str> for SharedText {
+    fn eq(&self, other: &&str) -> bool {
+        **self == **other
+    }
+}
+
+impl fmt::Display for SharedText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self)
+    }
+}
+
+impl fmt::Debug for SharedText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+/// Reads the texts of a record.
+pub(super) struct Texts<'a> {
+    strings: &'a [u8],
+    /// By place.
+    read: HashMap<u32, SharedText>,
+    /// Bytes that different texts may still have, and those that may still be referred to.
+    room: usize,
+    to_refer: usize,
+    /// Texts that found no room in these.
+    pub(super) dropped: u64,
+}
+
+impl<'a> Texts<'a> {
+    /// Those in the strings of a record of this size.
+    pub(super) fn new(strings: &'a [u8], size: usize) -> Self {
+        Texts {
+            strings,
+            read: HashMap::new(),
+            room: strings.len(),
+            to_refer: size.saturating_mul(REFERRED),
+            dropped: 0,
+        }
+    }
+
+    /// The text at a place, empty if there is none.
+    pub(super) fn at(&mut self, place: u32) -> SharedText {
+        let text = match self.read.get(&place) {
+            Some(text) => text.clone(),
+            None => {
+                let bytes = self.bytes(place as usize);
+                if bytes.len() > self.room {
+                    self.dropped += 1;
+                    return SharedText::default();
+                }
+                self.room -= bytes.len();
+                let text = SharedText::from(&*String::from_utf8_lossy(bytes));
+                self.read.insert(place, text.clone());
+                text
+            }
+        };
+        if text.len() > self.to_refer {
+            self.dropped += 1;
+            return SharedText::default();
+        }
+        self.to_refer -= text.len();
+        text
+    }
+
+    fn bytes(&self, place: usize) -> &'a [u8] {
+        let bytes = || {
+            let (length, text) = self.strings.get(place..)?.split_first_chunk()?;
+            text.get(..(u32::from_le_bytes(*length) as usize).min(LONGEST))
+        };
+        if place == 0 { &[] } else { bytes().unwrap_or_default() }
+    }
+}

@@ -1,0 +1,23 @@
+//! A simulator that computes seldom: what takes long because of that is no deadlock.
+
+mod device;
+mod resident;
+
+use std::time::Duration;
+
+use device::{context, memory, ok};
+use kernel_registry_sim::{Config, Deadlock};
+use resident::Resident;
+
+#[test]
+fn a_kernel_that_had_no_turn_is_not_stuck() {
+    // A turn begins up to 300 ms late.
+    Config::default().deadlock(Deadlock::Fail).timing(1, Duration::from_millis(300)).install().unwrap();
+    context(0);
+    let waits = memory(4);
+    let resident = Resident::start(Duration::from_millis(1500));
+    // It would fail in a deadlock.
+    ok("cuMemFree_v2", &[waits]);
+    assert!(resident.is_over());
+    resident.release();
+}

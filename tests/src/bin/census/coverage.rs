@@ -1,0 +1,244 @@
+//! Which functions of the driver the rows call beside the resident work, and why the others are not tried. The list of
+//! functions is the simulated driver's, which has all of CUDA 13.0.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::cuda::base;
+use crate::recording::{Mode, Recording, Tried, Verdict};
+
+/// Reasons, each with the functions that are not tried.
+const NOT_TRIED: &[(&str, &[&str])] = &[
+    (
+        "needs several GPUs",
+        &[
+            "cuCtxDisablePeerAccess",
+            "cuCtxEnablePeerAccess",
+            "cuDeviceGetP2PAtomicCapabilities",
+            "cuDeviceGetP2PAttribute",
+            "cuMulticastAddDevice",
+            "cuMulticastBindAddr",
+            "cuMulticastBindMem",
+            "cuMulticastCreate",
+            "cuMulticastGetGranularity",
+            "cuMulticastUnbind",
+        ],
+    ),
+    (
+        "needs an object of a graphics API",
+        &[
+            "cuDestroyExternalMemory",
+            "cuDestroyExternalSemaphore",
+            "cuExternalMemoryGetMappedBuffer",
+            "cuExternalMemoryGetMappedMipmappedArray",
+            "cuGraphAddExternalSemaphoresSignalNode",
+            "cuGraphAddExternalSemaphoresWaitNode",
+            "cuGraphExecExternalSemaphoresSignalNodeSetParams",
+            "cuGraphExecExternalSemaphoresWaitNodeSetParams",
+            "cuGraphExternalSemaphoresSignalNodeGetParams",
+            "cuGraphExternalSemaphoresSignalNodeSetParams",
+            "cuGraphExternalSemaphoresWaitNodeGetParams",
+            "cuGraphExternalSemaphoresWaitNodeSetParams",
+            "cuGraphicsMapResources",
+            "cuGraphicsResourceGetMappedMipmappedArray",
+            "cuGraphicsResourceGetMappedPointer",
+            "cuGraphicsResourceSetMapFlags",
+            "cuGraphicsSubResourceGetMappedArray",
+            "cuGraphicsUnmapResources",
+            "cuGraphicsUnregisterResource",
+            "cuImportExternalMemory",
+            "cuImportExternalSemaphore",
+            "cuSignalExternalSemaphoresAsync",
+            "cuWaitExternalSemaphoresAsync",
+        ],
+    ),
+    (
+        "needs a texture or surface reference in an image, which CUDA 12 and newer do not compile",
+        &[
+            "cuModuleGetSurfRef",
+            "cuModuleGetTexRef",
+            "cuParamSetTexRef",
+            "cuSurfRefGetArray",
+            "cuSurfRefSetArray",
+        ],
+    ),
+    (
+        "sets or asks another field of a texture reference, which is an object of the host",
+        &[
+            "cuTexRefGetAddressMode",
+            "cuTexRefGetBorderColor",
+            "cuTexRefGetFilterMode",
+            "cuTexRefGetFormat",
+            "cuTexRefGetMaxAnisotropy",
+            "cuTexRefGetMipmapFilterMode",
+            "cuTexRefGetMipmapLevelBias",
+            "cuTexRefGetMipmapLevelClamp",
+            "cuTexRefGetMipmappedArray",
+            "cuTexRefSetAddress2D",
+            "cuTexRefSetBorderColor",
+            "cuTexRefSetMipmapFilterMode",
+            "cuTexRefSetMipmapLevelBias",
+            "cuTexRefSetMipmapLevelClamp",
+            "cuTexRefSetMipmappedArray",
+        ],
+    ),
+    (
+        "ends or stops the process of the row itself",
+        &[
+            "cuCheckpointProcessCheckpoint",
+            "cuCheckpointProcessGetRestoreThreadId",
+            "cuCheckpointProcessGetState",
+            "cuCheckpointProcessLock",
+            "cuCheckpointProcessRestore",
+            "cuCheckpointProcessUnlock",
+        ],
+    ),
+    (
+        "ends the context of the row itself; see `cuCtxDestroy` of another context",
+        &["cuDevicePrimaryCtxReset"],
+    ),
+    (
+        "needs hardware that neither H100 nor H200 has",
+        &["cuLibraryGetUnifiedFunction", "cuMemBatchDecompressAsync"],
+    ),
+    ("belongs to Windows, or to DRIVE systems", &["cuDeviceGetLuid", "cuDeviceGetNvSciSyncAttributes"]),
+    (
+        "asks about an array whose kind is tried: one plane of a picture, or a sparse array with levels",
+        &["cuArrayGetPlane", "cuMipmappedArrayGetSparseProperties"],
+    ),
+    ("asks for what was not given: a view of a texture", &["cuTexObjectGetResourceViewDesc"]),
+    (
+        "computes on the host, as `cuTensorMapEncodeTiled` does",
+        &["cuTensorMapEncodeIm2col", "cuTensorMapEncodeIm2colWide"],
+    ),
+    ("copies as `cuMemcpyBatchAsync` and `cuMemcpy3DAsync` do", &["cuMemcpy3DBatchAsync"]),
+    ("sets for all contexts what `cuCoredumpSetAttribute` sets for one", &["cuCoredumpSetAttributeGlobal"]),
+    ("is called before every other function", &["cuInit"]),
+    ("looks up functions, which the rows do all the time", &["cuGetProcAddress"]),
+    ("has no documented meaning", &["cuGetExportTable"]),
+    ("does nothing since CUDA 11", &["cuProfilerInitialize"]),
+];
+
+/// The functions of CUDA 13.0, without the suffixes of their versions.
+fn functions() -> BTreeSet<&'static str> {
+    let known = kernel_registry_sim::functions().filter(|(_, since)| *since <= (13, 0));
+    known.map(|(function, _)| base(function)).collect()
+}
+
+/// A table of all functions: which rows of a recording call them, or why none does.
+pub(crate) fn table(recording: &Recording) -> String {
+    let mut callers = BTreeMap::<&str, Vec<&Tried>>::new();
+    for tried in recording.rows.iter().filter(|tried| tried.mode == Mode::Lazy) {
+        for call in &tried.outcome.calls {
+            callers.entry(call).or_default().push(tried);
+        }
+    }
+    let lines = functions().into_iter().map(|function| {
+        let cell = match callers.get(function) {
+            Some(rows) => rows_of(function, rows),
+            None => {
+                reason(function).map_or_else(|| "not tried | ".to_owned(), |why| format!("not tried | {why}"))
+            }
+        };
+        format!("| `{function}` | {cell} |\n")
+    });
+    let head = "| function | beside a resident kernel | rows, or why not |\n|---|---|---|\n";
+    head.to_owned() + &lines.collect::<String>()
+}
+
+fn reason(function: &str) -> Option<&'static str> {
+    NOT_TRIED.iter().find(|(_, functions)| functions.contains(&function)).map(|(why, _)| *why)
+}
+
+/// How many rows of a function are named.
+const NAMED: usize = 6;
+
+/// What the rows show that call a function: those that are named after it, or else all.
+fn rows_of(function: &str, callers: &[&Tried]) -> String {
+    let name = |tried: &Tried| tried.row.split('/').next_back().unwrap_or_default().to_owned();
+    let is_its = |tried: &Tried| base(&name(tried)) == function;
+    let is_alone = |tried: &Tried| !tried.row.starts_with("locked/");
+    let chosen = |is: &dyn Fn(&Tried) -> bool| -> Vec<&Tried> {
+        callers.iter().copied().filter(|tried| is(tried)).collect()
+    };
+    let choices = [chosen(&|tried| is_its(tried) && is_alone(tried)), chosen(&is_alone), callers.to_vec()];
+    let rows = choices.into_iter().find(|rows| !rows.is_empty()).unwrap_or_default();
+    let waits = |tried: &&Tried| tried.outcome.verdict == Verdict::Blocks;
+    let (waiting, running): (Vec<_>, Vec<_>) = rows.into_iter().partition(waits);
+    let verdict = match (waiting.is_empty(), running.is_empty()) {
+        (true, _) => "runs",
+        (false, true) => "waits",
+        (false, false) => "may wait",
+    };
+    let mark = |tried: &&Tried| if waits(tried) { "**" } else { "" };
+    let rows: Vec<_> = waiting.into_iter().chain(running).collect();
+    let names = rows.iter().take(NAMED).map(|tried| format!("{0}{1}{0}", mark(tried), tried.row));
+    let mut names = names.collect::<Vec<_>>().join(", ");
+    if rows.len() > NAMED {
+        names += &format!(", and {} more", rows.len() - NAMED);
+    }
+    format!("{verdict} | {names}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    fn recording() -> Recording {
+        Recording::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("census/h200-580.json")).unwrap()
+    }
+
+    /// Each function is called by a row, or has one reason.
+    #[test]
+    fn every_function_is_tried_or_has_a_reason() {
+        let recording = recording();
+        let called: BTreeSet<_> =
+            recording.rows.iter().flat_map(|tried| &tried.outcome.calls).map(String::as_str).collect();
+        let reasons: Vec<_> = NOT_TRIED.iter().flat_map(|(_, functions)| *functions).copied().collect();
+        for function in functions() {
+            let reasons = reasons.iter().filter(|its| **its == function).count();
+            assert_eq!(reasons, usize::from(!called.contains(function)), "{function}");
+        }
+        let unknown: Vec<_> = reasons.iter().filter(|its| !functions().contains(**its)).collect();
+        assert!(unknown.is_empty(), "CUDA 13.0 has no {unknown:?}");
+    }
+
+    /// cudarc was made from NVIDIA's header.
+    #[test]
+    fn every_function_of_cudarc_is_known() {
+        let metadata = Command::new(env!("CARGO"))
+            .args(["metadata", "--format-version", "1", "--offline", "--locked"])
+            .output()
+            .expect("cargo runs");
+        let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).expect("JSON");
+        let packages = metadata["packages"].as_array().expect("a list");
+        let cudarc = packages.iter().find(|package| package["name"] == "cudarc").expect("cudarc");
+        let manifest = Path::new(cudarc["manifest_path"].as_str().expect("a path"));
+        let text = fs::read_to_string(manifest.with_file_name("src/driver/sys/mod.rs")).expect("its source");
+        let (mut features, mut count) = ("", 0);
+        for line in text.lines() {
+            if let Some(function) = line.strip_prefix("pub unsafe fn cu") {
+                let name = format!("cu{}", function.split('(').next().expect("a name"));
+                let is_of_13 = features.is_empty() || features.contains("\"cuda-13000\"");
+                if name != "culib" && is_of_13 {
+                    assert!(functions().contains(base(&name)), "{name}");
+                    count += 1;
+                }
+            }
+            features = if line.starts_with("#[cfg(any(feature") { line } else { "" };
+        }
+        assert!(count > 400, "{count}");
+    }
+
+    #[test]
+    fn the_document_has_the_table() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/census-functions.md");
+        let document = fs::read_to_string(path).expect("the document");
+        let how =
+            "`cargo run -p tests --bin census -- --functions tests/census/h200-580.json` prints the table";
+        assert!(document.contains(&table(&recording())), "{how} that the document needs");
+    }
+}
