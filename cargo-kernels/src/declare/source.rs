@@ -71,7 +71,12 @@ impl Source {
         let first = *fitting.first()?;
         match fitting.iter().find(has_types) {
             Some(function) => Some(function),
-            None => fitting.iter().all(|other| names(other) == names(first)).then_some(first),
+            None if fitting.len() == 1 => Some(first),
+            // Only the symbol tells which types these are.
+            None => {
+                let is_same = fitting.iter().all(|other| names(other) == names(first));
+                (signature.is_some() && is_same).then_some(first)
+            }
         }
     }
 }
