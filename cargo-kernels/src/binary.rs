@@ -82,7 +82,10 @@ impl<'data> Contents<'data> {
     fn add_section(&mut self, bytes: &'data [u8]) -> Result<(), Failure> {
         for record in Records::new(bytes) {
             match record.map_err(|malformed| Failure::Damaged { path: self.path.clone(), malformed })? {
-                Record::Kernel(kernel) => self.kernels.push(kernel),
+                Record::Kernel(kernel) => {
+                    self.check_names(&kernel)?;
+                    self.kernels.push(kernel);
+                }
                 Record::Library(library) => self.libraries.push(library),
                 Record::Newer { version } => self.add_newer(version),
                 // A kind of record that this tool does not know yet.
@@ -90,6 +93,18 @@ impl<'data> Contents<'data> {
             }
         }
         Ok(())
+    }
+
+    /// Names are printed in lines and tables, where a line break would look like the next kernel.
+    fn check_names(&self, kernel: &KernelRecord<'_>) -> Result<(), Failure> {
+        let KernelRecord { path, symbol, package, version, file, image, .. } = *kernel;
+        let params = kernel.params.iter().flat_map(|param| [param.name, param.ty]);
+        let image = image.iter().flat_map(|image| [image.file, image.variants]);
+        let mut names = [path, symbol, package, version, file].into_iter().chain(params).chain(image);
+        match names.find(|name| name.contains(char::is_control)) {
+            Some(name) => Err(Failure::ControlCharacter { path: self.path.clone(), name: name.to_owned() }),
+            None => Ok(()),
+        }
     }
 
     fn add_newer(&mut self, version: u16) {

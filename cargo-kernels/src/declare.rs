@@ -4,15 +4,17 @@
 //! `input` has the image, and `source` the parameters and structs as a CUDA source declares them; `kernel` collects what these
 //! say of each kernel; `types` finds Rust types for its parameters, `structs` those that have to be defined, and `fields`
 //! their fields; `template` gathers instances; `names` makes identifiers; `module` puts it together, `text` writes it, and
-//! `difference` compares it with a file. `folder` does all that for a whole folder.
+//! `kept` has what people added to the file, and `difference` compares it with a file. `folder` does all that for a whole folder, and `shared` has its structs.
 
 mod difference;
 mod fields;
 mod folder;
 mod input;
+mod kept;
 mod kernel;
 mod module;
 pub(crate) mod names;
+mod shared;
 mod source;
 mod structs;
 mod template;
@@ -28,16 +30,18 @@ use crate::cli::Declare;
 use crate::failure::Failure;
 use crate::terminal;
 
-use self::input::Input;
+use self::input::Unit;
+use self::kept::Kept;
 use self::module::Module;
-use self::source::Source;
+use self::shared::Shared;
 
 pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
     if options.file.is_dir() {
         return folder::run(options);
     }
     let target = options.output.as_deref().or(options.check.as_deref());
-    let text = module(options, &command(options, target))?;
+    let unit = Unit::read(options)?;
+    let text = module(&unit, &Shared::default(), "", target, &command(options, target))?;
     match (&options.check, &options.output) {
         (Some(file), _) => check(&text, file, options),
         (None, Some(file)) => write(&text, file),
@@ -45,21 +49,25 @@ pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
     }
 }
 
-/// The text of a module. `command` is what writes it again.
-fn module(options: &Declare, command: &str) -> Result<String, Failure> {
-    let path = &options.file;
-    let input = Input::read(options)?;
-    let image = kernel_registry_image::read(&input.bytes)
-        .map_err(|error| Failure::Image { path: path.clone(), error })?;
-    let source = match &input.source {
-        Some(source) => Source::read(source, &options.flags, &image)?,
-        None => Source::default(),
-    };
-    let module = Module::of(&image, &source, &input);
+/// The text of a module. `command` is what writes it again, and `import` the path of the structs that modules share.
+/// `old` is the file that was written before.
+fn module(
+    unit: &Unit,
+    shared: &Shared,
+    import: &str,
+    old: Option<&Path>,
+    command: &str,
+) -> Result<String, Failure> {
+    let kept = Kept::read(old)?;
+    let module = Module::of(unit, shared, &kept);
+    let names = module.declarations.iter().map(|kernel| kernel.name.as_str()).collect();
+    for kernel in kept.lost(&names) {
+        eprintln!("warning: `{kernel}` is gone, and with it what was added to its declaration");
+    }
     for (kernel, reason) in &module.left_out {
         terminal::say(format_args!("warning: `{kernel}` is not declared: {reason}"));
     }
-    if let Some(source) = &input.source {
+    if let Some(source) = &unit.input.source {
         for name in module.declarations.iter().filter(|kernel| kernel.is_vague).map(|kernel| &kernel.name) {
             terminal::say(format_args!(
                 "warning: the types of `{name}` are not known: `{}` has no such kernel",
@@ -68,9 +76,9 @@ fn module(options: &Declare, command: &str) -> Result<String, Failure> {
         }
     }
     if module.is_empty() {
-        return Err(Failure::NothingToDeclare { path: path.clone() });
+        return Err(Failure::NothingToDeclare { path: unit.path.clone() });
     }
-    Ok(text::of(&module, command))
+    Ok(text::of(&module, import, command))
 }
 
 /// The command that writes the file again.

@@ -19,6 +19,7 @@ pub(crate) enum Failure {
     NotABinary { path: PathBuf },
     Truncated { path: PathBuf, error: object::Error },
     Damaged { path: PathBuf, malformed: Malformed },
+    ControlCharacter { path: PathBuf, name: String },
     NoRecords { path: PathBuf },
     NoKernels { path: PathBuf, library: String },
     NoneOfPackage { package: String, there: Vec<String> },
@@ -29,6 +30,7 @@ pub(crate) enum Failure {
     Problems { count: usize },
     NotInImage { error: FindError },
     NothingToDeclare { path: PathBuf },
+    NotRust { path: PathBuf, error: syn::Error },
     WithoutKernels { path: PathBuf },
     NothingToCompare { path: PathBuf },
     OtherJson { path: PathBuf, error: serde_json::Error },
@@ -82,6 +84,7 @@ impl Failure {
             Failure::OtherJson { error, .. } if error.is_data() => 5,
             Failure::OtherJson { .. } => 6,
             Failure::Truncated { .. } | Failure::Damaged { .. } | Failure::Image { .. } => 6,
+            Failure::ControlCharacter { .. } => 6,
             Failure::NothingToMerge { .. } => 6,
             Failure::NoRecords { .. }
             | Failure::NoKernels { .. }
@@ -115,6 +118,7 @@ impl Failure {
             | Failure::SameModule { .. }
             | Failure::NotWritten { .. }
             | Failure::Outdated { .. }
+            | Failure::NotRust { .. }
             | Failure::NothingToPrebuild
             | Failure::NoMember { .. }
             | Failure::PackageName { .. }
@@ -158,6 +162,12 @@ impl fmt::Display for Failure {
             Failure::Damaged { path, malformed } => {
                 write!(f, "the kernels of `{}` cannot be read: {malformed}", path.display())
             }
+            Failure::ControlCharacter { path, name } => write!(
+                f,
+                "the kernels of `{}` cannot be read: the name {name:?} in a record has control characters, which \
+                 kernel-registry does not write",
+                path.display()
+            ),
             Failure::NoRecords { path } => write!(
                 f,
                 "`{}` holds no records of kernels: kernel-registry is not linked into it",
@@ -208,6 +218,11 @@ impl fmt::Display for Failure {
             Failure::NothingToDeclare { path } => {
                 write!(f, "`{}` holds no kernels to declare", path.display())
             }
+            Failure::NotRust { path, error } => write!(
+                f,
+                "`{}` is not Rust, so what was added to it cannot be kept: mend or remove it ({error})",
+                path.display()
+            ),
             Failure::WithoutKernels { path } => write!(f, "`{}` holds no kernels", path.display()),
             Failure::NothingToCompare { path } => write!(
                 f,

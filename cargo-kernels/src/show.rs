@@ -53,7 +53,7 @@ impl<'a> Shown<'a> {
     fn ptx_types(&self) -> Option<Vec<&'a str>> {
         let of_entry =
             |entry: &'a Entry| entry.params.iter().map(|param| param.ptx_type.as_deref()).collect();
-        let entries = self.variants().into_iter().filter(|(_, entry)| entry.signature.is_none());
+        let entries = self.variants().into_iter().filter(|(_, entry)| entry.typed_signature().is_none());
         entries.filter_map(|(_, entry)| of_entry(entry)).find(|types: &Vec<&str>| !types.is_empty())
     }
 

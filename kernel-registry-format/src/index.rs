@@ -4,7 +4,7 @@
 //! and the signature of each `extern "C"` kernel whose types the source tells. Tabs separate the fields.
 //!
 //! ```
-//! use kernel_registry_format::index::{Entry, find};
+//! use kernel_registry_format::index::{Entry, entries, find};
 //!
 //! let blas1 = Entry {
 //!     source: "cuda/blas1.cu",
@@ -18,9 +18,14 @@
 //! assert_eq!(find(&index, "cuda/blas1.cu"), Ok(Some(blas1)));
 //! assert_eq!(find(&index, "cuda/none.cu"), Ok(Some(none)));
 //! assert_eq!(find(&index, "cuda/other.cu"), Ok(None));
+//! assert_eq!(entries(&index).collect::<Result<Vec<_>, _>>(), Ok(vec![blas1, none]));
+//! assert_eq!(blas1.each_signature().count(), 2);
+//! assert!(find("cuda/x.cu\tx\u{1b}[2J.ptx\tnvcc 13\n", "cuda/x.cu").is_err());
 //! ```
 
 use core::fmt::{self, Write as _};
+
+use crate::is_control;
 
 /// The folder in `$OUT_DIR` that holds the index and the images.
 pub const FOLDER: &str = "kernel-registry";
@@ -50,13 +55,37 @@ pub struct OtherVersion;
 ///
 /// # Errors
 ///
-/// If the line of the source has fewer than three fields.
+/// If the line of the source has fewer than three fields, or control characters in them.
 pub fn find<'a>(index: &'a str, source: &str) -> Result<Option<Entry<'a>>, OtherVersion> {
-    let mut lines = index.lines().map(|line| line.split_once('\t').unwrap_or((line, "")));
-    let Some((source, fields)) = lines.find(|(found, _)| *found == source) else { return Ok(None) };
-    let (image, origin) = fields.split_once('\t').ok_or(OtherVersion)?;
-    let (origin, signatures) = origin.split_once('\t').unwrap_or((origin, ""));
-    Ok(Some(Entry { source, image: (image != NO_IMAGE).then_some(image), origin, signatures }))
+    let starts =
+        |line: &&str| line.strip_prefix(source).is_some_and(|rest| rest.is_empty() || rest.starts_with('\t'));
+    index.lines().find(starts).map(entry).transpose()
+}
+
+/// All entries, in the order of the index.
+///
+/// # Errors
+///
+/// If a line has fewer than three fields, or control characters in them.
+pub fn entries(index: &str) -> impl Iterator<Item = Result<Entry<'_>, OtherVersion>> {
+    index.lines().map(entry)
+}
+
+fn entry(line: &str) -> Result<Entry<'_>, OtherVersion> {
+    let (source, fields) = line.split_once('\t').ok_or(OtherVersion)?;
+    let (image, fields) = fields.split_once('\t').ok_or(OtherVersion)?;
+    let (origin, signatures) = fields.split_once('\t').unwrap_or((fields, ""));
+    if [source, image, origin].iter().any(|field| field.contains(is_control)) {
+        return Err(OtherVersion);
+    }
+    Ok(Entry { source, image: (image != NO_IMAGE).then_some(image), origin, signatures })
+}
+
+impl<'a> Entry<'a> {
+    /// Its signatures, one by one.
+    pub fn each_signature(&self) -> impl Iterator<Item = &'a str> {
+        self.signatures.split('\t').filter(|signature| !signature.is_empty())
+    }
 }
 
 impl fmt::Display for Entry<'_> {
@@ -64,7 +93,7 @@ impl fmt::Display for Entry<'_> {
         let Entry { source, image, origin, signatures } = self;
         write!(f, "{source}\t{}\t", image.unwrap_or(NO_IMAGE))?;
         for c in origin.chars() {
-            f.write_char(if matches!(c, '\t' | '\n' | '\r') { ' ' } else { c })?;
+            f.write_char(if is_control(c) { ' ' } else { c })?;
         }
         if !signatures.is_empty() {
             write!(f, "\t{signatures}")?;

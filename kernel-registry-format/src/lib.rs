@@ -13,7 +13,7 @@
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |
 //! | [`rules`] | which driver calls wait for running kernels |
-//! | [`Printable`] | text without what a terminal obeys |
+//! | [`Printable`], [`is_control`] | text without what a terminal obeys |
 //!
 //! # Records
 //!
@@ -80,7 +80,7 @@ pub use kernel::{ImageRecord, KernelRecord, LibraryRecord, Needs, Signature, Sta
 pub use layout::{HEADER_LEN, MAGIC, NOT_FIXED, VERSION};
 pub use on_wait::OnWait;
 pub use param::{Direction, Param, Params, ParamsIter, Pass, SliceLength};
-pub use printable::Printable;
+pub use printable::{Printable, is_control};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
 pub use scalar::{RustType, Scalar, same_layout};
 pub use shared_object::shared_object;

@@ -24,6 +24,42 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
+/// Whether a character controls how text is shown, so that no name has it: line breaks, escape sequences, directions, and the
+/// format characters of Unicode, which are not shown.
+///
+/// ```
+/// use kernel_registry_format::is_control;
+///
+/// assert!("\n\t\u{1b}\u{7f}\u{9b}\u{2028}\u{202e}\u{200b}".chars().all(is_control));
+/// assert!(!"_Z5naïve名 🦀".chars().any(is_control));
+/// ```
+pub fn is_control(c: char) -> bool {
+    let number = u32::from(c);
+    c.is_control() || is_obeyed(c) || FORMATS.iter().any(|(first, last)| (*first..=*last).contains(&number))
+}
+
+/// The format characters of Unicode, without those of direction.
+const FORMATS: [(u32, u32); 18] = [
+    (0xad, 0xad),
+    (0x600, 0x605),
+    (0x6dd, 0x6dd),
+    (0x70f, 0x70f),
+    (0x890, 0x891),
+    (0x8e2, 0x8e2),
+    (0x180e, 0x180e),
+    (0x200b, 0x200d),
+    (0x2060, 0x206f),
+    (0xfeff, 0xfeff),
+    (0xfff9, 0xfffb),
+    (0x110bd, 0x110bd),
+    (0x110cd, 0x110cd),
+    (0x13430, 0x1343f),
+    (0x1bca0, 0x1bca3),
+    (0x1d173, 0x1d17a),
+    (0xe0001, 0xe0001),
+    (0xe0020, 0xe007f),
+];
+
 fn is_obeyed(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

@@ -45,10 +45,15 @@ impl CudaType {
 
     /// Its size in bytes as a parameter, where it is known.
     pub fn size(&self) -> Option<u32> {
+        self.layout().map(|[size, _]| size)
+    }
+
+    /// Its size and its alignment in bytes, where they are known. The alignment is 0 where it depends on the version of CUDA.
+    pub fn layout(&self) -> Option<[u32; 2]> {
         match self {
-            CudaType::Scalar(scalar) => scalar.size(),
-            CudaType::Pointer { .. } => Some(8),
-            CudaType::Named(name) => layout_of(name).map(|[size, _]| size),
+            CudaType::Scalar(scalar) => scalar.size().map(|size| [size; 2]),
+            CudaType::Pointer { .. } => Some([8; 2]),
+            CudaType::Named(name) => layout_of(name),
             CudaType::Other(_) => None,
         }
     }

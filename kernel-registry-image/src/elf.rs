@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use kernel_registry_format::is_control;
 use object::LittleEndian;
 use object::elf::{
     ELFCLASS64, EM_CUDA, ET_REL, FileHeader64, Machine, SHN_UNDEF, SHT_NOBITS, SHT_SYMTAB, STT_FUNC,
@@ -15,6 +16,7 @@ use object::read::elf::{FileHeader, SectionHeader, Sym, SymbolTable};
 
 use crate::Error;
 use crate::bytes;
+use crate::error::printable;
 
 type Header = FileHeader64<LittleEndian>;
 const LE: LittleEndian = LittleEndian;
@@ -136,7 +138,8 @@ impl<'a> Elf<'a> {
             };
             contents.take(data.len(), "the sections")?;
             // Names that are no text are of no section that is read here.
-            let name = str::from_utf8(name).unwrap_or_default();
+            let name =
+                str::from_utf8(name).ok().filter(|name| !name.contains(is_control)).unwrap_or_default();
             sections.push(Section { name, data, size: section.sh_size(LE), info: section.sh_info(LE) });
         }
         Ok(Elf {
@@ -196,6 +199,7 @@ fn functions<'a>(
         let name = name.map_err(|error| Error::malformed(PLACE, error.to_string()))?;
         room.take(name.len(), "the names of the functions")?;
         let name = str::from_utf8(name).map_err(|_| Error::malformed(PLACE, "a name is no text"))?;
+        let name = printable(PLACE, name)?;
         let is_defined = symbol.st_shndx(LE) != SHN_UNDEF;
         let is_kernel = is_defined && symbol.st_other().0 & STO_CUDA_ENTRY != 0;
         if is_kernel && !kernels.insert(name) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kernel_registry_format::{Printable, fatbin};
+use kernel_registry_format::{Printable, fatbin, is_control};
 
 /// Why bytes could not be read as an image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +47,13 @@ pub enum Error {
         /// The symbol, or its beginning.
         symbol: String,
     },
+    /// A name has control characters: a line break, say, or one that changes the direction of text.
+    ControlCharacter {
+        /// Where the name is.
+        place: String,
+        /// The name, or its beginning.
+        name: String,
+    },
     /// Unpacked, part of the image is larger than this crate accepts.
     TooLarge {
         /// Bytes that it would have, as far as known.
@@ -69,6 +76,14 @@ impl Error {
     pub(crate) fn duplicate(place: impl Into<String>, symbol: &str) -> Self {
         Error::Duplicate { place: place.into(), symbol: symbol.chars().take(256).collect() }
     }
+}
+
+/// The name, if it has no control characters.
+pub(crate) fn printable<'a>(place: &str, name: &'a str) -> Result<&'a str, Error> {
+    if !name.contains(is_control) {
+        return Ok(name);
+    }
+    Err(Error::ControlCharacter { place: place.to_owned(), name: name.chars().take(256).collect() })
 }
 
 impl From<fatbin::Error> for Error {
@@ -107,6 +122,11 @@ impl fmt::Display for Error {
                 "malformed image: {place}: there are two kernels `{}`, and only one could be launched; \
                  rename one of them in its source",
                 Printable(symbol)
+            ),
+            Error::ControlCharacter { place, name } => write!(
+                f,
+                "{place}: the name {name:?} has control characters, which no compiler writes: do not use this image \
+                 before you know who made it"
             ),
             Error::TooLarge { size, limit } => write!(
                 f,

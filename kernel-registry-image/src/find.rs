@@ -5,14 +5,15 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;
 
-use crate::{Entry, Image, Signature, Variant, near};
+use crate::{Entry, Image, Signature, Variant, near, stable_symbol};
 
 /// Names that an error lists at most.
 const LISTED: usize = 8;
 
 impl Image {
     /// The kernel that is called `name`: its symbol, or its C++ name with or without namespaces and template
-    /// arguments. `file` is what errors call the image. Of a kernel in several variants it is the one in PTX, if any.
+    /// arguments. Hashes of the source's path in a symbol may be others: see [`stable_symbol`]. `file` is what errors call
+    /// the image. Of a kernel in several variants it is the one in PTX, if any.
     ///
     /// The first search builds an index of all names, so that thousands of searches among thousands of kernels are
     /// fast. Later changes of `variants` do not change the index; a clone builds its own.
@@ -192,10 +193,13 @@ impl fmt::Debug for Index {
     }
 }
 
+#[derive(Default)]
 struct Names {
     symbols: HashMap<String, Vec<Place>>,
     /// C++ names, whole, without template arguments, and without namespaces.
     names: HashMap<String, Vec<Place>>,
+    /// Symbols that have hashes of their source's path, without them.
+    stable: HashMap<String, Vec<Place>>,
 }
 
 /// The position of a variant, and of an entry in it.
@@ -213,11 +217,15 @@ impl Place {
 
 impl Names {
     fn of(variants: &[Variant]) -> Self {
-        let mut names = Names { symbols: HashMap::new(), names: HashMap::new() };
+        let mut names = Names::default();
         for (variant, entries) in variants.iter().map(|variant| &variant.entries).enumerate() {
             for (index, entry) in entries.iter().enumerate() {
                 let place = Place { variant, entry: index };
                 names.symbols.entry(entry.symbol.clone()).or_default().push(place);
+                let stable = stable_symbol(&entry.symbol);
+                if stable != entry.symbol {
+                    names.stable.entry(stable.into_owned()).or_default().push(place);
+                }
                 let Some(signature) = &entry.signature else { continue };
                 let mut called = signature.names().to_vec();
                 called.dedup();
@@ -229,15 +237,17 @@ impl Names {
         names
     }
 
-    /// The places of the kernels with this symbol, or if there are none, with this C++ name.
+    /// The places of the kernels with this symbol, or if there are none, with this C++ name, or with this symbol but for
+    /// hashes.
     fn places(&self, name: &str) -> &[Place] {
-        self.symbols.get(name).or_else(|| self.names.get(name)).map_or(&[], Vec::as_slice)
+        let found = self.symbols.get(name).or_else(|| self.names.get(name));
+        found.or_else(|| self.stable.get(&*stable_symbol(name))).map_or(&[], Vec::as_slice)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::read;
+    use crate::{read, stable_symbol};
 
     const PTX: &str = ".version 8.0 .target sm_75
         .entry _ZN2ns5twiceEPf(.param .u64 x) { ret; }
@@ -291,6 +301,10 @@ mod tests {
             )
         );
         assert_eq!(find(&second), Ok(second.as_str()));
+        let moved = hidden.replace("00000000", "22222222");
+        assert_eq!(find(&moved), Ok(hidden), "compiled in another folder");
+        assert_eq!(find(&stable_symbol(hidden)), Ok(hidden));
+        assert!(find(&first.replace("00000000", "22222222")).is_err(), "it could be either");
         let ambiguous = find("outer").unwrap_err().to_string();
         assert!(ambiguous.contains("as in `name = \"(anonymous namespace)::outer\"`"), "{ambiguous}");
         assert!(find("(anonymous namespace)::outer").is_ok());

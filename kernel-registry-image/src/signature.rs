@@ -4,7 +4,9 @@ mod packs;
 
 use std::fmt::{self, Write};
 
-use crate::CudaType;
+use kernel_registry_format::is_control;
+
+use crate::{CudaType, stable_symbol};
 
 /// What the mangled name of a C++ kernel says about it.
 ///
@@ -22,8 +24,7 @@ pub struct Signature {
     /// The types of the parameters. Those of an [entry](crate::Entry) can be others:
     /// see [`Entry::typed_signature`](crate::Entry::typed_signature).
     pub params: Vec<CudaType>,
-    /// Whether it lies in an anonymous namespace. The symbol of such a kernel contains a hash of
-    /// the path of its source file, so it is another one on another machine, or of another file.
+    /// Whether it lies in an anonymous namespace.
     pub anonymous_namespace: bool,
 }
 
@@ -38,10 +39,16 @@ const MAX_EXPANSION: usize = 64;
 impl Signature {
     /// Reads a symbol. `None` if it is not the mangled name of a function.
     pub fn of(symbol: &str) -> Option<Signature> {
-        if !symbol.starts_with("_Z") || symbol.len() > MAX_SYMBOL || symbol.contains(char::is_control) {
+        if symbol.len() > MAX_SYMBOL || symbol.contains(is_control) {
+            return None;
+        }
+        let symbol = &*stable_symbol(symbol);
+        if !symbol.starts_with("_Z") {
             return None;
         }
         let text = packs::demangle(symbol, symbol.len() * MAX_EXPANSION + 64)?;
+        // C++ has no such namespace: it is nvcc's, for static functions.
+        let text = text.replace("_INTERNAL_::", "");
         let text = literals(&without_empty_packs(&text));
         let (name, params) = split_params(&text)?;
         let (base_name, template_args) = split_template(name);

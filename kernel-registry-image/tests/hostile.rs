@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use common::{image, images};
 use cubin::Cubin;
+use kernel_registry_format::is_control;
 use kernel_registry_image::embedded::Search;
+use kernel_registry_image::source::CSignature;
 use kernel_registry_image::{Error, MAX_PLAIN_SIZE, Signature, read};
 use watch::Watch;
 
@@ -234,6 +236,58 @@ fn two_kernels_of_one_name_are_refused() {
     assert_eq!(error, Error::Duplicate { place, symbol: "twice".to_owned() });
 }
 
+/// A line break in a name would become one in the code that is written for the kernel.
+#[test]
+fn names_with_control_characters_are_refused() {
+    let cubin = |name: &str| {
+        let mut cubin = Cubin::new(8);
+        let name = cubin.string(name);
+        cubin.kernel(name);
+        cubin.write()
+    };
+    let error = read(&cubin("k\n#[cfg(all())] mod evil;")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the symbol table: the name \"k\\n#[cfg(all())] mod evil;\" has control characters, which no compiler writes: do not \
+         use this image before you know who made it"
+    );
+    let controls = (0..0x20)
+        .chain(0x7f..0xa0)
+        .chain(0x2028..0x202f)
+        .chain([0xad, 0x61c, 0x200f, 0x2069, 0xfeff, 0xe0041]);
+    for c in controls.filter(|c| *c != 0).map(|c| char::from_u32(c).unwrap()) {
+        for name in [format!("{c}k"), format!("a{c}b"), format!("_Z1k{c}"), format!("_Z3a{c}bi")] {
+            let is_refused = matches!(read(&cubin(&name)), Err(Error::ControlCharacter { .. }));
+            assert!(is_refused, "{name:?}");
+            assert_eq!(Signature::of(&name), None, "{name:?}");
+            // In PTX such a name ends before the character, or is none.
+            let ptx = format!(".version 8.0 .target sm_90 .entry {name}() {{ ret; }}");
+            for entry in read(ptx.as_bytes()).iter().flat_map(|image| &image.variants[0].entries) {
+                assert!(!entry.symbol.contains(c), "{name:?}");
+            }
+            assert_eq!(CSignature::parse(&format!("{name}(int)")), None, "{name:?}");
+            assert_eq!(CSignature::parse(&format!("k({name})")), None, "{name:?}");
+        }
+    }
+    for name in ["k", "_Z5naïve名", "Kern🦀l"] {
+        assert_eq!(read(&cubin(name)).unwrap().variants[0].entries[0].symbol, name);
+    }
+}
+
+/// Errors name sections, whose names are the image's.
+#[test]
+fn errors_have_no_control_characters() {
+    let mut cubin = Cubin::new(8);
+    let name = cubin.string(".nv.info.k\u{1b}[31m");
+    let data = cubin.data(&[9, 9, 9, 9]);
+    cubin.section(name, data);
+    let name = cubin.string("k");
+    cubin.kernel(name);
+    if let Err(error) = read(&cubin.write()) {
+        assert!(!error.to_string().contains(is_control), "{error}");
+    }
+}
+
 #[test]
 fn names_that_explode() {
     // Each part refers to the one before it twice.
@@ -257,6 +311,9 @@ fn names_that_explode() {
         last += 1;
     }
     let start = Watch::start();
+    // A long pattern for each element of a long pack.
+    let name = format!("_Z1kIJ{}EEvDp15000{}IT_E", "i".repeat(10_000), "x".repeat(15_000));
+    assert_eq!(Signature::of(&name), None);
     let _ = Signature::of(&doubling);
     assert!(start.taken() < Duration::from_secs(5));
 }

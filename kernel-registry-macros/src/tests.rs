@@ -151,6 +151,12 @@ fn shared_memory_is_what_a_device_can_give() {
         messages(quote!(shared = 240_000, arch = ">=90")),
         ["on sm_90 a block can have 232448 bytes of dynamic shared memory, and this is 240000"]
     );
+    assert_eq!(
+        messages(quote!(shared = 102_400, arch = ">=88")),
+        [
+            "on sm_88 a block can have 101376 bytes of dynamic shared memory (232448 with `arch = \">=90\"`), and this is 102400"
+        ]
+    );
 }
 
 #[test]

@@ -24,9 +24,15 @@
 //! the test harness. If a kernel was compiled with `-lineinfo`, its faults name the line of the source.
 //!
 //! This crate is a dev-dependency. Kernels run several times faster if it and the interpreter are compiled with optimisations in
-//! tests too:
+//! tests too, and images are read several times faster:
 //!
 //! ```toml
+//! [profile.dev.package.kernel-registry-format]
+//! opt-level = 3
+//!
+//! [profile.dev.package.kernel-registry-image]
+//! opt-level = 3
+//!
 //! [profile.dev.package.kernel-registry-ptx]
 //! opt-level = 3
 //!

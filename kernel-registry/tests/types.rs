@@ -2,6 +2,8 @@
 
 use kernel_registry::gpu_kernel;
 use kernel_registry::types::*;
+use kernel_registry_format::same_layout;
+use kernel_registry_image::CudaType;
 
 #[gpu_kernel(image = "tests/images/types.ptx")]
 unsafe fn values(
@@ -53,6 +55,27 @@ unsafe fn newer(map: TensorMap);
 
 #[gpu_kernel(image = "tests/images/types.ptx")]
 unsafe fn unnamed(map: TensorMap, vector: Float4);
+
+/// The image reader's table is the one place of these sizes.
+#[test]
+fn they_have_the_layouts_that_the_image_reader_knows() {
+    fn compare<T: kernel_registry::KernelParam>() {
+        let names = T::RUST.cuda_names();
+        assert!(!names.is_empty());
+        for name in names {
+            let there = CudaType::Named((*name).to_owned()).layout().unwrap_or_else(|| panic!("{name}"));
+            let here = [size_of::<T>() as u32, align_of::<T>() as u32];
+            assert!(same_layout(here, there), "{name}: {here:?} and {there:?}");
+        }
+    }
+    macro_rules! all {
+        ($($name:ident)+) => { $(compare::<$name>();)+ };
+    }
+    all!(Char2 Char3 Char4 Uchar2 Uchar3 Uchar4 Short2 Short3 Short4 Ushort2 Ushort3 Ushort4 Int2 Int3 Int4 Uint2 Uint3 Uint4);
+    all!(Long2 Long3 Long4 Ulong2 Ulong3 Ulong4 Float2 Float3 Float4 Double2 Double3 Double4 E4m3 E5m2 TensorMap);
+    #[cfg(feature = "half")]
+    all!(Half2 Bfloat162);
+}
 
 #[test]
 fn a_record_has_their_sizes() {

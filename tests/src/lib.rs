@@ -25,6 +25,13 @@ pub fn is_simulated() -> bool {
     std::env::var_os("KERNEL_REGISTRY_SIM").is_some_and(|value| value == "1")
 }
 
+/// The part of a manifest that makes the simulator fast in tests.
+pub fn fast_simulation() -> String {
+    let crates =
+        ["kernel-registry-format", "kernel-registry-image", "kernel-registry-ptx", "kernel-registry-sim"];
+    crates.map(|name| format!("[profile.dev.package.{name}]\nopt-level = 3\n\n")).concat()
+}
+
 /// Reports a skipped test on standard error, which the test harness does not capture. Panics if the variable
 /// `required` is set.
 pub fn left_out(why: &str, required: &str) {

@@ -80,6 +80,20 @@ unused: `spare(int)` of `FILE` is declared nowhere
     assert_eq!(fails(output, 10), "declarations and images disagree: 5 findings above");
 }
 
+/// The name of `fill` says `unsigned int` for a parameter of 8 bytes.
+#[test]
+fn the_sizes_in_an_image_decide_and_not_the_names() {
+    let image = HAND.replace(".param .u32 _Z4fillPfjf_param_1", ".param .u64 _Z4fillPfjf_param_1");
+    let image = file("wider.ptx", image.as_bytes());
+    let found = summaries(&findings(&checked(), &["--image", image.to_str().unwrap()]));
+    let fill = found.iter().find(|line| line.starts_with("checked::wide::fill: ")).unwrap();
+    let expected = format!(
+        "checked::wide::fill: mismatch, layout: `n` is `u32` here, and an integer or pointer of 8 bytes in `fill` of `{}`",
+        image.display()
+    );
+    assert_eq!(*fill, expected);
+}
+
 #[test]
 fn programs_get_json_as_documented() {
     let file = checked();
@@ -159,8 +173,7 @@ fn each_kind_of_mismatch_has_its_words() {
     let cases: [(&[(&str, &str)], &str); 9] = [
         (
             &[("\t.param .u64 _Z4copyPKfPfj_param_0,\n", "")],
-            "checked::wide::copy: mismatch, count: `copy(const float*, float*, unsigned int)` of `x.ptx` takes \
-             2 parameters, and 3 are declared",
+            "checked::wide::copy: mismatch, count: `copy` of `x.ptx` takes 2 parameters, and 3 are declared",
         ),
         (
             &[("_Z4copyPKfPfj", "_Z4copyPfS_j")],

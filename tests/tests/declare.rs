@@ -104,6 +104,8 @@ fn every_sample_image_is_declared_and_a_second_run_changes_nothing() {
             assert!(output.status.success(), "{}: {errors}", image.display());
             assert_eq!(errors, "", "{}", image.display());
         };
+        // What another image's file has is not this one's.
+        let _ = fs::remove_file(&output);
         run();
         let first = fs::metadata(&output).unwrap().modified().unwrap();
         run();
@@ -162,6 +164,55 @@ fn what_the_source_does_not_have_is_named() {
     assert_eq!(fails(declare(&[image, "--source", "no.cu"]), 3), "there is no file `no.cu`");
 }
 
+/// The types of a name that has fewer of them than the image has parameters, or others, are not believed.
+#[test]
+fn the_sizes_in_an_image_decide_and_not_the_names() {
+    let output = declare(&["tests/ui/images/signatures.ptx", "--image", "images/signatures.ptx"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let longer = "\
+/// `longer`, whose parameters are not of the types in its symbol.
+///
+/// Types are those of PTX: signs of integers and what pointers point to are not known.
+#[gpu_kernel(image = \"images/signatures.ptx\")]
+pub unsafe fn longer(p0: *mut core::ffi::c_void, p1: *mut core::ffi::c_void, p2: f32);
+";
+    let wider = "pub unsafe fn wider(p0: *mut core::ffi::c_void, p1: *mut core::ffi::c_void);\n";
+    let pack = "pub unsafe fn pack<T, U>(p0: ArgFloat, p1: ArgInt, p2: U);\n";
+    for expected in [longer, wider, pack] {
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+/// A line break in a symbol would end the comment that the symbol is written in, and begin code.
+#[test]
+fn an_image_with_control_characters_in_a_symbol_is_refused() {
+    const SYMBOL: &[u8] = b"_Z5saxpyjfPKfPf";
+    const EVIL: &[u8] = b"k`\nmod evil {}\n";
+    let image = fs::read(workspace().join("kernel-registry-image/tests/images/blas1.sm_75.cubin")).unwrap();
+    let mut evil = Vec::new();
+    let mut rest = image.as_slice();
+    while let Some(at) = rest.windows(SYMBOL.len()).position(|bytes| bytes == SYMBOL) {
+        evil.extend_from_slice(&rest[..at]);
+        evil.extend_from_slice(EVIL);
+        rest = &rest[at + SYMBOL.len()..];
+    }
+    evil.extend_from_slice(rest);
+    let file = file("evil.cubin", &evil);
+    let module = file.with_extension("rs");
+    let output =
+        declare(&[file.to_str().unwrap(), "--image", "evil.cubin", "--output", module.to_str().unwrap()]);
+    assert_eq!(
+        fails(output, 6),
+        format!(
+            "`{}`: the symbol table: the name \"k`\\nmod evil {{}}\\n\" has control characters, which no \
+             compiler writes: do not use this image before you know who made it",
+            file.display()
+        )
+    );
+    assert!(!module.exists());
+}
+
 #[test]
 fn a_source_is_compiled_and_declared_by_its_path_in_the_package() {
     let output = declare(&["kernels/cuda/reduce.cu"]);
@@ -171,7 +222,7 @@ fn a_source_is_compiled_and_declared_by_its_path_in_the_package() {
         "\
 //! The kernels of `cuda/reduce.cu`.
 
-// Written by `cargo kernels declare`. To update it, do not edit it, but run
+// Written by `cargo kernels declare`. What you add to it is kept when you update it:
 //     cargo kernels declare kernels/cuda/reduce.cu --output FILE
 
 use kernel_registry::gpu_kernel;

@@ -1,5 +1,6 @@
 //! The README and the guides: what can be checked in them without building anything.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -89,6 +90,34 @@ fn manifests_can_be_read() {
                 assert!(read.is_ok(), "{}: {}: {read:?}", page.display(), block.text);
             }
         }
+    }
+}
+
+/// A crate, and the crates of the workspace that it depends on.
+fn with_dependencies(name: &str, found: &mut BTreeSet<String>) {
+    if found.insert(name.to_owned()) {
+        let manifest: toml::Table = page(&format!("{name}/Cargo.toml")).parse().unwrap();
+        let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table);
+        let ours = dependencies.into_iter().flat_map(toml::Table::keys);
+        ours.filter(|name| name.starts_with("kernel-registry"))
+            .for_each(|name| with_dependencies(name, found));
+    }
+}
+
+#[test]
+fn profiles_that_speed_up_the_simulator_name_all_of_its_crates() {
+    let mut crates = BTreeSet::new();
+    with_dependencies("kernel-registry-sim", &mut crates);
+    for (file, start, end) in [
+        ("Cargo.toml", "[profile.dev.package.", "]"),
+        ("docs/guide/ci.md", "[profile.dev.package.", "]"),
+        ("kernel-registry-sim/src/lib.rs", "[profile.dev.package.", "]"),
+        ("tests/src/lib.rs", "\"", "\""),
+    ] {
+        let text = page(file);
+        let is_named = |name: &&String| text.contains(&format!("{start}{name}{end}"));
+        let forgotten: Vec<_> = crates.iter().filter(|name| !is_named(name)).collect();
+        assert!(forgotten.is_empty(), "{file}: {forgotten:?}");
     }
 }
 

@@ -195,6 +195,23 @@ fn damaged() {
     assert!(message.starts_with(&start) && message.ends_with(": no record begins here"), "{message}");
 }
 
+/// A line break would look like a kernel of its own.
+#[test]
+fn names_with_control_characters_are_refused() {
+    let mut bytes = fs::read(linked()).unwrap();
+    let path = position(&bytes, section::ELF, b"twin_b::saxpy");
+    bytes[path + 6] = b'\n';
+    let path = file("control", &bytes);
+    assert_eq!(
+        fails(list(&path, &[]), 6),
+        format!(
+            "the kernels of `{}` cannot be read: the name \"twin_b\\n:saxpy\" in a record has control characters, which \
+             kernel-registry does not write",
+            path.display()
+        )
+    );
+}
+
 #[test]
 fn no_records() {
     // The C file of `archive`, without the archive.

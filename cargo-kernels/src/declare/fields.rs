@@ -72,13 +72,10 @@ fn nested(known: &Known, cuda: &str, rust_name: &dyn Fn(&str) -> String, depth: 
 
 impl Type {
     fn of(ty: &CudaType) -> Option<Type> {
-        let (spelled, size, align) = match ty {
-            CudaType::Scalar(Scalar::Void) | CudaType::Other(_) => return None,
-            CudaType::Scalar(scalar) => {
-                let number = types::number(*scalar);
-                let bits: u32 = number[1..].parse().unwrap_or(8);
-                (number.to_owned(), bits / 8, bits / 8)
-            }
+        let [size, align] = ty.layout()?;
+        let spelled = match ty {
+            CudaType::Other(_) => return None,
+            CudaType::Scalar(scalar) => types::number(*scalar).to_owned(),
             CudaType::Pointer { to, is_const, .. } => {
                 let to = match &**to {
                     CudaType::Scalar(Scalar::Void) => None,
@@ -87,13 +84,12 @@ impl Type {
                     _ => None,
                 };
                 let to = to.unwrap_or_else(|| types::VOID.to_owned());
-                (format!("*{} {to}", if *is_const { "const" } else { "mut" }), 8, 8)
+                format!("*{} {to}", if *is_const { "const" } else { "mut" })
             }
-            CudaType::Named(name) => {
-                let [size, align] = layout(name)?;
-                (types::ready(name)?, size, align)
-            }
+            CudaType::Named(name) => types::ready(name)?,
         };
+        // A tensor map is aligned to 64 bytes in Rust.
+        let align = if align == 0 { 64 } else { align };
         Some(Type { spelled, size, align })
     }
 
@@ -103,23 +99,24 @@ impl Type {
     }
 }
 
-/// Size and alignment of CUDA's own types.
-fn layout(name: &str) -> Option<[u32; 2]> {
-    match name {
-        "__half" | "__nv_bfloat16" => return Some([2, 2]),
-        "__half2" | "__nv_bfloat162" => return Some([4, 4]),
-        "__nv_fp8_e4m3" | "__nv_fp8_e5m2" => return Some([1, 1]),
-        "dim3" => return Some([12, 4]),
-        _ => {}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A byte before it shows the alignment.
+    #[test]
+    fn cudas_own_types_have_the_layout_of_the_image_reader() {
+        for (name, size, align) in [
+            ("CUtensorMap_st", 128, 64),
+            ("double4_16a", 32, 16),
+            ("longlong4_16a", 32, 16),
+            ("float3", 12, 4),
+            ("__half2", 4, 4),
+            ("bool", 1, 1),
+        ] {
+            let known = kernel_registry_image::source::structs(&format!("struct S {{ char c; {name} f; }};"));
+            let fields = of(&known, "S", &str::to_owned).map(|fields| (fields.size, fields.align));
+            assert_eq!(fields, Some((align + size, align)), "{name}");
+        }
     }
-    let (component, count) = name.split_at_checked(name.len().checked_sub(1)?)?;
-    let size = match component {
-        "char" | "uchar" => 1,
-        "short" | "ushort" => 2,
-        "int" | "uint" | "float" => 4,
-        "long" | "ulong" | "longlong" | "ulonglong" | "double" => 8,
-        _ => return None,
-    };
-    let count: u32 = count.parse().ok()?;
-    Some([size * count, if count == 3 { size } else { (size * count).min(16) }])
 }

@@ -1,11 +1,16 @@
 //! Declares the images or CUDA sources of a folder: a module for each, in modules for the folders.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{difference, names};
+use super::input::Unit;
+use super::kept::Kept;
+use super::shared::Shared;
+use super::text::printable;
+use super::{difference, names, text};
 use crate::binaries;
 use crate::cli::Declare;
 use crate::failure::Failure;
@@ -25,7 +30,7 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
         return Err(Failure::NoOutput { path: folder.clone() });
     };
     let command = super::command(options, Some(target));
-    let files = files(folder, options, &command)?;
+    let files = files(folder, target, options, &command)?;
     if files.is_empty() {
         return Err(Failure::NothingToDeclare { path: folder.clone() });
     }
@@ -60,38 +65,76 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
 }
 
 /// The text of every file, by its path in the output. An image or source without kernels has none.
-fn files(folder: &Path, options: &Declare, command: &str) -> Result<BTreeMap<PathBuf, String>, Failure> {
+fn files(
+    folder: &Path,
+    target: &Path,
+    options: &Declare,
+    command: &str,
+) -> Result<BTreeMap<PathBuf, String>, Failure> {
+    let sources = below(folder, &["cu", "ptx", "cubin", "fatbin"])?;
+    let units = sources.iter().map(|file| Unit::read(&Declare { file: file.clone(), ..options.clone() }));
+    let units = units.collect::<Result<Vec<_>, _>>()?;
+    let shared = Shared::of(&units);
+    let own = structs_module(folder, &sources);
     let mut files = BTreeMap::new();
     let mut modules: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
-    for file in below(folder, &["cu", "ptx", "cubin", "fatbin"])? {
-        let text = match super::module(&Declare { file: file.clone(), ..options.clone() }, command) {
+    for (file, unit) in sources.iter().zip(&units) {
+        let relative = file.strip_prefix(folder).unwrap_or(file).with_extension("");
+        let import = format!("{}{own}", "super::".repeat(relative.iter().count()));
+        let names: Vec<_> = relative.iter().map(module_name).collect();
+        let path: PathBuf = names.iter().map(|name| name.strip_prefix("r#").unwrap_or(name)).collect();
+        let old = target.join(&path).with_extension("rs");
+        let text = match super::module(unit, &shared, &import, Some(&old), command) {
             Err(Failure::NothingToDeclare { .. }) => continue,
             text => text?,
         };
-        let relative = file.strip_prefix(folder).unwrap_or(&file).with_extension("");
-        let mut path = PathBuf::new();
-        for part in &relative {
-            let module = names::function(&names::snake(&part.to_string_lossy()));
-            let name = module.strip_prefix("r#").unwrap_or(&module).to_owned();
-            modules.entry(path.clone()).or_default().insert(module);
-            path.push(name);
+        for (above, name) in names.iter().enumerate() {
+            modules.entry(path.iter().take(above).collect()).or_default().insert(name.clone());
         }
         if files.insert(path.with_extension("rs"), text).is_some() {
-            return Err(Failure::SameModule { path: file });
+            return Err(Failure::SameModule { path: file.clone() });
         }
     }
+    if !shared.is_empty() {
+        let alone = Shared::default();
+        let kept = Kept::read(Some(&target.join(&own).with_extension("rs")))?;
+        let definitions = shared.definitions(&alone, &units);
+        let text = text::structs(&definitions, &kept, &folder.display().to_string(), command);
+        modules.entry(PathBuf::new()).or_default().insert(own.clone());
+        files.insert(Path::new(&own).with_extension("rs"), text);
+    }
+    let command = printable(command);
     for (path, names) in modules {
         if files.contains_key(&path.with_extension("rs")) {
             return Err(Failure::SameModule { path: folder.join(path) });
         }
         let mut text = format!(
             "//! The kernels of `{}`.\n\n{MARK} To update it, do not edit it, but run\n//     {command}\n\n",
-            folder.join(&path).display()
+            printable(&folder.join(&path).display().to_string())
         );
         names.iter().for_each(|name| text += &format!("pub mod {name};\n"));
         files.insert(path.join(OWN), text);
     }
     Ok(files)
+}
+
+/// The name of the module of a file or folder.
+fn module_name(part: &OsStr) -> String {
+    names::function(&names::snake(&part.to_string_lossy()))
+}
+
+/// The name of the module of the structs: no file or folder has it.
+fn structs_module(folder: &Path, sources: &[PathBuf]) -> String {
+    let first = |file: &PathBuf| {
+        let relative = file.strip_prefix(folder).ok()?.with_extension("");
+        relative.iter().next().map(module_name)
+    };
+    let taken: BTreeSet<_> = sources.iter().filter_map(first).collect();
+    let mut name = "structs".to_owned();
+    while taken.contains(&name) {
+        name.push('_');
+    }
+    name
 }
 
 /// The files that an earlier run wrote, relative to the folder.

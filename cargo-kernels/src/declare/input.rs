@@ -4,14 +4,37 @@ use std::path::{self, Path, PathBuf};
 use std::{env, fs, process};
 
 use kernel_registry_build::Build;
+use kernel_registry_image::Image;
 
+use super::source::Source;
 use crate::cli::Declare;
 use crate::failure::Failure;
 use crate::mapped::Mapped;
 
-/// An image, and what the declarations say of it.
+/// All that is known of the kernels of one file.
+pub(super) struct Unit {
+    /// The file.
+    pub(super) path: PathBuf,
+    pub(super) input: Input,
+    pub(super) image: Image,
+    pub(super) source: Source,
+}
+
+impl Unit {
+    pub(super) fn read(options: &Declare) -> Result<Unit, Failure> {
+        let (input, bytes) = Input::read(options)?;
+        let image = kernel_registry_image::read(&bytes)
+            .map_err(|error| Failure::Image { path: options.file.clone(), error })?;
+        let source = match &input.source {
+            Some(source) => Source::read(source, &options.flags, &image)?,
+            None => Source::default(),
+        };
+        Ok(Unit { path: options.file.clone(), input, image, source })
+    }
+}
+
+/// What the declarations say of an image.
 pub(super) struct Input {
-    pub(super) bytes: Vec<u8>,
     /// The argument that names image or source, such as `file = "cuda/x.cu"`.
     pub(super) code: String,
     /// The path in it.
@@ -21,7 +44,8 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub(super) fn read(options: &Declare) -> Result<Input, Failure> {
+    /// With the bytes of the image.
+    fn read(options: &Declare) -> Result<(Input, Vec<u8>), Failure> {
         let file = &options.file;
         let is_source = file.extension().is_some_and(|extension| extension == "cu");
         let key = if is_source && options.image.is_none() { "file" } else { "image" };
@@ -31,7 +55,7 @@ impl Input {
         };
         let bytes = if is_source { compiled(file, &options.flags)? } else { Mapped::open(file)?.to_vec() };
         let source = options.source.clone().or_else(|| is_source.then(|| file.clone()));
-        Ok(Input { bytes, code: format!("{key} = {path:?}"), path, source })
+        Ok((Input { code: format!("{key} = {path:?}"), path, source }, bytes))
     }
 }
 

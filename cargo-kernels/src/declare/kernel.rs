@@ -20,7 +20,7 @@ impl Kernel<'_> {
     /// The type of a parameter in C++, by the symbol or else by the source.
     pub(super) fn cuda_type(&self, index: usize) -> Option<&CudaType> {
         match &self.entry.signature {
-            Some(signature) => signature.params.get(index),
+            Some(_) => self.entry.cuda_type(index),
             None => Some(&self.source?.params.get(index)?.ty),
         }
     }
@@ -29,7 +29,7 @@ impl Kernel<'_> {
     pub(super) fn signature(&self) -> Option<String> {
         let Entry { symbol, signature, params, .. } = self.entry;
         match signature {
-            Some(signature) => Some(signature.to_string()),
+            Some(_) => self.entry.typed_signature().map(ToString::to_string),
             None if params.is_empty() => Some(format!("{symbol}()")),
             None => {
                 let types: Vec<String> =

@@ -1,18 +1,24 @@
 //! The module: every kernel with its name in Rust and in the image, and with its documentation.
 
-use kernel_registry_image::comparison::{Param, Verdict};
-use kernel_registry_image::{Entry, Image, Signature};
+use std::collections::HashSet;
 
-use super::input::Input;
+use kernel_registry_image::comparison::{Param, Verdict};
+use kernel_registry_image::{Entry, Image, Signature, stable_symbol};
+
+use super::input::Unit;
+use super::kept::{self, Kept};
 use super::kernel;
 use super::names;
-use super::source::{Function, Source};
+use super::shared::Shared;
+use super::source::Function;
 use super::structs::Structs;
 use super::template::{self, Arg, Generic, Group, Typed};
 use super::types::{self, ParamType};
 
 /// All that is written.
 pub(super) struct Module<'a> {
+    /// What the file that was written before has.
+    pub(super) kept: &'a Kept,
     /// The image or source, as the declarations call it.
     pub(super) path: String,
     /// The argument that says so.
@@ -20,13 +26,13 @@ pub(super) struct Module<'a> {
     /// Whether a CUDA source was read.
     pub(super) has_source: bool,
     pub(super) structs: Structs<'a>,
-    pub(super) declarations: Vec<Declaration>,
+    pub(super) declarations: Vec<Declaration<'a>>,
     /// Kernels that cannot be declared, and why.
     pub(super) left_out: Vec<(String, String)>,
 }
 
 /// One declaration.
-pub(super) struct Declaration {
+pub(super) struct Declaration<'a> {
     /// Lines of documentation.
     pub(super) docs: Vec<String>,
     pub(super) name: String,
@@ -37,16 +43,20 @@ pub(super) struct Declaration {
     pub(super) instances: Vec<(Vec<Arg>, Option<String>)>,
     pub(super) min_arch: Option<u32>,
     pub(super) block: Option<[u32; 3]>,
-    pub(super) params: Vec<(String, ParamType)>,
-    /// Whether the image leaves open which types the parameters are.
+    /// The parameters, each with its type.
+    pub(super) params: Vec<(String, String)>,
+    /// Whether its name, of `extern "C"`, leaves open which types the parameters are.
     pub(super) is_vague: bool,
+    /// The same declaration in the file that was written before.
+    pub(super) before: Option<&'a kept::Kernel>,
 }
 
 impl<'a> Module<'a> {
-    pub(super) fn of(image: &Image, source: &'a Source, input: &Input) -> Module<'a> {
+    pub(super) fn of(unit: &'a Unit, shared: &'a Shared, kept: &'a Kept) -> Module<'a> {
+        let Unit { input, image, source, .. } = unit;
         let kernels = kernel::all(image, source);
-        let mut structs = Structs::new(taken(kernels.iter().map(|kernel| kernel.entry)), &source.structs);
-        kernels.iter().for_each(|kernel| types::enter_values(kernel, &mut structs));
+        let mut structs = Structs::new(taken(image), &source.structs, shared);
+        types::enter_values(&kernels, &mut structs);
         let mut left_out = Vec::new();
         let mut typed = Vec::new();
         for kernel in kernels {
@@ -57,11 +67,22 @@ impl<'a> Module<'a> {
             }
         }
         let groups = template::gather(typed);
-        let candidates: Vec<_> = groups.iter().map(candidates).collect();
-        let names = names::distinct(&candidates);
+        let before = before(&groups, image, kept);
+        let taken: HashSet<&str> = before.iter().flatten().map(|kernel| kernel.name.as_str()).collect();
+        let candidates = groups.iter().zip(&before).map(|(group, before)| match before {
+            Some(kernel) => vec![kernel.name.clone()],
+            None => {
+                let mut names = candidates(group);
+                let last = names.pop();
+                names.into_iter().filter(|name| !taken.contains(name.as_str())).chain(last).collect()
+            }
+        });
+        let names = names::distinct(&candidates.collect::<Vec<_>>());
+        let declarations = groups.into_iter().zip(names).zip(before);
         let declarations =
-            groups.into_iter().zip(names).map(|(group, name)| declaration(group, name, image)).collect();
+            declarations.map(|((group, name), before)| declaration(group, name, before, image)).collect();
         Module {
+            kept,
             path: input.path.clone(),
             code: input.code.clone(),
             has_source: !source.is_empty(),
@@ -76,9 +97,25 @@ impl<'a> Module<'a> {
     }
 }
 
+/// The declaration of each group in the file that was written before. None is that of two.
+fn before<'a>(groups: &[Group<'_>], image: &Image, kept: &'a Kept) -> Vec<Option<&'a kept::Kernel>> {
+    let mut taken = HashSet::new();
+    let find = |group: &Group<'_>| {
+        let (symbols, generics) = match group {
+            Group::Single(typed) => (vec![typed.kernel.entry.symbol.as_str()], 0),
+            Group::Family(family) => {
+                let symbols = family.instances.iter().map(|(_, typed)| typed.kernel.entry.symbol.as_str());
+                (symbols.collect(), family.generics.len())
+            }
+        };
+        kept.kernel(&symbols, generics, image).filter(|kernel| taken.insert(kernel.name.as_str()))
+    };
+    groups.iter().map(find).collect()
+}
+
 /// The names that structs cannot have.
-fn taken<'a>(entries: impl Iterator<Item = &'a Entry>) -> impl Iterator<Item = String> {
-    entries.map(|entry| match &entry.signature {
+pub(super) fn taken(image: &Image) -> impl Iterator<Item = String> {
+    image.variants.iter().flat_map(|variant| &variant.entries).map(|entry| match &entry.signature {
         Some(signature) => signature.names()[2].to_owned(),
         None => entry.symbol.clone(),
     })
@@ -100,22 +137,28 @@ fn obstacle(image: &Image, entry: &Entry, params: &[ParamType], file: &str) -> O
     })
 }
 
-/// Names for the declaration of a group, the best one first.
+/// Names for the declaration of a group, the best one first. None depends on other kernels, and the last one is of no other.
 fn candidates(group: &Group<'_>) -> Vec<String> {
     let entry = first(group).kernel.entry;
-    let Some(signature) = &entry.signature else {
-        let stem = template::stem(&entry.symbol).filter(|_| matches!(group, Group::Family(_)));
-        return stem.into_iter().chain([entry.symbol.as_str()]).map(names::function).collect();
-    };
-    let [name, base_name, unqualified] = signature.names();
-    let whole = names::function(&names::snake(&signature.to_string()));
-    match group {
-        Group::Family(_) => vec![names::function(unqualified), names::function(base_name), whole],
-        Group::Single(_) if signature.template_args.is_empty() => {
-            vec![names::function(unqualified), names::function(name), whole]
+    let symbol = stable_symbol(&entry.symbol);
+    let (names, identity) = match (&entry.signature, group) {
+        (None, Group::Family(_)) => {
+            let stem = template::stem(&entry.symbol).unwrap_or(&symbol);
+            (vec![stem.to_owned(), symbol.to_string()], symbol)
         }
-        Group::Single(_) => vec![names::function(names::unqualified(name)), names::function(name), whole],
-    }
+        (None, Group::Single(_)) => (vec![symbol.to_string()], symbol),
+        (Some(signature), Group::Family(family)) => {
+            let [_, base_name, unqualified] = signature.names();
+            (vec![unqualified.to_owned(), base_name.to_owned()], family.identity.as_str().into())
+        }
+        (Some(signature), Group::Single(_)) => {
+            let [name, _, unqualified] = signature.names();
+            let short = names::instance(unqualified, &signature.template_args);
+            (vec![short, name.to_owned(), signature.to_string()], symbol)
+        }
+    };
+    let last = names::with_hash(&names[0], &identity);
+    names.iter().map(|name| names::function(name)).chain([last]).collect()
 }
 
 fn first<'a, 'b>(group: &'b Group<'a>) -> &'b Typed<'a> {
@@ -125,23 +168,31 @@ fn first<'a, 'b>(group: &'b Group<'a>) -> &'b Typed<'a> {
     }
 }
 
-fn declaration(group: Group<'_>, name: String, image: &Image) -> Declaration {
+fn declaration<'a>(
+    group: Group<'_>,
+    name: String,
+    before: Option<&'a kept::Kernel>,
+    image: &Image,
+) -> Declaration<'a> {
     let docs = docs(&group);
+    let docs = before.map_or_else(|| docs.clone(), |before| before.docs(docs.clone()));
     let Typed { kernel, .. } = first(&group);
     let (entry, min_arch, block) = (kernel.entry, kernel.min_arch, kernel.entry.limits.required_threads);
     let called = name.strip_prefix("r#").unwrap_or(&name).to_owned();
-    let is_vague = is_vague(first(&group));
+    let is_vague = entry.signature.is_none() && is_vague(first(&group));
     let param_names = param_names(kernel.source, kernel.entry);
-    let common = |wanted, generics, instances, params: Vec<ParamType>| Declaration {
-        docs,
-        name,
-        wanted,
-        generics,
-        instances,
-        min_arch,
-        block,
-        params: param_names.into_iter().zip(params).collect(),
-        is_vague,
+    let common = |wanted, generics: Vec<Generic>, instances, params: Vec<ParamType>| {
+        let params = param_names.into_iter().zip(params);
+        let spelled = |(name, ty): (String, ParamType)| (name, ty.spelled(&ty.element));
+        let params = match before {
+            Some(before) => {
+                let generics: Vec<_> =
+                    generics.iter().map(|generic| generic.spelled().replace(' ', "")).collect();
+                before.params(params.collect(), &generics, entry, is_vague)
+            }
+            None => params.map(spelled).collect(),
+        };
+        Declaration { docs, name, wanted, generics, instances, min_arch, block, params, is_vague, before }
     };
     match group {
         Group::Single(Typed { params, .. }) => {
@@ -152,8 +203,9 @@ fn declaration(group: Group<'_>, name: String, image: &Image) -> Declaration {
             let is_called = !image.instances_of(&called).is_empty();
             let template = if is_called { called.as_str() } else { base_name };
             let instance = |(args, typed): (Vec<Arg>, Typed<'_>)| {
-                let symbol = &typed.kernel.entry.symbol;
-                let name = (!tell(&args, template, symbol, image)).then(|| symbol.clone());
+                let entry = typed.kernel.entry;
+                let is_told = tell(&args, template, &entry.symbol, image);
+                let name = if is_told { None } else { wanted("", entry, image) };
                 (args, name)
             };
             let instances = family.instances.into_iter().map(instance).collect();
@@ -173,12 +225,17 @@ fn param_names(source: Option<&Function>, entry: &Entry) -> Vec<String> {
     names::distinct(&candidates)
 }
 
-/// The value of `name = ..`: the shortest name that finds only this kernel in the image. `None` if the Rust name does.
+/// The value of `name = ..`: the shortest name that finds only this kernel in the image. `None` if the Rust name does. That of
+/// a template's instance has the arguments, because there may be more instances one day.
 fn wanted(called: &str, entry: &Entry, image: &Image) -> Option<String> {
-    let names = entry.signature.as_ref().map(|signature| signature.names());
-    let names = names.into_iter().flat_map(|[name, base_name, unqualified]| [unqualified, base_name, name]);
-    let names = names.filter(|name| name.len() <= names::LONGEST);
-    let mut all = std::iter::once(called).chain(names).chain([entry.symbol.as_str()]);
+    let names: &[&str] = match entry.signature.as_ref().map(|signature| (signature, signature.names())) {
+        Some((signature, [name, ..])) if !signature.template_args.is_empty() => &[name],
+        Some((_, [name, _, unqualified])) => &[unqualified, name],
+        None => &[],
+    };
+    let names = names.iter().copied().filter(|name| name.len() <= names::LONGEST);
+    let symbol = stable_symbol(&entry.symbol);
+    let mut all = std::iter::once(called).chain(names).chain([&*symbol, entry.symbol.as_str()]);
     let is_found = |name: &&str| image.find(name, "").is_ok_and(|found| found.symbol == entry.symbol);
     all.find(is_found).filter(|name| *name != called).map(str::to_owned)
 }
@@ -207,24 +264,30 @@ fn tell(args: &[Arg], template: &str, symbol: &str, image: &Image) -> bool {
 }
 
 fn is_vague(Typed { kernel, params }: &Typed<'_>) -> bool {
-    kernel.entry.signature.is_none() && kernel.source.is_none() && params.iter().any(ParamType::is_vague)
+    let is_typed = match kernel.entry.signature {
+        Some(_) => kernel.entry.typed_signature().is_some(),
+        None => kernel.source.is_some(),
+    };
+    !is_typed && params.iter().any(ParamType::is_vague)
 }
 
 fn docs(group: &Group<'_>) -> Vec<String> {
     let kernel = &first(group).kernel;
     let entry = kernel.entry;
     let mut docs = Vec::new();
-    docs.push(match (kernel.signature(), group) {
-        (Some(signature), Group::Single(_)) => format!("`{}`", names::shortened(&signature)),
-        (Some(signature), Group::Family(_)) if entry.signature.is_none() => {
-            format!("A kernel for each type, such as `{}`.", names::shortened(&signature))
+    let signature = kernel.signature();
+    let is_known = signature.is_some();
+    let shown = names::shortened(&signature.unwrap_or_else(|| entry.name().to_owned()));
+    docs.push(match (group, &entry.signature) {
+        (Group::Family(_), Some(Signature { base_name, .. })) => {
+            format!("The template `{base_name}`, such as `{shown}`.")
         }
-        (None, Group::Family(_)) => format!("A kernel for each type, such as `{}`.", entry.symbol),
-        (Some(signature), Group::Family(_)) => {
-            let template = entry.signature.as_ref().map_or("", |signature| &signature.base_name);
-            format!("The template `{template}`, such as `{}`.", names::shortened(&signature))
+        (Group::Family(_), None) => format!("A kernel for each type, such as `{shown}`."),
+        (Group::Single(_), _) if is_known => format!("`{shown}`"),
+        (Group::Single(_), Some(_)) => {
+            format!("`{shown}`, whose parameters are not of the types in its symbol.")
         }
-        (None, Group::Single(_)) => format!("`{}`, whose name carries no types.", entry.symbol),
+        (Group::Single(_), None) => format!("`{shown}`, whose name carries no types."),
     });
     if is_vague(first(group)) {
         let known = match entry.tells_types() {

@@ -62,13 +62,52 @@ pub(super) fn snake(name: &str) -> String {
         }
         was_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
     }
-    snake.truncate(LONGEST);
     let snake = snake.trim_end_matches('_');
     match snake.chars().next() {
-        Some('a'..='z') => snake.to_owned(),
-        Some(_) => format!("kernel_{snake}"),
+        Some('a'..='z') => cut(snake),
+        Some(_) => cut(&format!("kernel_{snake}")),
         None => "kernel".to_owned(),
     }
+}
+
+/// A name that is not too long: of two that begin alike, each has a hash of its own.
+fn cut(name: &str) -> String {
+    if name.len() <= LONGEST { name.to_owned() } else { hashed(name, name) }
+}
+
+/// The name of a kernel, with a hash of what no other kernel has.
+pub(super) fn with_hash(name: &str, identity: &str) -> String {
+    hashed(&snake(name), identity)
+}
+
+fn hashed(name: &str, identity: &str) -> String {
+    // FNV-1a: the same with every version of Rust.
+    let hash = identity
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let start = &name[..name.len().min(LONGEST - 9)];
+    format!("{}_{hash:08x}", start.trim_end_matches('_'))
+}
+
+/// The name of a template's instance without namespaces, and without the parameters of functions among its arguments:
+/// `act<float, silu<float>>` for `&ns::silu<float>(float)`.
+pub(super) fn instance(template: &str, args: &[String]) -> String {
+    if args.is_empty() {
+        return template.to_owned();
+    }
+    let args: Vec<String> = args.iter().map(|arg| argument(arg)).collect();
+    format!("{template}<{}>", args.join(", "))
+}
+
+fn argument(arg: &str) -> String {
+    let function = arg.strip_prefix('&');
+    let params = function.and_then(|function| function.rfind('('));
+    let arg = function.map_or(arg, |function| &function[..params.unwrap_or(function.len())]);
+    let arg = arg.replace("(anonymous namespace)::", "").replace('*', " ptr");
+    let is_word = |c: char| c == '_' || c.is_ascii_alphanumeric();
+    let (qualified, last) = arg.rsplit_once("::").unwrap_or(("", &arg));
+    let parts = qualified.split("::").map(|part| part.trim_end_matches(is_word));
+    parts.chain([last]).collect()
 }
 
 /// The words of a C++ name as the name of a type: `Pair<int, float>` as `PairIntFloat`.
@@ -79,10 +118,9 @@ pub(super) fn camel(name: &str) -> String {
         camel.extend(chars.next().map(|first| first.to_ascii_uppercase()));
         camel.push_str(chars.as_str());
     }
-    camel.truncate(LONGEST);
     match camel.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        true => camel,
-        false => format!("Struct{camel}"),
+        true => cut(&camel),
+        false => cut(&format!("Struct{camel}")),
     }
 }
 
@@ -155,6 +193,23 @@ mod tests {
         assert_eq!(camel("Pair<int, float>"), "PairIntFloat");
         assert_eq!(unqualified("a::Pair<b::C, d::E>"), "Pair<b::C, d::E>");
         assert_eq!(unqualified("Pair"), "Pair");
+    }
+
+    #[test]
+    fn instances_are_named_without_namespaces_and_parameters() {
+        let args = ["ns::Pair<ns::A, (ns::Kind)1>", "&ns::silu<float>(float const&)", "__half const*"];
+        let name = instance("act", &args.map(str::to_owned));
+        assert_eq!(name, "act<Pair<A, (Kind)1>, silu<float>, __half const ptr>");
+        assert_eq!(function(&name), "act_pair_a_kind_1_silu_float_half_const_ptr");
+        assert_eq!(instance("act", &[]), "act");
+    }
+
+    #[test]
+    fn long_names_that_begin_alike_differ() {
+        let [a, b] = ["a", "b"].map(|end| function(&format!("<{}{end}>", "long, ".repeat(30))));
+        assert_eq!((a.len(), b.len(), &a[..70]), (LONGEST, LONGEST, &b[..70]));
+        assert_ne!(a, b);
+        assert_eq!(with_hash("k<1>", "_Z1k"), "k_1_7f0d7e34");
     }
 
     #[test]

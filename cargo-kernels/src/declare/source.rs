@@ -54,13 +54,36 @@ impl Source {
         self.kernels.is_empty()
     }
 
-    /// The kernel of the source for one of an image: the only one of its name with as many parameters.
+    /// The kernel of the source for one of an image: the only one of its name with as many parameters
+    /// of these sizes, or with these types.
+    /// Of several it is the first, if their parameters have the same names.
     pub(super) fn function(&self, entry: &Entry) -> Option<&Function> {
-        let name = entry.signature.as_ref().map_or(entry.symbol.as_str(), |signature| signature.names()[2]);
-        let mut fitting =
-            self.kernels.get(name)?.iter().filter(|function| function.params.len() == entry.params.len());
-        let function = fitting.next()?;
-        fitting.next().is_none().then_some(function)
+        let signature = entry.signature.as_ref();
+        let name = signature.map_or(entry.symbol.as_str(), |signature| signature.names()[2]);
+        let all = self.kernels.get(name)?.iter();
+        let fits = |function: &&Function| {
+            let mut both = function.params.iter().zip(&entry.params);
+            function.params.len() == entry.params.len() && both.all(|(param, layout)| layout.fits(&param.ty))
+        };
+        let fitting: Vec<_> = all.filter(fits).collect();
+        let types = signature.map(|signature| &signature.params);
+        let has_types = |function: &&&Function| {
+            types.is_some_and(|types| function.params.iter().map(|param| &param.ty).eq(types))
+        };
+        let names = |function: &Function| {
+            let names = function.params.iter().map(|param| param.name.clone());
+            (names.collect::<Vec<_>>(), function.generics.clone())
+        };
+        let first = *fitting.first()?;
+        match fitting.iter().find(has_types) {
+            Some(function) => Some(function),
+            None if fitting.len() == 1 => Some(first),
+            // Only the symbol tells which types these are.
+            None => {
+                let is_same = fitting.iter().all(|other| names(other) == names(first));
+                (signature.is_some() && is_same).then_some(first)
+            }
+        }
     }
 }
 
@@ -132,6 +155,15 @@ mod tests {
         assert_eq!(params(text, "k"), ["x: T*", "n: unsigned int", "-: void (*f)(int,int)", "p: Pair"]);
         assert_eq!(params(text, "empty"), [""; 0]);
         assert_eq!(Source::of(text).kernels.len(), 2);
+    }
+
+    #[test]
+    fn bounds_of_macros_and_breaks_of_lines_are_passed_over() {
+        let text = "__global__ void BOUNDS(128, N > 4 ? 1 : 2)\n# 12 \"x.cu\" 3\nk(const int n,\n# 30 \"x.cu\"\n  float *x \\\n, int m)
+            { f(n); } template <int N> __launch_bounds__(N,\n 2) static __global__ void\n__launch_bounds__(N)\nl\n(float* y)
+            __attribute__((cold));";
+        assert_eq!(params(text, "k"), ["n: int", "x: float*", "m: int"]);
+        assert_eq!(params(text, "l"), ["y: float*"]);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The structs that the declarations mention: an image tells their names and some of their sizes, and only a source their
 //! fields.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use kernel_registry_image::ParamLayout;
 
 use super::fields::{self, Fields, Known, RustField};
+use super::shared::Shared;
 use super::{names, template};
 
 /// All structs, by their C++ names and layouts. Those of `extern "C"` kernels have no name.
@@ -14,6 +15,11 @@ pub(super) struct Structs<'a> {
     taken: HashSet<String>,
     /// The fields that a source tells.
     fields: &'a Known,
+    /// The alignments that are known of structs, by name and size.
+    aligns: BTreeMap<(String, u32), Layout>,
+    /// The structs that other modules have as well, and those of them that are used here.
+    shared: &'a Shared,
+    used: BTreeSet<String>,
 }
 
 /// Size and alignment.
@@ -23,6 +29,15 @@ pub(super) struct Layout {
     pub(super) align: u32,
     /// Whether the image tells the alignment.
     pub(super) is_certain: bool,
+}
+
+impl Layout {
+    fn of(layout: &ParamLayout) -> Layout {
+        let ParamLayout { offset, size, align, .. } = *layout;
+        // What an alignment divides tells the largest that it can be.
+        let guess = || 1 << size.trailing_zeros().min(offset.trailing_zeros()).min(3);
+        Layout { size, align: align.unwrap_or_else(guess), is_certain: align.is_some() }
+    }
 }
 
 /// A struct to be defined.
@@ -38,16 +53,32 @@ pub(super) struct Struct<'a> {
 
 impl<'a> Structs<'a> {
     /// `taken` are names that structs cannot have.
-    pub(super) fn new(taken: impl IntoIterator<Item = String>, fields: &'a Known) -> Self {
-        Structs { all: BTreeMap::new(), taken: taken.into_iter().collect(), fields }
+    pub(super) fn new(
+        taken: impl IntoIterator<Item = String>,
+        fields: &'a Known,
+        shared: &'a Shared,
+    ) -> Self {
+        let taken = taken.into_iter().chain(shared.names().map(str::to_owned)).collect();
+        let (all, aligns, used) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Structs { all, taken, fields, aligns, shared, used }
+    }
+
+    /// Learns the alignment of the struct that a parameter is, for all parameters that are the same.
+    pub(super) fn learn(&mut self, cuda: &str, layout: &ParamLayout) {
+        let new = Layout::of(layout);
+        let known = self.aligns.entry((cuda.to_owned(), layout.size)).or_insert(new);
+        match (known.is_certain, new.is_certain) {
+            (false, true) => *known = new,
+            (false, false) => known.align = known.align.min(new.align),
+            (true, _) => {}
+        }
     }
 
     /// The struct that a parameter is.
     pub(super) fn value(&mut self, cuda: &str, layout: &ParamLayout) -> String {
-        let ParamLayout { offset, size, align, .. } = *layout;
-        // What an alignment divides tells the largest that it can be.
-        let guess = || 1 << size.trailing_zeros().min(offset.trailing_zeros()).min(3);
-        let layout = Layout { size, align: align.unwrap_or_else(guess), is_certain: align.is_some() };
+        let learned = self.aligns.get(&(cuda.to_owned(), layout.size)).copied();
+        let layout = Layout::of(layout);
+        let layout = learned.filter(|_| !layout.is_certain).unwrap_or(layout);
         self.name(cuda, Some(layout))
     }
 
@@ -58,6 +89,9 @@ impl<'a> Structs<'a> {
 
     /// The struct of this name, if some kernel takes it by value, or the source tells its fields.
     pub(super) fn known(&mut self, cuda: &str) -> Option<String> {
+        if let Some(layout) = self.shared.layout(cuda) {
+            return Some(self.name(cuda, Some(layout)));
+        }
         let mut layouts = self.all.iter().filter(|((name, layout), _)| name == cuda && layout.is_some());
         match (layouts.next(), layouts.next()) {
             (Some((_, rust)), None) => Some(rust.clone()),
@@ -93,7 +127,17 @@ impl<'a> Structs<'a> {
         (fields.size == size && (fields.align == align || !is_certain)).then_some(fields)
     }
 
-    fn name(&mut self, cuda: &str, layout: Option<Layout>) -> String {
+    /// The Rust names of structs that are used here, and that other modules have as well.
+    pub(super) fn used(&self) -> impl Iterator<Item = &str> {
+        self.used.iter().map(String::as_str)
+    }
+
+    /// The struct of this name and layout.
+    pub(super) fn name(&mut self, cuda: &str, layout: Option<Layout>) -> String {
+        if let Some(name) = self.shared.name(cuda, layout) {
+            self.used.insert(name.to_owned());
+            return name.to_owned();
+        }
         let key = (cuda.to_owned(), layout);
         if let Some(name) = self.all.get(&key) {
             return name.clone();
@@ -126,7 +170,8 @@ mod tests {
     #[test]
     fn structs_have_names_that_generic_parameters_cannot_have() {
         let known = Known::default();
-        let mut structs = Structs::new(["Pair".to_owned()], &known);
+        let shared = Shared::default();
+        let mut structs = Structs::new(["Pair".to_owned()], &known, &shared);
         assert_eq!(structs.opaque("U"), "StructU");
         assert_eq!(structs.opaque("ns::U"), "NsU");
         assert_eq!(structs.opaque("T1"), "StructT1");

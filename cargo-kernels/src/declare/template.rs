@@ -23,6 +23,8 @@ pub(super) enum Group<'a> {
 
 /// Instances of one template.
 pub(super) struct Family<'a> {
+    /// What no other family has.
+    pub(super) identity: String,
     pub(super) generics: Vec<Generic>,
     /// The parameters, where elements can be generic parameters.
     pub(super) params: Vec<ParamType>,
@@ -35,6 +37,15 @@ pub(super) struct Generic {
     pub(super) name: String,
     /// The type of a constant; none for a type.
     pub(super) of: Option<&'static str>,
+}
+
+impl Generic {
+    pub(super) fn spelled(&self) -> String {
+        match self.of {
+            Some(of) => format!("const {}: {of}", self.name),
+            None => self.name.clone(),
+        }
+    }
 }
 
 /// A template argument in Rust.
@@ -52,7 +63,14 @@ impl Arg {
             return Some(Arg::Flag(flag));
         }
         if let Some((cast, value)) = cuda.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
-            return Some(Arg::Number(types::number(Scalar::named(cast)?), value.parse().ok()?));
+            let value = value.parse().ok()?;
+            // Of an enumeration the value is known, and not the type that holds it.
+            let number = match Scalar::named(cast) {
+                Some(scalar) => types::number(scalar),
+                None if i32::try_from(value).is_ok() => "i32",
+                None => "i64",
+            };
+            return Some(Arg::Number(number, value));
         }
         if cuda.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
             let value = cuda.trim_end_matches(['u', 'l']);
@@ -118,13 +136,15 @@ pub(super) fn gather(kernels: Vec<Typed<'_>>) -> Vec<Group<'_>> {
         }
     }
     for (key, mut members) in families {
+        let Key { template, generics: kinds, passes, block, min_arch } = &key;
+        let identity = format!("{template} {kinds:?} {passes:?} {block:?} {min_arch:?}");
         let order = members[0].0;
-        let generics = generics(&key.generics, &members[0].2);
+        let generics = generics(kinds, &members[0].2);
         match params(&generics, &members) {
             Some(params) if is_family(&generics, &params, &members) => {
                 members.sort_by(|(_, a, _), (_, b, _)| a.cmp(b));
                 let instances = members.into_iter().map(|(_, args, typed)| (args, typed)).collect();
-                groups.push((order, Group::Family(Family { generics, params, instances })));
+                groups.push((order, Group::Family(Family { identity, generics, params, instances })));
             }
             _ => {
                 let singles = members.into_iter().map(|(order, _, typed)| (order, Group::Single(typed)));

@@ -2,25 +2,52 @@
 
 use std::fmt::Write;
 
+use kernel_registry_format::is_control;
+
 use super::fields::RustField;
+use super::kept::Kept;
 use super::module::{Declaration, Module};
 use super::names;
-use super::structs::{Layout, Struct};
+use super::structs::{Layout, Struct, Structs};
 use super::template::Generic;
-use super::types::ParamType;
 
 /// Columns that rustfmt fills: in all, and with the arguments of an attribute.
 const WIDTH: usize = 100;
 const ATTRIBUTE: usize = 70;
 
-/// The module, with the command that writes it again.
-pub(super) fn of(module: &Module<'_>, command: &str) -> String {
+/// What the head of a file says to people, behind the mark.
+pub(super) const KEEPS: &str = "What you add to it is kept when you update it:";
+
+/// The module of structs that other modules share.
+pub(super) fn structs(structs: &Structs<'_>, kept: &Kept, folder: &str, command: &str) -> String {
+    let mut text = head(&format!("The structs of the kernels of `{}`.", printable(folder)), kept, command);
+    if structs.all().any(|known| known.layout.is_some()) {
+        text += "\nuse kernel_registry::KernelParam;\n";
+    }
+    kept.uses.iter().for_each(|import| text += &format!("{import}\n"));
+    structs.all().for_each(|known| structure(&known, kept, &mut text));
+    others(structs, kept, &mut text);
+    text
+}
+
+/// The head of a file, with the command that writes it again.
+fn head(about: &str, kept: &Kept, command: &str) -> String {
+    let inner: String = kept.inner.iter().map(|line| format!("{line}\n")).collect();
+    let command = printable(command);
+    format!("//! {about}\n{inner}\n// Written by `cargo kernels declare`. {KEEPS}\n//     {command}\n")
+}
+
+/// Items that people added, but for structs that are written already.
+fn others(structs: &Structs<'_>, kept: &Kept, text: &mut String) {
+    let is_written = |name: &str| structs.all().any(|known| known.name == name);
+    let more = kept.structs.iter().filter(|(name, item)| !is_written(name) && !item.contains("/// C++'s `"));
+    more.map(|(_, item)| item).chain(&kept.others).for_each(|item| *text += &format!("\n{item}\n"));
+}
+
+/// The module, with the command that writes it again, and the path of the structs that modules share.
+pub(super) fn of(module: &Module<'_>, import: &str, command: &str) -> String {
     let image = printable(&module.path);
-    let mut text = format!(
-        "//! The kernels of `{image}`.\n\n\
-         // Written by `cargo kernels declare`. To update it, do not edit it, but run\n//     {}\n",
-        printable(command)
-    );
+    let mut text = head(&format!("The kernels of `{image}`."), module.kept, command);
     if !module.has_source && module.declarations.iter().any(|declaration| declaration.is_vague) {
         text += "//\n// Names of `extern \"C\"` kernels carry no types. To have them exact, name the CUDA source, as in\n//     cargo kernels declare x.ptx --source x.cu\n";
     }
@@ -36,14 +63,41 @@ pub(super) fn of(module: &Module<'_>, command: &str) -> String {
         false => "gpu_kernel",
     };
     let _ = write!(text, "\nuse kernel_registry::{imports};\n");
-    module.structs.all().for_each(|known| structure(&known, &mut text));
+    let used: Vec<_> = module.structs.used().collect();
+    match used.as_slice() {
+        [] => {}
+        [one] => text += &format!("\npub use {import}::{one};\n"),
+        all => text += &imported(import, all),
+    }
+    module.kept.uses.iter().for_each(|import| text += &format!("{import}\n"));
+    module.structs.all().for_each(|known| structure(&known, module.kept, &mut text));
     module.declarations.iter().for_each(|kernel| declaration(kernel, &module.code, &mut text));
+    others(&module.structs, module.kept, &mut text);
     text
 }
 
-/// The text without line breaks, which would end a comment.
-fn printable(text: &str) -> String {
-    text.replace(char::is_control, "?")
+/// Names from a module, in as many lines as rustfmt takes.
+fn imported(import: &str, names: &[&str]) -> String {
+    let line = format!("pub use {import}::{{{}}};", names.join(", "));
+    if line.len() <= WIDTH {
+        return format!("\n{line}\n");
+    }
+    let mut lines = vec![String::new()];
+    for name in names {
+        let last = lines.last().map_or(0, String::len);
+        if last > 0 && 4 + last + 1 + name.len() + 1 > WIDTH {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            *line += &format!("{}{name},", if line.is_empty() { "" } else { " " });
+        }
+    }
+    format!("\npub use {import}::{{\n    {}\n}};\n", lines.join("\n    "))
+}
+
+/// The text without control characters: a line break would end a comment.
+pub(super) fn printable(text: &str) -> String {
+    text.replace(is_control, "?")
 }
 
 fn mentions_half(module: &Module<'_>) -> bool {
@@ -54,24 +108,30 @@ fn mentions_half(module: &Module<'_>) -> bool {
     fields.any(|ty| of_half(&ty))
         || module.declarations.iter().any(|declaration| {
             let args = || declaration.instances.iter().flat_map(|(args, _)| args);
-            declaration.params.iter().any(|(_, ty)| of_half(&ty.element))
-                || args().any(|arg| of_half(&arg.spelled()))
+            declaration.params.iter().any(|(_, ty)| of_half(ty)) || args().any(|arg| of_half(&arg.spelled()))
         })
 }
 
-fn structure(known: &Struct<'_>, text: &mut String) {
+fn structure(known: &Struct<'_>, kept: &Kept, text: &mut String) {
     let Struct { name, cuda, layout, fields } = known;
-    let what =
-        if cuda.is_empty() { "A struct".to_owned() } else { format!("C++'s `{}`", names::shortened(cuda)) };
+    let what = if cuda.is_empty() {
+        "A struct".to_owned()
+    } else {
+        format!("C++'s `{}`", printable(&names::shortened(cuda)))
+    };
     if let Some(fields) = fields {
         let _ = write!(
             text,
             "\n/// {what}.\n#[derive(Clone, Copy, Debug, KernelParam)]\n#[repr(C)]\npub struct {name} {{\n"
         );
         for RustField { name, ty, cuda } in fields {
-            let _ = write!(text, "    /// `{}`\n    pub {name}: {ty},\n", names::shortened(cuda));
+            let _ = write!(text, "    /// `{}`\n    pub {name}: {ty},\n", printable(&names::shortened(cuda)));
         }
         text.push_str("}\n");
+        return;
+    }
+    if let Some(item) = kept.structs.get(*name) {
+        *text += &format!("\n{item}\n");
         return;
     }
     let (about, derives, repr, size) = match layout {
@@ -90,17 +150,20 @@ fn structure(known: &Struct<'_>, text: &mut String) {
     );
 }
 
-fn declaration(kernel: &Declaration, code: &str, text: &mut String) {
+fn declaration(kernel: &Declaration<'_>, code: &str, text: &mut String) {
     text.push('\n');
+    let before = kernel.before;
+    before.iter().flat_map(|before| &before.comments).for_each(|line| *text += &format!("{line}\n"));
     for line in &kernel.docs {
         let space = if line.is_empty() { "" } else { " " };
-        let _ = writeln!(text, "///{space}{line}");
+        let _ = writeln!(text, "///{space}{}", printable(line));
     }
+    before.iter().flat_map(|before| &before.attributes).for_each(|line| *text += &format!("{line}\n"));
     attribute(kernel, code, text);
     function(kernel, text);
 }
 
-fn attribute(kernel: &Declaration, code: &str, text: &mut String) {
+fn attribute(kernel: &Declaration<'_>, code: &str, text: &mut String) {
     let mut arguments = vec![code.to_owned()];
     arguments.extend(kernel.wanted.as_ref().map(|name| format!("name = {name:?}")));
     let instances: Vec<String> = kernel
@@ -121,6 +184,8 @@ fn attribute(kernel: &Declaration, code: &str, text: &mut String) {
         (_, 1) => format!("block = ({x}, {y})"),
         _ => format!("block = ({x}, {y}, {z})"),
     }));
+    let more = kernel.before.map(|before| before.arguments(&arguments));
+    arguments.extend(more.into_iter().flatten());
     let line = arguments.join(", ");
     let is_short = arguments.len() == 1 || line.len() <= ATTRIBUTE && !line.contains('\n');
     let _ = match is_short {
@@ -138,16 +203,14 @@ fn listed(key: &str, items: &[String]) -> String {
     }
 }
 
-fn function(kernel: &Declaration, text: &mut String) {
-    let generic = |generic: &Generic| match generic.of {
-        Some(of) => format!("const {}: {of}", generic.name),
-        None => generic.name.clone(),
-    };
-    let generics: Vec<String> = kernel.generics.iter().map(generic).collect();
+fn function(kernel: &Declaration<'_>, text: &mut String) {
+    let generics: Vec<String> = kernel.generics.iter().map(Generic::spelled).collect();
     let generics = if generics.is_empty() { String::new() } else { format!("<{}>", generics.join(", ")) };
-    let param = |(name, ty): &(String, ParamType)| format!("{name}: {}", ty.spelled(&ty.element));
+    let param = |(name, ty): &(String, String)| format!("{name}: {ty}");
     let params: Vec<String> = kernel.params.iter().map(param).collect();
-    let start = format!("pub unsafe fn {}{generics}", kernel.name);
+    let vis = kernel.before.map_or("pub", |before| &before.vis);
+    let start = format!("{vis} unsafe fn {}{generics}", kernel.name);
+    let start = start.trim_start();
     let line = format!("{start}({});", params.join(", "));
     let _ = match line.len() <= WIDTH {
         true => writeln!(text, "{line}"),

@@ -45,13 +45,22 @@ pub(super) fn of(kernel: &Kernel<'_>, structs: &mut Structs<'_>) -> Vec<ParamTyp
     (0..kernel.entry.params.len()).map(|index| param(kernel, index, structs)).collect()
 }
 
-/// Enters structs that the kernel takes by value, whose size is thereby known wherever there are pointers to them.
-pub(super) fn enter_values(kernel: &Kernel<'_>, structs: &mut Structs<'_>) {
-    for index in 0..kernel.entry.params.len() {
-        if let Some(CudaType::Named(_)) = kernel.cuda_type(index) {
-            param(kernel, index, structs);
-        }
+/// Enters the structs that kernels take by value, whose size is thereby known wherever there are pointers to them.
+pub(super) fn enter_values(kernels: &[Kernel<'_>], structs: &mut Structs<'_>) {
+    for kernel in kernels {
+        values(kernel).for_each(|(index, name)| structs.learn(name, &kernel.entry.params[index]));
     }
+    for kernel in kernels {
+        values(kernel).for_each(|(index, _)| drop(param(kernel, index, structs)));
+    }
+}
+
+/// The parameters that are of a named type, with its name.
+fn values<'a>(kernel: &'a Kernel<'_>) -> impl Iterator<Item = (usize, &'a str)> {
+    (0..kernel.entry.params.len()).filter_map(|index| match kernel.cuda_type(index)? {
+        CudaType::Named(name) => Some((index, name.as_str())),
+        _ => None,
+    })
 }
 
 fn param(kernel: &Kernel<'_>, index: usize, structs: &mut Structs<'_>) -> ParamType {

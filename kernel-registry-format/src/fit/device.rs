@@ -112,6 +112,17 @@ impl Device {
         DEVICES.iter().find(|device| device.sm == sm)
     }
 
+    /// Bytes of shared memory that a block can have on an architecture if its kernel opts in, without the reserved ones.
+    /// Newer architectures without a row have as much as the last row before them.
+    pub fn block_shared_on(sm: u32) -> u32 {
+        match DEVICES.iter().rfind(|device| device.sm <= sm) {
+            Some(device) => device.block_shared,
+            // Volta.
+            None if sm >= 70 => 96 * KIB,
+            None => 48 * KIB,
+        }
+    }
+
     /// All rows.
     pub fn all() -> &'static [Device] {
         &DEVICES
@@ -149,6 +160,8 @@ mod tests {
         assert_eq!(Device::of(90).unwrap().block_shared, 227 * KIB);
         assert_eq!(Device::of(75).unwrap().block_shared, 64 * KIB);
         assert_eq!(Device::of(70), None);
+        let on = [60, 72, 75, 88, 101, 130].map(Device::block_shared_on);
+        assert_eq!(on, [48, 96, 64, 99, 227, 99].map(|kib| kib * KIB));
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub(super) fn toolkit(elf: &Elf<'_>) -> Option<String> {
     let tools = tools(elf);
     let (_, release) = tools.first()?.version.split_once("release ")?;
     let (release, _) = release.split_once(',')?;
-    (release.len() <= 16).then(|| release.to_owned())
+    let is_number = release.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    (is_number && release.len() <= 16).then(|| release.to_owned())
 }
 
 /// A tool that worked on the cubin: the assembler, the linker.

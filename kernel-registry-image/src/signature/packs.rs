@@ -102,7 +102,7 @@ fn expanded(text: &str, limit: usize) -> Option<String> {
         if let Some(behind) = rest.strip_prefix(WRITTEN) {
             let space = written[start..].len() - written[start..].trim_start().len();
             let pattern = written.split_off(start + space);
-            instances(&pattern, &mut written)?;
+            instances(&pattern, limit, &mut written)?;
             rest = behind;
             continue;
         }
@@ -124,8 +124,8 @@ fn expanded(text: &str, limit: usize) -> Option<String> {
     Some(written.replace([OPEN, CLOSE], ""))
 }
 
-/// Writes a pattern once for each element of the packs in it.
-fn instances(pattern: &str, written: &mut String) -> Option<()> {
+/// Writes a pattern once for each element of the packs in it, but little more than the limit.
+fn instances(pattern: &str, limit: usize, written: &mut String) -> Option<()> {
     let parts = parts(pattern);
     let is_auto = |part: &Part<'_>| matches!(part, Part::Pack(elements) if elements.iter().any(|element| element.starts_with("auto:")));
     let mut counts = parts.iter().filter_map(|part| match part {
@@ -137,6 +137,9 @@ fn instances(pattern: &str, written: &mut String) -> Option<()> {
         return None;
     }
     for index in 0..count {
+        if written.len() > limit {
+            return None;
+        }
         if index > 0 {
             written.push_str(", ");
         }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::kernels_among_macros;
+use kernel_registry_format::is_control;
+
 use crate::{CudaType, Entry, Image};
 
 /// Stands for a type that is not known.
@@ -36,8 +38,9 @@ pub fn c_signatures(text: &str, is_macro: impl Fn(&str) -> bool) -> Vec<CSignatu
 }
 
 impl CSignature {
-    /// Reads what `Display` writes. `None` for anything else.
+    /// Reads what `Display` writes. `None` for anything else, and for names with control characters.
     pub fn parse(text: &str) -> Option<CSignature> {
+        let text = Some(text).filter(|text| !text.contains(is_control))?;
         let (name, params) = text.strip_suffix(')')?.split_once('(')?;
         let params = params.split(", ").filter(|param| !param.is_empty());
         let params = params.map(|param| (param != UNKNOWN).then(|| CudaType::parse(param))).collect();

@@ -15,6 +15,9 @@ const ATTRIBUTES: [&str; 7] = [
     "alignas",
 ];
 
+/// Words that can stand behind its parameters.
+const BEHIND: [&str; 3] = ["__attribute__", "noexcept", "requires"];
+
 /// A kernel as it is written.
 pub(super) struct Written<'a, 'b> {
     /// Its name without namespaces.
@@ -131,17 +134,26 @@ fn kernel<'a, 'b>(mut tokens: &'b [&'a str]) -> Option<(&'a str, Vec<&'b [&'a st
         match *first {
             "(" => {
                 let length = group(tokens)?;
+                // `BOUNDS(128) k(..)`: what was a name before is a macro.
+                if tokens.get(length).is_some_and(|next| is_name(next) && !BEHIND.contains(next)) {
+                    tokens = &tokens[length..];
+                    continue;
+                }
                 let params = params_of(&rest[..length - 2]);
                 return Some((name?, params, all - tokens.len() + length));
             }
             ";" | "{" | "}" | ")" => return None,
             word if ATTRIBUTES.contains(&word) => tokens = &rest[group(rest)?..],
             word => {
-                name = word.starts_with(|c: char| c == '_' || c.is_alphabetic()).then_some(word);
+                name = is_name(word).then_some(word);
                 tokens = rest;
             }
         }
     }
+}
+
+fn is_name(word: &str) -> bool {
+    word.starts_with(|c: char| c == '_' || c.is_alphabetic())
 }
 
 /// The tokens of each parameter.

@@ -23,9 +23,14 @@ pub(super) fn of(text: &str) -> Vec<&str> {
             c if c.is_whitespace() => c.len_utf8(),
             '#' if is_line_start => {
                 let length = directive(rest);
-                tokens.push(rest[..length].trim_end());
+                let text = rest[..length].trim_end();
+                // A preprocessor says where lines come from, in the middle of declarations: `# 12 "x.cu"`.
+                if !text[1..].trim_start().starts_with(|c: char| c.is_ascii_digit()) {
+                    tokens.push(text);
+                }
                 length
             }
+            '\\' if rest[1..].trim_start_matches([' ', '\t', '\r']).starts_with('\n') => 1,
             '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
             '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
             '"' | '\'' => {

@@ -61,7 +61,7 @@ fn compiled(declared: &str) -> Result<Image, String> {
     if path.extension().is_some_and(|extension| extension == "cu") {
         return Err(format!("`{declared}` is CUDA source: `image` takes what a compiler made of it"));
     }
-    read(declared, path, "")
+    read(declared, path, Vec::new())
 }
 
 /// Looks up what the build script made of a source file, in the index that kernel-registry-build leaves.
@@ -82,7 +82,10 @@ fn of_source(declared: &str) -> Result<Image, String> {
         .map_err(|error| format!("{error}: use equal ones"))?
         .ok_or_else(|| unlisted(declared, &text))?;
     match entry.image {
-        Some(image) => read(declared, folder.join(image), entry.signatures),
+        Some(image) => {
+            let signatures = entry.each_signature().filter_map(CSignature::parse).collect();
+            read(declared, folder.join(image), signatures)
+        }
         // The build script has said why, or has failed if it matters.
         None => Ok(Image { file: declared.to_owned(), content: None }),
     }
@@ -90,7 +93,7 @@ fn of_source(declared: &str) -> Result<Image, String> {
 
 /// The error for a source that the build script does not compile, though it compiles others.
 fn unlisted(declared: &str, index: &str) -> String {
-    let compiled: Vec<&str> = index.lines().filter_map(|line| line.split('\t').next()).collect();
+    let compiled: Vec<&str> = index::entries(index).flatten().map(|entry| entry.source).collect();
     let more = if compiled.len() > LISTED { ", .." } else { "" };
     let listed = compiled[..compiled.len().min(LISTED)].join(", ");
     format!(
@@ -103,12 +106,11 @@ fn unlisted(declared: &str, index: &str) -> String {
 const LISTED: usize = 4;
 
 /// Reads an image. `signatures` are those of its `extern "C"` kernels in the index.
-fn read(declared: &str, path: PathBuf, signatures: &str) -> Result<Image, String> {
+fn read(declared: &str, path: PathBuf, signatures: Vec<CSignature>) -> Result<Image, String> {
     let metadata = fs::metadata(&path).map_err(|error| unreadable(declared, &path, &error))?;
     let Some(name) = path.to_str().map(str::to_owned) else {
         return Err("the folder of this package has a name that is not UTF-8".to_owned());
     };
-    let signatures = signatures.to_owned();
     let version = Version { path, len: metadata.len(), modified: metadata.modified().ok(), signatures };
     let facts = version.facts(declared)?;
     let content = Content { path: name, len: version.len, facts };
@@ -122,7 +124,7 @@ struct Version {
     len: u64,
     modified: Option<SystemTime>,
     /// What the source tells of its `extern "C"` kernels.
-    signatures: String,
+    signatures: Vec<CSignature>,
 }
 
 impl Version {
@@ -143,8 +145,7 @@ impl Version {
             ),
             error => format!("`{declared}` cannot be read: {error}"),
         })?;
-        let signatures: Vec<_> = self.signatures.split('\t').filter_map(CSignature::parse).collect();
-        facts.add_c_signatures(&signatures);
+        facts.add_c_signatures(&self.signatures);
         let facts = Rc::new(facts);
         KNOWN.with_borrow_mut(|known| known.insert(self.clone(), facts.clone()));
         Ok(facts)

@@ -1,6 +1,7 @@
 //! Compares a declaration with the kernel in its image, by the rules of `kernel_registry_image::comparison`. Differences
 //! become compile errors at the tokens that are wrong.
 
+use kernel_registry_format::fit::Device;
 use kernel_registry_format::{RustType, SliceLength};
 use kernel_registry_image::comparison::{self, BlockRule, Compared, Expected, compare_block, compare_params};
 use kernel_registry_image::{Entry, Needs, StackFrames};
@@ -178,11 +179,13 @@ fn shared_limit(
     let variants = image.named(&entry.symbol);
     let fixed = variants.iter().filter_map(|entry| Some(entry.resources.as_ref()?.static_shared)).max();
     let fixed = fixed.unwrap_or(0);
-    let most = most_shared(arch);
+    let most = Device::block_shared_on(arch);
     let bytes = most.saturating_sub(fixed);
-    let newer = [80, 90].into_iter().filter(|newer| *newer > arch && most_shared(*newer) > most);
+    let newer = [80, 90].into_iter().filter(|newer| *newer > arch && Device::block_shared_on(*newer) > most);
     let newer: Vec<String> = newer
-        .map(|newer| format!("{} with `arch = \">={newer}\"`", most_shared(newer).saturating_sub(fixed)))
+        .map(|newer| {
+            format!("{} with `arch = \">={newer}\"`", Device::block_shared_on(newer).saturating_sub(fixed))
+        })
         .collect();
     let newer = if newer.is_empty() { String::new() } else { format!(" ({})", newer.join(", ")) };
     let fixed = if fixed > 0 { format!(" beside its own {fixed}") } else { String::new() };
@@ -194,17 +197,4 @@ fn shared_limit(
         errors.at(&shared.0, format!("{message}{asked}"));
     }
     Some((bytes, message))
-}
-
-/// The most shared memory that a block can ask for: CUDA's programming guide, table of compute capabilities.
-fn most_shared(arch: u32) -> u32 {
-    1024 * match arch {
-        ..70 => 48,
-        70..75 => 96,
-        75..80 => 64,
-        86 | 89 => 99,
-        80..90 => 163,
-        120.. => 99,
-        _ => 227,
-    }
 }

@@ -61,9 +61,8 @@ pub(super) fn record(
     let types: Vec<_> = (0..entry.params.len()).map(|index| spelled(entry, index)).collect();
     let names: Vec<_> = (0..types.len()).map(|index| format!("p{index}")).collect();
     let params = entry.params.iter().zip(&names).zip(&types).enumerate();
-    let params: Vec<_> = params
-        .map(|(index, ((layout, name), ty))| param(name, ty, layout, cuda_type(entry, index)))
-        .collect();
+    let params: Vec<_> =
+        params.map(|(index, ((layout, name), ty))| param(name, ty, layout, entry.cuda_type(index))).collect();
     let mut kernel = KernelRecord {
         path: &format!("{}::{}", file.name, entry.name()),
         symbol: &entry.symbol,
@@ -100,13 +99,9 @@ pub(super) fn info(record: Vec<u8>, image: &'static [u8]) -> &'static KernelInfo
     Box::leak(Box::new(KernelInfo::made(record.leak(), image, Box::leak(Box::new(Table::COLD)))))
 }
 
-fn cuda_type(entry: &Entry, index: usize) -> Option<&CudaType> {
-    entry.signature.as_ref()?.params.get(index)
-}
-
 /// The type as C++ or PTX spells it.
 fn spelled(entry: &Entry, index: usize) -> String {
-    match (cuda_type(entry, index), &entry.params[index]) {
+    match (entry.cuda_type(index), &entry.params[index]) {
         (Some(ty), _) => ty.to_string(),
         (None, ParamLayout { pointee_align: Some(_), .. }) => "pointer".to_owned(),
         (None, ParamLayout { ptx_type: Some(ty), .. }) => format!(".{ty}"),

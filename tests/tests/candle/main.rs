@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tests::{
-    cargo, cargo_kernels, cargo_kernels_command, copied, left_out, lines, listed, package, scratch,
-    scratch_folder,
+    cargo, cargo_kernels, cargo_kernels_command, copied, fast_simulation, left_out, lines, listed, package,
+    scratch, scratch_folder,
 };
 
 /// The version whose kernels are counted here.
@@ -94,15 +94,13 @@ fn declaring(sources: &[PathBuf], images: &Path) -> PathBuf {
         "mod program;\n\nuse candle as _;\n\nfn main() -> Result<(), Box<dyn std::error::Error>> {\n    program::run()\n}\n",
     );
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let fast = |name| format!("[profile.dev.package.{name}]\nopt-level = 3\n");
     let manifest =
         fs::read_to_string(package.join("Cargo.toml")).unwrap().replace("\"changing\"", "\"candle\"");
     let more = format!(
         "kernel-registry.features = [\"half\"]\nkernel-registry-sim.path = {:?}\nhalf = \"2\"\nfastrand = \"2\"\n",
         workspace.join("kernel-registry-sim"),
     );
-    let profiles = ["kernel-registry-ptx", "kernel-registry-sim"].map(fast).concat();
-    let manifest = manifest + &more + &profiles;
+    let manifest = manifest + &more + &fast_simulation();
     fs::write(package.join("Cargo.toml"), manifest).unwrap();
     for folder in ["src/program", "images"] {
         fs::create_dir(package.join(folder)).unwrap();

@@ -179,12 +179,11 @@ fn manifest(name: &str) -> String {
     };
     format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\n{}{}\n[build-dependencies]\n{}\n\
-         [profile.dev.package.kernel-registry-ptx]\nopt-level = 3\n\n\
-         [profile.dev.package.kernel-registry-sim]\nopt-level = 3\n\n[profile.release]\nstrip = false\n",
+         [dependencies]\n{}{}\n[build-dependencies]\n{}\n{}[profile.release]\nstrip = false\n",
         crates("first-launches", "tests/first-launches"),
         crates("kernel-registry", "kernel-registry"),
         crates("kernel-registry-build", "kernel-registry-build"),
+        tests::fast_simulation(),
     )
 }
 
