@@ -19,6 +19,8 @@ pub struct Rule {
     pub rows: &'static [&'static str],
     /// Rows that make such a call and do not wait, because the rule's condition does not hold.
     pub runs: &'static [&'static str],
+    /// Rows whose call returns beside a resident kernel, and gives a kernel that then waits for it.
+    pub later: &'static [&'static str],
 }
 
 /// The loading modes (`CUDA_MODULE_LOADING`) in which a rule holds.
@@ -32,8 +34,16 @@ pub enum Mode {
     Eager,
 }
 
-const RULE: Rule =
-    Rule { calls: &[], kernel_waits: false, mode: Mode::Both, because: "", remedy: "", rows: &[], runs: &[] };
+const RULE: Rule = Rule {
+    calls: &[],
+    kernel_waits: false,
+    mode: Mode::Both,
+    because: "",
+    remedy: "",
+    rows: &[],
+    runs: &[],
+    later: &[],
+};
 
 /// A kernel is loaded by its first launch, or by a call.
 pub const LOAD: Rule = Rule {
@@ -43,9 +53,16 @@ pub const LOAD: Rule = Rule {
         "cuLaunchCooperativeKernel",
         "cuKernelGetFunction",
         "cuKernelSetAttribute",
+        "cuKernelSetCacheConfig",
         "cuOccupancyMaxActiveBlocksPerMultiprocessor",
         "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+        "cuOccupancyMaxPotentialBlockSize",
+        "cuOccupancyMaxPotentialBlockSizeWithFlags",
+        "cuOccupancyAvailableDynamicSMemPerBlock",
+        "cuGraphAddKernelNode",
+        "cuGraphExecKernelNodeSetParams",
         "cuFuncLoad",
+        "cuModuleGetFunction",
     ],
     kernel_waits: true,
     mode: Mode::Lazy,
@@ -64,6 +81,8 @@ pub const LOAD: Rule = Rule {
         "capture/cuKernelGetFunction",
     ],
     runs: &["host/cuFuncLoad", "host/cuOccupancy"],
+    later: &["host/cuModuleGetFunction", "capture/cuModuleGetFunction"],
+    ..RULE
 };
 
 /// A module is loaded.
@@ -83,6 +102,17 @@ pub const LIBRARY: Rule = Rule {
     because: "with eager loading, a library is loaded only when nothing runs on the device",
     remedy: "load all libraries before work starts that does not end, or set `CUDA_MODULE_LOADING=LAZY`",
     rows: &["host/cuLibraryLoadData", "host/cuLibraryLoadData_ptx", "locked/cuLibraryLoadData"],
+    ..RULE
+};
+
+/// A library is loaded into a context, without its kernels.
+pub const LIBRARY_IN_CONTEXT: Rule = Rule {
+    calls: &["cuLibraryGetModule", "cuLibraryGetGlobal"],
+    mode: Mode::Lazy,
+    because: "with lazy loading, a context gets a library only when nothing runs on the device",
+    remedy: "call `cuLibraryGetModule`, or load one of its kernels, in each context before work starts that does not end",
+    rows: &["host/cuLibraryGetModule_cold", "host/cuLibraryGetGlobal_cold"],
+    runs: &["host/cuLibraryGetModule", "host/cuLibraryGetGlobal"],
     ..RULE
 };
 
@@ -356,6 +386,7 @@ pub const RULES: &[Rule] = &[
     LOAD,
     MODULE,
     LIBRARY,
+    LIBRARY_IN_CONTEXT,
     STACK,
     STACK_CHANGED,
     STACK_LIMIT,

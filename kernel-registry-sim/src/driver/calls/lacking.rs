@@ -100,9 +100,9 @@ lacking! {
     11070: cuGraphAddBatchMemOpNode cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams
         cuGraphExecBatchMemOpNodeSetParams cuMemGetHandleForAddressRange cuStreamBatchMemOp_v2
         cuStreamWaitValue64_v2 cuStreamWriteValue64_v2;
-    12000: cuGraphExecGetFlags cuGraphExecKernelNodeSetParams_v2 cuGraphExecUpdate_v2
+    12000: cuGraphExecGetFlags cuGraphExecUpdate_v2
         cuGraphInstantiateWithParams cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetParams_v2
-        cuKernelSetCacheConfig cuLibraryGetGlobal cuLibraryGetManaged cuLibraryGetUnifiedFunction
+        cuLibraryGetManaged cuLibraryGetUnifiedFunction
         cuLibraryLoadFromFile cuStreamGetId cuTensorMapEncodeIm2col cuTensorMapEncodeTiled
         cuTensorMapReplaceAddress;
     12010: cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal cuCoredumpSetAttribute
