@@ -28,7 +28,14 @@ pub(crate) fn rows() -> Vec<Row> {
             driver!(cuLaunchGridAsync(function, 1_i32, 1_i32, bench.ours))
         }),
     ];
-    groups.into_iter().flatten().chain([added_to_graph()]).collect()
+    let others = [
+        added_to_graph(),
+        of_enumerated("cuFuncLoad_enumerated", cuda::load_function),
+        of_enumerated("cuFuncGetAttribute_enumerated", |function| {
+            cuda::function_attribute(function, cuda::FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS).map(drop)
+        }),
+    ];
+    groups.into_iter().flatten().chain(others).collect()
 }
 
 type Launch = fn(&Bench, sys::CUfunction) -> Done;
@@ -113,6 +120,17 @@ fn prepare_old(bench: &Bench, function: sys::CUfunction) -> Done {
     driver!(cuParamSeti(function, 8_i32, 100_u32))?;
     driver!(cuParamSetf(function, 8_i32, 0.0_f32))?;
     driver!(cuParamSetSize(function, 12_u32))
+}
+
+/// A launch after another call with the function, which nothing has loaded.
+fn of_enumerated(name: &str, call: fn(sys::CUfunction) -> Done) -> Row {
+    Row::launch(Section::Loading, format!("launch/{name}"), move |bench| {
+        let function = bench.warm_or(small::INFO, || cuda::enumerated_function(small::INFO))?;
+        attempt(move || {
+            call(function)?;
+            bench.launch(function)
+        })
+    })
 }
 
 /// A launch of a graph whose node is added beside the resident kernel. A warm kernel is captured: it has no handle of a

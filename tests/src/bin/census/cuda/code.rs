@@ -17,7 +17,7 @@ pub(crate) fn image(kernel: &KernelInfo) -> Vec<u8> {
     [bytes, &[0]].concat()
 }
 
-pub(crate) fn symbol(kernel: &KernelInfo) -> CString {
+fn symbol(kernel: &KernelInfo) -> CString {
     CString::new(kernel.symbol()).expect("symbols have no zeros")
 }
 
@@ -54,8 +54,18 @@ pub(crate) fn functions(module: sys::CUmodule) -> Done<Vec<sys::CUfunction>> {
     Ok(functions)
 }
 
+/// The kernel's function among those of its module: it is not taken by its name, which would load it.
+pub(crate) fn enumerated_function(kernel: &KernelInfo) -> Done<sys::CUfunction> {
+    for function in functions(load_module(kernel)?)? {
+        if name(function)? == symbol(kernel) {
+            return Ok(function);
+        }
+    }
+    Err(Failed("the module does not enumerate the kernel".into()))
+}
+
 /// The symbol of a function.
-pub(crate) fn name(function: sys::CUfunction) -> Done<CString> {
+fn name(function: sys::CUfunction) -> Done<CString> {
     let mut name = ptr::null();
     driver!(cuFuncGetName(&raw mut name, function))?;
     // SAFETY: the driver's text ends with a zero, and stays as long as the module.

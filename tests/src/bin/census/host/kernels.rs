@@ -15,7 +15,8 @@ const REGISTERS: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_RE
 const DYNAMIC: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
 pub(crate) fn rows() -> Vec<Row> {
-    [occupancy(), functions(), kernels()].into_iter().flatten().flatten().collect()
+    let of_functions = functions().into_iter().map(|[cold, loaded]| [cold.refused(), loaded]);
+    occupancy().into_iter().chain(of_functions).chain(kernels()).flatten().collect()
 }
 
 /// A library's kernel that nothing has loaded.
@@ -115,7 +116,7 @@ fn occupancy() -> Vec<[Row; 2]> {
     ]
 }
 
-/// Functions that CUDA's manual gives no kernel of a library.
+/// Functions that take no kernel of a library.
 fn functions() -> Vec<[Row; 2]> {
     vec![
         of_function("cuFuncGetAttribute", |_, function| {
