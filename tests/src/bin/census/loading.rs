@@ -1,6 +1,7 @@
 //! Rows for loading: each makes one more call before the launch, to find the call that loads a kernel.
 
 use census_kernels::PLAIN_PTX;
+use census_kernels::bare;
 use census_kernels::plain::{sibling, small};
 use kernel_registry::cudarc::driver::sys;
 
@@ -33,9 +34,9 @@ pub(crate) fn rows() -> Vec<Row> {
             cuda::load_function(function)?;
             Ok(function)
         }),
-        row("module/function_enumerated", |_| cuda::enumerated_function(small::INFO)),
+        row("module/function_enumerated", |_| cuda::enumerated_function(bare::INFO)),
         row("module/function_enumerated_and_loaded", |_| {
-            let function = cuda::enumerated_function(small::INFO)?;
+            let function = cuda::enumerated_function(bare::INFO)?;
             cuda::load_function(function)?;
             Ok(function)
         }),

@@ -54,22 +54,10 @@ pub(crate) fn functions(module: sys::CUmodule) -> Done<Vec<sys::CUfunction>> {
     Ok(functions)
 }
 
-/// The kernel's function among those of its module: it is not taken by its name, which would load it.
+/// The function of a kernel that is alone in its image: it is not taken by its name, which would load it.
 pub(crate) fn enumerated_function(kernel: &KernelInfo) -> Done<sys::CUfunction> {
-    for function in functions(load_module(kernel)?)? {
-        if name(function)? == symbol(kernel) {
-            return Ok(function);
-        }
-    }
-    Err(Failed("the module does not enumerate the kernel".into()))
-}
-
-/// The symbol of a function.
-fn name(function: sys::CUfunction) -> Done<CString> {
-    let mut name = ptr::null();
-    driver!(cuFuncGetName(&raw mut name, function))?;
-    // SAFETY: the driver's text ends with a zero, and stays as long as the module.
-    Ok(unsafe { CStr::from_ptr(name) }.to_owned())
+    let functions = functions(load_module(kernel)?)?;
+    functions.first().copied().ok_or(Failed("the module has no functions".into()))
 }
 
 /// Loads a function, if the driver has that call (12.4 or newer).

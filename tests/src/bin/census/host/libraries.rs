@@ -8,6 +8,7 @@ use std::process;
 use std::ptr;
 
 use census_kernels::PLAIN_PTX;
+use census_kernels::bare;
 use census_kernels::earlier::earlier_nothing;
 use census_kernels::launches_small;
 use census_kernels::plain::{sibling, small};
@@ -142,7 +143,7 @@ fn modules() -> Vec<Row> {
 
 /// A function that nothing has loaded.
 fn enumerated(_: &Bench) -> Done<sys::CUfunction> {
-    cuda::enumerated_function(small::INFO)
+    cuda::enumerated_function(bare::INFO)
 }
 
 fn linker() -> Vec<Row> {
