@@ -43,10 +43,15 @@ fn a_cold_kernel_is_loaded_by_whoever_is_given_it() {
     let executable = instantiate(graph);
     let blocks = |name: &str, kernel| _ = get(name, &[kernel, 32, 0, 0]);
     type Call<'c> = &'c dyn Fn(usize);
-    let calls: [(&str, Call<'_>); 9] = [
+    let calls: [(&str, Call<'_>); 11] = [
         ("cuKernelGetFunction", &|kernel| _ = get("cuKernelGetFunction", &[kernel])),
         ("cuKernelSetAttribute", &|kernel| ok("cuKernelSetAttribute", &[8, 0, kernel, device])),
         ("cuKernelSetCacheConfig", &|kernel| ok("cuKernelSetCacheConfig", &[kernel, 1, device])),
+        ("cuKernelGetParamInfo", &|kernel| {
+            let mut size = 0_usize;
+            ok("cuKernelGetParamInfo", &[kernel, 1, place(&mut 0_usize), place(&mut size)]);
+            expect_eq!(size, 4);
+        }),
         ("blocks", &|kernel| blocks("cuOccupancyMaxActiveBlocksPerMultiprocessor", kernel)),
         ("blocks with flags", &|kernel| {
             blocks("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", kernel)
@@ -58,6 +63,12 @@ fn a_cold_kernel_is_loaded_by_whoever_is_given_it() {
             _ = get("cuOccupancyAvailableDynamicSMemPerBlock", &[kernel, 1, 32]);
         }),
         ("cuGraphAddKernelNode", &|kernel| _ = add(graph, kernel)),
+        ("cuGraphKernelNodeSetParams", &|kernel| {
+            with_node(kernel, |params| {
+                ok("cuGraphKernelNodeSetParams_v2", &[node, params]);
+                0
+            });
+        }),
         ("cuGraphExecKernelNodeSetParams", &|kernel| {
             with_node(kernel, |params| {
                 ok("cuGraphExecKernelNodeSetParams_v2", &[executable, node, params]);
@@ -72,6 +83,20 @@ fn a_cold_kernel_is_loaded_by_whoever_is_given_it() {
         expect_eq!(waits(false, || call(kernel)), false, "{name} of a loaded kernel");
     }
 }
+
+#[test]
+fn a_function_of_a_module_is_loaded_without_waiting() {
+    context(0);
+    let function = get("cuModuleEnumerateFunctions", &[1, module()]);
+    expect_eq!(waits(false, || ok("cuFuncLoad", &[function])), false, "cuFuncLoad");
+    let function = get("cuModuleEnumerateFunctions", &[1, module()]);
+    expect_eq!(waits(false, || _ = get("cuFuncGetAttribute", &[4, function])), false, "cuFuncGetAttribute");
+    // They take no kernel of a library.
+    expect_eq!(call("cuFuncLoad", &[cold()]), INVALID_HANDLE);
+    expect_eq!(call("cuFuncGetAttribute", &[place(&mut 0_usize), 4, cold()]), INVALID_HANDLE);
+}
+
+const INVALID_HANDLE: u32 = 400;
 
 #[test]
 fn a_library_comes_into_a_context_when_it_is_asked_for() {

@@ -171,8 +171,18 @@ impl Graphs {
         Ok(self.executables.insert(Executable { graph, steps, frees, last: None }))
     }
 
+    /// Changes the launch of a node, and not in graphs that can be launched already.
+    pub(super) fn change(&mut self, node: Handle, task: Task) -> Answer {
+        let found = self.nodes.get_mut(node)?;
+        if found.task.kind() != task.kind() {
+            return Err(Code::INVALID_VALUE);
+        }
+        found.task = task;
+        Ok(())
+    }
+
     /// Changes the launch of a node in a graph that can be launched, and not in the graph that it was made of.
-    pub(super) fn change(&mut self, executable: Handle, node: Handle, task: Task) -> Answer {
+    pub(super) fn change_executable(&mut self, executable: Handle, node: Handle, task: Task) -> Answer {
         let steps = &mut self.executables.get_mut(executable)?.steps;
         let found = steps.iter_mut().find(|step| step.node == node && step.task.kind() == task.kind());
         found.ok_or(Code::INVALID_VALUE)?.task = task;

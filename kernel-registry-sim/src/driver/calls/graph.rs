@@ -129,11 +129,18 @@ calls! {
         state.not_captured(stream)
     }
 
+    12000 fn cuGraphKernelNodeSetParams_v2(node: Handle, parameters: In<Kernel>) {
+        let state = begin()?;
+        state.graphs.kind(node)?;
+        let (mut state, task) = parameters.get()?.task(state, "cuGraphKernelNodeSetParams")?;
+        state.graphs.change(node, task)
+    }
+
     12000 fn cuGraphExecKernelNodeSetParams_v2(executable: Handle, node: Handle, parameters: In<Kernel>) {
         let state = begin()?;
         state.graphs.executables.get(executable)?;
         let (mut state, task) = parameters.get()?.task(state, "cuGraphExecKernelNodeSetParams")?;
-        state.graphs.change(executable, node, task)
+        state.graphs.change_executable(executable, node, task)
     }
 
     10000 fn cuGraphExecDestroy(executable: Handle) {

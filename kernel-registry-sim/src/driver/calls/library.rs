@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::device::device;
-use super::module::{attribute, set_attribute};
+use super::module::{attribute, parameter, set_attribute};
 use crate::driver;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
 use crate::driver::code::{Images, Kernel};
@@ -129,6 +129,13 @@ calls! {
         set_attribute(&mut state, function, which, value)?;
         state.kernels.get_mut(kernel)?.set.insert((device, which), value);
         Ok(())
+    }
+
+    12040 fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
+        let mut state = begin()?;
+        let function = state.function_of(kernel, CurrentContext::get()?)?;
+        let state = load_now(state, function, "cuKernelGetParamInfo")?;
+        parameter(&state, function, index, (&offset, &size))
     }
 
     12000 fn cuKernelSetCacheConfig(kernel: Handle, _config: u32, ordinal: i32) {
