@@ -19,6 +19,8 @@ pub struct Rule {
     pub rows: &'static [&'static str],
     /// Rows that make such a call and do not wait, because the rule's condition does not hold.
     pub runs: &'static [&'static str],
+    /// Rows whose call returns beside a resident kernel, and gives a kernel that then waits for it.
+    pub later: &'static [&'static str],
 }
 
 /// The loading modes (`CUDA_MODULE_LOADING`) in which a rule holds.
@@ -32,20 +34,42 @@ pub enum Mode {
     Eager,
 }
 
-const RULE: Rule =
-    Rule { calls: &[], kernel_waits: false, mode: Mode::Both, because: "", remedy: "", rows: &[], runs: &[] };
+const RULE: Rule = Rule {
+    calls: &[],
+    kernel_waits: false,
+    mode: Mode::Both,
+    because: "",
+    remedy: "",
+    rows: &[],
+    runs: &[],
+    later: &[],
+};
 
-/// A kernel is loaded by its first launch, or by a call.
+/// A kernel is loaded by its first launch, or by a call. The calls wait for a library's kernel; for a module's function, which they may
+/// be given as well, none waits, but the kernel does when it is launched.
 pub const LOAD: Rule = Rule {
     calls: &[
         "cuLaunchKernel",
         "cuLaunchKernelEx",
         "cuLaunchCooperativeKernel",
+        "cuLaunchCooperativeKernelMultiDevice",
         "cuKernelGetFunction",
         "cuKernelSetAttribute",
+        "cuKernelSetCacheConfig",
+        "cuKernelGetParamInfo",
         "cuOccupancyMaxActiveBlocksPerMultiprocessor",
         "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
-        "cuFuncLoad",
+        "cuOccupancyMaxPotentialBlockSize",
+        "cuOccupancyMaxPotentialBlockSizeWithFlags",
+        "cuOccupancyAvailableDynamicSMemPerBlock",
+        "cuOccupancyMaxActiveClusters",
+        "cuOccupancyMaxPotentialClusterSize",
+        "cuGraphAddKernelNode",
+        "cuGraphAddNode",
+        "cuGraphKernelNodeSetParams",
+        "cuGraphNodeSetParams",
+        "cuGraphExecKernelNodeSetParams",
+        "cuGraphExecNodeSetParams",
     ],
     kernel_waits: true,
     mode: Mode::Lazy,
@@ -54,16 +78,67 @@ pub const LOAD: Rule = Rule {
              `cuKernelGetFunction` or `cuModuleGetFunction` for each kernel",
     rows: &[
         "module/only",
+        "module/function_enumerated",
         "library/only",
         "library/kernel",
         "library/kernel_attribute",
         "library/module_then_kernel",
         "library/function_of_sibling",
+        "launch/cuLaunchKernelEx_cold",
+        "launch/cuLaunchCooperativeKernel_cold",
+        "launch/cuLaunchCooperativeKernelMultiDevice_cold",
+        "launch/captured_cold",
+        "launch/cuLaunch_cold",
+        "launch/cuLaunchGrid_cold",
+        "launch/cuLaunchGridAsync_cold",
+        "launch/cuGraphAddKernelNode_cold",
         "wait/module_only_after_launch",
         "host/cuKernelGetFunction",
         "capture/cuKernelGetFunction",
+        "host/cuKernelSetAttribute_cold",
+        "host/cuKernelSetCacheConfig_cold",
+        "host/cuKernelGetParamInfo_cold",
+        "host/cuOccupancyMaxActiveBlocksPerMultiprocessor_cold",
+        "host/cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_cold",
+        "host/cuOccupancyMaxPotentialBlockSize_cold",
+        "host/cuOccupancyMaxPotentialBlockSizeWithFlags_cold",
+        "host/cuOccupancyAvailableDynamicSMemPerBlock_cold",
+        "host/cuOccupancyMaxActiveClusters_cold",
+        "host/cuOccupancyMaxPotentialClusterSize_cold",
+        "host/cuGraphAddKernelNode_cold",
+        "host/cuGraphAddNode_cold",
+        "host/cuGraphKernelNodeSetParams_cold",
+        "host/cuGraphNodeSetParams_cold",
+        "host/cuGraphExecKernelNodeSetParams_cold",
+        "host/cuGraphExecNodeSetParams_cold",
     ],
-    runs: &["host/cuFuncLoad", "host/cuOccupancy"],
+    runs: &[
+        "host/cuOccupancy",
+        "host/cuKernelSetAttribute",
+        "host/cuKernelSetCacheConfig",
+        "host/cuKernelGetParamInfo",
+        "host/cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        "host/cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+        "host/cuOccupancyMaxPotentialBlockSize",
+        "host/cuOccupancyMaxPotentialBlockSizeWithFlags",
+        "host/cuOccupancyAvailableDynamicSMemPerBlock",
+        "host/cuOccupancyMaxActiveClusters",
+        "host/cuOccupancyMaxPotentialClusterSize",
+        "host/cuGraphAddKernelNode",
+        "host/cuGraphAddNode",
+        "host/cuGraphKernelNodeSetParams",
+        "host/cuGraphNodeSetParams",
+        "host/cuGraphExecKernelNodeSetParams",
+        "host/cuGraphExecNodeSetParams",
+    ],
+    later: &[
+        "host/cuModuleGetFunction",
+        "host/cuModuleGetFunction_beside_sibling",
+        "host/cuModuleGetFunction_of_library",
+        "host/cuFuncLoad_enumerated",
+        "capture/cuModuleGetFunction",
+    ],
+    ..RULE
 };
 
 /// A module is loaded.
@@ -72,7 +147,14 @@ pub const MODULE: Rule = Rule {
     because: "a module is loaded only when nothing runs on the device",
     remedy: "load all modules, and compile what is compiled at run time, before work starts that does not end; or load it with \
              `cuLibraryLoadData`, which does not wait if loading is lazy",
-    rows: &["host/cuModuleLoadData", "host/cuModuleLoadData_ptx", "capture/cuModuleLoadData"],
+    rows: &[
+        "host/cuModuleLoad",
+        "host/cuModuleLoadData",
+        "host/cuModuleLoadData_ptx",
+        "host/cuModuleLoadDataEx",
+        "host/cuModuleLoadFatBinary",
+        "capture/cuModuleLoadData",
+    ],
     ..RULE
 };
 
@@ -82,7 +164,23 @@ pub const LIBRARY: Rule = Rule {
     mode: Mode::Eager,
     because: "with eager loading, a library is loaded only when nothing runs on the device",
     remedy: "load all libraries before work starts that does not end, or set `CUDA_MODULE_LOADING=LAZY`",
-    rows: &["host/cuLibraryLoadData", "host/cuLibraryLoadData_ptx", "locked/cuLibraryLoadData"],
+    rows: &[
+        "host/cuLibraryLoadData",
+        "host/cuLibraryLoadData_ptx",
+        "host/cuLibraryLoadFromFile",
+        "locked/cuLibraryLoadData",
+    ],
+    ..RULE
+};
+
+/// A library is loaded into a context, without its kernels.
+pub const LIBRARY_IN_CONTEXT: Rule = Rule {
+    calls: &["cuLibraryGetModule", "cuLibraryGetGlobal"],
+    mode: Mode::Lazy,
+    because: "with lazy loading, a context gets a library only when nothing runs on the device",
+    remedy: "call `cuLibraryGetModule`, or load one of its kernels, in each context before work starts that does not end",
+    rows: &["host/cuLibraryGetModule_cold", "host/cuLibraryGetGlobal_cold"],
+    runs: &["host/cuLibraryGetModule", "host/cuLibraryGetGlobal"],
     ..RULE
 };
 
@@ -215,9 +313,14 @@ pub const FREE: Rule = Rule {
         "host/cuMemFree_1G",
         "host/cuMemFree_managed",
         "host/cuMemFreeHost",
+        "host/cuMemFreeHost_of_cuMemAllocHost",
         "host/cuMemHostUnregister",
+        "host/cuArrayDestroy",
+        "host/cuArrayDestroy_3d",
+        "host/cuMipmappedArrayDestroy",
+        "host/cuIpcCloseMemHandle",
     ],
-    runs: &["host/cuMemFree_pooled"],
+    runs: &["host/cuMemFree_pooled", "host/cuMemFree_from_pool"],
     ..RULE
 };
 
@@ -232,10 +335,21 @@ pub const UNLOAD: Rule = Rule {
 
 /// A context ends, or a green one is made.
 pub const CONTEXT: Rule = Rule {
-    calls: &["cuCtxDestroy", "cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease", "cuGreenCtxCreate"],
+    calls: &[
+        "cuCtxDestroy",
+        "cuCtxDetach",
+        "cuDevicePrimaryCtxReset",
+        "cuDevicePrimaryCtxRelease",
+        "cuGreenCtxCreate",
+    ],
     because: "a context is destroyed, and a green one is made, only when nothing runs on the device",
     remedy: "make green contexts before work starts that does not end, and destroy contexts after it",
-    rows: &["host/cuCtxDestroy_of_another"],
+    rows: &[
+        "host/cuCtxDestroy_of_another",
+        "host/cuCtxDestroy_of_another_first_version",
+        "host/cuCtxDetach_of_another",
+        "host/cuGreenCtxCreate",
+    ],
     // It is not the last release.
     runs: &["host/cuDevicePrimaryCtxRetain_and_release"],
     ..RULE
@@ -274,6 +388,7 @@ pub const SYNCHRONIZE: Rule = Rule {
              later in this thread",
     rows: &["host/cuCtxSynchronize"],
     runs: &[
+        "host/cuCtxSynchronize_of_another",
         "host/cuStreamSynchronize",
         "host/cuStreamSynchronize_legacy",
         "host/cuStreamSynchronize_per_thread",
@@ -356,6 +471,7 @@ pub const RULES: &[Rule] = &[
     LOAD,
     MODULE,
     LIBRARY,
+    LIBRARY_IN_CONTEXT,
     STACK,
     STACK_CHANGED,
     STACK_LIMIT,

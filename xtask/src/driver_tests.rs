@@ -10,8 +10,16 @@ use crate::run::{Outcome, cargo, workspace};
 
 const PACKAGE: &str = "kernel-registry-sim";
 /// Test programs of that package.
-const TESTS: [&str; 7] =
-    ["calls", "capture", "graphs", "lacking_instruction", "stack", "sticky_errors", "virtual_memory"];
+const TESTS: [&str; 8] = [
+    "calls",
+    "capture",
+    "graphs",
+    "lacking_instruction",
+    "loads",
+    "stack",
+    "sticky_errors",
+    "virtual_memory",
+];
 
 /// Builds the tests. Returns their names in the bundle and their paths.
 pub(crate) fn build() -> Outcome<Vec<(String, PathBuf)>> {

@@ -61,6 +61,7 @@ pub(super) struct Executable {
 
 #[derive(Clone, Debug)]
 pub(super) struct Step {
+    node: Handle,
     pub(super) task: Task,
     /// Places of earlier steps.
     pub(super) after: Vec<usize>,
@@ -162,10 +163,29 @@ impl Graphs {
             let Node { task, after, .. } = self.nodes.get(*handle)?;
             places.insert(*handle, steps.len());
             steps.push(Step {
+                node: *handle,
                 task: task.clone(),
                 after: after.iter().map(|before| places[before]).collect(),
             });
         }
         Ok(self.executables.insert(Executable { graph, steps, frees, last: None }))
+    }
+
+    /// Changes the launch of a node, and not in graphs that can be launched already.
+    pub(super) fn change(&mut self, node: Handle, task: Task) -> Answer {
+        let found = self.nodes.get_mut(node)?;
+        if found.task.kind() != task.kind() {
+            return Err(Code::INVALID_VALUE);
+        }
+        found.task = task;
+        Ok(())
+    }
+
+    /// Changes the launch of a node in a graph that can be launched, and not in the graph that it was made of.
+    pub(super) fn change_executable(&mut self, executable: Handle, node: Handle, task: Task) -> Answer {
+        let steps = &mut self.executables.get_mut(executable)?.steps;
+        let found = steps.iter_mut().find(|step| step.node == node && step.task.kind() == task.kind());
+        found.ok_or(Code::INVALID_VALUE)?.task = task;
+        Ok(())
     }
 }

@@ -39,15 +39,15 @@ pub(super) fn launch(
         launch.check_grid(&kind.within(span))?;
     }
     let work = Work::Launch(Box::new(launch));
+    // Other kernels are loaded while their stream waits.
+    if is_new {
+        state = load_now(state, function, "cuLaunchKernel")?;
+    }
     // A node's set-up happens when its graph is made.
     if state.is_captured(stream)? {
         state.load_behind(function)?;
         state.submit(stream, work, None)?;
         return Ok(state);
-    }
-    // Other kernels are loaded while their stream waits.
-    if is_new {
-        state = load_now(state, function, "cuLaunchKernel")?;
     }
     if let Some((device, because)) = state.grows_stack(function)? {
         state = wait_for_device(state, device, "cuLaunchKernel", because)?;

@@ -130,6 +130,21 @@ impl State {
     }
 }
 
+/// A library's module in a context. With lazy loading it waits for the device if the context does not have it yet.
+pub(super) fn module_now(
+    mut state: Locked,
+    library: Handle,
+    context: Handle,
+    call: &'static str,
+) -> Answer<(Locked, Handle)> {
+    let (id, device) = (state.sound(context)?.id, state.sound(context)?.device);
+    if !state.libraries.get(library)?.modules.contains_key(&id) && !state.config.eager {
+        state = wait_for_device(state, device, call, WaitReason::Library)?;
+    }
+    let module = state.module_of(library, context)?;
+    Ok((state, module))
+}
+
 /// Loads a function, and waits for the device if it is not loaded yet.
 pub(super) fn load_now(mut state: Locked, handle: Handle, call: &'static str) -> Answer<Locked> {
     let context = state.functions.get(handle)?.context;

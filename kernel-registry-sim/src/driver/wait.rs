@@ -48,6 +48,8 @@ pub(super) enum WaitReason {
     Load,
     /// Another thread of the context loads a kernel.
     LoadElsewhere,
+    /// A library is loaded into a context.
+    Library,
     Unload,
     Free,
     Destroy,
@@ -66,7 +68,7 @@ pub(super) enum WaitReason {
 impl WaitReason {
     /// Whether the driver's lock of the context is held meanwhile.
     pub(super) fn holds_lock(self) -> bool {
-        matches!(self, WaitReason::Load | WaitReason::Free | WaitReason::Stack { .. })
+        matches!(self, WaitReason::Load | WaitReason::Library | WaitReason::Free | WaitReason::Stack { .. })
     }
 }
 
@@ -75,6 +77,7 @@ impl fmt::Display for WaitReason {
         let rule = match self {
             WaitReason::Load => rules::LOAD,
             WaitReason::LoadElsewhere => rules::LOCKED,
+            WaitReason::Library => rules::LIBRARY_IN_CONTEXT,
             WaitReason::Unload => rules::UNLOAD,
             WaitReason::Free => rules::FREE,
             WaitReason::Destroy => rules::CONTEXT,

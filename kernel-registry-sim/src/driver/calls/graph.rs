@@ -7,9 +7,9 @@ use crate::driver::current::CurrentContext;
 use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::launch::Shape;
-use crate::driver::process::{begin, begin_with};
+use crate::driver::load::load_now;
+use crate::driver::process::{Locked, begin, begin_with};
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::State;
 use crate::driver::stream::Work;
 
 /// `CUDA_KERNEL_NODE_PARAMS`.
@@ -28,7 +28,8 @@ struct Kernel {
 }
 
 impl Kernel {
-    fn task(&self, state: &mut State) -> Answer<Task> {
+    /// The launch, with its kernel loaded, for which it waits.
+    fn task(&self, mut state: Locked, call: &'static str) -> Answer<(Locked, Task)> {
         let Kernel { function, grid, block, shared, arguments, packed, .. } = *self;
         let function = if function == 0 { self.kernel } else { function };
         let context = match state.functions.get(function) {
@@ -40,9 +41,8 @@ impl Kernel {
         not_packed(&packed)?;
         let shape = Shape { grid, block, cluster: None, shared, cooperative: false };
         let launch = state.prepare(function, context, shape, |kernel| arguments.get(&kernel.parameters))?;
-        // It is loaded with the graph.
-        state.load_behind(launch.function)?;
-        Ok(Task { work: Work::Launch(Box::new(launch)), context })
+        let state = load_now(state, launch.function, call)?;
+        Ok((state, Task { work: Work::Launch(Box::new(launch)), context }))
     }
 }
 
@@ -73,11 +73,11 @@ calls! {
     12000 fn cuGraphAddKernelNode_v2(
         node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, parameters: In<Kernel>,
     ) {
-        let mut state = begin()?;
+        let state = begin()?;
         let after = after.all(count)?;
         state.graphs.may_add(graph, &after)?;
         node.ready()?;
-        let task = parameters.get()?.task(&mut state)?;
+        let (mut state, task) = parameters.get()?.task(state, "cuGraphAddKernelNode")?;
         node.set(state.graphs.add(graph, task, after)?)
     }
 
@@ -127,6 +127,20 @@ calls! {
         let (mut state, stream) = begin_with(stream)?;
         state.graphs.executables.get(executable)?;
         state.not_captured(stream)
+    }
+
+    12000 fn cuGraphKernelNodeSetParams_v2(node: Handle, parameters: In<Kernel>) {
+        let state = begin()?;
+        state.graphs.kind(node)?;
+        let (mut state, task) = parameters.get()?.task(state, "cuGraphKernelNodeSetParams")?;
+        state.graphs.change(node, task)
+    }
+
+    12000 fn cuGraphExecKernelNodeSetParams_v2(executable: Handle, node: Handle, parameters: In<Kernel>) {
+        let state = begin()?;
+        state.graphs.executables.get(executable)?;
+        let (mut state, task) = parameters.get()?.task(state, "cuGraphExecKernelNodeSetParams")?;
+        state.graphs.change_executable(executable, node, task)
     }
 
     10000 fn cuGraphExecDestroy(executable: Handle) {

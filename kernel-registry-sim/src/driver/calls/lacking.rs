@@ -99,9 +99,9 @@ lacking! {
     11070: cuGraphAddBatchMemOpNode cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams
         cuGraphExecBatchMemOpNodeSetParams cuMemGetHandleForAddressRange cuStreamBatchMemOp_v2
         cuStreamWaitValue64_v2 cuStreamWriteValue64_v2;
-    12000: cuGraphExecGetFlags cuGraphExecKernelNodeSetParams_v2 cuGraphExecUpdate_v2
-        cuGraphInstantiateWithParams cuGraphKernelNodeGetParams_v2 cuGraphKernelNodeSetParams_v2
-        cuKernelSetCacheConfig cuLibraryGetGlobal cuLibraryGetManaged cuLibraryGetUnifiedFunction
+    12000: cuGraphExecGetFlags cuGraphExecUpdate_v2
+        cuGraphInstantiateWithParams cuGraphKernelNodeGetParams_v2
+        cuLibraryGetManaged cuLibraryGetUnifiedFunction
         cuLibraryLoadFromFile cuStreamGetId cuTensorMapEncodeIm2col cuTensorMapEncodeTiled
         cuTensorMapReplaceAddress;
     12010: cuCoredumpGetAttribute cuCoredumpGetAttributeGlobal cuCoredumpSetAttribute
@@ -113,7 +113,7 @@ lacking! {
         cuGraphRemoveDependencies_v2 cuKernelGetName cuStreamBeginCaptureToGraph cuStreamGetCaptureInfo_v3
         cuStreamUpdateCaptureDependencies_v2;
     12040: cuCtxGetDevResource cuDeviceRegisterAsyncNotification cuDeviceUnregisterAsyncNotification
-        cuFuncGetParamInfo cuGreenCtxRecordEvent cuGreenCtxWaitEvent cuKernelGetParamInfo
+        cuGreenCtxRecordEvent cuGreenCtxWaitEvent
         cuLibraryEnumerateKernels cuLibraryGetKernelCount;
     12050: cuCtxRecordEvent cuCtxWaitEvent cuGreenCtxStreamCreate cuKernelGetLibrary cuStreamGetCtx_v2;
     12060: cuMemBatchDecompressAsync;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::device::device;
-use super::module::{attribute, set_attribute};
+use super::module::{attribute, parameter, set_attribute};
 use crate::driver;
 use crate::driver::abi::{Image, In, JitOptions, Name, Out};
 use crate::driver::code::{Images, Kernel};
@@ -12,7 +12,7 @@ use crate::driver::compile::{Compiler, Compiling, tell};
 use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::handles::Handle;
-use crate::driver::load::load_now;
+use crate::driver::load::{load_now, module_now};
 use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
@@ -90,7 +90,16 @@ calls! {
     }
 
     12000 fn cuLibraryGetModule(module: Out<Handle>, library: Handle) {
-        module.set(begin()?.module_of(library, CurrentContext::get()?)?)
+        let (_state, found) = module_now(begin()?, library, CurrentContext::get()?, "cuLibraryGetModule")?;
+        module.set(found)
+    }
+
+    12000 fn cuLibraryGetGlobal(address: Out<usize>, bytes: Out<usize>, library: Handle, name: Name) {
+        let name = name.get()?;
+        let (state, module) = module_now(begin()?, library, CurrentContext::get()?, "cuLibraryGetGlobal")?;
+        let found = state.modules.get(module)?.code.variable(&name).ok_or(Code::NOT_FOUND)?;
+        address.set_if_wanted(found.0)?;
+        bytes.set_if_wanted(found.1)
     }
 
     12000 fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) {
@@ -120,5 +129,19 @@ calls! {
         set_attribute(&mut state, function, which, value)?;
         state.kernels.get_mut(kernel)?.set.insert((device, which), value);
         Ok(())
+    }
+
+    12040 fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
+        let mut state = begin()?;
+        let function = state.function_of(kernel, CurrentContext::get()?)?;
+        let state = load_now(state, function, "cuKernelGetParamInfo")?;
+        parameter(&state, function, index, (&offset, &size))
+    }
+
+    12000 fn cuKernelSetCacheConfig(kernel: Handle, _config: u32, ordinal: i32) {
+        let mut state = begin()?;
+        device(&state, ordinal)?;
+        let function = state.function_of(kernel, CurrentContext::get()?)?;
+        load_now(state, function, "cuKernelSetCacheConfig").map(drop)
     }
 }

@@ -10,7 +10,6 @@ use crate::driver::deadlock::wait_for_device;
 use crate::driver::device::Device;
 use crate::driver::handles::Handle;
 use crate::driver::image;
-use crate::driver::load::load_now;
 use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
@@ -33,11 +32,14 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
 pub(super) fn function_of(state: &mut State, function: Handle) -> Answer<Handle> {
     match state.kernels.get(function) {
         Ok(_) => state.function_of(function, CurrentContext::get()?),
-        Err(_) => {
-            let context = state.functions.get(function)?.context;
-            state.sound(context).map(|_| function)
-        }
+        Err(_) => own(state, function),
     }
+}
+
+/// A function, and no library's kernel.
+fn own(state: &mut State, function: Handle) -> Answer<Handle> {
+    let context = state.functions.get(function)?.context;
+    state.sound(context).map(|_| function)
 }
 
 /// `CUfunction_attribute` of a kernel.
@@ -103,6 +105,19 @@ fn taken(state: &State, function: Handle) -> Answer {
     }
 }
 
+/// Where a parameter of a function is among its arguments, and its size.
+pub(super) fn parameter(
+    state: &State,
+    function: Handle,
+    index: usize,
+    (offset, size): (&Out<usize>, &Out<usize>),
+) -> Answer {
+    let function = state.functions.get(function)?;
+    let found = function.image.kernels[function.kernel].parameters.get(index).ok_or(Code::INVALID_VALUE)?;
+    offset.set(found.0)?;
+    size.set_if_wanted(found.1)
+}
+
 calls! {
     2000 fn cuModuleLoad(module: Out<Handle>, path: Name) {
         let bytes = fs::read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND)?;
@@ -161,7 +176,10 @@ calls! {
     }
 
     12040 fn cuFuncLoad(function: Handle) {
-        load_now(begin()?, function, "cuFuncLoad").map(drop)
+        // As when the function is taken by its name: the call returns, and beside a running kernel the first launch waits.
+        let mut state = begin()?;
+        let function = own(&mut state, function)?;
+        state.load_behind(function)
     }
 
     12040 fn cuFuncIsLoaded(loaded: Out<u32>, function: Handle) {
@@ -177,21 +195,25 @@ calls! {
 
     2020 fn cuFuncGetAttribute(value: Out<i32>, which: u32, function: Handle) {
         let mut state = begin()?;
-        let function = function_of(&mut state, function)?;
-        taken(&state, function)?;
+        let function = own(&mut state, function)?;
         let function = state.functions.get(function)?;
         value.set(function.attribute(state.devices[function.device].kind.arch, which)?)
     }
 
     9000 fn cuFuncSetAttribute(function: Handle, which: u32, value: i32) {
         let mut state = begin()?;
-        let function = function_of(&mut state, function)?;
+        let function = own(&mut state, function)?;
         taken(&state, function)?;
         set_attribute(&mut state, function, which, value)
     }
 
-    3000 fn cuFuncSetCacheConfig(function: Handle, _config: u32) {
+    12040 fn cuFuncGetParamInfo(function: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
         let mut state = begin()?;
-        function_of(&mut state, function).map(drop)
+        let function = own(&mut state, function)?;
+        parameter(&state, function, index, (&offset, &size))
+    }
+
+    3000 fn cuFuncSetCacheConfig(function: Handle, _config: u32) {
+        own(&mut *begin()?, function).map(drop)
     }
 }

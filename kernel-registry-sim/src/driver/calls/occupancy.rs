@@ -7,9 +7,9 @@ use super::module::function_of;
 use crate::driver::abi::{In, Out, SharedMemory};
 use crate::driver::code::attributes;
 use crate::driver::handles::Handle;
+use crate::driver::load::load_now;
 use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
-use crate::driver::state::State;
 
 /// What a kernel needs, and what a multiprocessor has.
 struct Needs {
@@ -26,10 +26,11 @@ struct Needs {
 }
 
 impl Needs {
-    fn of(state: &mut State, function: Handle) -> Answer<Self> {
-        let function = function_of(state, function)?;
-        // It loads the kernel, without waiting.
-        state.load_behind(function)?;
+    /// Those of a kernel, which is loaded for that: every function here may wait.
+    fn find(function: Handle, call: &'static str) -> Answer<Self> {
+        let mut state = begin()?;
+        let function = function_of(&mut state, function)?;
+        let state = load_now(state, function, call)?;
         let function = state.functions.get(function)?;
         let kernel = &function.image.kernels[function.kernel];
         let device = &state.devices[function.device].kind;
@@ -71,10 +72,10 @@ impl Needs {
     }
 }
 
-fn occupancy(blocks: &Out<i32>, function: Handle, block: i32, shared: usize) -> Answer {
-    let mut state = begin()?;
+fn occupancy(blocks: &Out<i32>, function: Handle, block: i32, shared: usize, call: &'static str) -> Answer {
+    let needs = Needs::find(function, call)?;
     let block = usize::try_from(block).map_err(|_| Code::INVALID_VALUE)?;
-    blocks.set(Needs::of(&mut state, function)?.blocks(block, shared)? as i32)
+    blocks.set(needs.blocks(block, shared)? as i32)
 }
 
 /// The block size with the highest occupancy, the largest of several, and the number of blocks that fills the device.
@@ -84,8 +85,9 @@ fn best(
     shared_of: SharedMemory,
     shared: usize,
     limit: i32,
+    call: &'static str,
 ) -> Answer {
-    let needs = Needs::of(&mut *begin()?, function)?;
+    let needs = Needs::find(function, call)?;
     if !shared_of.is_sound() {
         return Err(Code::INVALID_VALUE);
     }
@@ -105,31 +107,30 @@ fn best(
 
 calls! {
     6050 fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<i32>, function: Handle, block: i32, shared: usize) {
-        occupancy(&blocks, function, block, shared)
+        occupancy(&blocks, function, block, shared, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
     }
 
     7000 fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         blocks: Out<i32>, function: Handle, block: i32, shared: usize, _flags: u32,
     ) {
-        occupancy(&blocks, function, block, shared)
+        occupancy(&blocks, function, block, shared, "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags")
     }
 
     6050 fn cuOccupancyMaxPotentialBlockSize(
         grid: Out<i32>, block: Out<i32>, function: Handle, shared_of: SharedMemory, shared: usize, limit: i32,
     ) {
-        best((&grid, &block), function, shared_of, shared, limit)
+        best((&grid, &block), function, shared_of, shared, limit, "cuOccupancyMaxPotentialBlockSize")
     }
 
     7000 fn cuOccupancyMaxPotentialBlockSizeWithFlags(
         grid: Out<i32>, block: Out<i32>, function: Handle, shared_of: SharedMemory, shared: usize, limit: i32,
         _flags: u32,
     ) {
-        best((&grid, &block), function, shared_of, shared, limit)
+        best((&grid, &block), function, shared_of, shared, limit, "cuOccupancyMaxPotentialBlockSizeWithFlags")
     }
 
     10020 fn cuOccupancyAvailableDynamicSMemPerBlock(bytes: Out<usize>, function: Handle, blocks: i32, block: i32) {
-        let mut state = begin()?;
-        let needs = Needs::of(&mut state, function)?;
+        let needs = Needs::find(function, "cuOccupancyAvailableDynamicSMemPerBlock")?;
         let block = usize::try_from(block).map_err(|_| Code::INVALID_VALUE)?;
         let blocks = usize::try_from(blocks).ok().filter(|blocks| *blocks > 0).ok_or(Code::INVALID_VALUE)?;
         if needs.blocks(block, 0)? < blocks {
@@ -142,16 +143,14 @@ calls! {
     }
 
     11070 fn cuOccupancyMaxActiveClusters(clusters: Out<i32>, function: Handle, config: In<Config>) {
-        let mut state = begin()?;
-        let needs = Needs::of(&mut state, function)?;
+        let needs = Needs::find(function, "cuOccupancyMaxActiveClusters")?;
         let (block, shared, cluster) = config.get()?.blocks_and_cluster()?;
         let blocks = needs.blocks(block, shared)? * needs.processors();
         clusters.set((blocks / cluster.max(1)) as i32)
     }
 
     11070 fn cuOccupancyMaxPotentialClusterSize(size: Out<i32>, function: Handle, config: In<Config>) {
-        let mut state = begin()?;
-        let needs = Needs::of(&mut state, function)?;
+        let needs = Needs::find(function, "cuOccupancyMaxPotentialClusterSize")?;
         let (block, shared, _) = config.get()?.blocks_and_cluster()?;
         let largest = if needs.large_clusters { 16 } else { 8 };
         size.set(if needs.blocks(block, shared)? == 0 { 0 } else { largest })

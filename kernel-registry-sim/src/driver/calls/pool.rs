@@ -72,6 +72,9 @@ calls! {
         }
         let is_kind = |kind| matches!(kind, Kind::Device | Kind::Pooled(_) | Kind::Graph { .. });
         let mut memory = state.memory.lock();
+        if memory.starting_at(pointer, |kind| kind == Kind::Managed).is_ok() {
+            return Err(Code::NOT_SUPPORTED);
+        }
         memory.starting_at(pointer, is_kind)?;
         memory.may_free(pointer)?;
         memory.will_be_there(pointer, false);

@@ -113,6 +113,7 @@ const NOT_TRIED: &[(&str, &[&str])] = &[
     ("copies as `cuMemcpyBatchAsync` and `cuMemcpy3DAsync` do", &["cuMemcpy3DBatchAsync"]),
     ("sets for all contexts what `cuCoredumpSetAttribute` sets for one", &["cuCoredumpSetAttributeGlobal"]),
     ("is called before every other function", &["cuInit"]),
+    ("is the first version of `cuGraphInstantiateWithFlags`", &["cuGraphInstantiate"]),
     ("looks up functions, which the rows do all the time", &["cuGetProcAddress"]),
     ("has no documented meaning", &["cuGetExportTable"]),
     ("does nothing since CUDA 11", &["cuProfilerInitialize"]),
@@ -152,31 +153,34 @@ fn reason(function: &str) -> Option<&'static str> {
 /// How many rows of a function are named.
 const NAMED: usize = 6;
 
-/// What the rows show that call a function: those that are named after it, or else all.
+/// What the rows show that call a function. Those that are named after it tell whether it waits; another row that waits may wait
+/// in another of its calls, so of those only the ones that run tell something.
 fn rows_of(function: &str, callers: &[&Tried]) -> String {
-    let name = |tried: &Tried| tried.row.split('/').next_back().unwrap_or_default().to_owned();
-    let is_its = |tried: &Tried| base(&name(tried)) == function;
-    let is_alone = |tried: &Tried| !tried.row.starts_with("locked/");
+    let is_its = |tried: &Tried| {
+        let name = tried.row.split('/').next_back().unwrap_or_default();
+        base(name) == function && !tried.row.starts_with("locked/")
+    };
+    let waits = |tried: &Tried| tried.outcome.verdict == Verdict::Blocks;
     let chosen = |is: &dyn Fn(&Tried) -> bool| -> Vec<&Tried> {
         callers.iter().copied().filter(|tried| is(tried)).collect()
     };
-    let choices = [chosen(&|tried| is_its(tried) && is_alone(tried)), chosen(&is_alone), callers.to_vec()];
+    let choices =
+        [chosen(&is_its), chosen(&|tried| tried.outcome.verdict == Verdict::Runs), callers.to_vec()];
     let rows = choices.into_iter().find(|rows| !rows.is_empty()).unwrap_or_default();
-    let waits = |tried: &&Tried| tried.outcome.verdict == Verdict::Blocks;
-    let (waiting, running): (Vec<_>, Vec<_>) = rows.into_iter().partition(waits);
-    let verdict = match (waiting.is_empty(), running.is_empty()) {
-        (true, _) => "runs",
-        (false, true) => "waits",
-        (false, false) => "may wait",
+    let (waiting, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|tried| waits(tried));
+    let runs = others.iter().any(|tried| tried.outcome.verdict == Verdict::Runs);
+    let verdict = match (waiting.is_empty(), runs) {
+        (true, true) => "runs",
+        (true, false) => "is refused",
+        (false, false) => "waits",
+        (false, true) => "waits or runs",
     };
-    let mark = |tried: &&Tried| if waits(tried) { "**" } else { "" };
-    let rows: Vec<_> = waiting.into_iter().chain(running).collect();
-    let names = rows.iter().take(NAMED).map(|tried| format!("{0}{1}{0}", mark(tried), tried.row));
-    let mut names = names.collect::<Vec<_>>().join(", ");
-    if rows.len() > NAMED {
-        names += &format!(", and {} more", rows.len() - NAMED);
-    }
-    format!("{verdict} | {names}")
+    let waiting_names = waiting.iter().map(|tried| format!("**{}**", tried.row));
+    let other_names = others.iter().map(|tried| tried.row.clone());
+    let names: Vec<_> = waiting_names.chain(other_names).collect();
+    let (named, more) = names.split_at(names.len().min(NAMED));
+    let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
+    format!("{verdict} | {}{more}", named.join(", "))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod copies;
 mod graph_nodes;
 mod graphs;
 mod ipc;
-mod kernels;
+pub(crate) mod kernels;
 mod libraries;
 mod pools;
 mod sparse;

@@ -2,19 +2,23 @@
 
 use std::ptr;
 
+use census_kernels::bare;
 use census_kernels::plain::small;
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::{Bench, Word};
 use crate::cuda::{self, Done, Handle, driver};
+use crate::host::kernels;
 use crate::row::{Row, Section, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
-    let groups = [
+    let of_kernels = [
         of_kernel("cuLaunchKernelEx", launch_ex),
         of_kernel("cuLaunchCooperativeKernel", launch_cooperative),
         of_kernel("cuLaunchCooperativeKernelMultiDevice", launch_cooperative_on_devices),
         of_kernel("captured", launch_captured),
+    ];
+    let of_functions = [
         of_function("cuLaunch", |bench, function| {
             prepare_old(bench, function)?;
             driver!(cuLaunch(function))
@@ -28,19 +32,28 @@ pub(crate) fn rows() -> Vec<Row> {
             driver!(cuLaunchGridAsync(function, 1_i32, 1_i32, bench.ours))
         }),
     ];
-    groups.into_iter().flatten().chain([added_to_graph()]).collect()
+    let others = [
+        added_to_graph(),
+        of_enumerated("cuFuncLoad_enumerated", cuda::load_function),
+        of_enumerated("cuFuncGetAttribute_enumerated", |function| {
+            cuda::function_attribute(function, cuda::FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS).map(drop)
+        }),
+    ];
+    of_kernels.into_iter().flatten().chain(of_functions.into_iter().flatten()).chain(others).collect()
 }
 
 type Launch = fn(&Bench, sys::CUfunction) -> Done;
 
-/// A launch of a kernel that is not loaded, and of one that is.
-fn of_kernel(name: &str, launch: Launch) -> [Row; 2] {
-    let cold = |bench: &Bench| {
-        bench.warm_or(small::INFO, || {
-            cuda::kernel(cuda::load_library(small::INFO)?, small::INFO).map(cuda::as_function)
-        })
-    };
-    [row(&format!("{name}_cold"), cold, launch), row(name, |bench| bench.loaded(small::INFO), launch)]
+/// A launch of a kernel in each of its states.
+fn of_kernel(name: &str, launch: Launch) -> [Row; 3] {
+    let cold = |bench: &Bench| bench.warm_or(small::INFO, || kernels::cold(bench).map(cuda::as_function));
+    let cold_in_context =
+        |bench: &Bench| bench.warm_or(small::INFO, || kernels::cold_in_context(bench).map(cuda::as_function));
+    [
+        row(&format!("{name}_cold"), cold, launch),
+        row(&format!("{name}_cold_in_context"), cold_in_context, launch),
+        row(name, |bench| bench.loaded(small::INFO), launch),
+    ]
 }
 
 /// The same for functions that take no kernel of a library: here the function is taken first, which loads nothing now.
@@ -113,6 +126,17 @@ fn prepare_old(bench: &Bench, function: sys::CUfunction) -> Done {
     driver!(cuParamSeti(function, 8_i32, 100_u32))?;
     driver!(cuParamSetf(function, 8_i32, 0.0_f32))?;
     driver!(cuParamSetSize(function, 12_u32))
+}
+
+/// A launch after another call with the function, which nothing has loaded.
+fn of_enumerated(name: &str, call: fn(sys::CUfunction) -> Done) -> Row {
+    Row::launch(Section::Loading, format!("launch/{name}"), move |bench| {
+        let function = bench.warm_or(bare::INFO, || cuda::enumerated_function(bare::INFO))?;
+        attempt(move || {
+            call(function)?;
+            bench.launch(function)
+        })
+    })
 }
 
 /// A launch of a graph whose node is added beside the resident kernel. A warm kernel is captured: it has no handle of a

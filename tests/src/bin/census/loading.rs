@@ -1,11 +1,12 @@
 //! Rows for loading: each makes one more call before the launch, to find the call that loads a kernel.
 
 use census_kernels::PLAIN_PTX;
+use census_kernels::bare;
 use census_kernels::plain::{sibling, small};
 use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::Bench;
-use crate::cuda::{self, Done, Failed, FunctionAttribute};
+use crate::cuda::{self, Done, FunctionAttribute};
 use crate::row::{Row, Section, attempt};
 
 const REGISTERS: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
@@ -33,7 +34,12 @@ pub(crate) fn rows() -> Vec<Row> {
             cuda::load_function(function)?;
             Ok(function)
         }),
-        row("module/function_enumerated", |_| enumerated()),
+        row("module/function_enumerated", |_| cuda::enumerated_function(bare::INFO)),
+        row("module/function_enumerated_and_loaded", |_| {
+            let function = cuda::enumerated_function(bare::INFO)?;
+            cuda::load_function(function)?;
+            Ok(function)
+        }),
         row("module/ptx_function", |_| ptx_function()),
         row("module/ptx_function_load", |_| {
             let function = ptx_function()?;
@@ -107,17 +113,6 @@ fn row(name: &str, ready: fn(&Bench) -> Done<sys::CUfunction>) -> Row {
 
 fn module_function() -> Done<sys::CUfunction> {
     cuda::function(cuda::load_module(small::INFO)?, small::INFO)
-}
-
-/// The kernel's function among those of its module. What they are called is asked, not taken by their names.
-fn enumerated() -> Done<sys::CUfunction> {
-    let functions = cuda::functions(cuda::load_module(small::INFO)?)?;
-    for function in functions {
-        if cuda::name(function)? == cuda::symbol(small::INFO) {
-            return Ok(function);
-        }
-    }
-    Err(Failed("the module does not enumerate the kernel".into()))
 }
 
 fn ptx_function() -> Done<sys::CUfunction> {

@@ -145,11 +145,13 @@ fn unprevented(recording: &Recording, rows: &[&Row]) -> Vec<String> {
 
 /// Rows that wait although a section should have prevented it, and those that it should have left alone.
 fn unguarded(recording: &Recording, rows: &[&Row]) -> Vec<String> {
+    // Also without a section.
+    let is_refused = |name: &str| rows.iter().any(|row| row.name == name && row.refused);
     let is_right = |Tried { row, mode, outcome }: &&Tried| match outcome.verdict {
         Verdict::Blocks => false,
         Verdict::Runs | Verdict::Lacking => true,
-        Verdict::Refused | Verdict::Deferred => waits(row, *mode),
-        Verdict::Error => rows.iter().any(|its| its.name == *row && its.refused),
+        Verdict::Refused | Verdict::Deferred => waits(row, *mode) || is_refused(row),
+        Verdict::Error => is_refused(row),
     };
     let wrong = recording.rows.iter().filter(|tried| !is_right(tried));
     let words = |Tried { row, mode, outcome }: &Tried| match outcome.verdict {
@@ -159,14 +161,14 @@ fn unguarded(recording: &Recording, rows: &[&Row]) -> Vec<String> {
     wrong.map(words).collect()
 }
 
-/// Whether a row waits by a rule.
+/// Whether a row waits by a rule, or what it returns does.
 fn waits(row: &str, mode: Mode) -> bool {
     let holds = |rule: &&Rule| match rule.mode {
         rules::Mode::Both => true,
         rules::Mode::Lazy => mode == Mode::Lazy,
         rules::Mode::Eager => mode == Mode::Eager,
     };
-    rules::RULES.iter().filter(holds).any(|rule| rule.rows.contains(&row))
+    rules::RULES.iter().filter(holds).any(|rule| rule.rows.contains(&row) || rule.later.contains(&row))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) fn image(kernel: &KernelInfo) -> Vec<u8> {
     [bytes, &[0]].concat()
 }
 
-pub(crate) fn symbol(kernel: &KernelInfo) -> CString {
+fn symbol(kernel: &KernelInfo) -> CString {
     CString::new(kernel.symbol()).expect("symbols have no zeros")
 }
 
@@ -54,12 +54,10 @@ pub(crate) fn functions(module: sys::CUmodule) -> Done<Vec<sys::CUfunction>> {
     Ok(functions)
 }
 
-/// The symbol of a function.
-pub(crate) fn name(function: sys::CUfunction) -> Done<CString> {
-    let mut name = ptr::null();
-    driver!(cuFuncGetName(&raw mut name, function))?;
-    // SAFETY: the driver's text ends with a zero, and stays as long as the module.
-    Ok(unsafe { CStr::from_ptr(name) }.to_owned())
+/// The function of a kernel that is alone in its image: it is not taken by its name, which would load it.
+pub(crate) fn enumerated_function(kernel: &KernelInfo) -> Done<sys::CUfunction> {
+    let functions = functions(load_module(kernel)?)?;
+    functions.first().copied().ok_or(Failed("the module has no functions".into()))
 }
 
 /// Loads a function, if the driver has that call (12.4 or newer).

@@ -50,15 +50,19 @@ fn graphs(bench: &Bench) -> Done<Graphs> {
 
 type Change = fn(Graphs, &mut sys::CUDA_KERNEL_NODE_PARAMS) -> Done;
 
-/// Two rows: with a kernel that is not loaded, and with one that is.
-fn change(name: &str, change: Change) -> [Row; 2] {
+/// Rows for a change with a library's kernel in each of its states.
+fn change(name: &str, change: Change) -> [Row; 3] {
     let changed = |name: &str, kernel: fn(&Bench) -> Done<sys::CUkernel>| {
         row(name, move |bench| {
             let (graphs, kernel) = (graphs(bench)?, kernel(bench)?);
             attempt(move || bench.with_args(|args| change(graphs, &mut cuda::kernel_node(kernel, args)?)))
         })
     };
-    [changed(&format!("{name}_cold"), kernels::cold), changed(name, kernels::loaded)]
+    [
+        changed(&format!("{name}_cold"), kernels::cold),
+        changed(&format!("{name}_cold_in_context"), kernels::cold_in_context),
+        changed(name, kernels::loaded),
+    ]
 }
 
 /// The parameters as those of a node of any kind: the kind, three words, and the parameters in 232 bytes.

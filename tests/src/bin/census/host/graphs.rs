@@ -142,10 +142,11 @@ fn nodes() -> Vec<Row> {
             let mut writes = cuda::batch(bench.address_of(Word::Spare));
             let (context, operations) = (cuda::current_context()?, writes.as_mut_ptr());
             let mut params = BatchNode { context, count: 1, operations, flags: 0 };
+            let mut found = BatchNode { context, count: 0, operations, flags: 0 };
             let node = made!(cuGraphAddBatchMemOpNode(graph, NULL, 0_usize, &raw mut params))?;
             let instance = cuda::instantiate(graph)?;
             all([
-                driver!(cuGraphBatchMemOpNodeGetParams(node, &raw mut params)),
+                driver!(cuGraphBatchMemOpNodeGetParams(node, &raw mut found)),
                 driver!(cuGraphBatchMemOpNodeSetParams(node, &raw mut params)),
                 driver!(cuGraphExecBatchMemOpNodeSetParams(instance, node, &raw mut params)),
                 launched(bench, instance),

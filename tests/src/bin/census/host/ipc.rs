@@ -103,7 +103,9 @@ impl Drop for Other {
 
 /// Shares something with the process that started this one, until the input ends: prints the handle, or the error.
 pub(crate) fn share(what: Shared) {
-    match handle(what) {
+    // What is shared goes with its context.
+    let context = kernel_registry::context(0).map_err(|error| Failed(error.to_string()));
+    match context.as_ref().map_err(Failed::clone).and_then(|_| handle(what)) {
         Ok(bytes) => println!("{}", bytes.map(|byte| byte.to_string()).join(" ")),
         Err(Failed(error)) => println!("{error}"),
     }
@@ -112,7 +114,6 @@ pub(crate) fn share(what: Shared) {
 }
 
 fn handle(what: Shared) -> Done<Bytes> {
-    let _context = kernel_registry::context(0).map_err(|error| Failed(error.to_string()))?;
     match what {
         Shared::Memory => handle_of_memory(cuda::alloc(MIB)?),
         Shared::Event => handle_of_event(made!(cuEventCreate(INTERPROCESS))?),

@@ -15,12 +15,24 @@ const REGISTERS: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_RE
 const DYNAMIC: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
 pub(crate) fn rows() -> Vec<Row> {
-    [occupancy(), functions(), kernels()].into_iter().flatten().flatten().collect()
+    // With a library that is in no context it is among `calls`.
+    let got = with("cuKernelGetFunction_cold_in_context", cold_in_context, |_, kernel| {
+        cuda::function_of_kernel(kernel).map(drop)
+    });
+    let rows = occupancy().into_iter().chain(kernels()).flatten();
+    rows.chain(functions().into_iter().flatten()).chain([got]).collect()
 }
 
-/// A library's kernel that nothing has loaded.
+/// A library's kernel that nothing has loaded, and the library is in no context.
 pub(crate) fn cold(_: &Bench) -> Done<sys::CUkernel> {
     cuda::kernel(cuda::load_library(small::INFO)?, small::INFO)
+}
+
+/// A kernel that nothing has loaded, of a library that the context has.
+pub(crate) fn cold_in_context(_: &Bench) -> Done<sys::CUkernel> {
+    let library = cuda::load_library(small::INFO)?;
+    cuda::module_of_library(library)?;
+    cuda::kernel(library, small::INFO)
 }
 
 /// A library's kernel whose function was taken and loaded.
@@ -30,12 +42,23 @@ pub(crate) fn loaded(bench: &Bench) -> Done<sys::CUkernel> {
     Ok(kernel)
 }
 
-/// Two rows for calls with a library's kernel: one that is not loaded, and one that is.
-fn of_kernel(name: &str, call: fn(&Bench, sys::CUkernel) -> Done) -> [Row; 2] {
-    [with(&format!("{name}_cold"), cold, call), with(name, loaded, call)]
+/// Rows for a call with a library's kernel in each of these states.
+fn of_kernel(name: &str, call: fn(&Bench, sys::CUkernel) -> Done) -> [Row; 3] {
+    [
+        with(&format!("{name}_cold"), cold, call),
+        with(&format!("{name}_cold_in_context"), cold_in_context, call),
+        with(name, loaded, call),
+    ]
 }
 
 /// The same for calls that take functions, and a library's kernel in place of one.
+fn of_either(name: &str, call: fn(&Bench, sys::CUfunction) -> Done) -> [Row; 3] {
+    let cold_in_context = |bench: &Bench| cold_in_context(bench).map(cuda::as_function);
+    let [cold, loaded] = of_function(name, call);
+    [cold, with(&format!("{name}_cold_in_context"), cold_in_context, call), loaded]
+}
+
+/// The same for calls that take functions only.
 fn of_function(name: &str, call: fn(&Bench, sys::CUfunction) -> Done) -> [Row; 2] {
     [
         with(&format!("{name}_cold"), |bench| cold(bench).map(cuda::as_function), call),
@@ -60,12 +83,12 @@ fn config(cluster: &mut sys::CUlaunchAttribute) -> sys::CUlaunchConfig {
     }
 }
 
-fn occupancy() -> Vec<[Row; 2]> {
+fn occupancy() -> Vec<[Row; 3]> {
     vec![
-        of_function("cuOccupancyMaxActiveBlocksPerMultiprocessor", |_, function| {
+        of_either("cuOccupancyMaxActiveBlocksPerMultiprocessor", |_, function| {
             cuda::occupancy(function).map(drop)
         }),
-        of_function("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", |_, function| {
+        of_either("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", |_, function| {
             let mut blocks = 0_i32;
             driver!(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
                 &raw mut blocks,
@@ -75,7 +98,7 @@ fn occupancy() -> Vec<[Row; 2]> {
                 0_u32
             ))
         }),
-        of_function("cuOccupancyMaxPotentialBlockSize", |_, function| {
+        of_either("cuOccupancyMaxPotentialBlockSize", |_, function| {
             let (mut grid, mut block, none) = (0_i32, 0_i32, ptr::null_mut::<u8>());
             driver!(cuOccupancyMaxPotentialBlockSize(
                 &raw mut grid,
@@ -86,7 +109,7 @@ fn occupancy() -> Vec<[Row; 2]> {
                 0_i32
             ))
         }),
-        of_function("cuOccupancyMaxPotentialBlockSizeWithFlags", |_, function| {
+        of_either("cuOccupancyMaxPotentialBlockSizeWithFlags", |_, function| {
             let (mut grid, mut block, none) = (0_i32, 0_i32, ptr::null_mut::<u8>());
             driver!(cuOccupancyMaxPotentialBlockSizeWithFlags(
                 &raw mut grid,
@@ -98,16 +121,16 @@ fn occupancy() -> Vec<[Row; 2]> {
                 0_u32
             ))
         }),
-        of_function("cuOccupancyAvailableDynamicSMemPerBlock", |_, function| {
+        of_either("cuOccupancyAvailableDynamicSMemPerBlock", |_, function| {
             let mut bytes = 0_usize;
             driver!(cuOccupancyAvailableDynamicSMemPerBlock(&raw mut bytes, function, 1_i32, 128_i32))
         }),
-        of_function("cuOccupancyMaxActiveClusters", |_, function| {
+        of_either("cuOccupancyMaxActiveClusters", |_, function| {
             let (mut clusters, mut cluster) = (0_i32, cuda::zero());
             let config = config(&mut cluster);
             driver!(cuOccupancyMaxActiveClusters(&raw mut clusters, function, &raw const config))
         }),
-        of_function("cuOccupancyMaxPotentialClusterSize", |_, function| {
+        of_either("cuOccupancyMaxPotentialClusterSize", |_, function| {
             let (mut size, mut cluster) = (0_i32, cuda::zero());
             let config = config(&mut cluster);
             driver!(cuOccupancyMaxPotentialClusterSize(&raw mut size, function, &raw const config))
@@ -115,9 +138,9 @@ fn occupancy() -> Vec<[Row; 2]> {
     ]
 }
 
-/// Functions that CUDA's manual gives no kernel of a library.
+/// Functions that take no kernel of a library.
 fn functions() -> Vec<[Row; 2]> {
-    vec![
+    let rows = vec![
         of_function("cuFuncGetAttribute", |_, function| {
             cuda::function_attribute(function, REGISTERS).map(drop)
         }),
@@ -143,10 +166,11 @@ fn functions() -> Vec<[Row; 2]> {
             driver!(cuFuncGetParamInfo(function, 0_usize, &raw mut offset, &raw mut size))
         }),
         of_function("cuFuncLoad", |_, function| cuda::load_function(function)),
-    ]
+    ];
+    rows.into_iter().map(|[cold, loaded]| [cold.refused(), loaded]).collect()
 }
 
-fn kernels() -> Vec<[Row; 2]> {
+fn kernels() -> Vec<[Row; 3]> {
     vec![
         of_kernel("cuKernelGetAttribute", |bench, kernel| {
             cuda::kernel_attribute(kernel, REGISTERS, bench.device()).map(drop)

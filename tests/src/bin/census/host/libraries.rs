@@ -8,6 +8,7 @@ use std::process;
 use std::ptr;
 
 use census_kernels::PLAIN_PTX;
+use census_kernels::bare;
 use census_kernels::earlier::earlier_nothing;
 use census_kernels::launches_small;
 use census_kernels::plain::{sibling, small};
@@ -132,27 +133,17 @@ fn modules() -> Vec<Row> {
             driver!(cuModuleGetFunctionCount(&raw mut count, module))
         }),
         with("cuModuleEnumerateFunctions", module, |_, module| cuda::functions(module).map(drop)),
-        with("cuFuncLoad_enumerated", |bench| enumerated(bench), |_, function| cuda::load_function(function)),
-        with(
-            "cuFuncIsLoaded_enumerated",
-            |bench| enumerated(bench),
-            |_, function| cuda::is_loaded(function).map(drop),
-        ),
-        with(
-            "cuFuncGetAttribute_enumerated",
-            |bench| enumerated(bench),
-            |_, function| {
-                cuda::function_attribute(function, cuda::FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS)
-                    .map(drop)
-            },
-        ),
+        with("cuFuncLoad_enumerated", enumerated, |_, function| cuda::load_function(function)),
+        with("cuFuncIsLoaded_enumerated", enumerated, |_, function| cuda::is_loaded(function).map(drop)),
+        with("cuFuncGetAttribute_enumerated", enumerated, |_, function| {
+            cuda::function_attribute(function, cuda::FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS).map(drop)
+        }),
     ]
 }
 
 /// A function that nothing has loaded.
 fn enumerated(_: &Bench) -> Done<sys::CUfunction> {
-    let functions = cuda::functions(cuda::load_module(small::INFO)?)?;
-    functions.first().copied().ok_or(Failed("the module has no functions".into()))
+    cuda::enumerated_function(bare::INFO)
 }
 
 fn linker() -> Vec<Row> {

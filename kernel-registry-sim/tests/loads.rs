@@ -1,0 +1,139 @@
+//! Calls that load a kernel or a library wait for the device; with one that is loaded, none of them does. `ON_A_GPU=1` asks
+//! NVIDIA's driver.
+
+mod device;
+mod resident;
+
+use device::*;
+use resident::waits;
+
+/// A library that no context has.
+fn library() -> usize {
+    get("cuLibraryLoadData", &[place(&mut *image()), 0, 0, 0, 0, 0, 0])
+}
+
+/// A library's kernel that is not loaded.
+fn cold() -> usize {
+    get("cuLibraryGetKernel", &[library(), place(&mut *b"store\0".to_vec())])
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS` of one thread of a library's kernel.
+fn one_thread(kernel: usize, arguments: &mut [usize]) -> [usize; 9] {
+    const ONE: usize = 1 << 32 | 1;
+    [0, ONE, ONE, ONE, 0, place(arguments), 0, kernel, get("cuCtxGetCurrent", &[])]
+}
+
+/// With the arguments of `store`.
+fn with_node(kernel: usize, call: impl FnOnce(usize) -> usize) -> usize {
+    let (mut to, mut value) = (memory(4), 7_usize);
+    let mut places = [place(&mut to), place(&mut value)];
+    call(place(&mut one_thread(kernel, &mut places)))
+}
+
+fn add(graph: usize, kernel: usize) -> usize {
+    with_node(kernel, |node| get("cuGraphAddKernelNode_v2", &[graph, 0, 0, node]))
+}
+
+#[test]
+fn a_cold_kernel_is_loaded_by_whoever_is_given_it() {
+    context(0);
+    let device = get("cuCtxGetDevice", &[]);
+    let graph = get("cuGraphCreate", &[0]);
+    let node = add(graph, cold());
+    let executable = instantiate(graph);
+    let blocks = |name: &str, kernel| _ = get(name, &[kernel, 32, 0, 0]);
+    type Call<'c> = &'c dyn Fn(usize);
+    let calls: [(&str, Call<'_>); 11] = [
+        ("cuKernelGetFunction", &|kernel| _ = get("cuKernelGetFunction", &[kernel])),
+        ("cuKernelSetAttribute", &|kernel| ok("cuKernelSetAttribute", &[8, 0, kernel, device])),
+        ("cuKernelSetCacheConfig", &|kernel| ok("cuKernelSetCacheConfig", &[kernel, 1, device])),
+        ("cuKernelGetParamInfo", &|kernel| {
+            let mut size = 0_usize;
+            ok("cuKernelGetParamInfo", &[kernel, 1, place(&mut 0_usize), place(&mut size)]);
+            expect_eq!(size, 4);
+        }),
+        ("blocks", &|kernel| blocks("cuOccupancyMaxActiveBlocksPerMultiprocessor", kernel)),
+        ("blocks with flags", &|kernel| {
+            blocks("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", kernel)
+        }),
+        ("block size", &|kernel| {
+            _ = get("cuOccupancyMaxPotentialBlockSize", &[place(&mut 0_usize), kernel, 0, 0, 0]);
+        }),
+        ("shared memory", &|kernel| {
+            _ = get("cuOccupancyAvailableDynamicSMemPerBlock", &[kernel, 1, 32]);
+        }),
+        ("cuGraphAddKernelNode", &|kernel| _ = add(graph, kernel)),
+        ("cuGraphKernelNodeSetParams", &|kernel| {
+            with_node(kernel, |params| {
+                ok("cuGraphKernelNodeSetParams_v2", &[node, params]);
+                0
+            });
+        }),
+        ("cuGraphExecKernelNodeSetParams", &|kernel| {
+            with_node(kernel, |params| {
+                ok("cuGraphExecKernelNodeSetParams_v2", &[executable, node, params]);
+                0
+            });
+        }),
+    ];
+    for (name, call) in calls {
+        let kernel = cold();
+        // Memory for arguments is allocated and set before.
+        expect_eq!(waits(true, || call(kernel)), true, "{name} of a cold kernel");
+        expect_eq!(waits(false, || call(kernel)), false, "{name} of a loaded kernel");
+    }
+}
+
+#[test]
+fn a_function_of_a_module_is_loaded_without_waiting() {
+    context(0);
+    let function = get("cuModuleEnumerateFunctions", &[1, module()]);
+    expect_eq!(waits(false, || ok("cuFuncLoad", &[function])), false, "cuFuncLoad");
+    let function = get("cuModuleEnumerateFunctions", &[1, module()]);
+    expect_eq!(waits(false, || _ = get("cuFuncGetAttribute", &[4, function])), false, "cuFuncGetAttribute");
+    // They take no kernel of a library.
+    expect_eq!(call("cuFuncLoad", &[cold()]), INVALID_HANDLE);
+    expect_eq!(call("cuFuncGetAttribute", &[place(&mut 0_usize), 4, cold()]), INVALID_HANDLE);
+}
+
+const INVALID_HANDLE: u32 = 400;
+
+#[test]
+fn a_library_comes_into_a_context_when_it_is_asked_for() {
+    context(0);
+    let global = |library| _ = get("cuLibraryGetGlobal", &[0, library, place(&mut *b"shown\0".to_vec())]);
+    let module = |library| _ = get("cuLibraryGetModule", &[library]);
+    type Call<'c> = &'c dyn Fn(usize);
+    let calls: [(&str, Call<'_>); 2] = [("cuLibraryGetModule", &module), ("cuLibraryGetGlobal", &global)];
+    for (name, call) in calls {
+        let library = library();
+        expect_eq!(waits(true, || call(library)), true, "{name}");
+        expect_eq!(waits(false, || call(library)), false, "{name} again");
+    }
+    let library = library();
+    let shown = get("cuLibraryGetGlobal", &[0, library, place(&mut *b"shown\0".to_vec())]);
+    expect_eq!(words(shown, 1), [7]);
+}
+
+#[test]
+fn a_node_of_a_graph_that_can_be_launched_is_changed() {
+    context(0);
+    let (graph, to) = (get("cuGraphCreate", &[0]), memory(4));
+    let node = add(graph, cold());
+    let executable = instantiate(graph);
+    let (mut address, mut value) = (to, 42_usize);
+    let mut places = [place(&mut address), place(&mut value)];
+    let mut changed = one_thread(cold(), &mut places);
+    ok("cuGraphExecKernelNodeSetParams_v2", &[executable, node, place(&mut changed)]);
+    let stream = stream();
+    ok("cuGraphLaunch", &[executable, stream]);
+    ok("cuStreamSynchronize", &[stream]);
+    expect_eq!(words(to, 1), [42]);
+    let (another, params) = (get("cuGraphCreate", &[0]), place(&mut changed));
+    let other = add(another, cold());
+    expect_eq!(
+        call("cuGraphExecKernelNodeSetParams_v2", &[executable, other, params]),
+        1,
+        "of another graph"
+    );
+}
