@@ -14,7 +14,7 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-#[cfg(feature = "watch")]
+#[cfg(any(test, feature = "watch"))]
 use texts::LONGEST;
 pub use texts::SharedText;
 use texts::Texts;

@@ -301,7 +301,7 @@ pub(super) fn uses_library(hook: u32, library: CUlibrary, real: impl FnOnce() ->
     if is_eager() || known::is_library_loaded(call.subject, context) {
         return timed(call, name(hook), real);
     }
-    let (rule, remedy) = (Some(&rules::MODULE), late::LOAD_BEFORE);
+    let (rule, remedy) = (Some(&rules::LIBRARY_IN_CONTEXT), late::LOAD_BEFORE);
     let what = What { kind: Kind::Image, subject: "library", image: "", bytes: 0, rule, remedy };
     let words = || format!("`{}` of a library that is not loaded in this context", name(hook));
     let (result, _) = late::call(call, what, words, real);

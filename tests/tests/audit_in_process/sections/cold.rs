@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn module() -> Result<sys::CUmodule, Box<dyn Error>> {
+fn fresh_module() -> Result<sys::CUmodule, Box<dyn Error>> {
     let mut module = ptr::null_mut();
     // SAFETY: a context is current, and the code ends with a zero.
     unsafe { sys::cuModuleLoadData(&mut module, CODE.as_ptr().cast()).result()? };
@@ -22,7 +22,7 @@ fn take(module: sys::CUmodule, kernel: &CStr) -> Result<sys::CUfunction, CUresul
 fn a_cold_kernel_is_not_taken_beside_a_resident_one() {
     let output = apart("sections::cold::a_cold_kernel_is_not_taken_beside_a_resident_one", &[], || {
         let context = ready(Audit::new())?;
-        let (stream, warm, module) = (context.new_stream()?, self::module()?, self::module()?);
+        let (stream, warm, module) = (context.new_stream()?, fresh_module()?, fresh_module()?);
         let loaded = take(warm, c"later").map_err(|error| format!("{error:?}"))?;
         for on_wait in [REFUSE, DEFER] {
             let before = findings()?.len();
@@ -56,7 +56,7 @@ fn its_hang_is_explained_by_its_cause() {
     let hang_after = Duration::from_millis(300);
     let output = apart("sections::cold::its_hang_is_explained_by_its_cause", &[], || {
         let context = ready(Audit::new().hang_after(hang_after))?;
-        let (stream, module) = (context.new_stream()?, module()?);
+        let (stream, module) = (context.new_stream()?, fresh_module()?);
         let control = Control::new(&context, 1)?;
         control.limit(Duration::from_secs(2));
         let flag: *mut u32 = host(4)?.cast();
@@ -118,7 +118,7 @@ fn a_library_is_not_loaded_into_a_context_beside_a_resident_kernel() {
 fn a_cold_kernel_is_not_taken_after_the_program_is_ready() {
     apart("sections::cold::a_cold_kernel_is_not_taken_after_the_program_is_ready", &[], || {
         let context = ready(Audit::new().after_ready(AfterReady::Refuse))?;
-        let (stream, warm, module) = (context.new_stream()?, self::module()?, self::module()?);
+        let (stream, warm, module) = (context.new_stream()?, fresh_module()?, fresh_module()?);
         let loaded = take(warm, c"later").map_err(|error| format!("{error:?}"))?;
         kernel_registry_audit::ready()?;
         assert_eq!(take(module, c"late"), Err(REFUSED));
