@@ -84,6 +84,52 @@ fn a_cold_kernel_is_loaded_by_whoever_is_given_it() {
     }
 }
 
+/// The calls return, the driver says that the kernel is loaded, and its launch waits.
+#[test]
+fn a_cold_kernel_of_a_library_that_the_context_has_is_loaded_on_the_device() {
+    context(0);
+    let device = get("cuCtxGetDevice", &[]);
+    let graph = get("cuGraphCreate", &[0]);
+    type Call<'c> = &'c dyn Fn(usize);
+    let calls: [(&str, Call<'_>); 5] = [
+        ("cuKernelGetFunction", &|kernel| _ = get("cuKernelGetFunction", &[kernel])),
+        ("cuKernelSetAttribute", &|kernel| ok("cuKernelSetAttribute", &[8, 0, kernel, device])),
+        ("cuKernelSetCacheConfig", &|kernel| ok("cuKernelSetCacheConfig", &[kernel, 1, device])),
+        ("occupancy", &|kernel| {
+            _ = get("cuOccupancyMaxActiveBlocksPerMultiprocessor", &[kernel, 32, 0, 0]);
+        }),
+        ("cuGraphAddKernelNode", &|kernel| _ = add(graph, kernel)),
+    ];
+    let (to, stream) = (memory(4), stream());
+    for (name, call) in calls {
+        let library = library();
+        get("cuLibraryGetModule", &[library]);
+        let kernel = get("cuLibraryGetKernel", &[library, place(&mut *b"store\0".to_vec())]);
+        expect_eq!(waits(false, || call(kernel)), false, "{name}");
+
+        let store = |kernel| {
+            launch(kernel, stream, &[to as u64, 7]);
+            ok("cuStreamSynchronize", &[stream]);
+        };
+        expect_eq!(
+            waits(false, || store(kernel)),
+            false,
+            "a launch after {name}, and after the other kernel"
+        );
+
+        let other = get("cuLibraryGetKernel", &[library, place(&mut *b"load\0".to_vec())]);
+        let waited = waits(true, || {
+            call(other);
+            let mut is_loaded = 0_u32;
+            ok("cuFuncIsLoaded", &[place(&mut is_loaded), get("cuKernelGetFunction", &[other])]);
+            expect_eq!(is_loaded, 1);
+            launch(other, stream, &[to as u64, to as u64]);
+            ok("cuStreamSynchronize", &[stream]);
+        });
+        expect_eq!(waited, true, "a launch after {name} beside another kernel");
+    }
+}
+
 #[test]
 fn a_function_of_a_module_is_loaded_without_waiting() {
     context(0);

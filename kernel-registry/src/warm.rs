@@ -34,7 +34,7 @@ use kernel_registry_format::rules;
 
 use crate::KernelInfo;
 use crate::contexts::{KnownContext, Late, LateLoad, Policy, Turn};
-use crate::driver::{Code, ContextId, Current, Driver};
+use crate::driver::{ContextId, Current, Driver};
 use crate::lock::lock;
 use crate::sections::{self, Family};
 use crate::watch::{self, Activity, NoResult, Overdue, Timeouts};
@@ -500,14 +500,12 @@ fn timed_out(overdue: Overdue, timeouts: &Timeouts) -> WarmError {
     }
 }
 
-/// Loads a small image, which waits for the kernels that run in the context, and for nothing else.
+/// Waits for the kernels that run in the context, in a thread of its own.
 fn probe(driver: &'static Driver, context: &Arc<CudaContext>) -> impl Fn() + Send + Sync + 'static {
     let context = context.clone();
     move || {
         // A call that fails has returned, too.
         let Ok(current) = Current::new(&context, driver) else { return };
-        if let Ok(module) = current.load_module(&Code::new(prime::PLAIN, false)) {
-            current.unload(module);
-        }
+        let _ = prime::wait_for_all(&current);
     }
 }

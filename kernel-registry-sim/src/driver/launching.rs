@@ -9,7 +9,7 @@ use super::failures;
 use super::handles::Handle;
 use super::image::Kernel;
 use super::launch::{Launch, Shape};
-use super::load::load_now;
+use super::load::load;
 use super::process::{Locked, wait_for_change};
 use super::result::{Answer, Code};
 use super::state::State;
@@ -25,13 +25,16 @@ const QUEUE: usize = 1024;
 /// Submits a launch to a stream. The function may also be a library's kernel.
 pub(super) fn launch(
     mut state: Locked,
-    function: Handle,
+    mut function: Handle,
     stream: Handle,
     shape: Shape,
     arguments: impl FnOnce(&Kernel) -> Answer<Vec<u8>>,
 ) -> Answer<Locked> {
     let (context, part) = state.streams.get(stream).map(|stream| (stream.context, stream.part))?;
-    let is_new = state.is_of_new_library(function, context);
+    // Other kernels are loaded while their stream waits.
+    if state.is_of_new_library(function, context) {
+        (state, function) = load(state, function, context, "cuLaunchKernel")?;
+    }
     let launch = state.prepare(function, context, shape, arguments)?;
     let function = launch.function;
     if let Some((_, span)) = part {
@@ -39,10 +42,6 @@ pub(super) fn launch(
         launch.check_grid(&kind.within(span))?;
     }
     let work = Work::Launch(Box::new(launch));
-    // Other kernels are loaded while their stream waits.
-    if is_new {
-        state = load_now(state, function, "cuLaunchKernel")?;
-    }
     // A node's set-up happens when its graph is made.
     if state.is_captured(stream)? {
         state.load_behind(function)?;

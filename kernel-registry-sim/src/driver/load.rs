@@ -113,9 +113,9 @@ impl State {
         matches!((library, id), (Ok(library), Ok(id)) if !library.modules.contains_key(&id))
     }
 
+    /// What the driver says: also of a function whose loading still waits for other work it says that it is loaded.
     pub(super) fn is_loaded(&self, function: Handle) -> Answer<bool> {
-        let function = self.functions.get(function)?;
-        Ok(function.loaded.is_some_and(|seq| !self.streams.is_busy(function.device, seq)))
+        Ok(self.functions.get(function)?.loaded.is_some())
     }
 
     /// Loads a function without waiting. It counts as loaded once the work that now occupies the device is done.
@@ -136,23 +136,33 @@ pub(super) fn module_now(
     library: Handle,
     context: Handle,
     call: &'static str,
+    because: WaitReason,
 ) -> Answer<(Locked, Handle)> {
     let (id, device) = (state.sound(context)?.id, state.sound(context)?.device);
     if !state.libraries.get(library)?.modules.contains_key(&id) && !state.config.eager {
-        state = wait_for_device(state, device, call, WaitReason::Library)?;
+        state = wait_for_device(state, device, call, because)?;
     }
     let module = state.module_of(library, context)?;
     Ok((state, module))
 }
 
-/// Loads a function, and waits for the device if it is not loaded yet.
-pub(super) fn load_now(mut state: Locked, handle: Handle, call: &'static str) -> Answer<Locked> {
-    let context = state.functions.get(handle)?.context;
-    state.sound(context)?;
-    if !state.is_loaded(handle)? {
-        let device = state.functions.get(handle)?.device;
-        state = wait_for_device(state, device, call, WaitReason::Load)?;
-        state.functions.get_mut(handle)?.loaded.get_or_insert(0);
-    }
-    Ok(state)
+/// Loads the function of a kernel, which may be a library's. With lazy loading this waits for the device if the context does not have the
+/// library yet; else the function counts as loaded once the work that now occupies the device is done.
+pub(super) fn load(
+    mut state: Locked,
+    kernel: Handle,
+    context: Handle,
+    call: &'static str,
+) -> Answer<(Locked, Handle)> {
+    let function = match state.kernels.get(kernel).map(|kernel| kernel.library) {
+        Ok(library) => {
+            state = module_now(state, library, context, call, WaitReason::Load)?.0;
+            state.function_of(kernel, context)?
+        }
+        Err(_) => kernel,
+    };
+    let owner = state.functions.get(function)?.context;
+    state.sound(owner)?;
+    state.load_behind(function)?;
+    Ok((state, function))
 }

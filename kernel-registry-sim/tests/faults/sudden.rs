@@ -1,6 +1,7 @@
 //! Kernels that fail after their launch was accepted, and calls that take too long.
 
 use std::error::Error;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel_registry::{Late, LaunchError, RecheckError, WarmError, Warmup};
@@ -75,6 +76,7 @@ fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
     leaves_nothing(|| {
         // Other calls take less than the timeout on a busy machine too, and the warm-up less than the delayed call.
         const LONG: Duration = Duration::from_secs(4);
+        let before = live();
         for (call, named, about) in [
             ("cuModuleLoadDataEx", "`cuModuleLoadDataEx`", "first.fatbin"),
             ("cuStreamCreate", "`cuStreamCreate`", "kernel-registry's own kernels"),
@@ -92,9 +94,14 @@ fn a_call_that_takes_too_long_is_named() -> Result<(), Box<dyn Error>> {
                 "{words}"
             );
             assert_eq!(fault.hits(), 1);
-            // The thread that was left behind ends when its call does; until then all other work waits.
+            // The thread that was left behind goes on when its call ends; until then all other work waits.
             program::run_in(&context)?;
             drop((fault, context));
+            // And it holds the context until it ends.
+            let dropped = Instant::now();
+            while live() != before && dropped.elapsed() < LONG {
+                thread::sleep(Duration::from_millis(5));
+            }
         }
         Ok(())
     })

@@ -9,6 +9,7 @@ mod late;
 mod resident;
 mod sizes;
 mod stack;
+mod taken;
 mod turns;
 
 use std::error::Error;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream};
-use kernel_registry::{Control, Mapped, Warmup};
+use kernel_registry::{Control, Mapped, WarmError, Warmup};
 use kernels::waiting::spin_until_flag;
 
 pub struct Resident {
@@ -18,7 +18,16 @@ pub struct Resident {
 impl Resident {
     /// Warms the kernel, and starts it. It gives up after a minute.
     pub fn start(context: &Arc<CudaContext>) -> Result<Self, Box<dyn Error>> {
-        Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).hooks(false).warm(context)?;
+        Self::warm(context)?;
+        Self::start_warm(context)
+    }
+
+    pub fn warm(context: &Arc<CudaContext>) -> Result<(), WarmError> {
+        Warmup::new().only(|kernel| kernel == spin_until_flag::INFO).hooks(false).warm(context).map(drop)
+    }
+
+    /// Starts the kernel, which is warm.
+    pub fn start_warm(context: &Arc<CudaContext>) -> Result<Self, Box<dyn Error>> {
         let (stream, control) = (context.new_stream()?, Control::new(context, 1)?);
         let flag = Mapped::<AtomicU32>::zeroed(context, 1)?;
         control.limit(Duration::from_secs(60));

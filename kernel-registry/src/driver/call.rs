@@ -121,9 +121,9 @@ impl<'c> Current<'c> {
     }
 
     /// Unloads a module of our own. This may wait for the device.
-    pub(crate) fn unload(&self, module: Module) {
-        // SAFETY: the caller has the only copy of the handle. A failure cannot be reported.
-        let _ = unsafe { sys::cuModuleUnload(module.0) };
+    pub(crate) fn unload(&self, module: Module) -> Result<(), DriverError> {
+        // SAFETY: the caller has the only copy of the handle.
+        call("cuModuleUnload", unsafe { sys::cuModuleUnload(module.0) })
     }
 
     /// Loads a library. If `threads` is given, and the driver can do it, so many threads compile its kernels.

@@ -15,7 +15,7 @@ use crate::driver::{Code, Current, LoadError, Module, Stream};
 use crate::watch::Watch;
 
 static SPECIAL: &[u8] = include_bytes!("../../cuda/prime.fatbin");
-pub(super) static PLAIN: &[u8] = include_bytes!("../../cuda/first.fatbin");
+static PLAIN: &[u8] = include_bytes!("../../cuda/first.fatbin");
 
 /// The name of our own kernels in errors.
 pub(super) const OURS: &str = "kernel-registry's own kernels";
@@ -85,6 +85,19 @@ pub(super) fn prime<E>(
     }
     watch.call("cuStreamSynchronize", OURS);
     Ok(stream.wait()?)
+}
+
+/// Waits until the kernels that were resolved are loaded. A kernel that is resolved while something runs in the context is loaded only
+/// after that, although the driver says at once that it is; a module is loaded when nothing runs.
+pub(super) fn settle<E>(current: &Current<'_>, watch: &Watch<E>) -> Result<(), LoadError> {
+    watch.call("cuModuleLoadDataEx", OURS);
+    wait_for_all(current)
+}
+
+/// Waits for the kernels that run in the context, and for nothing else: loads a small image.
+pub(super) fn wait_for_all(current: &Current<'_>) -> Result<(), LoadError> {
+    let module = current.load_module(&Code::new(PLAIN, false))?;
+    Ok(current.unload(module)?)
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use kernel_registry_format::rules::{self, Rule};
 
 use super::failure::{Cause, WarmError};
+use super::load::Images;
 use super::plan::Planned;
 use super::report::{HookReport, Report, Stage, Unavailable};
 use super::verify::verify;
-use super::work::{Job, Work};
+use super::work::{Candidate, Job, Work};
 use super::{Progress, hooks, limits, load, prime, resolve};
 use crate::WouldWait;
 use crate::contexts::{Primed, Warmed};
@@ -69,7 +70,7 @@ impl Work<'_> {
 
     fn go_through(&mut self, pending: &[&'static Planned]) -> Result<Done, WarmError> {
         let mut images = self.stage(Stage::Load, |work| load::load(work, pending));
-        let resolved = self.stage(Stage::Resolve, |work| resolve::resolve(work, pending, &mut images));
+        let resolved = self.stage(Stage::Resolve, |work| work.resolve(pending, &mut images))?;
         let read = self.stage(Stage::Read, |work| resolve::read(work, resolved));
         let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
         self.stage(Stage::Prime, |work| work.prime(pending))?;
@@ -150,12 +151,20 @@ impl Work<'_> {
         pending
     }
 
+    fn resolve(
+        &mut self,
+        pending: &[&'static Planned],
+        images: &mut Images,
+    ) -> Result<Vec<Candidate>, WarmError> {
+        let resolved = resolve::resolve(self, pending, images);
+        if self.device.loads_lazily && !resolved.is_empty() {
+            prime::settle(&self.current, self.watch).map_err(ours)?;
+        }
+        Ok(resolved)
+    }
+
     fn prime(&mut self, pending: &[&Planned]) -> Result<(), WarmError> {
-        self.set_up(self.needs(pending)).map_err(|LoadError { error, log }| WarmError::Driver {
-            error,
-            about: prime::OURS,
-            log,
-        })
+        self.set_up(self.needs(pending)).map_err(ours)
     }
 
     /// The selected kernels that are warm, in the order of the plan.
@@ -171,4 +180,9 @@ impl Work<'_> {
             needs: planned.kernel.min_arch.unwrap_or(0),
         })
     }
+}
+
+/// The error of a call that concerns our own kernels.
+fn ours(LoadError { error, log }: LoadError) -> WarmError {
+    WarmError::Driver { error, about: prime::OURS, log }
 }

@@ -47,8 +47,7 @@ fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUre
     launched(call.stream, call.subject);
     // A hang and the samples name kernels, and asking the driver then may wait.
     let kernel = kernel_name(function);
-    let is_loaded = known::is_loaded(key) || is_eager() || is_loaded_now(call.subject);
-    let result = if !is_loaded {
+    let result = if !is_loaded(key, call.subject) {
         let running = busy::all_but(Some(call.stream));
         let (result, caller) = load(call, key, &kernel, real);
         if result == CUresult::CUDA_SUCCESS && !running.is_empty() {
@@ -90,17 +89,20 @@ pub(super) fn kernel(
     let call = Call { subject: function.addr() as u64, ..plain(hook) };
     let key = contexts::key(call.subject, 0);
     let kernel = kernel_name(function);
-    let result = if known::is_loaded(key) || is_eager() || is_loaded_now(call.subject) {
-        timed(call, name(hook), real)
-    } else {
-        load(call, key, &kernel, real).0
-    };
-    if let (CUresult::CUDA_SUCCESS, Some(out)) = (result, out.filter(|out| !out.is_null())) {
+    let is_loaded = is_loaded(key, call.subject);
+    let running = if is_loaded { Vec::new() } else { busy::all_but(None) };
+    let result = if is_loaded { timed(call, name(hook), real) } else { load(call, key, &kernel, real).0 };
+    if result != CUresult::CUDA_SUCCESS {
+        return result;
+    }
+    if let Some(out) = out.filter(|out| !out.is_null()) {
         // SAFETY: the driver has stored the handle there.
         let handle = unsafe { *out }.addr() as u64;
         known::same(handle, call.subject);
         known::loaded(contexts::key(handle, 0));
+        unloaded::taken(handle, running.clone());
     }
+    unloaded::taken(call.subject, running);
     result
 }
 
@@ -156,6 +158,11 @@ pub(super) fn is_eager() -> bool {
 /// Whether a function is loaded. The driver says so also of one whose loading waits for what ran when it was taken.
 pub(super) fn is_loaded_now(function: u64) -> bool {
     driver_says_loaded(function) && !unloaded::is_waiting(function)
+}
+
+/// The same for a kernel of either kind.
+fn is_loaded(key: u64, kernel: u64) -> bool {
+    is_eager() || (known::is_loaded(key) || driver_says_loaded(kernel)) && !unloaded::is_waiting(kernel)
 }
 
 /// Whether the driver says that a function is loaded. It does not say it of a `CUkernel`.

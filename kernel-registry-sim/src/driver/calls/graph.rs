@@ -7,7 +7,7 @@ use crate::driver::current::CurrentContext;
 use crate::driver::graph::Task;
 use crate::driver::handles::Handle;
 use crate::driver::launch::Shape;
-use crate::driver::load::load_now;
+use crate::driver::load::load;
 use crate::driver::process::{Locked, begin, begin_with};
 use crate::driver::result::{Answer, Code};
 use crate::driver::stream::Work;
@@ -28,7 +28,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// The launch, with its kernel loaded, for which it waits.
+    /// The launch, with its kernel loaded, for which this may wait.
     fn task(&self, mut state: Locked, call: &'static str) -> Answer<(Locked, Task)> {
         let Kernel { function, grid, block, shared, arguments, packed, .. } = *self;
         let function = if function == 0 { self.kernel } else { function };
@@ -37,11 +37,11 @@ impl Kernel {
             Err(_) if self.context != 0 => self.context,
             Err(_) => CurrentContext::get()?,
         };
-        state.context(context)?;
+        state.sound(context)?;
         not_packed(&packed)?;
         let shape = Shape { grid, block, cluster: None, shared, cooperative: false };
+        let (mut state, function) = load(state, function, context, call)?;
         let launch = state.prepare(function, context, shape, |kernel| arguments.get(&kernel.parameters))?;
-        let state = load_now(state, launch.function, call)?;
         Ok((state, Task { work: Work::Launch(Box::new(launch)), context }))
     }
 }

@@ -12,8 +12,8 @@ use crate::driver::compile::{Compiler, Compiling, tell};
 use crate::driver::current::CurrentContext;
 use crate::driver::deadlock::wait_for_device;
 use crate::driver::handles::Handle;
-use crate::driver::load::{load_now, module_now};
-use crate::driver::process::begin;
+use crate::driver::load::{load as load_kernel, module_now};
+use crate::driver::process::{Locked, begin};
 use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
 use crate::driver::wait::WaitReason;
@@ -49,6 +49,17 @@ fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
             .map(|(arch, image)| (arch, image.map_err(|refused| refused.code)))
             .collect()),
     }
+}
+
+/// A library's module in the current context.
+fn module_here(library: Handle, call: &'static str) -> Answer<(Locked, Handle)> {
+    module_now(begin()?, library, CurrentContext::get()?, call, WaitReason::Library)
+}
+
+/// The function of a library's kernel in the current context, which is loaded.
+fn of_library(state: Locked, kernel: Handle, call: &'static str) -> Answer<(Locked, Handle)> {
+    state.kernels.get(kernel)?;
+    load_kernel(state, kernel, CurrentContext::get()?, call)
 }
 
 /// The image of a kernel, for an architecture or for any, and the kernel's index in it.
@@ -90,22 +101,20 @@ calls! {
     }
 
     12000 fn cuLibraryGetModule(module: Out<Handle>, library: Handle) {
-        let (_state, found) = module_now(begin()?, library, CurrentContext::get()?, "cuLibraryGetModule")?;
+        let (_state, found) = module_here(library, "cuLibraryGetModule")?;
         module.set(found)
     }
 
     12000 fn cuLibraryGetGlobal(address: Out<usize>, bytes: Out<usize>, library: Handle, name: Name) {
         let name = name.get()?;
-        let (state, module) = module_now(begin()?, library, CurrentContext::get()?, "cuLibraryGetGlobal")?;
+        let (state, module) = module_here(library, "cuLibraryGetGlobal")?;
         let found = state.modules.get(module)?.code.variable(&name).ok_or(Code::NOT_FOUND)?;
         address.set_if_wanted(found.0)?;
         bytes.set_if_wanted(found.1)
     }
 
     12000 fn cuKernelGetFunction(function: Out<Handle>, kernel: Handle) {
-        let mut state = begin()?;
-        let found = state.function_of(kernel, CurrentContext::get()?)?;
-        drop(load_now(state, found, "cuKernelGetFunction")?);
+        let (_state, found) = of_library(begin()?, kernel, "cuKernelGetFunction")?;
         function.set(found)
     }
 
@@ -121,27 +130,23 @@ calls! {
     }
 
     12000 fn cuKernelSetAttribute(which: u32, value: i32, kernel: Handle, ordinal: i32) {
-        let mut state = begin()?;
+        let state = begin()?;
         let device = device(&state, ordinal)?;
-        let function = state.function_of(kernel, CurrentContext::get()?)?;
         // Other than the query this loads the kernel.
-        state = load_now(state, function, "cuKernelSetAttribute")?;
+        let (mut state, function) = of_library(state, kernel, "cuKernelSetAttribute")?;
         set_attribute(&mut state, function, which, value)?;
         state.kernels.get_mut(kernel)?.set.insert((device, which), value);
         Ok(())
     }
 
     12040 fn cuKernelGetParamInfo(kernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
-        let mut state = begin()?;
-        let function = state.function_of(kernel, CurrentContext::get()?)?;
-        let state = load_now(state, function, "cuKernelGetParamInfo")?;
+        let (state, function) = of_library(begin()?, kernel, "cuKernelGetParamInfo")?;
         parameter(&state, function, index, (&offset, &size))
     }
 
     12000 fn cuKernelSetCacheConfig(kernel: Handle, _config: u32, ordinal: i32) {
-        let mut state = begin()?;
+        let state = begin()?;
         device(&state, ordinal)?;
-        let function = state.function_of(kernel, CurrentContext::get()?)?;
-        load_now(state, function, "cuKernelSetCacheConfig").map(drop)
+        of_library(state, kernel, "cuKernelSetCacheConfig").map(drop)
     }
 }

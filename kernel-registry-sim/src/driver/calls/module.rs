@@ -28,14 +28,6 @@ fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static
     module.set(state.add_module(context, image, None)?)
 }
 
-/// The function of a handle, which may be a library's kernel: then that of the current context.
-pub(super) fn function_of(state: &mut State, function: Handle) -> Answer<Handle> {
-    match state.kernels.get(function) {
-        Ok(_) => state.function_of(function, CurrentContext::get()?),
-        Err(_) => own(state, function),
-    }
-}
-
 /// A function, and no library's kernel.
 fn own(state: &mut State, function: Handle) -> Answer<Handle> {
     let context = state.functions.get(function)?.context;

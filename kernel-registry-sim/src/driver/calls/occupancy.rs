@@ -3,11 +3,11 @@
 use kernel_registry_format::fit;
 
 use super::launch::Config;
-use super::module::function_of;
 use crate::driver::abi::{In, Out, SharedMemory};
 use crate::driver::code::attributes;
+use crate::driver::current::CurrentContext;
 use crate::driver::handles::Handle;
-use crate::driver::load::load_now;
+use crate::driver::load::load;
 use crate::driver::process::begin;
 use crate::driver::result::{Answer, Code};
 
@@ -26,11 +26,9 @@ struct Needs {
 }
 
 impl Needs {
-    /// Those of a kernel, which is loaded for that: every function here may wait.
+    /// Those of a kernel, which is loaded for that: with a library's kernel every function here may wait.
     fn find(function: Handle, call: &'static str) -> Answer<Self> {
-        let mut state = begin()?;
-        let function = function_of(&mut state, function)?;
-        let state = load_now(state, function, call)?;
+        let (state, function) = load(begin()?, function, CurrentContext::get()?, call)?;
         let function = state.functions.get(function)?;
         let kernel = &function.image.kernels[function.kernel];
         let device = &state.devices[function.device].kind;

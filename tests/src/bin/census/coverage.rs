@@ -102,8 +102,12 @@ const NOT_TRIED: &[(&str, &[&str])] = &[
     ),
     ("belongs to Windows, or to DRIVE systems", &["cuDeviceGetLuid", "cuDeviceGetNvSciSyncAttributes"]),
     (
-        "asks about an array whose kind is tried: one plane of a picture, or a sparse array with levels",
-        &["cuArrayGetPlane", "cuMipmappedArrayGetSparseProperties"],
+        "asks about an array whose kind is tried: one plane of a picture, or the tiles of a sparse array",
+        &["cuArrayGetPlane", "cuArrayGetSparseProperties", "cuMipmappedArrayGetSparseProperties"],
+    ),
+    (
+        "the machine of the recording refuses it (`CUDA_ERROR_MAP_FAILED`): its processes share no events",
+        &["cuIpcOpenEventHandle"],
     ),
     ("asks for what was not given: a view of a texture", &["cuTexObjectGetResourceViewDesc"]),
     (

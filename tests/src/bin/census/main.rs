@@ -40,8 +40,8 @@ use row::Row;
 fn main() -> ExitCode {
     ::tests::simulate_if_told();
     let options = Options::parse();
-    if let Some(what) = options.share {
-        host::share(what);
+    if options.share {
+        host::share();
         return ExitCode::SUCCESS;
     }
     let result = match &options.child {

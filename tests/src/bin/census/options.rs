@@ -56,25 +56,9 @@ pub(crate) struct Options {
     #[arg(long, hide = true, value_name = "NAME")]
     pub(crate) child: Option<String>,
 
-    /// Share this with the process that started this one
-    #[arg(long, hide = true, value_enum)]
-    pub(crate) share: Option<Shared>,
-}
-
-/// What a process can share with another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shared {
-    Memory,
-    Event,
-}
-
-impl Shared {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Shared::Memory => "memory",
-            Shared::Event => "event",
-        }
-    }
+    /// Share memory with the process that started this one
+    #[arg(long, hide = true)]
+    pub(crate) share: bool,
 }
 
 fn parse_jobs(text: &str) -> Result<usize, String> {

@@ -1,4 +1,4 @@
-//! Rows for memory and events of another process. That process is this program again, until its input ends.
+//! Rows for memory of another process, and for events that others may use. That process is this program again, until its input ends.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -8,7 +8,6 @@ use kernel_registry::cudarc::driver::sys;
 
 use crate::cuda::{self, Done, Failed, Handle, MIB, driver, made};
 use crate::host::{row, with};
-use crate::options::Shared;
 use crate::row::{Row, attempt};
 
 /// Flags of an event of several processes, which must not measure time.
@@ -18,11 +17,11 @@ pub(crate) fn rows() -> Vec<Row> {
     vec![
         with("cuIpcGetMemHandle", |_| cuda::alloc(MIB), |_, memory| handle_of_memory(memory).map(drop)),
         row("cuIpcOpenMemHandle", |_| {
-            let other = Other::start(Shared::Memory)?;
+            let other = Other::start()?;
             attempt(move || other.open_memory().map(drop))
         }),
         row("cuIpcCloseMemHandle", |_| {
-            let other = Other::start(Shared::Memory)?;
+            let other = Other::start()?;
             let memory = other.open_memory()?;
             attempt(move || {
                 let closed = driver!(cuIpcCloseMemHandle(memory));
@@ -35,14 +34,6 @@ pub(crate) fn rows() -> Vec<Row> {
             |_| made!(cuEventCreate(INTERPROCESS)),
             |_, event: Handle| handle_of_event(event).map(drop),
         ),
-        row("cuIpcOpenEventHandle", |_| {
-            let other = Other::start(Shared::Event)?;
-            attempt(move || {
-                let shared = sys::CUipcEventHandle { reserved: other.handle };
-                let event: Handle = made!(cuIpcOpenEventHandle(shared))?;
-                driver!(cuEventDestroy_v2(event))
-            })
-        }),
     ]
 }
 
@@ -68,10 +59,10 @@ struct Other {
 }
 
 impl Other {
-    fn start(what: Shared) -> Done<Self> {
+    fn start() -> Done<Self> {
         let failed = |error: io::Error| Failed(format!("the other process: {error}"));
         let mut process = Command::new(env::current_exe().map_err(failed)?)
-            .args(["--share", what.name()])
+            .arg("--share")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -101,21 +92,14 @@ impl Drop for Other {
     }
 }
 
-/// Shares something with the process that started this one, until the input ends: prints the handle, or the error.
-pub(crate) fn share(what: Shared) {
+/// Shares memory with the process that started this one, until the input ends: prints the handle, or the error.
+pub(crate) fn share() {
     // What is shared goes with its context.
     let context = kernel_registry::context(0).map_err(|error| Failed(error.to_string()));
-    match context.as_ref().map_err(Failed::clone).and_then(|_| handle(what)) {
+    match context.as_ref().map_err(Failed::clone).and_then(|_| handle_of_memory(cuda::alloc(MIB)?)) {
         Ok(bytes) => println!("{}", bytes.map(|byte| byte.to_string()).join(" ")),
         Err(Failed(error)) => println!("{error}"),
     }
     let _ = io::stdout().flush();
     let _ = io::stdin().read_to_end(&mut Vec::new());
-}
-
-fn handle(what: Shared) -> Done<Bytes> {
-    match what {
-        Shared::Memory => handle_of_memory(cuda::alloc(MIB)?),
-        Shared::Event => handle_of_event(made!(cuEventCreate(INTERPROCESS))?),
-    }
 }

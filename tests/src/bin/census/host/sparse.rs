@@ -14,6 +14,8 @@ struct Tile {
     resource_kind: u32,
     resource: u64,
     part_kind: u32,
+    /// What follows is aligned to eight bytes, because another kind of part has a size of 64 bits there.
+    padding: u32,
     level: u32,
     layer: u32,
     offset: [u32; 3],
