@@ -45,8 +45,8 @@ const RULE: Rule = Rule {
     later: &[],
 };
 
-/// A kernel is loaded by its first launch, or by a call. The calls wait for a library's kernel; for a module's function, which they may
-/// be given as well, none waits, but the kernel does when it is launched.
+/// A kernel is loaded by its first launch, or by a call. A call waits for a kernel whose library its context does not have yet. For other
+/// kernels, and a module's functions, which it may be given as well, it does not, but the launch does.
 pub const LOAD: Rule = Rule {
     calls: &[
         "cuLaunchKernel",
@@ -119,23 +119,6 @@ pub const LOAD: Rule = Rule {
         "launch/cuFuncGetAttribute_enumerated",
     ],
     runs: &[
-        "host/cuOccupancyMaxActiveBlocksPerMultiprocessor_cold_in_context",
-        "host/cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_cold_in_context",
-        "host/cuOccupancyMaxPotentialBlockSize_cold_in_context",
-        "host/cuOccupancyMaxPotentialBlockSizeWithFlags_cold_in_context",
-        "host/cuOccupancyAvailableDynamicSMemPerBlock_cold_in_context",
-        "host/cuOccupancyMaxActiveClusters_cold_in_context",
-        "host/cuOccupancyMaxPotentialClusterSize_cold_in_context",
-        "host/cuKernelSetAttribute_cold_in_context",
-        "host/cuKernelSetCacheConfig_cold_in_context",
-        "host/cuKernelGetParamInfo_cold_in_context",
-        "host/cuKernelGetFunction_cold_in_context",
-        "host/cuGraphKernelNodeSetParams_cold_in_context",
-        "host/cuGraphExecKernelNodeSetParams_cold_in_context",
-        "host/cuGraphNodeSetParams_cold_in_context",
-        "host/cuGraphExecNodeSetParams_cold_in_context",
-        "host/cuGraphAddKernelNode_cold_in_context",
-        "host/cuGraphAddNode_cold_in_context",
         "host/cuOccupancy",
         "host/cuKernelSetAttribute",
         "host/cuKernelSetCacheConfig",
@@ -155,6 +138,23 @@ pub const LOAD: Rule = Rule {
         "host/cuGraphExecNodeSetParams",
     ],
     later: &[
+        "host/cuOccupancyMaxActiveBlocksPerMultiprocessor_cold_in_context",
+        "host/cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_cold_in_context",
+        "host/cuOccupancyMaxPotentialBlockSize_cold_in_context",
+        "host/cuOccupancyMaxPotentialBlockSizeWithFlags_cold_in_context",
+        "host/cuOccupancyAvailableDynamicSMemPerBlock_cold_in_context",
+        "host/cuOccupancyMaxActiveClusters_cold_in_context",
+        "host/cuOccupancyMaxPotentialClusterSize_cold_in_context",
+        "host/cuKernelSetAttribute_cold_in_context",
+        "host/cuKernelSetCacheConfig_cold_in_context",
+        "host/cuKernelGetParamInfo_cold_in_context",
+        "host/cuKernelGetFunction_cold_in_context",
+        "host/cuGraphKernelNodeSetParams_cold_in_context",
+        "host/cuGraphExecKernelNodeSetParams_cold_in_context",
+        "host/cuGraphNodeSetParams_cold_in_context",
+        "host/cuGraphExecNodeSetParams_cold_in_context",
+        "host/cuGraphAddKernelNode_cold_in_context",
+        "host/cuGraphAddNode_cold_in_context",
         "host/cuModuleGetFunction",
         "host/cuModuleGetFunction_beside_sibling",
         "host/cuModuleGetFunction_of_library",

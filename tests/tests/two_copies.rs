@@ -50,8 +50,10 @@ fn program() -> &'static Path {
             // Manifests inherit from this workspace; the copies must not.
             let own = manifest.replace("\nversion.workspace = true", &format!("\nversion = \"{OTHER}\""));
             let own = crates.iter().fold(own, |manifest, other| {
+                let path = format!("path = \"../{other}\"");
                 manifest
-                    .replace(&format!("{other}.workspace = true"), &format!("{other}.path = \"../{other}\""))
+                    .replace(&format!("{other}.workspace = true"), &format!("{other}.{path}"))
+                    .replace(&format!("{other} = {{ workspace = true"), &format!("{other} = {{ {path}"))
             });
             write(&to.join("Cargo.toml"), &own);
             // The sources are linked, so that cargo sees unchanged times and compiles them once.

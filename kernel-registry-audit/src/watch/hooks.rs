@@ -368,11 +368,9 @@ hooks! {
         |hook, real| waits(hook, stream, real);
     2000 cuEventSynchronize => cuEventSynchronize(event: CUevent) |hook, real| guard::waits_for(hook, event, real);
     2000 cuCtxSynchronize => cuCtxSynchronize()
-        |hook, real| guard::waits(plain(hook), &rules::WAITS_FOR_RESIDENT, section::here(), real);
-    13000 cuCtxSynchronize => cuCtxSynchronize_v2(context: CUcontext) |hook, real| {
-        let beside = section::in_context(context.addr() as u64);
-        guard::waits(plain(hook), &rules::WAITS_FOR_RESIDENT, beside, real)
-    };
+        |hook, real| guard::synchronizes_context(hook, None, real);
+    13000 cuCtxSynchronize => cuCtxSynchronize_v2(context: CUcontext)
+        |hook, real| guard::synchronizes_context(hook, Some(context), real);
     2000 cuEventCreate => cuEventCreate(event: *mut CUevent, flags: c_uint)
         |hook, real| guard::makes_event(hook, event, real);
     2000 cuEventRecord => cuEventRecord(event: CUevent, stream: CUstream)

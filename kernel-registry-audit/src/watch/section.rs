@@ -38,6 +38,7 @@ struct Section {
     number: u64,
     kernel: Arc<str>,
     devices: Devices,
+    context: u64,
     /// Not a default stream: they have one handle in all contexts.
     stream: u64,
     on_wait: OnWait,
@@ -104,9 +105,12 @@ impl State {
 
 /// The strictest section that a call of this thread concerns there.
 fn strictest(sections: &mut [Section], devices: Devices) -> Option<&mut Section> {
+    strictest_of(sections, |section| section.devices.overlap(devices))
+}
+
+fn strictest_of(sections: &mut [Section], concerns: impl Fn(&Section) -> bool) -> Option<&mut Section> {
     let own = LAUNCHING.get();
-    let there =
-        sections.iter_mut().filter(|section| section.number != own && section.devices.overlap(devices));
+    let there = sections.iter_mut().filter(|section| section.number != own && concerns(section));
     there.max_by_key(|section| section.on_wait)
 }
 
@@ -151,6 +155,7 @@ pub unsafe extern "C" fn kernel_registry_audit_section_begin(
         number,
         kernel: kernel.as_ref().into(),
         devices,
+        context,
         stream: stream.addr() as u64,
         on_wait: OnWait::from_code(on_wait),
         is_launched: false,
@@ -267,6 +272,20 @@ pub(crate) fn here() -> Option<Beside> {
 #[inline]
 pub(crate) fn in_context(context: u64) -> Option<Beside> {
     if any() { on(contexts::device_of(context)?) } else { None }
+}
+
+/// The section that a call concerns which waits for what runs in this context.
+pub(crate) fn within(context: u64) -> Option<Beside> {
+    if !any() {
+        return None;
+    }
+    let (devices, contexts) = (Devices::one(contexts::device_of(context)?), contexts::all());
+    // A green context, which is not among them, may be a part of the other.
+    let is_apart = |section: &Section| {
+        section.context != context && [section.context, context].iter().all(|its| contexts.contains(its))
+    };
+    let concerns = |section: &Section| section.devices.overlap(devices) && !is_apart(section);
+    strictest_of(&mut STATE.lock().sections, concerns).map(|section| section.beside())
 }
 
 /// The section that a call in the context of this stream concerns.

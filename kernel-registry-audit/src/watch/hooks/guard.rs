@@ -1,6 +1,6 @@
 //! What hooks do beside a resident kernel: calls that would wait for it are refused, made and recorded, or deferred.
 
-use cudarc::driver::sys::{CUevent, CUresult, CUstream};
+use cudarc::driver::sys::{CUcontext, CUevent, CUresult, CUstream};
 use kernel_registry_format::OnWait;
 
 use super::{about, late, name, on, plain};
@@ -36,6 +36,18 @@ pub(super) fn waits(
             would_wait(call, rule, &subject, &words, &beside, real)
         }
     }
+}
+
+/// A call that waits for what runs in a context. Without one it is the current one.
+#[inline]
+pub(super) fn synchronizes_context(
+    hook: u32,
+    context: Option<CUcontext>,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let context = || context.map_or_else(contexts::current, |context| context.addr() as u64);
+    let beside = if section::any() { section::within(context()) } else { None };
+    waits(plain(hook), &rules::WAITS_FOR_RESIDENT, beside, real)
 }
 
 /// A call that takes the handle of a kernel which is not loaded: its launch would wait for the resident kernel.

@@ -139,7 +139,8 @@ fn unprevented(recording: &Recording, rows: &[&Row]) -> Vec<String> {
     let failed = recording
         .rows
         .iter()
-        .filter(|tried| tried.outcome.verdict != Verdict::Runs && preventable(&tried.row));
+        .filter(|tried| !matches!(tried.outcome.verdict, Verdict::Runs | Verdict::Lacking))
+        .filter(|tried| preventable(&tried.row));
     failed.map(|Tried { row, mode, outcome }| format!("{mode} {row}: {outcome} after warming")).collect()
 }
 
