@@ -278,7 +278,7 @@ pub const MALLOC: Rule = Rule {
 /// A context's first launch beside a stream that waits for a word.
 pub const FIRST_LAUNCH: Rule = Rule {
     kernel_waits: true,
-    because: "the first launch of a context with large frames waits for streams that wait for a word in memory",
+    because: "the first launch of a context waits for streams that wait for a word in memory, if the image has a large frame",
     remedy: "launch any kernel before a stream waits for a word: `warm_all` does",
     rows: &["wait/loaded", "wait/module_only", "wait/module_function", "wait/frame_in_context_after_limit"],
     ..RULE

@@ -42,7 +42,8 @@ const PTX: usize = 1;
 const INVALID_PTX: u32 = 218;
 
 fn add(link: usize, kind: usize, text: &str) -> u32 {
-    let mut bytes = text.as_bytes().to_vec();
+    // As CUDA's documentation asks, with a zero at the end.
+    let mut bytes = [text.as_bytes(), &[0]].concat();
     let name = c"a.ptx".as_ptr().expose_provenance();
     call("cuLinkAddData_v2", &[link, kind, place(&mut *bytes), bytes.len(), name, 0, 0, 0])
 }
@@ -74,7 +75,10 @@ fn several_texts_become_one_image() {
     let module = get("cuModuleLoadData", &[image]);
     let library = get("cuLibraryLoadData", &[image, 0, 0, 0, 0, 0, 0]);
     ok("cuLinkDestroy", &[link]);
-    expect_eq!(call("cuLinkDestroy", &[link]), INVALID_HANDLE);
+    if !on_a_gpu() {
+        // NVIDIA's driver frees it twice.
+        assert_eq!(call("cuLinkDestroy", &[link]), INVALID_HANDLE);
+    }
 
     let (stream, to) = (stream(), memory(4));
     for kernel in [get("cuModuleGetFunction", &[module, entry]), get("cuLibraryGetKernel", &[library, entry])]

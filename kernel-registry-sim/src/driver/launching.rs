@@ -16,7 +16,7 @@ use super::state::State;
 use super::stream::Work;
 use super::wait::{Behind, WaitReason};
 
-/// Frames above this make the first launch of a context wait: 8 KiB did not, and 32 KiB did; nothing between was measured.
+/// An image with a frame above this makes the first launch of a context wait: 8 KiB did not, and 32 KiB did; nothing between was measured.
 const SMALL_FRAME: u32 = 9 << 10;
 
 /// How many launches a stream queues before the next one waits for room.
@@ -103,6 +103,7 @@ impl State {
         let (device, of) = (found.device, found.context);
         let kernel = &found.image.kernels[found.kernel];
         let (needs, frame) = (kernel.needs, u64::from(kernel.frame));
+        let has_large_frame = found.image.kernels.iter().any(|kernel| kernel.local > SMALL_FRAME);
         let mut all = vec![(found.loaded, WaitReason::Load)];
         found.loaded.get_or_insert(last);
         let limit = self.sound(of)?.stack;
@@ -130,10 +131,7 @@ impl State {
         }
         let is_first = context.launched.is_none();
         context.launched.get_or_insert(last);
-        if is_first
-            && self.has_kernel(of, |kernel| kernel.local > SMALL_FRAME)
-            && self.waits_for_word(device, stream)
-        {
+        if is_first && has_large_frame && self.waits_for_word(device, stream) {
             all.push((None, WaitReason::FirstLaunch));
         }
         let all = all.into_iter().filter_map(|(ready, because)| self.streams.behind(device, ready, because));

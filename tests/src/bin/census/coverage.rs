@@ -118,7 +118,6 @@ const NOT_TRIED: &[(&str, &[&str])] = &[
     ("sets for all contexts what `cuCoredumpSetAttribute` sets for one", &["cuCoredumpSetAttributeGlobal"]),
     ("is called before every other function", &["cuInit"]),
     ("is the first version of `cuGraphInstantiateWithFlags`", &["cuGraphInstantiate"]),
-    ("looks up functions, which the rows do all the time", &["cuGetProcAddress"]),
     ("has no documented meaning", &["cuGetExportTable"]),
     ("does nothing since CUDA 11", &["cuProfilerInitialize"]),
 ];

@@ -22,6 +22,22 @@ fn released(bench: &Bench) -> Done<u64> {
     Ok(memory)
 }
 
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+const FILE_DESCRIPTOR: u32 = 1;
+
+/// Memory that may be used by other processes.
+fn shareable(bench: &Bench) -> Done<u64> {
+    let (mut memory, mut properties) = (0_u64, cuda::shareable(bench.device()));
+    driver!(cuMemCreate(&raw mut memory, MAPPED, &raw mut properties, 0_u64))?;
+    Ok(memory)
+}
+
+fn exported(memory: u64) -> Done<i32> {
+    let mut descriptor = -1_i32;
+    driver!(cuMemExportToShareableHandle(&raw mut descriptor, memory, FILE_DESCRIPTOR, 0_u64))?;
+    Ok(descriptor)
+}
+
 fn mappings() -> Vec<Row> {
     vec![
         with(
@@ -62,18 +78,11 @@ fn mappings() -> Vec<Row> {
                 ])
             },
         ),
+        with("cuMemExportToShareableHandle", shareable, |_, memory| exported(memory).map(drop)),
         with(
             "cuMemImportFromShareableHandle",
-            |bench| {
-                const FILE_DESCRIPTOR: u32 = 1;
-                let (mut memory, mut descriptor) = (0_u64, -1_i32);
-                let mut properties = cuda::shareable(bench.device());
-                driver!(cuMemCreate(&raw mut memory, MAPPED, &raw mut properties, 0_u64))?;
-                driver!(cuMemExportToShareableHandle(&raw mut descriptor, memory, FILE_DESCRIPTOR, 0_u64))?;
-                Ok(descriptor)
-            },
+            |bench| shareable(bench).and_then(exported),
             |_, descriptor| {
-                const FILE_DESCRIPTOR: u32 = 1;
                 let (mut memory, descriptor) =
                     (0_u64, ptr::without_provenance_mut::<c_void>(descriptor as usize));
                 driver!(cuMemImportFromShareableHandle(&raw mut memory, descriptor, FILE_DESCRIPTOR))?;
