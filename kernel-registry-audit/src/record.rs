@@ -22,7 +22,7 @@ use texts::Texts;
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses others.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// Threads that have a slot.
 pub(crate) const SLOTS: usize = 1024;
@@ -131,7 +131,11 @@ pub(crate) struct Event {
     pub(crate) image: Text,
     /// The resident kernel on the device, if the call would have waited for it.
     pub(crate) resident: Text,
-    /// The library that made the call, and the function in it.
+    /// The name of the rule by which the call waits.
+    pub(crate) rule: Text,
+    /// The library that made the call.
+    pub(crate) library: Text,
+    /// The library, and the function in it.
     pub(crate) caller: Text,
     /// A paragraph for people, or the stack.
     pub(crate) text: Text,
@@ -194,6 +198,9 @@ impl Kind {
         }
     }
 }
+
+/// The `subject` of an image of PTX, which the driver compiles.
+pub const PTX: &str = "PTX";
 
 /// The file up to its events, which are an array behind this.
 #[repr(C)]
@@ -292,7 +299,11 @@ pub struct Happened {
     pub image: SharedText,
     /// The resident kernel on the device, if the call would have waited for it, or nothing.
     pub resident: SharedText,
-    /// The library that made the call, and the function in it.
+    /// The name of the [rule](crate::rules) by which the call waits, if one was found.
+    pub rule: SharedText,
+    /// The library that made the call.
+    pub library: SharedText,
+    /// The library, and the function in it.
     pub caller: SharedText,
     /// The stack, or the explanation of a hang.
     pub text: SharedText,
@@ -404,6 +415,8 @@ fn happened(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Happened> 
         subject: text(offset_of!(Event, subject)),
         image: text(offset_of!(Event, image)),
         resident: text(offset_of!(Event, resident)),
+        rule: text(offset_of!(Event, rule)),
+        library: text(offset_of!(Event, library)),
         caller: text(offset_of!(Event, caller)),
         text: text(offset_of!(Event, text)),
     })

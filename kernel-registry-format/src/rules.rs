@@ -5,6 +5,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
+    /// Its name in records, which stays when the words change.
+    pub name: &'static str,
     /// The driver's functions that wait, without the suffixes of their versions.
     pub calls: &'static [&'static str],
     /// Whether a kernel can wait on the device although its launch has returned.
@@ -35,6 +37,7 @@ pub enum Mode {
 }
 
 const RULE: Rule = Rule {
+    name: "",
     calls: &[],
     kernel_waits: false,
     mode: Mode::Both,
@@ -48,6 +51,7 @@ const RULE: Rule = Rule {
 /// A kernel is loaded by its first launch, or by a call. A call waits for a kernel whose library its context does not have yet. For other
 /// kernels, and a module's functions, which it may be given as well, it does not, but the launch does.
 pub const LOAD: Rule = Rule {
+    name: "load",
     calls: &[
         "cuLaunchKernel",
         "cuLaunchKernelEx",
@@ -166,6 +170,7 @@ pub const LOAD: Rule = Rule {
 
 /// A module is loaded.
 pub const MODULE: Rule = Rule {
+    name: "module",
     calls: &["cuModuleLoad", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary"],
     because: "a module is loaded only when nothing runs on the device",
     remedy: "load all modules, and compile what is compiled at run time, before work starts that does not end; or load it with \
@@ -183,6 +188,7 @@ pub const MODULE: Rule = Rule {
 
 /// A library is loaded in EAGER mode.
 pub const LIBRARY: Rule = Rule {
+    name: "library",
     calls: &["cuLibraryLoadData", "cuLibraryLoadFromFile"],
     mode: Mode::Eager,
     because: "with eager loading, a library is loaded only when nothing runs on the device",
@@ -198,6 +204,7 @@ pub const LIBRARY: Rule = Rule {
 
 /// A library is loaded into a context, without its kernels.
 pub const LIBRARY_IN_CONTEXT: Rule = Rule {
+    name: "library_in_context",
     calls: &["cuLibraryGetModule", "cuLibraryGetGlobal"],
     mode: Mode::Lazy,
     because: "with lazy loading, a context gets a library only when nothing runs on the device",
@@ -209,6 +216,7 @@ pub const LIBRARY_IN_CONTEXT: Rule = Rule {
 
 /// A launch needs more stack than the limit.
 pub const STACK: Rule = Rule {
+    name: "stack",
     calls: &["cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"],
     because: "stacks grow only when nothing runs on the device",
     remedy: "before work starts that does not end, set the stack limit to the largest frame: `warm_all`, `cuCtxSetLimit`, or one \
@@ -233,6 +241,7 @@ pub const STACK: Rule = Rule {
 
 /// The stack limit was changed since the last launch.
 pub const STACK_CHANGED: Rule = Rule {
+    name: "stack_changed",
     kernel_waits: true,
     because: "the stack limit was changed, and the next launch waits until nothing runs on the device",
     remedy: "set the limit once, and launch any kernel, before work starts that does not end: `warm_all` does both",
@@ -247,6 +256,7 @@ pub const STACK_CHANGED: Rule = Rule {
 
 /// The stack limit is set.
 pub const STACK_LIMIT: Rule = Rule {
+    name: "stack_limit",
     calls: &["cuCtxSetLimit"],
     because: "the stack limit is changed only when nothing runs on the device",
     remedy: "set the stack limit once, before work starts that does not end; other limits do not wait",
@@ -257,6 +267,7 @@ pub const STACK_LIMIT: Rule = Rule {
 
 /// The first kernel with printf or assert.
 pub const PRINTF: Rule = Rule {
+    name: "printf",
     kernel_waits: true,
     because: "the first launch of a kernel with printf or assert waits until nothing runs on the device",
     remedy: "launch any kernel that contains printf before work starts that does not end: `warm_all` does; setting the buffer's \
@@ -267,6 +278,7 @@ pub const PRINTF: Rule = Rule {
 
 /// The first kernel with malloc.
 pub const MALLOC: Rule = Rule {
+    name: "malloc",
     kernel_waits: true,
     because: "the first launch of a kernel with malloc waits until nothing runs on the device",
     remedy: "launch any kernel that contains malloc before work starts that does not end: `warm_all` does; setting the heap's \
@@ -277,6 +289,7 @@ pub const MALLOC: Rule = Rule {
 
 /// A context's first launch beside a stream that waits for a word.
 pub const FIRST_LAUNCH: Rule = Rule {
+    name: "first_launch",
     kernel_waits: true,
     because: "the first launch of a context waits for streams that wait for a word in memory, if the image has a large frame",
     remedy: "launch any kernel before a stream waits for a word: `warm_all` does",
@@ -286,6 +299,7 @@ pub const FIRST_LAUNCH: Rule = Rule {
 
 /// A stream's queue is full.
 pub const QUEUE: Rule = Rule {
+    name: "queue",
     calls: &["cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"],
     because: "a stream holds about 1,000 launches behind work that does not end",
     remedy: "synchronize now and then, so that fewer launches are queued",
@@ -296,6 +310,7 @@ pub const QUEUE: Rule = Rule {
 
 /// The device has no room for a block.
 pub const FULL: Rule = Rule {
+    name: "full",
     kernel_waits: true,
     because: "a block starts only when a multiprocessor has room for it",
     remedy: "launch fewer blocks of the kernel that does not end; an urgent stream does not help",
@@ -306,6 +321,7 @@ pub const FULL: Rule = Rule {
 
 /// Shared memory and cache are shared out anew.
 pub const CARVE_OUT: Rule = Rule {
+    name: "carve_out",
     kernel_waits: true,
     because: "a multiprocessor changes how much shared memory it has only when no block runs there",
     remedy: "set `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT` to 100 for the kernel that does not end",
@@ -321,6 +337,7 @@ pub const CARVE_OUT: Rule = Rule {
 
 /// Memory is freed.
 pub const FREE: Rule = Rule {
+    name: "free",
     calls: &[
         "cuMemFree",
         "cuMemFreeHost",
@@ -349,6 +366,7 @@ pub const FREE: Rule = Rule {
 
 /// Code is unloaded.
 pub const UNLOAD: Rule = Rule {
+    name: "unload",
     calls: &["cuModuleUnload", "cuLibraryUnload"],
     because: "code is unloaded only when nothing runs on the device",
     remedy: "keep modules loaded until the work that does not end is over",
@@ -358,6 +376,7 @@ pub const UNLOAD: Rule = Rule {
 
 /// A context ends, or a green one is made.
 pub const CONTEXT: Rule = Rule {
+    name: "context",
     calls: &[
         "cuCtxDestroy",
         "cuCtxDetach",
@@ -380,6 +399,7 @@ pub const CONTEXT: Rule = Rule {
 
 /// Many streams are made.
 pub const STREAMS: Rule = Rule {
+    name: "streams",
     calls: &["cuStreamCreate", "cuStreamCreateWithPriority"],
     because: "more than about 32 streams at once are made only when nothing runs on the device",
     remedy: "make all streams before work starts that does not end",
@@ -405,6 +425,7 @@ pub const STREAMS: Rule = Rule {
 
 /// The program itself asks to wait.
 pub const SYNCHRONIZE: Rule = Rule {
+    name: "synchronize",
     calls: &["cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize"],
     because: "it waits for the work that it was asked to wait for",
     remedy: "find out why that work does not end: what runs on the device may wait for a kernel, a copy or a word that comes \
@@ -422,6 +443,7 @@ pub const SYNCHRONIZE: Rule = Rule {
 
 /// Another thread waits, and has the lock of the context.
 pub const LOCKED: Rule = Rule {
+    name: "locked",
     calls: &[
         "cuLaunchKernel",
         "cuLaunchKernelEx",
@@ -474,6 +496,7 @@ pub const LOCKED: Rule = Rule {
 
 /// Streams that wait for the legacy default stream.
 pub const LEGACY_STREAM: Rule = Rule {
+    name: "legacy_stream",
     calls: &["cuMemcpyHtoD", "cuMemcpyDtoH", "cuMemcpyDtoD", "cuMemsetD32"],
     kernel_waits: true,
     because: "the legacy default stream, in which synchronous copies are too, and blocking streams wait for each other",
@@ -515,6 +538,7 @@ pub const RULES: &[Rule] = &[
 
 /// The same beside a kernel that stays, which is the work. The census has no rows of it.
 pub const WAITS_FOR_RESIDENT: Rule = Rule {
+    name: "waits_for_resident",
     because: "it waits until that kernel has ended",
     remedy: "synchronize single streams, in which other kernels run, or end that kernel first",
     ..RULE
@@ -522,10 +546,14 @@ pub const WAITS_FOR_RESIDENT: Rule = Rule {
 
 /// A launch behind a kernel that stays.
 pub const BEHIND_RESIDENT: Rule = Rule {
+    name: "behind_resident",
     because: "a stream runs its kernels one after the other",
     remedy: "launch it in another stream",
     ..RULE
 };
+
+/// The rules that hold only beside a kernel that stays.
+const BESIDE_RESIDENT: &[Rule] = &[WAITS_FOR_RESIDENT, BEHIND_RESIDENT];
 
 /// The rules by which a call can wait, the likeliest first. Its name may end in a version: `cuMemFree_v2`. A kernel that is not
 /// loaded waits for that; the others hold for kernels that are.
@@ -542,6 +570,18 @@ pub fn of(call: &str, is_loaded: bool) -> impl Iterator<Item = &'static Rule> {
     let base = call.split_once('_').map_or(call, |(base, _)| base);
     let loads = !is_loaded && LOAD.calls.contains(&base);
     RULES.iter().filter(move |rule| rule.calls.contains(&base) && (**rule == LOAD) == loads)
+}
+
+/// The rule of this name.
+///
+/// ```
+/// use kernel_registry_format::rules::{LOAD, named};
+///
+/// assert_eq!(named(LOAD.name), Some(&LOAD));
+/// assert_eq!(named("of another version"), None);
+/// ```
+pub fn named(name: &str) -> Option<&'static Rule> {
+    RULES.iter().chain(BESIDE_RESIDENT).find(|rule| rule.name == name)
 }
 
 /// Whether a call that waits for a resident kernel can be deferred until that has ended. All that free memory or unload code can, but for

@@ -94,7 +94,7 @@ fn programs_run_unchanged_and_a_hang_is_explained() {
 #[test]
 fn stories_are_explained_cold_and_have_no_finding_warm() {
     let stories: [(&str, &[&str]); 3] = [
-        ("two_kernels", &["`cuKernelGetFunction` for `set_flag(", "`spin_until_flag("]),
+        ("two_kernels", &["Kernel `set_flag(", "was not loaded when", "`spin_until_flag("]),
         ("persistent", &["`cuKernelGetFunction` for `sscal(", "`worker("]),
         ("stream_fence", &["`cuModuleLoadData`", "what came last there is a wait for a word in memory"]),
     ];

@@ -28,17 +28,17 @@ pub(super) fn kernels<'a>(events: impl Iterator<Item = &'a Happened>) -> Vec<Gro
 
 /// The libraries whose calls loaded something, or were refused.
 pub(super) fn libraries<'a>(events: impl Iterator<Item = &'a Happened>) -> Vec<Group<'a>> {
-    sums(loading(events), |event| event.caller.split_once(' ').map_or(&*event.caller, |(library, _)| library))
+    sums(loading(events), |event| &event.library)
 }
 
 /// The functions whose calls loaded something, or were refused; of stripped libraries there is none.
 pub(super) fn callers<'a>(events: impl Iterator<Item = &'a Happened>) -> Vec<Group<'a>> {
-    sums(loading(events).filter(|event| event.caller.contains(' ')), |event| &event.caller)
+    sums(loading(events).filter(|event| event.caller != event.library), |event| &event.caller)
 }
 
 fn loading<'a>(events: impl Iterator<Item = &'a Happened>) -> impl Iterator<Item = &'a Happened> {
     let loads = |kind| matches!(kind, Kind::Load | Kind::Image | Kind::Resize | Kind::Refused);
-    events.filter(move |event| loads(event.kind) && !event.caller.is_empty())
+    events.filter(move |event| loads(event.kind) && !event.library.is_empty())
 }
 
 /// Groups by a key: first those with calls after the program was ready, then by total time.
@@ -67,23 +67,14 @@ pub(super) fn remedies<'a>(findings: impl Iterator<Item = &'a Happened>) -> Vec<
     remedies
 }
 
-/// What prevents that a call waits, by the likeliest rule.
+/// What prevents that a call waits, by its rule or the likeliest.
 fn remedy(finding: &Happened) -> Option<&'static str> {
-    let is_stack = finding.subject.starts_with("stack of ");
-    match finding.kind {
-        _ if finding.subject == "launch in its stream" => Some(rules::BEHIND_RESIDENT.remedy),
-        Kind::Load => Some(rules::LOAD.remedy),
-        Kind::Refused if finding.call == "cuModuleGetFunction" => Some(rules::LOAD.remedy),
+    let likeliest = || match finding.kind {
         // Loading is eager or not: the same helps.
-        Kind::Image => Some(rules::MODULE.remedy),
-        Kind::Refused if finding.bytes > 0 => Some(rules::MODULE.remedy),
-        kind => {
-            let is_loaded = kind != Kind::Refused || is_stack;
-            let rule = rules::of(&finding.call, is_loaded).next()?;
-            let is_for_it = *rule == rules::SYNCHRONIZE && !finding.resident.is_empty();
-            Some(if is_for_it { rules::WAITS_FOR_RESIDENT.remedy } else { rule.remedy })
-        }
-    }
+        Kind::Image => Some(&rules::MODULE),
+        _ => rules::of(&finding.call, true).next(),
+    };
+    rules::named(&finding.rule).or_else(likeliest).map(|rule| rule.remedy)
 }
 
 fn counts<T: Hash + Eq>(values: impl Iterator<Item = T>) -> HashMap<T, usize> {

@@ -76,7 +76,16 @@ fn texts_are_bounded_in_total() {
         let bytes = of_long_texts(65_536, apart);
         let report = read(&bytes).expect("a record");
         let texts = report.events.iter().flat_map(|event| {
-            [&event.call, &event.subject, &event.image, &event.resident, &event.caller, &event.text]
+            [
+                &event.call,
+                &event.subject,
+                &event.image,
+                &event.resident,
+                &event.rule,
+                &event.library,
+                &event.caller,
+                &event.text,
+            ]
         });
         let texts: Vec<_> = texts.chain(report.activity.iter().map(|sample| &sample.kernel)).collect();
         let referred: usize = texts.iter().map(|text| text.len()).sum();

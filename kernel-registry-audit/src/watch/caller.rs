@@ -11,13 +11,22 @@ use super::build_id::build_id;
 /// Frames that are looked at.
 pub(crate) const DEPTH: usize = 48;
 
-/// The caller of a hook, as library and function, `libtorch_cuda.so cublasCreate_v2`, and the stack below it, a line for each
-/// frame.
-pub(crate) fn caller(hook: *const c_void) -> (String, String) {
+/// Who called a hook.
+#[derive(Default)]
+pub(crate) struct Caller {
+    pub(crate) library: String,
+    /// Library and function, `libtorch_cuda.so cublasCreate_v2`.
+    pub(crate) name: String,
+    /// The stack below it, a line for each frame.
+    pub(crate) stack: String,
+}
+
+/// The caller of a hook.
+pub(crate) fn caller(hook: *const c_void) -> Caller {
     let mut frames = [std::ptr::null_mut::<c_void>(); DEPTH];
     // SAFETY: there is room for so many addresses.
     let count = unsafe { libc::backtrace(frames.as_mut_ptr(), DEPTH as i32) };
-    lines(&frames[..count.max(0) as usize], hook)
+    of_frames(&frames[..count.max(0) as usize], hook)
 }
 
 /// Libraries whose calls are made for another one.
@@ -26,8 +35,8 @@ const INSIDE: [&str; 6] = ["libcuda.so", "libcudart.so", "libc.so", "ld-linux", 
 /// No hook is larger.
 const LARGEST: usize = 1 << 16;
 
-/// The first frame outside of the hook, the driver and the runtime API, and all from there on as lines.
-pub(crate) fn lines(frames: &[*mut c_void], hook: *const c_void) -> (String, String) {
+/// The caller is the first frame outside of the hook, the driver and the runtime API. The stack begins there.
+pub(crate) fn of_frames(frames: &[*mut c_void], hook: *const c_void) -> Caller {
     // The hooks can be in the program: of all frames, the hook's has the address that is the nearest after the hook's beginning.
     let after = |address: &*mut c_void| address.addr().checked_sub(hook.addr()).unwrap_or(usize::MAX);
     let nearest = (0..frames.len()).min_by_key(|index| after(&frames[*index]));
@@ -44,18 +53,21 @@ pub(crate) fn lines(frames: &[*mut c_void], hook: *const c_void) -> (String, Str
         // Writing to a `String` does not fail.
         let _ = match function {
             Some(function) => writeln!(stack, "{library} {function}+{offset:#x}"),
-            // Whoever reads the record may know more of this very file.
+            // A reader of the record may find the function in this file.
             None => match build_id(**address) {
                 Some(id) => writeln!(stack, "{path}#{id}+{offset:#x}"),
                 None => writeln!(stack, "{library}+{offset:#x}"),
             },
         };
     }
-    let first = outside.first().map(|(_, Frame { library, function, .. })| match function {
+    let Some((_, Frame { library, function, .. })) = outside.into_iter().next() else {
+        return Caller { stack, ..Caller::default() };
+    };
+    let name = match function {
         Some(function) => format!("{library} {function}"),
         None => library.clone(),
-    });
-    (first.unwrap_or_default(), stack)
+    };
+    Caller { library, name, stack }
 }
 
 struct Frame {

@@ -12,6 +12,7 @@ use cudarc::driver::sys::CUresult;
 use crate::options::{Audit, OnHang};
 use crate::record::{Kind, Slot};
 use crate::rules;
+use crate::watch::caller::Caller;
 use crate::watch::locked::Locked;
 use crate::watch::recording::{
     By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample,
@@ -108,7 +109,9 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
     let others = others(thread);
     let mut rules: Vec<_> = rules::of(name, is_loaded).collect();
     rules.retain(|rule| **rule != rules::LOCKED || others.iter().any(|(_, call)| keeps_lock(call)));
-    let unloaded = unloaded::waiting(busy.as_deref().unwrap_or_default());
+    let its_busy = busy.as_deref().unwrap_or_default();
+    let unloaded = unloaded::waiting(its_busy);
+    let taken = if unloaded.is_empty() { unloaded::taken_and_waiting(its_busy) } else { None };
     let of_stream = busy.iter().flatten().find(|busy| stream > 0 && busy.handle == stream);
     // Writing to a `String` does not fail.
     let _ = match (rules.as_slice(), of_stream) {
@@ -128,6 +131,9 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
     for launch in &unloaded {
         let _ = write!(text, " {launch}.");
     }
+    if let Some(taken) = &taken {
+        let _ = write!(text, " {taken}.");
+    }
     match busy {
         None => text.push_str(" The driver does not answer which streams are busy."),
         Some(busy) if busy.is_empty() => text.push_str(" No stream that was used is busy."),
@@ -145,7 +151,7 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
     for (its, call) in others {
         let _ = write!(text, " Thread {its} is in `{call}` meanwhile.");
     }
-    if !unloaded.is_empty() {
+    if !unloaded.is_empty() || taken.is_some() {
         // The call only waits for work that would end.
         rules.retain(|rule| **rule != rules::SYNCHRONIZE);
         rules.insert(0, &rules::LOAD);
@@ -154,7 +160,8 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
         let remedies: Vec<_> = rules.iter().map(|rule| rule.remedy).collect();
         let _ = write!(text, " Remedy: {}.", remedies.join("; or "));
     }
-    let (caller, stack) = stacks::of(thread, hooks::address(hook)).unwrap_or_default();
+    let Caller { library, name: caller, stack } =
+        stacks::of(thread, hooks::address(hook)).unwrap_or_default();
     for frame in stack.lines() {
         let _ = write!(text, "\n    at {frame}");
     }
@@ -171,8 +178,10 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) {
         took,
         result: CUresult::CUDA_ERROR_NOT_READY,
         resident: "",
+        rule: rules.first().copied(),
     };
-    write_event(happening, By { thread, context: 0, caller: &caller, text: &text }, true);
+    let by = By { thread, context: 0, library: &library, caller: &caller, text: &text };
+    write_event(happening, by, true);
     if Audit::chosen().on_hang == OnHang::Abort {
         process::abort();
     }

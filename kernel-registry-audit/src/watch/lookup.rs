@@ -125,6 +125,7 @@ fn unwatched(symbol: &str, version: c_int) {
         took: 0,
         result: CUresult::CUDA_SUCCESS,
         resident: "",
+        rule: None,
     };
     write_event(happening, By::default(), false);
 }

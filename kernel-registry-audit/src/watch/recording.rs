@@ -17,6 +17,7 @@ use cudarc::driver::sys::CUresult;
 
 use crate::options::Audit;
 use crate::record::{self, Event, Header, Kind, Layout, MAGIC, MOST, SAMPLES, Sample, Text, VERSION, size};
+use crate::rules::Rule;
 use crate::watch::locked::Locked;
 use crate::watch::say::say;
 use crate::watch::watched::{self, Call};
@@ -250,6 +251,8 @@ pub(crate) struct Happening<'a> {
     pub(crate) result: CUresult,
     /// The kernel that stayed on the device, if the call would have waited for it.
     pub(crate) resident: &'a str,
+    /// Why the call waits.
+    pub(crate) rule: Option<&'static Rule>,
 }
 
 /// Who made a call, and in which context.
@@ -257,6 +260,7 @@ pub(crate) struct Happening<'a> {
 pub(crate) struct By<'a> {
     pub(crate) thread: u32,
     pub(crate) context: u64,
+    pub(crate) library: &'a str,
     /// The library, and the function in it.
     pub(crate) caller: &'a str,
     /// The stack, or a paragraph for people.
@@ -265,7 +269,8 @@ pub(crate) struct By<'a> {
 
 /// Records an event.
 pub(crate) fn write_event(happening: Happening<'_>, by: By<'_>, is_finding: bool) {
-    let Happening { kind, call, name, subject, image, bytes, begun, took, result, resident } = happening;
+    let Happening { kind, call, name, subject, image, bytes, begun, took, result, resident, rule } =
+        happening;
     let record = record();
     let index = record.header.events.fetch_add(1, Ordering::Relaxed);
     if index >= record.header.room.load(Ordering::Relaxed) {
@@ -286,6 +291,8 @@ pub(crate) fn write_event(happening: Happening<'_>, by: By<'_>, is_finding: bool
         (&event.subject, subject),
         (&event.image, image),
         (&event.resident, resident),
+        (&event.rule, rule.map_or("", |rule| rule.name)),
+        (&event.library, by.library),
         (&event.caller, by.caller),
         (&event.text, by.text),
     ] {

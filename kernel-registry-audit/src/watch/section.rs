@@ -204,6 +204,7 @@ fn deferred_event(call: Call, subject: &str, resident: &str) {
         took: 0,
         result: CUresult::CUDA_SUCCESS,
         resident,
+        rule: rules::of(hooks::name(call.hook), true).next(),
     });
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::watch::caller::{self, DEPTH};
+use crate::watch::caller::{self, Caller, DEPTH};
 
 /// How long a thread may take to write down its stack. One that blocks the signal never does.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -21,8 +21,8 @@ static FRAMES: [AtomicPtr<c_void>; DEPTH] = [const { AtomicPtr::new(ptr::null_mu
 /// How many frames there are; 0 before the answer.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The caller of the hook that a thread of this process is in, and the stack below it, as [`caller::caller`] gives them.
-pub(crate) fn of(thread: u32, hook: *const c_void) -> Option<(String, String)> {
+/// The caller of the hook that a thread of this process is in.
+pub(crate) fn of(thread: u32, hook: *const c_void) -> Option<Caller> {
     // A program that takes over all signals takes this one, too, and without a handler it would end the program.
     let signal = signal().filter(|signal| handler(*signal) == Some(handler_of_ours()))?;
     COUNT.store(0, Ordering::Relaxed);
@@ -36,7 +36,7 @@ pub(crate) fn of(thread: u32, hook: *const c_void) -> Option<(String, String)> {
     ASKED.store(0, Ordering::Relaxed);
     let count = COUNT.load(Ordering::Acquire);
     let frames: Vec<_> = FRAMES[..count].iter().map(|frame| frame.load(Ordering::Relaxed)).collect();
-    (count > 0).then(|| caller::lines(&frames, hook))
+    (count > 0).then(|| caller::of_frames(&frames, hook))
 }
 
 /// A signal that the program does not use. Its handler stays: the signal may reach a thread late.

@@ -1,10 +1,11 @@
 //! Kernels whose handles were taken, or that were launched, before they were loaded, and while others ran. The calls return, and the kernels
 //! wait on the device.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::watch::caller::Caller;
 use crate::watch::locked::Locked;
 use crate::watch::watched::{Call, Stream, WAIT, thread};
 use crate::watch::{busy, known};
@@ -22,8 +23,8 @@ pub(crate) struct UnloadedLaunch {
 }
 
 impl UnloadedLaunch {
-    pub(crate) fn new(call: Call, kernel: String, caller: String, running: Vec<Stream>) -> Self {
-        UnloadedLaunch { kernel, stream: call.stream, thread: thread(), caller, running }
+    pub(crate) fn new(call: Call, kernel: String, caller: Caller, running: Vec<Stream>) -> Self {
+        UnloadedLaunch { kernel, stream: call.stream, thread: thread(), caller: caller.name, running }
     }
 
     /// Whether it still waits, for some of what ran before it.
@@ -42,9 +43,37 @@ impl fmt::Display for UnloadedLaunch {
         if !caller.is_empty() {
             write!(f, " (at {caller})")?;
         }
-        let running: Vec<_> = running.iter().map(name).collect();
-        write!(f, ", while {}: it waits on the device until nothing runs there", running.join(" and "))
+        write!(f, ", while {}: it waits on the device until nothing runs there", names(running))
     }
+}
+
+/// Kernels whose functions were taken while others ran.
+pub(crate) struct Taken {
+    /// A few of their names.
+    kernels: Vec<String>,
+    count: usize,
+    /// What ran when one of them was taken.
+    running: Vec<Stream>,
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Taken { kernels, count, running } = self;
+        let (kernel, is) = if *count == 1 { ("Kernel", "was") } else { ("Kernels", "were") };
+        let listed: Vec<_> = kernels.iter().map(|kernel| format!("`{kernel}`")).collect();
+        let more = count - kernels.len();
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        write!(
+            f,
+            "{kernel} {}{more} {is} not loaded when asked for, while {}: loading waits until nothing runs there",
+            listed.join(", "),
+            names(running)
+        )
+    }
+}
+
+fn names(running: &[Stream]) -> String {
+    running.iter().map(name).collect::<Vec<_>>().join(" and ")
 }
 
 fn name(stream: &Stream) -> String {
@@ -104,6 +133,23 @@ pub(crate) fn waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
     let mut waiting: Vec<_> = launches.values().filter_map(|launch| launch.still_waits(busy)).collect();
     waiting.sort_by_key(|launch| launch.stream);
     waiting
+}
+
+/// The functions that were taken and are still not loaded while these streams are busy.
+pub(crate) fn taken_and_waiting(busy: &[Stream]) -> Option<Taken> {
+    const LISTED: usize = 3;
+    let Waiting { functions, .. } = &*WAITING.lock();
+    let still =
+        || functions.iter().filter(|(_, running)| running.iter().any(|before| still_runs(before, busy)));
+    let (_, running) = still().next()?;
+    // A library's kernel has two handles.
+    let kernels: BTreeSet<_> = still().filter_map(|(function, _)| known::named(*function)).collect();
+    let count = kernels.len();
+    (count > 0).then(|| Taken {
+        kernels: kernels.into_iter().take(LISTED).collect(),
+        count,
+        running: running.clone(),
+    })
 }
 
 /// Forgets what waits no longer.

@@ -9,8 +9,9 @@ use cudarc::driver::sys::CUresult;
 
 use crate::options::Audit;
 use crate::record::{Kind, SLOTS, Slot};
+use crate::watch::caller::{self, Caller};
 use crate::watch::recording::{By, Happening, nanoseconds, now, record, write_event};
-use crate::watch::{caller, contexts, hooks, ready};
+use crate::watch::{contexts, hooks, ready};
 
 /// In a child that was forked: the parent's slot is not this thread's, and its launches are not the child's.
 pub(crate) fn forked() {
@@ -262,6 +263,7 @@ pub(crate) fn timed(call: Call, name: &str, real: impl FnOnce() -> CUresult) -> 
             took,
             result,
             resident: "",
+            rule: None,
         });
     }
     result
@@ -273,11 +275,12 @@ pub(crate) fn slow() -> u64 {
 }
 
 /// Records an event of this thread, with its stack. Returns who called.
-pub(crate) fn event(happening: Happening<'_>) -> String {
-    let (caller, stack) = caller::caller(hooks::address(happening.call.hook));
+pub(crate) fn event(happening: Happening<'_>) -> Caller {
+    let caller = caller::caller(hooks::address(happening.call.hook));
     let is_late = ready::is_ready() && happening.kind != Kind::Slow;
     let is_finding = is_late || !happening.resident.is_empty();
-    let by = By { thread: thread(), context: contexts::current(), caller: &caller, text: &stack };
+    let Caller { library, name, stack } = &caller;
+    let by = By { thread: thread(), context: contexts::current(), library, caller: name, text: stack };
     write_event(happening, by, is_finding);
     caller
 }

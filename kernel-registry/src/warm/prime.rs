@@ -87,10 +87,14 @@ pub(super) fn prime<E>(
     Ok(stream.wait()?)
 }
 
-/// Waits until the kernels that were resolved are loaded. A kernel that is resolved while something runs in the context is loaded only
+/// Waits until kernels that were resolved are loaded, of which one has this path. A kernel that is resolved while something runs in the context is loaded only
 /// after that, although the driver says at once that it is; a module is loaded when nothing runs.
-pub(super) fn settle<E>(current: &Current<'_>, watch: &Watch<E>) -> Result<(), LoadError> {
-    watch.call("cuModuleLoadDataEx", OURS);
+pub(super) fn settle<E>(
+    current: &Current<'_>,
+    watch: &Watch<E>,
+    path: &'static str,
+) -> Result<(), LoadError> {
+    watch.call("cuModuleLoadDataEx", path);
     wait_for_all(current)
 }
 

@@ -157,8 +157,8 @@ impl Work<'_> {
         images: &mut Images,
     ) -> Result<Vec<Candidate>, WarmError> {
         let resolved = resolve::resolve(self, pending, images);
-        if self.device.loads_lazily && !resolved.is_empty() {
-            prime::settle(&self.current, self.watch).map_err(ours)?;
+        if let (true, Some(last)) = (self.device.loads_lazily, resolved.last()) {
+            prime::settle(&self.current, self.watch, last.planned.kernel.path).map_err(ours)?;
         }
         Ok(resolved)
     }

@@ -70,17 +70,16 @@ def work(thread):
 
 
 def hang(stream):
-    """Loads a kernel beside one that spins for a second."""
+    """Loads a kernel of another library beside one that spins for a second."""
     host = ctypes.c_void_p()
     check(cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4), 2))
     flag = ctypes.c_uint32.from_address(host.value)
     flag.value = 0
-    library = loaded(["stuck"])
-    launch(library, "spin", stream, ctypes.c_uint64(host.value))
+    launch(loaded([]), "spin", stream, ctypes.c_uint64(host.value))
     end = threading.Timer(1, lambda: setattr(flag, "value", 1))
     end.start()
     kernel, function = ctypes.c_void_p(), ctypes.c_void_p()
-    check(cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"stuck"))
+    check(cuda.cuLibraryGetKernel(ctypes.byref(kernel), loaded(["stuck"]), b"stuck"))
     check(cuda.cuKernelGetFunction(ctypes.byref(function), kernel))
     end.join()
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use kernel_registry_audit::record::{Happened, Kind, Report};
+use kernel_registry_audit::record::{Happened, Kind, PTX, Report};
 
 use super::code;
 use crate::audit::groups;
@@ -95,7 +95,7 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         to,
         "<li>{of} made {calls} calls that were watched, {launches} of them launches of kernels.</li>"
     )?;
-    let is_ptx = |event: &&Happened| event.subject.starts_with("PTX");
+    let is_ptx = |event: &&Happened| event.subject == PTX;
     let of = |kind| audit.events().filter(move |event| event.kind == kind);
     let facts: [(Vec<&Happened>, &str, &str); 8] = [
         (of(Kind::Load).collect(), "kernel was loaded", "kernels were loaded"),

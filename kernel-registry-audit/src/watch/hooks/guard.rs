@@ -75,12 +75,12 @@ fn would_wait(
 ) -> CUresult {
     if beside.on_wait != OnWait::Report {
         let refused = refusal(rule, beside, words);
-        event(happening(call, Kind::Refused, subject, "", beside, (now(), 0), refused));
+        event(happening(call, Kind::Refused, subject, rule, beside, (now(), 0), refused));
         return refused;
     }
     let begun = now();
     let result = during(call, real);
-    event(happening(call, Kind::Waits, subject, "", beside, (begun, now() - begun), result));
+    event(happening(call, Kind::Waits, subject, rule, beside, (begun, now() - begun), result));
     result
 }
 
@@ -88,13 +88,14 @@ fn happening<'a>(
     call: Call,
     kind: Kind,
     subject: &'a str,
-    image: &'a str,
+    rule: &'static Rule,
     beside: &'a Beside,
     (begun, took): (u64, u64),
     result: CUresult,
 ) -> Happening<'a> {
     let (name, resident) = (name(call.hook), &*beside.kernel);
-    Happening { kind, call, name, subject, image, bytes: 0, begun, took, result, resident }
+    let rule = Some(rule);
+    Happening { kind, call, name, subject, image: "", bytes: 0, begun, took, result, resident, rule }
 }
 
 /// The answer to a call that is refused, once that was said.
@@ -280,7 +281,7 @@ pub(super) fn launches(
         let words = format!("`{}` of {of} in the stream of that kernel", name(call.hook));
         (Kind::Refused, 0, refusal(rule, &beside, &words))
     };
-    event(happening(call, kind, BEHIND, &of, &beside, (begun, took), result));
+    event(Happening { image: &of, ..happening(call, kind, BEHIND, rule, &beside, (begun, took), result) });
     result
 }
 

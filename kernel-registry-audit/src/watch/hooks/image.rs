@@ -9,8 +9,9 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUlibraryO
 use super::late::{self, What};
 use super::load::{is_eager, is_loaded_now, kernel_name};
 use super::{about, guard, name, plain};
-use crate::record::Kind;
+use crate::record::{Kind, PTX};
 use crate::rules::{self, Rule};
+use crate::watch::caller::Caller;
 use crate::watch::real::Function;
 use crate::watch::recording::now;
 use crate::watch::section::{self, Beside};
@@ -72,7 +73,7 @@ pub(super) fn code(image: *const c_void) -> Image {
                 Image { kind: "fatbin", bytes: if inside.is_null() { 0 } else { fatbin(inside) } }
             }
             [first, ..] if first.is_ascii_graphic() || first.is_ascii_whitespace() => {
-                Image { kind: "PTX", bytes: libc::strlen(image.cast()) as u64 }
+                Image { kind: PTX, bytes: libc::strlen(image.cast()) as u64 }
             }
             _ => Image { kind: "code", bytes: 0 },
         }
@@ -154,7 +155,7 @@ fn image<T>(
     let what = What { kind: Kind::Image, subject: image.kind, image: "", bytes: image.bytes, rule, remedy };
     let (result, caller) = late::call(plain(hook), what, words, real);
     if let Some(handle) = stored(result, out) {
-        let library = caller.split(' ').next().unwrap_or_default();
+        let Caller { library, .. } = caller;
         known::image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
     }
     result

@@ -5,7 +5,8 @@ use kernel_registry_format::OnWait;
 
 use super::{guard, name};
 use crate::record::Kind;
-use crate::rules::Rule;
+use crate::rules::{self, Rule};
+use crate::watch::caller::Caller;
 use crate::watch::recording::{Happening, now};
 use crate::watch::section;
 use crate::watch::watched::{Call, during, event, loading, slow};
@@ -30,7 +31,7 @@ pub(super) fn call(
     what: What<'_>,
     words: impl FnOnce() -> String,
     real: impl FnOnce() -> CUresult,
-) -> (CUresult, String) {
+) -> (CUresult, Caller) {
     let begun = now();
     let beside = what.rule.and_then(|rule| Some((rule, section::beside_stream(call.stream)?)));
     let resident = beside.as_ref().map_or("", |(_, beside)| &*beside.kernel);
@@ -52,7 +53,7 @@ pub(super) fn call(
     // What fails has loaded no kernel, but it may have waited.
     let failed = what.kind == Kind::Load && result != CUresult::CUDA_SUCCESS;
     if failed && took < slow() {
-        return (result, String::new());
+        return (result, Caller::default());
     }
     let what = if failed { What { kind: Kind::Slow, ..what } } else { what };
     let caller = event(happening(what, took, result));
@@ -70,18 +71,21 @@ pub(super) fn words(hook: u32, kernel: &str) -> String {
 /// Records that a call has loaded a kernel.
 pub(super) fn loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
     let image = known::image_of(call.subject).unwrap_or_default();
-    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0, rule: None, remedy: "" };
+    let rule = Some(&rules::LOAD);
+    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0, rule, remedy: "" };
     event(happening(call, what, begun, now() - begun, result));
 }
 
 /// Records that a call which would load a kernel was refused.
 pub(super) fn refused(call: Call, kernel: &str, result: CUresult) {
-    let what = What { kind: Kind::Refused, subject: kernel, image: "", bytes: 0, rule: None, remedy: "" };
+    let rule = Some(&rules::LOAD);
+    let what = What { kind: Kind::Refused, subject: kernel, image: "", bytes: 0, rule, remedy: "" };
     event(happening(call, what, now(), 0, result));
     ready::end();
 }
 
 fn happening<'a>(call: Call, what: What<'a>, begun: u64, took: u64, result: CUresult) -> Happening<'a> {
-    let What { kind, subject, image, bytes, .. } = what;
-    Happening { kind, call, name: name(call.hook), subject, image, bytes, begun, took, result, resident: "" }
+    let What { kind, subject, image, bytes, rule, .. } = what;
+    let (name, resident) = (name(call.hook), "");
+    Happening { kind, call, name, subject, image, bytes, begun, took, result, resident, rule }
 }

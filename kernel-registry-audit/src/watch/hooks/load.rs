@@ -10,6 +10,7 @@ use super::stack::{self, Missing};
 use super::{guard, name, plain};
 use crate::record::Kind;
 use crate::rules;
+use crate::watch::caller::Caller;
 use crate::watch::real::Function;
 use crate::watch::unloaded::{self, UnloadedLaunch};
 use crate::watch::watched::{self, Call, during, launched, timed};
@@ -107,7 +108,7 @@ pub(super) fn kernel(
 }
 
 /// Makes the call that loads a kernel, and records that. Returns the answer, and who called.
-fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> (CUresult, String) {
+fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> (CUresult, Caller) {
     let image = known::image_of(call.subject).unwrap_or_default();
     let (rule, remedy) = (Some(&rules::LOAD), late::LOAD_BEFORE);
     let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0, rule, remedy };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Happened, Kind, PTX};
 
 use super::{NARROWEST, Span, x};
 use crate::audit::process::{is_beside, is_late};
@@ -24,7 +24,7 @@ impl Look {
     fn of(event: &Happened) -> Look {
         match event.kind {
             Kind::Load => Look::Load,
-            Kind::Image if event.subject.starts_with("PTX") => Look::Compile,
+            Kind::Image if event.subject == PTX => Look::Compile,
             Kind::Image => Look::Image,
             Kind::Resize => Look::Resize,
             Kind::Hang => Look::Hang,
