@@ -39,7 +39,7 @@ fn runs(program: &str) -> Runs {
         "persistent" | "two_kernels" | "stream_fence" | "not_enough" | "sealed" | "two_grids"
         | "carve_out" | "freed_memory" | "library_call" => &[("--cold", 3), ("", 0)],
         "fits" => &[("--pairs 500 --seed 1", 0), ("--two --pairs 200 --seed 1", 0)],
-        "census" => &[("--jobs 4", 0), ("--jobs 4 --warmed", 0), ("--jobs 4 --guarded", 0)],
+        "census" => &[("--jobs 6", 0), ("--jobs 6 --warmed", 0), ("--jobs 6 --guarded", 0)],
         GENERATOR => &[(GENERATED, 0)],
         "audit" => &[("--command tool/cargo-kernels", 0)],
         "stress" => &[("--seconds 20", 0)],

@@ -21,7 +21,7 @@ use benches::stub::Stub;
 use benches::verdict::{self, Requirement};
 
 /// The number of pairs of times in each thread, and of launches in a time.
-const ROUNDS: usize = 20_000;
+const ROUNDS: usize = 4_000;
 const LAUNCHES: u32 = 1000;
 
 /// The launches by which two counts of instructions differ.
