@@ -141,7 +141,7 @@ pub use control::Control;
 pub use copies::OtherCopy;
 /// The version of cudarc in this crate's API.
 pub use cudarc;
-pub use driver::{CudaVersion, DriverError, DriverUnavailable, context, contexts};
+pub use driver::{CudaVersion, DriverCallError, DriverUnavailable, context, contexts};
 pub use error::{MainError, Place, RegistryError};
 pub use hook::{PreloadError, WarmContext};
 pub use info::{Image, Kernel, KernelInfo};
