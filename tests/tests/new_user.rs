@@ -156,6 +156,7 @@ fn a_start_from_ptx_and_the_port_from_cudarc() {
     fs::write(package.join("tests/saxpy.rs"), TEST).unwrap();
     // As a program on cudarc has it; the features are those that kernel-registry asks for.
     done(&package, "cargo add cudarc@0.19 --no-default-features --features driver,nvrtc");
+    session(&package, section(&port, "First, declare"));
     for part in ["Before", "After"] {
         fs::write(package.join("src/lib.rs"), file(section(&port, part), "src/lib.rs")).unwrap();
         if part == "After" {
