@@ -3,7 +3,7 @@
 use alloc::string::String;
 
 /// Breaks lines at spaces so that they have at most so many characters, where words allow that. What follows in a broken line is
-/// indented by two more spaces than it.
+/// indented by two more spaces than it. A line that is indented by four spaces or more, such as a frame of a stack, stays whole.
 ///
 /// ```
 /// use kernel_registry_format::wrapped;
@@ -23,6 +23,9 @@ pub fn wrapped(text: &str, width: usize) -> String {
 
 fn wrap_line(to: &mut String, line: &str, width: usize) {
     let indent = line.len() - line.trim_start_matches(' ').len();
+    if indent >= 4 {
+        return to.push_str(line);
+    }
     to.push_str(&line[..indent]);
     let (mut column, mut is_first) = (indent, true);
     for word in line[indent..].split(' ') {
@@ -49,7 +52,7 @@ mod tests {
     #[test]
     fn nothing_is_lost() {
         for width in 0..40 {
-            let text = "`cuStreamSynchronize` has not\n    returned  for 0.3 s: naïve\n\nend";
+            let text = "`cuStreamSynchronize` has not\n  returned  for 0.3 s: naïve\n\nend\n    at main";
             let words = |text: &str| -> alloc::vec::Vec<String> {
                 text.split_whitespace().map(String::from).collect()
             };
