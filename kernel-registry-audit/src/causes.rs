@@ -134,3 +134,71 @@ impl fmt::Display for Cause<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(kind: Kind, call: &str, subject: &str, rule: &Rule) -> Happened {
+        let (call, subject, rule) = (call.into(), subject.into(), rule.name.into());
+        Happened { kind, call, subject, rule, is_finding: true, took: 1_500_000, ..Happened::default() }
+    }
+
+    /// What a report on these findings says: each cause and its remedy.
+    fn said(events: Vec<Happened>, uses_kernel_registry: bool) -> Vec<String> {
+        let report = Report { events, uses_kernel_registry, ..Report::default() };
+        let causes = causes([&report]);
+        causes.iter().map(|cause| format!("{cause}. {}", cause.remedy().unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn each_cause_is_a_sentence_with_its_remedy() {
+        let load = || finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD);
+        assert_eq!(
+            said(vec![load()], false),
+            [
+                "1 kernel was loaded after the program was ready (`cuLaunchKernel` of `late`), which took 1.5ms: a kernel is loaded only \
+              when nothing runs on the device. run each operation once before work starts that does not end, or load its kernels by \
+              one call of `cudaFuncGetAttributes`, `cuKernelGetFunction` or `cuModuleGetFunction` each"
+            ]
+        );
+        let warmed = said(vec![load(), load()], true);
+        assert!(
+            warmed[0].starts_with("2 kernels were loaded") && warmed[0].contains("call `warm_all`"),
+            "{warmed:?}"
+        );
+
+        let module = Happened {
+            bytes: 283,
+            ..finding(Kind::Image, "cuModuleLoadData", crate::record::PTX, &rules::MODULE)
+        };
+        let module = &said(vec![module], false)[0];
+        assert!(
+            module.starts_with("1 module or library was loaded after the program was ready (`cuModuleLoadData` of a PTX of 283 bytes)")
+                && module.contains("load all modules"),
+            "{module}"
+        );
+
+        let stack =
+            &said(vec![finding(Kind::Resize, "cuLaunchKernel", "stack of 8192 bytes", &rules::STACK)], false)
+                [0];
+        assert!(
+            stack.starts_with("1 kernel needed a larger stack")
+                && stack.contains("set the stack limit to the largest frame"),
+            "{stack}"
+        );
+    }
+
+    #[test]
+    fn calls_beside_a_kernel_that_stays_come_first() {
+        let free = finding(Kind::Refused, "cuMemFree_v2", "0x7f00", &rules::FREE);
+        let free = Happened { resident: "spin".into(), took: 0, ..free };
+        let said = said(vec![finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD), free], false);
+        assert_eq!(
+            said[0],
+            "`cuMemFree_v2` of `0x7f00` was called while kernel `spin` stayed on the GPU, and was refused: memory is freed only when \
+             nothing runs on the device. free it later, or with `cuMemFreeAsync`, which does not wait and also takes what `cuMemAlloc` gave"
+        );
+        assert_eq!(said.len(), 2);
+    }
+}
