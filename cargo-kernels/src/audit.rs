@@ -11,23 +11,22 @@ mod groups;
 mod html;
 mod json;
 mod process;
+mod signals;
 mod streams;
 mod symbols;
 mod text;
 mod trace;
 mod words;
 
+use kernel_registry_audit::variables;
+use kernel_registry_format::shared_object;
 use std::collections::HashSet;
 use std::env;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicI32, Ordering};
-
-use kernel_registry_audit::variables;
-use kernel_registry_format::shared_object;
 
 use self::process::{Audit, record_files};
 use crate::binaries;
@@ -41,7 +40,8 @@ use crate::sim;
 use crate::terminal;
 
 pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
-    for path in [&options.json, &options.html, &options.trace].into_iter().flatten() {
+    let files = [&options.json, &options.html, &options.trace].into_iter().flatten();
+    for path in files.filter(|path| **path != Path::new(STANDARD_OUTPUT)) {
         can_be_written(path)?;
     }
     if !options.merge.is_empty() {
@@ -90,14 +90,18 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
         command.env(variables::READY_SIGNAL, signal.to_string());
     }
     let earlier: HashSet<PathBuf> = record_files(&records).into_iter().collect();
-    outlive_signals(options.ready_signal);
+    if io::stderr().is_terminal() {
+        command.env(variables::CTRL_C, "1");
+    }
+    signals::outlive(options.ready_signal);
     let mut running = command.spawn().map_err(|error| Failure::NotRun { program: program.clone(), error })?;
-    PROGRAM.store(running.id().cast_signed(), Ordering::Relaxed);
+    signals::program_runs(running.id());
     let status = running.wait();
-    end_by_signals();
+    signals::program_has_ended();
     let status = status.map_err(|error| Failure::Output { error })?;
 
-    let audit = Audit::read(record_files(&records).into_iter().filter(|path| !earlier.contains(path)))?;
+    let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| !earlier.contains(path)))?;
+    audit.was_said = true;
     terminal::say(&audit);
     write_files(options, &audit)?;
     match (code(status), audit.findings()) {
@@ -107,6 +111,9 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
         (code, _) => Err(Failure::Failed { code }),
     }
 }
+
+/// In place of a file's path.
+const STANDARD_OUTPUT: &str = "-";
 
 /// Copies this command and the hooks to a folder. There the command finds the hooks beside itself.
 fn pack(folder: &Path, hooks: &Path) -> Result<(), Failure> {
@@ -118,7 +125,11 @@ fn pack(folder: &Path, hooks: &Path) -> Result<(), Failure> {
     }
     let command = folder.join(command.file_name().unwrap_or_default());
     binaries::print(|out| {
-        writeln!(out, "on another machine: {} kernels audit -- PROGRAM ARGUMENTS", command.display())
+        writeln!(
+            out,
+            "on another machine: {} kernels audit -- PROGRAM ARGUMENTS; without `--sim`: the simulated driver is not in the folder",
+            command.display()
+        )
     })
 }
 
@@ -139,7 +150,10 @@ fn merge(options: &cli::Audit) -> Result<(), Failure> {
     if audit.processes.is_empty() {
         return Err(Failure::NothingToMerge { left_out: audit.left_out.len() });
     }
-    binaries::print(|out| write!(out, "{audit}"))?;
+    match options.json.as_deref() {
+        Some(path) if path == Path::new(STANDARD_OUTPUT) => terminal::say(&audit),
+        _ => binaries::print(|out| write!(out, "{audit}"))?,
+    }
     match audit.findings() {
         0 => Ok(()),
         count => Err(Failure::Findings { count }),
@@ -151,7 +165,12 @@ fn write_files(options: &cli::Audit, audit: &Audit) -> Result<(), Failure> {
     for why in &audit.left_out {
         terminal::say(format_args!("warning: {why}"));
     }
-    write_file(options.json.as_deref(), || json::text(audit))?;
+    match options.json.as_deref() {
+        Some(path) if path == Path::new(STANDARD_OUTPUT) => {
+            binaries::print(|out| write!(out, "{}", json::text(audit)))?;
+        }
+        path => write_file(path, || json::text(audit))?,
+    }
     write_file(options.html.as_deref(), || html::page(audit))?;
     write_file(options.trace.as_deref(), || trace::text(audit))
 }
@@ -167,38 +186,11 @@ fn write_file(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), 
     fs::write(path, text()).map_err(|error| Failure::NotWritten { path: path.to_owned(), error })
 }
 
-/// The program, for signals to it; 0 before it runs.
-static PROGRAM: AtomicI32 = AtomicI32::new(0);
-
-/// Signals that end a program.
-const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-
-/// Keeps this process alive when a signal ends the program, which is then reported. A terminal sends SIGINT to both; what a
-/// supervisor sends to this process is passed on, and so is the signal that says that the program is ready. The program inherits no
-/// handlers.
-fn outlive_signals(ready_signal: Option<i32>) {
-    extern "C" fn pass_on(signal: libc::c_int) {
-        let program = PROGRAM.load(Ordering::Relaxed);
-        if signal != libc::SIGINT && program > 0 {
-            // SAFETY: the call is allowed in a handler; the program has not been waited for.
-            unsafe { libc::kill(program, signal) };
-        }
-    }
-    for signal in ENDING.into_iter().chain(ready_signal) {
-        // SAFETY: the handler only makes a call that is allowed there.
-        unsafe { libc::signal(signal, pass_on as extern "C" fn(libc::c_int) as libc::sighandler_t) };
-    }
-}
-
-/// The program has ended: signals are for this process again, which may have much to write.
-fn end_by_signals() {
-    PROGRAM.store(0, Ordering::Relaxed);
-    // SAFETY: it restores what happens by default.
-    ENDING.into_iter().for_each(|signal| unsafe { _ = libc::signal(signal, libc::SIG_DFL) });
-}
-
 /// The driver behind the hooks: the simulated one, or the one that the program would have found.
 fn driver(options: &cli::Audit) -> Result<PathBuf, Failure> {
+    if options.sim && shared::beside(&AUDIT).is_some() {
+        return Err(Failure::PackedWithoutSim);
+    }
     if options.sim {
         let (folder, _) = sim::prepare(&shared::built(&SIM, options.offline)?)?;
         return Ok(folder.join("libcuda.so.1"));

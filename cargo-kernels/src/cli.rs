@@ -313,7 +313,7 @@ pub(crate) struct Sim {
     pub(crate) offline: bool,
 
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -364,7 +364,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "NUMBER", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub(crate) events: u32,
 
-    /// Write the report as JSON to this file
+    /// Write the report as JSON to this file, or to the standard output with `-`
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
@@ -402,7 +402,13 @@ pub(crate) struct Audit {
     pub(crate) pack: Option<PathBuf>,
 
     /// The program and its arguments
-    #[arg(last = true, required_unless_present_any = ["pack", "merge"], conflicts_with = "merge", value_name = "COMMAND")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present_any = ["pack", "merge"],
+        conflicts_with = "merge",
+        value_name = "COMMAND"
+    )]
     pub(crate) command: Vec<OsString>,
 }
 

@@ -62,6 +62,7 @@ pub(crate) enum Failure {
     Cargo { error: String },
     NotBuilt { crate_name: &'static str, version: &'static str },
     NoDriver { why: String },
+    PackedWithoutSim,
     AuditedAlready,
     Findings { count: usize },
     NothingToMerge { left_out: usize },
@@ -128,6 +129,7 @@ impl Failure {
             | Failure::Cargo { .. }
             | Failure::NotLoaded { .. }
             | Failure::NoDriver { .. }
+            | Failure::PackedWithoutSim
             | Failure::AuditedAlready
             | Failure::LeftOut { .. }
             | Failure::Separator { .. }
@@ -347,6 +349,9 @@ impl fmt::Display for Failure {
             Failure::NoDriver { why } => write!(
                 f,
                 "there is no CUDA driver to watch ({why}); install NVIDIA's, or watch the program on the simulated one with `--sim`"
+            ),
+            Failure::PackedWithoutSim => f.write_str(
+                "this command was packed without the simulated driver: run `cargo kernels audit --sim` on a machine with Rust",
             ),
             Failure::AuditedAlready => f.write_str(
                 "this process is audited already, by another `cargo kernels audit`, which watches its children too: run the program itself",

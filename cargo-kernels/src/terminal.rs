@@ -29,6 +29,14 @@ pub(crate) fn output() -> Terminal<BufWriter<StdoutLock<'static>>> {
     Terminal(BufWriter::new(io::stdout().lock()))
 }
 
+/// The characters in a line, if the standard error output is a terminal.
+pub(crate) fn width() -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: there is room for the answer; the call fails for what is no terminal.
+    let is_terminal = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
+    (is_terminal && size.ws_col > 0).then_some(size.ws_col.into())
+}
+
 /// Writes a line to the standard error output. Where that is not possible, the exit code still tells.
 pub(crate) fn say(line: impl Display) {
     let _ = writeln!(Terminal(io::stderr()), "{}", line.to_string().trim_end());

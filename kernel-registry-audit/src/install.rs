@@ -3,9 +3,11 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::iter;
 
+use crate::causes::causes;
 use crate::options::Audit;
-use crate::record::{self, Happened, NotRead, Report};
+use crate::record::{self, Happened, Kind, NotRead, Report};
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 use self::elsewhere as front;
@@ -73,14 +75,7 @@ pub fn report() -> Result<Report, NotWatched> {
     record::read(&bytes).map_err(NotWatched::NotRead)
 }
 
-/// What was late after the program was ready, and calls that hang, so far. A test of a warm program asserts that there are none:
-///
-/// ```no_run
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// assert_eq!(kernel_registry_audit::findings()?, []);
-/// # Ok(())
-/// # }
-/// ```
+/// What was late after the program was ready, and calls that hang, so far.
 ///
 /// # Errors
 ///
@@ -89,13 +84,50 @@ pub fn findings() -> Result<Vec<Happened>, NotWatched> {
     Ok(report()?.events.into_iter().filter(|event| event.is_finding).collect())
 }
 
+/// Asserts that nothing was late after the program was ready, that no call would have waited for a kernel that stayed, and that none
+/// hangs. All tests of a process share its record: those that make findings on purpose belong to another process.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// kernel_registry_audit::install()?;
+/// // Warm, say that the program is ready, and serve a request ..
+/// kernel_registry_audit::assert_no_findings();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Panics
+///
+/// There are findings: the message has the cause and the remedy of each kind, and the caller of the longest. Or the process is not watched.
+#[track_caller]
+pub fn assert_no_findings() {
+    let report = report().unwrap_or_else(|error| panic!("{error}"));
+    let text = in_words(&report);
+    assert!(text.is_empty(), "{text}");
+}
+
+/// The findings of a process for people, or nothing.
+fn in_words(report: &Report) -> String {
+    let mut text = String::new();
+    for hang in report.events.iter().filter(|event| event.kind == Kind::Hang) {
+        text += &format!("\n{}", hang.text);
+    }
+    for cause in causes(iter::once(report)) {
+        text += &format!("\n{cause}, by {}.", cause.caller());
+        if let Some(remedy) = cause.remedy() {
+            text += &format!("\nRemedy: {remedy}.");
+        }
+    }
+    if text.is_empty() { text } else { format!("the audit has findings:{text}") }
+}
+
 /// How a process came to be watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Installed {
     /// The hooks are in front of the driver now.
     Now,
-    /// They were already. Options of this call have no effect.
+    /// They were already, with the same options.
     Before,
     /// `cargo kernels audit` runs the program, with its own options.
     FromOutside,
@@ -107,6 +139,8 @@ pub enum Installed {
 pub enum InstallError {
     /// The driver was opened before, so its functions may be in use.
     AlreadyOpen,
+    /// The audit was installed before, with other options, which stay.
+    OtherOptions,
     /// There is no driver.
     NoDriver {
         /// The loader's words.
@@ -133,6 +167,9 @@ impl fmt::Display for InstallError {
             InstallError::AlreadyOpen => f.write_str(
                 "the driver was opened before the audit was installed; call `install` first in `main`, or run the program by `cargo \
                  kernels audit`",
+            ),
+            InstallError::OtherOptions => f.write_str(
+                "the audit was installed in this process before, with other options; install it once, in `main` or before the first test"
             ),
             InstallError::NoDriver { reason } => write!(
                 f,

@@ -5,14 +5,16 @@
 //! that it watches, and whatever else the program asks for is the driver's own. What happens goes into a [`record`], a
 //! mapped file, so it is there even if the program hangs or is killed.
 //!
-//! With the feature `watch`, [`install`] does the same in a Rust program without a command: a test can assert by [`findings`] that
+//! With the feature `watch`, [`install`] does the same in a Rust program without a command: a test asserts by [`assert_no_findings`] that
 //! nothing was late.
 //!
 //! [`rules`] says which calls wait for what; the measurements are in `docs/census.md`.
 
+mod causes;
 pub mod record;
 pub mod variables;
 
+pub use causes::{Cause, causes};
 pub use kernel_registry_format::rules;
 
 #[cfg(feature = "watch")]
@@ -23,7 +25,9 @@ mod install;
 mod options;
 
 #[cfg(feature = "watch")]
-pub use install::{InstallError, Installed, NotWatched, findings, install, ready, report};
+pub use install::{
+    InstallError, Installed, NotWatched, assert_no_findings, findings, install, ready, report,
+};
 #[cfg(feature = "watch")]
 pub use options::{AfterReady, Audit, OnHang};
 

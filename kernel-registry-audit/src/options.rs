@@ -43,7 +43,7 @@ pub enum OnHang {
 /// audit.install()?;
 /// # Ok::<(), kernel_registry_audit::InstallError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[must_use = "nothing is watched before `install` is called"]
 pub struct Audit {
     pub(crate) driver: Option<PathBuf>,
@@ -160,6 +160,12 @@ impl Audit {
     /// The audit of this process. If it was not installed, the environment configures it.
     pub(crate) fn chosen() -> &'static Audit {
         CHOSEN.get_or_init(|| Audit::new().or_environment())
+    }
+
+    /// Whether all options are the same, also where the driver was looked for.
+    pub(crate) fn same_but_driver(&self, other: &Audit) -> bool {
+        let driver = self.driver.as_ref().or(other.driver.as_ref()).cloned();
+        Audit { driver, ..self.clone() } == *other
     }
 
     /// Makes this the audit of the process, unless there is one.

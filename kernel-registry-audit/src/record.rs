@@ -67,6 +67,8 @@ pub(crate) struct Header {
     pub(crate) rank: AtomicU32,
     /// How the process ended: 0 if it did not say.
     pub(crate) ended: AtomicU32,
+    /// Whether kernel-registry is in the process.
+    pub(crate) uses_kernel_registry: AtomicU32,
 }
 
 /// A string in the record: where its length stands, with the bytes behind it; 0 for none.
@@ -236,6 +238,8 @@ pub struct Report {
     pub calls: u64,
     /// Whether the process ended by itself, and was not killed.
     pub ended: bool,
+    /// Whether kernel-registry is in the process: then `warm_all` is a remedy.
+    pub uses_kernel_registry: bool,
     /// What happened, in the order in which it ended.
     pub events: Vec<Happened>,
     /// Events without room.
@@ -377,6 +381,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         launches: header(offset_of!(Header, launches)).wrapping_add(of_slots(offset_of!(Slot, launches))),
         calls: header(offset_of!(Header, calls)).wrapping_add(of_slots(offset_of!(Slot, sequence))),
         ended: small(bytes, offset_of!(Header, ended)) != 0,
+        uses_kernel_registry: small(bytes, offset_of!(Header, uses_kernel_registry)) != 0,
         events: happened,
         dropped: events.saturating_sub(room),
         activity,

@@ -25,5 +25,8 @@ pub const HANG_AFTER: &str = "KERNEL_REGISTRY_AUDIT_HANG_AFTER";
 /// What happens then: `report` or `abort`.
 pub const ON_HANG: &str = "KERNEL_REGISTRY_AUDIT_ON_HANG";
 
+/// Set if the command ends the program, and writes the report, when Ctrl-C is pressed twice in its terminal.
+pub const CTRL_C: &str = "KERNEL_REGISTRY_AUDIT_CTRL_C";
+
 /// The milliseconds from which other calls are recorded as slow. 10 by default.
 pub const SLOW_MS: &str = "KERNEL_REGISTRY_AUDIT_SLOW_MS";

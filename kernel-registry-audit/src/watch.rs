@@ -7,6 +7,7 @@ mod busy;
 mod caller;
 mod contexts;
 mod devices;
+mod explanation;
 mod hang;
 mod hooks;
 mod known;

@@ -13,7 +13,7 @@
 //! | [`Scalar`], [`RustType`] | number types of C++ and of Rust, and which can stand for which |
 //! | [`sticky`] | errors of the driver that end CUDA for the process |
 //! | [`rules`] | which driver calls wait for running kernels |
-//! | [`Printable`], [`is_control`] | text without what a terminal obeys |
+//! | [`Printable`], [`is_control`], [`wrapped`] | text without what a terminal obeys, in lines that it has room for |
 //!
 //! # Records
 //!
@@ -73,6 +73,7 @@ mod scalar;
 pub mod section;
 mod shared_object;
 pub mod sticky;
+mod wrapped;
 mod write;
 
 pub use cuda::CudaVersion;
@@ -84,4 +85,5 @@ pub use printable::{Printable, is_control};
 pub use read::{Frame, Frames, Malformed, Problem, Record, Records};
 pub use scalar::{RustType, Scalar, same_layout};
 pub use shared_object::shared_object;
+pub use wrapped::wrapped;
 pub use write::{Encoded, encode, encode_library, encoded_library_len, fixed_fields, write_kernel};

@@ -15,14 +15,30 @@ pub struct Rule {
     pub mode: Mode,
     /// When it waits.
     pub because: &'static str,
-    /// What prevents it.
+    /// What prevents it, in any program.
     pub remedy: &'static str,
+    /// What prevents it in a program that uses kernel-registry, if `warm_all` does.
+    pub warm_all: Option<&'static str>,
     /// Rows of the census that wait by this rule.
     pub rows: &'static [&'static str],
     /// Rows that make such a call and do not wait, because the rule's condition does not hold.
     pub runs: &'static [&'static str],
     /// Rows whose call returns beside a resident kernel, and gives a kernel that then waits for it.
     pub later: &'static [&'static str],
+}
+
+impl Rule {
+    /// What prevents it, in a program that uses kernel-registry or in another.
+    ///
+    /// ```
+    /// use kernel_registry_format::rules::{FREE, LOAD};
+    ///
+    /// assert!(LOAD.remedy_in(true).contains("`warm_all`") && !LOAD.remedy_in(false).contains("`warm_all`"));
+    /// assert_eq!(FREE.remedy_in(true), FREE.remedy);
+    /// ```
+    pub fn remedy_in(&self, uses_kernel_registry: bool) -> &'static str {
+        self.warm_all.filter(|_| uses_kernel_registry).unwrap_or(self.remedy)
+    }
 }
 
 /// The loading modes (`CUDA_MODULE_LOADING`) in which a rule holds.
@@ -43,6 +59,7 @@ const RULE: Rule = Rule {
     mode: Mode::Both,
     because: "",
     remedy: "",
+    warm_all: None,
     rows: &[],
     runs: &[],
     later: &[],
@@ -78,8 +95,12 @@ pub const LOAD: Rule = Rule {
     kernel_waits: true,
     mode: Mode::Lazy,
     because: "a kernel is loaded only when nothing runs on the device",
-    remedy: "load the kernel before work starts that does not end: `warm_all`, or one call of `cudaFuncGetAttributes`, \
-             `cuKernelGetFunction` or `cuModuleGetFunction` for each kernel",
+    remedy: "run each operation once before work starts that does not end, or load its kernels by one call of \
+             `cudaFuncGetAttributes`, `cuKernelGetFunction` or `cuModuleGetFunction` each",
+    warm_all: Some(
+        "call `warm_all` before work starts that does not end; kernels that are not registered need one call of \
+         `cuKernelGetFunction` or `cuModuleGetFunction` each",
+    ),
     rows: &[
         "module/only",
         "module/function_enumerated",
@@ -219,8 +240,11 @@ pub const STACK: Rule = Rule {
     name: "stack",
     calls: &["cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel"],
     because: "stacks grow only when nothing runs on the device",
-    remedy: "before work starts that does not end, set the stack limit to the largest frame: `warm_all`, `cuCtxSetLimit`, or one \
-             launch of the kernel with the largest frame; never lower the limit",
+    remedy: "before work starts that does not end, set the stack limit to the largest frame (`cudaDeviceSetLimit`, \
+             `cuCtxSetLimit`), or run the operation with the largest frame once; never lower the limit",
+    warm_all: Some(
+        "call `warm_all` before work starts that does not end; never lower the stack limit after it",
+    ),
     rows: &[
         "frame/2k",
         "frame/32k",
@@ -244,7 +268,8 @@ pub const STACK_CHANGED: Rule = Rule {
     name: "stack_changed",
     kernel_waits: true,
     because: "the stack limit was changed, and the next launch waits until nothing runs on the device",
-    remedy: "set the limit once, and launch any kernel, before work starts that does not end: `warm_all` does both",
+    remedy: "set the limit once, and launch any kernel, before work starts that does not end",
+    warm_all: Some("call `warm_all` before work starts that does not end, and set no stack limit after it"),
     rows: &[
         "stack/raised",
         "stack/lowered_and_raised_again",
@@ -270,8 +295,8 @@ pub const PRINTF: Rule = Rule {
     name: "printf",
     kernel_waits: true,
     because: "the first launch of a kernel with printf or assert waits until nothing runs on the device",
-    remedy: "launch any kernel that contains printf before work starts that does not end: `warm_all` does; setting the buffer's \
-             size does not help",
+    remedy: "launch any kernel that contains printf before work starts that does not end; setting the buffer's size does not help",
+    warm_all: Some("call `warm_all` before work starts that does not end"),
     rows: &["printf/first", "printf/after_limit", "assert/first"],
     ..RULE
 };
@@ -281,8 +306,8 @@ pub const MALLOC: Rule = Rule {
     name: "malloc",
     kernel_waits: true,
     because: "the first launch of a kernel with malloc waits until nothing runs on the device",
-    remedy: "launch any kernel that contains malloc before work starts that does not end: `warm_all` does; setting the heap's \
-             size does not help",
+    remedy: "launch any kernel that contains malloc before work starts that does not end; setting the heap's size does not help",
+    warm_all: Some("call `warm_all` before work starts that does not end"),
     rows: &["malloc/first", "malloc/after_limit", "malloc/after_printf"],
     ..RULE
 };
@@ -292,7 +317,8 @@ pub const FIRST_LAUNCH: Rule = Rule {
     name: "first_launch",
     kernel_waits: true,
     because: "the first launch of a context waits for streams that wait for a word in memory, if the image has a large frame",
-    remedy: "launch any kernel before a stream waits for a word: `warm_all` does",
+    remedy: "launch any kernel before a stream waits for a word",
+    warm_all: Some("call `warm_all` before a stream waits for a word"),
     rows: &["wait/loaded", "wait/module_only", "wait/module_function", "wait/frame_in_context_after_limit"],
     ..RULE
 };

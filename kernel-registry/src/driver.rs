@@ -62,6 +62,7 @@ impl Driver {
             Some(driver) => driver,
             None => {
                 let driver = Driver::find()?;
+                driver.attach();
                 DRIVER.get_or_init(|| driver)
             }
         };

@@ -3,14 +3,13 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tests::{Build, cargo_kernels_command, left_out, scratch_folder};
 
-/// Watches a program on the simulated driver, and returns its output, and the report as JSON.
-fn audit(options: &[&str], program: &[&str]) -> (Output, Value) {
-    let folder = scratch_folder();
-    let json = folder.join("report.json");
+/// The command on the simulated driver, in an environment without CUDA.
+fn simulated() -> Command {
     let mut command = cargo_kernels_command();
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
@@ -18,7 +17,16 @@ fn audit(options: &[&str], program: &[&str]) -> (Output, Value) {
             command.env_remove(&*name);
         }
     }
-    command.args(["audit", "--sim", "--offline", "--json"]).arg(&json).args(options).arg("--").args(program);
+    command.args(["audit", "--sim", "--offline"]);
+    command
+}
+
+/// Watches a program on the simulated driver, and returns its output, and the report as JSON.
+fn audit(options: &[&str], program: &[&str]) -> (Output, Value) {
+    let folder = scratch_folder();
+    let json = folder.join("report.json");
+    let mut command = simulated();
+    command.arg("--json").arg(&json).args(options).arg("--").args(program);
     let output = command.output().expect("the tool runs");
     let report = std::fs::read(&json).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
     (output, serde_json::from_slice(&report).expect("JSON"))
@@ -91,10 +99,58 @@ fn programs_run_unchanged_and_a_hang_is_explained() {
     assert_eq!(output.status.code(), Some(12), "a hang is a finding: {said}");
 }
 
+/// The first Ctrl-C is the program's, and the second ends what does not end by itself, with its children.
+#[test]
+fn ctrl_c_twice_ends_a_program_that_hangs() {
+    if !has_python() {
+        return;
+    }
+    let audit = simulated();
+    let mut command = Command::new("python3");
+    command.arg("tests/audit_terminal/in_terminal.py").arg(audit.get_program()).args(audit.get_args());
+    for (name, value) in audit.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.args(["--hang-after", "0.2", "python3", "tests/audit_terminal/hangs.py"]);
+    let begun = Instant::now();
+    let output = command.output().expect("it runs");
+    let said = text(&output.stdout).replace('\r', "");
+    assert_eq!(output.status.code(), Some(128 + 9), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(50), "the child was not waited for: {said}");
+    let report = said.split_once("AUDIT of process").unwrap_or_else(|| panic!("a report: {said}")).1;
+    let words: Vec<_> = report.split_whitespace().collect();
+    let words = words.join(" ");
+    for part in [
+        "! HANG at ",
+        "kernel `late` was not loaded when thread",
+        "while `spin` ran",
+        "Remedy: run each operation once",
+    ] {
+        assert!(words.contains(part), "{part}: {report}");
+    }
+    assert!(!words.contains("warm_all"), "it is in Python: {report}");
+    // Paragraphs are wrapped; a table's lines are not.
+    let paragraph = report.lines().skip_while(|line| !line.starts_with("! HANG")).take(6);
+    assert!(paragraph.clone().all(|line| line.chars().count() <= 80), "{report}");
+    assert!(said.contains("press Ctrl-C twice to end the program with a report"), "{said}");
+}
+
+#[test]
+fn a_program_needs_no_dashes_and_json_can_be_printed() {
+    let output = simulated().args(["--json", "-", "echo", "--json", "x"]).output().expect("it runs");
+    let printed = text(&output.stdout);
+    let (program, json) = printed.split_once('\n').expect("two outputs");
+    assert_eq!(program, "--json x");
+    assert!(serde_json::from_str::<Value>(json).is_ok(), "{json}");
+}
+
 #[test]
 fn stories_are_explained_cold_and_have_no_finding_warm() {
     let stories: [(&str, &[&str]); 3] = [
-        ("two_kernels", &["Kernel `set_flag(", "was not loaded when", "`spin_until_flag("]),
+        ("two_kernels", &["kernel `set_flag(", "was not loaded when", "`spin_until_flag("]),
         ("persistent", &["`cuKernelGetFunction` for `sscal(", "`worker("]),
         ("stream_fence", &["`cuModuleLoadData`", "what came last there is a wait for a word in memory"]),
     ];

@@ -1,10 +1,8 @@
-//! Sums over events: by kernel, by the library that called, by the function that called; and the remedies of findings.
+//! Sums over events: by kernel, by the library that called, by the function that called.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use kernel_registry_audit::record::{Happened, Kind};
-use kernel_registry_audit::rules;
 
 use super::process::is_late;
 
@@ -58,27 +56,4 @@ fn sums<'a>(
     let mut groups: Vec<_> = groups.into_values().collect();
     groups.sort_by(|a, b| (b.late > 0, b.total).cmp(&(a.late > 0, a.total)).then(a.of.cmp(b.of)));
     groups
-}
-
-/// What prevents these findings: each remedy once, with the number of findings, the most frequent first.
-pub(super) fn remedies<'a>(findings: impl Iterator<Item = &'a Happened>) -> Vec<(&'static str, usize)> {
-    let mut remedies: Vec<_> = counts(findings.filter_map(remedy)).into_iter().collect();
-    remedies.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    remedies
-}
-
-/// What prevents that a call waits, by its rule or the likeliest.
-fn remedy(finding: &Happened) -> Option<&'static str> {
-    let likeliest = || match finding.kind {
-        // Loading is eager or not: the same helps.
-        Kind::Image => Some(&rules::MODULE),
-        _ => rules::of(&finding.call, true).next(),
-    };
-    rules::named(&finding.rule).or_else(likeliest).map(|rule| rule.remedy)
-}
-
-fn counts<T: Hash + Eq>(values: impl Iterator<Item = T>) -> HashMap<T, usize> {
-    let mut counts = HashMap::new();
-    values.for_each(|value| *counts.entry(value).or_insert(0) += 1);
-    counts
 }

@@ -86,13 +86,15 @@ fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {
     for (process, event) in hangs.iter().take(HANGS) {
         let (call, name, at) = (Text(&event.call), Text(&process.name), Time(event.begun));
         writeln!(page, "<h3><code>{call}</code> in {name}, thread {}, since {at}</h3>", event.thread)?;
-        let (explained, stack) = event.text.split_once('\n').unwrap_or((&event.text, ""));
-        writeln!(page, "<p class=\"explained\">{}</p>", code(explained))?;
+        let (explained, stack): (Vec<_>, Vec<_>) =
+            event.text.lines().partition(|line| !line.starts_with(' '));
+        let explained: Vec<_> = explained.into_iter().map(code).collect();
+        writeln!(page, "<p class=\"explained\">{}</p>", explained.join("<br>"))?;
         if !stack.is_empty() {
             writeln!(
                 page,
                 "<details><summary>Stack of the thread</summary><pre>{}</pre></details>",
-                Text(stack)
+                Text(stack.join("\n"))
             )?;
         }
     }

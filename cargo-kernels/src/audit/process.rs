@@ -16,6 +16,8 @@ pub(super) struct Audit {
     pub(super) processes: Vec<Process>,
     /// Files that could not be read, each in a sentence.
     pub(super) left_out: Vec<String>,
+    /// Whether the program's hangs were explained when they happened, in the same terminal.
+    pub(super) was_said: bool,
 }
 
 /// A process that called the driver.
@@ -52,7 +54,7 @@ impl Audit {
             left_out.push(format!("`{}` is left out: {why}", path.display()));
         }
         symbols::resolve(&mut reports);
-        Ok(Audit { processes: named(reports), left_out })
+        Ok(Audit { processes: named(reports), left_out, was_said: false })
     }
 
     pub(super) fn events(&self) -> impl Iterator<Item = &Happened> {

@@ -2,12 +2,15 @@
 
 use std::fmt;
 
+use kernel_registry_audit::causes;
 use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_format::wrapped;
 
 use super::comparison::{self, compared};
 use super::groups::{self, Group};
 use super::process::{Audit, Process, is_beside, is_late};
 use super::words::{Beside, Caller, NOTHING_SEEN, Readable, Subject, Time, many, processes, short};
+use crate::terminal;
 
 /// Processes that are reported one by one.
 const PROCESSES: usize = 8;
@@ -16,6 +19,8 @@ const LISTED: usize = 40;
 const LISTED_OF_EACH: usize = 4;
 /// Hangs that are explained, of each process.
 const HANGS: usize = 5;
+/// The lines of an explanation that say what is wrong and what to do.
+const CAUSE_AND_REMEDY: usize = 2;
 /// Frames of a stack.
 const FRAMES: usize = 5;
 /// Lines of a table.
@@ -36,7 +41,7 @@ impl fmt::Display for Audit {
         shown.sort_by_key(|process| shown_later(self, process));
         let rest = shown.split_off(PROCESSES.min(shown.len()));
         let room = (LISTED / shown.len()).max(LISTED_OF_EACH);
-        shown.iter().try_for_each(|process| write_process(f, process, room))?;
+        shown.iter().try_for_each(|process| write_process(f, process, room, self.was_said))?;
         if !rest.is_empty() {
             let events = rest.iter().map(|process| process.report.events.len()).sum();
             let findings = rest.iter().map(|process| process.findings().count()).sum();
@@ -64,7 +69,7 @@ fn shown_later(audit: &Audit, process: &Process) -> bool {
     audit.processes.len() > PROCESSES && process.findings().next().is_none()
 }
 
-fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize) -> fmt::Result {
+fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize, was_said: bool) -> fmt::Result {
     let report = &process.report;
     let end = if report.ended { "" } else { ", killed or still running" };
     let ready = match report.ready {
@@ -79,6 +84,19 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize) -> 
         report.launches,
         report.calls
     )?;
+    let hangs: Vec<_> = process.of_kind(Kind::Hang).collect();
+    for event in hangs.iter().take(HANGS) {
+        write_hang(f, event, was_said)?;
+    }
+    if hangs.len() > HANGS {
+        writeln!(f, "! and {}; `--json` has all", many(hangs.len() - HANGS, "more hang"))?;
+    }
+    for cause in causes([report]) {
+        paragraph(f, &format!("! {}.", with_signatures(&cause.to_string())))?;
+        if let Some(remedy) = cause.remedy() {
+            paragraph(f, &format!("  Remedy: {remedy}."))?;
+        }
+    }
     for (kind, one) in [
         (Kind::Load, "kernel loaded"),
         (Kind::Image, "image loaded"),
@@ -100,13 +118,6 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize) -> 
     for missing in process.missing() {
         writeln!(f, "! {missing}")?;
     }
-    let hangs: Vec<_> = process.of_kind(Kind::Hang).collect();
-    for event in hangs.iter().take(HANGS) {
-        write_hang(f, event)?;
-    }
-    if hangs.len() > HANGS {
-        writeln!(f, "! and {}; `--json` has all", many(hangs.len() - HANGS, "more hang"))?;
-    }
     let (findings, others): (Vec<_>, Vec<_>) =
         report.events.iter().filter(|event| event.kind != Kind::Hang).partition(|event| event.is_finding);
     // Of few, all are listed in the order of time. Of many, the findings come first.
@@ -120,23 +131,40 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize) -> 
         list_longest(f, &findings, of_findings, "more findings")?;
         list_longest(f, &others, of_others, "more events")?;
     }
-    for (remedy, count) in groups::remedies(process.findings().filter(|event| event.kind != Kind::Hang)) {
-        writeln!(f, "  {} x remedy: {remedy}", count)?;
-    }
     Ok(())
 }
 
-/// The explanation of a hang, and the beginning of the thread's stack.
-fn write_hang(f: &mut fmt::Formatter<'_>, event: &Happened) -> fmt::Result {
-    let mut lines = event.text.lines();
-    // Kernels in the explanation are between backticks.
-    let parts = lines.next().unwrap_or_default().split('`').map(|part| Readable(part).to_string());
-    let explained = parts.collect::<Vec<_>>().join("`");
-    writeln!(f, "! HANG at {}: {explained}", Time(event.begun))?;
+/// The explanation of a hang, and the beginning of the thread's stack. Of one that was said before, the cause and the remedy.
+fn write_hang(f: &mut fmt::Formatter<'_>, event: &Happened, was_said: bool) -> fmt::Result {
+    let (mut explained, mut stack): (Vec<_>, Vec<_>) =
+        event.text.lines().partition(|line| !line.starts_with(' '));
+    if was_said {
+        explained.truncate(CAUSE_AND_REMEDY);
+        stack.clear();
+    }
+    writeln!(f, "! HANG at {}, for {}:", Time(event.begun), Time(event.took))?;
+    for line in explained {
+        paragraph(f, &format!("  {}", with_signatures(line)))?;
+    }
+    let mut lines = stack.into_iter();
     lines.by_ref().take(FRAMES).try_for_each(|frame| writeln!(f, "{frame}"))?;
     match lines.count() {
         0 => Ok(()),
         more => writeln!(f, "    and {}; `--json` has all", many(more, "more frame")),
+    }
+}
+
+/// A text with kernels, which are between backticks, as in C++.
+fn with_signatures(text: &str) -> String {
+    let parts: Vec<_> = text.split('`').map(|part| Readable(part).to_string()).collect();
+    parts.join("`")
+}
+
+/// A text in lines that the terminal has room for.
+fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    match terminal::width() {
+        Some(width) => writeln!(f, "{}", wrapped(text, width)),
+        None => writeln!(f, "{text}"),
     }
 }
 

@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use examples::{ARRIVAL_TIMEOUT, Ending, LIMIT, Outcome, cold, tell};
+use examples::{ARRIVAL_TIMEOUT, Ending, LIMIT, Outcome, cold, stay_limit, tell};
 use kernel_registry::cudarc::driver::CudaContext;
 use kernel_registry::{Control, Resident, ResidentError, warm_all};
 use kernels::waiting::stay_together;
@@ -29,12 +29,13 @@ fn story(context: Arc<CudaContext>) -> Outcome<Ending> {
 }
 
 fn unchecked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
+    let limit = stay_limit(context)?;
     let launch = || {
         let (stream, control) = (context.new_stream()?, Control::new(context, blocks)?);
-        control.limit(LIMIT);
+        control.limit(limit);
         let config = stay_together::config(blocks).block(THREADS);
         // SAFETY: freeing the control block waits for the kernel.
-        unsafe { stay_together::launch(&stream, config, &control, LIMIT.as_nanos() as u64)? };
+        unsafe { stay_together::launch(&stream, config, &control, limit.as_nanos() as u64)? };
         Outcome::Ok((stream, control))
     };
     let first = launch()?;
@@ -50,22 +51,22 @@ fn unchecked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
     Ok(match missing {
         Err(missing) => Ending::Deadlock(format!(
             "of the second grid, {missing}. Its blocks wait for those that are missing, which wait for the first grid to end, and \
-             that stays until the second is there. Only the limit of {LIMIT:?} ended that"
+             that stays until the second is there. Only this program ended that"
         )),
         Ok(()) => Ending::Completed(format!("both grids had room ({is_there:?})")),
     })
 }
 
 fn checked(context: &Arc<CudaContext>, blocks: u32) -> Outcome<Ending> {
-    let warm = warm_all(context)?;
+    let (warm, limit) = (warm_all(context)?, stay_limit(context)?);
     let resident = |blocks: u32| {
-        Resident::<stay_together>::new(stay_together::config(blocks).block(THREADS)).limit(LIMIT).check(&warm)
+        Resident::<stay_together>::new(stay_together::config(blocks).block(THREADS)).limit(limit).check(&warm)
     };
     let launch = |resident: kernel_registry::resident::Checked<stay_together>| {
         let stream = context.new_stream()?;
         // SAFETY: the section keeps its control block.
         let section = resident.launch(&stream, |launch| unsafe {
-            stay_together::launch(&stream, launch, launch.control(), LIMIT.as_nanos() as u64)
+            stay_together::launch(&stream, launch, launch.control(), limit.as_nanos() as u64)
         })?;
         section.wait_for_blocks(ARRIVAL_TIMEOUT)?;
         Outcome::Ok(section)

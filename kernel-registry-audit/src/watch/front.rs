@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{self, Path, PathBuf};
 use std::process;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kernel_registry_format::shared_object;
@@ -32,20 +32,28 @@ const STEP_BACK: &CStr = c"kernelRegistrySimulatedDriverStepsBack";
 /// The library in front of the driver, once there is one.
 static FRONT: OnceLock<Library> = OnceLock::new();
 
+/// Whether `cargo kernels audit` put it there.
+static FROM_OUTSIDE: AtomicBool = AtomicBool::new(false);
+
 pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     if recording::is_forked() {
         return Err(InstallError::Forked);
     }
-    if FRONT.get().is_some() {
-        return Ok(Installed::Before);
-    }
     let audit = audit.or_environment();
+    if FRONT.get().is_some() {
+        return match FROM_OUTSIDE.load(Ordering::Relaxed) {
+            true => Ok(Installed::FromOutside),
+            false if audit.same_but_driver(Audit::chosen()) => Ok(Installed::Before),
+            false => Err(InstallError::OtherOptions),
+        };
+    }
     let driver = match behind(audit.driver.as_deref())? {
         Behind::Driver(path) => path,
         Behind::Audit(front) => {
             let _ = FRONT.set(front);
+            FROM_OUTSIDE.store(true, Ordering::Relaxed);
             return Ok(Installed::FromOutside);
         }
     };

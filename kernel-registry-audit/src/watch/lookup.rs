@@ -9,7 +9,7 @@ use cudarc::driver::sys::CUresult;
 use crate::record::Kind;
 use crate::watch::hooks::{HOOKS, Hook, NEWEST};
 use crate::watch::locked::Locked;
-use crate::watch::ready::kernel_registry_audit_ready;
+use crate::watch::ready::{kernel_registry_audit_attach, kernel_registry_audit_ready};
 use crate::watch::real;
 use crate::watch::recording::{By, Happening, kernel_registry_audit_record, now, write_event};
 use crate::watch::section::{kernel_registry_audit_section_begin, kernel_registry_audit_section_end};
@@ -18,14 +18,16 @@ use crate::watch::watched::Call;
 /// The names of the audit's own functions.
 pub(crate) const READY: &CStr = c"kernel_registry_audit_ready";
 pub(crate) const RECORD: &CStr = c"kernel_registry_audit_record";
+const ATTACH: &CStr = c"kernel_registry_audit_attach";
 const BEGIN: &CStr = c"kernel_registry_audit_section_begin";
 const END: &CStr = c"kernel_registry_audit_section_end";
 
 /// The functions of the audit that are not the driver's, by which audits are told from drivers, too.
-pub(crate) fn own() -> [(&'static CStr, *const c_void); 4] {
+pub(crate) fn own() -> [(&'static CStr, *const c_void); 5] {
     [
         (READY, kernel_registry_audit_ready as *const c_void),
         (RECORD, kernel_registry_audit_record as *const c_void),
+        (ATTACH, kernel_registry_audit_attach as *const c_void),
         (BEGIN, kernel_registry_audit_section_begin as *const c_void),
         (END, kernel_registry_audit_section_end as *const c_void),
     ]

@@ -20,6 +20,19 @@ pub extern "C" fn kernel_registry_audit_ready() {
     recording::mark_ready();
 }
 
+static USES_KERNEL_REGISTRY: AtomicBool = AtomicBool::new(false);
+
+/// kernel-registry says that it is in the process, when it finds the driver. Remedies then name its functions.
+#[cfg_attr(feature = "export", unsafe(no_mangle))]
+pub extern "C" fn kernel_registry_audit_attach() {
+    USES_KERNEL_REGISTRY.store(true, Ordering::Relaxed);
+    recording::mark_kernel_registry();
+}
+
+pub(crate) fn uses_kernel_registry() -> bool {
+    USES_KERNEL_REGISTRY.load(Ordering::Relaxed)
+}
+
 pub(crate) fn is_ready() -> bool {
     READY.load(Ordering::Relaxed)
 }

@@ -75,6 +75,9 @@ fn begin() -> *mut Layout {
     if ready::is_ready() {
         mark_ready();
     }
+    if ready::uses_kernel_registry() {
+        mark_kernel_registry();
+    }
 
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| {
@@ -234,6 +237,14 @@ pub(crate) fn mark_ready() {
     let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
 }
 
+/// Records that kernel-registry is in the process. Without a record yet, the record will say it from the beginning.
+pub(crate) fn mark_kernel_registry() {
+    // SAFETY: see `record`.
+    if let Some(record) = unsafe { RECORD.load(Ordering::Acquire).as_ref() } {
+        record.header.uses_kernel_registry.store(1, Ordering::Relaxed);
+    }
+}
+
 /// Something to be recorded.
 #[derive(Clone, Copy)]
 pub(crate) struct Happening<'a> {
@@ -267,14 +278,14 @@ pub(crate) struct By<'a> {
     pub(crate) text: &'a str,
 }
 
-/// Records an event.
-pub(crate) fn write_event(happening: Happening<'_>, by: By<'_>, is_finding: bool) {
+/// Records an event, if there is room.
+pub(crate) fn write_event(happening: Happening<'_>, by: By<'_>, is_finding: bool) -> Option<&'static Event> {
     let Happening { kind, call, name, subject, image, bytes, begun, took, result, resident, rule } =
         happening;
     let record = record();
     let index = record.header.events.fetch_add(1, Ordering::Relaxed);
     if index >= record.header.room.load(Ordering::Relaxed) {
-        return;
+        return None;
     }
     // SAFETY: the mapping has room for this event behind the layout. Zeros are valid there, and all of it is atomics.
     let event = unsafe { &*ptr::from_ref(record).add(1).cast::<Event>().add(index as usize) };
@@ -299,6 +310,7 @@ pub(crate) fn write_event(happening: Happening<'_>, by: By<'_>, is_finding: bool
         write(record, place, text);
     }
     event.kind.store(kind as u32, Ordering::Release);
+    Some(event)
 }
 
 /// Records how many kernels were launched in a stream.

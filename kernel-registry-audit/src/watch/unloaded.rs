@@ -39,7 +39,7 @@ impl UnloadedLaunch {
 impl fmt::Display for UnloadedLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let UnloadedLaunch { kernel, stream, thread, caller, running } = self;
-        write!(f, "Kernel `{kernel}` was not loaded when thread {thread} launched it in stream {stream:#x}")?;
+        write!(f, "kernel `{kernel}` was not loaded when thread {thread} launched it in stream {stream:#x}")?;
         if !caller.is_empty() {
             write!(f, " (at {caller})")?;
         }
@@ -52,14 +52,16 @@ pub(crate) struct Taken {
     /// A few of their names.
     kernels: Vec<String>,
     count: usize,
-    /// What ran when one of them was taken.
+    /// The thread that took one of them.
+    pub(crate) thread: u32,
+    /// What ran then.
     running: Vec<Stream>,
 }
 
 impl fmt::Display for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Taken { kernels, count, running } = self;
-        let (kernel, is) = if *count == 1 { ("Kernel", "was") } else { ("Kernels", "were") };
+        let Taken { kernels, count, running, .. } = self;
+        let (kernel, is) = if *count == 1 { ("kernel", "was") } else { ("kernels", "were") };
         let listed: Vec<_> = kernels.iter().map(|kernel| format!("`{kernel}`")).collect();
         let more = count - kernels.len();
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
@@ -88,8 +90,22 @@ fn name(stream: &Stream) -> String {
 struct Waiting {
     /// The launches that may still wait, by their streams.
     launches: HashMap<u64, UnloadedLaunch>,
-    /// The functions that may not be loaded yet, with the streams that were busy when they were taken.
-    functions: HashMap<u64, Vec<Stream>>,
+    /// The functions that may not be loaded yet.
+    functions: HashMap<u64, TakenFunction>,
+}
+
+/// A function that was taken while others ran.
+#[derive(Clone)]
+struct TakenFunction {
+    thread: u32,
+    /// The streams that were busy.
+    running: Vec<Stream>,
+}
+
+impl TakenFunction {
+    fn still_waits(&self, busy: &[Stream]) -> bool {
+        self.running.iter().any(|before| still_runs(before, busy))
+    }
 }
 
 static WAITING: Locked<Waiting> = Locked::new();
@@ -100,7 +116,7 @@ static ANY: AtomicBool = AtomicBool::new(false);
 /// A function was taken from a module while these streams were busy.
 pub(crate) fn taken(function: u64, running: Vec<Stream>) {
     if !running.is_empty() {
-        WAITING.lock().functions.insert(function, running);
+        WAITING.lock().functions.insert(function, TakenFunction { thread: thread(), running });
         ANY.store(true, Ordering::Relaxed);
     }
 }
@@ -110,9 +126,8 @@ pub(crate) fn is_waiting(function: u64) -> bool {
     if !ANY.load(Ordering::Relaxed) {
         return false;
     }
-    let Some(running) = WAITING.lock().functions.get(&function).cloned() else { return false };
-    let busy = busy::all_but(None);
-    running.iter().any(|before| still_runs(before, &busy))
+    let Some(taken) = WAITING.lock().functions.get(&function).cloned() else { return false };
+    taken.still_waits(&busy::all_but(None))
 }
 
 /// Whether a stream is busy with the same kernel as before. Behind a resident kernel nothing is launched.
@@ -139,15 +154,15 @@ pub(crate) fn waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
 pub(crate) fn taken_and_waiting(busy: &[Stream]) -> Option<Taken> {
     const LISTED: usize = 3;
     let Waiting { functions, .. } = &*WAITING.lock();
-    let still =
-        || functions.iter().filter(|(_, running)| running.iter().any(|before| still_runs(before, busy)));
-    let (_, running) = still().next()?;
+    let still = || functions.iter().filter(|(_, taken)| taken.still_waits(busy));
+    let (_, TakenFunction { thread, running }) = still().next()?;
     // A library's kernel has two handles.
     let kernels: BTreeSet<_> = still().filter_map(|(function, _)| known::named(*function)).collect();
     let count = kernels.len();
     (count > 0).then(|| Taken {
         kernels: kernels.into_iter().take(LISTED).collect(),
         count,
+        thread: *thread,
         running: running.clone(),
     })
 }
@@ -161,7 +176,7 @@ pub(crate) fn forget_ended() {
     let Some(busy) = busy::all() else { return };
     let mut waiting = WAITING.lock();
     waiting.launches.retain(|_, launch| launch.still_waits(&busy).is_some());
-    waiting.functions.retain(|_, running| running.iter().any(|before| still_runs(before, &busy)));
+    waiting.functions.retain(|_, taken| taken.still_waits(&busy));
     ANY.store(!waiting.launches.is_empty() || !waiting.functions.is_empty(), Ordering::Relaxed);
 }
 

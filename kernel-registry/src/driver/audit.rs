@@ -12,6 +12,15 @@ type Begin = unsafe extern "C" fn(*const c_char, sys::CUcontext, sys::CUstream, 
 type End = unsafe extern "C" fn(u64) -> u64;
 
 impl Driver {
+    /// Tells an audit that the program uses this crate.
+    pub(super) fn attach(&self) {
+        // SAFETY: this is its type.
+        if let Some(attach) = unsafe { self.of_audit::<Ready>(c"kernel_registry_audit_attach") } {
+            // SAFETY: it may be called at any time.
+            unsafe { attach() }
+        }
+    }
+
     /// Tells an audit that the program is ready.
     pub(crate) fn mark_ready(&self) {
         // SAFETY: this is its type.

@@ -154,7 +154,7 @@ pub(super) fn in_stream(stream: usize) -> Option<&'static str> {
 }
 
 pub(super) fn would_wait(resident: &'static str, call: &'static str, rule: &Rule) -> Box<WouldWait> {
-    Box::new(WouldWait { call, because: rule.because, remedy: rule.remedy, resident })
+    Box::new(WouldWait { call, because: rule.because, remedy: rule.remedy_in(true), resident })
 }
 
 /// Refuses a call that waits for the kernels of these contexts, if a resident kernel is there.

@@ -39,7 +39,7 @@ impl Work<'_> {
         if let Some(wait) = &self.job.beside
             && let Some((call, rule)) = self.first_change(&pending)?
         {
-            let Rule { because, remedy, .. } = *rule;
+            let (because, remedy) = (rule.because, rule.remedy_in(true));
             return Err(WarmError::WouldWait(Box::new(WouldWait {
                 call,
                 because,

@@ -7,6 +7,7 @@ use std::env;
 use std::error::Error;
 use std::ffi::CStr;
 use std::os::unix::process::ExitStatusExt;
+use std::panic;
 use std::process::{Command, Output};
 use std::ptr;
 use std::sync::atomic::AtomicU32;
@@ -18,7 +19,8 @@ use kernel_registry::cudarc::nvrtc::Ptx;
 use kernel_registry::{Control, DeviceAddress, LaunchError, Mapped, Warmup, warm_all};
 use kernel_registry_audit::record::{Happened, Kind};
 use kernel_registry_audit::{
-    AfterReady, Audit, InstallError, Installed, NotWatched, findings, install, ready, report, variables,
+    AfterReady, Audit, InstallError, Installed, NotWatched, assert_no_findings, findings, install, ready,
+    report, variables,
 };
 use kernels::waiting::{spin_until_flag, touch};
 use tests::{cargo_kernels_command, scratch_folder};
@@ -101,6 +103,9 @@ fn late_loads_are_found() {
         );
         let context = watched(Audit::new())?;
         assert_eq!(install()?, Installed::Before);
+        let others = Audit::new().after_ready(AfterReady::Refuse).install();
+        assert!(matches!(others, Err(InstallError::OtherOptions)), "{others:?}");
+        assert_no_findings();
         let stream = context.new_stream()?;
         let kernels = [cold(c"late")?, cold(c"later")?];
         assert_eq!(launch(kernels[0], &stream), sys::CUresult::CUDA_SUCCESS);
@@ -113,6 +118,14 @@ fn late_loads_are_found() {
         assert_eq!(launch(kernels[1], &stream), sys::CUresult::CUDA_SUCCESS);
         let found = findings()?;
         assert_eq!(said(&found), [(Kind::Load, "cuLaunchKernel", "later")]);
+        let panicked = panic::catch_unwind(assert_no_findings).expect_err("there is one");
+        let words = panicked.downcast_ref::<String>().expect("text");
+        for part in [
+            "1 kernel was loaded after the program was ready (`cuLaunchKernel` of `later`)",
+            "Remedy: call `warm_all`",
+        ] {
+            assert!(words.contains(part), "{part}: {words}");
+        }
         // The caller is this program, and not a function of the audit in it.
         assert!(found[0].caller.starts_with("audit_in_process"), "{found:?}");
 
@@ -372,7 +385,7 @@ fn under_the_command_its_hooks_stay_in_front() {
     if env::var_os(HERE).is_some_and(|here| here == TEST) {
         let watched = || -> Outcome {
             assert_eq!(install()?, Installed::FromOutside);
-            assert_eq!(install()?, Installed::Before);
+            assert_eq!(install()?, Installed::FromOutside);
             let context = kernel_registry::context(0)?;
             let later = cold(c"later")?;
             warm_all(&context)?.seal();
@@ -388,6 +401,7 @@ fn under_the_command_its_hooks_stay_in_front() {
     let output = command.output().expect("the tool runs");
     // A finding, of a program that is content.
     assert_eq!(output.status.code(), Some(12), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    let findings = text(&output.stderr).lines().filter(|line| line.starts_with('!')).count();
+    let findings =
+        text(&output.stderr).lines().filter(|line| line.starts_with('!') && line.contains(" cu")).count();
     assert_eq!(findings, 1, "hooks that are there twice record it twice: {}", text(&output.stderr));
 }

@@ -294,7 +294,7 @@ fn what_would_wait_is_refused() {
     let Some(output) = output else { return };
     for words in [
         "REFUSED while kernel `worker` stays: `cuLaunchKernel` of kernel `late`, which is not loaded: a kernel is loaded only when \
-         nothing runs on the device. Remedy: load the kernel before work starts",
+         nothing runs on the device. Remedy: call `warm_all` before work starts",
         "`cuModuleLoadData` of a PTX of ",
         "`cuCtxSetLimit` (stack of 16384 bytes): the stack limit is changed only when nothing runs",
         ": memory is freed only when nothing runs on the device. Remedy: free it later, or with `cuMemFreeAsync`",
@@ -510,7 +510,7 @@ fn reports_name_the_kernel_that_stays() {
     let said = text(&output.stdout);
     assert!(said.contains("deferred  cuMemFree_v2") && said.contains("while `worker` stayed"), "{said}");
     assert!(said.contains("1 x call put off, 0.0 us in all, 1 while a kernel stayed"), "{said}");
-    assert!(said.contains("remedy: free it later, or with `cuMemFreeAsync`"), "{said}");
+    assert!(said.contains("Remedy: free it later, or with `cuMemFreeAsync`"), "{said}");
     assert!(!said.contains("after it was ready"), "{said}");
     let read = |path| std::fs::read_to_string(path).expect("a report");
     let report: serde_json::Value = serde_json::from_str(&read(json)).expect("JSON");
@@ -519,6 +519,11 @@ fn reports_name_the_kernel_that_stays() {
     assert_eq!(beside.count(), 2);
     tests::are_documented(&[&events[0]], include_str!("../../../docs/audit-json.md"));
     let page = read(page);
-    assert!(page.contains("2 findings are calls that would have waited for a kernel that stayed"), "{page}");
+    assert!(
+        page.contains(
+            "was called while kernel <code>worker</code> stayed on the GPU, and was put off until that ended"
+        ),
+        "{page}"
+    );
     assert!(page.contains("Kernel that stayed") && page.contains("worker"), "{page}");
 }

@@ -96,8 +96,8 @@ fn the_page_has_everything_without_scripts() {
     assert!(!html.contains("<img") && !html.contains("http:") && !html.contains("https:"));
     for part in [
         "The program hung: ",
-        "came late, after the program was ready",
-        "What to do",
+        "were loaded after the program was ready (the longest: ",
+        "<strong>What to do:</strong> run each operation once",
         "<code>stuck</code>",
         "a kernel is loaded only when nothing runs on the device",
         "kernel_0_59(float*, int)",

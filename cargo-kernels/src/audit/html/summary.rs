@@ -3,12 +3,15 @@
 use std::fmt::{self, Write as _};
 
 use kernel_registry_audit::record::{Happened, Kind, PTX, Report};
+use kernel_registry_audit::{Cause, causes};
 
 use super::code;
-use crate::audit::groups;
-use crate::audit::process::{Audit, is_beside, is_late};
+use crate::audit::process::{Audit, is_late};
 use crate::audit::words::{NOTHING_SEEN, Readable, Time, many, processes, short};
 use crate::page::Text;
+
+/// Causes that are said first.
+const CAUSES: usize = 3;
 
 pub(super) fn html(audit: &Audit) -> String {
     let mut summary = String::new();
@@ -22,14 +25,13 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
         writeln!(to, "<p class=\"bad\">There is no result: {NOTHING_SEEN}.</p>")?;
     } else {
         write_verdict(to, audit)?;
+        write_facts(to, audit)?;
         to.write_str(
             "<p>A GPU program does not load all of its code when it starts: CUDA loads a kernel, which is a function that runs \
              on the GPU, when it is first used, and compiles some first. That takes milliseconds, sometimes seconds, of \
              whatever the program is doing then. And CUDA loads only when nothing runs on the GPU: if what \
              runs there waits for the very program that loads, both wait forever.</p>\n",
         )?;
-        write_facts(to, audit)?;
-        write_advice(to, audit)?;
     }
     for why in &audit.left_out {
         writeln!(to, "<p class=\"bad\">{}.</p>", Text(why))?;
@@ -37,50 +39,48 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
     Ok(())
 }
 
-/// The result in one sentence for each kind.
+/// What is wrong, and what to do, in two sentences for each cause: first the hang.
 fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
-    let of = |kind| audit.events().filter(move |event| event.kind == kind);
-    let late = || audit.events().filter(|event| is_late(event));
-    let beside = audit.events().filter(|event| is_beside(event)).count();
-    let (hangs, refused) =
-        (of(Kind::Hang).count(), late().filter(|event| event.kind == Kind::Refused).count());
-    if hangs > 0 {
-        let call = if hangs == 1 { "1 call to the driver" } else { &format!("{hangs} calls to the driver") };
+    let hangs: Vec<_> = audit.events().filter(|event| event.kind == Kind::Hang).collect();
+    if let [hang, others @ ..] = &*hangs {
+        let mut lines = hang.text.lines().filter(|line| !line.starts_with(' '));
+        writeln!(to, "<p class=\"bad\">The program hung: {}</p>", code(lines.next().unwrap_or_default()))?;
+        if let Some(remedy) = lines.next().and_then(|line| line.strip_prefix("Remedy: ")) {
+            what_to_do(to, remedy.trim_end_matches('.'))?;
+        }
+        if !others.is_empty() {
+            writeln!(to, "<p class=\"bad\">{} did not return either.</p>", many(others.len(), "more call"))?;
+        }
+    }
+    let causes = causes(audit.processes.iter().map(|process| &process.report));
+    for cause in causes.iter().take(CAUSES) {
+        writeln!(to, "<p class=\"bad\">{}.</p>", code(&cause.to_string()))?;
+        if let Some(remedy) = cause.remedy() {
+            what_to_do(to, remedy)?;
+        }
+    }
+    if causes.len() > CAUSES {
+        let findings: usize = causes[CAUSES..].iter().map(Cause::count).sum();
         writeln!(
             to,
-            "<p class=\"bad\">The program hung: {call} did not return in time. Why is explained below.</p>"
+            "<p class=\"bad\">{} have other causes; see below.</p>",
+            many(findings, "more finding")
         )?;
     }
-    if beside > 0 {
-        let calls = if beside == 1 { "1 finding is a call" } else { &format!("{beside} findings are calls") };
+    if audit.processes.iter().all(|process| process.report.ready.is_none()) {
         writeln!(
             to,
-            "<p class=\"bad\">{calls} that would have waited for a kernel that stayed on the GPU.</p>"
+            "<p><strong>The program never said that it was ready, so nothing counts as late.</strong> Let it call \
+             <code>kernel_registry_audit_ready()</code> when it is ready to work, or give a time with <code>--ready-after</code>.</p>"
         )?;
-    }
-    match late().count() {
-        0 if audit.processes.iter().all(|process| process.report.ready.is_none()) => writeln!(
-            to,
-            "<p><strong>The program never said that it was ready, so nothing counts as late.</strong></p>"
-        )?,
-        0 => writeln!(to, "<p class=\"good\">Nothing was loaded after the program was ready.</p>")?,
-        refused_only if refused_only == refused => {
-            writeln!(
-                to,
-                "<p class=\"bad\">After the program was ready, {} that load or resize something were refused.</p>",
-                many(refused, "call")
-            )?;
-        }
-        count => {
-            let took: Time = late().map(|event| event.took).sum();
-            writeln!(
-                to,
-                "<p class=\"bad\">{} came late, after the program was ready, and cost {took}.</p>",
-                many(count, "call")
-            )?;
-        }
+    } else if !audit.events().any(is_late) {
+        writeln!(to, "<p class=\"good\">Nothing was loaded after the program was ready.</p>")?;
     }
     Ok(())
+}
+
+fn what_to_do(to: &mut String, remedy: &str) -> fmt::Result {
+    writeln!(to, "<p><strong>What to do:</strong> {}.</p>", code(remedy))
 }
 
 /// Counts the loaded kernels and images, those that were late, and their time.
@@ -145,36 +145,6 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         for missing in process.missing() {
             writeln!(to, "<li class=\"bad\">{}: {}.</li>", Text(&process.name), code(&missing))?;
         }
-    }
-    writeln!(to, "</ul>")
-}
-
-fn write_advice(to: &mut String, audit: &Audit) -> fmt::Result {
-    // The explanation of a hang has its own.
-    let findings = audit.processes.iter().flat_map(|process| process.findings());
-    let remedies = groups::remedies(findings.filter(|event| event.kind != Kind::Hang));
-    let is_ready = audit.processes.iter().any(|process| process.report.ready.is_some());
-    if remedies.is_empty() && is_ready {
-        return Ok(());
-    }
-    writeln!(to, "<h3>What to do</h3>\n<ul>")?;
-    for (remedy, count) in remedies {
-        let first = remedy.chars().next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-        let rest: String = remedy.chars().skip(1).collect();
-        writeln!(
-            to,
-            "<li>{}{} <span class=\"faint\">({})</span></li>",
-            Text(first),
-            code(&rest),
-            many(count, "finding")
-        )?;
-    }
-    if !is_ready {
-        writeln!(
-            to,
-            "<li>Let the program say when it is ready to work, by calling <code>kernel_registry_audit_ready()</code>, or give a \
-             time with <code>--ready-after</code>: then whatever loads later is reported here as late.</li>"
-        )?;
     }
     writeln!(to, "</ul>")
 }

@@ -12,7 +12,7 @@ use crate::watch::recording::{Happening, now};
 use crate::watch::say::say;
 use crate::watch::section::{self, Beside, Free, Launch, Outcome, WaitingFrees};
 use crate::watch::watched::{Call, during, event, timed};
-use crate::watch::{contexts, memory, owners, streams};
+use crate::watch::{contexts, memory, owners, ready, streams};
 
 /// The subject of a launch in the stream of the resident kernel.
 const BEHIND: &str = "launch in its stream";
@@ -100,7 +100,7 @@ fn happening<'a>(
 
 /// The answer to a call that is refused, once that was said.
 pub(super) fn refusal(rule: &Rule, beside: &Beside, words: &str) -> CUresult {
-    let Rule { because, remedy, .. } = rule;
+    let (because, remedy) = (rule.because, rule.remedy_in(ready::uses_kernel_registry()));
     say(&format!("REFUSED while kernel `{}` stays: {words}: {because}. Remedy: {remedy}.", beside.kernel));
     CUresult::CUDA_ERROR_NOT_PERMITTED
 }

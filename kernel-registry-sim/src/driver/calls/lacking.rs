@@ -10,6 +10,17 @@ pub(super) fn say_once(what: &'static str) {
     failures::say_once(&format!("{what} is not simulated"));
 }
 
+/// The same for a function. The runtime API asks for only one of them.
+fn say_lacking(function: &'static str) {
+    say_once(match function {
+        "cuGetExportTable" => {
+            "the runtime API (`cudaMalloc`, `<<<>>>`, and what PyTorch, CuPy or cuBLAS make of it) needs private functions of \
+             NVIDIA's driver (`cuGetExportTable`), and"
+        }
+        other => other,
+    });
+}
+
 /// Defines such functions, grouped by the first version of CUDA that has them.
 macro_rules! lacking {
     ($($since:literal: $($name:ident)*;)*) => {
@@ -17,7 +28,7 @@ macro_rules! lacking {
         extern "C" fn $name() -> Code {
             $crate::driver::hooks::called(stringify!($name), || {
                 Simulator::of_this_process()?;
-                say_once(stringify!($name));
+                say_lacking(stringify!($name));
                 Err(Code::NOT_SUPPORTED)
             })
         })*)*

@@ -1,0 +1,204 @@
+//! What is wrong, and what to do: findings that have the same cause, in one sentence each.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::time::Duration;
+
+use crate::record::{Happened, Kind, Report};
+use crate::rules::{self, Rule};
+
+/// Findings of one kind, by one rule. It displays itself as a sentence without its end: what is wrong.
+#[derive(Clone, Debug)]
+pub struct Cause<'a> {
+    /// At least one, the longest first.
+    findings: Vec<&'a Happened>,
+    rule: Option<&'static Rule>,
+    uses_kernel_registry: bool,
+}
+
+/// The causes of all findings but hangs, which explain themselves: first calls beside a kernel that stayed, then by the time that they took.
+pub fn causes<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Vec<Cause<'a>> {
+    let mut causes = reports.into_iter().fold(Vec::new(), with);
+    for cause in &mut causes {
+        cause.findings.sort_by(|a, b| b.took.cmp(&a.took).then(a.begun.cmp(&b.begun)));
+    }
+    causes.sort_by_key(|cause| (!is_beside(cause.longest()), Reverse(cause.total())));
+    causes
+}
+
+/// Whether a call would have waited for a kernel that stayed.
+fn is_beside(event: &Happened) -> bool {
+    !event.resident.is_empty()
+}
+
+fn with<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause<'a>> {
+    let uses_kernel_registry = report.uses_kernel_registry;
+    let findings = report.events.iter().filter(|event| event.is_finding && event.kind != Kind::Hang);
+    for finding in findings {
+        let rule = rule(finding);
+        let key = |event: &Happened| (event.kind, is_beside(event));
+        let same = |cause: &&mut Cause<'_>| {
+            (cause.rule, cause.uses_kernel_registry) == (rule, uses_kernel_registry)
+                && key(cause.longest()) == key(finding)
+        };
+        match causes.iter_mut().find(same) {
+            Some(cause) => cause.findings.push(finding),
+            None => causes.push(Cause { findings: vec![finding], rule, uses_kernel_registry }),
+        }
+    }
+    causes
+}
+
+/// The rule by which a finding waits, or the likeliest.
+fn rule(finding: &Happened) -> Option<&'static Rule> {
+    let likeliest = || match finding.kind {
+        // Loading is eager or not: the same helps.
+        Kind::Image => Some(&rules::MODULE),
+        _ => rules::of(&finding.call, true).next(),
+    };
+    rules::named(&finding.rule).or_else(likeliest)
+}
+
+impl<'a> Cause<'a> {
+    /// How many findings there are.
+    pub fn count(&self) -> usize {
+        self.findings.len()
+    }
+
+    /// What prevents it, if that is known.
+    pub fn remedy(&self) -> Option<&'static str> {
+        self.rule.map(|rule| rule.remedy_in(self.uses_kernel_registry))
+    }
+
+    /// Who made the call that took longest: a library and a function in it.
+    pub fn caller(&self) -> &str {
+        &self.longest().caller
+    }
+
+    fn longest(&self) -> &'a Happened {
+        self.findings[0]
+    }
+
+    fn total(&self) -> u64 {
+        self.findings.iter().fold(0, |total, finding| total.saturating_add(finding.took))
+    }
+}
+
+/// One sentence, without its end.
+impl fmt::Display for Cause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, count) = (self.longest(), self.count());
+        let about = match (&*first.subject, first.bytes) {
+            ("", _) => format!("`{}`", first.call),
+            (subject, 0) => format!("`{}` of `{subject}`", first.call),
+            (image, bytes) => format!("`{}` of a {image} of {bytes} bytes", first.call),
+        };
+        if is_beside(first) {
+            let done = match first.kind {
+                Kind::Refused => "was refused",
+                Kind::Deferred => "was put off until that ended",
+                _ => "waited for it",
+            };
+            let resident = &first.resident;
+            match count {
+                1 => write!(f, "{about} was called while kernel `{resident}` stayed on the GPU, and {done}")?,
+                _ => write!(
+                    f,
+                    "{count} calls, such as {about}, were made while kernel `{resident}` stayed on the GPU, and each {done}"
+                )?,
+            }
+        } else {
+            let (one, several) = match first.kind {
+                Kind::Load => ("kernel was loaded", "kernels were loaded"),
+                Kind::Image => ("module or library was loaded", "modules or libraries were loaded"),
+                Kind::Resize if self.rule == Some(&rules::STACK) => {
+                    ("kernel needed a larger stack", "kernels needed a larger stack")
+                }
+                Kind::Resize => ("limit of the GPU was set", "limits of the GPU were set"),
+                Kind::Refused => ("call was refused, which came", "calls were refused, which came"),
+                _ => ("call was made", "calls were made"),
+            };
+            let what = if count == 1 { one } else { several };
+            write!(f, "{count} {what} after the program was ready (")?;
+            if count > 1 {
+                write!(f, "the longest: ")?;
+            }
+            write!(f, "{about})")?;
+            if self.total() > 0 {
+                write!(f, ", which took {:.1?}", Duration::from_nanos(self.total()))?;
+            }
+        }
+        match self.rule {
+            Some(rule) => write!(f, ": {}", rule.because),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(kind: Kind, call: &str, subject: &str, rule: &Rule) -> Happened {
+        let (call, subject, rule) = (call.into(), subject.into(), rule.name.into());
+        Happened { kind, call, subject, rule, is_finding: true, took: 1_500_000, ..Happened::default() }
+    }
+
+    /// What a report on these findings says: each cause and its remedy.
+    fn said(events: Vec<Happened>, uses_kernel_registry: bool) -> Vec<String> {
+        let report = Report { events, uses_kernel_registry, ..Report::default() };
+        let causes = causes([&report]);
+        causes.iter().map(|cause| format!("{cause}. {}", cause.remedy().unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn each_cause_is_a_sentence_with_its_remedy() {
+        let load = || finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD);
+        assert_eq!(
+            said(vec![load()], false),
+            [
+                "1 kernel was loaded after the program was ready (`cuLaunchKernel` of `late`), which took 1.5ms: a kernel is loaded only \
+              when nothing runs on the device. run each operation once before work starts that does not end, or load its kernels by \
+              one call of `cudaFuncGetAttributes`, `cuKernelGetFunction` or `cuModuleGetFunction` each"
+            ]
+        );
+        let warmed = said(vec![load(), load()], true);
+        assert!(
+            warmed[0].starts_with("2 kernels were loaded") && warmed[0].contains("call `warm_all`"),
+            "{warmed:?}"
+        );
+
+        let module = Happened {
+            bytes: 283,
+            ..finding(Kind::Image, "cuModuleLoadData", crate::record::PTX, &rules::MODULE)
+        };
+        let module = &said(vec![module], false)[0];
+        assert!(
+            module.starts_with("1 module or library was loaded after the program was ready (`cuModuleLoadData` of a PTX of 283 bytes)")
+                && module.contains("load all modules"),
+            "{module}"
+        );
+
+        let stack =
+            &said(vec![finding(Kind::Resize, "cuLaunchKernel", "stack of 8192 bytes", &rules::STACK)], false)
+                [0];
+        assert!(
+            stack.starts_with("1 kernel needed a larger stack")
+                && stack.contains("set the stack limit to the largest frame"),
+            "{stack}"
+        );
+    }
+
+    #[test]
+    fn calls_beside_a_kernel_that_stays_come_first() {
+        let free = finding(Kind::Refused, "cuMemFree_v2", "0x7f00", &rules::FREE);
+        let free = Happened { resident: "spin".into(), took: 0, ..free };
+        let said = said(vec![finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD), free], false);
+        assert_eq!(
+            said[0],
+            "`cuMemFree_v2` of `0x7f00` was called while kernel `spin` stayed on the GPU, and was refused: memory is freed only when \
+             nothing runs on the device. free it later, or with `cuMemFreeAsync`, which does not wait and also takes what `cuMemAlloc` gave"
+        );
+        assert_eq!(said.len(), 2);
+    }
+}

@@ -1,0 +1,118 @@
+//! Why a call has not returned, in sentences: first the cause, then the remedy, then what else is known.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::rules::{self, Rule};
+use crate::watch::watched::{Stream, WAIT};
+use crate::watch::{busy, known, ready, unloaded};
+
+/// A call that has not returned.
+pub(super) struct HangingCall<'a> {
+    /// The driver's function.
+    pub(super) name: &'a str,
+    /// The kernel that it is about.
+    pub(super) kernel: Option<&'a str>,
+    pub(super) is_loaded: bool,
+    pub(super) stream: u64,
+    pub(super) thread: u32,
+    pub(super) waited: Duration,
+    /// The other threads that are in a call, and which.
+    pub(super) others: &'a [(u32, &'static str)],
+}
+
+pub(super) struct Explanation {
+    cause: String,
+    remedies: Vec<&'static str>,
+    details: Vec<String>,
+    pub(super) rule: Option<&'static Rule>,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.", self.cause)?;
+        if !self.remedies.is_empty() {
+            write!(f, "\nRemedy: {}.", self.remedies.join("; or "))?;
+        }
+        if !self.details.is_empty() {
+            write!(f, "\n{}.", self.details.join(". "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Asks the driver which streams are busy, and explains.
+pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
+    let HangingCall { name, kernel, is_loaded, stream, thread, waited, others } = *call;
+    let busy = busy::all();
+    let streams = busy.as_deref().unwrap_or_default();
+    let mut rules: Vec<_> = rules::of(name, is_loaded).collect();
+    rules.retain(|rule| **rule != rules::LOCKED || others.iter().any(|(_, call)| keeps_lock(call)));
+    let unloaded: Vec<_> = unloaded::waiting(streams).iter().map(ToString::to_string).collect();
+    let taken = unloaded::taken_and_waiting(streams).filter(|_| unloaded.is_empty());
+    // kernel-registry loads a module of its own to wait for the kernels that it took.
+    let waits_for_its_own = taken.as_ref().is_some_and(|taken| taken.thread == thread);
+    let mut waits: Vec<_> = unloaded.into_iter().chain(taken.map(|taken| taken.to_string())).collect();
+    let waits_for_work = rules.is_empty() || rules.contains(&&rules::SYNCHRONIZE);
+    let why = if (waits_for_work || waits_for_its_own) && !waits.is_empty() {
+        // The call only waits for work that would end.
+        rules = vec![&rules::LOAD];
+        waits.remove(0)
+    } else if !rules.is_empty() {
+        let because: Vec<_> = rules.iter().map(|rule| rule.because).collect();
+        let running: Vec<_> = streams.iter().map(running).collect();
+        let running = if running.is_empty() { String::new() } else { format!("; {}", running.join(", ")) };
+        format!("{}{running}", because.join("; or "))
+    } else if streams.iter().any(|busy| stream > 0 && busy.handle == stream) {
+        "its own stream is busy".to_owned()
+    } else {
+        "no rule says that it waits for kernels".to_owned()
+    };
+
+    let about = kernel.map(|kernel| format!(" for `{kernel}`")).unwrap_or_default();
+    let mut details = waits;
+    if kernel.is_some() {
+        let loaded = if is_loaded { "The kernel is loaded" } else { "The kernel was not loaded before" };
+        details.push(loaded.to_owned());
+    }
+    match &busy {
+        None => details.push("The driver does not answer which streams are busy".to_owned()),
+        Some(busy) if busy.is_empty() => details.push("No stream that was used is busy".to_owned()),
+        Some(busy) => details.extend(busy.iter().map(last_launched)),
+    }
+    details.extend(others.iter().map(|(its, call)| format!("Thread {its} is in `{call}` meanwhile")));
+    let uses = ready::uses_kernel_registry();
+    Explanation {
+        cause: format!(
+            "`{name}`{about}, in thread {thread}, has not returned for {:.1} s: {why}",
+            waited.as_secs_f64()
+        ),
+        remedies: rules.iter().map(|rule| rule.remedy_in(uses)).collect(),
+        details,
+        rule: rules.first().copied(),
+    }
+}
+
+fn running(stream: &Stream) -> String {
+    let Stream { handle, kernel, .. } = stream;
+    match known::named(*kernel) {
+        _ if *kernel == WAIT => format!("stream {handle:#x} waits for a word in memory"),
+        Some(kernel) => format!("`{kernel}` runs in stream {handle:#x}"),
+        None => format!("kernel {kernel:#x} runs in stream {handle:#x}"),
+    }
+}
+
+fn last_launched(stream: &Stream) -> String {
+    let Stream { handle, kernel, thread, .. } = stream;
+    let last = match known::named(*kernel) {
+        _ if *kernel == WAIT => "what came last there is a wait for a word in memory".to_owned(),
+        Some(kernel) => format!("the last kernel launched there is `{kernel}`"),
+        None => format!("the last kernel launched there is {kernel:#x}"),
+    };
+    format!("Stream {handle:#x} is busy: {last}, by thread {thread}")
+}
+
+/// Whether a call may wait with the driver's lock.
+fn keeps_lock(call: &str) -> bool {
+    rules::of(call, false).any(|rule| *rule != rules::LOCKED && *rule != rules::SYNCHRONIZE)
+}
