@@ -262,7 +262,7 @@ pub(crate) struct New {
     #[arg(value_name = "NAME")]
     pub(crate) folder: PathBuf,
 
-    /// Depend on this checkout of kernel-registry
+    /// Depend on a checkout of kernel-registry: the folder that `git clone` made
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
 }

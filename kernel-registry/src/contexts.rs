@@ -14,7 +14,7 @@ use std::{mem, thread};
 use cudarc::driver::{CudaContext, sys};
 
 use crate::KernelInfo;
-use crate::driver::{ContextId, DriverError, Function};
+use crate::driver::{ContextId, DriverCallError, Function};
 use crate::lock::lock;
 use crate::table::{self, Limits, Owner, Ready};
 use crate::watch::Turns;
@@ -56,7 +56,10 @@ static CONTEXTS: Mutex<Vec<Arc<KnownContext>>> = Mutex::new(Vec::new());
 
 impl KnownContext {
     /// Finds a context, or adds it, and updates its policy. Contexts that no longer exist are forgotten.
-    pub(crate) fn of(context: &Arc<CudaContext>, policy: &Policy) -> Result<Arc<KnownContext>, DriverError> {
+    pub(crate) fn of(
+        context: &Arc<CudaContext>,
+        policy: &Policy,
+    ) -> Result<Arc<KnownContext>, DriverCallError> {
         let mut contexts = lock(&CONTEXTS);
         // Asked under the lock, so that this id is not older than one that another thread has seen.
         let id = ContextId::of(context)?;

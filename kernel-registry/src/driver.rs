@@ -22,7 +22,7 @@ use kernel_registry_format::CudaVersion as Version;
 
 pub(crate) use call::*;
 pub(crate) use context::{ContextId, Pushed, architecture, bind};
-pub use error::{DriverError, DriverUnavailable};
+pub use error::{DriverCallError, DriverUnavailable};
 pub(crate) use green::{Green, GreenCalls, GreenId, Multiprocessors};
 pub(crate) use host_memory::{allocate_host, free_host};
 pub(crate) use launch::{blocks_on_each, launch};
@@ -114,7 +114,7 @@ unsafe fn lookup<F: Copy>(
     name: &CStr,
     since: CudaVersion,
     driver: CudaVersion,
-) -> Result<Option<F>, DriverError> {
+) -> Result<Option<F>, DriverCallError> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // A driver refuses to look up functions of a CUDA version newer than its own.
     if driver < since {
@@ -202,7 +202,7 @@ impl fmt::Display for CudaVersion {
 /// ```
 pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, DriverUnavailable> {
     Driver::get()?;
-    CudaContext::new(ordinal).map_err(|error| DriverError::new("CudaContext::new", error.0).into())
+    CudaContext::new(ordinal).map_err(|error| DriverCallError::new("CudaContext::new", error.0).into())
 }
 
 /// The primary contexts of all devices, in the driver's order.
@@ -220,6 +220,7 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, DriverUnavailable> {
 /// ```
 pub fn contexts() -> Result<Vec<Arc<CudaContext>>, DriverUnavailable> {
     Driver::get()?;
-    let count = CudaContext::device_count().map_err(|error| DriverError::new("cuDeviceGetCount", error.0))?;
+    let count =
+        CudaContext::device_count().map_err(|error| DriverCallError::new("cuDeviceGetCount", error.0))?;
     (0..count.unsigned_abs() as usize).map(context).collect()
 }

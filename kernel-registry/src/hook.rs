@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaFunction, sys};
 
 use crate::Place;
-use crate::driver::{self, Current, DriverError, Function, FunctionAttribute};
+use crate::driver::{self, Current, DriverCallError, Function, FunctionAttribute};
 
 /// Types that a hook can return.
 #[diagnostic::on_unimplemented(
@@ -210,11 +210,11 @@ pub enum PreloadError {
     /// It does not belong to the context that is being warmed.
     OtherContext,
     /// A driver call failed.
-    Driver(DriverError),
+    Driver(DriverCallError),
 }
 
-impl From<DriverError> for PreloadError {
-    fn from(error: DriverError) -> Self {
+impl From<DriverCallError> for PreloadError {
+    fn from(error: DriverCallError) -> Self {
         PreloadError::Driver(error)
     }
 }

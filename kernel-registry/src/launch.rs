@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
 
-use crate::driver::{self, ContextId, Driver, DriverError, Function};
+use crate::driver::{self, ContextId, Driver, DriverCallError, Function};
 use crate::late::{self, NotLoaded};
 use crate::sections;
 use crate::table::Ready;
@@ -157,7 +157,7 @@ fn failed(
     kernel: &'static KernelInfo,
     context: &CudaContext,
     warmed: Option<ContextId>,
-    error: DriverError,
+    error: DriverCallError,
 ) -> LaunchError {
     if let Err(error) = Driver::get() {
         return LaunchError::DriverUnavailable { kernel, error };

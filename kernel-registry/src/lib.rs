@@ -75,16 +75,38 @@
 //! [`Prepared`] checks a launch once for many, [`launch_dyn`] launches a kernel that is known only at run time,
 //! [`launch_raw`] takes unchecked arguments, and [`KernelInfo::cu_function`] returns the driver's handle.
 //!
-//! # Kernels that stay
+//! # Resident kernels
 //!
-//! A kernel that stays on the device includes `kernel_registry.cuh` ([`DEVICE_HEADER`]), which kernel-registry-build puts on the
-//! include path. [`Control`] ends it and tells whether all of its blocks are there, a [`Queue`] gives it work, and [`Mapped`]
-//! is memory that both sides access meanwhile.
+//! A resident kernel stays on the device: a worker that takes tasks from a queue, for example. The module [`resident`] checks,
+//! launches and guards it. Its CUDA source includes `kernel_registry.cuh` ([`DEVICE_HEADER`]), which kernel-registry-build puts
+//! on the include path. [`Control`] ends the kernel and tells whether all of its blocks are there, a [`Queue`] gives it work,
+//! and [`Mapped`] is memory that host and kernel both access.
 //!
 //! # Link kernels
 //!
 //! The compiler links a dependency only if the program names it. [`link_kernels!`] names a crate that is there only for
 //! its kernels.
+//!
+//! # All items, by task
+//!
+//! | task | items | errors |
+//! |---|---|---|
+//! | declare | [`gpu_kernel`], [`KernelParam`], [`types`], [`link_kernels!`]; for PTX made at run time `RuntimeImage` | `RuntimeImageError` |
+//! | list and find | [`kernels`], [`find`], [`find_symbol`], [`duplicates`] with [`Duplicate`]; [`KernelInfo`], [`Kernel`], [`Image`] | [`RegistryError`] with [`Place`]; [`OtherCopy`] |
+//! | what a record says of a kernel | [`Signature`], [`Params`] with [`ParamsIter`], [`Param`], [`Pass`], [`Direction`], [`SliceLength`], [`RustType`], [`Needs`] | [`Malformed`], [`Problem`] |
+//! | get a context | [`context()`], [`contexts()`], [`CudaVersion`], [`cudarc`] | [`DriverUnavailable`], [`DriverCallError`] |
+//! | warm | [`warm_all`], [`Warmup`], [`Warm`], [`Progress`] | [`WarmError`] with [`Failure`], [`Cause`] and [`SetLimit`]; [`WarmEachError`], [`RecheckError`] |
+//! | read the report | [`Report`], [`KernelReport`], [`HookReport`], [`Stage`], [`Unavailable`] | |
+//! | warm other libraries | [`macro@warmup`], [`WarmContext`] | [`PreloadError`], [`HookFailure`], [`HookCause`] |
+//! | refuse late loads | [`Late`], [`LateLoad`], [`Warm::seal`] | |
+//! | launch | [`LaunchConfig`], [`Dim3`], [`Prepared`], [`launch_dyn`] with [`DynArg`] and [`Untyped`], [`launch_raw`] | [`LaunchError`] |
+//! | what a launch takes | [`Configure`], [`SliceOrNull`], [`SliceOrNullMut`], [`Nullable`], [`PointerTo`], [`PointerToMut`], [`DeviceAddress`] | |
+//! | resident kernels | [`Resident`], [`Section`], [`Control`], [`Queue`], [`Mapped`] and the others in [`resident`]; [`DEVICE_HEADER`] | [`ResidentError`], [`SectionError`], [`WouldWait`] |
+//! | split a GPU | [`Partition`], [`Part`] | [`PartitionError`] |
+//! | return from `main`, or a test | | [`MainError`] |
+//!
+//! Tests without a GPU are in another crate: `kernel_registry_sim::install()`, and then everything here works on a simulated
+//! device. [`cudarc::driver::DriverError`] is cudarc's error; [`DriverCallError`] is that of this crate, and also names the call.
 //!
 //! # Features
 //!
@@ -137,11 +159,10 @@ mod watch;
 pub use address::{DeviceAddress, PointerTo, PointerToMut};
 pub use config::{Dim3, LaunchConfig};
 pub use contexts::{Late, LateLoad};
-pub use control::Control;
 pub use copies::OtherCopy;
 /// The version of cudarc in this crate's API.
 pub use cudarc;
-pub use driver::{CudaVersion, DriverError, DriverUnavailable, context, contexts};
+pub use driver::{CudaVersion, DriverCallError, DriverUnavailable, context, contexts};
 pub use error::{MainError, Place, RegistryError};
 pub use hook::{PreloadError, WarmContext};
 pub use info::{Image, Kernel, KernelInfo};
@@ -149,13 +170,12 @@ pub use kernel_registry_format::{
     Direction, Malformed, Needs, Param, Params, ParamsIter, Pass, Problem, Signature, SliceLength,
 };
 pub use launch::{Configure, DynArg, LaunchError, Prepared, Untyped, launch_dyn, launch_raw};
-pub use mapped::Mapped;
 pub use nullable::{Nullable, SliceOrNull, SliceOrNullMut};
 pub use param::{KernelParam, RustType};
 pub use partition::{Part, Partition, PartitionError};
-pub use queue::Queue;
 pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
-pub use resident::{Resident, ResidentError, Section, SectionError, WouldWait};
+// What concerns resident kernels is documented in that module, and has these paths too.
+pub use resident::{Control, Mapped, Queue, Resident, ResidentError, Section, SectionError, WouldWait};
 #[cfg(feature = "runtime")]
 pub use runtime::{RuntimeImage, RuntimeImageError};
 pub use warm::{

@@ -10,7 +10,7 @@ use cudarc::driver::{CudaContext, CudaStream, sys};
 use kernel_registry_format::rules;
 
 use crate::contexts::KnownContext;
-use crate::driver::{self, ContextId, Driver, DriverError, GreenCalls, GreenId, Multiprocessors};
+use crate::driver::{self, ContextId, Driver, DriverCallError, GreenCalls, GreenId, Multiprocessors};
 use crate::lock::lock;
 use crate::sections::{self, Family, Loading};
 use crate::warm::TIMEOUT;
@@ -83,7 +83,7 @@ impl Partition {
             return Err(PartitionError::NotPrimary);
         }
         let device = self.context.cu_device();
-        let unsupported = |error: DriverError| {
+        let unsupported = |error: DriverCallError| {
             let is_it = error.is(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED);
             if is_it { PartitionError::Unsupported { device: self.context.ordinal() } } else { error.into() }
         };
@@ -123,14 +123,15 @@ impl Partition {
             watch.call("cuGreenCtxCreate", "");
             // cudarc lets streams wait for each other's work on a slice only while it has a stream of its own making.
             let tracking = context.new_stream();
-            let tracking = tracking.map_err(|error| DriverError::new("CudaContext::new_stream", error.0))?;
+            let tracking =
+                tracking.map_err(|error| DriverCallError::new("CudaContext::new_stream", error.0))?;
             let shares = shares.into_iter();
             let parts = shares.map(|share| Part::new(&context, &calls, share, split, &tracking));
             parts.collect::<Result<_, _>>()
         };
         let timeouts = Timeouts { device: timeout, hook: timeout };
         let made = watch::watched(Activity::new(|| {}), &timeouts, |()| {}, make);
-        let made: Result<_, DriverError> = made.map_err(|error| match error {
+        let made: Result<_, DriverCallError> = made.map_err(|error| match error {
             NoResult::Overdue(_) => PartitionError::Waiting { timeout },
             NoResult::NoThread(error) => PartitionError::NoThread { reason: error.to_string() },
         })?;
@@ -142,7 +143,7 @@ impl Partition {
 pub(crate) fn of_stream(
     stream: &CudaStream,
     driver: &Driver,
-) -> Result<Option<(GreenId, Multiprocessors)>, DriverError> {
+) -> Result<Option<(GreenId, Multiprocessors)>, DriverCallError> {
     let Some(calls) = GreenCalls::of(driver)? else { return Ok(None) };
     // The handle of the default stream stands for that of the current context.
     driver::bind(stream.context())?;

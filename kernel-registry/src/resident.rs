@@ -1,8 +1,8 @@
-//! Kernels that stay on the device: checked before the launch, and guarded while they stay.
+//! Resident kernels: checked before the launch, and guarded while they are on the device.
 //!
-//! A kernel that stays, such as a worker that takes tasks from a queue, is launched as a [`Resident`]. Before that, [`Resident::check`]
-//! finds out whether all of its blocks, and the kernels that are launched beside it, fit on the device at once; and the
-//! [`Section`] that the launch returns refuses what would wait for it:
+//! A resident kernel, such as a worker that takes tasks from a queue, is launched as a [`Resident`]. [`Resident::check`] finds
+//! out before whether all of its blocks, and a block of each kernel named beside it, fit on the device at once. The launch
+//! returns a [`Section`], which refuses calls that would wait for the kernel:
 //!
 //! ```no_run
 //! # mod demo {
@@ -67,8 +67,9 @@ use crate::{
 };
 use fit::{Beside, CannotRun, Figures};
 
-pub use crate::control::{Ended, Missing, Presence};
-pub use crate::queue::{Full, Pushed, Unfinished};
+pub use crate::control::{Control, Ended, Missing, Presence};
+pub use crate::mapped::Mapped;
+pub use crate::queue::{Full, Pushed, Queue, Unfinished};
 pub use crate::sections::WouldWait;
 pub use checked::{Checked, Starting};
 pub use error::{ResidentError, SectionError};

@@ -30,6 +30,19 @@ pub fn pages() -> Vec<PathBuf> {
     pages
 }
 
+/// These, and all other documents of the repository.
+pub fn documents() -> Vec<PathBuf> {
+    let mut documents = pages();
+    for folder in ["", "docs"] {
+        let files = fs::read_dir(workspace().join(folder)).expect("it is there");
+        let files = files.map(|entry| entry.expect("it can be listed").path());
+        documents.extend(files.filter(|file| file.extension().is_some_and(|extension| extension == "md")));
+    }
+    documents.sort();
+    documents.dedup();
+    documents
+}
+
 /// A page, named relative to the workspace.
 pub fn page(name: &str) -> String {
     fs::read_to_string(workspace().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))

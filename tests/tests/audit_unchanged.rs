@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use tests::guide::{blocks, page};
 use tests::{cargo_kernels_command, fails, left_out, scratch_folder};
 
 /// The beginning of the programs: a context, a library with two kernels, and work of the host in a stream.
@@ -100,6 +101,43 @@ print(cuda.cuStreamEndCapture(captured, ctypes.byref(ctypes.c_void_p())))
     let (_, out, said) = output(command);
     assert!(said.contains("HANG"), "{said}");
     assert_eq!(out, "0", "the capture is valid");
+}
+
+#[test]
+fn a_hang_can_end_the_program() {
+    let program = "
+kept = busy(60)
+cuda.cuStreamSynchronize(None)
+print('not reached')
+";
+    let Some(command) = audit(&["--hang-after", "0.2", "--on-hang", "abort"], program) else { return };
+    let (output, out, said) = output(command);
+    assert_eq!((output.status.code(), &*out), (Some(134), ""), "{said}");
+    assert!(said.contains("HANG: `cuStreamSynchronize`"), "{said}");
+}
+
+/// The example in docs/audit.md. What its comment says is done is a launch, and a free that is deferred.
+#[test]
+fn python_begins_and_ends_a_section_as_the_documentation_says() {
+    let audits = page("docs/audit.md");
+    let python = blocks(&audits).into_iter().find(|block| block.text.contains("section = begin("));
+    let python = python.expect("the example of a section").text;
+    let (before, after) = python.split_once("# Launch `worker`").expect("what the program does");
+    let (_, after) = after.split_once('\n').expect("more lines");
+    let program = format!(
+        "
+memory, stream = ctypes.c_uint64(), make('cuStreamCreate', 1)
+assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(64)) == 0
+{before}
+assert section != 0 and run(late, stream) == 0 and cuda.cuMemFree_v2(memory) == 0
+{}",
+        after.replace("end(section)", "print(end(section))")
+    );
+    let Some(command) = audit(&[], &program) else { return };
+    let (_, out, said) = output(command);
+    // One call was deferred.
+    assert_eq!(out.lines().next(), Some("1"), "{said}");
+    assert!(said.contains("cuMemFree_v2"), "{said}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use tests::guide::{blocks, page, pages, workspace};
+use tests::guide::{blocks, documents, page, pages, workspace};
 
 /// Visits files with this extension in a folder, but not those that were built.
 fn visit(folder: &Path, extension: &str, found: &mut Vec<String>) {
@@ -52,7 +52,7 @@ fn links_lead_to_files_and_headings() {
         let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
         heading.to_lowercase().chars().filter(|&c| kept(c)).map(|c| if c == ' ' { '-' } else { c }).collect()
     };
-    for page in pages() {
+    for page in documents() {
         let text = fs::read_to_string(&page).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             if link.starts_with("https://") {

@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -74,6 +75,10 @@ fn demo() -> MutexGuard<'static, (PathBuf, String)> {
         let script = script(section(&readme, "Start"));
         let (prepared, rest) = script.split_once("\ncargo test\n").expect("the start has a test");
         done(&home, prepared);
+        // The kernel and its declaration come first in the README.
+        for name in ["cuda/saxpy.cu", "src/lib.rs"] {
+            fs::write(home.join("demo").join(name), file(&readme, name)).unwrap();
+        }
         commit_image(&home.join("demo"));
         // What follows installs the command.
         assert!(rest.trim().starts_with("cargo install"), "{rest}");
@@ -87,6 +92,24 @@ fn demo() -> MutexGuard<'static, (PathBuf, String)> {
 fn the_start_runs_as_it_is_written() {
     let demo = demo();
     assert!(demo.1.contains("test saxpy_computes ... ok"), "{}", demo.1);
+}
+
+/// The lines for a folder that has a checkout, as they are written. The command is not installed again.
+#[test]
+fn the_start_with_a_checkout_runs_as_it_is_written() {
+    let home = home();
+    symlink(workspace(), home.join("kernel-registry")).unwrap();
+    let readme = page("README.md");
+    let written = blocks(section(&readme, "Start"));
+    let lines = &written.last().expect("the start has blocks").text;
+    let (install, made) = lines.split_once('\n').expect("several lines");
+    let (program, path) = install.rsplit_once(' ').expect("the command's crate");
+    assert_eq!(program, "cargo install --path");
+    assert!(home.join(path).join("Cargo.toml").is_file(), "{path}");
+    let tool = cargo_kernels_command();
+    let tool = format!("'{}' kernels", tool.get_program().display());
+    let printed = done(&home, &made.replace("cargo kernels", &tool));
+    assert!(printed.contains("test saxpy_computes ... ok"), "{printed}");
 }
 
 #[test]
@@ -133,6 +156,7 @@ fn a_start_from_ptx_and_the_port_from_cudarc() {
     fs::write(package.join("tests/saxpy.rs"), TEST).unwrap();
     // As a program on cudarc has it; the features are those that kernel-registry asks for.
     done(&package, "cargo add cudarc@0.19 --no-default-features --features driver,nvrtc");
+    session(&package, section(&port, "First, declare"));
     for part in ["Before", "After"] {
         fs::write(package.join("src/lib.rs"), file(section(&port, part), "src/lib.rs")).unwrap();
         if part == "After" {

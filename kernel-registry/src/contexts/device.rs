@@ -3,7 +3,7 @@
 use kernel_registry_format::fit;
 
 use super::KnownContext;
-use crate::driver::{Current, DeviceAttribute, DriverError, architecture};
+use crate::driver::{Current, DeviceAttribute, DriverCallError, architecture};
 
 /// The properties of a device that warming needs.
 pub(crate) struct Device {
@@ -22,20 +22,23 @@ pub(crate) struct Device {
 
 impl Device {
     /// The device of a context. The driver is asked once per context.
-    pub(crate) fn of<'s>(state: &'s KnownContext, current: &Current<'_>) -> Result<&'s Device, DriverError> {
+    pub(crate) fn of<'s>(
+        state: &'s KnownContext,
+        current: &Current<'_>,
+    ) -> Result<&'s Device, DriverCallError> {
         match state.device.get() {
             Some(device) => Ok(device),
             None => Device::new(current).map(|device| state.device.get_or_init(|| device)),
         }
     }
 
-    fn new(current: &Current<'_>) -> Result<Self, DriverError> {
+    fn new(current: &Current<'_>) -> Result<Self, DriverCallError> {
         use DeviceAttribute::*;
         let processors = current.device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let threads = current.device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
         let name = current.context.name();
         Ok(Device {
-            name: name.map_err(|error| DriverError::new("cuDeviceGetName", error.0))?,
+            name: name.map_err(|error| DriverCallError::new("cuDeviceGetName", error.0))?,
             arch: architecture(current.context)?,
             threads: u64::from(processors) * u64::from(threads),
             shared: current.device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
@@ -46,7 +49,7 @@ impl Device {
 }
 
 /// The figures of the driver, and of the architecture where the driver does not tell.
-fn room(current: &Current<'_>) -> Result<Option<fit::Device>, DriverError> {
+fn room(current: &Current<'_>) -> Result<Option<fit::Device>, DriverCallError> {
     use DeviceAttribute::*;
     let Some(row) = fit::Device::of(architecture(current.context)?) else { return Ok(None) };
     let get = |which| current.device_attribute(which);

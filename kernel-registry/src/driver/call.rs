@@ -6,7 +6,7 @@ use std::{mem, ptr};
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::{Driver, DriverError, bind};
+use super::{Driver, DriverCallError, bind};
 
 pub(crate) use sys::{
     CUdevice_attribute_enum as DeviceAttribute, CUfunction_attribute_enum as FunctionAttribute,
@@ -14,10 +14,10 @@ pub(crate) use sys::{
 };
 
 /// Converts a result into an error that names the call.
-pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Result<(), DriverError> {
+pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Result<(), DriverCallError> {
     match result {
         sys::CUresult::CUDA_SUCCESS => Ok(()),
-        _ => Err(DriverError::new(name, result)),
+        _ => Err(DriverCallError::new(name, result)),
     }
 }
 
@@ -78,12 +78,12 @@ impl Code {
 /// Why an image was not loaded, and the log of the driver's compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadError {
-    pub(crate) error: DriverError,
+    pub(crate) error: DriverCallError,
     pub(crate) log: String,
 }
 
-impl From<DriverError> for LoadError {
-    fn from(error: DriverError) -> Self {
+impl From<DriverCallError> for LoadError {
+    fn from(error: DriverCallError) -> Self {
         LoadError { error, log: String::new() }
     }
 }
@@ -104,7 +104,7 @@ pub(crate) struct Relaxed {
 }
 
 impl<'c> Current<'c> {
-    pub(crate) fn new(context: &'c CudaContext, driver: &'static Driver) -> Result<Self, DriverError> {
+    pub(crate) fn new(context: &'c CudaContext, driver: &'static Driver) -> Result<Self, DriverCallError> {
         bind(context)?;
         Ok(Current { context, driver, _relaxed: Relaxed::new()? })
     }
@@ -121,7 +121,7 @@ impl<'c> Current<'c> {
     }
 
     /// Unloads a module of our own. This may wait for the device.
-    pub(crate) fn unload(&self, module: Module) -> Result<(), DriverError> {
+    pub(crate) fn unload(&self, module: Module) -> Result<(), DriverCallError> {
         // SAFETY: the caller has the only copy of the handle.
         call("cuModuleUnload", unsafe { sys::cuModuleUnload(module.0) })
     }
@@ -140,7 +140,11 @@ impl<'c> Current<'c> {
         Ok(Library(library))
     }
 
-    pub(crate) fn function_of_module(&self, module: Module, name: &CStr) -> Result<Function, DriverError> {
+    pub(crate) fn function_of_module(
+        &self,
+        module: Module,
+        name: &CStr,
+    ) -> Result<Function, DriverCallError> {
         let mut function = ptr::null_mut();
         // SAFETY: modules stay loaded, and the name ends with a zero.
         let got = unsafe { sys::cuModuleGetFunction(&mut function, module.0, name.as_ptr()) };
@@ -149,7 +153,11 @@ impl<'c> Current<'c> {
     }
 
     /// The kernel's handle in this context. `cuLibraryGetKernel` does not load the kernel, `cuKernelGetFunction` does.
-    pub(crate) fn function_of_library(&self, library: Library, name: &CStr) -> Result<Function, DriverError> {
+    pub(crate) fn function_of_library(
+        &self,
+        library: Library,
+        name: &CStr,
+    ) -> Result<Function, DriverCallError> {
         let (mut kernel, mut function) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: libraries stay loaded, and the name ends with a zero.
         let got = unsafe { sys::cuLibraryGetKernel(&mut kernel, library.0, name.as_ptr()) };
@@ -160,7 +168,7 @@ impl<'c> Current<'c> {
     }
 
     /// Loads a function, if the driver has `cuFuncLoad`.
-    pub(crate) fn load_function(&self, function: Function) -> Result<(), DriverError> {
+    pub(crate) fn load_function(&self, function: Function) -> Result<(), DriverCallError> {
         match self.driver.func_load {
             // SAFETY: the function is one of this context.
             Some(load) => call("cuFuncLoad", unsafe { load(function.0) }),
@@ -169,7 +177,7 @@ impl<'c> Current<'c> {
     }
 
     /// Whether a function is loaded, if the driver has `cuFuncIsLoaded`.
-    pub(crate) fn is_loaded(&self, function: Function) -> Result<Option<bool>, DriverError> {
+    pub(crate) fn is_loaded(&self, function: Function) -> Result<Option<bool>, DriverCallError> {
         let Some(is_loaded) = self.driver.func_is_loaded else { return Ok(None) };
         let mut state = 0;
         // SAFETY: the function is one of this context.
@@ -183,7 +191,7 @@ impl<'c> Current<'c> {
     /// # Safety
     ///
     /// The library is loaded.
-    pub(crate) unsafe fn module_of(&self, library: sys::CUlibrary) -> Result<sys::CUmodule, DriverError> {
+    pub(crate) unsafe fn module_of(&self, library: sys::CUlibrary) -> Result<sys::CUmodule, DriverCallError> {
         let mut module = ptr::null_mut();
         // SAFETY: the caller's promise.
         call("cuLibraryGetModule", unsafe { sys::cuLibraryGetModule(&mut module, library) })?;
@@ -195,11 +203,14 @@ impl<'c> Current<'c> {
     /// # Safety
     ///
     /// The module is loaded in this context.
-    pub(crate) unsafe fn functions_of(&self, module: sys::CUmodule) -> Result<Vec<Function>, DriverError> {
+    pub(crate) unsafe fn functions_of(
+        &self,
+        module: sys::CUmodule,
+    ) -> Result<Vec<Function>, DriverCallError> {
         const NAME: &str = "cuModuleEnumerateFunctions";
         let (Some(count), Some(enumerate)) = (self.driver.function_count, self.driver.enumerate_functions)
         else {
-            return Err(DriverError::new(NAME, sys::CUresult::CUDA_ERROR_NOT_SUPPORTED));
+            return Err(DriverCallError::new(NAME, sys::CUresult::CUDA_ERROR_NOT_SUPPORTED));
         };
         let mut length = 0;
         // SAFETY: the caller's promise.
@@ -210,7 +221,11 @@ impl<'c> Current<'c> {
         Ok(functions.into_iter().map(Function).collect())
     }
 
-    pub(crate) fn attribute(&self, function: Function, which: FunctionAttribute) -> Result<u32, DriverError> {
+    pub(crate) fn attribute(
+        &self,
+        function: Function,
+        which: FunctionAttribute,
+    ) -> Result<u32, DriverCallError> {
         let mut value = 0;
         // SAFETY: the function is one of this context.
         call("cuFuncGetAttribute", unsafe { sys::cuFuncGetAttribute(&mut value, which, function.0) })?;
@@ -218,7 +233,7 @@ impl<'c> Current<'c> {
     }
 
     /// Grants a function that much dynamic shared memory.
-    pub(crate) fn grant_shared(&self, function: Function, bytes: u32) -> Result<(), DriverError> {
+    pub(crate) fn grant_shared(&self, function: Function, bytes: u32) -> Result<(), DriverCallError> {
         let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function is one of this context.
         let set = unsafe { sys::cuFuncSetAttribute(function.0, which, bytes.cast_signed()) };
@@ -226,7 +241,7 @@ impl<'c> Current<'c> {
     }
 
     /// The carve-out that a function prefers, in percent of the largest one. `None` leaves it to the driver.
-    pub(crate) fn carveout(&self, function: Function) -> Result<Option<u32>, DriverError> {
+    pub(crate) fn carveout(&self, function: Function) -> Result<Option<u32>, DriverCallError> {
         let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
         let mut percent = 0;
         // SAFETY: the function is one of this context.
@@ -239,7 +254,7 @@ impl<'c> Current<'c> {
         &self,
         function: Function,
         percent: Option<u32>,
-    ) -> Result<(), DriverError> {
+    ) -> Result<(), DriverCallError> {
         const DRIVERS_CHOICE: i32 = -1;
         let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
         let percent = percent.map_or(DRIVERS_CHOICE, u32::cast_signed);
@@ -247,13 +262,13 @@ impl<'c> Current<'c> {
         call("cuFuncSetAttribute", unsafe { sys::cuFuncSetAttribute(function.0, which, percent) })
     }
 
-    pub(crate) fn device_attribute(&self, which: DeviceAttribute) -> Result<u32, DriverError> {
+    pub(crate) fn device_attribute(&self, which: DeviceAttribute) -> Result<u32, DriverCallError> {
         let value = self.context.attribute(which);
-        value.map(i32::unsigned_abs).map_err(|error| DriverError::new("cuDeviceGetAttribute", error.0))
+        value.map(i32::unsigned_abs).map_err(|error| DriverCallError::new("cuDeviceGetAttribute", error.0))
     }
 
     /// A limit of the context, in bytes.
-    pub(crate) fn limit(&self, which: Limit) -> Result<u64, DriverError> {
+    pub(crate) fn limit(&self, which: Limit) -> Result<u64, DriverCallError> {
         let mut bytes = 0;
         // SAFETY: it reads a limit of the current context.
         call("cuCtxGetLimit", unsafe { sys::cuCtxGetLimit(&mut bytes, which) })?;
@@ -261,18 +276,18 @@ impl<'c> Current<'c> {
     }
 
     /// Sets a limit of the context. The driver rounds it up.
-    pub(crate) fn set_limit(&self, which: Limit, bytes: u64) -> Result<(), DriverError> {
+    pub(crate) fn set_limit(&self, which: Limit, bytes: u64) -> Result<(), DriverCallError> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         // SAFETY: it sets a limit of the current context.
         call("cuCtxSetLimit", unsafe { sys::cuCtxSetLimit(which, bytes) })
     }
 
     /// The stack limit, in bytes per thread.
-    pub(crate) fn stack_limit(&self) -> Result<u64, DriverError> {
+    pub(crate) fn stack_limit(&self) -> Result<u64, DriverCallError> {
         self.limit(Limit::CU_LIMIT_STACK_SIZE)
     }
 
-    pub(crate) fn raise_stack_limit(&self, bytes: u64) -> Result<(), DriverError> {
+    pub(crate) fn raise_stack_limit(&self, bytes: u64) -> Result<(), DriverCallError> {
         self.set_limit(Limit::CU_LIMIT_STACK_SIZE, bytes)
     }
 
@@ -282,7 +297,7 @@ impl<'c> Current<'c> {
     /// # Safety
     ///
     /// The function is loaded in some context.
-    pub(crate) unsafe fn owns(&self, function: Function) -> Result<bool, DriverError> {
+    pub(crate) unsafe fn owns(&self, function: Function) -> Result<bool, DriverCallError> {
         let (stream, none) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: a grid of no blocks runs nothing and reads no arguments; the rest is the caller's promise.
         let launched = unsafe { sys::cuLaunchKernel(function.0, 0, 1, 1, 1, 1, 1, 0, stream, none, none) };
@@ -294,7 +309,7 @@ impl<'c> Current<'c> {
     }
 
     /// Bytes of free device memory.
-    pub(crate) fn free_memory(&self) -> Result<u64, DriverError> {
+    pub(crate) fn free_memory(&self) -> Result<u64, DriverCallError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: it concerns the current context's device.
         call("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
@@ -302,7 +317,7 @@ impl<'c> Current<'c> {
     }
 
     /// Whether the driver loads kernels lazily: at their first use, and not with their image.
-    pub(crate) fn loads_lazily(&self) -> Result<bool, DriverError> {
+    pub(crate) fn loads_lazily(&self) -> Result<bool, DriverCallError> {
         let mut mode = sys::CUmoduleLoadingMode::CU_MODULE_EAGER_LOADING;
         // SAFETY: the driver is initialised, and has chosen the mode then.
         call("cuModuleGetLoadingMode", unsafe { sys::cuModuleGetLoadingMode(&mut mode) })?;
@@ -311,7 +326,7 @@ impl<'c> Current<'c> {
 }
 
 impl Relaxed {
-    pub(crate) fn new() -> Result<Self, DriverError> {
+    pub(crate) fn new() -> Result<Self, DriverCallError> {
         let mode = exchange(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
         Ok(Relaxed { mode, _thread: PhantomData })
     }
@@ -325,7 +340,7 @@ impl Drop for Relaxed {
 }
 
 /// Sets this thread's stream capture mode, and returns the former one.
-fn exchange(mut mode: sys::CUstreamCaptureMode) -> Result<sys::CUstreamCaptureMode, DriverError> {
+fn exchange(mut mode: sys::CUstreamCaptureMode) -> Result<sys::CUstreamCaptureMode, DriverCallError> {
     // SAFETY: it reads a mode and stores the thread's former one. Both are values of that enumeration.
     let exchanged = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
     call("cuThreadExchangeStreamCaptureMode", exchanged)?;

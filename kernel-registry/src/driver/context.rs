@@ -4,7 +4,7 @@ use std::ptr;
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::{DriverError, Relaxed, call};
+use super::{DriverCallError, Relaxed, call};
 
 /// The driver's id of a context, which it never uses again. An address does not identify a context: a primary context that
 /// is reset keeps its address.
@@ -13,7 +13,7 @@ pub(crate) struct ContextId(pub(crate) u64);
 
 impl ContextId {
     /// Asks the driver.
-    pub(crate) fn of(context: &CudaContext) -> Result<Self, DriverError> {
+    pub(crate) fn of(context: &CudaContext) -> Result<Self, DriverCallError> {
         let mut id = 0;
         // SAFETY: the context lives as long as its `CudaContext`.
         call("cuCtxGetId", unsafe { sys::cuCtxGetId(context.cu_ctx(), &mut id) })?;
@@ -21,7 +21,7 @@ impl ContextId {
     }
 
     /// The primary context of a device, if there is one.
-    pub(crate) fn of_primary(device: sys::CUdevice) -> Result<Option<Self>, DriverError> {
+    pub(crate) fn of_primary(device: sys::CUdevice) -> Result<Option<Self>, DriverCallError> {
         let (mut flags, mut active) = (0, 0);
         // SAFETY: it asks for the state of a device.
         let state = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };
@@ -44,8 +44,8 @@ impl ContextId {
 
 /// Makes a context current in this thread, as cudarc does, and leaves it current. The error may be that of an earlier
 /// call, which cudarc keeps for the next call that can return it.
-pub(crate) fn bind(context: &CudaContext) -> Result<(), DriverError> {
-    context.bind_to_thread().map_err(|error| DriverError::new("CudaContext::bind_to_thread", error.0))
+pub(crate) fn bind(context: &CudaContext) -> Result<(), DriverCallError> {
+    context.bind_to_thread().map_err(|error| DriverCallError::new("CudaContext::bind_to_thread", error.0))
 }
 
 /// A context that is current in this thread until this is dropped, as the former one is afterwards. An error that cudarc keeps for its
@@ -53,7 +53,7 @@ pub(crate) fn bind(context: &CudaContext) -> Result<(), DriverError> {
 pub(crate) struct Pushed(#[expect(dead_code, reason = "its drop ends it")] Relaxed);
 
 impl Pushed {
-    pub(crate) fn new(context: &CudaContext) -> Result<Self, DriverError> {
+    pub(crate) fn new(context: &CudaContext) -> Result<Self, DriverCallError> {
         let relaxed = Relaxed::new()?;
         // SAFETY: the context lives as long as its `CudaContext`.
         call("cuCtxPushCurrent", unsafe { sys::cuCtxPushCurrent_v2(context.cu_ctx()) })?;
@@ -70,8 +70,8 @@ impl Drop for Pushed {
 }
 
 /// The architecture of a context's device: 90 for sm_90.
-pub(crate) fn architecture(context: &CudaContext) -> Result<u32, DriverError> {
+pub(crate) fn architecture(context: &CudaContext) -> Result<u32, DriverCallError> {
     let capability = context.compute_capability();
-    let (major, minor) = capability.map_err(|error| DriverError::new("cuDeviceGetAttribute", error.0))?;
+    let (major, minor) = capability.map_err(|error| DriverCallError::new("cuDeviceGetAttribute", error.0))?;
     Ok(major.unsigned_abs() * 10 + minor.unsigned_abs())
 }

@@ -13,7 +13,7 @@ use super::CudaVersion;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
-pub struct DriverError {
+pub struct DriverCallError {
     /// The function.
     pub call: &'static str,
     /// The code that it returned, such as 200.
@@ -24,10 +24,10 @@ pub struct DriverError {
     pub description: &'static str,
 }
 
-impl DriverError {
+impl DriverCallError {
     /// The error of a call. Asks the driver for name and description: there is a driver, because it returned the result.
     pub(crate) fn new(call: &'static str, result: sys::CUresult) -> Self {
-        DriverError {
+        DriverCallError {
             call,
             code: result as u32,
             name: words(result, sys::cuGetErrorName),
@@ -60,7 +60,7 @@ fn words(
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("unknown")
 }
 
-impl fmt::Display for DriverError {
+impl fmt::Display for DriverCallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} returned {}: {}", self.call, self.name, self.description)?;
         if let Some(reason) = sticky::reason(self.code) {
@@ -82,7 +82,7 @@ impl fmt::Display for DriverError {
     }
 }
 
-impl Error for DriverError {}
+impl Error for DriverCallError {}
 
 /// Why there is no usable driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +100,11 @@ pub enum DriverUnavailable {
     /// The process was forked from one that had used the driver, which does not work in the child.
     Forked,
     /// The driver refuses to work: there is no device, for example.
-    Failed(DriverError),
+    Failed(DriverCallError),
 }
 
-impl From<DriverError> for DriverUnavailable {
-    fn from(error: DriverError) -> Self {
+impl From<DriverCallError> for DriverUnavailable {
+    fn from(error: DriverCallError) -> Self {
         DriverUnavailable::Failed(error)
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::{CudaStream, sys};
 
-use super::{CudaVersion, Driver, DriverError, call, lookup};
+use super::{CudaVersion, Driver, DriverCallError, call, lookup};
 use crate::lock::lock;
 
 /// The driver's functions for green contexts. cudarc has them only in bindings of CUDA 12.4 and newer.
@@ -66,7 +66,7 @@ impl Multiprocessors {
 
 impl GreenCalls {
     /// The functions, if the driver has them: since 12.4.
-    pub(crate) fn of(driver: &Driver) -> Result<Option<Self>, DriverError> {
+    pub(crate) fn of(driver: &Driver) -> Result<Option<Self>, DriverCallError> {
         /// Finds a function that has had its type since 12.4.
         macro_rules! found {
             ($name:literal) => {
@@ -90,7 +90,7 @@ impl GreenCalls {
     }
 
     /// All multiprocessors of a device.
-    pub(crate) fn of_device(&self, device: sys::CUdevice) -> Result<Multiprocessors, DriverError> {
+    pub(crate) fn of_device(&self, device: sys::CUdevice) -> Result<Multiprocessors, DriverCallError> {
         let mut all = Multiprocessors::NONE;
         // SAFETY: there is room for the result.
         call("cuDeviceGetDevResource", unsafe { (self.of_device)(device, &mut all, SM) })?;
@@ -103,7 +103,7 @@ impl GreenCalls {
         all: &Multiprocessors,
         groups: usize,
         size: u32,
-    ) -> Result<(Vec<Multiprocessors>, Multiprocessors), DriverError> {
+    ) -> Result<(Vec<Multiprocessors>, Multiprocessors), DriverCallError> {
         let mut found = vec![Multiprocessors::NONE; groups];
         let (mut count, mut rest) = (groups as c_uint, Multiprocessors::NONE);
         // SAFETY: there is room for so many groups; the driver has filled `all`.
@@ -118,7 +118,7 @@ impl GreenCalls {
         &self,
         device: sys::CUdevice,
         mut groups: Vec<Multiprocessors>,
-    ) -> Result<Green, DriverError> {
+    ) -> Result<Green, DriverCallError> {
         let (mut description, mut handle) = (ptr::null_mut(), ptr::null_mut());
         let count = groups.len() as c_uint;
         // SAFETY: the driver has filled the groups.
@@ -134,7 +134,7 @@ impl GreenCalls {
     pub(crate) fn of_stream(
         &self,
         stream: &CudaStream,
-    ) -> Result<Option<(GreenId, Multiprocessors)>, DriverError> {
+    ) -> Result<Option<(GreenId, Multiprocessors)>, DriverCallError> {
         let mut green = ptr::null_mut();
         // SAFETY: the stream exists, and there is room for the result.
         call("cuStreamGetGreenCtx", unsafe { (self.of_stream)(stream.cu_stream(), &mut green) })?;
@@ -201,7 +201,7 @@ impl Green {
     /// # Safety
     ///
     /// No other thread calls this for the same green context at the same time.
-    pub(crate) unsafe fn new_stream(&self) -> Result<sys::CUstream, DriverError> {
+    pub(crate) unsafe fn new_stream(&self) -> Result<sys::CUstream, DriverCallError> {
         let (mut context, mut stream) = (ptr::null_mut(), ptr::null_mut());
         const FLAGS: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: the green context exists until this is dropped. It is current in this thread only, until it is popped.

@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::{ContextId, Current, Driver, DriverError, DriverUnavailable, Pushed, call};
+use super::{ContextId, Current, Driver, DriverCallError, DriverUnavailable, Pushed, call};
 
 /// Allocates host memory that every context can access, under the same address.
 pub(crate) fn allocate_host(
@@ -17,7 +17,7 @@ pub(crate) fn allocate_host(
     let mut address = ptr::null_mut();
     // SAFETY: a context is current.
     call("cuMemHostAlloc", unsafe { sys::cuMemHostAlloc(&mut address, bytes, flags) })?;
-    let none = DriverError::new("cuMemHostAlloc", sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    let none = DriverCallError::new("cuMemHostAlloc", sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     Ok(NonNull::new(address).ok_or(none)?)
 }
 

@@ -6,7 +6,7 @@ use std::ptr;
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
 
-use super::{DriverError, Function, bind, call};
+use super::{DriverCallError, Function, bind, call};
 use crate::LaunchConfig;
 
 /// Launches a kernel with `cuLaunchKernelEx`.
@@ -20,7 +20,7 @@ pub(crate) unsafe fn launch(
     stream: &CudaStream,
     config: &LaunchConfig,
     args: &mut [*mut c_void],
-) -> Result<(), DriverError> {
+) -> Result<(), DriverCallError> {
     let mut attributes = [const { MaybeUninit::<sys::CUlaunchAttribute>::uninit() }; 2];
     let mut count = 0;
     if let Some([x, y, z]) = config.cluster {
@@ -70,7 +70,7 @@ pub(crate) unsafe fn blocks_on_each(
     context: &CudaContext,
     function: sys::CUfunction,
     config: &LaunchConfig,
-) -> Result<u32, DriverError> {
+) -> Result<u32, DriverCallError> {
     bind(context)?;
     let threads = config.block.iter().fold(1_u32, |threads, side| threads.saturating_mul(*side));
     let threads = i32::try_from(threads).unwrap_or(i32::MAX);

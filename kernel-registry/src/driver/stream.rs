@@ -5,14 +5,14 @@ use std::ptr;
 
 use cudarc::driver::{CudaStream, sys};
 
-use super::{DriverError, Function, Pushed, call};
+use super::{DriverCallError, Function, Pushed, call};
 
 /// A stream that does not wait for others, not even the default stream.
 pub(crate) struct Stream(sys::CUstream);
 
 impl Stream {
     /// In the current context: the caller has a `Current`.
-    pub(crate) fn new() -> Result<Self, DriverError> {
+    pub(crate) fn new() -> Result<Self, DriverCallError> {
         let mut stream = ptr::null_mut();
         const FLAGS: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: there is a current context: see above.
@@ -21,7 +21,7 @@ impl Stream {
     }
 
     /// Launches one thread of a kernel whose only parameter, an `int`, is 0.
-    pub(crate) fn launch(&self, function: Function) -> Result<(), DriverError> {
+    pub(crate) fn launch(&self, function: Function) -> Result<(), DriverCallError> {
         let mut zero = 0_i32;
         let mut args: [*mut c_void; 1] = [(&raw mut zero).cast()];
         // SAFETY: the kernels of prime.cu and first.cu take one `int`, and with 0 they do nothing.
@@ -32,7 +32,7 @@ impl Stream {
     }
 
     /// Waits until all launched kernels are done.
-    pub(crate) fn wait(&self) -> Result<(), DriverError> {
+    pub(crate) fn wait(&self) -> Result<(), DriverCallError> {
         // SAFETY: the stream exists until it is dropped.
         call("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.0) })
     }
@@ -46,7 +46,7 @@ impl Drop for Stream {
 }
 
 /// Whether a stream waits for the default stream, and the default stream for it.
-pub(crate) fn is_blocking(stream: &CudaStream) -> Result<bool, DriverError> {
+pub(crate) fn is_blocking(stream: &CudaStream) -> Result<bool, DriverCallError> {
     let mut flags = 0;
     // SAFETY: the stream exists as long as its `CudaStream`.
     call("cuStreamGetFlags", unsafe { sys::cuStreamGetFlags(stream.cu_stream(), &mut flags) })?;
@@ -55,7 +55,7 @@ pub(crate) fn is_blocking(stream: &CudaStream) -> Result<bool, DriverError> {
 }
 
 /// Whether what is submitted to a stream, which is not the default stream, becomes part of a graph.
-pub(crate) fn is_captured(stream: &CudaStream) -> Result<bool, DriverError> {
+pub(crate) fn is_captured(stream: &CudaStream) -> Result<bool, DriverCallError> {
     let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
     // SAFETY: as above.
     call("cuStreamIsCapturing", unsafe { sys::cuStreamIsCapturing(stream.cu_stream(), &mut status) })?;
@@ -63,7 +63,7 @@ pub(crate) fn is_captured(stream: &CudaStream) -> Result<bool, DriverError> {
 }
 
 /// Whether a stream has done all of its work. This waits for nothing, in any thread, and leaves captures and the thread's context alone.
-pub(crate) fn is_done(stream: &CudaStream) -> Result<bool, DriverError> {
+pub(crate) fn is_done(stream: &CudaStream) -> Result<bool, DriverCallError> {
     let _pushed = Pushed::new(stream.context())?;
     // SAFETY: the stream exists as long as its `CudaStream`.
     match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {

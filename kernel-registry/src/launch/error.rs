@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::dynamic;
 use crate::copies::{REMEDY, VERSION};
-use crate::driver::{DriverError, DriverUnavailable};
+use crate::driver::{DriverCallError, DriverUnavailable};
 use crate::{KernelInfo, OtherCopy, Param, WarmError, WouldWait};
 
 /// Why a kernel was not launched.
@@ -62,7 +62,7 @@ pub enum LaunchError {
     /// The driver is no longer usable: the process was forked.
     DriverUnavailable { kernel: &'static KernelInfo, error: DriverUnavailable },
     /// The driver refused.
-    Driver { kernel: &'static KernelInfo, error: DriverError },
+    Driver { kernel: &'static KernelInfo, error: DriverCallError },
 }
 
 impl LaunchError {

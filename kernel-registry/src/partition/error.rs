@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Partition;
 use crate::WouldWait;
-use crate::driver::{CudaVersion, DriverError, DriverUnavailable};
+use crate::driver::{CudaVersion, DriverCallError, DriverUnavailable};
 
 /// Why a device is not split into parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,11 +55,11 @@ pub enum PartitionError {
         reason: String,
     },
     /// Another driver call failed.
-    Driver(DriverError),
+    Driver(DriverCallError),
 }
 
-impl From<DriverError> for PartitionError {
-    fn from(error: DriverError) -> Self {
+impl From<DriverCallError> for PartitionError {
+    fn from(error: DriverCallError) -> Self {
         PartitionError::Driver(error)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::{CudaContext, CudaStream, sys};
 
-use crate::driver::{self, Driver, DriverError, Green, GreenCalls, Multiprocessors};
+use crate::driver::{self, Driver, DriverCallError, Green, GreenCalls, Multiprocessors};
 use crate::lock::lock;
 use crate::sections::{PartId, Processors};
 use crate::{KernelInfo, LaunchConfig, LaunchError};
@@ -33,7 +33,7 @@ impl Part {
         share: Vec<Multiprocessors>,
         split: u64,
         tracking: &Arc<CudaStream>,
-    ) -> Result<Self, DriverError> {
+    ) -> Result<Self, DriverCallError> {
         Ok(Part {
             context: context.clone(),
             split,
@@ -65,7 +65,7 @@ impl Part {
     /// # Errors
     ///
     /// The driver cannot make it.
-    pub fn stream(&self) -> Result<Arc<CudaStream>, DriverError> {
+    pub fn stream(&self) -> Result<Arc<CudaStream>, DriverCallError> {
         let mut streams = lock(&self.streams);
         *streams = mem::take(&mut *streams).into_iter().filter_map(still_used).collect();
         // SAFETY: the lock lets one thread at a time make a stream.

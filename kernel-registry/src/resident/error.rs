@@ -8,7 +8,7 @@ use kernel_registry_format::fit::{Limit, Refused};
 
 use super::Fit;
 use crate::control::Ended;
-use crate::driver::DriverError;
+use crate::driver::DriverCallError;
 use crate::{DriverUnavailable, LaunchError, RecheckError};
 
 /// Why a resident kernel was not launched.
@@ -52,7 +52,7 @@ pub enum ResidentError {
     /// The driver is unusable, or has no mapped memory left for the control block.
     DriverUnavailable { kernel: &'static str, error: DriverUnavailable },
     /// A driver call failed.
-    Driver { kernel: &'static str, error: DriverError },
+    Driver { kernel: &'static str, error: DriverCallError },
 }
 
 /// How many reasons are printed. Further ones are only counted.
@@ -179,7 +179,7 @@ pub enum SectionError {
     /// Its context was reset, and it is gone.
     Reset { kernel: &'static str },
     /// It went wrong, or the driver does not answer.
-    Driver { kernel: &'static str, error: DriverError },
+    Driver { kernel: &'static str, error: DriverCallError },
 }
 
 impl fmt::Display for SectionError {

@@ -13,7 +13,7 @@ use cudarc::driver::CudaStream;
 use super::{Fit, Options, SectionError};
 use crate::Control;
 use crate::control::{Ended, Missing, Presence, poll};
-use crate::driver::{self, Driver, DriverError};
+use crate::driver::{self, Driver, DriverCallError};
 use crate::sections::Guard;
 
 /// A kernel that stays on the device, until it is told to end.
@@ -187,13 +187,13 @@ impl Section {
 }
 
 /// After a sticky error nothing runs on the device. Other errors say nothing of the kernel.
-fn has_ended(answer: &Result<bool, DriverError>) -> bool {
-    answer.as_ref().map_or_else(DriverError::is_sticky, |ended| *ended)
+fn has_ended(answer: &Result<bool, DriverCallError>) -> bool {
+    answer.as_ref().map_or_else(DriverCallError::is_sticky, |ended| *ended)
 }
 
 impl OnDevice {
     /// Whether the kernel has ended.
-    fn ask(&self) -> Result<bool, DriverError> {
+    fn ask(&self) -> Result<bool, DriverCallError> {
         if !self.launched.load(Ordering::Relaxed) {
             return Ok(true);
         }

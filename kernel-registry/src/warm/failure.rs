@@ -9,7 +9,7 @@ use kernel_registry_format::Printable;
 use super::causes::groups;
 use super::report::{Bytes, Count, Report};
 use super::{Warm, ptx_version};
-use crate::driver::{CudaVersion, DriverError, DriverUnavailable};
+use crate::driver::{CudaVersion, DriverCallError, DriverUnavailable};
 use crate::{Place, RegistryError, WouldWait};
 
 /// Why a warm-up failed.
@@ -23,7 +23,7 @@ pub enum WarmError {
     /// A driver call failed for the whole context, or for this library's own kernels.
     Driver {
         /// The driver's error.
-        error: DriverError,
+        error: DriverCallError,
         /// What the call was for; empty if it was for the context.
         about: &'static str,
         /// The log of the driver's compiler, if that ran.
@@ -164,12 +164,12 @@ pub enum Cause {
     /// The image has no variant that this device and driver can run.
     NoVariant {
         /// The driver's error.
-        error: DriverError,
+        error: DriverCallError,
     },
     /// The image has PTX of a newer CUDA than the driver's, and no machine code for this device.
     NewPtx {
         /// The driver's error.
-        error: DriverError,
+        error: DriverCallError,
         /// Major and minor version of the PTX.
         ptx: (u16, u16),
         /// The CUDA version that the driver supports.
@@ -178,7 +178,7 @@ pub enum Cause {
     /// The driver refused the image.
     Refused {
         /// The driver's error.
-        error: DriverError,
+        error: DriverCallError,
         /// The log of the driver's compiler.
         log: String,
     },
@@ -190,7 +190,7 @@ pub enum Cause {
     /// There is not enough device memory.
     OutOfMemory {
         /// The driver's error.
-        error: DriverError,
+        error: DriverCallError,
         /// Free device memory.
         free: u64,
     },
@@ -221,7 +221,7 @@ pub enum Cause {
     /// Another driver call failed.
     Driver {
         /// The driver's error.
-        error: DriverError,
+        error: DriverCallError,
     },
 }
 
@@ -421,8 +421,8 @@ impl From<RegistryError> for WarmError {
     }
 }
 
-impl From<DriverError> for WarmError {
-    fn from(error: DriverError) -> Self {
+impl From<DriverCallError> for WarmError {
+    fn from(error: DriverCallError) -> Self {
         WarmError::Driver { error, about: "", log: String::new() }
     }
 }
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_compilers_words_are_printable() {
-        let error = || DriverError { call: "cuModuleLoadData", code: 218, name: "", description: "" };
+        let error = || DriverCallError { call: "cuModuleLoadData", code: 218, name: "", description: "" };
         let log = || "unknown `\u{1b}[2J`\nline 2".to_owned();
         let texts = [
             Cause::Refused { error: error(), log: log() }.to_string(),

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use crate::driver::{Current, DriverError, Function, Library, Module};
+use crate::driver::{Current, DriverCallError, Function, Library, Module};
 
 /// The driver's handle of a loaded image.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ impl Handle {
     }
 
     /// Resolves the kernel of this name, which loads it.
-    pub(super) fn function(self, current: &Current<'_>, name: &CStr) -> Result<Function, DriverError> {
+    pub(super) fn function(self, current: &Current<'_>, name: &CStr) -> Result<Function, DriverCallError> {
         match self {
             Handle::Module(module) => current.function_of_module(module, name),
             Handle::Library(library) => current.function_of_library(library, name),

@@ -7,7 +7,7 @@ use super::load::cause;
 use super::work::{Candidate, Sizes, Work};
 use super::{SetLimit, WarmError};
 use crate::contexts::Primed;
-use crate::driver::{Current, DriverError, Limit};
+use crate::driver::{Current, DriverCallError, Limit};
 
 /// Raises the limits, and returns the kernels whose needs they meet.
 pub(super) fn apply(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, WarmError> {
@@ -64,7 +64,7 @@ fn grant_shared(work: &mut Work<'_>, mut candidate: Candidate) -> Option<Candida
 }
 
 /// Raises the stack limit to the largest stack that a kernel needs. It is never lowered, because the next launch would wait.
-fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, DriverError> {
+fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, DriverCallError> {
     let limit = limit(work)?;
     let budget = work.job.stack_budget.unwrap_or(work.free / 16);
     let most = highest_limit(limit, budget, work.device.threads);
@@ -94,7 +94,7 @@ fn raise_stack(work: &mut Work<'_>, candidates: Vec<Candidate>) -> Result<Vec<Ca
 }
 
 /// Reads the stack limit. If it has changed since our last launch, the next launch may wait, so a launch of ours is due.
-fn limit(work: &mut Work<'_>) -> Result<u64, DriverError> {
+fn limit(work: &mut Work<'_>) -> Result<u64, DriverCallError> {
     work.watch.call("cuCtxGetLimit", "the stack of each thread");
     let limit = work.current.stack_limit()?;
     if limit != work.loaded.stack_at_launch {
@@ -120,7 +120,7 @@ pub(super) fn raise_stack_for(work: &mut Work<'_>, stack: u64) -> Result<(), Cau
 }
 
 /// Raises the stack limit. The next launch of any kernel then waits for the device, so a launch of ours is due.
-fn set_limit(work: &mut Work<'_>, stack: u64) -> Result<(), DriverError> {
+fn set_limit(work: &mut Work<'_>, stack: u64) -> Result<(), DriverCallError> {
     work.watch.call("cuCtxSetLimit", "the stack of each thread");
     work.loaded.primed = work.loaded.primed.but_not(Primed::LAUNCH);
     work.current.raise_stack_limit(stack)

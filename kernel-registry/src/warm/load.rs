@@ -20,7 +20,7 @@ use super::report::Stage;
 use super::work::{Job, Work};
 use super::{Progress, prime};
 use crate::contexts::{Libraries, Piece};
-use crate::driver::{Code, Current, DriverError, Library, LoadError};
+use crate::driver::{Code, Current, DriverCallError, Library, LoadError};
 use crate::lock::lock;
 use crate::watch::Watch;
 
@@ -263,7 +263,7 @@ fn compile(current: &Current<'_>, source: &Source, threads: usize) -> Compiled {
 pub(super) fn load_again(
     work: &mut Work<'_>,
     loading: &Loading,
-    error: DriverError,
+    error: DriverCallError,
 ) -> Result<Handle, Cause> {
     if let Some(module) = work.loaded.modules.get(loading.image) {
         return Ok(Handle::Module(*module));

@@ -4,10 +4,10 @@ use kernel_registry_format::CudaVersion as Version;
 use kernel_registry_format::fatbin::{self, Entry, Kind};
 
 use super::failure::Cause;
-use crate::driver::{CudaVersion, DriverError};
+use crate::driver::{CudaVersion, DriverCallError};
 
 /// The cause of a failure where the driver refuses the version of PTX.
-pub(super) fn refused(error: DriverError, image: &[u8], driver: CudaVersion) -> Cause {
+pub(super) fn refused(error: DriverCallError, image: &[u8], driver: CudaVersion) -> Cause {
     match newest(image) {
         Some(ptx) => Cause::NewPtx { error, ptx, driver },
         None => Cause::NoVariant { error },

@@ -8,7 +8,7 @@ use cudarc::driver::sys::CUresult;
 
 use super::Warm;
 use crate::contexts::{KnownContext, Loaded, Warmed};
-use crate::driver::{ContextId, Current, Driver, DriverError, DriverUnavailable};
+use crate::driver::{ContextId, Current, Driver, DriverCallError, DriverUnavailable};
 use crate::lock::lock;
 use crate::watch::{self, Activity, NoResult, Timeouts, Watch};
 
@@ -48,7 +48,7 @@ pub enum RecheckError {
         reason: String,
     },
     /// Another driver call failed.
-    Driver(DriverError),
+    Driver(DriverCallError),
 }
 
 pub(super) fn recheck(warm: &Warm) -> Result<(), RecheckError> {
@@ -99,8 +99,8 @@ fn are_warm(current: &Current<'_>, loaded: &Loaded, receipt: &[&'static str]) ->
     }
 }
 
-impl From<DriverError> for RecheckError {
-    fn from(error: DriverError) -> Self {
+impl From<DriverCallError> for RecheckError {
+    fn from(error: DriverCallError) -> Self {
         RecheckError::Driver(error)
     }
 }

@@ -13,7 +13,7 @@ use super::load::{Images, cause, load_again};
 use super::plan::Planned;
 use super::report::KernelReport;
 use super::work::{Candidate, Work};
-use crate::driver::{DriverError, Function, FunctionAttribute, LoadError};
+use crate::driver::{DriverCallError, Function, FunctionAttribute, LoadError};
 use crate::table::Limits;
 
 /// Gets the handles of kernels from their images, which loads the kernels.
@@ -101,7 +101,7 @@ fn stack(kernel: &KernelRecord<'_>, local: u32) -> (u32, bool) {
     (local.max(own).max(launched.unwrap_or(0)), recursive.is_none() || kernel.stack.is_some())
 }
 
-fn read_one(work: &Work<'_>, resolved: Candidate) -> Result<Candidate, DriverError> {
+fn read_one(work: &Work<'_>, resolved: Candidate) -> Result<Candidate, DriverCallError> {
     use FunctionAttribute::*;
     let Candidate { planned, function, report, .. } = resolved;
     let read = |attribute| work.current.attribute(function, attribute);

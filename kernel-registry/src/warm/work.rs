@@ -12,7 +12,7 @@ use super::report::{KernelReport, Stage};
 use super::{Progress, prime, ptx_version, trace};
 use crate::WouldWait;
 use crate::contexts::{Device, KnownContext, Loaded, Primed};
-use crate::driver::{ContextId, Current, Driver, DriverError, Function, LoadError};
+use crate::driver::{ContextId, Current, Driver, DriverCallError, Function, LoadError};
 use crate::table::Limits;
 use crate::watch::Watch;
 
@@ -71,12 +71,12 @@ impl Job {
         &'w self,
         loaded: MutexGuard<'w, Loaded>,
         watch: &'w Watch<Progress>,
-    ) -> Result<Work<'w>, DriverError> {
+    ) -> Result<Work<'w>, DriverCallError> {
         let current = Current::new(&self.context, self.driver)?;
         // The context may have been reset since the warm-up began, and another thread may have noticed.
         if loaded.forgotten || ContextId::of(&self.context)? != self.known.id {
             let destroyed = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
-            return Err(DriverError::new("cuCtxGetId", destroyed));
+            return Err(DriverCallError::new("cuCtxGetId", destroyed));
         }
         self.known.rehome(&self.context, &loaded);
         let device = Device::of(&self.known, &current)?;
