@@ -1,7 +1,7 @@
 //! Watches the CUDA driver calls of a program: which kernels are loaded late, what is compiled at run time, which calls take
 //! long, and which never return.
 //!
-//! `cargo kernels audit -- PROGRAM` puts the library built from this crate in front of the driver. It exports the functions
+//! `cargo kernels audit PROGRAM` puts the library built from this crate in front of the driver. It exports the functions
 //! that it watches, and whatever else the program asks for is the driver's own. What happens goes into a [`record`], a
 //! mapped file, so it is there even if the program hangs or is killed.
 //!
