@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use crate::arch::Arch;
+
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -345,6 +347,24 @@ impl fmt::Display for Doubtful<'_> {
             f,
             "{source}: its prebuilt image is used and may be stale: {why}; compare it by \
              `cargo kernels prebuild --check`, or install a compiler"
+        )
+    }
+}
+
+/// A warning: an architecture has no machine code. It names the remedy.
+pub(crate) struct NoMachineCode<'a> {
+    pub(crate) source: &'a str,
+    pub(crate) compiler: &'a str,
+    pub(crate) arch: &'a Arch<'a>,
+}
+
+impl fmt::Display for NoMachineCode<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoMachineCode { source, compiler, arch } = self;
+        write!(
+            f,
+            "{source}: there is no machine code for {arch}, which {compiler} does not know: install one that does, or \
+             leave {arch} out and let the driver compile the PTX"
         )
     }
 }
