@@ -55,7 +55,7 @@ pub(crate) enum Command {
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes: 0 done, 2 wrong usage, 3 no such file, 4 permission denied, 5 not a binary or image, 6 truncated or damaged,
 7 no kernels, or none of this name, 8 records newer than this tool, 9 the build failed, 10 images disagree with
-declarations or sources, 11 the doctor found problems, 13 `diff` found changes beyond the limits, 14 `fit` found a kernel that does
+declarations or sources, also for `--check`, 11 the doctor found problems, 13 `diff` found changes beyond the limits, 14 `fit` found a kernel that does
 not fit, 15 part of an image could not be read, 1 anything else";
 
 #[derive(Args)]

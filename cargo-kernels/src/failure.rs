@@ -101,7 +101,7 @@ impl Failure {
             | Failure::NotCompiled { .. }
             | Failure::NotPreprocessed { .. }
             | Failure::NotBuilt { .. } => 9,
-            Failure::Differences { .. } => 10,
+            Failure::Differences { .. } | Failure::Outdated { .. } => 10,
             Failure::Problems { .. } => 11,
             Failure::Findings { .. } => 12,
             Failure::Exceeded { .. } => 13,
@@ -117,7 +117,6 @@ impl Failure {
             | Failure::NoPackage { .. }
             | Failure::SameModule { .. }
             | Failure::NotWritten { .. }
-            | Failure::Outdated { .. }
             | Failure::NotRust { .. }
             | Failure::NothingToPrebuild
             | Failure::NoMember { .. }
