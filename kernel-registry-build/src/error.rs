@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::arch::Arch;
+use crate::choice::NO_PYTHON;
 
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -77,6 +78,8 @@ pub enum Error {
         asked: &'static str,
         /// Where it was looked for.
         looked: Vec<PathBuf>,
+        /// Whether a Python environment is active.
+        python: bool,
     },
     /// Some sources have no image, and this is a release build.
     NoImages {
@@ -234,10 +237,11 @@ impl fmt::Display for Error {
                 f,
                 "`KERNEL_REGISTRY_COMPILER` is `{value}`: set it to `nvcc`, `nvrtc`, `prebuilt` or `none`, or not at all"
             ),
-            Error::NoCompiler { asked, looked } => {
+            Error::NoCompiler { asked, looked, python } => {
+                let python = if *python { "" } else { NO_PYTHON };
                 write!(
                     f,
-                    "`KERNEL_REGISTRY_COMPILER` asks for {asked}, which was not found in {}: \
+                    "`KERNEL_REGISTRY_COMPILER` asks for {asked}, which was not found in {}{python}: \
                      install it and set `CUDA_HOME` to where it is",
                     Places(looked)
                 )
