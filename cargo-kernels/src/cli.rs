@@ -262,9 +262,13 @@ pub(crate) struct New {
     #[arg(value_name = "NAME")]
     pub(crate) folder: PathBuf,
 
-    /// Depend on this checkout of kernel-registry
+    /// Depend on this checkout of kernel-registry, by a relative path if this is one
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
+
+    /// Make a git repository, unless the folder is in one; or none
+    #[arg(long, value_name = "VCS", default_value = "git")]
+    pub(crate) vcs: Vcs,
 }
 
 #[derive(Args)]
@@ -437,6 +441,12 @@ fn variable(value: &str) -> Result<(String, String), &'static str> {
         Some((name, value)) if is_name(name) && !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write it as `ARCH=80`, without the prefix `KERNEL_REGISTRY_SIM_`"),
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Vcs {
+    Git,
+    None,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -76,8 +76,7 @@ pub(crate) fn choose(environment: &Environment) -> Result<Chosen> {
 }
 
 /// What is said where no virtual environment is active, in which a compiler could be.
-pub(crate) const NO_PYTHON: &str =
-    ", nor an active virtual environment (`VIRTUAL_ENV`) that could have one";
+pub(crate) const NO_PYTHON: &str = ", nor an active virtual environment (`VIRTUAL_ENV`) that could have one";
 
 fn is_python_active(environment: &Environment) -> bool {
     PYTHON.iter().any(|name| environment.get(name).is_some())
