@@ -48,6 +48,11 @@ pub(crate) fn read(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
                 without.push(Failure::NoKernels { path: contents.path, library });
             }
             Ok(contents) => binaries.push(contents),
+            Err(Failure::NoRecords { path } | Failure::NotABinary { path })
+                if kernel_registry_image::read(mapped).is_ok() =>
+            {
+                return Err(Failure::AnImage { path });
+            }
             Err(failure @ Failure::NoRecords { .. }) => without.push(failure),
             Err(failure) => return Err(failure),
         }

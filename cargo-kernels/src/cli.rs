@@ -55,7 +55,7 @@ pub(crate) enum Command {
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes: 0 done, 2 wrong usage, 3 no such file, 4 permission denied, 5 not a binary or image, 6 truncated or damaged,
 7 no kernels, or none of this name, 8 records newer than this tool, 9 the build failed, 10 images disagree with
-declarations or sources, 11 the doctor found problems, 13 `diff` found changes beyond the limits, 14 `fit` found a kernel that does
+declarations or sources, also for `--check`, 11 the doctor found problems, 13 `diff` found changes beyond the limits, 14 `fit` found a kernel that does
 not fit, 15 part of an image could not be read, 1 anything else";
 
 #[derive(Args)]
@@ -262,9 +262,13 @@ pub(crate) struct New {
     #[arg(value_name = "NAME")]
     pub(crate) folder: PathBuf,
 
-    /// Depend on a checkout of kernel-registry: the folder that `git clone` made
+    /// Depend on a checkout of kernel-registry, the folder that `git clone` made, by a relative path if this is one
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
+
+    /// Make a git repository, unless the folder is in one; or none
+    #[arg(long, value_name = "VCS", default_value = "git")]
+    pub(crate) vcs: Vcs,
 }
 
 #[derive(Args)]
@@ -443,6 +447,12 @@ fn variable(value: &str) -> Result<(String, String), &'static str> {
         Some((name, value)) if is_name(name) && !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write it as `ARCH=80`, without the prefix `KERNEL_REGISTRY_SIM_`"),
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Vcs {
+    Git,
+    None,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

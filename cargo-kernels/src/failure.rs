@@ -17,6 +17,7 @@ pub(crate) enum Failure {
     Denied { path: PathBuf },
     Unreadable { path: PathBuf, error: io::Error },
     NotABinary { path: PathBuf },
+    AnImage { path: PathBuf },
     Truncated { path: PathBuf, error: object::Error },
     Damaged { path: PathBuf, malformed: Malformed },
     ControlCharacter { path: PathBuf, name: String },
@@ -79,7 +80,7 @@ impl Failure {
         match self {
             Failure::Missing { .. } => 3,
             Failure::Denied { .. } => 4,
-            Failure::NotABinary { .. } => 5,
+            Failure::NotABinary { .. } | Failure::AnImage { .. } => 5,
             Failure::Image { error: Error::NotAnImage | Error::OtherElf { .. }, .. } => 5,
             Failure::NothingToCompare { .. } => 5,
             Failure::OtherJson { error, .. } if error.is_data() => 5,
@@ -102,7 +103,7 @@ impl Failure {
             | Failure::NotCompiled { .. }
             | Failure::NotPreprocessed { .. }
             | Failure::NotBuilt { .. } => 9,
-            Failure::Differences { .. } => 10,
+            Failure::Differences { .. } | Failure::Outdated { .. } => 10,
             Failure::Problems { .. } => 11,
             Failure::Findings { .. } => 12,
             Failure::Exceeded { .. } => 13,
@@ -118,7 +119,6 @@ impl Failure {
             | Failure::NoPackage { .. }
             | Failure::SameModule { .. }
             | Failure::NotWritten { .. }
-            | Failure::Outdated { .. }
             | Failure::NotRust { .. }
             | Failure::NothingToPrebuild
             | Failure::NoMember { .. }
@@ -156,6 +156,11 @@ impl fmt::Display for Failure {
             Failure::NotABinary { path } => write!(
                 f,
                 "`{}` is not a binary: expected an executable, shared library, archive or object file",
+                path.display()
+            ),
+            Failure::AnImage { path } => write!(
+                f,
+                "`{0}` is an image and has no declarations: `cargo kernels show --all {0}` shows its kernels",
                 path.display()
             ),
             Failure::Truncated { path, error } => {

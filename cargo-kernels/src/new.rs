@@ -3,13 +3,14 @@
 
 use std::fs;
 use std::io::{ErrorKind, Write};
-use std::path::{self, Path, PathBuf};
+use std::path::{self, Component, Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use cargo_metadata::MetadataCommand;
 
 use crate::artifacts::cargo;
 use crate::binaries;
-use crate::cli::New;
+use crate::cli::{New, Vcs};
 use crate::declare::names::KEYWORDS;
 use crate::failure::Failure;
 
@@ -56,7 +57,15 @@ pub(crate) fn run(options: &New) -> Result<(), Failure> {
         }
         made => made.map_err(not_written(&folder))?,
     }
-    let filled = |text: &str, is_apart| filled(text, &name, is_apart, checkout.as_deref());
+    // As it was given: relative or absolute.
+    let from_here = match (&checkout, &options.path) {
+        (Some(checkout), Some(given)) if given.is_relative() => {
+            let folder = fs::canonicalize(&folder).map_err(not_written(&folder))?;
+            Some(relative(&folder, checkout))
+        }
+        _ => checkout.clone(),
+    };
+    let filled = |text: &str, is_apart| filled(text, &name, is_apart, from_here.as_deref());
     for (file, text) in TEMPLATE {
         let path = folder.join(file);
         let parent = path.parent().unwrap_or(&folder);
@@ -74,6 +83,9 @@ pub(crate) fn run(options: &New) -> Result<(), Failure> {
     {
         let copy = folder.join("Cargo.lock");
         fs::copy(lock, &copy).map_err(not_written(&copy))?;
+    }
+    if options.vcs == Vcs::Git {
+        make_repository(&folder);
     }
     binaries::print(|out| {
         writeln!(out, "made the package `{name}`; to launch its kernel on a simulated GPU:")?;
@@ -116,6 +128,20 @@ fn checkout(path: &Path) -> Result<PathBuf, Failure> {
     let folder = folder.map_err(|error| Failure::of_io(path.to_owned(), error))?;
     let is_there = CRATES.iter().all(|name| folder.join(name).join("Cargo.toml").is_file());
     if is_there { Ok(folder) } else { Err(Failure::NotACheckout { path: path.to_owned() }) }
+}
+
+/// The path of a folder from another one. Both are absolute and have no links in them.
+fn relative(from: &Path, to: &Path) -> PathBuf {
+    let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(shared)).collect()
+}
+
+/// Makes a git repository, unless the folder is in one. The package is as good without it, as where there is no git.
+fn make_repository(folder: &Path) {
+    if !folder.ancestors().any(|folder| folder.join(".git").exists()) {
+        let _ = Command::new("git").args(["init", "--quiet"]).arg(folder).stderr(Stdio::null()).status();
+    }
 }
 
 /// Whether cargo refuses the package: a workspace around it does not have it as a member.
@@ -167,6 +193,14 @@ mod tests {
         ] {
             assert!(invalid(bad).is_some(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_path_goes_up_and_down() {
+        let from = |from: &str, to: &str| relative(Path::new(from), Path::new(to));
+        assert_eq!(from("/a/b/demo", "/a/registry"), Path::new("../../registry"));
+        assert_eq!(from("/a/registry/x", "/a/registry"), Path::new(".."));
+        assert_eq!(from("/a", "/a/registry"), Path::new("registry"));
     }
 
     #[test]

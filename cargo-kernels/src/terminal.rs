@@ -1,7 +1,8 @@
 //! All that the command prints. Nothing of a binary, an image or a record gets to a terminal that it would obey.
 
+use std::env;
 use std::fmt::Display;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use kernel_registry_format::Printable;
 
@@ -37,9 +38,40 @@ pub(crate) fn width() -> Option<usize> {
     (is_terminal && size.ws_col > 0).then_some(size.ws_col.into())
 }
 
-/// Writes a line to the standard error output. Where that is not possible, the exit code still tells.
+/// Writes a line to the standard error output. Where that is not possible, the exit code still tells. On a terminal the
+/// first word of errors and warnings has a colour.
 pub(crate) fn say(line: impl Display) {
-    let _ = writeln!(Terminal(io::stderr()), "{}", line.to_string().trim_end());
+    let line = line.to_string();
+    let (style, word, rest) = styled(line.trim_end());
+    let mut out = io::stderr();
+    if !style.is_empty() && has_colours() {
+        let _ = write!(out, "{style}{word}{PLAIN}");
+        let _ = writeln!(Terminal(out), "{rest}");
+    } else {
+        let _ = writeln!(Terminal(out), "{word}{rest}");
+    }
+}
+
+/// The codes that cargo and clap use: bold and red, bold and yellow, and the end of that.
+const ERROR: &str = "\x1b[1m\x1b[31m";
+const WARNING: &str = "\x1b[1m\x1b[33m";
+const PLAIN: &str = "\x1b[0m";
+
+/// The style of the first word, that word, and the rest.
+fn styled(line: &str) -> (&'static str, &str, &str) {
+    for (word, style) in [("error:", ERROR), ("warning:", WARNING)] {
+        if let Some(rest) = line.strip_prefix(word) {
+            return (style, &line[..word.len()], rest);
+        }
+    }
+    ("", "", line)
+}
+
+/// Whether the standard error output shows colours. `NO_COLOR` turns them off.
+fn has_colours() -> bool {
+    let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
+    io::stderr().is_terminal() && !is_set("NO_COLOR") && !is_dumb
 }
 
 #[cfg(test)]
@@ -53,6 +85,13 @@ mod tests {
         writeln!(out, "`{kernel}` in {file}").unwrap();
         out.write_all(b"\x9b31m").unwrap();
         assert_eq!(String::from_utf8(out.0).unwrap(), "`k\\u001b[2J` in \\u202ex\n\u{fffd}31m");
+    }
+
+    #[test]
+    fn the_first_word_of_an_error_has_a_style() {
+        assert_eq!(styled("error: no file"), (ERROR, "error:", " no file"));
+        assert_eq!(styled("warning: old"), (WARNING, "warning:", " old"));
+        assert_eq!(styled("an error: x"), ("", "", "an error: x"));
     }
 
     #[test]

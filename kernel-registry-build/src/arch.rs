@@ -1,5 +1,9 @@
 //! Architectures: real ones (`sm_90`, machine code) and virtual ones (`compute_75`, PTX).
 
+use std::fmt;
+
+use kernel_registry_format::fatbin::flag;
+
 use crate::{Error, Result};
 
 /// The real architectures by default.
@@ -32,6 +36,16 @@ impl Targets {
         Ok(Targets { real, ptx })
     }
 
+    /// The architectures of machine code, as `sm_90`.
+    pub(crate) fn real(&self) -> impl Iterator<Item = Arch<'_>> {
+        self.real.iter().map(|name| Arch { prefix: "sm_", name })
+    }
+
+    /// The architectures of PTX, as `compute_90`.
+    pub(crate) fn ptx(&self) -> impl Iterator<Item = Arch<'_>> {
+        self.ptx.iter().map(|name| Arch { prefix: "compute_", name })
+    }
+
     /// The arguments of nvcc.
     pub(crate) fn gencode(&self) -> impl Iterator<Item = String> + '_ {
         let real = self.real.iter().map(|arch| format!("arch=compute_{arch},code=sm_{arch}"));
@@ -39,10 +53,40 @@ impl Targets {
         real.chain(ptx).flat_map(|code| ["-gencode".to_owned(), code])
     }
 
-    /// The virtual architecture that all targets can run. Without nvcc, sources are compiled to PTX for this one.
+    /// The virtual architecture that all targets can run. Committed images are PTX for this one.
     pub(crate) fn lowest(&self) -> String {
         let lowest = self.real.iter().chain(&self.ptx).min_by_key(|arch| number(arch));
         lowest.map_or(PTX.to_owned(), |arch| format!("compute_{arch}"))
+    }
+}
+
+/// One architecture, real or virtual.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arch<'a> {
+    prefix: &'static str,
+    /// `90a` of `sm_90a` and `compute_90a`.
+    pub(crate) name: &'a str,
+}
+
+impl Arch<'_> {
+    /// 90 of `sm_90a`.
+    pub(crate) fn number(&self) -> u32 {
+        number(self.name)
+    }
+
+    /// The flags that an entry of a fatbin has for it.
+    pub(crate) fn fatbin_flags(&self) -> u64 {
+        match self.name.as_bytes().last() {
+            Some(b'a') => flag::ARCH,
+            Some(b'f') => flag::FAMILY,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Arch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.prefix, self.name)
     }
 }
 

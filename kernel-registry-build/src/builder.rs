@@ -59,7 +59,8 @@ impl Build {
         sources.into_iter().fold(self, Build::file)
     }
 
-    /// Adds machine code for an architecture, like `sm_90`. nvcc alone makes it.
+    /// Adds machine code for an architecture, like `sm_90`. If NVRTC compiles and does not know it, there is a warning
+    /// and only PTX.
     pub fn arch(mut self, arch: impl Into<String>) -> Self {
         self.archs.push(arch.into());
         self
@@ -117,8 +118,8 @@ impl Build {
         self
     }
 
-    /// Passes an option to the compiler. NVRTC knows fewer options than nvcc: options that concern only the host or
-    /// the assembler are not passed to it.
+    /// Passes an option to the compiler. NVRTC knows fewer options than nvcc: options that concern only the host are not
+    /// passed to it, and those for the assembler (`-Xptxas`) only where it makes machine code.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.options.flags.push(flag.into());
         self

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::compile_source::Compiler;
-use crate::environment::{CHOICE, Environment};
+use crate::environment::{CHOICE, Environment, PYTHON};
 use crate::nvcc::Nvcc;
 use crate::nvrtc::Nvrtc;
 use crate::{Error, Result, find};
@@ -61,17 +61,29 @@ pub(crate) fn choose(environment: &Environment) -> Result<Chosen> {
             return Ok(nvcc);
         }
         let nvrtc = nvrtc(environment)?;
-        return Ok(nvrtc.unwrap_or_else(|| Chosen::Prebuilt("there is no CUDA compiler".to_owned())));
+        let python = if is_python_active(environment) { "" } else { NO_PYTHON };
+        return Ok(nvrtc.unwrap_or_else(|| Chosen::Prebuilt(format!("there is no CUDA compiler{python}"))));
     };
     match choice.to_str() {
         Some("nvcc") => nvcc(environment)?
-            .ok_or_else(|| Error::NoCompiler { asked: "nvcc", looked: find::nvcc_candidates(environment) }),
+            .ok_or_else(|| no_compiler("nvcc", find::nvcc_candidates(environment), environment)),
         Some("nvrtc") => nvrtc(environment)?
-            .ok_or_else(|| Error::NoCompiler { asked: "NVRTC", looked: find::nvrtc_folders(environment) }),
+            .ok_or_else(|| no_compiler("NVRTC", find::nvrtc_folders(environment), environment)),
         Some("prebuilt") => Ok(Chosen::Prebuilt(format!("`{CHOICE}` is `prebuilt`"))),
         Some("none") => Ok(Chosen::Nothing(format!("`{CHOICE}` is `none`"))),
         _ => Err(Error::UnknownChoice { value: choice.to_string_lossy().into_owned() }),
     }
+}
+
+/// What is said where no virtual environment is active, in which a compiler could be.
+pub(crate) const NO_PYTHON: &str = ", nor an active virtual environment (`VIRTUAL_ENV`) that could have one";
+
+fn is_python_active(environment: &Environment) -> bool {
+    PYTHON.iter().any(|name| environment.get(name).is_some())
+}
+
+fn no_compiler(asked: &'static str, looked: Vec<PathBuf>, environment: &Environment) -> Error {
+    Error::NoCompiler { asked, looked, python: is_python_active(environment) }
 }
 
 fn nvcc(environment: &Environment) -> Result<Option<Chosen>> {

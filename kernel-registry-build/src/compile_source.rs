@@ -49,7 +49,7 @@ impl Compiler {
     pub(crate) fn compile_source(&self, job: &Job<'_>, folder: &Path) -> Result<SourceImage> {
         let (extension, key) = match self {
             Compiler::Nvcc(nvcc) => (nvcc::EXTENSION, nvcc.key(job)),
-            Compiler::Nvrtc(nvrtc) => (nvrtc::EXTENSION, nvrtc.key(job)?),
+            Compiler::Nvrtc(nvrtc) => (nvrtc::extension(&job.source.targets), nvrtc.key(job)?),
         };
         let image = index::image_name(&job.source.path, extension);
         let path = folder.join(&image);

@@ -4,6 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use crate::arch::Arch;
+use crate::choice::NO_PYTHON;
+
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -75,6 +78,8 @@ pub enum Error {
         asked: &'static str,
         /// Where it was looked for.
         looked: Vec<PathBuf>,
+        /// Whether a Python environment is active.
+        python: bool,
     },
     /// Some sources have no image, and this is a release build.
     NoImages {
@@ -232,10 +237,11 @@ impl fmt::Display for Error {
                 f,
                 "`KERNEL_REGISTRY_COMPILER` is `{value}`: set it to `nvcc`, `nvrtc`, `prebuilt` or `none`, or not at all"
             ),
-            Error::NoCompiler { asked, looked } => {
+            Error::NoCompiler { asked, looked, python } => {
+                let python = if *python { "" } else { NO_PYTHON };
                 write!(
                     f,
-                    "`KERNEL_REGISTRY_COMPILER` asks for {asked}, which was not found in {}: \
+                    "`KERNEL_REGISTRY_COMPILER` asks for {asked}, which was not found in {}{python}: \
                      install it and set `CUDA_HOME` to where it is",
                     Places(looked)
                 )
@@ -345,6 +351,24 @@ impl fmt::Display for Doubtful<'_> {
             f,
             "{source}: its prebuilt image is used and may be stale: {why}; compare it by \
              `cargo kernels prebuild --check`, or install a compiler"
+        )
+    }
+}
+
+/// A warning: an architecture has no machine code. It names the remedy.
+pub(crate) struct NoMachineCode<'a> {
+    pub(crate) source: &'a str,
+    pub(crate) compiler: &'a str,
+    pub(crate) arch: &'a Arch<'a>,
+}
+
+impl fmt::Display for NoMachineCode<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoMachineCode { source, compiler, arch } = self;
+        write!(
+            f,
+            "{source}: there is no machine code for {arch}, which {compiler} does not know: install one that does, or \
+             leave {arch} out and let the driver compile the PTX"
         )
     }
 }

@@ -15,10 +15,12 @@
 //!
 //! 1. **nvcc**, in `CUDA_HOME`, `CUDA_PATH`, `PATH`, `/usr/local/cuda`, or the active Python environment
 //!    (`nvidia/cu13` in `VIRTUAL_ENV` or `CONDA_PREFIX`). It needs a C++ compiler of the host, to preprocess.
-//!    The image is a fat binary: machine code for each architecture that was asked for, and PTX.
 //! 2. **NVRTC**, a library, in the same places or where the system's loader finds it. It needs nothing of the
-//!    host, and has none of the host's headers. The image is PTX for the lowest architecture that was asked for.
+//!    host, and has none of the host's headers. An architecture that it does not know has no machine code, with a warning.
 //! 3. **[Committed images](#committed-images)**, made by `cargo kernels prebuild`, while they are of the sources as they are.
+//!
+//! Both make a fat binary: machine code for each architecture that was asked for, and PTX. PTX alone is text with NVRTC.
+//! Committed images are PTX of the lowest architecture.
 //!
 //! `KERNEL_REGISTRY_COMPILER` chooses: `nvcc`, `nvrtc`, `prebuilt`, or `none` for a build without images.
 //! Where there is nothing for a source, a release build fails, while others go on with one warning, so that

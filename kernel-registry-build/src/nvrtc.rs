@@ -1,21 +1,33 @@
-//! NVRTC, the compiler library: makes PTX of sources that need no headers of the host.
+//! NVRTC, the compiler library: compiles sources that need no headers of the host.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::CString;
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use kernel_registry_format::device_header;
+use kernel_registry_format::fatbin::{self, Kind, Part};
 
+use crate::arch::{Arch, Targets};
 use crate::environment::Environment;
+use crate::error::NoMachineCode;
 use crate::includes::Includes;
 use crate::job::{Compiled, Job};
 use crate::nvrtc_library::{Answer, Header, Library};
 use crate::{Error, Result, diagnostics, find, fingerprint};
 
 /// What images of this compiler are called.
-pub(crate) const EXTENSION: &str = "ptx";
+pub(crate) fn extension(targets: &Targets) -> &'static str {
+    if is_text(targets) { "ptx" } else { "fatbin" }
+}
+
+/// Whether an image is PTX alone, for one architecture. It needs no container, and warming compiles it in pieces.
+fn is_text(targets: &Targets) -> bool {
+    targets.real().next().is_none() && targets.ptx().count() == 1
+}
 
 /// How PTX spells the namespace `nv::target`, within the compiler's own name of the file.
 const TARGET_NAMESPACE: &str = "2nv6target";
@@ -81,24 +93,67 @@ impl Nvrtc {
             None => self.name()?,
         };
         let includes = self.includes.iter().map(|folder| folder.display().to_string());
-        Ok(fingerprint::hash_all([identity].into_iter().chain(includes).chain(arguments(job))))
+        let targets = job.source.targets.gencode();
+        let words = arguments(job, true);
+        Ok(fingerprint::hash_all([identity].into_iter().chain(includes).chain(targets).chain(words)))
     }
 
-    /// Writes the image into a file.
+    /// Writes the image into a file: PTX, or a fatbin if machine code is asked for, or PTX of several architectures.
     pub(crate) fn compile(&self, job: &Job<'_>, image: &Path) -> Result<(String, Compiled)> {
-        let (ptx, compiled) = self.ptx(job)?;
-        fs::write(image, ptx).map_err(Error::file("write", image))?;
-        Ok((self.name()?, compiled))
+        let unit = Unit::read(job)?;
+        let targets = &job.source.targets;
+        let mut log = String::new();
+        let mut parts = Vec::new();
+        // By the architecture's name: compiled for `sm_90`, there is PTX of `compute_90` too.
+        let mut texts = BTreeMap::new();
+        let mut unknown = Vec::new();
+        for arch in targets.real() {
+            match self.run(job, &unit, &arch.to_string()) {
+                Ok(made) => {
+                    log += &made.log;
+                    parts.push((Kind::Cubin, arch, made.cubin));
+                    texts.insert(arch.name, made.ptx);
+                }
+                Err(Error::UnknownArch { .. }) => unknown.push(arch),
+                Err(error) => return Err(error),
+            }
+        }
+        for arch in targets.ptx() {
+            let text = match texts.remove(arch.name) {
+                Some(text) => text,
+                None => {
+                    let made = self.run(job, &unit, &arch.to_string())?;
+                    log += &made.log;
+                    made.ptx
+                }
+            };
+            parts.push((Kind::Ptx, arch, text));
+        }
+        let bytes = match &mut parts[..] {
+            [(_, _, text)] if is_text(targets) => mem::take(text),
+            parts => fatbin::write(&parts.iter().map(part).collect::<Vec<_>>()),
+        };
+        fs::write(image, bytes).map_err(Error::file("write", image))?;
+        let name = self.name()?;
+        let mut compiled = unit.compiled(job, &log);
+        let source = &job.source.path;
+        let unknown = unknown.iter().map(|arch| NoMachineCode { source, compiler: &name, arch }.to_string());
+        compiled.warnings.extend(unknown);
+        Ok((name, compiled))
     }
 
-    /// The PTX of a source.
-    pub(crate) fn ptx(&self, job: &Job<'_>) -> Result<(Vec<u8>, Compiled)> {
-        let path = job.package.join(&job.source.path);
-        let bytes = fs::read(&path).map_err(Error::file("read", &path))?;
-        let folders: Vec<PathBuf> = job.options.includes.iter().map(|one| job.package.join(one)).collect();
-        let includes = Includes::of(job.package, &job.source.path, job.options);
+    /// The PTX of a source for the lowest architecture that is asked for.
+    pub(crate) fn ptx(&self, job: &Job<'_>) -> Result<Vec<u8>> {
+        let unit = Unit::read(job)?;
+        Ok(self.run(job, &unit, &job.source.targets.lowest())?.ptx)
+    }
 
-        let mut words = arguments(job);
+    /// Compiles a source for one architecture.
+    fn run(&self, job: &Job<'_>, unit: &Unit, arch: &str) -> Result<Made> {
+        let path = job.package.join(&job.source.path);
+        let folders: Vec<PathBuf> = job.options.includes.iter().map(|one| job.package.join(one)).collect();
+        let mut words = vec![format!("--gpu-architecture={arch}")];
+        words.extend(arguments(job, arch.starts_with("sm_")));
         // The compiler looks for headers from our current folder on, which cargo makes the package's.
         if !env::current_dir().is_ok_and(|here| here == job.package) {
             words.extend(path.parent().map(include));
@@ -106,7 +161,7 @@ impl Nvrtc {
         words.extend(folders.iter().chain(&self.includes).map(|folder| include(folder)));
         let name = self.name()?;
         let unusable = |_| Error::Name { source: path.clone() };
-        let text = CString::new(bytes).map_err(|_| Error::Rejected {
+        let text = CString::new(&*unit.text).map_err(|_| Error::Rejected {
             source: job.source.path.clone(),
             compiler: name.clone(),
             text: format!("{}: error: there is a zero byte in the text", job.source.path),
@@ -117,16 +172,12 @@ impl Nvrtc {
             name: CString::new(device_header::NAME).unwrap_or_default(),
             text: CString::new(device_header::TEXT).unwrap_or_default(),
         };
-        let header = includes.device_header.then(header);
+        let header = unit.includes.device_header.then(header);
         match self.library()?.compile(&text, &program, header.as_ref(), &words.map_err(unusable)?) {
-            Answer::Ptx { ptx, log } => {
-                let mut warnings = diagnostics::warnings(&log);
-                warnings.extend(includes.unnoticed(&job.source.path));
-                let device_header = includes.device_header;
-                let compiled = Compiled { warnings, files: includes.paths().collect(), device_header };
-                Ok((without_target_constants(ptx), compiled))
+            Answer::Compiled { ptx, cubin, log } => {
+                Ok(Made { ptx: without_target_constants(ptx), cubin, log })
             }
-            Answer::Rejected { log } => Err(rejected(job, name, log, &includes)),
+            Answer::Rejected { log } => Err(rejected(job, name, arch, log, &unit.includes)),
             Answer::Failed { code, why, log } => Err(Error::Crashed {
                 source: job.source.path.clone(),
                 compiler: name,
@@ -138,13 +189,46 @@ impl Nvrtc {
     }
 }
 
+/// A source as it was read, for all architectures.
+struct Unit {
+    text: Vec<u8>,
+    includes: Includes,
+}
+
+impl Unit {
+    fn read(job: &Job<'_>) -> Result<Self> {
+        let path = job.package.join(&job.source.path);
+        let text = fs::read(&path).map_err(Error::file("read", &path))?;
+        Ok(Unit { text, includes: Includes::of(job.package, &job.source.path, job.options) })
+    }
+
+    fn compiled(self, job: &Job<'_>, log: &str) -> Compiled {
+        let Unit { includes, .. } = self;
+        let mut warnings = diagnostics::warnings(log);
+        warnings.extend(includes.unnoticed(&job.source.path));
+        let device_header = includes.device_header;
+        Compiled { warnings, files: includes.paths().collect(), device_header }
+    }
+}
+
+/// What came of one architecture.
+struct Made {
+    ptx: Vec<u8>,
+    /// Empty for `compute_90` and its like.
+    cubin: Vec<u8>,
+    log: String,
+}
+
+fn part<'a>((kind, arch, bytes): &'a (Kind, Arch<'_>, Vec<u8>)) -> Part<'a> {
+    Part { kind: *kind, sm: arch.number(), flags: arch.fatbin_flags(), bytes }
+}
+
 /// The error for a compilation that NVRTC rejected.
-fn rejected(job: &Job<'_>, compiler: String, log: String, includes: &Includes) -> Error {
+fn rejected(job: &Job<'_>, compiler: String, arch: &str, log: String, includes: &Includes) -> Error {
     let source = job.source.path.clone();
     if let Some(said) = diagnostics::unknown_arch(&log) {
         let remedy = format!(
-            "{} was asked for, for {source}: ask for another one by `Build::ptx`, or install another compiler",
-            job.source.targets.lowest()
+            "{arch} was asked for, for {source}: ask for another one by `Build::ptx`, or install another compiler"
         );
         return Error::UnknownArch { compiler, said, remedy };
     }
@@ -173,42 +257,46 @@ fn include(folder: &Path) -> String {
     format!("--include-path={}", folder.display())
 }
 
-/// All options that are the same in each folder.
-fn arguments(job: &Job<'_>) -> Vec<String> {
+/// All options that are the same in each folder and for each architecture. `assembled`: machine code is made.
+fn arguments(job: &Job<'_>, assembled: bool) -> Vec<String> {
     let options = job.options;
-    let mut arguments = vec![format!("--gpu-architecture={}", job.source.targets.lowest())];
-    arguments.extend(options.std.iter().map(|std| format!("--std={std}")));
+    let mut arguments: Vec<String> = options.std.iter().map(|std| format!("--std={std}")).collect();
     arguments.extend(options.defines.iter().map(|define| format!("-D{define}")));
-    arguments.extend(flags(&options.flags));
+    arguments.extend(flags(&options.flags, assembled));
     arguments
 }
 
+/// Flags for stages of nvcc that NVRTC does not have, with a value of their own.
+const OF_HOST: &[&str] = &["-Xcompiler", "--compiler-options", "-ccbin", "--compiler-bindir"];
+/// The same without one.
+const OF_HOST_ALONE: &[&str] = &[
+    "--expt-relaxed-constexpr",
+    "-expt-relaxed-constexpr",
+    "--expt-extended-lambda",
+    "-expt-extended-lambda",
+    "--extended-lambda",
+    "-extended-lambda",
+    "-O0",
+    "-O1",
+    "-O2",
+    "-O3",
+];
+/// Flags for the assembler.
+const OF_PTXAS: &[&str] = &["-Xptxas", "--ptxas-options"];
+
 /// The flags that NVRTC understands: all but those for nvcc's other stages.
-fn flags(flags: &[String]) -> Vec<String> {
-    const WITH_VALUE: &[&str] =
-        &["-Xcompiler", "--compiler-options", "-Xptxas", "--ptxas-options", "-ccbin", "--compiler-bindir"];
-    const ALONE: &[&str] = &[
-        "--expt-relaxed-constexpr",
-        "-expt-relaxed-constexpr",
-        "--expt-extended-lambda",
-        "-expt-extended-lambda",
-        "--extended-lambda",
-        "-extended-lambda",
-        "-O0",
-        "-O1",
-        "-O2",
-        "-O3",
-    ];
+fn flags(flags: &[String], assembled: bool) -> Vec<String> {
+    let others: Vec<&str> = if assembled { OF_HOST.to_vec() } else { [OF_HOST, OF_PTXAS].concat() };
     let mut kept = Vec::new();
     let mut rest = flags.iter();
     while let Some(flag) = rest.next() {
-        if WITH_VALUE.contains(&flag.as_str()) {
+        let with_value = |name: &&str| flag.strip_prefix(*name).is_some_and(|rest| rest.starts_with('='));
+        if others.contains(&flag.as_str()) {
             rest.next();
-        } else if !ALONE.contains(&flag.as_str())
-            && !WITH_VALUE
-                .iter()
-                .any(|name| flag.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
-        {
+        } else if OF_PTXAS.contains(&flag.as_str()) {
+            kept.push(flag.clone());
+            kept.extend(rest.next().cloned());
+        } else if !OF_HOST_ALONE.contains(&flag.as_str()) && !others.iter().any(with_value) {
             kept.push(flag.clone());
         }
     }
@@ -222,8 +310,9 @@ mod tests {
     #[test]
     fn flags_of_other_stages_are_left_out() {
         let given =
-            ["-Xptxas", "-v", "--use_fast_math", "-Xcompiler=-Wall", "-O3", "-lineinfo"].map(str::to_owned);
-        assert_eq!(flags(&given), ["--use_fast_math", "-lineinfo"]);
+            ["-Xptxas", "-O1", "--use_fast_math", "-Xcompiler=-Wall", "-O3", "-lineinfo"].map(str::to_owned);
+        assert_eq!(flags(&given, false), ["--use_fast_math", "-lineinfo"]);
+        assert_eq!(flags(&given, true), ["-Xptxas", "-O1", "--use_fast_math", "-lineinfo"]);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(crate) struct Library {
     destroy: Destroy,
     ptx_size: Size,
     ptx: Get,
+    cubin_size: Size,
+    cubin: Get,
     log_size: Size,
     log: Get,
     error_string: ErrorString,
@@ -55,9 +57,20 @@ pub(crate) struct Header {
 
 /// The result of a compilation.
 pub(crate) enum Answer {
-    Ptx { ptx: Vec<u8>, log: String },
-    Rejected { log: String },
-    Failed { code: c_int, why: String, log: String },
+    /// The cubin is empty where only PTX was asked for.
+    Compiled {
+        ptx: Vec<u8>,
+        cubin: Vec<u8>,
+        log: String,
+    },
+    Rejected {
+        log: String,
+    },
+    Failed {
+        code: c_int,
+        why: String,
+        log: String,
+    },
 }
 
 impl Library {
@@ -78,7 +91,7 @@ impl Library {
     fn of(shared: Shared) -> Result<Self, String> {
         fn symbol<T: Copy>(shared: &Shared, name: &CStr) -> Result<T, String> {
             // SAFETY: the callers below ask for NVRTC's functions with the types of nvrtc.h, which have not
-            // changed since CUDA 7; a library without them ends here.
+            // changed since they came, the last with CUDA 11.1; a library without them ends here.
             let symbol = unsafe { shared.get::<T>(name.to_bytes_with_nul()) };
             symbol.map(|symbol| *symbol).map_err(|error| error.to_string())
         }
@@ -95,6 +108,8 @@ impl Library {
             destroy: symbol(&shared, c"nvrtcDestroyProgram")?,
             ptx_size: symbol(&shared, c"nvrtcGetPTXSize")?,
             ptx: symbol(&shared, c"nvrtcGetPTX")?,
+            cubin_size: symbol(&shared, c"nvrtcGetCUBINSize")?,
+            cubin: symbol(&shared, c"nvrtcGetCUBIN")?,
             log_size: symbol(&shared, c"nvrtcGetProgramLogSize")?,
             log: symbol(&shared, c"nvrtcGetProgramLog")?,
             error_string: symbol(&shared, c"nvrtcGetErrorString")?,
@@ -133,26 +148,39 @@ impl Library {
         // SAFETY: the program was made above and belongs to this thread; there are `count` pointers to
         // strings that outlive the call.
         let code = unsafe { (self.compile)(program, count, options.as_ptr()) };
-        let log = self.bytes(program, self.log_size, self.log).unwrap_or_default();
+        let log = self.text(program, self.log_size, self.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log).into_owned();
+        let result = || {
+            let ptx = self.text(program, self.ptx_size, self.ptx)?;
+            Ok((ptx, self.bytes(program, self.cubin_size, self.cubin)?))
+        };
         let answer = match code {
-            SUCCESS => match self.bytes(program, self.ptx_size, self.ptx) {
-                Ok(ptx) => Answer::Ptx { ptx, log },
+            SUCCESS => match result() {
+                Ok((ptx, cubin)) => Answer::Compiled { ptx, cubin, log },
                 Err(code) => self.failed(code, log),
             },
             COMPILATION | INVALID_OPTION => Answer::Rejected { log },
             code => self.failed(code, log),
         };
         // SAFETY: the program was made above and is not used afterwards. The result does not matter,
-        // because the PTX and the log have been copied.
+        // because the results and the log have been copied.
         unsafe { (self.destroy)(&mut program) };
         answer
     }
 
     /// The PTX or the log of a program, without the zero at its end.
+    fn text(&self, program: Program, size: Size, get: Get) -> Result<Vec<u8>, c_int> {
+        let mut bytes = self.bytes(program, size, get)?;
+        while bytes.last() == Some(&0) {
+            bytes.pop();
+        }
+        Ok(bytes)
+    }
+
+    /// A result of a program.
     fn bytes(&self, program: Program, size: Size, get: Get) -> Result<Vec<u8>, c_int> {
         let mut length = 0;
-        // SAFETY: the only caller passes a program that lives, and the length outlives the call.
+        // SAFETY: the callers pass a program that lives, and the length outlives the call.
         let code = unsafe { size(program, &mut length) };
         if code != SUCCESS {
             return Err(code);
@@ -162,9 +190,6 @@ impl Library {
         let code = unsafe { get(program, bytes.as_mut_ptr().cast()) };
         if code != SUCCESS {
             return Err(code);
-        }
-        while bytes.last() == Some(&0) {
-            bytes.pop();
         }
         Ok(bytes)
     }

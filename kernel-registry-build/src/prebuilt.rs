@@ -11,7 +11,7 @@ use kernel_registry_format::device_header;
 use crate::environment::Environment;
 use crate::includes::Includes;
 use crate::job::Job;
-use crate::nvrtc::{self, Nvrtc};
+use crate::nvrtc::Nvrtc;
 use crate::options::Options;
 use crate::source::Source;
 use crate::{Build, Error, Result, files, fingerprint, index, parallel, source};
@@ -21,7 +21,7 @@ pub const PREBUILT: &str = "prebuilt";
 /// The file in that folder which says what each image was made of.
 const INDEX: &str = "index";
 /// The file extension of committed images.
-pub(crate) const EXTENSION: &str = nvrtc::EXTENSION;
+pub(crate) const EXTENSION: &str = "ptx";
 /// What the index says of images that were committed.
 pub(crate) const ORIGIN: &str = "prebuilt";
 
@@ -315,7 +315,7 @@ fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTre
         let (sources, _) = source::all(build, package)?;
         let images = inside(package, || {
             parallel::each(environment, &sources, |source| {
-                let (ptx, _) = nvrtc.ptx(&Job { package, source, options, environment })?;
+                let ptx = nvrtc.ptx(&Job { package, source, options, environment })?;
                 if is_too_new(&ptx) {
                     return Err(Error::TooNew { compiler: nvrtc.name()? });
                 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use kernel_registry_format::Printable;
-use kernel_registry_format::index::{Entry, FOLDER};
+use kernel_registry_format::index::{ANNOUNCED, Entry, FOLDER, VARIABLE};
 
 use crate::choice::{self, Chosen};
 use crate::compile_source::{Compiler, SourceImage};
@@ -39,10 +39,12 @@ struct Notes {
 impl Build {
     /// Compiles, tells cargo what to watch, and ends the build script with the compiler's words if that fails.
     pub fn compile(self) {
-        if let Err(error) = self.try_compile() {
-            eprintln!("{}", Printable(&error.to_string()));
-            std::process::exit(1);
-        }
+        let Err(error) = self.try_compile() else { return };
+        let text = Printable(&error.to_string()).to_string();
+        eprintln!("{text}");
+        // These lines make the build fail. After another exit code cargo would also show all that the script printed.
+        let is_told = takes_errors(&self) && say_error(&mut io::stdout().lock(), &text).is_ok();
+        std::process::exit(if is_told { 0 } else { 1 });
     }
 
     /// The same, for build scripts that want to go on after a failure.
@@ -142,6 +144,7 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
             origin,
             signatures,
         });
+    announce(folder, build)?;
     index::write(folder, entries)?;
     let unused = unused::find(build, package, &report.images)?;
     notes.watched.extend(unused.watched);
@@ -151,6 +154,18 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
     let warnings = unused.sources.iter().map(|(source, kernels)| Undeclared { source, kernels }.to_string());
     notes.warnings.extend(warnings);
     Ok(report)
+}
+
+/// Notes whether cargo is given the variable without which the index counts as stale.
+fn announce(folder: &Path, build: &Build) -> Result<()> {
+    let path = folder.join(ANNOUNCED);
+    if !build.quiet {
+        return files::replace(&path, b"");
+    }
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", &path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// The variables of a Python environment that has the compiler: another environment may have another one.
@@ -221,8 +236,25 @@ fn report(folder: &Path, sources: Vec<Source>, outcomes: Vec<Outcome>, notes: &m
     report
 }
 
+/// Whether cargo runs this and takes lines of errors. For a package that names an older Rust than 1.84 it refuses them.
+fn takes_errors(build: &Build) -> bool {
+    let rust = build.environment.get("CARGO_PKG_RUST_VERSION").unwrap_or_default();
+    let rust = rust.to_string_lossy();
+    let mut numbers = rust.split('.').map(|number| number.parse().unwrap_or(0_u32));
+    let is_new = rust.is_empty() || (numbers.next(), numbers.next()) >= (Some(1), Some(84));
+    !build.quiet && is_new && build.environment.get("CARGO").is_some()
+}
+
+fn say_error(cargo: &mut impl Write, text: &str) -> io::Result<()> {
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        writeln!(cargo, "cargo::error={line}")?;
+    }
+    cargo.flush()
+}
+
 /// Tells cargo what to watch, and the warnings.
 fn say(cargo: &mut impl Write, package: &Path, notes: &Notes) -> io::Result<()> {
+    writeln!(cargo, "cargo:rustc-env={VARIABLE}=1")?;
     for name in WATCHED.iter().chain(&notes.variables) {
         writeln!(cargo, "cargo:rerun-if-env-changed={name}")?;
     }

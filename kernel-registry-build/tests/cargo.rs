@@ -116,8 +116,16 @@ fn the_user_sees_warnings_and_errors() {
     package.behaves("echo 'cuda/a.cu(3): error: bad\n    x\n    ^' >&2; exit 1");
     package.write("cuda/a.cu", "// worse\n");
     let (success, text) = cargo(&package, &["build"], "nvcc");
-    let said = "  cuda/a.cu(3): error: bad\n      x\n      ^\n\n  nvcc 13.0.88 found errors in cuda/a.cu\n";
-    assert!(!success && text.contains(said), "{text}");
+    let lines = ["cuda/a.cu(3): error: bad", "    x", "    ^", "nvcc 13.0.88 found errors in cuda/a.cu"];
+    let said: String = lines.iter().map(|line| format!("error: says@0.0.0: {line}\n")).collect();
+    assert!(!success && text.contains(&said) && !text.contains("rerun-if"), "{text}");
+    // For such a package cargo takes no lines of errors.
+    let manifest = fs::read_to_string(package.folder().join("Cargo.toml")).unwrap();
+    let old = manifest.replace("[package]", "[package]\nrust-version = \"1.76\"").replace("2024", "2021");
+    package.write("Cargo.toml", &old);
+    let (success, text) = cargo(&package, &["build", "--ignore-rust-version"], "nvcc");
+    assert!(!success && text.contains("  cuda/a.cu(3): error: bad\n      x\n      ^\n\n"), "{text}");
+    package.write("Cargo.toml", &manifest);
 
     // Without a compiler.
     let (success, text) = cargo(&package, &["check"], "prebuilt");

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 
 use common::{Package, refusal};
 use kernel_registry_build::{Build, Error};
-use sha2::{Digest, Sha256};
 
 const SOURCE: &str = "#include \"h.cuh\"\n#include <cassert>\n__global__ void k() {}\n";
 
@@ -336,7 +335,7 @@ fn another_header_of_the_same_name_is_another_header() {
 }
 
 fn sha256(text: impl AsRef<[u8]>) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    hmac_sha256::Hash::hash(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The hash of texts, each behind its length. Of options it is target, standard, and the lists of definitions and flags.

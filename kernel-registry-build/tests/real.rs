@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::slice;
 
 use common::{Package, refusal, samples};
 use kernel_registry_build::{Build, Error, Report, check_prebuilt, write_prebuilt};
-use kernel_registry_image::{Signature, read};
+use kernel_registry_format::fatbin::{self, Entry, Kind, flag};
+use kernel_registry_image::{Signature, Variant, VariantKind, read};
 
 const FATBIN: &[u8] = &[0x50, 0xed, 0x55, 0xba];
 
@@ -63,6 +65,17 @@ fn begins_with(report: &Report, start: &[u8]) {
     }
 }
 
+/// The variants of an image, by their architectures.
+fn targets(image: &[u8]) -> String {
+    let variants = read(image).unwrap().variants;
+    assert!(variants.iter().all(|variant| !variant.entries.is_empty()));
+    let name = |variant: &Variant| match variant.kind {
+        VariantKind::Cubin => variant.target.to_string(),
+        VariantKind::Ptx { .. } => variant.target.to_string().replace("sm_", "compute_"),
+    };
+    variants.iter().map(name).collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn nvcc_compiles_every_sample() {
     let Some(cuda) = place("CUDA_HOME") else { return };
@@ -87,17 +100,105 @@ fn nvrtc_compiles_every_sample() {
     let package = with_samples();
     let build = build(&package, &cuda, "nvrtc");
     let report = build.try_compile().unwrap();
-    begins_with(&report, b"//");
+    begins_with(&report, FATBIN);
     assert!(report.images[0].origin.starts_with("NVRTC "), "{}", report.images[0].origin);
     assert_eq!((report.compiled, report.warnings.len()), (report.images.len(), 0));
     for image in &report.images {
-        let ptx = fs::read_to_string(image.file.as_ref().unwrap()).unwrap();
-        let target = if image.source.ends_with("cluster.cu") { "sm_90" } else { "sm_75" };
-        assert!(ptx.contains(&format!(".target {target}")) && ptx.contains(".entry"), "{}", image.source);
+        let of_cluster = image.source.ends_with("cluster.cu");
+        let expected = if of_cluster { "sm_90 compute_90" } else { "sm_80 sm_90 compute_75" };
+        assert_eq!(targets(&fs::read(image.file.as_ref().unwrap()).unwrap()), expected, "{}", image.source);
     }
     assert_eq!(build.try_compile().unwrap().compiled, 0);
     package.write("cuda/block_sum.cuh", &format!("{}\n// edited\n", text(&package, "cuda/block_sum.cuh")));
     assert!((1..report.compiled).contains(&build.try_compile().unwrap().compiled));
+}
+
+const PLAIN: &str =
+    "__global__ void k(float* y, unsigned int n) { if (threadIdx.x < n) y[threadIdx.x] *= 2.0f; }\n";
+
+#[test]
+fn nvrtc_makes_the_machine_code_that_nvcc_makes() {
+    let Some(cuda) = place("CUDA_HOME") else { return };
+    let package = Package::new(&[("cuda/a.cu", PLAIN)]);
+    let image =
+        |build: &Build| fs::read(build.try_compile().unwrap().images[0].file.as_ref().unwrap()).unwrap();
+    let asked = ["sm_75", "sm_90a", "sm_100f", "sm_120"];
+    let with =
+        |compiler: &str| asked.iter().fold(build(&package, &cuda, compiler), |build, arch| build.arch(*arch));
+    for more in [None, Some("compute_80")] {
+        let of = |compiler: &str| more.iter().fold(with(compiler), |build, ptx| build.ptx(*ptx));
+        let nvrtc = image(&of("nvrtc"));
+        let nvcc = image(&of("nvcc").flag("--no-compress"));
+        assert_eq!(targets(&nvrtc), format!("sm_75 sm_90a sm_100f sm_120 {}", more.unwrap_or("compute_75")));
+        // nvcc puts PTX before machine code for the same architecture.
+        let heads = |bytes: &[u8]| -> Vec<String> {
+            let entries = fatbin::entries(bytes).map(Result::unwrap);
+            let head = |one: Entry<'_>| {
+                format!("{} {:?} {:?} {:x} {}", one.sm, one.kind, one.version, one.flags, one.packed_len)
+            };
+            let mut heads: Vec<String> = entries.map(head).collect();
+            heads.sort();
+            heads
+        };
+        assert_eq!(heads(&nvrtc), heads(&nvcc));
+    }
+    assert_eq!(packed_by_fatbinary(&package, &cuda, &image(&with("nvrtc"))), 4);
+    // PTX alone stays text.
+    assert_eq!(targets(&image(&build(&package, &cuda, "nvrtc").ptx("compute_80"))), "compute_80");
+    assert!(package.index().contains("cuda__a.cu.ptx"), "{}", package.index());
+    let two = build(&package, &cuda, "nvrtc").ptx("compute_80").ptx("compute_90");
+    assert_eq!(targets(&image(&two)), "compute_80 compute_90");
+    assert_eq!(two.clone().flag("-Xptxas=-v").try_compile().unwrap().warnings, [""; 0]);
+    let said = with("nvrtc").flag("-Xptxas").flag("-v").try_compile().unwrap().warnings;
+    assert!(said.iter().any(|line| line.contains("'sm_90a'")), "{said:?}");
+}
+
+/// Compares the machine code at the start of a fatbin with what NVIDIA's tool writes of the same cubins. Returns their number.
+fn packed_by_fatbinary(package: &Package, cuda: &Path, ours: &[u8]) -> usize {
+    let folder = package.folder();
+    let packed = folder.join("theirs.fatbin");
+    let mut tool = Command::new(cuda.join("bin/fatbinary"));
+    tool.args(["-64", "-compress=false"]).arg(format!("--create={}", packed.display()));
+    let cubins: Vec<Entry<'_>> =
+        fatbin::entries(ours).map(Result::unwrap).filter(|one| one.kind == Kind::Cubin).collect();
+    for Entry { sm, flags, payload, .. } in &cubins {
+        let file = folder.join(format!("{sm}.cubin"));
+        fs::write(&file, payload).unwrap();
+        let suffix = if flags & flag::ARCH != 0 {
+            "a"
+        } else if flags & flag::FAMILY != 0 {
+            "f"
+        } else {
+            ""
+        };
+        tool.arg(format!("--image3=kind=elf,sm={sm}{suffix},file={}", file.display()));
+    }
+    assert!(tool.status().unwrap().success());
+    let theirs = fs::read(packed).unwrap();
+    // The container's header has the length of all entries.
+    assert!(ours[..8] == theirs[..8] && ours[16..].starts_with(&theirs[16..]));
+    cubins.len()
+}
+
+#[test]
+fn machine_code_that_nvrtc_cannot_make_is_a_warning() {
+    let Some(nvrtc) = place("NVRTC_12_0") else { return };
+    let library = if nvrtc.is_dir() { nvrtc.as_path() } else { nvrtc.parent().unwrap() };
+    let package = Package::new(&[("cuda/a.cu", PLAIN)]);
+    let build =
+        build(&package, library.parent().unwrap(), "nvrtc").arch("sm_80").arch("sm_100").ptx("compute_75");
+    for compiled in [1, 0] {
+        let report = build.try_compile().unwrap();
+        assert_eq!(report.compiled, compiled);
+        assert_eq!(
+            report.warnings,
+            [
+                "cuda/a.cu: there is no machine code for sm_100, which NVRTC 12.0 does not know: install one that does, \
+              or leave sm_100 out and let the driver compile the PTX"
+            ]
+        );
+        assert_eq!(targets(&fs::read(report.images[0].file.as_ref().unwrap()).unwrap()), "sm_80 compute_75");
+    }
 }
 
 #[test]
@@ -226,7 +327,7 @@ fn the_toolkit_of_a_python_environment_is_found() {
     let nvidia = package.folder().join("venv/lib/python3.11/site-packages/nvidia");
     fs::create_dir_all(&nvidia).unwrap();
     std::os::unix::fs::symlink(cuda, nvidia.join("cu13")).unwrap();
-    for (compiler, image) in [("nvcc", "cuda__a.cu.fatbin"), ("nvrtc", "cuda__a.cu.ptx")] {
+    for (compiler, image) in [("nvcc", "cuda__a.cu.fatbin"), ("nvrtc", "cuda__a.cu.fatbin")] {
         let build = build(&package, Path::new(""), compiler).env("PATH", "/usr/bin:/bin");
         build.env("VIRTUAL_ENV", package.folder().join("venv")).try_compile().unwrap();
         assert!(package.index().contains(image), "{}", package.index());

@@ -1,9 +1,13 @@
-//! The headers of fatbins, the containers of PTX and cubins.
+//! Fatbins, the containers of PTX and cubins: their headers are read, and whole ones written.
 //!
 //! A file is a sequence of containers, with zeros between them. Each has a header of 16 bytes and then entries, each
 //! with a header that says what it is, for which architecture, and how it is packed.
 
+mod write;
+
 use core::fmt;
+
+pub use write::{Part, write};
 
 const MAGIC: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
 const HEADER_LEN: usize = 16;

@@ -30,6 +30,7 @@ mod device;
 mod grid;
 mod launch;
 mod processor;
+mod product;
 mod residents;
 mod shortage;
 
@@ -37,5 +38,6 @@ pub use device::Device;
 pub use grid::{Residency, Room, beside, residency};
 pub use launch::{Launch, Refused};
 pub use processor::{Limit, Processor, Space};
+pub use product::Product;
 pub use residents::Residents;
 pub use shortage::Shortage;

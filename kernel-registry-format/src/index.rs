@@ -31,6 +31,11 @@ use crate::is_control;
 pub const FOLDER: &str = "kernel-registry";
 /// The name of the index in that folder.
 pub const FILE: &str = "index";
+/// The file beside it that says that the build script has set [`VARIABLE`] for the package's compilation.
+pub const ANNOUNCED: &str = "announced";
+/// The variable that a build script sets which makes images. Files stay in `$OUT_DIR` when it makes none any more, and
+/// the variable does not.
+pub const VARIABLE: &str = "KERNEL_REGISTRY_INDEX";
 /// Stands in place of the image's name where there is no image.
 pub const NO_IMAGE: &str = "-";
 

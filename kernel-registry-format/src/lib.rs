@@ -6,7 +6,7 @@
 //! | [`section`] | the link section that holds the records |
 //! | [`index`] | the build step's index: the image of each CUDA source |
 //! | [`device_header`] | the header for kernels that stay on the device |
-//! | [`fatbin`] | the headers of fatbins |
+//! | [`fatbin`] | fatbins: their headers, and a writer |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
 //! | [`CudaVersion`] | the PTX that came with each version of CUDA |

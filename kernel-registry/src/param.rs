@@ -33,6 +33,12 @@ pub use kernel_registry_format::RustType;
     label = "not a `KernelParam`",
     note = "kernels take numbers, `bool`, device pointers, `kernel_registry::types`, and `#[repr(C)]` structs of these with `#[derive(KernelParam)]`"
 )]
+#[cfg_attr(
+    not(feature = "half"),
+    diagnostic::on_unimplemented(
+        note = "`half::f16` and `half::bf16` need the feature `half` of kernel-registry: `cargo add kernel-registry --features half`"
+    )
+)]
 pub unsafe trait KernelParam: Copy + 'static {
     /// The type, for the comparison with CUDA's. Structs are compared by size and alignment, those of
     /// [`types`](crate::types) also by name.

@@ -142,7 +142,7 @@ fn a_check_fails_once_the_image_has_changed() {
     );
     let (file, image) = (module.display(), image.display());
     assert_eq!(
-        fails(output, 1),
+        fails(output, 10),
         format!(
             "`{file}` is out of date, 3 differences above: \
              run `cargo kernels declare {image} --image images/x.ptx --output {file}`"

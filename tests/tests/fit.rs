@@ -132,6 +132,8 @@ fn mistakes_are_named() {
         message.ends_with("a block of 256 threads is too large for its launch bounds; use 128 at most"),
         "{message}"
     );
+    let pcie = text(&["--grid", "132", "--block", "256", "--gpu", "H100 PCIe"], 0);
+    assert!(pcie.starts_with("worker stays on sm_90, 114 multiprocessors (H100 PCIe)\n"), "{pcie}");
     let output = fit(&[&grid[..], &["--gpu", "sm_70"]].concat());
     assert_eq!(output.status.code(), Some(2));
 }

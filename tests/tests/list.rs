@@ -171,6 +171,12 @@ fn not_a_binary() {
         );
     }
     fails(list(Path::new("/"), &[]), 5);
+    for name in ["reduce.sm_90.cubin", "reduce.nvrtc12.ptx", "reduce.size.fatbin"] {
+        let image =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernel-registry-image/tests/images").join(name);
+        let expected = "is an image and has no declarations: `cargo kernels show --all ";
+        assert!(fails(list(&image, &[]), 5).contains(expected));
+    }
     fails(list(Path::new("/dev/null"), &[]), 5);
 }
 

@@ -90,6 +90,29 @@ fn a_package_in_a_workspace_is_a_member_or_apart() {
 }
 
 #[test]
+fn a_new_package_has_a_repository_and_a_path_as_it_was_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(folder.path()).unwrap();
+    for name in ["kernel-registry", "kernel-registry-build", "kernel-registry-sim"] {
+        fs::create_dir_all(root.join("checkout").join(name)).unwrap();
+        fs::write(root.join("checkout").join(name).join("Cargo.toml"), "").unwrap();
+    }
+    let new = |args: &[&str]| quiet(kernels(&root, &[&["new", "--path", "checkout"], args].concat()));
+    new(&["a"]);
+    let manifest = fs::read_to_string(root.join("a/Cargo.toml")).unwrap();
+    assert!(
+        manifest.contains("kernel-registry = { path = \"../checkout/kernel-registry\" }\n"),
+        "{manifest}"
+    );
+    assert!(root.join("a/.git").is_dir());
+    new(&["--vcs", "none", "b"]);
+    assert!(!root.join("b/.git").exists());
+    fs::create_dir(root.join("a/inside")).unwrap();
+    quiet(kernels(&root.join("a"), &["new", "--path", "../checkout", "c"]));
+    assert!(!root.join("a/c/.git").exists());
+}
+
+#[test]
 fn what_cannot_be_made_says_why() {
     let folder = scratch_folder();
     let new = |args: &[&str]| kernels(&folder, &[&["new"], args].concat());

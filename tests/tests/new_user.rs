@@ -320,6 +320,17 @@ fn mistakes_in_build_scripts() {
     let (succeeded, printed) = run(&demo.0, "cargo build");
     write("build.rs", &build);
     assert!(!succeeded);
+    said(
+        &printed,
+        "has not been compiled: this package has no build script",
+        "`cuda/saxpy.cu` has not been compiled",
+    );
+    // The index of the last build is still there.
+    done(&demo.0, "cargo build");
+    write("build.rs", "fn main() {}\n");
+    let (succeeded, printed) = run(&demo.0, "cargo build");
+    write("build.rs", &build);
+    assert!(!succeeded);
     said(&printed, "has not been compiled: call", "`cuda/saxpy.cu` has not been compiled");
 
     write("cuda/other.cu", "__global__ void other(float* x) { x[0] = 1; }\n");

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use kernel_registry_format::fit::{Device, Product};
 
 use crate::cli::{Build, EXIT_CODES, OF_BUILDS};
 
@@ -43,11 +44,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "KERNELS", value_parser = companions)]
     beside: Vec<Companions>,
 
-    /// The GPU's architecture, as in `sm_90`; by default each that the image has machine code for
-    #[arg(long, value_name = "ARCH", value_parser = gpu)]
-    pub(crate) gpu: Option<u32>,
+    /// The GPU's name, as in `A100`, or its architecture, as in `sm_90`; by default each architecture that the image has
+    /// machine code for
+    #[arg(long, value_name = "GPU", value_parser = gpu)]
+    pub(crate) gpu: Option<Gpu>,
 
-    /// Its multiprocessors; by default those of a common product
+    /// Its multiprocessors; by default those of the GPU that is named, or of a common product
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) sms: Option<u32>,
 
@@ -112,14 +114,33 @@ fn companions(text: &str) -> Result<Companions, &'static str> {
     Ok(Companions(names.map(|name| name.trim().parse()).collect::<Result<_, _>>()?))
 }
 
-/// An architecture of the table.
-fn gpu(text: &str) -> Result<u32, String> {
-    use kernel_registry_format::fit::Device;
+/// The GPU that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gpu {
+    pub(crate) sm: u32,
+    /// If it is asked for by its name.
+    pub(crate) product: Option<&'static Product>,
+}
+
+/// A product or an architecture of the tables.
+fn gpu(text: &str) -> Result<Gpu, String> {
+    if let Some(product) = Product::named(text) {
+        if Device::of(product.sm).is_none() {
+            let first = Device::all().first().map_or(0, |device| device.sm);
+            return Err(format!(
+                "{} is sm_{}, and what fits is known from sm_{first} on",
+                product.name, product.sm
+            ));
+        }
+        return Ok(Gpu { sm: product.sm, product: Some(product) });
+    }
     let digits = text.strip_prefix("sm_").unwrap_or(text).trim_end_matches(['a', 'f']);
     let known = digits.parse().ok().and_then(Device::of);
-    known.map(|device| device.sm).ok_or_else(|| {
+    known.map(|device| Gpu { sm: device.sm, product: None }).ok_or_else(|| {
         let known: Vec<_> = Device::all().iter().map(|device| format!("sm_{}", device.sm)).collect();
-        format!("known are {}", known.join(", "))
+        let products = Product::all().iter().filter(|product| Device::of(product.sm).is_some());
+        let products: Vec<_> = products.map(|product| product.name).collect();
+        format!("known are {}, and {}", known.join(", "), products.join(", "))
     })
 }
 
@@ -146,7 +167,19 @@ mod tests {
 
     #[test]
     fn architectures_are_those_of_the_table() {
-        assert_eq!([gpu("sm_90"), gpu("90"), gpu("sm_90a")], [const { Ok(90) }; 3]);
-        assert!(gpu("sm_70").is_err_and(|known| known.contains("sm_75")));
+        let architecture = Gpu { sm: 90, product: None };
+        for name in ["sm_90", "90", "sm_90a"] {
+            assert_eq!(gpu(name), Ok(architecture));
+        }
+        assert!(gpu("sm_70").is_err_and(|known| known.contains("sm_75") && known.contains("A100")));
+    }
+
+    #[test]
+    fn gpus_have_names() {
+        let of = |name: &str| gpu(name).map(|gpu| (gpu.sm, gpu.product.map(|product| product.processors)));
+        assert_eq!((of("A100"), of("a100")), (Ok((80, Some(108))), Ok((80, Some(108)))));
+        assert_eq!(of("rtx-3090"), Ok((86, Some(82))));
+        let volta = "V100 is sm_70, and what fits is known from sm_75 on";
+        assert_eq!(of("V100"), Err(volta.to_owned()));
     }
 }

@@ -1,6 +1,8 @@
 //! What fits, for each architecture.
 
-use kernel_registry_format::fit::{Device, Launch, Processor, Residency, Room, Shortage, beside, residency};
+use kernel_registry_format::fit::{
+    Device, Launch, Processor, Product, Residency, Room, Shortage, beside, residency,
+};
 
 use super::Options;
 use super::budget::{Budget, budgets};
@@ -40,14 +42,14 @@ impl<'a> Report<'a> {
             options.beside().map(|companion| Ok((kernels.named(&companion.name)?, companion))).collect();
         let beside = beside?;
         let gpus = match options.gpu {
-            Some(gpu) => vec![gpu],
+            Some(gpu) => vec![gpu.sm],
             None => stays.architectures().into_iter().filter(|sm| Device::of(*sm).is_some()).collect(),
         };
         if gpus.is_empty() {
             return Err(stays.no_code(None));
         }
         let gpu = |sm| {
-            let device = device(sm, options.sms)?;
+            let device = device(sm, options)?;
             let code = stays.code(sm)?;
             let launch = Launch {
                 grid: options.grid,
@@ -75,12 +77,13 @@ impl<'a> Report<'a> {
     }
 }
 
-fn device(sm: u32, sms: Option<u32>) -> Result<Device, Failure> {
-    let row = Device::of(sm).ok_or(Failure::NoMultiprocessors { gpu: sm })?;
-    match (sms, row.processors) {
-        (Some(processors), _) => Ok(Device { processors, product: None, ..row.clone() }),
+fn device(sm: u32, options: &Options) -> Result<Device, Failure> {
+    let named = options.gpu.and_then(|gpu| gpu.product).and_then(Product::device);
+    let device = named.or_else(|| Device::of(sm).cloned()).ok_or(Failure::NoMultiprocessors { gpu: sm })?;
+    match (options.sms, device.processors) {
+        (Some(processors), _) => Ok(Device { processors, product: None, ..device }),
         (None, 0) => Err(Failure::NoMultiprocessors { gpu: sm }),
-        (None, _) => Ok(row.clone()),
+        (None, _) => Ok(device),
     }
 }
 

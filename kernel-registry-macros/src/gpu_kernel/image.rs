@@ -59,7 +59,9 @@ impl Image {
 fn compiled(declared: &str) -> Result<Image, String> {
     let path = locate(declared)?;
     if path.extension().is_some_and(|extension| extension == "cu") {
-        return Err(format!("`{declared}` is CUDA source: `image` takes what a compiler made of it"));
+        return Err(format!(
+            "`{declared}` is CUDA source: write `file = {declared:?}`; `image` takes what a compiler made of it"
+        ));
     }
     read(declared, path, Vec::new())
 }
@@ -68,15 +70,13 @@ fn compiled(declared: &str) -> Result<Image, String> {
 fn of_source(declared: &str) -> Result<Image, String> {
     let source = locate(declared)?;
     fs::metadata(&source).map_err(|error| unreadable(declared, &source, &error))?;
-    let not_compiled = || {
-        format!(
-            "`{declared}` has not been compiled: call `kernel_registry_build::compile()` in the build script, \
-             or name what something else made of it with `image = \"..\"`"
-        )
-    };
-    let out = env::var_os("OUT_DIR").ok_or_else(not_compiled)?;
+    let out = env::var_os("OUT_DIR").ok_or_else(|| without_build_script(declared))?;
     let folder = Path::new(&out).join(index::FOLDER);
-    let text = fs::read_to_string(folder.join(index::FILE)).map_err(|_| not_compiled())?;
+    let text = fs::read_to_string(folder.join(index::FILE)).map_err(|_| not_compiled(declared))?;
+    let is_announced = folder.join(index::ANNOUNCED).exists();
+    if is_announced && env::var_os(index::VARIABLE).is_none() {
+        return Err(not_compiled(declared));
+    }
     let found = index::find(&text, declared);
     let entry = found
         .map_err(|error| format!("{error}: use equal ones"))?
@@ -89,6 +89,23 @@ fn of_source(declared: &str) -> Result<Image, String> {
         // The build script has said why, or has failed if it matters.
         None => Ok(Image { file: declared.to_owned(), content: None }),
     }
+}
+
+/// The error where there is no build script.
+fn without_build_script(declared: &str) -> String {
+    format!(
+        "`{declared}` has not been compiled: this package has no build script; make `build.rs` beside Cargo.toml with \
+         `fn main() {{ kernel_registry_build::compile(); }}`, and add `kernel-registry-build` to `[build-dependencies]`, \
+         from where `kernel-registry` comes; or name what something else made of it with `image = \"..\"`"
+    )
+}
+
+/// The error where the build script compiles nothing. It may have done so before.
+fn not_compiled(declared: &str) -> String {
+    format!(
+        "`{declared}` has not been compiled: call `kernel_registry_build::compile()` in the build script, \
+         or name what something else made of it with `image = \"..\"`"
+    )
 }
 
 /// The error for a source that the build script does not compile, though it compiles others.

@@ -1,0 +1,187 @@
+//! Writes a fatbin, uncompressed, as `fatbinary` of CUDA 13 does.
+
+use alloc::vec::Vec;
+
+use super::{ENTRY_HEADER_LEN, HEADER_LEN, Kind, MAGIC};
+
+/// The version of the container's format, and of an entry's.
+const CONTAINER_VERSION: u16 = 1;
+const ENTRY_VERSION: u16 = 0x101;
+
+/// What every entry of a compiler for 64-bit Linux says of itself: 64-bit addresses, and the host's system.
+const ADDRESS_64: u64 = 0x1;
+const HOST_LINUX: u64 = 0x10;
+/// The entry repeats the cubin's section of what it is compatible with.
+const HAS_COMPAT: u64 = 0x0100_0000;
+
+/// The first architecture whose entries do so. Cubins for sm_90a have the section too.
+const FIRST_WITH_COMPAT: u32 = 100;
+
+/// The type of that section.
+const SHT_CUDA_COMPAT: u32 = 0x7000_0086;
+
+/// Entries are padded to this.
+const ALIGNMENT: usize = 8;
+
+/// An entry of a fatbin to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// PTX text, or a cubin. No other kind has a place here.
+    pub kind: Kind,
+    /// The architecture: 90 for `sm_90` and `compute_90`.
+    pub sm: u32,
+    /// [`ARCH`](super::flag::ARCH), [`FAMILY`](super::flag::FAMILY), or 0.
+    pub flags: u64,
+    /// The text or the file.
+    pub bytes: &'a [u8],
+}
+
+/// A fatbin of these parts, in this order.
+pub fn write(parts: &[Part<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.extend(MAGIC);
+    out.extend(CONTAINER_VERSION.to_le_bytes());
+    out.extend((HEADER_LEN as u16).to_le_bytes());
+    out.extend([0; 8]);
+    for part in parts {
+        entry(part, &mut out);
+    }
+    let length = (out.len() - HEADER_LEN) as u64;
+    out[8..HEADER_LEN].copy_from_slice(&length.to_le_bytes());
+    out
+}
+
+fn entry(part: &Part<'_>, out: &mut Vec<u8>) {
+    let (number, (major, minor), compat) = match part.kind {
+        Kind::Ptx => (1_u16, ptx_version(part.bytes), None),
+        _ => (2, (1, abi(part.bytes)), compat(part.bytes).filter(|_| part.sm >= FIRST_WITH_COMPAT)),
+    };
+    let options = options(part.kind, compat);
+    // PTX ends with a zero.
+    let length = padded(part.bytes.len() + usize::from(part.kind == Kind::Ptx));
+    let compat_flag = if compat.is_some() { HAS_COMPAT } else { 0 };
+    let options_at = if options.is_empty() { 0 } else { ENTRY_HEADER_LEN as u32 };
+
+    out.extend(number.to_le_bytes());
+    out.extend(ENTRY_VERSION.to_le_bytes());
+    out.extend(((ENTRY_HEADER_LEN + options.len()) as u32).to_le_bytes());
+    out.extend((length as u64).to_le_bytes());
+    // Not packed.
+    out.extend(0_u32.to_le_bytes());
+    out.extend(options_at.to_le_bytes());
+    out.extend(minor.to_le_bytes());
+    out.extend(major.to_le_bytes());
+    out.extend(part.sm.to_le_bytes());
+    // No name of an object file.
+    out.extend([0; 8]);
+    out.extend((ADDRESS_64 | HOST_LINUX | compat_flag | part.flags).to_le_bytes());
+    out.extend([0; 16]);
+    out.extend(options);
+    let end = out.len() + length;
+    out.extend(part.bytes);
+    out.resize(end, 0);
+}
+
+/// What stands behind an entry's header: where the compiler's options are, which are empty, and the length of the
+/// compatibility section, which follows them.
+fn options(kind: Kind, compat: Option<&[u8]>) -> Vec<u8> {
+    if kind != Kind::Ptx && compat.is_none() {
+        return Vec::new();
+    }
+    let compat = compat.unwrap_or_default();
+    let mut options = Vec::new();
+    options.extend((ENTRY_HEADER_LEN as u32 + 8).to_le_bytes());
+    options.extend((compat.len() as u32).to_le_bytes());
+    options.push(0);
+    options.extend(compat);
+    options.resize(padded(options.len()), 0);
+    options
+}
+
+fn padded(length: usize) -> usize {
+    length.next_multiple_of(ALIGNMENT)
+}
+
+/// The language's version, of the line `.version 8.0`.
+fn ptx_version(text: &[u8]) -> (u16, u16) {
+    let version = || {
+        let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b".version "))?;
+        let (major, minor) = str::from_utf8(line).ok()?.trim().split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    version().unwrap_or((0, 0))
+}
+
+/// The version of the format of cubins, which the file's identification ends with.
+fn abi(cubin: &[u8]) -> u16 {
+    cubin.get(8).copied().unwrap_or_default().into()
+}
+
+/// The section of what a cubin is compatible with.
+fn compat(cubin: &[u8]) -> Option<&[u8]> {
+    let table = usize::try_from(u64::from_le_bytes(number(cubin, 40)?)).ok()?;
+    let size = usize::from(u16::from_le_bytes(number(cubin, 58)?));
+    let count = usize::from(u16::from_le_bytes(number(cubin, 60)?));
+    (0..count).find_map(|i| {
+        let header = cubin.get(table.checked_add(i * size)?..)?;
+        if u32::from_le_bytes(number(header, 4)?) != SHT_CUDA_COMPAT {
+            return None;
+        }
+        let offset = usize::try_from(u64::from_le_bytes(number(header, 24)?)).ok()?;
+        let length = usize::try_from(u64::from_le_bytes(number(header, 32)?)).ok()?;
+        cubin.get(offset..offset.checked_add(length)?)
+    })
+}
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{entries, flag};
+    use super::*;
+
+    const PTX: &[u8] = b"//\n.version 8.4\n.target sm_75\n";
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut cubin = [0; 40];
+        cubin[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x41\x08");
+        let parts = [
+            Part { kind: Kind::Cubin, sm: 90, flags: flag::ARCH, bytes: &cubin },
+            Part { kind: Kind::Ptx, sm: 75, flags: 0, bytes: PTX },
+        ];
+        let file = write(&parts);
+        let read: Vec<_> = entries(&file).map(Result::unwrap).collect();
+        assert_eq!(read.len(), 2);
+        assert_eq!((read[0].kind, read[0].sm, read[0].version), (Kind::Cubin, 90, (1, 8)));
+        assert_eq!((read[0].flags, read[0].packed_len, read[0].payload), (0x10_0011, 0, &cubin[..]));
+        assert_eq!((read[1].kind, read[1].sm, read[1].version, read[1].flags), (Kind::Ptx, 75, (8, 4), 0x11));
+        // Text, zero, and padding.
+        assert_eq!((&read[1].payload[..PTX.len()], read[1].payload.len()), (PTX, 32));
+        assert_eq!(read[1].payload[PTX.len()], 0);
+        assert!(entries(&write(&[])).next().is_none());
+    }
+
+    #[test]
+    fn a_cubin_that_says_what_it_is_compatible_with_has_that_in_its_entry() {
+        let said = *b"\x02\x09\0\0";
+        let mut cubin = [0; 192];
+        cubin[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x41\x08");
+        // The table of sections, its two entries, and the second one's type, place and length.
+        cubin[40] = 64;
+        (cubin[58], cubin[60]) = (60, 2);
+        cubin[128..132].copy_from_slice(&SHT_CUDA_COMPAT.to_le_bytes());
+        (cubin[148], cubin[156]) = (188, 4);
+        cubin[188..].copy_from_slice(&said);
+        assert_eq!(compat(&cubin), Some(&said[..]));
+        let file = write(&[Part { kind: Kind::Cubin, sm: 100, flags: 0, bytes: &cubin }]);
+        assert_eq!(file[16 + 4], 80);
+        assert_eq!(file[16 + 64..16 + 80], *b"\x48\0\0\0\x04\0\0\0\0\x02\x09\0\0\0\0\0");
+        assert_eq!(entries(&file).next().unwrap().unwrap().payload, cubin);
+        for length in 0..cubin.len() {
+            let _ = compat(&cubin[..length]);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! GPUs by the names of their products.
+
+use super::Device;
+
+/// A GPU as it is sold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Product {
+    /// Its name, without `NVIDIA` and `GeForce`.
+    pub name: &'static str,
+    /// The architecture: 90 for `sm_90`.
+    pub sm: u32,
+    /// Its multiprocessors, or 0 if they are not known here.
+    pub processors: u32,
+}
+
+const fn product(name: &'static str, sm: u32, processors: u32) -> Product {
+    Product { name, sm, processors }
+}
+
+/// From NVIDIA's descriptions of the products. Volta is here for its name alone: CUDA 13 compiles for nothing older than
+/// sm_75, and [`Device`] has no row for it.
+const PRODUCTS: [Product; 31] = [
+    product("V100", 70, 80),
+    product("T4", 75, 40),
+    product("RTX 2080 Ti", 75, 68),
+    product("A100", 80, 108),
+    product("A30", 80, 56),
+    product("A10", 86, 72),
+    product("A40", 86, 84),
+    product("RTX A6000", 86, 84),
+    product("RTX 3060", 86, 28),
+    product("RTX 3070", 86, 46),
+    product("RTX 3080", 86, 68),
+    product("RTX 3090", 86, 82),
+    product("Jetson AGX Orin", 87, 16),
+    product("L4", 89, 58),
+    product("L40", 89, 142),
+    product("L40S", 89, 142),
+    product("RTX 6000 Ada", 89, 142),
+    product("RTX 4070", 89, 46),
+    product("RTX 4080", 89, 76),
+    product("RTX 4090", 89, 128),
+    product("H100", 90, 132),
+    product("H100 SXM", 90, 132),
+    product("H100 PCIe", 90, 114),
+    product("H200", 90, 132),
+    product("GH200", 90, 132),
+    product("B200", 100, 148),
+    product("B300", 103, 0),
+    product("Jetson Thor T5000", 110, 20),
+    product("RTX 5080", 120, 84),
+    product("RTX 5090", 120, 170),
+    product("GB10", 121, 48),
+];
+
+impl Product {
+    /// The product of this name. Case, spaces, `-` and `_` do not matter, nor do the words before the model's.
+    ///
+    /// ```
+    /// use kernel_registry_format::fit::Product;
+    ///
+    /// let names = ["RTX 4090", "rtx4090", "NVIDIA GeForce RTX 4090"];
+    /// assert_eq!(names.map(|name| Product::named(name).map(|product| product.sm)), [Some(89); 3]);
+    /// ```
+    pub fn named(name: &str) -> Option<&'static Product> {
+        let (mut rest, words) = (name.trim(), ["nvidia", "geforce", "tesla"]);
+        while let Some(word) = words.iter().find(|word| starts_with(rest, word)) {
+            rest = rest[word.len()..].trim_start_matches([' ', '-', '_']);
+        }
+        PRODUCTS.iter().find(|product| letters(product.name).eq(letters(rest)))
+    }
+
+    /// All products, in the order of their architectures.
+    pub fn all() -> &'static [Product] {
+        &PRODUCTS
+    }
+
+    /// The room on it. `None` if its architecture has no row.
+    pub fn device(&self) -> Option<Device> {
+        let row = Device::of(self.sm)?;
+        Some(Device { processors: self.processors, product: Some(self.name), ..row.clone() })
+    }
+}
+
+fn starts_with(text: &str, word: &str) -> bool {
+    text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+}
+
+/// What counts of a name.
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).map(|c| c.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_agree_with_the_rows_of_their_architectures() {
+        assert!(PRODUCTS.is_sorted_by_key(|product| product.sm));
+        for row in Device::all() {
+            for name in row.product.into_iter().flat_map(|names| names.split(", ")) {
+                let product = Product::named(name).unwrap_or_else(|| panic!("{name}"));
+                assert_eq!((product.sm, product.processors), (row.sm, row.processors), "{name}");
+            }
+        }
+        let a100 = Product::named("a100").and_then(Product::device).unwrap();
+        assert_eq!(Some(&a100), Device::of(80));
+        assert_eq!(Product::named("Tesla V100").map(Product::device), Some(None));
+        assert_eq!(Product::named("RTX 4091"), None);
+        assert_eq!(Product::named("nvidia"), None);
+    }
+}
