@@ -335,7 +335,7 @@ fn another_header_of_the_same_name_is_another_header() {
 }
 
 fn sha256(text: impl AsRef<[u8]>) -> String {
-    hmac_sha256::Hash::hash(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    hmac_sha256::Hash::hash(text.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The hash of texts, each behind its length. Of options it is target, standard, and the lists of definitions and flags.
