@@ -47,18 +47,16 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     if !options.merge.is_empty() {
         return merge(options);
     }
-    let hooks = match shared::beside(&AUDIT) {
-        Some(hooks) => hooks,
-        None => shared::built(&AUDIT, options.offline)?.library,
-    };
     if let Some(folder) = &options.pack {
-        return pack(folder, &hooks);
+        return pack(folder, &hooks(options)?);
     }
     let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
     if env::var_os(variables::DRIVER).is_some() {
         return Err(Failure::AuditedAlready);
     }
+    // What is missing is said before anything is built.
     let driver = driver(options)?;
+    let hooks = hooks(options)?;
 
     let temporary = tempfile::tempdir().map_err(|error| Failure::of_io(env::temp_dir(), error))?;
     let records = options.records.as_deref().unwrap_or(temporary.path());
@@ -109,6 +107,14 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
         (0, 0) => Err(Failure::LeftOut { count: audit.left_out.len() }),
         (0, count) => Err(Failure::Findings { count }),
         (code, _) => Err(Failure::Failed { code }),
+    }
+}
+
+/// The library of the hooks.
+fn hooks(options: &cli::Audit) -> Result<PathBuf, Failure> {
+    match shared::beside(&AUDIT) {
+        Some(hooks) => Ok(hooks),
+        None => Ok(shared::built(&AUDIT, options.offline)?.library),
     }
 }
 

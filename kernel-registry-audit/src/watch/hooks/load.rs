@@ -90,7 +90,8 @@ pub(super) fn kernel(
     let call = Call { subject: function.addr() as u64, ..plain(hook) };
     let key = contexts::key(call.subject, 0);
     let kernel = kernel_name(function);
-    let is_loaded = is_loaded(key, call.subject);
+    // Or will be: then it is not loaded once more.
+    let is_loaded = is_eager() || known::is_loaded(key) || driver_says_loaded(call.subject);
     let running = if is_loaded { Vec::new() } else { busy::all_but(None) };
     let result = if is_loaded { timed(call, name(hook), real) } else { load(call, key, &kernel, real).0 };
     if result != CUresult::CUDA_SUCCESS {
