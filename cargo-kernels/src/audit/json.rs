@@ -1,5 +1,6 @@
 //! The report for programs: docs/audit-json.md.
 
+use kernel_registry_audit::causes;
 use kernel_registry_audit::record::{self, Happened};
 use serde::Serialize;
 
@@ -14,11 +15,19 @@ const SCHEMA: u32 = 1;
 struct Report<'a> {
     schema: u32,
     findings: usize,
+    causes: Vec<WithRemedy>,
     processes: Vec<Of<'a>>,
     left_out: &'a [String],
     kernels: Vec<Kernel<'a>>,
     libraries: Vec<Sum<'a>>,
     callers: Vec<Sum<'a>>,
+}
+
+#[derive(Serialize)]
+struct WithRemedy {
+    cause: String,
+    remedy: Option<&'static str>,
+    findings: usize,
 }
 
 #[derive(Serialize)]
@@ -64,6 +73,8 @@ struct Event<'a> {
     subject: &'a str,
     image: &'a str,
     resident: &'a str,
+    rule: &'a str,
+    library: &'a str,
     caller: &'a str,
     text: &'a str,
 }
@@ -97,6 +108,14 @@ pub(super) fn text(audit: &Audit) -> String {
     let report = Report {
         schema: SCHEMA,
         findings: audit.findings(),
+        causes: causes(audit.processes.iter().map(|process| &process.report))
+            .into_iter()
+            .map(|cause| WithRemedy {
+                cause: cause.to_string(),
+                remedy: cause.remedy(),
+                findings: cause.count(),
+            })
+            .collect(),
         processes: audit.processes.iter().map(process).collect(),
         left_out: &audit.left_out,
         kernels: compared(audit).into_iter().map(|compared| kernel(audit, compared)).collect(),
@@ -154,6 +173,8 @@ fn event(event: &Happened) -> Event<'_> {
         subject: &event.subject,
         image: &event.image,
         resident: &event.resident,
+        rule: &event.rule,
+        library: &event.library,
         caller: &event.caller,
         text: &event.text,
     }
