@@ -4,12 +4,27 @@ use std::env;
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
-use std::process::ExitCode;
-
-use rustc_version::{Version, VersionMeta, version_meta};
+use std::process::{Command, ExitCode};
 
 /// Before this version, `#[used]` did not stop the linker from dropping the records of kernels.
-const OLDEST: Version = Version::new(1, 89, 0);
+const OLDEST: (u32, u32) = (1, 89);
+
+/// The compiler's version, like `1.95.0-nightly`, or why it is not known.
+fn compiler() -> Result<String, String> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let release = text.lines().find_map(|line| line.strip_prefix("release: "));
+    release
+        .map(str::to_owned)
+        .ok_or_else(|| format!("`rustc -vV` has no line `release:` ({})", output.status))
+}
+
+/// 1 and 95 of `1.95.0-nightly`.
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
 
 /// A number that differs between copies of this package in one program. With cargo it is the number at the end of the output
 /// folder's name: a hash of the package's version and source, which does not depend on the machine. With another build
@@ -28,17 +43,18 @@ fn copy() -> u64 {
 
 fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=build.rs");
-    match version_meta() {
-        Ok(VersionMeta { semver, .. }) => {
-            if Version::new(semver.major, semver.minor, semver.patch) < OLDEST {
+    match compiler() {
+        Ok(version) => {
+            if numbers(&version).is_some_and(|numbers| numbers < OLDEST) {
+                let (major, minor) = OLDEST;
                 eprintln!(
-                    "kernel-registry needs Rust {OLDEST} or newer, and this is Rust {semver}: \
+                    "kernel-registry needs Rust {major}.{minor}.0 or newer, and this is Rust {version}: \
                      older compilers let the linker drop the records of kernels; \
                      `rustup update` brings a newer one"
                 );
                 return ExitCode::FAILURE;
             }
-            println!("cargo:rustc-env=KERNEL_REGISTRY_RUSTC=rustc {semver}");
+            println!("cargo:rustc-env=KERNEL_REGISTRY_RUSTC=rustc {version}");
             println!("cargo:rustc-env=KERNEL_REGISTRY_COPY={:016x}", copy());
             ExitCode::SUCCESS
         }

@@ -125,6 +125,7 @@ mod recorded;
 mod report;
 mod run;
 mod rust_scanner;
+mod sha256;
 mod source;
 mod unused;
 
