@@ -128,6 +128,7 @@ mod rust_scanner;
 mod sha256;
 mod source;
 mod unused;
+mod wheels;
 
 pub use builder::Build;
 pub use choice::{Available, available};

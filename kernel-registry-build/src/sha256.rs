@@ -1,4 +1,4 @@
-//! SHA-256 (FIPS 180-4). The crates that compute it bring ten packages, a fifteenth of the time of a first build, and
+//! SHA-256 (FIPS 180-4). The crates that compute it bring eight packages, a fifteenth of the time of a first build, and
 //! the speed that they are for is not needed here.
 
 /// The state before the first block: of the square roots of the first primes.
