@@ -128,6 +128,8 @@ pub enum Error {
         source: String,
         /// The header.
         header: String,
+        /// The Python wheel that has it, with its version, if it is one of the toolkit's.
+        wheel: Option<String>,
     },
     /// Prebuilt images are made with NVRTC, and there is none.
     NoNvrtc,
@@ -273,7 +275,11 @@ impl fmt::Display for Error {
                     "{compiler} crashed on {source} ({how}); to see it again, run in the package's folder: {command}"
                 )
             }
-            Error::NeedsHeader { source, header } => write!(
+            Error::NeedsHeader { source, header, wheel: Some(wheel) } => write!(
+                f,
+                "{source} includes `{header}`, which NVRTC does not have: `pip install \"{wheel}\"` brings it, and nvcc has it"
+            ),
+            Error::NeedsHeader { source, header, wheel: None } => write!(
                 f,
                 "{source} includes `{header}`, which NVRTC does not have: \
                  put `#ifndef __CUDACC_RTC__` around it, or compile with nvcc"

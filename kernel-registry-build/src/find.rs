@@ -70,15 +70,22 @@ pub(crate) fn builtins_beside(nvrtc: &Path) -> Option<PathBuf> {
     named(folder, "libnvrtc-builtins.so").pop().or_else(|| named(folder, "nvrtc-builtins64_").pop())
 }
 
+/// By these a folder of headers is known. Each is of another wheel.
+const TOOLKIT_HEADERS: [&str; 3] = ["cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits"];
+
 /// Where the headers can be that belong to an NVRTC, like `cuda_fp16.h`.
 pub(crate) fn includes_beside(nvrtc: &Path, environment: &Environment) -> Vec<PathBuf> {
     let root = nvrtc.parent().and_then(Path::parent);
     // Of the Python wheels up to CUDA 12, each has its own folder.
-    let wheel = root.and_then(Path::parent).map(|nvidia| nvidia.join("cuda_runtime"));
-    let roots = root.map(Path::to_owned).into_iter().chain(wheel).chain(told(environment));
+    let wheels = root.and_then(Path::parent).into_iter();
+    let wheels =
+        wheels.flat_map(|nvidia| ["cuda_runtime", "cuda_nvcc", "cuda_cccl"].map(|name| nvidia.join(name)));
+    let roots = root.map(Path::to_owned).into_iter().chain(wheels).chain(told(environment));
     let mut folders: Vec<PathBuf> = Vec::new();
-    for folder in roots.map(|root| root.join("include")) {
-        if folder.join("cuda_fp16.h").is_file() && !folders.contains(&folder) {
+    // Since CUDA 13 the C++ libraries have a folder of their own, and `cooperative_groups.h` includes them.
+    for folder in roots.flat_map(|root| [root.join("include"), root.join("include/cccl")]) {
+        let has_headers = TOOLKIT_HEADERS.iter().any(|header| folder.join(header).is_file());
+        if has_headers && !folders.contains(&folder) {
             folders.push(folder);
         }
     }

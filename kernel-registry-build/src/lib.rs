@@ -127,6 +127,7 @@ mod run;
 mod rust_scanner;
 mod source;
 mod unused;
+mod wheels;
 
 pub use builder::Build;
 pub use choice::{Available, available};

@@ -17,6 +17,7 @@ use crate::error::NoMachineCode;
 use crate::includes::Includes;
 use crate::job::{Compiled, Job};
 use crate::nvrtc_library::{Answer, Header, Library};
+use crate::wheels::wheel_of;
 use crate::{Error, Result, diagnostics, find, fingerprint};
 
 /// What images of this compiler are called.
@@ -177,7 +178,13 @@ impl Nvrtc {
             Answer::Compiled { ptx, cubin, log } => {
                 Ok(Made { ptx: without_target_constants(ptx), cubin, log })
             }
-            Answer::Rejected { log } => Err(rejected(job, name, arch, log, &unit.includes)),
+            Answer::Rejected { log } => {
+                let mut error = rejected(job, name, arch, log, &unit.includes);
+                if let Error::NeedsHeader { header, wheel, .. } = &mut error {
+                    *wheel = wheel_of(header, self.library()?.version());
+                }
+                Err(error)
+            }
             Answer::Failed { code, why, log } => Err(Error::Crashed {
                 source: job.source.path.clone(),
                 compiler: name,
@@ -233,9 +240,13 @@ fn rejected(job: &Job<'_>, compiler: String, arch: &str, log: String, includes: 
         return Error::UnknownArch { compiler, said, remedy };
     }
     match diagnostics::missing_header(&log) {
-        Some(header) if includes.foreign.contains(&header) => Error::NeedsHeader { source, header },
+        Some(header) if includes.foreign.contains(&header) => {
+            Error::NeedsHeader { source, header, wheel: None }
+        }
         // One that comes from a header of the toolkit.
-        Some(header) if !log.contains(&format!("{source}(")) => Error::NeedsHeader { source, header },
+        Some(header) if !log.contains(&format!("{source}(")) => {
+            Error::NeedsHeader { source, header, wheel: None }
+        }
         _ => Error::Rejected { source, compiler, text: log },
     }
 }

@@ -103,8 +103,10 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
                 .zip(&sources)
                 .map(|(made, source)| match made {
                     Ok(made) => Ok(Outcome::Image(made)),
-                    Err(Error::NeedsHeader { header, .. }) => {
-                        let reason = format!("it includes `{header}`, which NVRTC does not have");
+                    Err(Error::NeedsHeader { header, wheel, .. }) => {
+                        let wheel = wheel.map(|wheel| format!(" (`pip install \"{wheel}\"` brings it)"));
+                        let wheel = wheel.unwrap_or_default();
+                        let reason = format!("it includes `{header}`, which NVRTC does not have{wheel}");
                         committed(build, package, folder, source, &reason, notes)
                     }
                     Err(error) => Err(error),

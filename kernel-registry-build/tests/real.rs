@@ -180,6 +180,36 @@ fn packed_by_fatbinary(package: &Package, cuda: &Path, ours: &[u8]) -> usize {
     cubins.len()
 }
 
+/// Headers of every wheel, also those that such headers include.
+const OF_WHEELS: &str =
+    "#include <cuda_fp16.h>\n#include <mma.h>\n#include <cooperative_groups.h>\n__global__ void k() {}\n";
+
+#[test]
+fn nvrtc_finds_the_headers_of_all_wheels() {
+    let (Some(cuda), Some(nvrtc)) = (place("CUDA_HOME"), place("NVRTC_12_0")) else { return };
+    let library = if nvrtc.is_dir() { nvrtc.as_path() } else { nvrtc.parent().unwrap() };
+    let nvidia = library.parent().unwrap().parent().unwrap();
+    let package = Package::new(&[("cuda/a.cu", OF_WHEELS)]);
+    let report = build(&package, &cuda, "nvrtc").try_compile().unwrap();
+    assert!(report.images[0].file.is_some(), "{:?}", report.images);
+    // Of CUDA 12 each wheel has a folder of its own.
+    let venv = package.folder().join("venv/lib/python3.11/site-packages");
+    fs::create_dir_all(venv.join("nvidia")).unwrap();
+    let with = |wheels: &[&str]| {
+        for wheel in wheels {
+            std::os::unix::fs::symlink(nvidia.join(wheel), venv.join("nvidia").join(wheel)).unwrap();
+        }
+        let build = build(&package, Path::new(""), "nvrtc").env("PATH", "/usr/bin:/bin").ptx("compute_75");
+        build.env("VIRTUAL_ENV", package.folder().join("venv")).try_compile().unwrap().images[0]
+            .origin
+            .clone()
+    };
+    assert!(with(&["cuda_nvrtc"]).contains("cuda_fp16.h"));
+    let said = with(&["cuda_runtime"]);
+    assert!(said.contains("`crt/mma.h`") && said.contains("nvidia-cuda-nvcc-cu12==12.0.*"), "{said}");
+    assert_eq!(with(&["cuda_nvcc"]), "NVRTC 12.0");
+}
+
 #[test]
 fn machine_code_that_nvrtc_cannot_make_is_a_warning() {
     let Some(nvrtc) = place("NVRTC_12_0") else { return };
@@ -212,7 +242,7 @@ fn nvrtc_of_cuda_12_0_compiles_every_sample_whose_headers_it_has() {
     for image in missing {
         assert_eq!(image.source, "cuda/half.cu");
         assert!(
-            image.origin.starts_with("it includes `cuda_fp16.h`, which NVRTC does not have, "),
+            image.origin.starts_with("it includes `cuda_fp16.h`, which NVRTC does not have (`pip install \"nvidia-cuda-runtime-cu12==12.0.*\"` brings it), "),
             "{image:?}"
         );
     }
