@@ -91,6 +91,8 @@ impl Case {
             "cuDevicePrimaryCtxGetState" => true,
             // The stream goes with its context.
             "cuStreamDestroy_v2" => true,
+            // The first four look for functions of later drivers, and the fifth for an audit.
+            "cuGetProcAddress_v2" => self.number > 4,
             _ if self.number == 0 => false,
             // An image is loaded a second time, to ask why the first time failed.
             "cuLibraryLoadData" | "cuModuleLoadDataEx" => true,
