@@ -50,7 +50,7 @@ pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     if let Some(folder) = &options.pack {
         return pack(folder, &hooks(options)?);
     }
-    let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
+    let Some((program, arguments)) = cli::program(&options.command)? else { return Ok(()) };
     if env::var_os(variables::DRIVER).is_some() {
         return Err(Failure::AuditedAlready);
     }

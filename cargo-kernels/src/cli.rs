@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::diff::{Figure, Growth, Limits};
+use crate::failure::Failure;
 use crate::fit;
 
 #[derive(Parser)]
@@ -543,4 +544,14 @@ pub(crate) fn arguments() -> Vec<OsString> {
         arguments.insert(arguments.len().min(1), "kernels".into());
     }
     arguments
+}
+
+/// The program of a command, and its arguments. What begins with a dash is a mistyped option.
+pub(crate) fn program(command: &[OsString]) -> Result<Option<(&OsString, &[OsString])>, Failure> {
+    match command.split_first() {
+        Some((option, _)) if option.as_encoded_bytes().starts_with(b"-") => {
+            Err(Failure::NoOption { option: option.clone() })
+        }
+        split => Ok(split),
+    }
 }

@@ -64,6 +64,7 @@ pub(crate) enum Failure {
     NotBuilt { crate_name: &'static str, version: &'static str },
     NoDriver { why: String },
     PackedWithoutSim,
+    NoOption { option: OsString },
     AuditedAlready,
     Findings { count: usize },
     NothingToMerge { left_out: usize },
@@ -95,7 +96,7 @@ impl Failure {
             | Failure::NotInImage { .. }
             | Failure::WithoutKernels { .. }
             | Failure::NothingToDeclare { .. } => 7,
-            Failure::NoOutput { .. } | Failure::OfOneFile { .. } => 2,
+            Failure::NoOutput { .. } | Failure::OfOneFile { .. } | Failure::NoOption { .. } => 2,
             Failure::Newer { .. } | Failure::OtherSchema { .. } => 8,
             Failure::Prebuild { error: kernel_registry_build::Error::Drift { .. } } => 10,
             Failure::BuildFailed
@@ -354,6 +355,11 @@ impl fmt::Display for Failure {
             Failure::NoDriver { why } => write!(
                 f,
                 "there is no CUDA driver to watch ({why}); install NVIDIA's, or watch the program on the simulated one with `--sim`"
+            ),
+            Failure::NoOption { option } => write!(
+                f,
+                "`{0}` is not an option; see `--help`. Options come before the program, and a program of that name is `./{0}`",
+                option.display()
             ),
             Failure::PackedWithoutSim => f.write_str(
                 "this command was packed without the simulated driver: run `cargo kernels audit --sim` on a machine with Rust",

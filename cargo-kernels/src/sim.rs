@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cli::Sim;
+use crate::cli::{self, Sim};
 use crate::doctor::facts::Refused;
 use crate::doctor::libcuda::Library;
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ use crate::shared::{self, Built, SIM};
 use crate::terminal;
 
 pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
-    let [program, arguments @ ..] = options.command.as_slice() else { return Ok(()) };
+    let Some((program, arguments)) = cli::program(&options.command)? else { return Ok(()) };
     let mut command = Command::new(program);
     command.args(arguments);
 

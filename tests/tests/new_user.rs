@@ -268,7 +268,7 @@ const MISTAKES: &[Mistake] = &[
         "src/lib.rs",
         "file = \"cuda/",
         "image = \"cuda/",
-        "is CUDA source: `image` takes what a compiler made of it",
+        "is CUDA source: write",
         "`cuda/saxpy.cu`",
     ),
     (
