@@ -264,13 +264,7 @@ const MISTAKES: &[Mistake] = &[
         "no file .. paths start at the folder of Cargo.toml",
         "there is saxpy.cu",
     ),
-    (
-        "src/lib.rs",
-        "file = \"cuda/",
-        "image = \"cuda/",
-        "is CUDA source: write",
-        "`cuda/saxpy.cu`",
-    ),
+    ("src/lib.rs", "file = \"cuda/", "image = \"cuda/", "is CUDA source: write", "`cuda/saxpy.cu`"),
     (
         "src/lib.rs",
         "file = \"cuda/saxpy.cu\"",

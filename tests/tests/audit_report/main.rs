@@ -170,8 +170,10 @@ fn traces_have_tracks_for_threads_and_streams_on_one_axis() {
     assert!(apart > 1e6 && axis > 0.5 * apart, "{apart} {axis}");
     let (begin, end) = (of("b"), of("e"));
     assert!(!begin.is_empty() && begin.len() == end.len());
-    let explained = begin[0]["args"]["text"].as_str().expect("a text");
-    assert!(explained.contains("a kernel is loaded only when nothing runs on the device"), "{explained}");
+    // The other thread's synchronization may hang first.
+    let explained: Vec<_> = begin.iter().filter_map(|event| event["args"]["text"].as_str()).collect();
+    let loads = |text: &&str| text.contains("a kernel is loaded only when nothing runs on the device");
+    assert!(explained.iter().any(|text| loads(text)), "{explained:?}");
 }
 
 #[test]
