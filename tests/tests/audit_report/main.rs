@@ -173,7 +173,7 @@ fn traces_have_tracks_for_threads_and_streams_on_one_axis() {
     // The other thread's synchronization may hang first.
     let explained: Vec<_> = begin.iter().filter_map(|event| event["args"]["text"].as_str()).collect();
     let loads = |text: &&str| text.contains("a kernel is loaded only when nothing runs on the device");
-    assert!(explained.iter().any(|text| loads(text)), "{explained:?}");
+    assert!(explained.iter().any(loads), "{explained:?}");
 }
 
 #[test]
