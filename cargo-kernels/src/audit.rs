@@ -41,7 +41,7 @@ use crate::terminal;
 
 pub(crate) fn run(options: &cli::Audit) -> Result<(), Failure> {
     let files = [&options.json, &options.html, &options.trace].into_iter().flatten();
-    for path in files.filter(|path| **path != Path::new(STANDARD_OUTPUT)) {
+    for path in files.filter(|path| !is_output(path)) {
         can_be_written(path)?;
     }
     if !options.merge.is_empty() {
@@ -118,8 +118,10 @@ fn hooks(options: &cli::Audit) -> Result<PathBuf, Failure> {
     }
 }
 
-/// In place of a file's path.
-const STANDARD_OUTPUT: &str = "-";
+/// Whether the standard output is meant, in place of a file.
+fn is_output(path: &Path) -> bool {
+    path == Path::new("-")
+}
 
 /// Copies this command and the hooks to a folder. There the command finds the hooks beside itself.
 fn pack(folder: &Path, hooks: &Path) -> Result<(), Failure> {
@@ -157,7 +159,7 @@ fn merge(options: &cli::Audit) -> Result<(), Failure> {
         return Err(Failure::NothingToMerge { left_out: audit.left_out.len() });
     }
     match options.json.as_deref() {
-        Some(path) if path == Path::new(STANDARD_OUTPUT) => terminal::say(&audit),
+        Some(path) if is_output(path) => terminal::say(&audit),
         _ => binaries::print(|out| write!(out, "{audit}"))?,
     }
     match audit.findings() {
@@ -172,7 +174,7 @@ fn write_files(options: &cli::Audit, audit: &Audit) -> Result<(), Failure> {
         terminal::say(format_args!("warning: {why}"));
     }
     match options.json.as_deref() {
-        Some(path) if path == Path::new(STANDARD_OUTPUT) => {
+        Some(path) if is_output(path) => {
             binaries::print(|out| write!(out, "{}", json::text(audit)))?;
         }
         path => write_file(path, || json::text(audit))?,

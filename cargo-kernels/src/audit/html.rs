@@ -11,7 +11,7 @@ use kernel_registry_audit::record::{Happened, Kind};
 use super::comparison::{self, compared};
 use super::groups::{self, Group};
 use super::process::{Audit, Process, is_beside, is_late};
-use super::words::{Caller, Readable, Subject, Time, processes, short};
+use super::words::{Caller, Readable, Subject, Time, explanation_and_stack, processes, short};
 use crate::page::{Cell, Page, Table, Text};
 
 /// Processes whose timelines are drawn.
@@ -86,8 +86,7 @@ fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {
     for (process, event) in hangs.iter().take(HANGS) {
         let (call, name, at) = (Text(&event.call), Text(&process.name), Time(event.begun));
         writeln!(page, "<h3><code>{call}</code> in {name}, thread {}, since {at}</h3>", event.thread)?;
-        let (explained, stack): (Vec<_>, Vec<_>) =
-            event.text.lines().partition(|line| !line.starts_with(' '));
+        let (explained, stack) = explanation_and_stack(event);
         let explained: Vec<_> = explained.into_iter().map(code).collect();
         writeln!(page, "<p class=\"explained\">{}</p>", explained.join("<br>"))?;
         if !stack.is_empty() {

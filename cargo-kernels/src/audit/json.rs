@@ -1,6 +1,5 @@
 //! The report for programs: docs/audit-json.md.
 
-use kernel_registry_audit::causes;
 use kernel_registry_audit::record::{self, Happened};
 use serde::Serialize;
 
@@ -108,7 +107,8 @@ pub(super) fn text(audit: &Audit) -> String {
     let report = Report {
         schema: SCHEMA,
         findings: audit.findings(),
-        causes: causes(audit.processes.iter().map(|process| &process.report))
+        causes: audit
+            .causes()
             .into_iter()
             .map(|cause| WithRemedy {
                 cause: cause.to_string(),

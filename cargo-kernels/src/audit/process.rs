@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use kernel_registry_audit::record::{Happened, Kind, LARGEST, Report, read};
+use kernel_registry_audit::{Cause, causes};
 
 use super::symbols;
 use crate::failure::Failure;
@@ -59,6 +60,11 @@ impl Audit {
 
     pub(super) fn events(&self) -> impl Iterator<Item = &Happened> {
         self.processes.iter().flat_map(|process| &process.report.events)
+    }
+
+    /// The causes of the findings of all processes.
+    pub(super) fn causes(&self) -> Vec<Cause<'_>> {
+        causes(self.processes.iter().map(|process| &process.report))
     }
 
     pub(super) fn findings(&self) -> usize {

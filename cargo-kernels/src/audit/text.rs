@@ -9,7 +9,9 @@ use kernel_registry_format::wrapped;
 use super::comparison::{self, compared};
 use super::groups::{self, Group};
 use super::process::{Audit, Process, is_beside, is_late};
-use super::words::{Beside, Caller, NOTHING_SEEN, Readable, Subject, Time, many, processes, short};
+use super::words::{
+    Beside, Caller, NOTHING_SEEN, Readable, Subject, Time, explanation_and_stack, many, processes, short,
+};
 use crate::terminal;
 
 /// Processes that are reported one by one.
@@ -136,8 +138,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize, was
 
 /// The explanation of a hang, and the beginning of the thread's stack. Of one that was said before, the cause and the remedy.
 fn write_hang(f: &mut fmt::Formatter<'_>, event: &Happened, was_said: bool) -> fmt::Result {
-    let (mut explained, mut stack): (Vec<_>, Vec<_>) =
-        event.text.lines().partition(|line| !line.starts_with(' '));
+    let (mut explained, mut stack) = explanation_and_stack(event);
     if was_said {
         explained.truncate(CAUSE_AND_REMEDY);
         stack.clear();

@@ -29,6 +29,11 @@ impl fmt::Display for Subject<'_> {
     }
 }
 
+/// The sentences that explain a hang, and below them the stack of its thread.
+pub(super) fn explanation_and_stack(hang: &Happened) -> (Vec<&str>, Vec<&str>) {
+    hang.text.lines().partition(|line| !line.starts_with(' '))
+}
+
 /// The kernel that stayed while a call was made, if it would have waited for that.
 pub(super) struct Beside<'a>(pub(super) &'a Happened);
 

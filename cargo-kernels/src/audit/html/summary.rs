@@ -2,12 +2,12 @@
 
 use std::fmt::{self, Write as _};
 
+use kernel_registry_audit::Cause;
 use kernel_registry_audit::record::{Happened, Kind, PTX, Report};
-use kernel_registry_audit::{Cause, causes};
 
 use super::code;
 use crate::audit::process::{Audit, is_late};
-use crate::audit::words::{NOTHING_SEEN, Readable, Time, many, processes, short};
+use crate::audit::words::{NOTHING_SEEN, Readable, Time, explanation_and_stack, many, processes, short};
 use crate::page::Text;
 
 /// Causes that are said first.
@@ -43,7 +43,7 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
 fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     let hangs: Vec<_> = audit.events().filter(|event| event.kind == Kind::Hang).collect();
     if let [hang, others @ ..] = &*hangs {
-        let mut lines = hang.text.lines().filter(|line| !line.starts_with(' '));
+        let mut lines = explanation_and_stack(hang).0.into_iter();
         writeln!(to, "<p class=\"bad\">The program hung: {}</p>", code(lines.next().unwrap_or_default()))?;
         if let Some(remedy) = lines.next().and_then(|line| line.strip_prefix("Remedy: ")) {
             what_to_do(to, remedy.trim_end_matches('.'))?;
@@ -52,7 +52,7 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
             writeln!(to, "<p class=\"bad\">{} did not return either.</p>", many(others.len(), "more call"))?;
         }
     }
-    let causes = causes(audit.processes.iter().map(|process| &process.report));
+    let causes = audit.causes();
     for cause in causes.iter().take(CAUSES) {
         writeln!(to, "<p class=\"bad\">{}.</p>", code(&cause.to_string()))?;
         if let Some(remedy) = cause.remedy() {

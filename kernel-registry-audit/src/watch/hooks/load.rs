@@ -162,7 +162,7 @@ pub(super) fn is_loaded_now(function: u64) -> bool {
     driver_says_loaded(function) && !unloaded::is_waiting(function)
 }
 
-/// The same for a kernel of either kind.
+/// Whether a function, or a library's kernel in this context, is loaded. One whose loading still waits is not.
 fn is_loaded(key: u64, kernel: u64) -> bool {
     is_eager() || (known::is_loaded(key) || driver_says_loaded(kernel)) && !unloaded::is_waiting(kernel)
 }

@@ -10,7 +10,7 @@ pub(super) fn say_once(what: &'static str) {
     failures::say_once(&format!("{what} is not simulated"));
 }
 
-/// The same for a function. The runtime API asks for only one of them.
+/// Reports that a function is not simulated. The one that only the runtime API calls is explained.
 fn say_lacking(function: &'static str) {
     say_once(match function {
         "cuGetExportTable" => {
