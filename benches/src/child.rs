@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::Result;
@@ -47,24 +47,30 @@ impl Child {
         let mut command = Command::new(&self.program);
         command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        // Read the pipes while it runs: a process with much output would block otherwise.
+        // Read both pipes while it runs: a process with much output would block otherwise.
         let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err("a process has no output".into());
         };
+        let errors = thread::spawn(move || {
+            let mut errors = String::new();
+            stderr.read_to_string(&mut errors).map(|_| errors)
+        });
         let (done, finished) = mpsc::channel();
-        let reader = thread::spawn(move || {
-            let (mut text, mut errors) = (String::new(), String::new());
-            let read = stdout.read_to_string(&mut text).and(stderr.read_to_string(&mut errors));
+        let output = thread::spawn(move || {
+            let mut text = String::new();
+            let read = stdout.read_to_string(&mut text);
             // The receiver is gone if the process was killed.
             let _ = done.send(());
-            read.map(|_| (text, errors))
+            read.map(|_| text)
         });
         let begun = Instant::now();
         if finished.recv_timeout(timeout).is_err() {
             child.kill()?;
         }
         let status = child.wait()?;
-        let (text, errors) = reader.join().map_err(|_| "the reader of a process panicked")??;
+        let [text, errors] = [output, errors].map(JoinHandle::join);
+        let text = text.map_err(|_| "the reader of a process panicked")??;
+        let errors = errors.map_err(|_| "the reader of a process panicked")??;
         match status.success() {
             true => Ok(text),
             false => {
@@ -82,4 +88,15 @@ pub fn device() -> Result<String> {
     let gpus = child.output(Duration::from_secs(20)).map_err(|error| format!("`nvidia-smi`: {error}"))?;
     let cores = thread::available_parallelism()?;
     Ok(format!("{}; {cores} cores", gpus.lines().next().unwrap_or("no GPU")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_many_errors_ends() {
+        let child = Child::new(Path::new("sh")).arg("-c").arg("yes | head -c 1000000 >&2; echo 1 2");
+        assert_eq!(child.numbers(Duration::from_secs(20)).unwrap(), [1.0, 2.0]);
+    }
 }

@@ -82,6 +82,7 @@ Result cuMemFreeAsync(uint64_t address, Handle stream) { return 0; }
 Result cuMemsetD8Async(uint64_t address, unsigned char value, size_t size, Handle stream) { return 0; }
 
 Result cuStreamCreate(Handle *stream, unsigned flags) { *stream = handle(); return 0; }
+Result cuStreamGetFlags(Handle stream, unsigned *flags) { *flags = 1; return 0; }
 Result cuStreamDestroy_v2(Handle stream) { return 0; }
 Result cuStreamSynchronize(Handle stream) { return 0; }
 Result cuStreamWaitEvent(Handle stream, Handle event, unsigned flags) { return 0; }

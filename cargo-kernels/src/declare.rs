@@ -43,10 +43,11 @@ pub(crate) fn run(options: &Declare) -> Result<(), Failure> {
     let unit = Unit::read(options)?;
     let text = module(&unit, &Shared::default(), "", target, &command(options, target))?;
     match (&options.check, &options.output) {
-        (Some(file), _) => check(&text, file, options),
-        (None, Some(file)) => write(&text, file),
-        (None, None) => binaries::print(|out| out.write_all(text.as_bytes())),
+        (Some(file), _) => check(&text, file, options)?,
+        (None, Some(file)) => write(&text, file)?,
+        (None, None) => binaries::print(|out| out.write_all(text.as_bytes()))?,
     }
+    unit.unread().check()
 }
 
 /// The text of a module. `command` is what writes it again, and `import` the path of the structs that modules share.
@@ -66,6 +67,9 @@ fn module(
     }
     for (kernel, reason) in &module.left_out {
         terminal::say(format_args!("warning: `{kernel}` is not declared: {reason}"));
+    }
+    for sentence in unit.unread().sentences() {
+        terminal::say(format_args!("warning: {sentence}"));
     }
     if let Some(source) = &unit.input.source {
         for name in module.declarations.iter().filter(|kernel| kernel.is_vague).map(|kernel| &kernel.name) {

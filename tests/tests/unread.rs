@@ -100,6 +100,27 @@ fn what_was_not_read_is_not_taken_for_equal_or_fitting() {
 }
 
 #[test]
+fn what_was_not_read_is_not_declared_in_silence() {
+    let path = partly();
+    let folder = path.with_extension("folder");
+    fs::create_dir_all(&folder).unwrap();
+    fs::copy(&path, folder.join("partly.fatbin")).unwrap();
+    let module = file("partly.rs", b"");
+    let runs: [&[&dyn AsRef<OsStr>]; 3] = [
+        &[&"declare", &path, &"--image=x.fatbin"],
+        &[&"declare", &path, &"--image=x.fatbin", &"--output", &module],
+        &[&"declare", &folder, &"--output", &folder.join("out")],
+    ];
+    for run_of in runs {
+        let (code, _, errors) = run(run_of);
+        assert_eq!(code, 15, "{errors}");
+        assert_eq!(errors.split_whitespace().filter(|word| *word == "warning:").count(), 1, "{errors}");
+        assert!(errors.ends_with(&format!("error: 3 variants of 1 image {SAID}\n")), "{errors}");
+    }
+    assert!(fs::read_to_string(&module).unwrap().contains("fn reduce"));
+}
+
+#[test]
 fn check_tells_what_it_did_not_compare() {
     // An image of this program was made by a newer toolkit.
     let program = Build::default().executable("deep");

@@ -30,11 +30,11 @@ const COUNTED: u32 = 100_000;
 /// The most that a launch may take longer with hooks.
 const BOUND: f64 = 25.0;
 
-/// The most that a call may take longer in a section.
-const BOUND_BESIDE: f64 = 50.0;
+/// The most that a call may take longer in a section. A free asks the driver what the memory is: 36 to 72 ns, by processor.
+const BOUND_BESIDE: f64 = 100.0;
 
 /// The calls that are made in a section, and outside of it.
-const BESIDE: [&str; 3] = ["launch", "launch that may be in its stream", "cuMemFree of memory of a pool"];
+const BESIDE: [&str; 3] = ["launch", "launch whose stream has the same bit", "cuMemFree of memory of a pool"];
 
 /// Who launches: threads, and whether all do in the default stream.
 const CASES: [(&str, usize, bool); 3] = [
@@ -227,10 +227,10 @@ fn beside(launch: Launch) -> Result<bool> {
             black_box(unsafe { free(address) });
         }
     };
-    // The handle 0 is that of the default stream of the context or of the thread, by the variant of the function.
+    // The hooks look closer at a launch whose stream has the same of 64 bits as the section's: 0x91800 has that of 0x10000.
     let calls: [(usize, &dyn Fn()); BESIDE.len()] = [
         (0x90000, &|| repeat(launch, 0x10000, LAUNCHES)),
-        (2, &|| repeat(launch, 0, LAUNCHES)),
+        (0x91800, &|| repeat(launch, 0x10000, LAUNCHES)),
         (0x90000, &free),
     ];
     for (stream, call) in calls {
@@ -239,16 +239,19 @@ fn beside(launch: Launch) -> Result<bool> {
             call();
             begun.elapsed()
         };
-        let pair = |_| {
+        let pair = |_| -> Result<[Duration; 2]> {
             let outside = time();
             // SAFETY: the name ends with a zero.
             let section =
                 unsafe { begin(c"worker".as_ptr(), ptr::null_mut(), ptr::without_provenance_mut(stream), 0) };
+            if section == 0 {
+                return Err("the audit began no section".into());
+            }
             let inside = time();
             end(section);
-            [outside, inside]
+            Ok([outside, inside])
         };
-        print_medians(&(0..ROUNDS / 4).map(pair).collect::<Vec<_>>());
+        print_medians(&(0..ROUNDS / 4).map(pair).collect::<Result<Vec<_>>>()?);
     }
     Ok(true)
 }

@@ -14,6 +14,7 @@ use super::{difference, names, text};
 use crate::binaries;
 use crate::cli::Declare;
 use crate::failure::Failure;
+use crate::unread::Unread;
 
 /// In every file that is written.
 const MARK: &str = "// Written by `cargo kernels declare`.";
@@ -30,7 +31,8 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
         return Err(Failure::NoOutput { path: folder.clone() });
     };
     let command = super::command(options, Some(target));
-    let files = files(folder, target, options, &command)?;
+    let mut unread = Unread::default();
+    let files = files(folder, target, options, &command, &mut unread)?;
     if files.is_empty() {
         return Err(Failure::NothingToDeclare { path: folder.clone() });
     }
@@ -45,7 +47,8 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
         }
         let remove =
             |path: PathBuf| fs::remove_file(&path).map_err(|error| Failure::NotWritten { path, error });
-        return stale.into_iter().try_for_each(|path| remove(target.join(path)));
+        stale.into_iter().try_for_each(|path| remove(target.join(path)))?;
+        return unread.check();
     }
     let mut lines: Vec<String> = stale.iter().map(|path| format!("gone: `{}`", path.display())).collect();
     for (path, text) in &files {
@@ -58,22 +61,25 @@ pub(super) fn run(options: &Declare) -> Result<(), Failure> {
         }
     }
     if lines.is_empty() {
-        return Ok(());
+        return unread.check();
     }
     binaries::print(|out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))?;
     Err(Failure::Outdated { path: target.clone(), count: lines.len(), remedy: command })
 }
 
-/// The text of every file, by its path in the output. An image or source without kernels has none.
+/// The text of every file, by its path in the output. An image or source without kernels has none. What could not be read is
+/// added to `unread`.
 fn files(
     folder: &Path,
     target: &Path,
     options: &Declare,
     command: &str,
+    unread: &mut Unread,
 ) -> Result<BTreeMap<PathBuf, String>, Failure> {
     let sources = below(folder, &["cu", "ptx", "cubin", "fatbin"])?;
     let units = sources.iter().map(|file| Unit::read(&Declare { file: file.clone(), ..options.clone() }));
     let units = units.collect::<Result<Vec<_>, _>>()?;
+    units.iter().for_each(|unit| unread.merge(unit.unread()));
     let shared = Shared::of(&units);
     let own = structs_module(folder, &sources);
     let mut files = BTreeMap::new();

@@ -10,6 +10,7 @@ use super::source::Source;
 use crate::cli::Declare;
 use crate::failure::Failure;
 use crate::mapped::Mapped;
+use crate::unread::{Unread, UnreadVariant};
 
 /// All that is known of the kernels of one file.
 pub(super) struct Unit {
@@ -30,6 +31,13 @@ impl Unit {
             None => Source::default(),
         };
         Ok(Unit { path: options.file.clone(), input, image, source })
+    }
+
+    /// What of the image cannot be read.
+    pub(super) fn unread(&self) -> Unread {
+        let mut unread = Unread::default();
+        unread.add(&self.path.display().to_string(), &UnreadVariant::of(&self.image));
+        unread
     }
 }
 
