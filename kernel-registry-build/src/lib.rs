@@ -101,7 +101,6 @@
 
 mod arch;
 mod builder;
-mod c_signatures;
 mod choice;
 mod compile_source;
 mod diagnostics;
@@ -126,6 +125,7 @@ mod report;
 mod run;
 mod rust_scanner;
 mod source;
+mod source_types;
 mod unused;
 mod wheels;
 

@@ -16,7 +16,7 @@ use crate::index;
 use crate::job::Job;
 use crate::source::{self, Source};
 use crate::{
-    Build, Error, Image, Report, Result, c_signatures, files, nvcc, parallel, prebuilt, recorded, unused,
+    Build, Error, Image, Report, Result, files, nvcc, parallel, prebuilt, recorded, source_types, unused,
 };
 
 /// The result for a source.
@@ -138,7 +138,7 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         notes.warnings.push(format!("{}; a release build would fail: {REMEDY}", Missing(&missing)));
     }
     let signatures: Vec<String> =
-        report.images.iter().map(|image| c_signatures::of(package, image, &build.options)).collect();
+        report.images.iter().map(|image| source_types::of(package, image, &build.options)).collect();
     let entries =
         report.images.iter().zip(&signatures).map(|(Image { source, file, origin }, signatures)| Entry {
             source,

@@ -1,7 +1,8 @@
 //! The index of the build step: which image was made of which source. The build step writes it, the macro reads it.
 //!
 //! It is the text file [`FILE`] in the folder [`FOLDER`] of `$OUT_DIR`, with a line for each source: source, image, origin,
-//! and the signature of each `extern "C"` kernel whose types the source tells. Tabs separate the fields.
+//! the structs whose fields the source tells, and the signature of each `extern "C"` kernel whose types it tells. Tabs separate
+//! the fields.
 //!
 //! ```
 //! use kernel_registry_format::index::{Entry, entries, find};
@@ -10,7 +11,7 @@
 //!     source: "cuda/blas1.cu",
 //!     image: Some("cuda__blas1.cu.fatbin"),
 //!     origin: "nvcc 13.0.88",
-//!     signatures: "scale(unsigned int, float*)\tfill(?, float*)",
+//!     signatures: "struct Pair { int a; };\tscale(unsigned int, float*)\tfill(?, float*)",
 //! };
 //! let none = Entry { source: "cuda/none.cu", image: None, origin: "there is no CUDA compiler", signatures: "" };
 //! let index = format!("{blas1}{none}");
@@ -20,6 +21,7 @@
 //! assert_eq!(find(&index, "cuda/other.cu"), Ok(None));
 //! assert_eq!(entries(&index).collect::<Result<Vec<_>, _>>(), Ok(vec![blas1, none]));
 //! assert_eq!(blas1.each_signature().count(), 2);
+//! assert_eq!(blas1.structs(), "struct Pair { int a; };");
 //! assert!(find("cuda/x.cu\tx\u{1b}[2J.ptx\tnvcc 13\n", "cuda/x.cu").is_err());
 //! ```
 
@@ -39,6 +41,9 @@ pub const VARIABLE: &str = "KERNEL_REGISTRY_INDEX";
 /// Stands in place of the image's name where there is no image.
 pub const NO_IMAGE: &str = "-";
 
+/// Structs begin so, and signatures do not.
+const STRUCT: &str = "struct ";
+
 /// One line of the index. Its `Display` is that line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
@@ -48,7 +53,8 @@ pub struct Entry<'a> {
     pub image: Option<&'a str>,
     /// The compiler that made the image, or why there is none.
     pub origin: &'a str,
-    /// Signatures of `extern "C"` kernels, with tabs between them. Readers pass over those that they cannot read.
+    /// The structs whose fields the source tells, all in one as C++ defines them (`struct A { int a; }; struct B { int b; };`),
+    /// and signatures of `extern "C"` kernels, with tabs between them. Readers pass over what they cannot read.
     pub signatures: &'a str,
 }
 
@@ -89,7 +95,12 @@ fn entry(line: &str) -> Result<Entry<'_>, OtherVersion> {
 impl<'a> Entry<'a> {
     /// Its signatures, one by one.
     pub fn each_signature(&self) -> impl Iterator<Item = &'a str> {
-        self.signatures.split('\t').filter(|signature| !signature.is_empty())
+        self.signatures.split('\t').filter(|text| !text.is_empty() && !text.starts_with(STRUCT))
+    }
+
+    /// Its structs, or nothing.
+    pub fn structs(&self) -> &'a str {
+        self.signatures.split('\t').find(|text| text.starts_with(STRUCT)).unwrap_or_default()
     }
 }
 

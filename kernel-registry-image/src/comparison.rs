@@ -24,7 +24,7 @@ use std::fmt;
 use kernel_registry_format::{Pass, RustType, same_layout};
 
 use crate::cuda_type::layout_of;
-use crate::source::CSignature;
+use crate::source::{CSignature, PlacedField};
 use crate::{CudaType, Entry, ParamLayout, Scalar, stable_symbol};
 
 pub use self::params::{Compared, compare_params, other_lengths};
@@ -75,6 +75,8 @@ pub enum Expected {
         size: u32,
         /// In bytes, or 0 if the image does not tell.
         align: u32,
+        /// The fields of a struct, if a source tells them. Otherwise empty.
+        fields: Vec<PlacedField>,
     },
     /// The type that CUDA's headers call so, or one of this size and alignment without a name in CUDA.
     Named {
@@ -283,7 +285,8 @@ impl Param<'_> {
                 Err((About::Type, ""))
             }
             (Pass::Value, _) => {
-                Ok(Some(Expected::Layout { size: layout.size, align: layout.align.unwrap_or(0) }))
+                let ParamLayout { size, align, ref fields, .. } = *layout;
+                Ok(Some(Expected::Layout { size, align: align.unwrap_or(0), fields: fields.clone() }))
             }
             (Pass::Slice, Some(CudaType::Pointer { is_const: false, .. })) => {
                 let remedy = match self.is_nullable() {
@@ -336,7 +339,7 @@ impl Param<'_> {
                 scalar.size().is_none_or(|scalar| [size, align] == [scalar; 2])
             }
             (Expected::Pointer, _) => number.is_none() && [size, align] == [ADDRESS; 2],
-            (Expected::Layout { size: wide, align: aligned }, _)
+            (Expected::Layout { size: wide, align: aligned, .. }, _)
             | (Expected::Named { size: wide, align: aligned, .. }, _) => {
                 same_layout([size, align], [*wide, *aligned])
             }

@@ -2,6 +2,7 @@
 
 use kernel_registry_format::{Needs, StackFrames};
 
+use crate::source::PlacedField;
 use crate::{CudaType, Scalar, Signature};
 
 /// One kernel of a variant.
@@ -105,6 +106,9 @@ pub struct ParamLayout {
     pub ptx_type: Option<String>,
     /// Alignment of what it points to, where PTX promises one (`.ptr .global .align 16`).
     pub pointee_align: Option<u32>,
+    /// Its fields, if it is a struct that a source spells out: see [`Image::add_structs`](crate::Image::add_structs).
+    /// Otherwise empty.
+    pub fields: Vec<PlacedField>,
 }
 
 impl ParamLayout {

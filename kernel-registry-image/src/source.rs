@@ -19,16 +19,19 @@
 
 mod c_signature;
 mod functions;
+mod layouts;
 mod records;
 mod tokens;
 mod types;
 
 pub use c_signature::{CSignature, c_signatures};
+pub use layouts::{PlacedField, certain_structs};
 pub use records::Field;
 
 use std::collections::HashMap;
 
 use self::functions::Written;
+use self::records::Record;
 use self::types::Names;
 use crate::CudaType;
 
@@ -82,9 +85,15 @@ fn kernels_among_macros(text: &str, is_macro: &dyn Fn(&str) -> bool) -> Vec<Func
 /// The fields of a source's structs by the structs' names without namespaces. Structs that have more than plain fields, or
 /// share a name, are left out.
 pub fn structs(text: &str) -> HashMap<String, Vec<Field>> {
+    let records = records_among_macros(text, &|_| false);
+    records.into_iter().map(|(name, record)| (name, record.fields)).collect()
+}
+
+/// The structs of a source whose headers define macros.
+fn records_among_macros(text: &str, is_macro: &dyn Fn(&str) -> bool) -> HashMap<String, Record> {
     let tokens = tokens::of(text);
     let plain = functions::plain(&tokens);
     let macros = functions::macros(&tokens);
-    let is_macro = |word: &str| macros.contains(word);
-    records::of(&tokens, &Names::of(&tokens, &plain, &is_macro))
+    let is_macro = |word: &str| macros.contains(word) || is_macro(word);
+    records::of(&tokens, &plain, &Names::of(&tokens, &plain, &is_macro))
 }

@@ -2,8 +2,9 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Fields, Item, ItemStruct, Meta, Token, Type, parse_quote};
+use syn::{Fields, Item, ItemStruct, Member, Meta, Token, Type, parse_quote};
 
 use crate::errors::Errors;
 
@@ -58,11 +59,17 @@ fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
         }
     }
     let (before, arguments, clause) = generics.split_for_impl();
-    // Each has the span of its type, so that an error in it is shown there.
-    let checks = types
-        .clone()
-        .filter(|ty| !matches!(ty, Type::Reference(_)))
-        .map(|ty| quote_spanned!(ty.span()=> __is_param::<#ty>();));
+    // Each has the span of its type, so that an error in it is shown there. References have been reported.
+    let described = fields.members().zip(types).filter(|(_, ty)| !matches!(ty, Type::Reference(_)));
+    let described = described.map(|(member, ty)| {
+        let name = match &member {
+            Member::Named(name) => name.unraw().to_string(),
+            Member::Unnamed(index) => index.index.to_string(),
+        };
+        quote_spanned!(ty.span()=> #krate::__private::param::field::<#ty>(
+            #name, ::core::stringify!(#ty), ::core::mem::offset_of!(Self, #member)
+        ))
+    });
     let rust = match (layout, fields.iter().next()) {
         (Layout::Transparent, Some(field)) if fields.len() == 1 => {
             let ty = &field.ty;
@@ -75,19 +82,13 @@ fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
         #[automatically_derived]
         unsafe impl #before #krate::KernelParam for #ident #arguments #clause {
             #rust
+            #[allow(deprecated)]
+            const FIELDS: &'static [#krate::__private::param::Field] = &[#(#described),*];
         }
 
         // SAFETY: as above; so cudarc can copy it to the device and hand it to kernels of its own.
         #[automatically_derived]
         unsafe impl #before #krate::cudarc::driver::DeviceRepr for #ident #arguments #clause {}
-
-        const _: () = {
-            #[allow(dead_code, non_snake_case)]
-            fn __fields #before () #clause {
-                use #krate::__private::param::is_param as __is_param;
-                #(#checks)*
-            }
-        };
     }
 }
 

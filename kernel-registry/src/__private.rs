@@ -165,10 +165,22 @@ pub const UNKNOWN: &KernelInfo = {
 
 /// Size and alignment of what a parameter is or points to.
 pub mod param {
-    use crate::KernelParam;
+    use crate::{KernelParam, RustType};
 
-    /// Compiles for what a kernel can take.
-    pub const fn is_param<T: KernelParam>() {}
+    /// A field of a struct.
+    pub struct Field {
+        pub(super) name: &'static str,
+        /// Its type as written.
+        pub(super) spelled: &'static str,
+        pub(super) offset: u32,
+        pub(super) size: u32,
+        pub(super) rust: RustType,
+    }
+
+    /// The field of this type.
+    pub const fn field<T: KernelParam>(name: &'static str, spelled: &'static str, offset: usize) -> Field {
+        Field { name, spelled, offset: offset as u32, size: size_of::<T>() as u32, rust: T::RUST }
+    }
 
     /// Size and alignment of any parameter type.
     pub const fn any<T: KernelParam>() -> [u32; 2] {

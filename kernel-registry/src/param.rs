@@ -2,6 +2,8 @@
 
 pub use kernel_registry_format::RustType;
 
+use crate::__private::param::Field;
+
 /// A type that can be passed to a kernel by value, or be an element of device memory.
 ///
 /// Structs derive it:
@@ -21,7 +23,8 @@ pub use kernel_registry_format::RustType;
 ///
 /// The struct needs `#[repr(C)]`, or `#[repr(transparent)]` around a single field, and fields that are `KernelParam`
 /// themselves. Deriving also implements cudarc's `DeviceRepr`, so that slices can hold the struct. Where a kernel takes a
-/// struct, its size and alignment are compared with those in the image.
+/// struct, its size and alignment are compared with those in the image, and its fields with those in the source, if that
+/// spells them out: number types by size and by whether they are floating point, and fields of the same name by their places.
 ///
 /// # Safety
 ///
@@ -43,6 +46,10 @@ pub unsafe trait KernelParam: Copy + 'static {
     /// The type, for the comparison with CUDA's. Structs are compared by size and alignment, those of
     /// [`types`](crate::types) also by name.
     const RUST: RustType = RustType::Struct;
+
+    /// The fields of a struct that derives this. Otherwise empty.
+    #[doc(hidden)]
+    const FIELDS: &'static [Field] = &[];
 }
 
 macro_rules! numbers {

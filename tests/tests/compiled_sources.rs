@@ -104,6 +104,63 @@ fn the_types_of_a_c_kernel_are_those_of_its_source() {
 }
 
 #[test]
+fn the_fields_of_a_struct_are_those_of_its_source() {
+    const SOURCE: &str = "struct Params { float* x; int n; float a; };\n\
+                          extern \"C\" __global__ void scale(Params params);\n\
+                          .version 7.0 .target sm_60 .address_size 64\n\
+                          .visible .entry scale(.param .align 8 .b8 params[16]) { ret; }\n\
+                          .visible .entry _Z3add6Params(.param .align 8 .b8 params[16]) { ret; }\n";
+    let main = |fields: &str| {
+        let kernel = |name: &str| {
+            format!("#[gpu_kernel(file = \"cuda/scale.cu\")]\nunsafe fn {name}(params: Params);\n")
+        };
+        "use kernel_registry::{KernelParam, gpu_kernel};\n#[derive(Clone, Copy, KernelParam)]\n#[repr(C)]\n"
+            .to_owned()
+            + &format!("struct Params {{ {fields} }}\n{}{}fn main() {{}}\n", kernel("scale"), kernel("add"))
+    };
+    let package = package(&main("x: *mut f32, a: f32, n: i32"));
+    let toolkit = with_sources(&package, &[("cuda/scale.cu", SOURCE)]);
+    let check = || {
+        let mut cargo = cargo();
+        cargo
+            .args(["check", "--quiet"])
+            .current_dir(&package)
+            .env("CUDA_HOME", &toolkit)
+            .env("RUSTFLAGS", "-Adead_code");
+        text(cargo.env("KERNEL_REGISTRY_COMPILER", "nvcc").output().unwrap())
+    };
+    let refused = |fields: &str, why: &str| {
+        fs::write(package.join("src/main.rs"), main(fields)).unwrap();
+        let (compiled, message) = check();
+        assert!(!compiled, "{message}");
+        for kernel in ["scale", "add"] {
+            let message_of = format!(
+                "`params` is `Params` here, and `Params` (16 bytes, aligned to 8) in `{kernel}(Params)` of `cuda/scale.cu`; \
+                 {why}: declare the fields in CUDA's order, with CUDA's types"
+            );
+            assert!(message.contains(&message_of), "{message}");
+        }
+    };
+    refused("x: *mut f32, a: f32, n: i32", "`a: f32` is at byte 8 here, and `int n` at byte 8 there");
+    refused(
+        "x: *mut f32, count: i32, scale: i32",
+        "`scale: i32` is at byte 12 here, and `float a` at byte 12 there",
+    );
+    for right in ["x: *mut f32, n: i32, a: f32", "x: u64, count: u32, factor: [f32; 1]"] {
+        fs::write(package.join("src/main.rs"), main(right)).unwrap();
+        assert_eq!(check(), (true, String::new()));
+    }
+
+    // Another order is noticed although the image stays the same.
+    fs::write(package.join("cuda/scale.cu"), SOURCE.replace("int n; float a;", "float a; int n;")).unwrap();
+    refused("x: *mut f32, n: i32, a: f32", "`n: i32` is at byte 8 here, and `float a` at byte 8 there");
+
+    // A type of a header may be any.
+    fs::write(package.join("cuda/scale.cu"), SOURCE.replace("int n; float a;", "count_t a; int n;")).unwrap();
+    assert_eq!(check(), (true, String::new()));
+}
+
+#[test]
 fn control_blocks_and_queues_are_pointers_to_types_of_the_library() {
     // As C and as C++.
     const SOURCE: &str = "extern \"C\" __global__ void serve(kernel_registry::Control* control,\

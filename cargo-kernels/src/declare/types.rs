@@ -123,7 +123,7 @@ fn pointer(
             };
             ParamType::new(raw, inner)
         }
-        (CudaType::Named(name), Some(Expected::Layout { size, align })) => {
+        (CudaType::Named(name), Some(Expected::Layout { size, align, .. })) => {
             let element = ready(name).unwrap_or_else(|| structs.pointee(name, [size, align]));
             ParamType::new(slice, element)
         }

@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
         let offset = end.checked_next_multiple_of(align).ok_or_else(too_large)?;
         let size = count.checked_mul(size * lanes).ok_or_else(too_large)?;
         offset.checked_add(size).ok_or_else(too_large)?;
-        Ok(ParamLayout { offset, size, align: Some(align), ptx_type, pointee_align })
+        Ok(ParamLayout { offset, size, align: Some(align), ptx_type, pointee_align, fields: Vec::new() })
     }
 
     /// The bytes of a variable behind its `.local`: `.align 16 .b8 __local_depot0[8192]`.

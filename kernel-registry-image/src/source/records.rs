@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::functions::split;
+use super::functions::{Plain, split};
+use super::tokens::is_directive;
 use super::types::{self, Names};
 use crate::CudaType;
 
 /// A field as the source declares it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Field {
     /// Its name.
@@ -18,9 +19,18 @@ pub struct Field {
     pub lengths: Vec<u32>,
 }
 
-/// The fields of structs by their names without namespaces. Those that share a name are left out.
-pub(super) fn of(tokens: &[&str], names: &Names<'_, '_>) -> HashMap<String, Vec<Field>> {
-    let mut all: HashMap<String, Option<Vec<Field>>> = HashMap::new();
+/// A struct of plain fields.
+#[derive(Clone)]
+pub(super) struct Record {
+    pub(super) fields: Vec<Field>,
+    /// Whether it can have no other fields and no other layout: it is at file scope, under no condition of the
+    /// preprocessor, without attributes, and nothing in it is a macro.
+    pub(super) is_certain: bool,
+}
+
+/// Structs by their names without namespaces. Those that share a name are left out.
+pub(super) fn of(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -> HashMap<String, Record> {
+    let mut all: HashMap<String, Option<Record>> = HashMap::new();
     for index in 0..tokens.len() {
         let (tag, body) = match &tokens[index..] {
             ["struct", "{", ..] => (None, index + 1),
@@ -33,12 +43,20 @@ pub(super) fn of(tokens: &[&str], names: &Names<'_, '_>) -> HashMap<String, Vec<
             Some([alias, ";", ..]) if is_typedef => Some(*alias),
             _ => None,
         };
-        let fields = fields(&tokens[body + 1..end], names);
+        let before = tokens[..index - usize::from(is_typedef)].last();
+        let is_alone = before.is_none_or(|token| [";", "{", "}"].contains(token) || is_directive(token))
+            && (alias.is_some() || tokens.get(end + 1) == Some(&";"))
+            && !tokens[index..end].iter().any(is_directive);
+        let record = fields(&tokens[body + 1..end], names);
         for name in tag.into_iter().chain(alias.filter(|alias| Some(*alias) != tag)) {
-            all.entry(name.to_owned()).and_modify(|known| *known = None).or_insert_with(|| fields.clone());
+            let is_plain = plain[index] != Plain::No && is_alone && !(names.is_macro)(name);
+            let record = record
+                .clone()
+                .map(|Record { fields, is_certain }| Record { fields, is_certain: is_certain && is_plain });
+            all.entry(name.to_owned()).and_modify(|known| *known = None).or_insert(record);
         }
     }
-    all.into_iter().filter_map(|(name, fields)| Some((name, fields?))).collect()
+    all.into_iter().filter_map(|(name, record)| Some((name, record?))).collect()
 }
 
 /// Where the bracket closes that these tokens begin with.
@@ -55,7 +73,7 @@ fn closing(tokens: &[&str]) -> Option<usize> {
 }
 
 /// The fields, if the struct has nothing else in it.
-fn fields(body: &[&str], names: &Names<'_, '_>) -> Option<Vec<Field>> {
+fn fields(body: &[&str], names: &Names<'_, '_>) -> Option<Record> {
     const OTHER: [&str; 15] = [
         "(", "{", ":", "static", "using", "typedef", "struct", "union", "enum", "class", "template",
         "friend", "operator", "alignas", "&",
@@ -63,11 +81,12 @@ fn fields(body: &[&str], names: &Names<'_, '_>) -> Option<Vec<Field>> {
     if body.iter().any(|token| OTHER.contains(token)) {
         return None;
     }
-    let mut all = Vec::new();
+    let (mut all, mut is_certain) = (Vec::new(), true);
     for statement in split(body, ";").into_iter().filter(|statement| !statement.is_empty()) {
         let declared = split(statement, ",");
         let (first, lengths) = array(declared[0])?;
         let parameter = types::parameter(first, names);
+        is_certain &= parameter.is_certain;
         // A `*` belongs to one name, the words before it to all.
         if declared.len() > 1 && first.contains(&"*") {
             return None;
@@ -76,10 +95,11 @@ fn fields(body: &[&str], names: &Names<'_, '_>) -> Option<Vec<Field>> {
         for more in &declared[1..] {
             let (name, lengths) = array(more)?;
             let [name] = name else { return None };
+            is_certain &= !(names.is_macro)(name);
             all.push(Field { name: (*name).to_owned(), ty: parameter.ty.clone(), lengths });
         }
     }
-    (!all.is_empty()).then_some(all)
+    (!all.is_empty()).then_some(Record { fields: all, is_certain })
 }
 
 /// A declaration without the lengths behind it.

@@ -43,7 +43,7 @@ type Aliases<'a, 'b> = HashMap<&'a str, Option<&'b [&'a str]>>;
 
 /// The names of types that a source defines.
 pub(super) struct Names<'a, 'b> {
-    is_macro: &'b dyn Fn(&str) -> bool,
+    pub(super) is_macro: &'b dyn Fn(&str) -> bool,
     /// What `typedef` and `using` say: names with the tokens that they stand for.
     aliases: Aliases<'a, 'b>,
     /// Names that mean the same everywhere: aliases and classes of the file scope, under no condition.

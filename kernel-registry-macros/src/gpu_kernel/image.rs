@@ -63,7 +63,7 @@ fn compiled(declared: &str) -> Result<Image, String> {
             "`{declared}` is CUDA source: write `file = {declared:?}`; `image` takes what a compiler made of it"
         ));
     }
-    read(declared, path, Vec::new())
+    read(declared, path, Vec::new(), "")
 }
 
 /// Looks up what the build script made of a source file, in the index that kernel-registry-build leaves.
@@ -84,7 +84,7 @@ fn of_source(declared: &str) -> Result<Image, String> {
     match entry.image {
         Some(image) => {
             let signatures = entry.each_signature().filter_map(CSignature::parse).collect();
-            read(declared, folder.join(image), signatures)
+            read(declared, folder.join(image), signatures, entry.structs())
         }
         // The build script has said why, or has failed if it matters.
         None => Ok(Image { file: declared.to_owned(), content: None }),
@@ -122,13 +122,14 @@ fn unlisted(declared: &str, index: &str) -> String {
 /// How many sources are named in an error.
 const LISTED: usize = 4;
 
-/// Reads an image. `signatures` are those of its `extern "C"` kernels in the index.
-fn read(declared: &str, path: PathBuf, signatures: Vec<CSignature>) -> Result<Image, String> {
+/// Reads an image. `signatures` are those of its `extern "C"` kernels in the index, and `structs` those of its source.
+fn read(declared: &str, path: PathBuf, signatures: Vec<CSignature>, structs: &str) -> Result<Image, String> {
     let metadata = fs::metadata(&path).map_err(|error| unreadable(declared, &path, &error))?;
     let Some(name) = path.to_str().map(str::to_owned) else {
         return Err("the folder of this package has a name that is not UTF-8".to_owned());
     };
-    let version = Version { path, len: metadata.len(), modified: metadata.modified().ok(), signatures };
+    let (len, modified, structs) = (metadata.len(), metadata.modified().ok(), structs.to_owned());
+    let version = Version { path, len, modified, signatures, structs };
     let facts = version.facts(declared)?;
     let content = Content { path: name, len: version.len, facts };
     Ok(Image { file: declared.to_owned(), content: Some(content) })
@@ -142,6 +143,8 @@ struct Version {
     modified: Option<SystemTime>,
     /// What the source tells of its `extern "C"` kernels.
     signatures: Vec<CSignature>,
+    /// The structs that the source spells out.
+    structs: String,
 }
 
 impl Version {
@@ -163,6 +166,7 @@ impl Version {
             error => format!("`{declared}` cannot be read: {error}"),
         })?;
         facts.add_c_signatures(&self.signatures);
+        facts.add_structs(&self.structs);
         let facts = Rc::new(facts);
         KNOWN.with_borrow_mut(|known| known.insert(self.clone(), facts.clone()));
         Ok(facts)

@@ -5,6 +5,7 @@
 pub use kernel_registry_format::Scalar;
 use kernel_registry_format::same_layout;
 
+use super::param::Field;
 use crate::KernelParam;
 use crate::param::RustType;
 
@@ -75,6 +76,56 @@ pub const fn sized<T: KernelParam>(size: u32, align: u32, message: &'static str)
         message.text(": a struct with `#[repr(C, align(").number(align).text("))]` fits").panic();
     }
     message.panic();
+}
+
+/// A field of a struct in CUDA: its name, its declaration, its offset, and of a number or pointer the size and whether it is
+/// floating point. Other sizes are 0.
+pub type CudaField = (&'static str, &'static str, u32, u32, bool);
+
+/// The layout of a struct, and its fields if the Rust type tells them.
+#[track_caller]
+pub const fn fields<T: KernelParam>(size: u32, align: u32, there: &[CudaField], message: &'static str) {
+    sized::<T>(size, align, message);
+    let mut index = 0;
+    while index < there.len() && !T::FIELDS.is_empty() {
+        field(T::FIELDS, there[index], message);
+        index += 1;
+    }
+}
+
+/// A field in CUDA, compared with those here: where both are a number or pointer and begin at one byte, they have one size, and
+/// both are floating point or neither is. Those of one name begin at one byte. No field lies in padding. An array or struct
+/// may stand for several fields.
+#[track_caller]
+const fn field(here: &[Field], (name, declared, offset, size, is_float): CudaField, message: &'static str) {
+    let mut is_there = false;
+    let mut index = 0;
+    while index < here.len() {
+        let own = &here[index];
+        let own_is_float = matches!(own.rust, RustType::F32 | RustType::F64);
+        let is_wrong = match own.rust.size() {
+            _ if own.offset != offset => equal(own.name.as_bytes(), name.as_bytes()),
+            Some(own_size) if size != 0 => own_size != size || own_is_float != is_float,
+            _ => false,
+        };
+        if is_wrong {
+            let message = Message::new(message).text("; `").text(own.name).text(": ").text(own.spelled);
+            let message =
+                message.text("` is at byte ").number(own.offset).text(" here, and `").text(declared);
+            of_field(message, offset);
+        }
+        is_there |= own.offset <= offset && offset < own.offset + own.size;
+        index += 1;
+    }
+    if !is_there {
+        of_field(Message::new(message).text("; no field is there here for `").text(declared), offset);
+    }
+}
+
+#[track_caller]
+const fn of_field(message: Message, offset: u32) -> ! {
+    let message = message.text("` at byte ").number(offset);
+    message.text(" there: declare the fields in CUDA's order, with CUDA's types").panic()
 }
 
 /// A type that CUDA's headers define. Rust types with names there are compared by name too.

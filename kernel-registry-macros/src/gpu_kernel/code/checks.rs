@@ -2,6 +2,7 @@
 //! A check has the span of the type or constant that it compares, so the compiler shows its error there.
 
 use kernel_registry_image::comparison::{BlockRule, Expected};
+use kernel_registry_image::source::PlacedField;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::Expr;
@@ -39,9 +40,18 @@ fn of_param(param: &Param, layout: &Layout, krate: &TokenStream) -> Option<Token
             let check = check("address");
             quote_spanned!(span=> #check::<#element>(#message))
         }
-        Expected::Layout { size, align } => {
+        Expected::Layout { size, align, fields } if fields.is_empty() => {
             let check = check("sized");
             quote_spanned!(span=> #check::<#element>(#size, #align, #message))
+        }
+        Expected::Layout { size, align, fields } => {
+            let check = check("fields");
+            let fields = fields.iter().map(|PlacedField { field, offset, .. }| {
+                let (name, declared) = (&field.name, field.to_string());
+                let (size, is_float) = field.number().unwrap_or((0, false));
+                quote_spanned!(span=> (#name, #declared, #offset, #size, #is_float))
+            });
+            quote_spanned!(span=> #check::<#element>(#size, #align, &[#(#fields),*], #message))
         }
         Expected::Named { name, size, align } => {
             let check = check("named");

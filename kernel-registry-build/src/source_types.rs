@@ -1,4 +1,5 @@
-//! The types of `extern "C"` kernels, which their symbols do not tell, read from the source as it is written.
+//! The types of `extern "C"` kernels, which their symbols do not tell, and the fields of structs, read from the source as it is
+//! written.
 
 use std::fs;
 use std::path::Path;
@@ -9,18 +10,21 @@ use crate::Image;
 use crate::includes::Includes;
 use crate::options::Options;
 
-/// The signatures of a source's `extern "C"` kernels, as the index has them. Empty if the source cannot be read: the
-/// compiler could.
+/// A source's structs and the signatures of its `extern "C"` kernels, as the index has them. Empty if the source cannot be
+/// read: the compiler could.
 pub(crate) fn of(package: &Path, image: &Image, options: &Options) -> String {
     let text = fs::read_to_string(package.join(&image.source)).unwrap_or_default();
-    let told = |is_macro: &dyn Fn(&str) -> bool| source::c_signatures(&text, is_macro);
-    // Most sources have no such kernels, and their headers need not be read.
+    let told = |is_macro: &dyn Fn(&str) -> bool| {
+        let signatures = source::c_signatures(&text, is_macro);
+        let structs = Some(source::certain_structs(&text, is_macro)).filter(|structs| !structs.is_empty());
+        structs.into_iter().chain(signatures.iter().map(ToString::to_string)).collect::<Vec<_>>()
+    };
+    // Most sources have neither, and their headers need not be read.
     if image.file.is_none() || told(&|_| false).is_empty() {
         return String::new();
     }
     let macros = Includes::of(package, &image.source, options).macros;
-    let told = told(&|name| macros.contains(name));
-    told.iter().map(ToString::to_string).collect::<Vec<_>>().join("\t")
+    told(&|name| macros.contains(name)).join("\t")
 }
 
 #[cfg(test)]
@@ -33,7 +37,8 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         write(
             "a.cu",
-            "#include \"a.h\"\nextern \"C\" __global__ void k(int n, float* x, double* y, short* z) {}",
+            "#include \"a.h\"\nstruct Pair { double a, b; }; struct Other { float a; };\n\
+             extern \"C\" __global__ void k(int n, float* x, double* y, short* z) {}",
         );
         write("a.h", "#define short long\n#if 0\n#define float double\n#endif\n");
         let options = Options { defines: vec!["int=long".to_owned()], ..Options::default() };
@@ -42,7 +47,10 @@ mod tests {
             file: file.map(Into::into),
             origin: "a test".to_owned(),
         };
-        assert_eq!(of(folder.path(), &image(Some("a.ptx")), &options), "k(?, ?, double*, ?)");
+        assert_eq!(
+            of(folder.path(), &image(Some("a.ptx")), &options),
+            "struct Pair { double a; double b; };\tk(?, ?, double*, ?)"
+        );
         assert_eq!(of(folder.path(), &image(None), &options), "");
     }
 }
