@@ -76,11 +76,15 @@ fn sections(prefix: &str, threads: &str) -> BTreeMap<String, String> {
 }
 
 /// What each of the tests `alone_..` says, in a context of its own.
-const SAID: [(&str, &[&str]); 8] = [
+const SAID: [(&str, &[&str]); 9] = [
     ("alone_a_trap", &["kernel `traps`", "ran into a trap"]),
     ("alone_an_address", &["kernel `stores`", "writes 4 bytes at 0x40,"]),
     ("alone_another_address", &["kernel `stores`", "writes 4 bytes at 0x80,"]),
     ("alone_a_template", &["kernel `ns::fill<float, 4u>`, block", "(/a folder/fill.cu:4, line"]),
+    (
+        "alone_a_peer",
+        &["kernel `stores`", ", which is memory of device 1, and device 0 has no access to it; copy"],
+    ),
     ("alone_a_text", &["seven is 7\nseven is 8\n"]),
     ("alone_in_a_thread", &["seven is 9\n"]),
     ("alone_not_supported", &["cuArrayCreate_v2 is not simulated"]),
@@ -164,6 +168,13 @@ fn alone_another_address() {
 #[ignore = "run by another test, in a child process: it fails"]
 fn alone_a_template() {
     fails("_ZN2ns4fillIfLj4EEEvPT_", &[0xc0]);
+}
+
+#[test]
+#[ignore = "run by another test, in a child process: it fails"]
+fn alone_a_peer() {
+    context(1);
+    fails("stores", &[memory(4) as u64]);
 }
 
 #[test]

@@ -149,11 +149,8 @@ fn code(fault: &FaultKind) -> Code {
 unsafe impl Memory for View<'_> {
     fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault> {
         let address = address as usize;
-        if self.allows(address, size as usize, write) {
-            Ok(std::ptr::with_exposed_provenance_mut(address))
-        } else {
-            Err(MemoryFault::Unallocated)
-        }
+        self.access(address, size as usize, write)?;
+        Ok(std::ptr::with_exposed_provenance_mut(address))
     }
 
     fn malloc(&self, size: u64) -> u64 {
