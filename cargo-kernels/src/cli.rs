@@ -51,6 +51,8 @@ pub(crate) enum Command {
     /// Watch a program's driver calls: what it loads late, what takes long, and what never returns
     #[cfg(target_os = "linux")]
     Audit(Audit),
+    /// Write a script with which a shell completes the arguments of `cargo-kernels`
+    Completions(Completions),
 }
 
 pub(crate) const EXIT_CODES: &str = "\
@@ -282,6 +284,18 @@ pub(crate) struct Doctor {
     /// Cargo.toml of the package whose cudarc is checked; by default the package of the current folder
     #[arg(long, value_name = "PATH")]
     pub(crate) manifest_path: Option<PathBuf>,
+}
+
+const COMPLETIONS: &str = "\
+Shells complete `cargo-kernels`, the program, which takes the same arguments as `cargo kernels`. For bash:
+
+    cargo kernels completions bash > ~/.local/share/bash-completion/completions/cargo-kernels";
+
+#[derive(Args)]
+#[command(after_help = COMPLETIONS)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[cfg(target_os = "linux")]
