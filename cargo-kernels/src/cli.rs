@@ -45,7 +45,7 @@ pub(crate) enum Command {
     New(New),
     /// Diagnose whether kernels can be warmed and launched here: driver, GPUs, variables, compiler, cudarc
     Doctor(Doctor),
-    /// Run a program on a simulated CUDA driver, without a GPU: `cargo kernels sim -- cargo test`
+    /// Run a program on a simulated CUDA driver, without a GPU: `cargo kernels sim cargo test`
     #[cfg(target_os = "linux")]
     Sim(Sim),
     /// Watch a program's driver calls: what it loads late, what takes long, and what never returns

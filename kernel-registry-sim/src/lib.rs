@@ -41,7 +41,7 @@
 //! opt-level = 3
 //! ```
 //!
-//! `cargo kernels sim program` runs any program on the same driver, as a `libcuda.so.1` that is built with the feature `export`.
+//! `cargo kernels sim PROGRAM` runs any program on the same driver, as a `libcuda.so.1` that is built with the feature `export`.
 //! No other program should enable that feature, which exports functions of CUDA's names.
 //!
 //! [`kernel_registry_ptx`] executes the kernels.
