@@ -135,7 +135,7 @@ fn pack(folder: &Path, hooks: &Path) -> Result<(), Failure> {
     binaries::print(|out| {
         writeln!(
             out,
-            "on another machine: {} kernels audit -- PROGRAM ARGUMENTS; without `--sim`: the simulated driver is not in the folder",
+            "on another machine: {} kernels audit PROGRAM ARGUMENTS; without `--sim`: the simulated driver is not in the folder",
             command.display()
         )
     })

@@ -45,12 +45,14 @@ pub(crate) enum Command {
     New(New),
     /// Diagnose whether kernels can be warmed and launched here: driver, GPUs, variables, compiler, cudarc
     Doctor(Doctor),
-    /// Run a program on a simulated CUDA driver, without a GPU: `cargo kernels sim -- cargo test`
+    /// Run a program on a simulated CUDA driver, without a GPU: `cargo kernels sim cargo test`
     #[cfg(target_os = "linux")]
     Sim(Sim),
     /// Watch a program's driver calls: what it loads late, what takes long, and what never returns
     #[cfg(target_os = "linux")]
     Audit(Audit),
+    /// Write a script with which a shell completes the arguments of `cargo-kernels`
+    Completions(Completions),
 }
 
 pub(crate) const EXIT_CODES: &str = "\
@@ -282,6 +284,18 @@ pub(crate) struct Doctor {
     /// Cargo.toml of the package whose cudarc is checked; by default the package of the current folder
     #[arg(long, value_name = "PATH")]
     pub(crate) manifest_path: Option<PathBuf>,
+}
+
+const COMPLETIONS: &str = "\
+Shells complete `cargo-kernels`, the program, which takes the same arguments as `cargo kernels`. For bash:
+
+    cargo kernels completions bash > ~/.local/share/bash-completion/completions/cargo-kernels";
+
+#[derive(Args)]
+#[command(after_help = COMPLETIONS)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[cfg(target_os = "linux")]

@@ -2,8 +2,8 @@
 //! builds; computes which fit beside one that stays; declares the kernels of an image; makes images that are committed, and packages with kernels; diagnoses the machine; runs
 //! programs on a simulated driver; and watches their driver calls.
 //!
-//! `cli` parses the command line; `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `new`, `doctor`, `sim` and
-//! `audit` are the commands. They share: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records),
+//! `cli` parses the command line; `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `new`, `doctor`, `sim`, `audit` and
+//! `completions` are the commands. They share: `artifacts` (builds with cargo), `mapped` (a file in memory), `binary` (its records),
 //! `binaries` (several files), `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `embedded` (a
 //! record's image), `unread` (what of an image cannot be read), `compare` (declaration and image), `shared` and `folder` (libraries that stand in for the driver),
 //! `page` (pages of HTML), `terminal` (all that is printed), `failure` (errors and exit codes).
@@ -19,6 +19,7 @@ mod binary;
 mod check;
 mod cli;
 mod compare;
+mod completions;
 mod copies;
 mod declare;
 mod diff;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Sim(options) => sim::run(&options),
         #[cfg(target_os = "linux")]
         Command::Audit(options) => audit::run(&options),
+        Command::Completions(options) => completions::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,7 +21,8 @@
 //!
 //! What a kernel prints, and why it failed, is in the output of the test whose thread launched it, on the driver call after; other
 //! threads that get the error are told which thread that was. A deadlock that [`Deadlock::Wait`] lets go on is reported at once, past
-//! the test harness. If a kernel was compiled with `-lineinfo`, its faults name the line of the source.
+//! the test harness. A fault names the kernel as its source does, `reduce<float, 128u>`, and the line of the source if it was compiled
+//! with `-lineinfo`.
 //!
 //! This crate is a dev-dependency. Kernels run several times faster if it and the interpreter are compiled with optimisations in
 //! tests too, and images are read several times faster:
@@ -40,7 +41,7 @@
 //! opt-level = 3
 //! ```
 //!
-//! `cargo kernels sim program` runs any program on the same driver, as a `libcuda.so.1` that is built with the feature `export`.
+//! `cargo kernels sim PROGRAM` runs any program on the same driver, as a `libcuda.so.1` that is built with the feature `export`.
 //! No other program should enable that feature, which exports functions of CUDA's names.
 //!
 //! [`kernel_registry_ptx`] executes the kernels.

@@ -112,14 +112,16 @@ fn a_device_has_no_access_to_the_memory_of_another() {
         return;
     }
     let far = context(1);
-    let memory = memory(4);
-    let near = context(0);
-    launch(kernel("store"), 0, &[memory as u64, 8]);
-    expect_eq!(call("cuCtxSynchronize", &[]), ILLEGAL_ADDRESS);
+    let (memory, of_pool) = (memory(4), get("cuMemAllocAsync", &[4, stream()]));
+    for memory in [memory, of_pool] {
+        let near = context(0);
+        launch(kernel("store"), 0, &[memory as u64, 8]);
+        expect_eq!(call("cuCtxSynchronize", &[]), ILLEGAL_ADDRESS);
+        ok("cuCtxDestroy_v2", &[near]);
+    }
+    context(0);
     expect_eq!(get("cuDeviceCanAccessPeer", &[0, 1]), 0);
     expect_eq!(call("cuCtxEnablePeerAccess", &[far, 0]), NOT_SUPPORTED);
-    ok("cuCtxDestroy_v2", &[near]);
-    context(0);
     ok("cuCtxSetCurrent", &[far]);
     ok("cuMemsetD32_v2", &[memory, 8, 1]);
     context(0);

@@ -45,6 +45,16 @@ AGAIN:
     @%p bra AGAIN;
     ret;
 }
+.visible .entry _ZN2ns4fillIfLj4EEEvPT_(.param .u64 to) {
+    .reg .b64 %rd;
+    .loc 1 6 0
+    ld.param.u64 %rd, [to];
+    .loc 1 8 9
+    .loc 1 4 5, function_name $L__info_string0, inlined_at 1 8 9
+    st.global.u32 [%rd], 1;
+    ret;
+}
+.file 1 \"/a folder/fill.cu\"
 \0";
 
 fn kernel(name: &str) -> usize {
@@ -66,10 +76,15 @@ fn sections(prefix: &str, threads: &str) -> BTreeMap<String, String> {
 }
 
 /// What each of the tests `alone_..` says, in a context of its own.
-const SAID: [(&str, &[&str]); 7] = [
+const SAID: [(&str, &[&str]); 9] = [
     ("alone_a_trap", &["kernel `traps`", "ran into a trap"]),
     ("alone_an_address", &["kernel `stores`", "writes 4 bytes at 0x40,"]),
     ("alone_another_address", &["kernel `stores`", "writes 4 bytes at 0x80,"]),
+    ("alone_a_template", &["kernel `ns::fill<float, 4u>`, block", "(/a folder/fill.cu:4, line"]),
+    (
+        "alone_a_peer",
+        &["kernel `stores`", ", which is memory of device 1, and device 0 has no access to it; copy"],
+    ),
     ("alone_a_text", &["seven is 7\nseven is 8\n"]),
     ("alone_in_a_thread", &["seven is 9\n"]),
     ("alone_not_supported", &["cuArrayCreate_v2 is not simulated"]),
@@ -147,6 +162,19 @@ fn alone_an_address() {
 #[ignore = "run by another test, in a child process: it fails"]
 fn alone_another_address() {
     fails("stores", &[0x80]);
+}
+
+#[test]
+#[ignore = "run by another test, in a child process: it fails"]
+fn alone_a_template() {
+    fails("_ZN2ns4fillIfLj4EEEvPT_", &[0xc0]);
+}
+
+#[test]
+#[ignore = "run by another test, in a child process: it fails"]
+fn alone_a_peer() {
+    context(1);
+    fails("stores", &[memory(4) as u64]);
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn a_missing_driver_is_an_error_and_no_panic() {
     assert_eq!(
         DriverUnavailable::Missing.to_string(),
         "no CUDA driver: `libcuda.so` (`nvcuda.dll` on Windows) was not found; install NVIDIA's driver, or start the container \
-         with its GPUs; without a GPU `cargo kernels sim -- program` runs it on a simulated driver"
+         with its GPUs; without a GPU `cargo kernels sim PROGRAM` runs it on a simulated driver"
     );
     // SAFETY: it opens the driver's library, and calls none of its functions.
     let is_there = unsafe { sys::is_culib_present() };

@@ -53,7 +53,7 @@ fn a_new_package_tests_and_runs_without_gpu_and_compiler() {
     let output = run(&demo, &["run"]);
     assert!(text(&output.stderr).contains("cargo kernels sim"), "{}", text(&output.stderr));
     let cargo = env!("CARGO");
-    let sim = ["sim", "--offline", "--", cargo, "run", "--quiet", "--offline"];
+    let sim = ["sim", "--offline", cargo, "run", "--quiet", "--offline"];
     let output = kernels(&demo, &sim);
     assert!(text(&output.stdout).ends_with("\n0.5 * 1 + 2 = 2.5\n"), "{}", text(&output.stderr));
 

@@ -21,7 +21,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Line> {
             DRIVER,
             format!("not found, so no kernel can be loaded or launched here ({why})"),
             "install NVIDIA's driver; a container gets the host's with `--gpus all`. Building and `cargo kernels list` \
-             need none, and `cargo kernels sim -- program` brings a simulated one",
+             need none, and `cargo kernels sim PROGRAM` brings a simulated one",
         )],
         Driver::Silent { call, seconds } => vec![Line::problem(
             DRIVER,

@@ -57,6 +57,13 @@ pub enum MemoryFault {
     Freed,
     /// It may be read only.
     ReadOnly,
+    /// It is memory of another device, to which the kernel's device has no access.
+    Peer {
+        /// The device whose memory it is.
+        owner: u32,
+        /// The device that the kernel runs on.
+        device: u32,
+    },
 }
 
 impl fmt::Display for MemoryFault {
@@ -65,6 +72,13 @@ impl fmt::Display for MemoryFault {
             Self::Unallocated => "which is not allocated; compare the index with the length",
             Self::Freed => "which was freed; keep it until the kernel has ended",
             Self::ReadOnly => "which may only be read; write elsewhere",
+            Self::Peer { owner, device } => {
+                return write!(
+                    f,
+                    "which is memory of device {owner}, and device {device} has no access to it; copy it to device {device}, \
+                     or launch the kernel on device {owner}"
+                );
+            }
         })
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
-use kernel_registry_ptx::{FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Status};
+use kernel_registry_image::Signature;
+use kernel_registry_ptx::{Fault, FaultKind, Grid, LaunchParameters, Memory, MemoryFault, Status};
 
 use super::clock;
 use super::launch::Launch;
@@ -119,9 +120,17 @@ impl Execution {
                 self.budget = if progressed { BUDGET } else { SHORT_BUDGET };
                 Step::Running { progressed }
             }
-            Status::Fault(fault) => Step::Fault { code: code(&fault.kind), words: fault.to_string() },
+            Status::Fault(fault) => Step::Fault { code: code(&fault.kind), words: with_source_name(*fault) },
         }
     }
+}
+
+/// The text of a fault, with the kernel's name as its source has it: `reduce<float, 128u>`.
+fn with_source_name(mut fault: Fault) -> String {
+    if let Some(signature) = Signature::of(&fault.kernel) {
+        fault.kernel = signature.name;
+    }
+    fault.to_string()
 }
 
 /// The driver's error for a fault.
@@ -140,11 +149,8 @@ fn code(fault: &FaultKind) -> Code {
 unsafe impl Memory for View<'_> {
     fn check(&self, address: u64, size: u64, write: bool) -> Result<*mut u8, MemoryFault> {
         let address = address as usize;
-        if self.allows(address, size as usize, write) {
-            Ok(std::ptr::with_exposed_provenance_mut(address))
-        } else {
-            Err(MemoryFault::Unallocated)
-        }
+        self.access(address, size as usize, write)?;
+        Ok(std::ptr::with_exposed_provenance_mut(address))
     }
 
     fn malloc(&self, size: u64) -> u64 {

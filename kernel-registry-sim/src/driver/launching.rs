@@ -89,7 +89,7 @@ impl State {
         };
         launch.check(function.max_shared, &self.devices[function.device].kind)?;
         if let Some(lacking) = launch.image.program.lacking(&launch.kernel().name) {
-            let name = &launch.kernel().name;
+            let name = launch.source_name();
             failures::say_once(&format!("the launch of `{name}` is not simulated: {lacking}"));
             return Err(Code::NOT_SUPPORTED);
         }

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use kernel_registry_ptx::MemoryFault;
+
 use super::caller;
 use super::handles::Handle;
 use super::memory::{Block, Kind, Shared};
@@ -32,38 +34,44 @@ impl<'m> View<'m> {
         }
     }
 
-    /// Whether the kernel may read, or write, these bytes.
-    pub(super) fn allows(&self, address: usize, bytes: usize, write: bool) -> bool {
+    /// Checks that the kernel may read, or write, these bytes.
+    pub(super) fn access(&self, address: usize, bytes: usize, write: bool) -> Result<(), MemoryFault> {
         let place = &self.known[(address >> 21) % self.known.len()];
         let (start, end) = place.get();
         if address >= start && address.checked_add(bytes).is_some_and(|behind| behind <= end) {
-            return true;
+            return Ok(());
         }
         let memory = self.memory.lock();
-        let Some((start, block)) = memory.find(address, bytes) else { return false };
+        let (start, block) = memory.find(address, bytes).ok_or(MemoryFault::Unallocated)?;
         let device = self.owner.1;
         let device_bit = bit(device);
+        let refused = match block.device {
+            owner if owner == device => MemoryFault::Unallocated,
+            owner => MemoryFault::Peer { owner: owner as u32, device: device as u32 },
+        };
         match block.kind {
-            Kind::Graph { is_there: false } => false,
-            Kind::Device | Kind::Variable if block.device != device => false,
+            Kind::Graph { is_there: false } => return Err(MemoryFault::Unallocated),
+            Kind::Device | Kind::Pooled(_) | Kind::Graph { .. } | Kind::Variable | Kind::Heap
+                if block.device != device =>
+            {
+                return Err(refused);
+            }
             // Partial access is not cached.
             Kind::Mapped { readers, writers } if readers & writers & device_bit == 0 => {
-                (if write { writers } else { readers }) & device_bit != 0
+                let may = (if write { writers } else { readers }) & device_bit != 0;
+                return if may { Ok(()) } else { Err(refused) };
             }
             Kind::Registered => {
                 drop(memory);
                 let pages = Pages::of(address, bytes);
-                let are_there = pages.are_there();
-                if are_there {
-                    place.set((start.max(pages.start), (start + block.bytes).min(pages.end)));
+                if !pages.are_there() {
+                    return Err(MemoryFault::Unallocated);
                 }
-                are_there
+                place.set((start.max(pages.start), (start + block.bytes).min(pages.end)));
             }
-            _ => {
-                place.set((start, start + block.bytes));
-                true
-            }
+            _ => place.set((start, start + block.bytes)),
         }
+        Ok(())
     }
 
     /// `malloc` of a kernel: 0 if there is no memory left.
@@ -116,14 +124,14 @@ mod tests {
         let memory = Shared::default();
         let address = memory.lock().allocate(BLOCK).unwrap();
         let view = View::new(&memory, 1, 0);
-        let allows = |address, bytes| view.allows(address, bytes, true);
+        let allows = |address, bytes| view.access(address, bytes, true).is_ok();
         assert!(allows(address, 100) && allows(address + 96, 4));
         assert!(!allows(address + 97, 4) && !allows(address - 1, 1) && !allows(0, 4));
         assert_eq!(memory.lock().fill(address, 0x0403_0201, 4, 25), Ok(()));
         assert_eq!(memory.lock().load_word(address + 96), Ok(0x0403_0201));
         memory.lock().free_all_of(1);
         memory.lock().give_back();
-        assert!(!View::new(&memory, 1, 0).allows(address, 1, false));
+        assert!(View::new(&memory, 1, 0).access(address, 1, false).is_err());
         assert_eq!(memory.lock().used(0), 0);
         let memory = memory.lock();
         assert_eq!(memory.load_word(address), Err(Gone(address)));
@@ -143,12 +151,34 @@ mod tests {
         // As if it were the host's.
         memory.lock().blocks.clear();
         assert_eq!(memory.lock().register(address, Block { kind: Kind::Registered, ..block }), Ok(()));
-        assert!(View::new(&memory, 1, 0).allows(address + 4090, 8, true));
+        assert!(View::new(&memory, 1, 0).access(address + 4090, 8, true).is_ok());
         memory.lock().freed.push((address + 4096, 4096));
         memory.lock().give_back();
         let view = View::new(&memory, 1, 0);
-        assert!(view.allows(address, 8, true) && !view.allows(address + 4096, 8, true));
-        assert!(!view.allows(address + 4090, 8, false));
+        assert!(view.access(address, 8, true).is_ok() && view.access(address + 4096, 8, true).is_err());
+        assert!(view.access(address + 4090, 8, false).is_err());
         assert_eq!(memory.lock().fill(address, 7, 1, 8192), Err(Gone(address + 4096)));
+    }
+
+    #[test]
+    fn memory_of_another_device_is_out_of_reach() {
+        let memory = Shared::default();
+        let first = |kind| {
+            let address = memory.lock().allocate(Block { kind, device: 1, ..BLOCK }).unwrap();
+            View::new(&memory, 1, 0).access(address, 4, false)
+        };
+        for kind in [
+            Kind::Device,
+            Kind::Pooled(10),
+            Kind::Graph { is_there: true },
+            Kind::Variable,
+            Kind::Heap,
+            Kind::Mapped { readers: bit(1), writers: bit(1) },
+        ] {
+            assert_eq!(first(kind), Err(MemoryFault::Peer { owner: 1, device: 0 }), "{kind:?}");
+        }
+        for kind in [Kind::Managed, Kind::Host, Kind::Mapped { readers: bit(0), writers: 0 }] {
+            assert_eq!(first(kind), Ok(()), "{kind:?}");
+        }
     }
 }

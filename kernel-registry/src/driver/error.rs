@@ -115,7 +115,7 @@ impl fmt::Display for DriverUnavailable {
             DriverUnavailable::Missing => f.write_str(
                 "no CUDA driver: `libcuda.so` (`nvcuda.dll` on Windows) was not found; \
                  install NVIDIA's driver, or start the container with its GPUs; \
-                 without a GPU `cargo kernels sim -- program` runs it on a simulated driver",
+                 without a GPU `cargo kernels sim PROGRAM` runs it on a simulated driver",
             ),
             DriverUnavailable::TooOld { version, oldest } => write!(
                 f,
