@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 use serde_json::Value;
 
@@ -39,17 +39,13 @@ pub fn left_out(why: &str, required: &str) {
     let _ = std::io::stderr().write_all(format!("LEFT OUT: {why}\n").as_bytes());
 }
 
-/// The target triple of fixtures. If it is given, linker flags do not apply to the procedural macro, which then is
-/// not rebuilt for every flag.
-pub const TARGET: &str = "x86_64-unknown-linux-gnu";
-
 /// One way to build a fixture.
 #[derive(Clone, Debug, Default)]
 pub struct Build<'a> {
     /// Further arguments for `cargo`.
     pub args: &'a [&'a str],
-    /// Flags for the compiler.
-    pub rustflags: &'a str,
+    /// Flags for the compiler of the package itself. Its dependencies are built once, for all flags.
+    pub flags: &'a str,
 }
 
 impl Build<'_> {
@@ -58,13 +54,13 @@ impl Build<'_> {
         // Cargo writes every variant of a program to the same path: move it away before the next build.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let output = cargo()
-            .args(["build", "--package", package, "--target", TARGET])
-            .args(["--message-format", "json-render-diagnostics"])
-            .args(self.args)
-            .env("RUSTFLAGS", self.rustflags)
-            .output()
-            .expect("cargo runs");
+        let mut cargo = cargo();
+        cargo.args([if self.flags.is_empty() { "build" } else { "rustc" }, "--package", package]);
+        cargo.args(["--message-format", "json-render-diagnostics"]).args(self.args);
+        if !self.flags.is_empty() {
+            cargo.arg("--").args(self.flags.split(' '));
+        }
+        let output = cargo.output().expect("cargo runs");
         assert!(
             output.status.success(),
             "{self:?} of {package}: {}",
@@ -115,9 +111,17 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Lets a command build in a separate target directory, and without variables that could change a build.
+/// Lets a command build in a separate target directory, and without variables that could change a build. All builds share
+/// their dependencies: profiles are those of the workspace, also for packages outside of it.
 pub fn build_apart(command: &mut Command) {
+    static PROFILES: Once = Once::new();
+    PROFILES.call_once(|| {
+        let folder = scratch().join(".cargo");
+        fs::create_dir_all(&folder).expect("the target directory is writable");
+        fs::write(folder.join("config.toml"), fast_simulation()).expect("the target directory is writable");
+    });
     command.env("CARGO_TARGET_DIR", scratch().join("fixtures"));
+    command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only").env("CARGO_PROFILE_DEV_INCREMENTAL", "false");
     for name in
         ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_INCREMENTAL", "RUSTC_WRAPPER"]
     {

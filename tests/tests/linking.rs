@@ -19,17 +19,17 @@ fn all() -> Vec<&'static str> {
 }
 
 /// Checks that the program keeps all kernels: when it runs, on disk, and after `strip`.
-fn keeps_all(args: &[&str], rustflags: &str) {
-    let executable = Build { args, rustflags }.executable("linked");
+fn keeps_all(args: &[&str], flags: &str) {
+    let executable = Build { args, flags }.executable("linked");
     for (flag, mark) in [("=lld", "Linker: LLD"), ("=mold", "(compatible with GNU ld)")] {
-        let asked = rustflags.contains(&format!("-fuse-ld{flag}"));
-        let other = rustflags.contains("-fuse-ld") && !asked;
+        let asked = flags.contains(&format!("-fuse-ld{flag}"));
+        let other = flags.contains("-fuse-ld") && !asked;
         let used = contains(&fs::read(&executable).unwrap(), mark.as_bytes());
-        assert!(used || !asked, "{rustflags:?} did not link with{flag}");
-        assert!(!used || !other, "{rustflags:?} linked with{flag}");
+        assert!(used || !asked, "{flags:?} did not link with{flag}");
+        assert!(!used || !other, "{flags:?} linked with{flag}");
     }
-    assert_eq!(lines(&mut Command::new(&executable)), all(), "registrations with {args:?} {rustflags:?}");
-    assert_eq!(listed(&executable), all(), "records with {args:?} {rustflags:?}");
+    assert_eq!(lines(&mut Command::new(&executable)), all(), "registrations with {args:?} {flags:?}");
+    assert_eq!(listed(&executable), all(), "records with {args:?} {flags:?}");
 
     let copy = copied(&executable, &scratch_folder());
     lines(Command::new("strip").arg("-s").arg(&copy));
@@ -41,14 +41,21 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
+/// Compiles these packages in one unit each, whose object files are then the largest.
+fn in_one_unit(profile: &str) -> Vec<String> {
+    let unit =
+        |package| ["--config".to_owned(), format!("profile.{profile}.package.{package}.codegen-units=1")];
+    ["linked", "twin-a", "twin-b"].into_iter().flat_map(unit).collect()
+}
+
 #[test]
 fn dev() {
-    keeps_all(&[], "");
+    keeps_all(&["--config", "profile.dev.incremental=true"], "");
 }
 
 #[test]
 fn dev_in_one_unit() {
-    keeps_all(&["--config", "profile.dev.codegen-units=1", "--config", "profile.dev.incremental=false"], "");
+    keeps_all(&in_one_unit("dev").iter().map(String::as_str).collect::<Vec<_>>(), "");
 }
 
 #[test]
@@ -86,12 +93,13 @@ fn fat_lto_in_one_unit_stripped_and_aborting() {
 
 #[test]
 fn one_unit() {
-    keeps_all(&["--release", "--config", "profile.release.codegen-units=1"], "");
+    let units = in_one_unit("release");
+    keeps_all(&[&["--release"], &units.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat(), "");
 }
 
 #[test]
 fn strip() {
-    keeps_all(&["--release", "--config", "profile.release.strip=true"], "");
+    keeps_all(&["--release"], "-Cstrip=symbols");
 }
 
 #[test]

@@ -212,7 +212,7 @@ fn images_are_found_however_the_program_was_built() {
     let lto =
         ["--release", "--config", "profile.release.lto='fat'", "--config", "profile.release.strip=true"];
     for args in [&["--release"][..], &lto] {
-        let executable = Build { args, rustflags: "" }.executable("checked");
+        let executable = Build { args, flags: "" }.executable("checked");
         assert_eq!(facts(&executable), expected, "{args:?}");
         lines(std::process::Command::new("strip").arg("-s").arg(&executable));
         assert_eq!(facts(&executable), expected, "{args:?} and stripped");

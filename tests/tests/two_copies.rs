@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use tests::{TARGET, cargo, cargo_kernels, copied, lines, scratch_folder};
+use tests::{cargo, cargo_kernels, copied, lines, scratch_folder};
 
 /// The version number of the second copy.
 const OTHER: &str = "0.2.0";
@@ -91,8 +91,8 @@ fn program() -> &'static Path {
         );
         write(&folder.join("src/main.rs"), MAIN);
         copied(&workspace.join("Cargo.lock"), &folder);
-        lines(cargo().args(["build", "--quiet", "--target", TARGET]).current_dir(&folder));
-        tests::scratch().join("fixtures").join(TARGET).join("debug/two-copies")
+        lines(cargo().args(["build", "--quiet"]).current_dir(&folder));
+        tests::scratch().join("fixtures/debug/two-copies")
     })
 }
 
