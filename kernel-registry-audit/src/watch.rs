@@ -8,6 +8,7 @@ mod caller;
 mod contexts;
 mod devices;
 mod explanation;
+mod fork;
 mod hang;
 mod hooks;
 mod known;

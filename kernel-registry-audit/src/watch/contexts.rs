@@ -67,11 +67,6 @@ pub(crate) fn all() -> Vec<u64> {
     SEEN.lock().clone()
 }
 
-pub(crate) fn forked() {
-    SEEN.renew();
-    PRIMARY.renew();
-}
-
 /// What stands for a kernel in the context of a stream, in the table of loaded kernels.
 #[inline]
 pub(crate) fn key(kernel: u64, stream: u64) -> u64 {

@@ -53,10 +53,6 @@ fn map(owner: CUdevice, user: CUdevice) {
     *users = users.and(Devices::one(user));
 }
 
-pub(crate) fn forked() {
-    PEERS.renew();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

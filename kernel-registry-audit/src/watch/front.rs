@@ -20,7 +20,7 @@ use crate::options::Audit;
 use crate::watch::hooks::HOOKS;
 use crate::watch::lookup::{READY, RECORD, own};
 use crate::watch::ready::kernel_registry_audit_ready;
-use crate::watch::{real, recording};
+use crate::watch::{fork, real};
 use crate::{environment, variables};
 
 /// The names that programs open: most the first, which is the driver's `DT_SONAME`, and cudarc the second before it.
@@ -38,7 +38,7 @@ static FROM_OUTSIDE: AtomicBool = AtomicBool::new(false);
 pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if recording::is_forked() {
+    if fork::generation() > 0 {
         return Err(InstallError::Forked);
     }
     let audit = audit.or_environment();

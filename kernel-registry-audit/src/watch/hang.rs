@@ -79,10 +79,6 @@ fn watch(timeout: Duration) {
 /// The launches in each place of the streams at the last sample.
 static COUNTED: Locked<HashMap<usize, u64>> = Locked::new();
 
-pub(crate) fn forked() {
-    COUNTED.renew();
-}
-
 /// Records how many kernels were launched in each stream since the last time.
 pub(crate) fn sample() {
     let mut counted = COUNTED.lock();

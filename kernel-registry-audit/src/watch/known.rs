@@ -191,11 +191,6 @@ pub(crate) fn context_is_gone(context: u64) {
     handles.loaded.retain(|(_, its)| *its != context);
 }
 
-pub(crate) fn forked() {
-    HANDLES.renew();
-    contexts::forked();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -106,10 +106,6 @@ fn symbol_of(hook: &Hook) -> *mut c_void {
 /// Names of functions that are not watched, and were asked for.
 static UNWATCHED: Locked<HashSet<String>> = Locked::new();
 
-pub(crate) fn forked() {
-    UNWATCHED.renew();
-}
-
 /// Records, once for each name, that a function is not watched.
 fn unwatched(symbol: &str, version: c_int) {
     if !UNWATCHED.lock().insert(symbol.to_owned()) {

@@ -81,10 +81,6 @@ pub(crate) fn unregistered(address: u64) {
     REGISTERED.lock().remove(&address);
 }
 
-pub(crate) fn forked() {
-    REGISTERED.renew();
-}
-
 fn attribute(which: CUpointer_attribute, address: u64) -> Option<u64> {
     type Get = unsafe extern "C" fn(*mut c_void, CUpointer_attribute, CUdeviceptr) -> CUresult;
     // SAFETY: this is the type of the function of that name.

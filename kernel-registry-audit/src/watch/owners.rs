@@ -32,7 +32,3 @@ pub(crate) fn destroyed(handle: u64) {
 pub(crate) fn context_is_gone(context: u64) {
     CONTEXTS.lock().retain(|_, owner| *owner != context);
 }
-
-pub(crate) fn forked() {
-    CONTEXTS.renew();
-}

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -21,7 +21,7 @@ use crate::rules::Rule;
 use crate::watch::locked::Locked;
 use crate::watch::say::say;
 use crate::watch::watched::{self, Call};
-use crate::watch::{devices, hang, known, lookup, memory, owners, ready, section, streams, unloaded};
+use crate::watch::{fork, hang, ready, section, unloaded};
 
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
@@ -81,11 +81,9 @@ fn begin() -> *mut Layout {
 
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| {
-        // SAFETY: both are called without arguments, and stay where they are.
-        unsafe {
-            libc::atexit(ended);
-            libc::pthread_atfork(None, None, Some(forked));
-        }
+        // SAFETY: it is called without arguments, and stays where it is.
+        unsafe { libc::atexit(ended) };
+        [forked, section::forked, unloaded::forked, watched::forked].into_iter().for_each(fork::in_child);
         ready::start();
     });
     hang::start();
@@ -201,29 +199,9 @@ extern "C" fn ended() {
     }
 }
 
-/// Set in a child of a process that had used the driver.
-static FORKED: AtomicBool = AtomicBool::new(false);
-
-pub(crate) fn is_forked() -> bool {
-    FORKED.load(Ordering::Relaxed)
-}
-
-/// In a child that was forked: the record belongs to the parent, so the next call makes another one.
+/// In a forked child the record is the parent's, so the next call makes another one.
 extern "C" fn forked() {
-    FORKED.store(true, Ordering::Relaxed);
     RECORD.store(ptr::null_mut(), Ordering::Release);
-    TEXTS.renew();
-    BEGINNING.renew();
-    devices::forked();
-    hang::forked();
-    known::forked();
-    lookup::forked();
-    memory::forked();
-    owners::forked();
-    section::forked();
-    streams::forked();
-    unloaded::forked();
-    watched::forked();
 }
 
 /// Records that the program is ready. Without a record yet, the record will say it from the beginning.

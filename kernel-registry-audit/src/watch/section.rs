@@ -452,8 +452,7 @@ pub(crate) fn context_is_gone(context: u64) {
 }
 
 /// A child that was forked has no section: what runs on the device is its parent's.
-pub(crate) fn forked() {
-    STATE.renew();
+pub(crate) extern "C" fn forked() {
     DEVICES.store(0, Ordering::Relaxed);
     STREAMS.store(0, Ordering::Relaxed);
     EVENTS.store(false, Ordering::Relaxed);

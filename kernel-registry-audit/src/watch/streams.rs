@@ -60,10 +60,6 @@ pub(crate) fn context_is_gone(context: u64) {
     streams.of.retain(|_, its| *its != context);
 }
 
-pub(crate) fn forked() {
-    STREAMS.renew();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

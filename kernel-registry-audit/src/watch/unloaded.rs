@@ -180,7 +180,7 @@ pub(crate) fn forget_ended() {
     ANY.store(!waiting.launches.is_empty() || !waiting.functions.is_empty(), Ordering::Relaxed);
 }
 
-pub(crate) fn forked() {
-    WAITING.renew();
+/// In a forked child nothing waits.
+pub(crate) extern "C" fn forked() {
     ANY.store(false, Ordering::Relaxed);
 }

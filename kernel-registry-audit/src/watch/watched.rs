@@ -14,7 +14,7 @@ use crate::watch::recording::{By, Happening, nanoseconds, now, record, write_eve
 use crate::watch::{contexts, hooks, ready};
 
 /// In a child that was forked: the parent's slot is not this thread's, and its launches are not the child's.
-pub(crate) fn forked() {
+pub(crate) extern "C" fn forked() {
     SLOT.set(ptr::null());
     STREAMS.iter().for_each(|last| last.launches.store(0, Ordering::Relaxed));
 }
