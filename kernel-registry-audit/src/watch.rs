@@ -10,6 +10,7 @@ mod devices;
 mod explanation;
 mod fork;
 mod hang;
+mod hook;
 mod hooks;
 mod known;
 mod locked;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::rules::{self, Rule};
 use crate::watch::watched::{Stream, WAIT};
-use crate::watch::{busy, known, ready, unloaded};
+use crate::watch::{busy, known, recording, unloaded};
 
 /// A call that has not returned.
 pub(super) struct HangingCall<'a> {
@@ -81,7 +81,7 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
         Some(busy) => details.extend(busy.iter().map(last_launched)),
     }
     details.extend(others.iter().map(|(its, call)| format!("Thread {its} is in `{call}` meanwhile")));
-    let uses = ready::uses_kernel_registry();
+    let uses = recording::uses_kernel_registry();
     Explanation {
         cause: format!(
             "`{name}`{about}, in thread {thread}, has not returned for {:.1} s: {why}",

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::process;
+use std::sync::Once;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,13 +14,14 @@ use crate::options::{Audit, OnHang};
 use crate::record::{Event, Kind, Slot};
 use crate::watch::caller::Caller;
 use crate::watch::explanation::{self, HangingCall};
+use crate::watch::hook::Call;
 use crate::watch::locked::Locked;
 use crate::watch::recording::{
     By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample,
 };
 use crate::watch::say::say;
-use crate::watch::watched::{self, Call, Stream};
-use crate::watch::{hooks, known, stacks, threads, unloaded};
+use crate::watch::watched::{self, Stream};
+use crate::watch::{hook, known, stacks, threads, unloaded};
 use crate::{environment, variables};
 
 /// How often the calls in progress are looked at.
@@ -30,6 +32,14 @@ const SPARSE: u32 = 20;
 
 /// Starts the thread that watches this process.
 pub(crate) fn start() {
+    static AT_EXIT: Once = Once::new();
+    AT_EXIT.call_once(|| {
+        extern "C" fn last() {
+            sample();
+        }
+        // SAFETY: it is called without arguments, and stays where it is.
+        unsafe { libc::atexit(last) };
+    });
     let timeout = Audit::chosen().hang_after;
     // Without a thread hangs are not explained; the calls in progress are in the record all the same.
     let _ = threads::start(move || watch(timeout));
@@ -80,7 +90,7 @@ fn watch(timeout: Duration) {
 static COUNTED: Locked<HashMap<usize, u64>> = Locked::new();
 
 /// Records how many kernels were launched in each stream since the last time.
-pub(crate) fn sample() {
+fn sample() {
     let mut counted = COUNTED.lock();
     let now = now();
     let mut samples = BTreeMap::new();
@@ -101,7 +111,7 @@ pub(crate) fn sample() {
 fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static Event> {
     let subject = slot.subject.load(Ordering::Relaxed);
     let (stream, thread) = (slot.stream.load(Ordering::Relaxed), slot.thread.load(Ordering::Relaxed));
-    let (name, kernel) = (hooks::name(hook), known::named(subject));
+    let (name, kernel) = (hook::name(hook), known::named(subject));
     let explanation = explanation::explain(&HangingCall {
         name,
         kernel: kernel.as_deref(),
@@ -112,8 +122,7 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static Event> {
         others: &others(thread),
     });
     let mut text = explanation.to_string();
-    let Caller { library, name: caller, stack } =
-        stacks::of(thread, hooks::address(hook)).unwrap_or_default();
+    let Caller { library, name: caller, stack } = stacks::of(thread, hook::address(hook)).unwrap_or_default();
     for frame in stack.lines() {
         // Writing to a `String` does not fail.
         let _ = write!(text, "\n    at {frame}");
@@ -148,7 +157,7 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static Event> {
 fn others(thread: u32) -> Vec<(u32, &'static str)> {
     let in_call = watched::slots().filter_map(|(_, slot)| {
         let call = slot.call.load(Ordering::Relaxed).checked_sub(1)?;
-        Some((slot.thread.load(Ordering::Relaxed), hooks::name(call)))
+        Some((slot.thread.load(Ordering::Relaxed), hook::name(call)))
     });
     in_call.filter(|(other, _)| *other != thread).collect()
 }

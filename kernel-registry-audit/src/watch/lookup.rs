@@ -7,13 +7,15 @@ use std::ptr;
 use cudarc::driver::sys::CUresult;
 
 use crate::record::Kind;
-use crate::watch::hooks::{HOOKS, Hook, NEWEST};
+use crate::watch::hook::{self, Call, Hook};
 use crate::watch::locked::Locked;
 use crate::watch::ready::{kernel_registry_audit_attach, kernel_registry_audit_ready};
 use crate::watch::real;
 use crate::watch::recording::{By, Happening, kernel_registry_audit_record, now, write_event};
 use crate::watch::section::{kernel_registry_audit_section_begin, kernel_registry_audit_section_end};
-use crate::watch::watched::Call;
+
+/// The newest CUDA version whose functions the table of hooks knows.
+const NEWEST: c_int = 13_000;
 
 /// The names of the audit's own functions.
 pub(crate) const READY: &CStr = c"kernel_registry_audit_ready";
@@ -68,7 +70,7 @@ pub(crate) unsafe fn replace(
         return result;
     }
     let is_there = |hook: &Hook| !symbol_of(hook).is_null();
-    match find(&symbol, version, flags & PER_THREAD != 0, is_there) {
+    match find(hook::all(), &symbol, version, flags & PER_THREAD != 0, is_there) {
         // In a later version the name can mean a function of another type.
         Some(hook) if version <= NEWEST || is(hook, theirs) => {
             // SAFETY: as above.
@@ -82,12 +84,13 @@ pub(crate) unsafe fn replace(
 
 /// The function that a name means for a version, among those of the driver behind.
 fn find(
+    hooks: &'static [Hook],
     symbol: &str,
     version: c_int,
     per_thread: bool,
     is_there: impl Fn(&Hook) -> bool,
 ) -> Option<&'static Hook> {
-    let named = || HOOKS.iter().filter(|hook| hook.base == symbol && hook.since <= version && is_there(hook));
+    let named = || hooks.iter().filter(|hook| hook.base == symbol && hook.since <= version && is_there(hook));
     // Functions without streams have one variant.
     let newest = |wanted| named().filter(|hook| hook.per_thread == wanted).max_by_key(|hook| hook.since);
     if per_thread { newest(true).or_else(|| newest(false)) } else { newest(false) }
@@ -114,7 +117,7 @@ fn unwatched(symbol: &str, version: c_int) {
     let subject = format!("{symbol} of CUDA {}.{}", version / 1000, version % 1000 / 10);
     let happening = Happening {
         kind: Kind::Unwatched,
-        call: Call { hook: 0, subject: 0, stream: 0 },
+        call: Call::plain(0),
         name: symbol,
         subject: &subject,
         image: "",
@@ -131,9 +134,10 @@ fn unwatched(symbol: &str, version: c_int) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::hooks::HOOKS;
 
     fn found(symbol: &str, version: c_int, per_thread: bool) -> Option<&'static str> {
-        find(symbol, version, per_thread, |_| true).map(|hook| hook.name)
+        find(HOOKS, symbol, version, per_thread, |_| true).map(|hook| hook.name)
     }
 
     #[test]

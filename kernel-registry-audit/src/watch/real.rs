@@ -29,14 +29,21 @@ impl<F: Copy> Function<F> {
     /// The function, if that driver has it.
     #[inline]
     pub(crate) fn get(&self) -> Option<F> {
+        self.get_after(|| {})
+    }
+
+    /// The function, if that driver has it. `first` comes before it is looked up.
+    #[inline]
+    pub(crate) fn get_after(&self, first: fn()) -> Option<F> {
         let address = self.address.load(Ordering::Relaxed);
-        let address = if address.is_null() { self.look_up() } else { address };
+        let address = if address.is_null() { self.look_up(first) } else { address };
         // SAFETY: `new` was promised that this is its type, which is one pointer wide.
         (!address.is_null()).then(|| unsafe { mem::transmute_copy::<*mut c_void, F>(&address) })
     }
 
     #[cold]
-    fn look_up(&self) -> *mut c_void {
+    fn look_up(&self, first: fn()) -> *mut c_void {
+        first();
         let address = symbol(self.name);
         self.address.store(address, Ordering::Relaxed);
         address

@@ -9,19 +9,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use cudarc::driver::sys::CUresult;
 
 use crate::options::Audit;
-use crate::record::{self, Event, Header, Kind, Layout, MAGIC, MOST, SAMPLES, Sample, Text, VERSION, size};
+use crate::record::{self, Event, Kind, Layout, MAGIC, MOST, SAMPLES, Sample, Text, VERSION, size};
 use crate::rules::Rule;
+use crate::watch::fork;
+use crate::watch::hook::Call;
 use crate::watch::locked::Locked;
 use crate::watch::say::say;
-use crate::watch::watched::{self, Call};
-use crate::watch::{fork, hang, ready, section, unloaded};
 
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
@@ -33,6 +33,17 @@ static TEXTS: Locked<HashMap<String, u32>> = Locked::new();
 
 /// Locked while the record is made.
 static BEGINNING: Locked<()> = Locked::new();
+
+/// What is started with each record.
+static WITH_EACH: OnceLock<fn()> = OnceLock::new();
+
+/// Starts something with the record of this process, and of each child that is forked from it.
+pub(crate) fn with_each(start: fn()) {
+    let _one = BEGINNING.lock();
+    if WITH_EACH.set(start).is_ok() && !RECORD.load(Ordering::Acquire).is_null() {
+        start();
+    }
+}
 
 /// The record of this process. The first call makes it, also in a child that was forked.
 #[inline]
@@ -72,10 +83,10 @@ fn begin() -> *mut Layout {
     header.magic.store(MAGIC, Ordering::Release);
     RECORD.store(record, Ordering::Release);
     // A signal can say it before, and so can the parent of a child that was forked.
-    if ready::is_ready() {
+    if is_ready() {
         mark_ready();
     }
-    if ready::uses_kernel_registry() {
+    if uses_kernel_registry() {
         mark_kernel_registry();
     }
 
@@ -83,10 +94,11 @@ fn begin() -> *mut Layout {
     HANDLERS.call_once(|| {
         // SAFETY: it is called without arguments, and stays where it is.
         unsafe { libc::atexit(ended) };
-        [forked, section::forked, unloaded::forked, watched::forked].into_iter().for_each(fork::in_child);
-        ready::start();
+        fork::in_child(forked);
     });
-    hang::start();
+    if let Some(start) = WITH_EACH.get() {
+        start();
+    }
     record
 }
 
@@ -193,7 +205,6 @@ fn may_be(size: usize) -> bool {
 extern "C" fn ended() {
     let record = RECORD.load(Ordering::Acquire);
     if !record.is_null() {
-        hang::sample();
         // SAFETY: see `record`.
         unsafe { (*record).header.ended.store(1, Ordering::Relaxed) };
     }
@@ -204,19 +215,32 @@ extern "C" fn forked() {
     RECORD.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// Records that the program is ready. Without a record yet, the record will say it from the beginning.
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program was said to be ready.
+pub(crate) fn is_ready() -> bool {
+    READY.load(Ordering::Relaxed)
+}
+
+/// Marks the program as ready. Without a record yet, the record will say it from the beginning.
 pub(crate) fn mark_ready() {
+    READY.store(true, Ordering::Relaxed);
     // SAFETY: see `record`.
-    let Some(Layout { header: Header { ready, .. }, .. }) =
-        (unsafe { RECORD.load(Ordering::Acquire).as_ref() })
-    else {
-        return;
-    };
-    let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
+    if let Some(record) = unsafe { RECORD.load(Ordering::Acquire).as_ref() } {
+        let ready = &record.header.ready;
+        let _ = ready.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+static USES_KERNEL_REGISTRY: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn uses_kernel_registry() -> bool {
+    USES_KERNEL_REGISTRY.load(Ordering::Relaxed)
 }
 
 /// Records that kernel-registry is in the process. Without a record yet, the record will say it from the beginning.
 pub(crate) fn mark_kernel_registry() {
+    USES_KERNEL_REGISTRY.store(true, Ordering::Relaxed);
     // SAFETY: see `record`.
     if let Some(record) = unsafe { RECORD.load(Ordering::Acquire).as_ref() } {
         record.header.uses_kernel_registry.store(1, Ordering::Relaxed);

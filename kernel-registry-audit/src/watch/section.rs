@@ -17,13 +17,14 @@ use kernel_registry_format::OnWait;
 
 use crate::record::Kind;
 use crate::rules;
+use crate::watch::contexts;
 use crate::watch::devices::Devices;
+use crate::watch::hook::Call;
 use crate::watch::locked::Locked;
 use crate::watch::owners::Owner;
 use crate::watch::recording::{Happening, now};
 use crate::watch::say::say;
-use crate::watch::watched::{self, Call, during};
-use crate::watch::{contexts, hooks};
+use crate::watch::watched::{self, during};
 pub(crate) use deferred::Free;
 use deferred::{Deferred, Later};
 
@@ -187,7 +188,7 @@ const LISTED: u64 = 100;
 
 fn record_rest(section: &Section) {
     for (hook, all) in section.deferred.iter().filter(|(_, all)| **all > LISTED) {
-        let call = Call { hook: *hook, subject: 0, stream: 0 };
+        let call = Call::plain(*hook);
         deferred_event(call, &format!("{} more", all - LISTED), &section.kernel);
     }
 }
@@ -196,7 +197,7 @@ fn deferred_event(call: Call, subject: &str, resident: &str) {
     watched::event(Happening {
         kind: Kind::Deferred,
         call,
-        name: hooks::name(call.hook),
+        name: call.name(),
         subject,
         image: "",
         bytes: 0,
@@ -204,7 +205,7 @@ fn deferred_event(call: Call, subject: &str, resident: &str) {
         took: 0,
         result: CUresult::CUDA_SUCCESS,
         resident,
-        rule: rules::of(hooks::name(call.hook), true).next(),
+        rule: rules::of(call.name(), true).next(),
     });
 }
 
@@ -231,7 +232,7 @@ fn make() -> u64 {
             let result = during(call, || make.now());
             made += 1;
             if result != CUresult::CUDA_SUCCESS {
-                let (name, subject) = (hooks::name(call.hook), call.subject);
+                let (name, subject) = (call.name(), call.subject);
                 say(&format!("`{name}` of {subject:#x}, which was deferred, has failed: {result:?}"));
             }
         }

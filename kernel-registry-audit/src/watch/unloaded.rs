@@ -6,8 +6,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::watch::caller::Caller;
+use crate::watch::hook::Call;
 use crate::watch::locked::Locked;
-use crate::watch::watched::{Call, Stream, WAIT, thread};
+use crate::watch::watched::{Stream, WAIT, thread};
 use crate::watch::{busy, known};
 
 /// The first launch of a kernel that was not loaded.

@@ -10,8 +10,9 @@ use cudarc::driver::sys::CUresult;
 use crate::options::Audit;
 use crate::record::{Kind, SLOTS, Slot};
 use crate::watch::caller::{self, Caller};
-use crate::watch::recording::{By, Happening, nanoseconds, now, record, write_event};
-use crate::watch::{contexts, hooks, ready};
+use crate::watch::contexts;
+use crate::watch::hook::{self, Call};
+use crate::watch::recording::{self, By, Happening, nanoseconds, now, record, write_event};
 
 /// In a child that was forked: the parent's slot is not this thread's, and its launches are not the child's.
 pub(crate) extern "C" fn forked() {
@@ -72,16 +73,6 @@ fn enter() -> *const Slot {
     }
     SLOT.set(slot);
     slot
-}
-
-/// A call in progress.
-#[derive(Clone, Copy)]
-pub(crate) struct Call {
-    /// Its number in the table of hooks.
-    pub(crate) hook: u32,
-    /// What it is about.
-    pub(crate) subject: u64,
-    pub(crate) stream: u64,
 }
 
 /// Makes a call, which is in progress meanwhile.
@@ -247,7 +238,7 @@ pub(crate) fn forget_stream(stream: u64) {
 }
 
 /// Makes a call, and records it as slow if it was.
-pub(crate) fn timed(call: Call, name: &str, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(crate) fn timed(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let begun = now();
     let result = during(call, real);
     let took = now() - begun;
@@ -255,7 +246,7 @@ pub(crate) fn timed(call: Call, name: &str, real: impl FnOnce() -> CUresult) -> 
         event(Happening {
             kind: Kind::Slow,
             call,
-            name,
+            name: call.name(),
             subject: "",
             image: "",
             bytes: 0,
@@ -276,8 +267,8 @@ pub(crate) fn slow() -> u64 {
 
 /// Records an event of this thread, with its stack. Returns who called.
 pub(crate) fn event(happening: Happening<'_>) -> Caller {
-    let caller = caller::caller(hooks::address(happening.call.hook));
-    let is_late = ready::is_ready() && happening.kind != Kind::Slow;
+    let caller = caller::caller(hook::address(happening.call.hook));
+    let is_late = recording::is_ready() && happening.kind != Kind::Slow;
     let is_finding = is_late || !happening.resident.is_empty();
     let Caller { library, name, stack } = &caller;
     let by = By { thread: thread(), context: contexts::current(), library, caller: name, text: stack };

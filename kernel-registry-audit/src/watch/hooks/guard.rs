@@ -3,16 +3,17 @@
 use cudarc::driver::sys::{CUcontext, CUevent, CUresult, CUstream};
 use kernel_registry_format::OnWait;
 
-use super::{about, late, name, on, plain};
+use super::late::{self, refusal};
 use crate::record::Kind;
 use crate::rules::{self, Rule};
 use crate::watch::devices::Devices;
+use crate::watch::hook::Call;
 use crate::watch::owners::Owner;
 use crate::watch::recording::{Happening, now};
 use crate::watch::say::say;
 use crate::watch::section::{self, Beside, Free, Launch, Outcome, WaitingFrees};
-use crate::watch::watched::{Call, during, event, timed};
-use crate::watch::{contexts, memory, owners, ready, streams};
+use crate::watch::watched::{during, event, timed};
+use crate::watch::{contexts, memory, owners, streams};
 
 /// The subject of a launch in the stream of the resident kernel.
 const BEHIND: &str = "launch in its stream";
@@ -26,12 +27,12 @@ pub(super) fn waits(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     match beside {
-        None => timed(call, name(call.hook), real),
+        None => timed(call, real),
         Some(beside) => {
             let subject = subject(call);
             let words = match &*subject {
-                "" => format!("`{}`", name(call.hook)),
-                subject => format!("`{}` of {subject}", name(call.hook)),
+                "" => format!("`{}`", call.name()),
+                subject => format!("`{}` of {subject}", call.name()),
             };
             would_wait(call, rule, &subject, &words, &beside, real)
         }
@@ -41,18 +42,18 @@ pub(super) fn waits(
 /// A call that waits for what runs in a context. Without one it is the current one.
 #[inline]
 pub(super) fn synchronizes_context(
-    hook: u32,
+    call: Call,
     context: Option<CUcontext>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let context = || context.map_or_else(contexts::current, |context| context.addr() as u64);
     let beside = if section::any() { section::within(context()) } else { None };
-    waits(plain(hook), &rules::WAITS_FOR_RESIDENT, beside, real)
+    waits(call, &rules::WAITS_FOR_RESIDENT, beside, real)
 }
 
 /// A call that takes the handle of a kernel which is not loaded: its launch would wait for the resident kernel.
 pub(super) fn takes(call: Call, kernel: &str, beside: &Beside, real: impl FnOnce() -> CUresult) -> CUresult {
-    would_wait(call, &rules::LOAD, kernel, &late::words(call.hook, kernel), beside, real)
+    would_wait(call, &rules::LOAD, kernel, &late::words(call, kernel), beside, real)
 }
 
 /// What a call is about, for people.
@@ -93,16 +94,9 @@ fn happening<'a>(
     (begun, took): (u64, u64),
     result: CUresult,
 ) -> Happening<'a> {
-    let (name, resident) = (name(call.hook), &*beside.kernel);
+    let (name, resident) = (call.name(), &*beside.kernel);
     let rule = Some(rule);
     Happening { kind, call, name, subject, image: "", bytes: 0, begun, took, result, resident, rule }
-}
-
-/// The answer to a call that is refused, once that was said.
-pub(super) fn refusal(rule: &Rule, beside: &Beside, words: &str) -> CUresult {
-    let (because, remedy) = (rule.because, rule.remedy_in(ready::uses_kernel_registry()));
-    say(&format!("REFUSED while kernel `{}` stays: {words}: {because}. Remedy: {remedy}.", beside.kernel));
-    CUresult::CUDA_ERROR_NOT_PERMITTED
 }
 
 /// A call that frees or unloads. In a section that defers it is deferred, if the rules say that it can be, and its owner is known.
@@ -113,7 +107,7 @@ fn frees(
     owner: Option<Owner>,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    let owner = owner.filter(|_| rules::can_be_deferred(name(call.hook)));
+    let owner = owner.filter(|_| rules::can_be_deferred(call.name()));
     let beside = section::at(devices);
     let defers = beside.as_ref().is_some_and(|beside| beside.on_wait == OnWait::Defer);
     let Some(owner) = owner.filter(|_| defers) else { return waits(call, rule, beside, real) };
@@ -122,7 +116,7 @@ fn frees(
     match section::defer(Free { call, devices, owner, bytes }, &subject(call), real) {
         Outcome::Deferred => CUresult::CUDA_SUCCESS,
         Outcome::Again => CUresult::CUDA_ERROR_INVALID_HANDLE,
-        Outcome::NotNeeded(real) => timed(call, name(call.hook), real),
+        Outcome::NotNeeded(real) => timed(call, real),
     }
 }
 
@@ -141,7 +135,7 @@ pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUr
             return frees(call, &rules::FREE, devices, memory::owner(call.subject), real);
         }
     }
-    timed(call, name(call.hook), real)
+    timed(call, real)
 }
 
 fn waits_to_free(address: u64) -> bool {
@@ -150,7 +144,7 @@ fn waits_to_free(address: u64) -> bool {
 
 /// A call that frees memory without waiting.
 pub(super) fn frees_at_once(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
-    if section::is_deferred(call.subject) { FREED } else { timed(call, name(call.hook), real) }
+    if section::is_deferred(call.subject) { FREED } else { timed(call, real) }
 }
 
 /// A call that frees memory of the host, which kernels on all devices can use. The driver refuses any other address at once.
@@ -161,7 +155,7 @@ pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -
     let address = call.subject;
     let is_its = |address| memory::is_of_host(address) && !memory::is_registered(address);
     if !section::any() || !is_its(address) || memory::is_inside(address) {
-        return timed(call, name(call.hook), real);
+        return timed(call, real);
     }
     frees(call, &rules::FREE, Devices::ALL, memory::owner(address), real)
 }
@@ -189,7 +183,7 @@ pub(super) fn closes(call: Call, real: impl FnOnce() -> CUresult + 'static) -> C
 
 /// A call that allocates memory. If there is none, the frees that wait are said.
 pub(super) fn allocates(call: Call, bytes: usize, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(call, name(call.hook), real);
+    let result = timed(call, real);
     if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY
         && let Some(waiting) = contexts::device().and_then(section::waiting_frees)
     {
@@ -198,7 +192,7 @@ pub(super) fn allocates(call: Call, bytes: usize, real: impl FnOnce() -> CUresul
             "`{}` of {bytes} bytes found no memory: {waiting} bytes wait to be freed until kernel `{kernel}` ends, by {count} \
              deferred calls. Remedy: free with `cuMemFreeAsync`, which does not wait and also takes what `cuMemAlloc` gave; or end \
              that kernel.",
-            name(call.hook)
+            call.name()
         ));
     }
     result
@@ -225,8 +219,8 @@ pub(super) fn destroys(
 }
 
 /// A call that makes something of the current context.
-pub(super) fn makes<T>(hook: u32, out: *mut *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
+pub(super) fn makes<T>(call: Call, out: *mut *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the driver has stored the handle there.
         owners::made(unsafe { *out }.addr() as u64);
@@ -256,7 +250,7 @@ fn gone(
     }
     match devices {
         Some(devices) => frees(call, rule, devices, owner, real),
-        None => timed(call, name(call.hook), real),
+        None => timed(call, real),
     }
 }
 
@@ -278,7 +272,7 @@ pub(super) fn launches(
         let result = real();
         (Kind::Waits, now() - begun, result)
     } else {
-        let words = format!("`{}` of {of} in the stream of that kernel", name(call.hook));
+        let words = format!("`{}` of {of} in the stream of that kernel", call.name());
         (Kind::Refused, 0, refusal(rule, &beside, &words))
     };
     event(Happening { image: &of, ..happening(call, kind, BEHIND, rule, &beside, (begun, took), result) });
@@ -286,26 +280,26 @@ pub(super) fn launches(
 }
 
 /// A call that waits for a stream.
-pub(super) fn synchronizes(hook: u32, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
-    let call = on(hook, stream);
+pub(super) fn synchronizes(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
+    let call = call.on(stream);
     waits(call, &rules::WAITS_FOR_RESIDENT, section::owner(call.stream), real)
 }
 
 /// A call that waits for an event.
-pub(super) fn waits_for(hook: u32, event: CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
-    let call = about(hook, event);
+pub(super) fn waits_for(call: Call, event: CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
+    let call = call.about(event);
     waits(call, &rules::WAITS_FOR_RESIDENT, section::of_event(call.subject), real)
 }
 
 /// A call that records an event in a stream.
 pub(super) fn records(
-    hook: u32,
+    call: Call,
     event: CUevent,
     stream: CUstream,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let call = on(hook, stream);
-    let result = timed(call, name(hook), real);
+    let call = call.on(stream);
+    let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS {
         section::recorded(event.addr() as u64, call.stream);
     }
@@ -313,8 +307,8 @@ pub(super) fn records(
 }
 
 /// A call that makes an event.
-pub(super) fn makes_event(hook: u32, out: *mut CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
+pub(super) fn makes_event(call: Call, out: *mut CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the driver has stored the handle there.
         section::forget_event(unsafe { *out }.addr() as u64);
@@ -323,10 +317,10 @@ pub(super) fn makes_event(hook: u32, out: *mut CUevent, real: impl FnOnce() -> C
 }
 
 /// A call that makes a stream.
-pub(super) fn makes_stream(hook: u32, out: *mut CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn makes_stream(call: Call, out: *mut CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = contexts::current();
     let beside = if streams::begin(context) { section::here() } else { None };
-    let result = waits(plain(hook), &rules::STREAMS, beside, real);
+    let result = waits(call, &rules::STREAMS, beside, real);
     let is_made = result == CUresult::CUDA_SUCCESS && !out.is_null();
     // SAFETY: the driver has stored the handle there.
     streams::made(context, is_made.then(|| unsafe { *out }.addr() as u64));

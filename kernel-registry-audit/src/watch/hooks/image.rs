@@ -6,17 +6,18 @@ use std::fs;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
 
+use super::guard;
 use super::late::{self, What};
 use super::load::{is_eager, is_loaded_now, kernel_name};
-use super::{about, guard, name, plain};
 use crate::record::{Kind, PTX};
 use crate::rules::{self, Rule};
 use crate::watch::caller::Caller;
+use crate::watch::hook::Call;
 use crate::watch::real::Function;
 use crate::watch::recording::now;
 use crate::watch::section::{self, Beside};
-use crate::watch::watched::{Call, timed};
-use crate::watch::{busy, contexts, known, owners, ready, streams, unloaded};
+use crate::watch::watched::timed;
+use crate::watch::{busy, contexts, known, owners, ready, recording, streams, unloaded};
 
 /// What an image is, by its first bytes.
 #[derive(Clone, Copy)]
@@ -94,12 +95,12 @@ pub(super) fn file(path: *const c_char) -> Image {
 
 /// Loads a module.
 pub(super) fn load_module(
-    hook: u32,
+    call: Call,
     out: *mut CUmodule,
     code: Image,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = image(hook, out, code, Some(&rules::MODULE), real);
+    let result = image(call, out, code, Some(&rules::MODULE), real);
     if let Some(module) = stored(result, out) {
         owners::made(module);
     }
@@ -108,13 +109,13 @@ pub(super) fn load_module(
 
 /// Loads a library. The program may say that it `keeps` the code.
 pub(super) fn load_library(
-    hook: u32,
+    call: Call,
     out: *mut CUlibrary,
     code: Image,
     keeps: bool,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = image(hook, out, code, is_eager().then_some(&rules::LIBRARY), real);
+    let result = image(call, out, code, is_eager().then_some(&rules::LIBRARY), real);
     if let Some(library) = stored(result, out).filter(|_| keeps) {
         known::kept(library);
     }
@@ -122,17 +123,13 @@ pub(super) fn load_library(
 }
 
 /// Whether the options of a library say that the driver uses memory of the program until the library is unloaded.
-///
-/// # Safety
-///
-/// There are so many options.
-pub(super) unsafe fn keeps(options: *const CUlibraryOption, count: c_uint) -> bool {
+pub(super) fn keeps(options: *const CUlibraryOption, count: c_uint) -> bool {
     const KEEPS: [c_uint; 2] = [
         CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED as c_uint,
         CUlibraryOption::CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE as c_uint,
     ];
     let all = if options.is_null() { 0 } else { count as usize };
-    // SAFETY: the caller's promise. A program may use numbers that this version of the bindings does not know.
+    // SAFETY: the program passes so many options. It may use numbers that this version of the bindings does not know.
     (0..all).any(|index| KEEPS.contains(&unsafe { options.cast::<c_uint>().add(index).read() }))
 }
 
@@ -143,17 +140,17 @@ fn stored<T>(result: CUresult, out: *mut *mut T) -> Option<u64> {
 }
 
 fn image<T>(
-    hook: u32,
+    call: Call,
     out: *mut *mut T,
     image: Image,
     rule: Option<&'static Rule>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let begun = now();
-    let words = || format!("`{}` of a {image}", name(hook));
+    let words = || format!("`{}` of a {image}", call.name());
     let remedy = late::LOAD_BEFORE;
     let what = What { kind: Kind::Image, subject: image.kind, image: "", bytes: image.bytes, rule, remedy };
-    let (result, caller) = late::call(plain(hook), what, words, real);
+    let (result, caller) = late::call(call, what, words, real);
     if let Some(handle) = stored(result, out) {
         let Caller { library, .. } = caller;
         known::image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
@@ -163,20 +160,20 @@ fn image<T>(
 
 /// A call that unloads a module, after which its handles stand for nothing.
 pub(super) fn unload_module(
-    hook: u32,
+    call: Call,
     module: CUmodule,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    guard::destroys(about(hook, module), &rules::UNLOAD, unload(module, real))
+    guard::destroys(call.about(module), &rules::UNLOAD, unload(module, real))
 }
 
 /// A call that unloads a library from all contexts.
 pub(super) fn unload_library(
-    hook: u32,
+    call: Call,
     library: CUlibrary,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    let call = about(hook, library);
+    let call = call.about(library);
     guard::unloads_everywhere(call, known::is_kept(call.subject), unload(library, real))
 }
 
@@ -190,9 +187,9 @@ fn unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() ->
 }
 
 /// A call after which nothing is loaded in a context.
-pub(super) fn ends(hook: u32, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn ends(call: Call, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = context.addr() as u64;
-    guard::waits(plain(hook), &rules::CONTEXT, section::in_context(context), || {
+    guard::waits(call, &rules::CONTEXT, section::in_context(context), || {
         forget(context);
         real()
     })
@@ -206,10 +203,10 @@ fn forget(context: u64) {
 }
 
 /// A call that releases the primary context of a device, and ends it if nobody else holds it.
-pub(super) fn releases(hook: u32, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn releases(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
     let is_last = section::any() && contexts::is_held_once(device);
     let beside = if is_last { section::on(device) } else { None };
-    let result = may_end(hook, device, beside, real);
+    let result = may_end(call, device, beside, real);
     if result == CUresult::CUDA_SUCCESS {
         contexts::released(device);
     }
@@ -217,15 +214,20 @@ pub(super) fn releases(hook: u32, device: CUdevice, real: impl FnOnce() -> CUres
 }
 
 /// A call that ends the primary context of a device.
-pub(super) fn resets(hook: u32, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
-    may_end(hook, device, section::on(device), real)
+pub(super) fn resets(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
+    may_end(call, device, section::on(device), real)
 }
 
-fn may_end(hook: u32, device: CUdevice, beside: Option<Beside>, real: impl FnOnce() -> CUresult) -> CUresult {
+fn may_end(
+    call: Call,
+    device: CUdevice,
+    beside: Option<Beside>,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
     type GetState = unsafe extern "C" fn(CUdevice, *mut c_uint, *mut c_int) -> CUresult;
     // SAFETY: this is the type of the function of that name.
     static GET_STATE: Function<GetState> = unsafe { Function::new(c"cuDevicePrimaryCtxGetState") };
-    let result = guard::waits(plain(hook), &rules::CONTEXT, beside, real);
+    let result = guard::waits(call, &rules::CONTEXT, beside, real);
     // Unless the driver says otherwise.
     let (mut flags, mut is_active) = (0, 1);
     if let Some(get_state) = GET_STATE.get() {
@@ -242,12 +244,12 @@ fn may_end(hook: u32, device: CUdevice, beside: Option<Beside>, real: impl FnOnc
 
 /// A call that retains the primary context of a device.
 pub(super) fn retains(
-    hook: u32,
+    call: Call,
     out: *mut CUcontext,
     device: CUdevice,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = makes(hook, out, real);
+    let result = makes(call, out, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the driver has stored the handle there.
         contexts::retained(unsafe { *out }.addr() as u64, device);
@@ -256,8 +258,8 @@ pub(super) fn retains(
 }
 
 /// A call that makes or retains a context.
-pub(super) fn makes(hook: u32, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
+pub(super) fn makes(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+    let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the driver has stored the handle there.
         contexts::seen(unsafe { *out }.addr() as u64);
@@ -267,13 +269,13 @@ pub(super) fn makes(hook: u32, out: *mut CUcontext, real: impl FnOnce() -> CUres
 
 /// A call that returns the handle of a library's kernel by its name. It loads nothing.
 pub(super) fn names<T>(
-    hook: u32,
+    call: Call,
     out: *mut *mut T,
     library: CUlibrary,
     kernel: *const c_char,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
+    let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() && !kernel.is_null() {
         // SAFETY: the driver has stored the handle there, and has read the name, which ends with a zero.
         let (handle, kernel) = unsafe { (*out, CStr::from_ptr(kernel)) };
@@ -284,12 +286,12 @@ pub(super) fn names<T>(
 
 /// A call that returns the module of a library in the current context.
 pub(super) fn module_of_library(
-    hook: u32,
+    call: Call,
     out: *mut CUmodule,
     library: CUlibrary,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = uses_library(hook, library, real);
+    let result = uses_library(call, library, real);
     if let Some(module) = stored(result, out) {
         known::module(module, library.addr() as u64);
     }
@@ -297,14 +299,14 @@ pub(super) fn module_of_library(
 }
 
 /// A call that needs a library in the current context, and loads it there.
-pub(super) fn uses_library(hook: u32, library: CUlibrary, real: impl FnOnce() -> CUresult) -> CUresult {
-    let (call, context) = (about(hook, library), contexts::current());
+pub(super) fn uses_library(call: Call, library: CUlibrary, real: impl FnOnce() -> CUresult) -> CUresult {
+    let (call, context) = (call.about(library), contexts::current());
     if is_eager() || known::is_library_loaded(call.subject, context) {
-        return timed(call, name(hook), real);
+        return timed(call, real);
     }
     let (rule, remedy) = (Some(&rules::LIBRARY_IN_CONTEXT), late::LOAD_BEFORE);
     let what = What { kind: Kind::Image, subject: "library", image: "", bytes: 0, rule, remedy };
-    let words = || format!("`{}` of a library that is not loaded in this context", name(hook));
+    let words = || format!("`{}` of a library that is not loaded in this context", call.name());
     let (result, _) = late::call(call, what, words, real);
     if result == CUresult::CUDA_SUCCESS {
         known::library_loaded(call.subject, context);
@@ -314,13 +316,13 @@ pub(super) fn uses_library(hook: u32, library: CUlibrary, real: impl FnOnce() ->
 
 /// A call that returns the handles of all kernels of an image.
 pub(super) fn enumerates<T, I>(
-    hook: u32,
+    call: Call,
     out: *mut *mut T,
     count: u32,
     image: *mut I,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = timed(plain(hook), name(hook), real);
+    let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         for index in 0..count as usize {
             // SAFETY: the program's array has so many places. It may have more than the image has kernels; those are null.
@@ -336,24 +338,24 @@ pub(super) fn enumerates<T, I>(
 /// `cuModuleGetFunction`, which loads the function. While something runs on the device, the call returns before that, the driver says that
 /// the function is loaded, and its launch waits.
 pub(super) fn take(
-    hook: u32,
+    call: Call,
     out: *mut CUfunction,
     module: CUmodule,
     function: *const c_char,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let call = Call { subject: module.addr() as u64, ..plain(hook) };
+    let call = call.about(module);
     if function.is_null() || is_eager() {
-        return names(hook, out, module.cast(), function, real);
+        return names(call, out, module.cast(), function, real);
     }
     // SAFETY: the name ends with a zero.
     let kernel = unsafe { CStr::from_ptr(function) }.to_string_lossy();
     if is_loaded(call.subject, &kernel) {
-        return names(hook, out, module.cast(), function, real);
+        return names(call, out, module.cast(), function, real);
     }
     let (begun, running) = (now(), busy::all_but(None));
     let take = || {
-        let result = names(hook, out, module.cast(), function, real);
+        let result = names(call, out, module.cast(), function, real);
         if let Some(function) = stored(result, out) {
             known::taken(call.subject, &kernel, function);
             unloaded::taken(function, running);
@@ -363,7 +365,7 @@ pub(super) fn take(
     if let Some(beside) = section::here() {
         return guard::takes(call, &kernel, &beside, take);
     }
-    if let Some(refused) = ready::refusal(|| late::words(hook, &kernel), late::LOAD_BEFORE) {
+    if let Some(refused) = ready::refusal(|| late::words(call, &kernel), late::LOAD_BEFORE) {
         late::refused(call, &kernel, refused);
         return refused;
     }
@@ -372,7 +374,7 @@ pub(super) fn take(
         && is_loaded_now(handle)
     {
         known::loaded(contexts::key(handle, 0));
-        late::loaded(Call { subject: handle, ..call }, &kernel, begun, result);
+        late::loaded(call.at(handle), &kernel, begun, result);
     }
     result
 }
@@ -381,5 +383,5 @@ pub(super) fn take(
 fn is_loaded(module: u64, kernel: &str) -> bool {
     let is_loaded = |function| known::is_loaded(contexts::key(function, 0)) || is_loaded_now(function);
     known::function(module, kernel).is_some_and(is_loaded)
-        || (ready::is_ready() || section::any()) && known::is_loaded_in(module, kernel)
+        || (recording::is_ready() || section::any()) && known::is_loaded_in(module, kernel)
 }

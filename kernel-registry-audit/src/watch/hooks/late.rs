@@ -3,14 +3,15 @@
 use cudarc::driver::sys::CUresult;
 use kernel_registry_format::OnWait;
 
-use super::{guard, name};
 use crate::record::Kind;
 use crate::rules::{self, Rule};
 use crate::watch::caller::Caller;
+use crate::watch::hook::Call;
 use crate::watch::recording::{Happening, now};
-use crate::watch::section;
-use crate::watch::watched::{Call, during, event, loading, slow};
-use crate::watch::{known, ready};
+use crate::watch::say::say;
+use crate::watch::section::{self, Beside};
+use crate::watch::watched::{during, event, loading, slow};
+use crate::watch::{known, ready, recording};
 
 /// What a call loads or sets.
 #[derive(Clone, Copy)]
@@ -38,7 +39,7 @@ pub(super) fn call(
     let happening = |what, took, result| Happening { resident, ..happening(call, what, begun, took, result) };
     match &beside {
         Some((rule, beside)) if beside.on_wait != OnWait::Report => {
-            let refused = guard::refusal(rule, beside, &words());
+            let refused = refusal(rule, beside, &words());
             return (refused, event(happening(What { kind: Kind::Refused, ..what }, 0, refused)));
         }
         _ => {}
@@ -60,12 +61,19 @@ pub(super) fn call(
     (result, caller)
 }
 
+/// The answer to a call that is refused, once that was said.
+pub(super) fn refusal(rule: &Rule, beside: &Beside, words: &str) -> CUresult {
+    let (because, remedy) = (rule.because, rule.remedy_in(recording::uses_kernel_registry()));
+    say(&format!("REFUSED while kernel `{}` stays: {words}: {because}. Remedy: {remedy}.", beside.kernel));
+    CUresult::CUDA_ERROR_NOT_PERMITTED
+}
+
 /// What to do instead of a late load.
 pub(super) const LOAD_BEFORE: &str = "load it before the program is ready";
 
 /// The message for a refused load of a kernel.
-pub(super) fn words(hook: u32, kernel: &str) -> String {
-    format!("`{}` of kernel `{kernel}`, which is not loaded", name(hook))
+pub(super) fn words(call: Call, kernel: &str) -> String {
+    format!("`{}` of kernel `{kernel}`, which is not loaded", call.name())
 }
 
 /// Records that a call has loaded a kernel.
@@ -86,6 +94,6 @@ pub(super) fn refused(call: Call, kernel: &str, result: CUresult) {
 
 fn happening<'a>(call: Call, what: What<'a>, begun: u64, took: u64, result: CUresult) -> Happening<'a> {
     let What { kind, subject, image, bytes, rule, .. } = what;
-    let (name, resident) = (name(call.hook), "");
+    let (name, resident) = (call.name(), "");
     Happening { kind, call, name, subject, image, bytes, begun, took, result, resident, rule }
 }

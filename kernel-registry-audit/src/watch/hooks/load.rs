@@ -5,27 +5,28 @@ use std::slice;
 
 use cudarc::driver::sys::{CUDA_LAUNCH_PARAMS, CUfunction, CUlimit, CUresult, CUstream};
 
+use super::guard;
 use super::late::{self, What};
 use super::stack::{self, Missing};
-use super::{guard, name, plain};
 use crate::record::Kind;
 use crate::rules;
 use crate::watch::caller::Caller;
+use crate::watch::hook::Call;
 use crate::watch::real::Function;
 use crate::watch::unloaded::{self, UnloadedLaunch};
-use crate::watch::watched::{self, Call, during, launched, timed};
+use crate::watch::watched::{self, during, launched, timed};
 use crate::watch::{busy, contexts, known, section};
 
 /// A launch. That of a kernel which was launched before neither locks nor allocates.
 #[inline]
 pub(super) fn launch(
-    hook: u32,
+    call: Call,
     function: CUfunction,
     stream: CUstream,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let (kernel, stream) = (function.addr() as u64, stream.addr() as u64);
-    let call = Call { hook, subject: kernel, stream };
+    let call = Call { subject: kernel, stream, ..call };
     if section::may_own(stream) { beside(call, function, real) } else { make(call, function, real) }
 }
 
@@ -58,7 +59,7 @@ fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUre
     } else if let Some(missing) = during(call, || stack::missing(function)) {
         enlarge(call, &kernel, missing, real)
     } else {
-        timed(call, name(call.hook), real)
+        timed(call, real)
     };
     if result == CUresult::CUDA_SUCCESS {
         known::launched(key);
@@ -73,7 +74,7 @@ fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CU
     let words = || {
         format!(
             "`{}` of kernel `{kernel}`, which needs a stack of {frame} bytes and enlarges it from {limit}",
-            name(call.hook)
+            call.name()
         )
     };
     let (rule, remedy) = (Some(&rules::STACK), "set the limit before the program is ready");
@@ -82,18 +83,18 @@ fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CU
 
 /// A call that loads a kernel unless it is loaded.
 pub(super) fn kernel(
-    hook: u32,
+    call: Call,
     function: CUfunction,
     out: Option<*mut CUfunction>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let call = Call { subject: function.addr() as u64, ..plain(hook) };
+    let call = call.about(function);
     let key = contexts::key(call.subject, 0);
     let kernel = kernel_name(function);
     // Or will be: then it is not loaded once more.
     let is_loaded = is_eager() || known::is_loaded(key) || driver_says_loaded(call.subject);
     let running = if is_loaded { Vec::new() } else { busy::all_but(None) };
-    let result = if is_loaded { timed(call, name(hook), real) } else { load(call, key, &kernel, real).0 };
+    let result = if is_loaded { timed(call, real) } else { load(call, key, &kernel, real).0 };
     if result != CUresult::CUDA_SUCCESS {
         return result;
     }
@@ -113,7 +114,7 @@ fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> 
     let image = known::image_of(call.subject).unwrap_or_default();
     let (rule, remedy) = (Some(&rules::LOAD), late::LOAD_BEFORE);
     let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0, rule, remedy };
-    let (result, caller) = late::call(call, what, || late::words(call.hook, kernel), real);
+    let (result, caller) = late::call(call, what, || late::words(call, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
         known::loaded(key);
         known::image_loaded(call.subject, contexts::of_stream(call.stream));
@@ -122,19 +123,19 @@ fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> 
 }
 
 /// Sets a limit: a stack limit, or the size of a buffer.
-pub(super) fn limit(hook: u32, which: CUlimit, value: usize, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn limit(call: Call, which: CUlimit, value: usize, real: impl FnOnce() -> CUresult) -> CUresult {
     let which = match which {
         CUlimit::CU_LIMIT_STACK_SIZE => "stack",
         CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE => "printf buffer",
         CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE => "heap",
-        _ => return timed(plain(hook), name(hook), real),
+        _ => return timed(call, real),
     };
     let subject = &format!("{which} of {value} bytes");
     let rule = (which == "stack").then_some(&rules::STACK_LIMIT);
     let remedy = "do it before the program is ready";
     let what = What { kind: Kind::Resize, subject, image: "", bytes: 0, rule, remedy };
-    let words = || format!("`{}` ({subject})", name(hook));
-    let result = late::call(plain(hook), what, words, real).0;
+    let words = || format!("`{}` ({subject})", call.name());
+    let result = late::call(call, what, words, real).0;
     if which == "stack" && result == CUresult::CUDA_SUCCESS {
         known::forget_launches();
     }
@@ -179,10 +180,10 @@ fn driver_says_loaded(function: u64) -> bool {
 }
 
 /// A call that adds or changes a kernel node of a graph, and loads the kernel. Nodes of other kinds have none.
-pub(super) fn node(hook: u32, function: Option<CUfunction>, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn node(call: Call, function: Option<CUfunction>, real: impl FnOnce() -> CUresult) -> CUresult {
     match function.filter(|function| !function.is_null()) {
-        Some(function) => kernel(hook, function, None, real),
-        None => timed(plain(hook), name(hook), real),
+        Some(function) => kernel(call, function, None, real),
+        None => timed(call, real),
     }
 }
 
@@ -196,37 +197,25 @@ struct KernelNode {
 }
 
 /// The kernel of a node with parameters of the first version.
-///
-/// # Safety
-///
-/// The pointer is that of a program's parameters, or null.
-pub(super) unsafe fn first_node(params: *const c_void) -> Option<CUfunction> {
-    // SAFETY: the function is the first field.
+pub(super) fn first_node(params: *const c_void) -> Option<CUfunction> {
+    // SAFETY: programs pass parameters or null. The function is the first field.
     (!params.is_null()).then(|| unsafe { params.cast::<CUfunction>().read() })
 }
 
-/// The kernel of a node.
-///
-/// # Safety
-///
-/// The pointer is that of a program's parameters in a version from the second on, or null.
-pub(super) unsafe fn kernel_node(params: *const c_void) -> Option<CUfunction> {
-    // SAFETY: the caller's promise.
+/// The kernel of a node with parameters of a later version.
+pub(super) fn kernel_node(params: *const c_void) -> Option<CUfunction> {
+    // SAFETY: programs pass parameters or null.
     let KernelNode { function, kernel, .. } = unsafe { params.cast::<KernelNode>().as_ref() }?;
     Some(if function.is_null() { *kernel } else { *function })
 }
 
-/// The kernel of a node of any kind, if it is one of a kernel.
-///
-/// # Safety
-///
-/// The pointer is that of a program's `CUgraphNodeParams`, or null.
-pub(super) unsafe fn any_node(params: *const c_void) -> Option<CUfunction> {
+/// The kernel of a node with `CUgraphNodeParams`, if it is one of a kernel.
+pub(super) fn any_node(params: *const c_void) -> Option<CUfunction> {
     /// `CU_GRAPH_NODE_TYPE_KERNEL`.
     const KERNEL: c_uint = 0;
     /// The kind, and room behind it.
     const HEADER: usize = 16;
-    // SAFETY: the caller's promise; the parameters of a kernel follow its kind.
+    // SAFETY: programs pass parameters or null. Those of a kernel follow its kind.
     unsafe {
         let is_kernel = !params.is_null() && params.cast::<c_uint>().read() == KERNEL;
         if is_kernel { kernel_node(params.byte_add(HEADER)) } else { None }
@@ -234,26 +223,22 @@ pub(super) unsafe fn any_node(params: *const c_void) -> Option<CUfunction> {
 }
 
 /// Launches on several devices by one call.
-///
-/// # Safety
-///
-/// There are so many launches.
-pub(super) unsafe fn launch_on_all(
-    hook: u32,
+pub(super) fn launch_on_all(
+    call: Call,
     launches: *const CUDA_LAUNCH_PARAMS,
     count: c_uint,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    fn rest(hook: u32, launches: &[CUDA_LAUNCH_PARAMS], real: &mut dyn FnMut() -> CUresult) -> CUresult {
+    fn rest(call: Call, launches: &[CUDA_LAUNCH_PARAMS], real: &mut dyn FnMut() -> CUresult) -> CUresult {
         match launches {
             [] => real(),
-            [first, others @ ..] => launch(hook, first.function, first.hStream, || rest(hook, others, real)),
+            [first, others @ ..] => launch(call, first.function, first.hStream, || rest(call, others, real)),
         }
     }
     let (mut real, count) = (Some(real), if launches.is_null() { 0 } else { count as usize });
-    // SAFETY: the caller's promise.
+    // SAFETY: the program passes so many launches.
     let launches = if count == 0 { &[] } else { unsafe { slice::from_raw_parts(launches, count) } };
-    rest(hook, launches, &mut || real.take().map_or(CUresult::CUDA_SUCCESS, |real| real()))
+    rest(call, launches, &mut || real.take().map_or(CUresult::CUDA_SUCCESS, |real| real()))
 }
 
 /// The kernel's name, from the call that gave the handle or from the driver.

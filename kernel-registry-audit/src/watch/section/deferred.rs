@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use cudarc::driver::sys::CUresult;
 
 use crate::watch::devices::Devices;
+use crate::watch::hook::Call;
 use crate::watch::owners::Owner;
-use crate::watch::watched::Call;
 
 #[derive(Default)]
 pub(super) struct Deferred {
