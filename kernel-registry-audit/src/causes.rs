@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
+use kernel_registry_format::rules::{self, Rule};
+
 use crate::record::{Happened, Kind, Report};
-use crate::rules::{self, Rule};
 
 /// Findings of one kind, by one rule. It displays itself as a sentence without its end: what is wrong.
 #[derive(Clone, Debug)]

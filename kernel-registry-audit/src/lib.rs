@@ -23,13 +23,15 @@ mod environment;
 mod install;
 #[cfg(feature = "watch")]
 mod options;
+#[cfg(feature = "watch")]
+mod outcome;
 
 #[cfg(feature = "watch")]
-pub use install::{
-    InstallError, Installed, NotWatched, assert_no_findings, findings, install, ready, report,
-};
+pub use install::{assert_no_findings, findings, install, ready, report};
 #[cfg(feature = "watch")]
 pub use options::{AfterReady, Audit, OnHang};
+#[cfg(feature = "watch")]
+pub use outcome::{InstallError, Installed, NotWatched};
 
 // It calls the loader and the driver.
 #[cfg(all(feature = "watch", target_os = "linux", target_env = "gnu"))]

@@ -15,8 +15,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kernel_registry_format::shared_object;
 
-use crate::install::{InstallError, Installed};
 use crate::options::Audit;
+use crate::outcome::{InstallError, Installed};
 use crate::watch::hooks::HOOKS;
 use crate::watch::lookup::{READY, RECORD, own};
 use crate::watch::ready::kernel_registry_audit_ready;

@@ -14,10 +14,10 @@ use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use cudarc::driver::sys::CUresult;
+use kernel_registry_format::rules::Rule;
 
 use crate::options::Audit;
 use crate::record::{self, Event, Kind, Layout, MAGIC, MOST, SAMPLES, Sample, Text, VERSION, size};
-use crate::rules::Rule;
 use crate::watch::fork;
 use crate::watch::hook::Call;
 use crate::watch::locked::Locked;

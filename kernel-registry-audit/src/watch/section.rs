@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
 use kernel_registry_format::OnWait;
+use kernel_registry_format::rules;
 
 use crate::record::Kind;
-use crate::rules;
 use crate::watch::contexts;
 use crate::watch::devices::Devices;
 use crate::watch::hook::Call;

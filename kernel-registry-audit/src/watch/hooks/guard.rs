@@ -2,10 +2,10 @@
 
 use cudarc::driver::sys::{CUcontext, CUevent, CUresult, CUstream};
 use kernel_registry_format::OnWait;
+use kernel_registry_format::rules::{self, Rule};
 
 use super::late::{self, refusal};
 use crate::record::Kind;
-use crate::rules::{self, Rule};
 use crate::watch::devices::Devices;
 use crate::watch::hook::Call;
 use crate::watch::owners::Owner;

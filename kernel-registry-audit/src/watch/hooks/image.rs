@@ -5,12 +5,12 @@ use std::fmt;
 use std::fs;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
+use kernel_registry_format::rules::{self, Rule};
 
 use super::guard;
 use super::late::{self, What};
 use super::load::{is_eager, is_loaded_now, kernel_name};
 use crate::record::{Kind, PTX};
-use crate::rules::{self, Rule};
 use crate::watch::caller::Caller;
 use crate::watch::hook::Call;
 use crate::watch::real::Function;

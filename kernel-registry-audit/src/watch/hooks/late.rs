@@ -2,9 +2,9 @@
 
 use cudarc::driver::sys::CUresult;
 use kernel_registry_format::OnWait;
+use kernel_registry_format::rules::{self, Rule};
 
 use crate::record::Kind;
-use crate::rules::{self, Rule};
 use crate::watch::caller::Caller;
 use crate::watch::hook::Call;
 use crate::watch::recording::{Happening, now};

@@ -4,12 +4,12 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::slice;
 
 use cudarc::driver::sys::{CUDA_LAUNCH_PARAMS, CUfunction, CUlimit, CUresult, CUstream};
+use kernel_registry_format::rules;
 
 use super::guard;
 use super::late::{self, What};
 use super::stack::{self, Missing};
 use crate::record::Kind;
-use crate::rules;
 use crate::watch::caller::Caller;
 use crate::watch::hook::Call;
 use crate::watch::real::Function;
