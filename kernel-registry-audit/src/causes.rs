@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use kernel_registry_format::rules::{self, Rule};
 
-use crate::record::{Happened, Kind, Report};
+use crate::record::{Event, Kind, Report};
 
 /// Findings of one kind, by one rule. It displays itself as a sentence without its end: what is wrong.
 #[derive(Clone, Debug)]
 pub struct Cause<'a> {
     /// At least one, the longest first.
-    findings: Vec<&'a Happened>,
+    findings: Vec<&'a Event>,
     rule: Option<&'static Rule>,
     uses_kernel_registry: bool,
 }
@@ -28,7 +28,7 @@ pub fn causes<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Vec<Cause<'a
 }
 
 /// Whether a call would have waited for a kernel that stayed.
-fn is_beside(event: &Happened) -> bool {
+fn is_beside(event: &Event) -> bool {
     !event.resident.is_empty()
 }
 
@@ -37,7 +37,7 @@ fn with<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause<'a>> {
     let findings = report.events.iter().filter(|event| event.is_finding && event.kind != Kind::Hang);
     for finding in findings {
         let rule = rule(finding);
-        let key = |event: &Happened| (event.kind, is_beside(event));
+        let key = |event: &Event| (event.kind, is_beside(event));
         let same = |cause: &&mut Cause<'_>| {
             (cause.rule, cause.uses_kernel_registry) == (rule, uses_kernel_registry)
                 && key(cause.longest()) == key(finding)
@@ -51,7 +51,7 @@ fn with<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause<'a>> {
 }
 
 /// The rule by which a finding waits, or the likeliest.
-fn rule(finding: &Happened) -> Option<&'static Rule> {
+fn rule(finding: &Event) -> Option<&'static Rule> {
     let likeliest = || match finding.kind {
         // Loading is eager or not: the same helps.
         Kind::Image => Some(&rules::MODULE),
@@ -76,7 +76,7 @@ impl<'a> Cause<'a> {
         &self.longest().caller
     }
 
-    fn longest(&self) -> &'a Happened {
+    fn longest(&self) -> &'a Event {
         self.findings[0]
     }
 
@@ -140,13 +140,13 @@ impl fmt::Display for Cause<'_> {
 mod tests {
     use super::*;
 
-    fn finding(kind: Kind, call: &str, subject: &str, rule: &Rule) -> Happened {
+    fn finding(kind: Kind, call: &str, subject: &str, rule: &Rule) -> Event {
         let (call, subject, rule) = (call.into(), subject.into(), rule.name.into());
-        Happened { kind, call, subject, rule, is_finding: true, took: 1_500_000, ..Happened::default() }
+        Event { kind, call, subject, rule, is_finding: true, took: 1_500_000, ..Event::default() }
     }
 
     /// What a report on these findings says: each cause and its remedy.
-    fn said(events: Vec<Happened>, uses_kernel_registry: bool) -> Vec<String> {
+    fn said(events: Vec<Event>, uses_kernel_registry: bool) -> Vec<String> {
         let report = Report { events, uses_kernel_registry, ..Report::default() };
         let causes = causes([&report]);
         causes.iter().map(|cause| format!("{cause}. {}", cause.remedy().unwrap_or_default())).collect()
@@ -169,7 +169,7 @@ mod tests {
             "{warmed:?}"
         );
 
-        let module = Happened {
+        let module = Event {
             bytes: 283,
             ..finding(Kind::Image, "cuModuleLoadData", crate::record::PTX, &rules::MODULE)
         };
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn calls_beside_a_kernel_that_stays_come_first() {
         let free = finding(Kind::Refused, "cuMemFree_v2", "0x7f00", &rules::FREE);
-        let free = Happened { resident: "spin".into(), took: 0, ..free };
+        let free = Event { resident: "spin".into(), took: 0, ..free };
         let said = said(vec![finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD), free], false);
         assert_eq!(
             said[0],

@@ -5,7 +5,7 @@ use std::iter;
 use crate::causes::causes;
 use crate::options::Audit;
 use crate::outcome::{InstallError, Installed, NotWatched};
-use crate::record::{self, Happened, Kind, Report};
+use crate::record::{self, Event, Kind, Report};
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 use self::elsewhere as front;
@@ -78,7 +78,7 @@ pub fn report() -> Result<Report, NotWatched> {
 /// # Errors
 ///
 /// Those of [`report`].
-pub fn findings() -> Result<Vec<Happened>, NotWatched> {
+pub fn findings() -> Result<Vec<Event>, NotWatched> {
     Ok(report()?.events.into_iter().filter(|event| event.is_finding).collect())
 }
 

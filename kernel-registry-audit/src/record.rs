@@ -108,7 +108,7 @@ pub(crate) struct Sample {
 /// Something that happened.
 #[repr(C)]
 #[derive(Default)]
-pub(crate) struct Event {
+pub(crate) struct RawEvent {
     /// The [`Kind`], or 0 while the event is being written.
     pub(crate) kind: AtomicU32,
     pub(crate) thread: AtomicU32,
@@ -215,7 +215,7 @@ pub(crate) struct Layout {
 
 /// Bytes of a record with room for so many events.
 pub(crate) const fn size(room: usize) -> usize {
-    size_of::<Layout>() + room * size_of::<Event>()
+    size_of::<Layout>() + room * size_of::<RawEvent>()
 }
 
 /// What a record says, read.
@@ -241,7 +241,7 @@ pub struct Report {
     /// Whether kernel-registry is in the process: then `warm_all` is a remedy.
     pub uses_kernel_registry: bool,
     /// What happened, in the order in which it ended.
-    pub events: Vec<Happened>,
+    pub events: Vec<Event>,
     /// Events without room.
     pub dropped: u64,
     /// Launches by stream, in the order of time.
@@ -276,7 +276,7 @@ pub struct Activity {
 /// Something that happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Happened {
+pub struct Event {
     /// What it was.
     pub kind: Kind,
     /// The thread, as the system numbers it.
@@ -353,7 +353,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
     }
     let room = header(offset_of!(Header, room));
     let behind = bytes.len().checked_sub(size_of::<Layout>()).ok_or(NotRead::NoRecord)?;
-    if room > (behind / size_of::<Event>()) as u64 {
+    if room > (behind / size_of::<RawEvent>()) as u64 {
         return Err(NotRead::NoRecord);
     }
     let (events, samples) = (header(offset_of!(Header, events)), header(offset_of!(Header, samples)));
@@ -365,8 +365,8 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         })
         .collect();
     activity.sort_by_key(|sample| sample.at);
-    let happened = (0..events.min(room) as usize)
-        .filter_map(|index| happened(bytes, size_of::<Layout>() + index * size_of::<Event>(), &mut texts))
+    let events_read = (0..events.min(room) as usize)
+        .filter_map(|index| event(bytes, size_of::<Layout>() + index * size_of::<RawEvent>(), &mut texts))
         .collect();
     let slots = || (0..SLOTS).map(|index| offset_of!(Layout, slots) + index * size_of::<Slot>());
     let of_slots = |offset| slots().map(|at| number(bytes, at + offset)).fold(0_u64, u64::wrapping_add);
@@ -382,7 +382,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         calls: header(offset_of!(Header, calls)).wrapping_add(of_slots(offset_of!(Slot, sequence))),
         ended: small(bytes, offset_of!(Header, ended)) != 0,
         uses_kernel_registry: small(bytes, offset_of!(Header, uses_kernel_registry)) != 0,
-        events: happened,
+        events: events_read,
         dropped: events.saturating_sub(room),
         activity,
         activity_dropped: samples.saturating_sub(SAMPLES as u64),
@@ -403,27 +403,27 @@ fn sample(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Activity> {
     })
 }
 
-fn happened(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Happened> {
+fn event(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Event> {
     let mut text = |offset| texts.at(small(bytes, at + offset));
-    let kind = Kind::of(small(bytes, at + offset_of!(Event, kind)))?;
-    Some(Happened {
+    let kind = Kind::of(small(bytes, at + offset_of!(RawEvent, kind)))?;
+    Some(Event {
         kind,
-        thread: small(bytes, at + offset_of!(Event, thread)),
-        begun: number(bytes, at + offset_of!(Event, begun)),
-        took: number(bytes, at + offset_of!(Event, took)),
-        stream: number(bytes, at + offset_of!(Event, stream)),
-        context: number(bytes, at + offset_of!(Event, context)),
-        bytes: number(bytes, at + offset_of!(Event, bytes)),
-        result: small(bytes, at + offset_of!(Event, result)),
-        is_finding: small(bytes, at + offset_of!(Event, is_finding)) != 0,
-        call: text(offset_of!(Event, call)),
-        subject: text(offset_of!(Event, subject)),
-        image: text(offset_of!(Event, image)),
-        resident: text(offset_of!(Event, resident)),
-        rule: text(offset_of!(Event, rule)),
-        library: text(offset_of!(Event, library)),
-        caller: text(offset_of!(Event, caller)),
-        text: text(offset_of!(Event, text)),
+        thread: small(bytes, at + offset_of!(RawEvent, thread)),
+        begun: number(bytes, at + offset_of!(RawEvent, begun)),
+        took: number(bytes, at + offset_of!(RawEvent, took)),
+        stream: number(bytes, at + offset_of!(RawEvent, stream)),
+        context: number(bytes, at + offset_of!(RawEvent, context)),
+        bytes: number(bytes, at + offset_of!(RawEvent, bytes)),
+        result: small(bytes, at + offset_of!(RawEvent, result)),
+        is_finding: small(bytes, at + offset_of!(RawEvent, is_finding)) != 0,
+        call: text(offset_of!(RawEvent, call)),
+        subject: text(offset_of!(RawEvent, subject)),
+        image: text(offset_of!(RawEvent, image)),
+        resident: text(offset_of!(RawEvent, resident)),
+        rule: text(offset_of!(RawEvent, rule)),
+        library: text(offset_of!(RawEvent, library)),
+        caller: text(offset_of!(RawEvent, caller)),
+        text: text(offset_of!(RawEvent, text)),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Event, Kind};
 
 use super::process::is_late;
 
@@ -20,30 +20,27 @@ pub(super) struct Group<'a> {
 }
 
 /// The kernels that were loaded.
-pub(super) fn kernels<'a>(events: impl Iterator<Item = &'a Happened>) -> Vec<Group<'a>> {
+pub(super) fn kernels<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Group<'a>> {
     sums(events.filter(|event| event.kind == Kind::Load), |event| &event.subject)
 }
 
 /// The libraries whose calls loaded something, or were refused.
-pub(super) fn libraries<'a>(events: impl Iterator<Item = &'a Happened>) -> Vec<Group<'a>> {
+pub(super) fn libraries<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Group<'a>> {
     sums(loading(events), |event| &event.library)
 }
 
 /// The functions whose calls loaded something, or were refused; of stripped libraries there is none.
-pub(super) fn callers<'a>(events: impl Iterator<Item = &'a Happened>) -> Vec<Group<'a>> {
+pub(super) fn callers<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Group<'a>> {
     sums(loading(events).filter(|event| event.caller != event.library), |event| &event.caller)
 }
 
-fn loading<'a>(events: impl Iterator<Item = &'a Happened>) -> impl Iterator<Item = &'a Happened> {
+fn loading<'a>(events: impl Iterator<Item = &'a Event>) -> impl Iterator<Item = &'a Event> {
     let loads = |kind| matches!(kind, Kind::Load | Kind::Image | Kind::Resize | Kind::Refused);
     events.filter(move |event| loads(event.kind) && !event.library.is_empty())
 }
 
 /// Groups by a key: first those with calls after the program was ready, then by total time.
-fn sums<'a>(
-    events: impl Iterator<Item = &'a Happened>,
-    key: impl Fn(&'a Happened) -> &'a str,
-) -> Vec<Group<'a>> {
+fn sums<'a>(events: impl Iterator<Item = &'a Event>, key: impl Fn(&'a Event) -> &'a str) -> Vec<Group<'a>> {
     let mut groups = HashMap::new();
     for event in events {
         let of = key(event);

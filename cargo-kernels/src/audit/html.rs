@@ -6,7 +6,7 @@ mod timeline;
 use std::cmp::Reverse;
 use std::fmt::{self, Write as _};
 
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Event, Kind};
 
 use super::comparison::{self, compared};
 use super::groups::{self, Group};
@@ -71,7 +71,7 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
 }
 
 /// Events, each with its process.
-fn of_each(audit: &Audit, which: impl Fn(&Happened) -> bool) -> Vec<(&Process, &Happened)> {
+fn of_each(audit: &Audit, which: impl Fn(&Event) -> bool) -> Vec<(&Process, &Event)> {
     let of = |process| move |event| (process, event);
     let all = audit.processes.iter().flat_map(|process| process.report.events.iter().map(of(process)));
     all.filter(|(_, event)| which(event)).collect()
@@ -123,7 +123,7 @@ fn write_events(
     page: &mut String,
     audit: &Audit,
     label: &str,
-    mut events: Vec<(&Process, &Happened)>,
+    mut events: Vec<(&Process, &Event)>,
 ) -> fmt::Result {
     events.sort_by_key(|(_, event)| Reverse(event.took));
     let count = events.len();
@@ -138,7 +138,7 @@ fn write_events(
     if several {
         headings.insert(0, "Process");
     }
-    let row = |(process, event): (&Process, &Happened)| {
+    let row = |(process, event): (&Process, &Event)| {
         let time = |time| Cell::number(time as f64, Time(time));
         let mut row = vec![
             time(event.begun),
@@ -162,7 +162,7 @@ fn write_events(
 }
 
 /// Who called, with the kernel's image and the stack folded below.
-fn caller(event: &Happened) -> Cell {
+fn caller(event: &Event) -> Cell {
     if event.caller.is_empty() && event.text.is_empty() {
         return Cell::text("");
     }

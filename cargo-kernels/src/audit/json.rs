@@ -1,6 +1,6 @@
 //! The report for programs: docs/audit-json.md.
 
-use kernel_registry_audit::record::{self, Happened};
+use kernel_registry_audit::record;
 use serde::Serialize;
 
 use super::comparison::{Compared, Loads, compared};
@@ -158,7 +158,7 @@ fn activity(sample: &record::Activity) -> Activity<'_> {
     }
 }
 
-fn event(event: &Happened) -> Event<'_> {
+fn event(event: &record::Event) -> Event<'_> {
     Event {
         kind: event.kind.as_str(),
         finding: event.is_finding,

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use kernel_registry_audit::record::{Happened, Kind, LARGEST, Report, read};
+use kernel_registry_audit::record::{Event, Kind, LARGEST, Report, read};
 use kernel_registry_audit::{Cause, causes};
 
 use super::symbols;
@@ -58,7 +58,7 @@ impl Audit {
         Ok(Audit { processes: named(reports), left_out, was_said: false })
     }
 
-    pub(super) fn events(&self) -> impl Iterator<Item = &Happened> {
+    pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
         self.processes.iter().flat_map(|process| &process.report.events)
     }
 
@@ -74,7 +74,7 @@ impl Audit {
 
 impl Process {
     /// Calls that were late after the program was ready, would have waited for a kernel that stayed, or did not return.
-    pub(super) fn findings(&self) -> impl Iterator<Item = &Happened> {
+    pub(super) fn findings(&self) -> impl Iterator<Item = &Event> {
         self.report.events.iter().filter(|event| is_finding(event))
     }
 
@@ -131,22 +131,22 @@ impl Process {
         missing
     }
 
-    pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Happened> {
+    pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Event> {
         self.report.events.iter().filter(move |event| event.kind == kind)
     }
 }
 
-pub(super) fn is_finding(event: &Happened) -> bool {
+pub(super) fn is_finding(event: &Event) -> bool {
     event.is_finding || event.kind == Kind::Hang
 }
 
 /// Whether a call came after the program was ready, and is a finding for that.
-pub(super) fn is_late(event: &Happened) -> bool {
+pub(super) fn is_late(event: &Event) -> bool {
     event.is_finding && event.kind != Kind::Hang && !is_beside(event)
 }
 
 /// Whether a call would have waited for a kernel that stayed.
-pub(super) fn is_beside(event: &Happened) -> bool {
+pub(super) fn is_beside(event: &Event) -> bool {
     !event.resident.is_empty()
 }
 

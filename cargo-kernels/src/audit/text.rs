@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kernel_registry_audit::causes;
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Event, Kind};
 use kernel_registry_format::wrapped;
 
 use super::comparison::{self, compared};
@@ -137,7 +137,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize, was
 }
 
 /// The explanation of a hang, and the beginning of the thread's stack. Of one that was said before, the cause and the remedy.
-fn write_hang(f: &mut fmt::Formatter<'_>, event: &Happened, was_said: bool) -> fmt::Result {
+fn write_hang(f: &mut fmt::Formatter<'_>, event: &Event, was_said: bool) -> fmt::Result {
     let (mut explained, mut stack) = explanation_and_stack(event);
     if was_said {
         explained.truncate(CAUSE_AND_REMEDY);
@@ -170,7 +170,7 @@ fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 }
 
 /// Lists the longest events in the order of time, and counts the others.
-fn list_longest(f: &mut fmt::Formatter<'_>, events: &[&Happened], room: usize, more: &str) -> fmt::Result {
+fn list_longest(f: &mut fmt::Formatter<'_>, events: &[&Event], room: usize, more: &str) -> fmt::Result {
     let mut longest = events.to_vec();
     longest.sort_by(|a, b| b.took.cmp(&a.took).then(a.begun.cmp(&b.begun)));
     let rest = longest.split_off(room.min(longest.len()));
@@ -188,12 +188,12 @@ fn list_longest(f: &mut fmt::Formatter<'_>, events: &[&Happened], room: usize, m
     Ok(())
 }
 
-fn list(f: &mut fmt::Formatter<'_>, events: &[&Happened]) -> fmt::Result {
+fn list(f: &mut fmt::Formatter<'_>, events: &[&Event]) -> fmt::Result {
     if !events.is_empty() {
         writeln!(f, "  {:>10} {:>10}  {:<9} {:<24} WHAT", "AT", "TOOK", "KIND", "CALL")?;
     }
     for event in events {
-        let Happened { kind, begun, took, call, caller, is_finding, .. } = event;
+        let Event { kind, begun, took, call, caller, is_finding, .. } = event;
         let mark = if *is_finding { '!' } else { ' ' };
         let by = if caller.is_empty() { String::new() } else { format!("  by {}", Caller(caller)) };
         let beside = if is_beside(event) { format!("  {}", Beside(event)) } else { String::new() };

@@ -1,7 +1,7 @@
 //! The timeline in the Trace Event format, which Perfetto and chrome://tracing open. Times are in microseconds since the first
 //! process began.
 
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Event, Kind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn process((index, process): (usize, &Process)) -> Vec<Value> {
     events
 }
 
-fn complete(process: &Process, event: &Happened) -> Value {
+fn complete(process: &Process, event: &Event) -> Value {
     json!({
         "ph": "X",
         "name": name(event),
@@ -88,7 +88,7 @@ fn complete(process: &Process, event: &Happened) -> Value {
 }
 
 /// A hang has a track of its own: on its thread's it could overlap the call when that has returned.
-fn hang(process: &Process, event: &Happened, id: usize) -> [Value; 2] {
+fn hang(process: &Process, event: &Event, id: usize) -> [Value; 2] {
     let begun = process.on_axis(event.begun);
     let name = format!("HANG: {}", name(event));
     let (pid, tid, cat) = (process.number, event.thread, event.kind.as_str());
@@ -100,7 +100,7 @@ fn hang(process: &Process, event: &Happened, id: usize) -> [Value; 2] {
 }
 
 /// The kernel, or else the call.
-fn name(event: &Happened) -> String {
+fn name(event: &Event) -> String {
     match (event.kind, &*event.subject) {
         (_, "") => event.call.to_string(),
         (Kind::Load | Kind::Hang | Kind::Refused, kernel) => Readable(kernel).to_string(),
@@ -108,7 +108,7 @@ fn name(event: &Happened) -> String {
     }
 }
 
-fn args(event: &Happened) -> Value {
+fn args(event: &Event) -> Value {
     json!({
         "call": &*event.call,
         "subject": &*event.subject,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kernel_registry_audit::record::Happened;
+use kernel_registry_audit::record::Event;
 use kernel_registry_image::Signature;
 
 /// A kernel's name as in C++, and other texts as they are.
@@ -18,7 +18,7 @@ impl fmt::Display for Readable<'_> {
 }
 
 /// What an event is about: a kernel, a limit, or an image with its size.
-pub(super) struct Subject<'a>(pub(super) &'a Happened);
+pub(super) struct Subject<'a>(pub(super) &'a Event);
 
 impl fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -30,12 +30,12 @@ impl fmt::Display for Subject<'_> {
 }
 
 /// The sentences that explain a hang, and below them the stack of its thread.
-pub(super) fn explanation_and_stack(hang: &Happened) -> (Vec<&str>, Vec<&str>) {
+pub(super) fn explanation_and_stack(hang: &Event) -> (Vec<&str>, Vec<&str>) {
     hang.text.lines().partition(|line| !line.starts_with(' '))
 }
 
 /// The kernel that stayed while a call was made, if it would have waited for that.
-pub(super) struct Beside<'a>(pub(super) &'a Happened);
+pub(super) struct Beside<'a>(pub(super) &'a Event);
 
 impl fmt::Display for Beside<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -33,7 +33,7 @@ fn numbers_that_lead_outside_are_read() {
     let room = offset_of!(Header, room) + 8;
     bytes[16..room - 8].fill(0xff);
     bytes[room..offset_of!(Layout, strings)].fill(0xff);
-    for event in bytes[size_of::<Layout>()..].chunks_mut(size_of::<Event>()) {
+    for event in bytes[size_of::<Layout>()..].chunks_mut(size_of::<RawEvent>()) {
         event.fill(0xff);
         event[..4].copy_from_slice(&(Kind::Load as u32).to_le_bytes());
     }
@@ -62,9 +62,9 @@ fn of_long_texts(events: usize, apart: usize) -> Vec<u8> {
         sample[0] = 1;
         sample[offset_of!(Sample, kernel)..][..4].copy_from_slice(&next());
     }
-    for event in bytes[size_of::<Layout>()..].chunks_mut(size_of::<Event>()) {
+    for event in bytes[size_of::<Layout>()..].chunks_mut(size_of::<RawEvent>()) {
         event[..4].copy_from_slice(&(Kind::Load as u32).to_le_bytes());
-        event[offset_of!(Event, call)..].chunks_mut(4).for_each(|text| text.copy_from_slice(&next()));
+        event[offset_of!(RawEvent, call)..].chunks_mut(4).for_each(|text| text.copy_from_slice(&next()));
     }
     bytes
 }

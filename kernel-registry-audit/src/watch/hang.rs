@@ -11,14 +11,11 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys::CUresult;
 
 use crate::options::{Audit, OnHang};
-use crate::record::{Event, Kind, Slot};
+use crate::record::{Kind, RawEvent, Slot};
 use crate::watch::caller::Caller;
 use crate::watch::explanation::{self, HangingCall};
-use crate::watch::hook::Call;
 use crate::watch::locked::Locked;
-use crate::watch::recording::{
-    By, Happening, nanoseconds, now, samples_run_short, write_event, write_sample,
-};
+use crate::watch::recording::{NewEvent, nanoseconds, now, samples_run_short, write_event, write_sample};
 use crate::watch::say::say;
 use crate::watch::watched::{self, Stream};
 use crate::watch::{hook, known, stacks, threads, unloaded};
@@ -54,7 +51,7 @@ struct Seen {
     since: Instant,
     is_explained: bool,
     /// The event of its hang, which goes on.
-    event: Option<&'static Event>,
+    event: Option<&'static RawEvent>,
 }
 
 fn watch(timeout: Duration) {
@@ -108,7 +105,7 @@ fn sample() {
 }
 
 /// Says on the standard error output, and in the record, what the call waits for. Returns the event.
-fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static Event> {
+fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static RawEvent> {
     let subject = slot.subject.load(Ordering::Relaxed);
     let (stream, thread) = (slot.stream.load(Ordering::Relaxed), slot.thread.load(Ordering::Relaxed));
     let (name, kernel) = (hook::name(hook), known::named(subject));
@@ -132,21 +129,23 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static Event> {
         say("press Ctrl-C twice to end the program with a report");
     }
     let took = nanoseconds(waited);
-    let happening = Happening {
+    let event = write_event(NewEvent {
         kind: Kind::Hang,
-        call: Call { hook, subject, stream },
-        name,
+        call: name,
+        thread,
+        stream,
         subject: kernel.as_deref().unwrap_or_default(),
         image: &known::image_of(subject).unwrap_or_default(),
-        bytes: 0,
         begun: now().saturating_sub(took),
         took,
-        result: CUresult::CUDA_ERROR_NOT_READY,
-        resident: "",
+        result: CUresult::CUDA_ERROR_NOT_READY as u32,
+        is_finding: true,
         rule: explanation.rule,
-    };
-    let by = By { thread, context: 0, library: &library, caller: &caller, text: &text };
-    let event = write_event(happening, by, true);
+        library: &library,
+        caller: &caller,
+        text: &text,
+        ..NewEvent::default()
+    });
     if Audit::chosen().on_hang == OnHang::Abort {
         process::abort();
     }

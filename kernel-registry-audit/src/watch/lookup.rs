@@ -7,11 +7,11 @@ use std::ptr;
 use cudarc::driver::sys::CUresult;
 
 use crate::record::Kind;
-use crate::watch::hook::{self, Call, Hook};
+use crate::watch::hook::{self, Hook};
 use crate::watch::locked::Locked;
 use crate::watch::ready::{kernel_registry_audit_attach, kernel_registry_audit_ready};
 use crate::watch::real;
-use crate::watch::recording::{By, Happening, kernel_registry_audit_record, now, write_event};
+use crate::watch::recording::{NewEvent, kernel_registry_audit_record, now, write_event};
 use crate::watch::section::{kernel_registry_audit_section_begin, kernel_registry_audit_section_end};
 
 /// The newest CUDA version whose functions the table of hooks knows.
@@ -115,20 +115,8 @@ fn unwatched(symbol: &str, version: c_int) {
         return;
     }
     let subject = format!("{symbol} of CUDA {}.{}", version / 1000, version % 1000 / 10);
-    let happening = Happening {
-        kind: Kind::Unwatched,
-        call: Call::plain(0),
-        name: symbol,
-        subject: &subject,
-        image: "",
-        bytes: 0,
-        begun: now(),
-        took: 0,
-        result: CUresult::CUDA_SUCCESS,
-        resident: "",
-        rule: None,
-    };
-    write_event(happening, By::default(), false);
+    let (kind, subject) = (Kind::Unwatched, &*subject);
+    write_event(NewEvent { kind, call: symbol, subject, begun: now(), ..NewEvent::default() });
 }
 
 #[cfg(test)]

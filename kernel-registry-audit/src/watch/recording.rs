@@ -13,13 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use cudarc::driver::sys::CUresult;
 use kernel_registry_format::rules::Rule;
 
 use crate::options::Audit;
-use crate::record::{self, Event, Kind, Layout, MAGIC, MOST, SAMPLES, Sample, Text, VERSION, size};
+use crate::record::{self, Kind, Layout, MAGIC, MOST, RawEvent, SAMPLES, Sample, Text, VERSION, size};
 use crate::watch::fork;
-use crate::watch::hook::Call;
 use crate::watch::locked::Locked;
 use crate::watch::say::say;
 
@@ -247,13 +245,16 @@ pub(crate) fn mark_kernel_registry() {
     }
 }
 
-/// Something to be recorded.
-#[derive(Clone, Copy)]
-pub(crate) struct Happening<'a> {
+/// An event to be recorded.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct NewEvent<'a> {
     pub(crate) kind: Kind,
-    pub(crate) call: Call,
     /// The driver's function.
-    pub(crate) name: &'a str,
+    pub(crate) call: &'a str,
+    pub(crate) thread: u32,
+    pub(crate) stream: u64,
+    pub(crate) context: u64,
+    /// The kernel, the kind of an image, or the limit.
     pub(crate) subject: &'a str,
     /// The image of a kernel.
     pub(crate) image: &'a str,
@@ -261,18 +262,14 @@ pub(crate) struct Happening<'a> {
     pub(crate) bytes: u64,
     pub(crate) begun: u64,
     pub(crate) took: u64,
-    pub(crate) result: CUresult,
-    /// The kernel that stayed on the device, if the call would have waited for it.
+    /// The driver's answer.
+    pub(crate) result: u32,
+    pub(crate) is_finding: bool,
+    /// The resident kernel, if the call would have waited for it.
     pub(crate) resident: &'a str,
     /// Why the call waits.
     pub(crate) rule: Option<&'static Rule>,
-}
-
-/// Who made a call, and in which context.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct By<'a> {
-    pub(crate) thread: u32,
-    pub(crate) context: u64,
+    /// The library that made the call.
     pub(crate) library: &'a str,
     /// The library, and the function in it.
     pub(crate) caller: &'a str,
@@ -281,37 +278,35 @@ pub(crate) struct By<'a> {
 }
 
 /// Records an event, if there is room.
-pub(crate) fn write_event(happening: Happening<'_>, by: By<'_>, is_finding: bool) -> Option<&'static Event> {
-    let Happening { kind, call, name, subject, image, bytes, begun, took, result, resident, rule } =
-        happening;
+pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     let record = record();
     let index = record.header.events.fetch_add(1, Ordering::Relaxed);
     if index >= record.header.room.load(Ordering::Relaxed) {
         return None;
     }
     // SAFETY: the mapping has room for this event behind the layout. Zeros are valid there, and all of it is atomics.
-    let event = unsafe { &*ptr::from_ref(record).add(1).cast::<Event>().add(index as usize) };
-    event.thread.store(by.thread, Ordering::Relaxed);
-    event.begun.store(begun, Ordering::Relaxed);
-    event.took.store(took, Ordering::Relaxed);
-    event.stream.store(call.stream, Ordering::Relaxed);
-    event.context.store(by.context, Ordering::Relaxed);
-    event.bytes.store(bytes, Ordering::Relaxed);
-    event.result.store(result as u32, Ordering::Relaxed);
-    event.is_finding.store(is_finding.into(), Ordering::Relaxed);
+    let event = unsafe { &*ptr::from_ref(record).add(1).cast::<RawEvent>().add(index as usize) };
+    event.thread.store(new.thread, Ordering::Relaxed);
+    event.begun.store(new.begun, Ordering::Relaxed);
+    event.took.store(new.took, Ordering::Relaxed);
+    event.stream.store(new.stream, Ordering::Relaxed);
+    event.context.store(new.context, Ordering::Relaxed);
+    event.bytes.store(new.bytes, Ordering::Relaxed);
+    event.result.store(new.result, Ordering::Relaxed);
+    event.is_finding.store(new.is_finding.into(), Ordering::Relaxed);
     for (place, text) in [
-        (&event.call, name),
-        (&event.subject, subject),
-        (&event.image, image),
-        (&event.resident, resident),
-        (&event.rule, rule.map_or("", |rule| rule.name)),
-        (&event.library, by.library),
-        (&event.caller, by.caller),
-        (&event.text, by.text),
+        (&event.call, new.call),
+        (&event.subject, new.subject),
+        (&event.image, new.image),
+        (&event.resident, new.resident),
+        (&event.rule, new.rule.map_or("", |rule| rule.name)),
+        (&event.library, new.library),
+        (&event.caller, new.caller),
+        (&event.text, new.text),
     ] {
         write(record, place, text);
     }
-    event.kind.store(kind as u32, Ordering::Release);
+    event.kind.store(new.kind as u32, Ordering::Release);
     Some(event)
 }
 

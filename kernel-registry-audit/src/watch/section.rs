@@ -22,7 +22,7 @@ use crate::watch::devices::Devices;
 use crate::watch::hook::Call;
 use crate::watch::locked::Locked;
 use crate::watch::owners::Owner;
-use crate::watch::recording::{Happening, now};
+use crate::watch::recording::{NewEvent, now};
 use crate::watch::say::say;
 use crate::watch::watched::{self, during};
 pub(crate) use deferred::Free;
@@ -194,19 +194,9 @@ fn record_rest(section: &Section) {
 }
 
 fn deferred_event(call: Call, subject: &str, resident: &str) {
-    watched::event(Happening {
-        kind: Kind::Deferred,
-        call,
-        name: call.name(),
-        subject,
-        image: "",
-        bytes: 0,
-        begun: now(),
-        took: 0,
-        result: CUresult::CUDA_SUCCESS,
-        resident,
-        rule: rules::of(call.name(), true).next(),
-    });
+    let (kind, rule) = (Kind::Deferred, rules::of(call.name(), true).next());
+    let event = NewEvent { kind, subject, begun: now(), resident, rule, ..NewEvent::default() };
+    watched::event(call, event);
 }
 
 /// Makes the deferred calls, until a section concerns all that are left.

@@ -12,7 +12,7 @@ use crate::record::{Kind, SLOTS, Slot};
 use crate::watch::caller::{self, Caller};
 use crate::watch::contexts;
 use crate::watch::hook::{self, Call};
-use crate::watch::recording::{self, By, Happening, nanoseconds, now, record, write_event};
+use crate::watch::recording::{self, NewEvent, nanoseconds, now, record, write_event};
 
 /// In a child that was forked: the parent's slot is not this thread's, and its launches are not the child's.
 pub(crate) extern "C" fn forked() {
@@ -243,19 +243,7 @@ pub(crate) fn timed(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = during(call, real);
     let took = now() - begun;
     if took >= slow() {
-        event(Happening {
-            kind: Kind::Slow,
-            call,
-            name: call.name(),
-            subject: "",
-            image: "",
-            bytes: 0,
-            begun,
-            took,
-            result,
-            resident: "",
-            rule: None,
-        });
+        event(call, NewEvent { kind: Kind::Slow, begun, took, result: result as u32, ..NewEvent::default() });
     }
     result
 }
@@ -266,13 +254,20 @@ pub(crate) fn slow() -> u64 {
 }
 
 /// Records an event of this thread, with its stack. Returns who called.
-pub(crate) fn event(happening: Happening<'_>) -> Caller {
-    let caller = caller::caller(hook::address(happening.call.hook));
-    let is_late = recording::is_ready() && happening.kind != Kind::Slow;
-    let is_finding = is_late || !happening.resident.is_empty();
-    let Caller { library, name, stack } = &caller;
-    let by = By { thread: thread(), context: contexts::current(), library, caller: name, text: stack };
-    write_event(happening, by, is_finding);
+pub(crate) fn event(call: Call, event: NewEvent<'_>) -> Caller {
+    let caller = caller::caller(hook::address(call.hook));
+    let is_late = recording::is_ready() && event.kind != Kind::Slow;
+    write_event(NewEvent {
+        call: call.name(),
+        thread: thread(),
+        stream: call.stream,
+        context: contexts::current(),
+        is_finding: is_late || !event.resident.is_empty(),
+        library: &caller.library,
+        caller: &caller.name,
+        text: &caller.stack,
+        ..event
+    });
     caller
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use kernel_registry_audit::Cause;
-use kernel_registry_audit::record::{Happened, Kind, PTX, Report};
+use kernel_registry_audit::record::{Event, Kind, PTX, Report};
 
 use super::code;
 use crate::audit::process::{Audit, is_late};
@@ -95,9 +95,9 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         to,
         "<li>{of} made {calls} calls that were watched, {launches} of them launches of kernels.</li>"
     )?;
-    let is_ptx = |event: &&Happened| event.subject == PTX;
+    let is_ptx = |event: &&Event| event.subject == PTX;
     let of = |kind| audit.events().filter(move |event| event.kind == kind);
-    let facts: [(Vec<&Happened>, &str, &str); 8] = [
+    let facts: [(Vec<&Event>, &str, &str); 8] = [
         (of(Kind::Load).collect(), "kernel was loaded", "kernels were loaded"),
         (
             of(Kind::Image).filter(is_ptx).collect(),

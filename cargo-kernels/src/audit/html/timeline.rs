@@ -10,7 +10,7 @@ mod launches;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Event, Kind};
 
 use self::bars::{Bar, Look, bars};
 use self::ends::Ends;
@@ -70,7 +70,7 @@ impl Lane<'_> {
 /// An event on the axis of the timeline.
 #[derive(Clone, Copy)]
 struct Span<'a> {
-    event: &'a Happened,
+    event: &'a Event,
     from: u64,
     to: u64,
 }
@@ -108,7 +108,7 @@ pub(super) fn of_all<'a>(audit: &'a Audit) -> String {
     draw("Timeline of all processes", &lanes, end, None)
 }
 
-fn drawn(process: &Process) -> impl Iterator<Item = &Happened> {
+fn drawn(process: &Process) -> impl Iterator<Item = &Event> {
     process.report.events.iter().filter(|event| event.kind != Kind::Unwatched)
 }
 

@@ -9,10 +9,10 @@ use crate::record::Kind;
 use crate::watch::devices::Devices;
 use crate::watch::hook::Call;
 use crate::watch::owners::Owner;
-use crate::watch::recording::{Happening, now};
+use crate::watch::recording::{NewEvent, now};
 use crate::watch::say::say;
 use crate::watch::section::{self, Beside, Free, Launch, Outcome, WaitingFrees};
-use crate::watch::watched::{during, event, timed};
+use crate::watch::watched::{self, during, timed};
 use crate::watch::{contexts, memory, owners, streams};
 
 /// The subject of a launch in the stream of the resident kernel.
@@ -34,7 +34,7 @@ pub(super) fn waits(
                 "" => format!("`{}`", call.name()),
                 subject => format!("`{}` of {subject}", call.name()),
             };
-            would_wait(call, rule, &subject, &words, &beside, real)
+            would_wait(call, by_rule(rule, &subject), &words, &beside, || during(call, real))
         }
     }
 }
@@ -53,7 +53,8 @@ pub(super) fn synchronizes_context(
 
 /// A call that takes the handle of a kernel which is not loaded: its launch would wait for the resident kernel.
 pub(super) fn takes(call: Call, kernel: &str, beside: &Beside, real: impl FnOnce() -> CUresult) -> CUresult {
-    would_wait(call, &rules::LOAD, kernel, &late::words(call, kernel), beside, real)
+    let words = late::words(call, kernel);
+    would_wait(call, by_rule(&rules::LOAD, kernel), &words, beside, || during(call, real))
 }
 
 /// What a call is about, for people.
@@ -68,35 +69,27 @@ fn subject(call: Call) -> String {
 #[cold]
 fn would_wait(
     call: Call,
-    rule: &'static Rule,
-    subject: &str,
+    event: NewEvent<'_>,
     words: &str,
     beside: &Beside,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    if beside.on_wait != OnWait::Report {
-        let refused = refusal(rule, beside, words);
-        event(happening(call, Kind::Refused, subject, rule, beside, (now(), 0), refused));
-        return refused;
-    }
     let begun = now();
-    let result = during(call, real);
-    event(happening(call, Kind::Waits, subject, rule, beside, (begun, now() - begun), result));
+    let (kind, result, took) = match event.rule {
+        Some(rule) if beside.on_wait != OnWait::Report => (Kind::Refused, refusal(rule, beside, words), 0),
+        _ => {
+            let result = real();
+            (Kind::Waits, result, now() - begun)
+        }
+    };
+    let (result_code, resident) = (result as u32, &*beside.kernel);
+    watched::event(call, NewEvent { kind, begun, took, result: result_code, resident, ..event });
     result
 }
 
-fn happening<'a>(
-    call: Call,
-    kind: Kind,
-    subject: &'a str,
-    rule: &'static Rule,
-    beside: &'a Beside,
-    (begun, took): (u64, u64),
-    result: CUresult,
-) -> Happening<'a> {
-    let (name, resident) = (call.name(), &*beside.kernel);
-    let rule = Some(rule);
-    Happening { kind, call, name, subject, image: "", bytes: 0, begun, took, result, resident, rule }
+/// The event of a call that waits by a rule.
+fn by_rule<'a>(rule: &'static Rule, subject: &'a str) -> NewEvent<'a> {
+    NewEvent { rule: Some(rule), subject, ..NewEvent::default() }
 }
 
 /// A call that frees or unloads. In a section that defers it is deferred, if the rules say that it can be, and its owner is known.
@@ -266,17 +259,10 @@ pub(super) fn launches(
         Launch::Own(section) => return section::launching(section, real),
         Launch::Behind(beside) => beside,
     };
-    let of = kernel();
-    let (begun, rule) = (now(), &rules::BEHIND_RESIDENT);
-    let (kind, took, result) = if beside.on_wait == OnWait::Report {
-        let result = real();
-        (Kind::Waits, now() - begun, result)
-    } else {
-        let words = format!("`{}` of {of} in the stream of that kernel", call.name());
-        (Kind::Refused, 0, refusal(rule, &beside, &words))
-    };
-    event(Happening { image: &of, ..happening(call, kind, BEHIND, rule, &beside, (begun, took), result) });
-    result
+    let kernel = kernel();
+    let words = format!("`{}` of {kernel} in the stream of that kernel", call.name());
+    let event = NewEvent { image: &kernel, ..by_rule(&rules::BEHIND_RESIDENT, BEHIND) };
+    would_wait(call, event, &words, &beside, real)
 }
 
 /// A call that waits for a stream.

@@ -8,13 +8,13 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUlibraryO
 use kernel_registry_format::rules::{self, Rule};
 
 use super::guard;
-use super::late::{self, What};
+use super::late;
 use super::load::{is_eager, is_loaded_now, kernel_name};
 use crate::record::{Kind, PTX};
 use crate::watch::caller::Caller;
 use crate::watch::hook::Call;
 use crate::watch::real::Function;
-use crate::watch::recording::now;
+use crate::watch::recording::{NewEvent, now};
 use crate::watch::section::{self, Beside};
 use crate::watch::watched::timed;
 use crate::watch::{busy, contexts, known, owners, ready, recording, streams, unloaded};
@@ -148,14 +148,18 @@ fn image<T>(
 ) -> CUresult {
     let begun = now();
     let words = || format!("`{}` of a {image}", call.name());
-    let remedy = late::LOAD_BEFORE;
-    let what = What { kind: Kind::Image, subject: image.kind, image: "", bytes: image.bytes, rule, remedy };
-    let (result, caller) = late::call(call, what, words, real);
+    let event = load(image.kind, image.bytes, rule);
+    let (result, caller) = late::call(call, event, late::LOAD_BEFORE, words, real);
     if let Some(handle) = stored(result, out) {
         let Caller { library, .. } = caller;
         known::image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
     }
     result
+}
+
+/// The event of an image's load.
+fn load<'a>(subject: &'a str, bytes: u64, rule: Option<&'static Rule>) -> NewEvent<'a> {
+    NewEvent { kind: Kind::Image, subject, bytes, rule, ..NewEvent::default() }
 }
 
 /// A call that unloads a module, after which its handles stand for nothing.
@@ -304,10 +308,9 @@ pub(super) fn uses_library(call: Call, library: CUlibrary, real: impl FnOnce() -
     if is_eager() || known::is_library_loaded(call.subject, context) {
         return timed(call, real);
     }
-    let (rule, remedy) = (Some(&rules::LIBRARY_IN_CONTEXT), late::LOAD_BEFORE);
-    let what = What { kind: Kind::Image, subject: "library", image: "", bytes: 0, rule, remedy };
+    let event = load("library", 0, Some(&rules::LIBRARY_IN_CONTEXT));
     let words = || format!("`{}` of a library that is not loaded in this context", call.name());
-    let (result, _) = late::call(call, what, words, real);
+    let (result, _) = late::call(call, event, late::LOAD_BEFORE, words, real);
     if result == CUresult::CUDA_SUCCESS {
         known::library_loaded(call.subject, context);
     }

@@ -7,12 +7,13 @@ use cudarc::driver::sys::{CUDA_LAUNCH_PARAMS, CUfunction, CUlimit, CUresult, CUs
 use kernel_registry_format::rules;
 
 use super::guard;
-use super::late::{self, What};
+use super::late;
 use super::stack::{self, Missing};
 use crate::record::Kind;
 use crate::watch::caller::Caller;
 use crate::watch::hook::Call;
 use crate::watch::real::Function;
+use crate::watch::recording::NewEvent;
 use crate::watch::unloaded::{self, UnloadedLaunch};
 use crate::watch::watched::{self, during, launched, timed};
 use crate::watch::{busy, contexts, known, section};
@@ -77,8 +78,8 @@ fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CU
             call.name()
         )
     };
-    let (rule, remedy) = (Some(&rules::STACK), "set the limit before the program is ready");
-    late::call(call, What { kind: Kind::Resize, subject, image, bytes: 0, rule, remedy }, words, real).0
+    let event = NewEvent { image, rule: Some(&rules::STACK), ..resize(subject) };
+    late::call(call, event, "set the limit before the program is ready", words, real).0
 }
 
 /// A call that loads a kernel unless it is loaded.
@@ -112,9 +113,8 @@ pub(super) fn kernel(
 /// Makes the call that loads a kernel, and records that. Returns the answer, and who called.
 fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> (CUresult, Caller) {
     let image = known::image_of(call.subject).unwrap_or_default();
-    let (rule, remedy) = (Some(&rules::LOAD), late::LOAD_BEFORE);
-    let what = What { kind: Kind::Load, subject: kernel, image: &image, bytes: 0, rule, remedy };
-    let (result, caller) = late::call(call, what, || late::words(call, kernel), real);
+    let event = NewEvent { image: &image, ..late::load(kernel) };
+    let (result, caller) = late::call(call, event, late::LOAD_BEFORE, || late::words(call, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
         known::loaded(key);
         known::image_loaded(call.subject, contexts::of_stream(call.stream));
@@ -132,14 +132,18 @@ pub(super) fn limit(call: Call, which: CUlimit, value: usize, real: impl FnOnce(
     };
     let subject = &format!("{which} of {value} bytes");
     let rule = (which == "stack").then_some(&rules::STACK_LIMIT);
-    let remedy = "do it before the program is ready";
-    let what = What { kind: Kind::Resize, subject, image: "", bytes: 0, rule, remedy };
     let words = || format!("`{}` ({subject})", call.name());
-    let result = late::call(call, what, words, real).0;
+    let event = NewEvent { rule, ..resize(subject) };
+    let result = late::call(call, event, "do it before the program is ready", words, real).0;
     if which == "stack" && result == CUresult::CUDA_SUCCESS {
         known::forget_launches();
     }
     result
+}
+
+/// The event of a limit that is set.
+fn resize(subject: &str) -> NewEvent<'_> {
+    NewEvent { kind: Kind::Resize, subject, ..NewEvent::default() }
 }
 
 /// Whether the process loads everything eagerly: then kernels are loaded with their images. The driver reads the variable

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kernel_registry_audit::record::{Happened, Kind, PTX};
+use kernel_registry_audit::record::{Event, Kind, PTX};
 
 use super::{NARROWEST, Span, x};
 use crate::audit::process::{is_beside, is_late};
@@ -21,7 +21,7 @@ pub(super) enum Look {
 }
 
 impl Look {
-    fn of(event: &Happened) -> Look {
+    fn of(event: &Event) -> Look {
         match event.kind {
             Kind::Load => Look::Load,
             Kind::Image if event.subject == PTX => Look::Compile,
@@ -76,7 +76,7 @@ pub(super) struct Bar<'a> {
 impl Bar<'_> {
     /// The text that appears when somebody points at it.
     pub(super) fn title(&self) -> String {
-        let Happened { call, caller, .. } = self.longest.event;
+        let Event { call, caller, .. } = self.longest.event;
         let took = |span: &Span<'_>| Time(span.to - span.from);
         let name = short(&Subject(self.longest.event).to_string());
         let what = if name.is_empty() { call.to_string() } else { format!("{name} ({call})") };

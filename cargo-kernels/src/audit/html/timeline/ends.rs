@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kernel_registry_audit::record::{Happened, Kind};
+use kernel_registry_audit::record::{Event, Kind};
 
 use super::Span;
 use crate::audit::process::Process;
@@ -35,7 +35,7 @@ impl<'a> Ends<'a> {
     }
 
     /// The place of an event. A hang goes on until the call returned, or to the end if it never did.
-    pub(super) fn span(&self, event: &'a Happened, offset: u64, last: u64) -> Span<'a> {
+    pub(super) fn span(&self, event: &'a Event, offset: u64, last: u64) -> Span<'a> {
         let seen = end(event);
         let to = match event.kind {
             Kind::Hang if self.in_progress.contains(&event.thread) => last,
@@ -46,14 +46,14 @@ impl<'a> Ends<'a> {
     }
 
     /// The latest end of the calls of this function in this thread that began until a time.
-    fn latest(&self, event: &Happened, until: u64) -> u64 {
+    fn latest(&self, event: &Event, until: u64) -> u64 {
         let calls = self.calls.get(&(event.thread, &*event.call)).map_or(&[][..], Vec::as_slice);
         let began = calls.partition_point(|(begun, _)| *begun <= until);
         calls[..began].last().map_or(until, |(_, latest)| *latest)
     }
 }
 
-fn end(event: &Happened) -> u64 {
+fn end(event: &Event) -> u64 {
     event.begun.saturating_add(event.took)
 }
 
@@ -66,14 +66,14 @@ mod tests {
     use super::*;
     use crate::audit::process::named;
 
-    fn event(kind: Kind, thread: u32, call: &str, begun: u64, took: u64) -> Happened {
-        let mut event = Happened::default();
+    fn event(kind: Kind, thread: u32, call: &str, begun: u64, took: u64) -> Event {
+        let mut event = Event::default();
         (event.kind, event.thread, event.begun, event.took) = (kind, thread, begun, took);
         event.call = call.into();
         event
     }
 
-    fn process(events: Vec<Happened>, in_progress: Vec<(u32, u32)>) -> Process {
+    fn process(events: Vec<Event>, in_progress: Vec<(u32, u32)>) -> Process {
         let mut report = Report::default();
         (report.events, report.in_progress) = (events, in_progress);
         named(vec![report]).remove(0)
