@@ -100,7 +100,7 @@ impl Audit {
         Audit { ready_signal: Some(number), ..self }
     }
 
-    /// How many events the record has room for, of 80 bytes each. 65,536 by default, and 16,777,216 at most.
+    /// How many events the record has room for, of 88 bytes each. 65,536 by default, and 16,777,216 at most.
     pub fn events(self, number: u32) -> Self {
         Audit { events: number, ..self }
     }

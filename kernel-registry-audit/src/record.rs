@@ -12,7 +12,7 @@ use std::fmt;
 use std::mem::offset_of;
 #[cfg(feature = "watch")]
 use std::sync::atomic::Ordering;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 #[cfg(any(test, feature = "watch"))]
 use texts::LONGEST;
@@ -22,7 +22,7 @@ use texts::Texts;
 /// The first bytes of a record.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses others.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 
 /// Threads that have a slot.
 pub(crate) const SLOTS: usize = 1024;
@@ -110,7 +110,9 @@ pub(crate) struct Sample {
 #[derive(Default)]
 pub(crate) struct RawEvent {
     /// The [`Kind`], or 0 while the event is being written.
-    pub(crate) kind: AtomicU32,
+    pub(crate) kind: AtomicU16,
+    /// Whether it came after the program was ready, or would have waited for a resident kernel.
+    pub(crate) is_finding: AtomicU16,
     pub(crate) thread: AtomicU32,
     /// In nanoseconds since the start.
     pub(crate) begun: AtomicU64,
@@ -123,8 +125,6 @@ pub(crate) struct RawEvent {
     pub(crate) bytes: AtomicU64,
     /// The driver's answer.
     pub(crate) result: AtomicU32,
-    /// Whether it came after the program was ready, or would have waited for a resident kernel.
-    pub(crate) is_finding: AtomicU32,
     /// The driver's function.
     pub(crate) call: Text,
     /// The kernel, or the kind of an image.
@@ -135,6 +135,8 @@ pub(crate) struct RawEvent {
     pub(crate) resident: Text,
     /// The name of the rule by which the call waits.
     pub(crate) rule: Text,
+    /// What prevents a hang.
+    pub(crate) remedy: Text,
     /// The library that made the call.
     pub(crate) library: Text,
     /// The library, and the function in it.
@@ -145,7 +147,7 @@ pub(crate) struct RawEvent {
 
 /// The kinds of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u32)]
+#[repr(u16)]
 pub enum Kind {
     /// A kernel was loaded by its first launch, or by a call that waits in the same way.
     #[default]
@@ -181,8 +183,8 @@ impl Kind {
         Kind::Waits,
     ];
 
-    fn of(number: u32) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| *kind as u32 == number)
+    fn from_number(number: u16) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| *kind as u16 == number)
     }
 
     /// `load`
@@ -305,6 +307,8 @@ pub struct Event {
     pub resident: SharedText,
     /// The name of the [rule](crate::rules) by which the call waits, if one was found.
     pub rule: SharedText,
+    /// What prevents a hang, if that is known. A [`Cause`](crate::Cause) has the remedies of other findings.
+    pub remedy: SharedText,
     /// The library that made the call.
     pub library: SharedText,
     /// The library, and the function in it.
@@ -343,11 +347,11 @@ impl std::error::Error for NotRead {}
 ///
 /// The bytes are not a record of this version.
 pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
-    let header = |offset: usize| number(bytes, offset);
+    let header = |offset: usize| u64_at(bytes, offset);
     if header(offset_of!(Header, magic)) != MAGIC {
         return Err(NotRead::NoRecord);
     }
-    match small(bytes, offset_of!(Header, version)) {
+    match u32_at(bytes, offset_of!(Header, version)) {
         VERSION => {}
         other => return Err(NotRead::Version(other)),
     }
@@ -358,7 +362,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
     }
     let (events, samples) = (header(offset_of!(Header, events)), header(offset_of!(Header, samples)));
     let mut texts = Texts::new(&bytes[offset_of!(Layout, strings)..size_of::<Layout>()], bytes.len());
-    let command = texts.at(small(bytes, offset_of!(Header, command))).to_string();
+    let command = texts.at(u32_at(bytes, offset_of!(Header, command))).to_string();
     let mut activity: Vec<_> = (0..samples.min(SAMPLES as u64) as usize)
         .filter_map(|index| {
             sample(bytes, offset_of!(Layout, samples) + index * size_of::<Sample>(), &mut texts)
@@ -369,19 +373,19 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         .filter_map(|index| event(bytes, size_of::<Layout>() + index * size_of::<RawEvent>(), &mut texts))
         .collect();
     let slots = || (0..SLOTS).map(|index| offset_of!(Layout, slots) + index * size_of::<Slot>());
-    let of_slots = |offset| slots().map(|at| number(bytes, at + offset)).fold(0_u64, u64::wrapping_add);
+    let of_slots = |offset| slots().map(|at| u64_at(bytes, at + offset)).fold(0_u64, u64::wrapping_add);
     let in_progress = slots()
-        .map(|at| (small(bytes, at + offset_of!(Slot, call)), small(bytes, at + offset_of!(Slot, thread))));
+        .map(|at| (u32_at(bytes, at + offset_of!(Slot, call)), u32_at(bytes, at + offset_of!(Slot, thread))));
     Ok(Report {
-        process: small(bytes, offset_of!(Header, process)),
-        rank: small(bytes, offset_of!(Header, rank)).checked_sub(1),
+        process: u32_at(bytes, offset_of!(Header, process)),
+        rank: u32_at(bytes, offset_of!(Header, rank)).checked_sub(1),
         command,
         started: header(offset_of!(Header, started)),
         ready: Some(header(offset_of!(Header, ready))).filter(|ready| *ready > 0),
         launches: header(offset_of!(Header, launches)).wrapping_add(of_slots(offset_of!(Slot, launches))),
         calls: header(offset_of!(Header, calls)).wrapping_add(of_slots(offset_of!(Slot, sequence))),
-        ended: small(bytes, offset_of!(Header, ended)) != 0,
-        uses_kernel_registry: small(bytes, offset_of!(Header, uses_kernel_registry)) != 0,
+        ended: u32_at(bytes, offset_of!(Header, ended)) != 0,
+        uses_kernel_registry: u32_at(bytes, offset_of!(Header, uses_kernel_registry)) != 0,
         events: events_read,
         dropped: events.saturating_sub(room),
         activity,
@@ -394,45 +398,55 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
 }
 
 fn sample(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Activity> {
-    let time = number(bytes, at + offset_of!(Sample, at));
+    let time = u64_at(bytes, at + offset_of!(Sample, at));
     (time > 0).then(|| Activity {
         at: time,
-        stream: number(bytes, at + offset_of!(Sample, stream)),
-        launches: small(bytes, at + offset_of!(Sample, launches)),
-        kernel: texts.at(small(bytes, at + offset_of!(Sample, kernel))),
+        stream: u64_at(bytes, at + offset_of!(Sample, stream)),
+        launches: u32_at(bytes, at + offset_of!(Sample, launches)),
+        kernel: texts.at(u32_at(bytes, at + offset_of!(Sample, kernel))),
     })
 }
 
 fn event(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Event> {
-    let mut text = |offset| texts.at(small(bytes, at + offset));
-    let kind = Kind::of(small(bytes, at + offset_of!(RawEvent, kind)))?;
+    let mut text = |offset| texts.at(u32_at(bytes, at + offset));
+    let kind = Kind::from_number(u16_at(bytes, at + offset_of!(RawEvent, kind)))?;
     Some(Event {
         kind,
-        thread: small(bytes, at + offset_of!(RawEvent, thread)),
-        begun: number(bytes, at + offset_of!(RawEvent, begun)),
-        took: number(bytes, at + offset_of!(RawEvent, took)),
-        stream: number(bytes, at + offset_of!(RawEvent, stream)),
-        context: number(bytes, at + offset_of!(RawEvent, context)),
-        bytes: number(bytes, at + offset_of!(RawEvent, bytes)),
-        result: small(bytes, at + offset_of!(RawEvent, result)),
-        is_finding: small(bytes, at + offset_of!(RawEvent, is_finding)) != 0,
+        thread: u32_at(bytes, at + offset_of!(RawEvent, thread)),
+        begun: u64_at(bytes, at + offset_of!(RawEvent, begun)),
+        took: u64_at(bytes, at + offset_of!(RawEvent, took)),
+        stream: u64_at(bytes, at + offset_of!(RawEvent, stream)),
+        context: u64_at(bytes, at + offset_of!(RawEvent, context)),
+        bytes: u64_at(bytes, at + offset_of!(RawEvent, bytes)),
+        result: u32_at(bytes, at + offset_of!(RawEvent, result)),
+        is_finding: u16_at(bytes, at + offset_of!(RawEvent, is_finding)) != 0,
         call: text(offset_of!(RawEvent, call)),
         subject: text(offset_of!(RawEvent, subject)),
         image: text(offset_of!(RawEvent, image)),
         resident: text(offset_of!(RawEvent, resident)),
         rule: text(offset_of!(RawEvent, rule)),
+        remedy: text(offset_of!(RawEvent, remedy)),
         library: text(offset_of!(RawEvent, library)),
         caller: text(offset_of!(RawEvent, caller)),
         text: text(offset_of!(RawEvent, text)),
     })
 }
 
-fn number(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes_at(bytes, at))
 }
 
-fn small(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes_at(bytes, at))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(bytes_at(bytes, at))
+}
+
+/// Bytes of a number, which is 0 outside of the record.
+fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
 /// Writes a text into a record, cut off if it is very long, and returns its place; 0 if it is empty or there is no room.

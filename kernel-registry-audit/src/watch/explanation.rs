@@ -24,7 +24,7 @@ pub(super) struct HangingCall<'a> {
 
 pub(super) struct Explanation {
     cause: String,
-    remedies: Vec<&'static str>,
+    pub(super) remedy: String,
     details: Vec<String>,
     pub(super) rule: Option<&'static Rule>,
 }
@@ -32,8 +32,8 @@ pub(super) struct Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.", self.cause)?;
-        if !self.remedies.is_empty() {
-            write!(f, "\nRemedy: {}.", self.remedies.join("; or "))?;
+        if !self.remedy.is_empty() {
+            write!(f, "\nRemedy: {}.", self.remedy)?;
         }
         if !self.details.is_empty() {
             write!(f, "\n{}.", self.details.join(". "))?;
@@ -82,13 +82,14 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
         Some(busy) => details.extend(busy.iter().map(last_launched)),
     }
     details.extend(others.iter().map(|(its, call)| format!("Thread {its} is in `{call}` meanwhile")));
-    let uses = recording::uses_kernel_registry();
+    let remedies: Vec<_> =
+        rules.iter().map(|rule| rule.remedy_in(recording::uses_kernel_registry())).collect();
     Explanation {
         cause: format!(
             "`{name}`{about}, in thread {thread}, has not returned for {:.1} s: {why}",
             waited.as_secs_f64()
         ),
-        remedies: rules.iter().map(|rule| rule.remedy_in(uses)).collect(),
+        remedy: remedies.join("; or "),
         details,
         rule: rules.first().copied(),
     }

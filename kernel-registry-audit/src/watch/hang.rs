@@ -141,6 +141,7 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static RawEvent
         result: CUresult::CUDA_ERROR_NOT_READY as u32,
         is_finding: true,
         rule: explanation.rule,
+        remedy: &explanation.remedy,
         library: &library,
         caller: &caller,
         text: &text,

@@ -269,6 +269,8 @@ pub(crate) struct NewEvent<'a> {
     pub(crate) resident: &'a str,
     /// Why the call waits.
     pub(crate) rule: Option<&'static Rule>,
+    /// What prevents a hang.
+    pub(crate) remedy: &'a str,
     /// The library that made the call.
     pub(crate) library: &'a str,
     /// The library, and the function in it.
@@ -300,13 +302,14 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
         (&event.image, new.image),
         (&event.resident, new.resident),
         (&event.rule, new.rule.map_or("", |rule| rule.name)),
+        (&event.remedy, new.remedy),
         (&event.library, new.library),
         (&event.caller, new.caller),
         (&event.text, new.text),
     ] {
         write(record, place, text);
     }
-    event.kind.store(new.kind as u32, Ordering::Release);
+    event.kind.store(new.kind as u16, Ordering::Release);
     Some(event)
 }
 

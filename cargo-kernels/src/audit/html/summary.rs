@@ -7,7 +7,7 @@ use kernel_registry_audit::record::{Event, Kind, PTX, Report};
 
 use super::code;
 use crate::audit::process::{Audit, is_late};
-use crate::audit::words::{NOTHING_SEEN, Readable, Time, explanation_and_stack, many, processes, short};
+use crate::audit::words::{NOTHING_SEEN, Readable, Time, many, processes, short};
 use crate::page::Text;
 
 /// Causes that are said first.
@@ -43,10 +43,10 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
 fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     let hangs: Vec<_> = audit.events().filter(|event| event.kind == Kind::Hang).collect();
     if let [hang, others @ ..] = &*hangs {
-        let mut lines = explanation_and_stack(hang).0.into_iter();
-        writeln!(to, "<p class=\"bad\">The program hung: {}</p>", code(lines.next().unwrap_or_default()))?;
-        if let Some(remedy) = lines.next().and_then(|line| line.strip_prefix("Remedy: ")) {
-            what_to_do(to, remedy.trim_end_matches('.'))?;
+        let cause = hang.text.lines().next().unwrap_or_default();
+        writeln!(to, "<p class=\"bad\">The program hung: {}</p>", code(cause))?;
+        if !hang.remedy.is_empty() {
+            what_to_do(to, &hang.remedy)?;
         }
         if !others.is_empty() {
             writeln!(to, "<p class=\"bad\">{} did not return either.</p>", many(others.len(), "more call"))?;
