@@ -147,6 +147,7 @@ pub(crate) struct RawEvent {
 
 /// The kinds of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 #[repr(u16)]
 pub enum Kind {
     /// A kernel was loaded by its first launch, or by a call that waits in the same way.
@@ -222,6 +223,7 @@ pub(crate) const fn size(room: usize) -> usize {
 
 /// What a record says, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Report {
     /// The process that wrote it.
@@ -231,41 +233,51 @@ pub struct Report {
     /// The program's name and arguments.
     pub command: String,
     /// When it began to be watched, in nanoseconds since 1970.
+    #[cfg_attr(feature = "serde", serde(rename = "started_unix_ms", serialize_with = "json::milliseconds"))]
     pub started: u64,
+    /// Whether the process ended by itself, and was not killed.
+    pub ended: bool,
     /// When the program was said to be ready, in nanoseconds since the start.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "ready_ms", serialize_with = "json::optional_milliseconds")
+    )]
     pub ready: Option<u64>,
     /// Launches.
     pub launches: u64,
     /// Watched calls, with launches.
     pub calls: u64,
-    /// Whether the process ended by itself, and was not killed.
-    pub ended: bool,
     /// Whether kernel-registry is in the process: then `warm_all` is a remedy.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub uses_kernel_registry: bool,
     /// What happened, in the order in which it ended.
     pub events: Vec<Event>,
     /// Events without room.
+    #[cfg_attr(feature = "serde", serde(rename = "events_dropped"))]
     pub dropped: u64,
     /// Launches by stream, in the order of time.
     pub activity: Vec<Activity>,
     /// Samples of activity without room.
     pub activity_dropped: u64,
+    /// Texts of events and samples that are empty here, because the record has more of them than one that this library wrote.
+    pub texts_dropped: u64,
     /// Threads that found no slot: their launches are not counted, and their hangs not explained.
     pub unwatched_threads: u64,
     /// Launches in streams that found no room for samples.
     pub unsampled_launches: u64,
-    /// Texts of events and samples that are empty here, because the record has more of them than one that this library wrote.
-    pub texts_dropped: u64,
     /// The calls that were in progress when the record was read, or the process was killed, as numbers in the table of
     /// hooks, with the thread.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub in_progress: Vec<(u32, u32)>,
 }
 
 /// Launches in a stream between two samples. Samples are 50 ms apart, and later one second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Activity {
     /// The end of the time in which they were counted, in nanoseconds since the start.
+    #[cfg_attr(feature = "serde", serde(rename = "at_ms", serialize_with = "json::milliseconds"))]
     pub at: u64,
     /// The handle of the stream, or 0.
     pub stream: u64,
@@ -277,16 +289,22 @@ pub struct Activity {
 
 /// Something that happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Event {
     /// What it was.
     pub kind: Kind,
-    /// The thread, as the system numbers it.
-    pub thread: u32,
+    /// Whether it came after the program was ready, or would have waited for a resident kernel.
+    #[cfg_attr(feature = "serde", serde(rename = "finding"))]
+    pub is_finding: bool,
     /// When it began, in nanoseconds since the start.
+    #[cfg_attr(feature = "serde", serde(rename = "at_ms", serialize_with = "json::milliseconds"))]
     pub begun: u64,
     /// How long it took, in nanoseconds.
+    #[cfg_attr(feature = "serde", serde(rename = "took_ms", serialize_with = "json::milliseconds"))]
     pub took: u64,
+    /// The thread, as the system numbers it.
+    pub thread: u32,
     /// The handle of the stream, or 0.
     pub stream: u64,
     /// The handle of the context, or 0.
@@ -295,8 +313,6 @@ pub struct Event {
     pub bytes: u64,
     /// The driver's answer: 0 is success.
     pub result: u32,
-    /// Whether it came after the program was ready, or would have waited for a resident kernel.
-    pub is_finding: bool,
     /// The driver's function.
     pub call: SharedText,
     /// The kernel, the kind of an image, or the limit.
@@ -340,6 +356,23 @@ impl fmt::Display for NotRead {
 }
 
 impl std::error::Error for NotRead {}
+
+/// How numbers are written as JSON.
+#[cfg(feature = "serde")]
+mod json {
+    use serde::Serializer;
+
+    pub(super) fn milliseconds<S: Serializer>(nanoseconds: &u64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(*nanoseconds as f64 / 1e6)
+    }
+
+    pub(super) fn optional_milliseconds<S: Serializer>(time: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(nanoseconds) => milliseconds(nanoseconds, to),
+            None => to.serialize_none(),
+        }
+    }
+}
 
 /// Reads a record. Any bytes are read without a panic: numbers that lead outside give empty texts.
 ///

@@ -3,19 +3,25 @@
 use std::collections::HashMap;
 
 use kernel_registry_audit::record::{Event, Kind};
+use serde::Serialize;
 
 use super::process::is_late;
+use super::words::milliseconds;
 
 /// Events that have something in common.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize)]
 pub(super) struct Group<'a> {
     /// A kernel's symbol, a library, or a library and a function in it.
-    pub(super) of: &'a str,
+    #[serde(rename = "caller")]
+    pub(super) name: &'a str,
     pub(super) times: usize,
     /// In nanoseconds, as is `longest`.
+    #[serde(rename = "total_ms", serialize_with = "milliseconds")]
     pub(super) total: u64,
+    #[serde(rename = "longest_ms", serialize_with = "milliseconds")]
     pub(super) longest: u64,
     /// How many came after the program was ready.
+    #[serde(rename = "after_ready")]
     pub(super) late: usize,
 }
 
@@ -43,14 +49,14 @@ fn loading<'a>(events: impl Iterator<Item = &'a Event>) -> impl Iterator<Item = 
 fn sums<'a>(events: impl Iterator<Item = &'a Event>, key: impl Fn(&'a Event) -> &'a str) -> Vec<Group<'a>> {
     let mut groups = HashMap::new();
     for event in events {
-        let of = key(event);
-        let group = groups.entry(of).or_insert(Group { of, times: 0, total: 0, longest: 0, late: 0 });
+        let name = key(event);
+        let group = groups.entry(name).or_insert(Group { name, times: 0, total: 0, longest: 0, late: 0 });
         group.times += 1;
         group.total = group.total.saturating_add(event.took);
         group.longest = group.longest.max(event.took);
         group.late += usize::from(is_late(event));
     }
     let mut groups: Vec<_> = groups.into_values().collect();
-    groups.sort_by(|a, b| (b.late > 0, b.total).cmp(&(a.late > 0, a.total)).then(a.of.cmp(b.of)));
+    groups.sort_by(|a, b| (b.late > 0, b.total).cmp(&(a.late > 0, a.total)).then(a.name.cmp(b.name)));
     groups
 }

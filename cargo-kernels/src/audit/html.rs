@@ -186,7 +186,7 @@ fn write_groups(page: &mut String, title: &str, of: &str, groups: Vec<Group<'_>>
     let count = groups.len();
     let row = |group: &Group<'_>| {
         vec![
-            name(&Caller(group.of)),
+            name(&Caller(group.name)),
             Cell::number(group.times as f64, group.times),
             Cell::number(group.total as f64, Time(group.total)),
             Cell::number(group.longest as f64, Time(group.longest)),
@@ -283,9 +283,9 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
         vec![
             name(&Readable(kernel.kernel)),
             Cell::number(loaded as f64, format!("{loaded} of {}", audit.processes.len())),
-            Cell::text(comparison::names(audit, kernel.late())),
+            Cell::text(comparison::names(kernel.late())),
             time(behind),
-            Cell::text(if loaded > 1 { &*audit.processes[last].name } else { "" }),
+            Cell::text(if loaded > 1 { last } else { "" }),
             time(shortest),
             time(longest),
         ]

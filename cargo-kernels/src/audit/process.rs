@@ -23,8 +23,8 @@ pub(super) struct Audit {
 
 /// A process that called the driver.
 pub(super) struct Process {
+    /// Its rank can be one that only the command tells.
     pub(super) report: Report,
-    pub(super) rank: Option<u32>,
     /// `rank 3` or `process 4711`. No two have the same.
     pub(super) name: String,
     /// Its number, or another one if an earlier process has that: each machine and container counts for itself.
@@ -162,21 +162,19 @@ pub(super) fn named(reports: Vec<Report>) -> Vec<Process> {
     let first = reports.iter().map(|report| report.started).min().unwrap_or(0);
     let mut processes: Vec<_> = reports
         .into_iter()
-        .map(|report| Process {
-            rank: report.rank.or_else(|| rank(&report.command)),
-            name: String::new(),
-            number: report.process,
-            offset: report.started.saturating_sub(first),
-            report,
+        .map(|mut report| {
+            report.rank = report.rank.or_else(|| rank(&report.command));
+            let (number, offset) = (report.process, report.started.saturating_sub(first));
+            Process { name: String::new(), number, offset, report }
         })
         .collect();
-    let all_ranked = processes.iter().all(|process| process.rank.is_some());
-    processes.sort_by_key(|process| (process.rank.filter(|_| all_ranked), process.report.process));
+    let all_ranked = processes.iter().all(|process| process.report.rank.is_some());
+    processes.sort_by_key(|process| (process.report.rank.filter(|_| all_ranked), process.report.process));
 
     let mut of_rank = HashMap::new();
     processes
         .iter()
-        .filter_map(|process| process.rank)
+        .filter_map(|process| process.report.rank)
         .for_each(|rank| *of_rank.entry(rank).or_insert(0) += 1);
     let mut numbers = HashSet::new();
     let mut names = HashSet::new();
@@ -185,7 +183,7 @@ pub(super) fn named(reports: Vec<Report>) -> Vec<Process> {
             process.number = process.number.wrapping_add(1_000_000);
         }
         let own = process.report.process;
-        let name = match process.rank {
+        let name = match process.report.rank {
             Some(rank) if of_rank[&rank] == 1 => format!("rank {rank}"),
             Some(rank) => format!("rank {rank}, process {own}"),
             None => format!("process {own}"),

@@ -209,8 +209,8 @@ fn table(f: &mut fmt::Formatter<'_>, of: &str, groups: &[Group<'_>]) -> fmt::Res
     }
     writeln!(f, "\n  {:>8} {:>10} {:>10} {:>12}  {of}", "TIMES", "TOTAL", "LONGEST", "AFTER READY")?;
     let (shown, rest) = groups.split_at(LINES.min(groups.len()));
-    for Group { of, times, total, longest, late } in shown {
-        writeln!(f, "  {times:>8} {:>10} {:>10} {late:>12}  {}", Time(*total), Time(*longest), Caller(of))?;
+    for Group { name, times, total, longest, late } in shown {
+        writeln!(f, "  {times:>8} {:>10} {:>10} {late:>12}  {}", Time(*total), Time(*longest), Caller(name))?;
     }
     if !rest.is_empty() {
         let sum = |number: fn(&Group<'_>) -> usize| rest.iter().map(number).sum::<usize>();
@@ -256,10 +256,10 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
         write!(f, "  {behind:>12} {shortest:>10} {longest:>10}  {}", Readable(kernel.kernel))?;
         write!(f, ": loaded on {} of {}", kernel.loads.len(), audit.processes.len())?;
         if kernel.loads.len() > 1 {
-            write!(f, ", last on {}", audit.processes[last].name)?;
+            write!(f, ", last on {}", last)?;
         }
         match kernel.late().next() {
-            Some(_) => writeln!(f, "; after it was ready on {}", comparison::names(audit, kernel.late()))?,
+            Some(_) => writeln!(f, "; after it was ready on {}", comparison::names(kernel.late()))?,
             None => writeln!(f)?,
         }
     }

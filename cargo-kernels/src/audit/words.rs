@@ -4,6 +4,7 @@ use std::fmt;
 
 use kernel_registry_audit::record::Event;
 use kernel_registry_image::Signature;
+use serde::Serializer;
 
 /// A kernel's name as in C++, and other texts as they are.
 pub(super) struct Readable<'a>(pub(super) &'a str);
@@ -103,8 +104,9 @@ pub(super) fn processes(count: usize) -> String {
     format!("{count} process{}", if count == 1 { "" } else { "es" })
 }
 
-pub(super) fn milliseconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e6
+/// Nanoseconds as the JSON has them.
+pub(super) fn milliseconds<S: Serializer>(nanoseconds: &u64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(*nanoseconds as f64 / 1e6)
 }
 
 /// Why there may be no record at all.
