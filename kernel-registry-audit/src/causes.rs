@@ -17,7 +17,7 @@ pub struct Cause<'a> {
     uses_kernel_registry: bool,
 }
 
-/// The causes of all findings but hangs, which explain themselves: first calls beside a kernel that stayed, then by the time that they took.
+/// The causes of all findings but hangs, which explain themselves: first calls that would have waited for a resident kernel, then by the time that they took.
 pub fn causes<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Vec<Cause<'a>> {
     let mut causes = reports.into_iter().fold(Vec::new(), with);
     for cause in &mut causes {
@@ -27,7 +27,7 @@ pub fn causes<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Vec<Cause<'a
     causes
 }
 
-/// Whether a call would have waited for a kernel that stayed.
+/// Whether a call would have waited for a resident kernel.
 fn is_beside(event: &Event) -> bool {
     !event.resident.is_empty()
 }
@@ -97,15 +97,15 @@ impl fmt::Display for Cause<'_> {
         if is_beside(first) {
             let done = match first.kind {
                 Kind::Refused => "was refused",
-                Kind::Deferred => "was put off until that ended",
+                Kind::Deferred => "was deferred until that ended",
                 _ => "waited for it",
             };
             let resident = &first.resident;
             match count {
-                1 => write!(f, "{about} was called while kernel `{resident}` stayed on the GPU, and {done}")?,
+                1 => write!(f, "{about} was called while kernel `{resident}` was resident, and {done}")?,
                 _ => write!(
                     f,
-                    "{count} calls, such as {about}, were made while kernel `{resident}` stayed on the GPU, and each {done}"
+                    "{count} calls, such as {about}, were made while kernel `{resident}` was resident, and each {done}"
                 )?,
             }
         } else {
@@ -191,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn calls_beside_a_kernel_that_stays_come_first() {
+    fn calls_that_would_wait_for_a_resident_kernel_come_first() {
         let free = finding(Kind::Refused, "cuMemFree_v2", "0x7f00", &rules::FREE);
         let free = Event { resident: "spin".into(), took: 0, ..free };
         let said = said(vec![finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD), free], false);
         assert_eq!(
             said[0],
-            "`cuMemFree_v2` of `0x7f00` was called while kernel `spin` stayed on the GPU, and was refused: memory is freed only when \
+            "`cuMemFree_v2` of `0x7f00` was called while kernel `spin` was resident, and was refused: memory is freed only when \
              nothing runs on the device. free it later, or with `cuMemFreeAsync`, which does not wait and also takes what `cuMemAlloc` gave"
         );
         assert_eq!(said.len(), 2);

@@ -82,7 +82,7 @@ pub fn findings() -> Result<Vec<Event>, NotWatched> {
     Ok(report()?.events.into_iter().filter(|event| event.is_finding).collect())
 }
 
-/// Asserts that nothing was late after the program was ready, that no call would have waited for a kernel that stayed, and that none
+/// Asserts that nothing was late after the program was ready, that no call would have waited for a resident kernel, and that none
 /// hangs. All tests of a process share its record: those that make findings on purpose belong to another process.
 ///
 /// ```no_run

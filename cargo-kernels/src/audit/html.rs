@@ -53,8 +53,8 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
     }
     let beside: Vec<_> = of_each(audit, is_beside);
     if !beside.is_empty() {
-        page.write_str("<h2>Calls that would have waited for a kernel that stayed</h2>\n")?;
-        write_events(page, audit, "Calls while a kernel stayed", beside)?;
+        page.write_str("<h2>Calls that would have waited for a resident kernel</h2>\n")?;
+        write_events(page, audit, "Calls while a kernel was resident", beside)?;
     }
     if audit.processes.len() > 1 {
         write_comparison(page, audit)?;
@@ -133,7 +133,7 @@ fn write_events(
     let mut headings = vec!["At", "Took", "Kind", "What", "Call", "Called by"];
     let beside = events.iter().any(|(_, event)| is_beside(event));
     if beside {
-        headings.push("Kernel that stayed");
+        headings.push("Resident kernel");
     }
     if several {
         headings.insert(0, "Process");

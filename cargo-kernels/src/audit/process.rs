@@ -73,7 +73,7 @@ impl Audit {
 }
 
 impl Process {
-    /// Calls that were late after the program was ready, would have waited for a kernel that stayed, or did not return.
+    /// Calls that were late after the program was ready, would have waited for a resident kernel, or did not return.
     pub(super) fn findings(&self) -> impl Iterator<Item = &Event> {
         self.report.events.iter().filter(|event| is_finding(event))
     }
@@ -145,7 +145,7 @@ pub(super) fn is_late(event: &Event) -> bool {
     event.is_finding && event.kind != Kind::Hang && !is_beside(event)
 }
 
-/// Whether a call would have waited for a kernel that stayed.
+/// Whether a call would have waited for a resident kernel.
 pub(super) fn is_beside(event: &Event) -> bool {
     !event.resident.is_empty()
 }

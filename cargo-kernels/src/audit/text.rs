@@ -104,7 +104,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize, was
         (Kind::Image, "image loaded"),
         (Kind::Resize, "limit set"),
         (Kind::Refused, "call refused"),
-        (Kind::Deferred, "call put off"),
+        (Kind::Deferred, "call deferred"),
         (Kind::Waits, "call that waited"),
     ] {
         let took: Time = process.of_kind(kind).map(|event| event.took).sum();
@@ -113,7 +113,8 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize, was
         let beside = process.of_kind(kind).filter(|event| is_beside(event)).count();
         if number > 0 {
             let late = if late > 0 { format!(", {late} after it was ready") } else { String::new() };
-            let beside = if beside > 0 { format!(", {beside} while a kernel stayed") } else { String::new() };
+            let beside =
+                if beside > 0 { format!(", {beside} while a kernel was resident") } else { String::new() };
             writeln!(f, "  {number} x {one}, {took} in all{late}{beside}")?;
         }
     }

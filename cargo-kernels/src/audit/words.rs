@@ -35,14 +35,14 @@ pub(super) fn explanation_and_stack(hang: &Event) -> (Vec<&str>, Vec<&str>) {
     hang.text.lines().partition(|line| !line.starts_with(' '))
 }
 
-/// The kernel that stayed while a call was made, if it would have waited for that.
+/// The resident kernel that a call would have waited for, if there was one.
 pub(super) struct Beside<'a>(pub(super) &'a Event);
 
 impl fmt::Display for Beside<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0.resident {
             "" => Ok(()),
-            kernel => write!(f, "while `{}` stayed", Readable(kernel)),
+            kernel => write!(f, "while `{}` was resident", Readable(kernel)),
         }
     }
 }

@@ -111,11 +111,11 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         ),
         (of(Kind::Resize).collect(), "limit of the GPU was set", "limits of the GPU were set"),
         (of(Kind::Refused).collect(), "call was refused", "calls were refused"),
-        (of(Kind::Deferred).collect(), "call was put off", "calls were put off"),
+        (of(Kind::Deferred).collect(), "call was deferred", "calls were deferred"),
         (
             of(Kind::Waits).collect(),
-            "call waited for a kernel that stayed",
-            "calls waited for a kernel that stayed",
+            "call waited for a resident kernel",
+            "calls waited for a resident kernel",
         ),
         (of(Kind::Slow).collect(), "other call took long", "other calls took long"),
     ];

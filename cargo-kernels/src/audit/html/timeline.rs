@@ -41,7 +41,7 @@ pub(super) const LEGEND: &str = "\
 <li><svg aria-hidden=\"true\"><rect class=\"resize\" width=\"24\" height=\"16\"/></svg>limit set</li>
 <li><svg aria-hidden=\"true\"><rect class=\"slow\" x=\"1\" y=\"1\" width=\"22\" height=\"14\"/></svg>other slow call</li>
 <li><svg aria-hidden=\"true\"><rect class=\"launch\" y=\"4\" width=\"24\" height=\"12\"/></svg>launches; the higher, the more</li>
-<li><svg aria-hidden=\"true\"><path class=\"refused\" d=\"M12 1l9 14h-18z\"/></svg>call refused or put off</li>
+<li><svg aria-hidden=\"true\"><path class=\"refused\" d=\"M12 1l9 14h-18z\"/></svg>call refused or deferred</li>
 <li><svg aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" \
 patternTransform=\"rotate(45)\"><line class=\"hatching\" x2=\"0\" y2=\"5\"/></pattern></defs>\
 <rect class=\"hang\" x=\"1\" y=\"1\" width=\"22\" height=\"14\"/></svg>call that did not return in time</li>

@@ -52,7 +52,10 @@ pub(super) fn call(
 /// The answer to a call that is refused, once that was said.
 pub(super) fn refusal(rule: &Rule, beside: &Beside, words: &str) -> CUresult {
     let (because, remedy) = (rule.because, rule.remedy_in(recording::uses_kernel_registry()));
-    say(&format!("REFUSED while kernel `{}` stays: {words}: {because}. Remedy: {remedy}.", beside.kernel));
+    say(&format!(
+        "REFUSED while kernel `{}` is resident: {words}: {because}. Remedy: {remedy}.",
+        beside.kernel
+    ));
     CUresult::CUDA_ERROR_NOT_PERMITTED
 }
 

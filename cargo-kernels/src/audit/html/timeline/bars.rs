@@ -54,7 +54,7 @@ impl Look {
             Look::Image => "images loaded",
             Look::Resize => "limits set",
             Look::Slow => "slow calls",
-            Look::Refused => "calls refused or put off",
+            Look::Refused => "calls refused or deferred",
             Look::Hang => "calls that did not return in time",
         }
     }
