@@ -271,7 +271,7 @@ hooks! {
     11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice) |call, real| image::resets(call, device, real);
     11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice) |call, real| image::releases(call, device, real);
     unbound 12040 cuGreenCtxCreate => cuGreenCtxCreate(context: Params, resources: *mut c_void, device: CUdevice, flags: c_uint)
-        |call, real| guard::waits(call, &rules::CONTEXT, section::on(device), real);
+        |call, real| guard::waits(call, &rules::CONTEXT, section::find_on_device(device), real);
 
     2000 cuStreamCreate => cuStreamCreate(stream: *mut CUstream, flags: c_uint) |call, real| guard::makes_stream(call, stream, real);
     5050 cuStreamCreateWithPriority => cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int)

@@ -1,4 +1,4 @@
-//! What hooks do beside a resident kernel: calls that would wait for it are refused, made and recorded, or deferred.
+//! What hooks do while a kernel is resident: calls that would wait for it are refused, made and recorded, or deferred.
 
 use cudarc::driver::sys::{CUcontext, CUevent, CUresult, CUstream};
 use kernel_registry_format::OnWait;
@@ -11,35 +11,35 @@ use crate::watch::hook::Call;
 use crate::watch::owners::Owner;
 use crate::watch::recording::{NewEvent, now};
 use crate::watch::say::say;
-use crate::watch::section::{self, Beside, Free, Launch, Outcome, WaitingFrees};
+use crate::watch::section::{self, ActiveSection, Free, Launch, Outcome, WaitingFrees};
 use crate::watch::watched::{self, during, timed};
 use crate::watch::{contexts, memory, owners, streams};
 
 /// The subject of a launch in the stream of the resident kernel.
 const BEHIND: &str = "launch in its stream";
 
-/// A call that waits by this rule, if a section is beside it.
+/// Makes a call that waits by a rule, or refuses it if it would wait for the kernel of `section`.
 #[inline]
 pub(super) fn waits(
     call: Call,
     rule: &'static Rule,
-    beside: Option<Beside>,
+    section: Option<ActiveSection>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    match beside {
+    match section {
         None => timed(call, real),
-        Some(beside) => {
+        Some(section) => {
             let subject = subject(call);
             let words = match &*subject {
                 "" => format!("`{}`", call.name()),
                 subject => format!("`{}` of {subject}", call.name()),
             };
-            would_wait(call, by_rule(rule, &subject), &words, &beside, || during(call, real))
+            would_wait(call, by_rule(rule, &subject), &words, &section, || during(call, real))
         }
     }
 }
 
-/// A call that waits for what runs in a context. Without one it is the current one.
+/// A call that waits for all work in a context, or in the current one.
 #[inline]
 pub(super) fn synchronizes_context(
     call: Call,
@@ -47,14 +47,19 @@ pub(super) fn synchronizes_context(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let context = || context.map_or_else(contexts::current, |context| context.addr() as u64);
-    let beside = if section::any() { section::within(context()) } else { None };
-    waits(call, &rules::WAITS_FOR_RESIDENT, beside, real)
+    let section = if section::any() { section::find_running_in(context()) } else { None };
+    waits(call, &rules::WAITS_FOR_RESIDENT, section, real)
 }
 
 /// A call that takes the handle of a kernel which is not loaded: its launch would wait for the resident kernel.
-pub(super) fn takes(call: Call, kernel: &str, beside: &Beside, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn takes(
+    call: Call,
+    kernel: &str,
+    section: &ActiveSection,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
     let words = late::words(call, kernel);
-    would_wait(call, by_rule(&rules::LOAD, kernel), &words, beside, || during(call, real))
+    would_wait(call, by_rule(&rules::LOAD, kernel), &words, section, || during(call, real))
 }
 
 /// What a call is about, for people.
@@ -71,18 +76,18 @@ fn would_wait(
     call: Call,
     event: NewEvent<'_>,
     words: &str,
-    beside: &Beside,
+    section: &ActiveSection,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let begun = now();
     let (kind, result, took) = match event.rule {
-        Some(rule) if beside.on_wait != OnWait::Report => (Kind::Refused, refusal(rule, beside, words), 0),
+        Some(rule) if section.on_wait != OnWait::Report => (Kind::Refused, refusal(rule, section, words), 0),
         _ => {
             let result = real();
             (Kind::Waits, result, now() - begun)
         }
     };
-    let (result_code, resident) = (result as u32, &*beside.kernel);
+    let (result_code, resident) = (result as u32, &*section.kernel);
     watched::event(call, NewEvent { kind, begun, took, result: result_code, resident, ..event });
     result
 }
@@ -101,9 +106,9 @@ fn frees(
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
     let owner = owner.filter(|_| rules::can_be_deferred(call.name()));
-    let beside = section::at(devices);
-    let defers = beside.as_ref().is_some_and(|beside| beside.on_wait == OnWait::Defer);
-    let Some(owner) = owner.filter(|_| defers) else { return waits(call, rule, beside, real) };
+    let section = section::find_on_devices(devices);
+    let defers = section.as_ref().is_some_and(|section| section.on_wait == OnWait::Defer);
+    let Some(owner) = owner.filter(|_| defers) else { return waits(call, rule, section, real) };
     let is_of_device = *rule == rules::FREE && !memory::is_of_host(call.subject);
     let bytes = if is_of_device { memory::size(call.subject) } else { 0 };
     match section::defer(Free { call, devices, owner, bytes }, &subject(call), real) {
@@ -124,7 +129,7 @@ pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUr
     let is_its = |address| memory::is_known(address) && !memory::is_of_host(address);
     if section::any() && is_its(call.subject) {
         let devices = memory::devices(call.subject);
-        if section::at(devices).is_some() && waits_to_free(call.subject) {
+        if section::find_on_devices(devices).is_some() && waits_to_free(call.subject) {
             return frees(call, &rules::FREE, devices, memory::owner(call.subject), real);
         }
     }
@@ -254,27 +259,27 @@ pub(super) fn launches(
     kernel: impl FnOnce() -> String,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let beside = match section::launch(call.stream) {
+    let section = match section::classify_launch(call.stream) {
         Launch::Elsewhere => return real(),
-        Launch::Own(section) => return section::launching(section, real),
-        Launch::Behind(beside) => beside,
+        Launch::Own(section) => return section::launch_resident(section, real),
+        Launch::Behind(section) => section,
     };
     let kernel = kernel();
     let words = format!("`{}` of {kernel} in the stream of that kernel", call.name());
     let event = NewEvent { image: &kernel, ..by_rule(&rules::BEHIND_RESIDENT, BEHIND) };
-    would_wait(call, event, &words, &beside, real)
+    would_wait(call, event, &words, &section, real)
 }
 
 /// A call that waits for a stream.
 pub(super) fn synchronizes(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = call.on(stream);
-    waits(call, &rules::WAITS_FOR_RESIDENT, section::owner(call.stream), real)
+    waits(call, &rules::WAITS_FOR_RESIDENT, section::find_by_stream(call.stream), real)
 }
 
 /// A call that waits for an event.
 pub(super) fn waits_for(call: Call, event: CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = call.about(event);
-    waits(call, &rules::WAITS_FOR_RESIDENT, section::of_event(call.subject), real)
+    waits(call, &rules::WAITS_FOR_RESIDENT, section::find_by_event(call.subject), real)
 }
 
 /// A call that records an event in a stream.
@@ -305,8 +310,8 @@ pub(super) fn makes_event(call: Call, out: *mut CUevent, real: impl FnOnce() -> 
 /// A call that makes a stream.
 pub(super) fn makes_stream(call: Call, out: *mut CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = contexts::current();
-    let beside = if streams::begin(context) { section::here() } else { None };
-    let result = waits(call, &rules::STREAMS, beside, real);
+    let section = if streams::begin(context) { section::find_in_current_context() } else { None };
+    let result = waits(call, &rules::STREAMS, section, real);
     let is_made = result == CUresult::CUDA_SUCCESS && !out.is_null();
     // SAFETY: the driver has stored the handle there.
     streams::made(context, is_made.then(|| unsafe { *out }.addr() as u64));

@@ -15,7 +15,7 @@ use crate::watch::caller::Caller;
 use crate::watch::hook::Call;
 use crate::watch::real::Function;
 use crate::watch::recording::{NewEvent, now};
-use crate::watch::section::{self, Beside};
+use crate::watch::section::{self, ActiveSection};
 use crate::watch::watched::timed;
 use crate::watch::{busy, contexts, known, owners, ready, recording, streams, unloaded};
 
@@ -193,7 +193,7 @@ fn unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() ->
 /// A call after which nothing is loaded in a context.
 pub(super) fn ends(call: Call, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = context.addr() as u64;
-    guard::waits(call, &rules::CONTEXT, section::in_context(context), || {
+    guard::waits(call, &rules::CONTEXT, section::find_in_context(context), || {
         forget(context);
         real()
     })
@@ -209,8 +209,8 @@ fn forget(context: u64) {
 /// A call that releases the primary context of a device, and ends it if nobody else holds it.
 pub(super) fn releases(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
     let is_last = section::any() && contexts::is_held_once(device);
-    let beside = if is_last { section::on(device) } else { None };
-    let result = may_end(call, device, beside, real);
+    let section = if is_last { section::find_on_device(device) } else { None };
+    let result = may_end(call, device, section, real);
     if result == CUresult::CUDA_SUCCESS {
         contexts::released(device);
     }
@@ -219,19 +219,19 @@ pub(super) fn releases(call: Call, device: CUdevice, real: impl FnOnce() -> CUre
 
 /// A call that ends the primary context of a device.
 pub(super) fn resets(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
-    may_end(call, device, section::on(device), real)
+    may_end(call, device, section::find_on_device(device), real)
 }
 
 fn may_end(
     call: Call,
     device: CUdevice,
-    beside: Option<Beside>,
+    section: Option<ActiveSection>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     type GetState = unsafe extern "C" fn(CUdevice, *mut c_uint, *mut c_int) -> CUresult;
     // SAFETY: this is the type of the function of that name.
     static GET_STATE: Function<GetState> = unsafe { Function::new(c"cuDevicePrimaryCtxGetState") };
-    let result = guard::waits(call, &rules::CONTEXT, beside, real);
+    let result = guard::waits(call, &rules::CONTEXT, section, real);
     // Unless the driver says otherwise.
     let (mut flags, mut is_active) = (0, 1);
     if let Some(get_state) = GET_STATE.get() {
@@ -365,8 +365,8 @@ pub(super) fn take(
         }
         result
     };
-    if let Some(beside) = section::here() {
-        return guard::takes(call, &kernel, &beside, take);
+    if let Some(section) = section::find_in_current_context() {
+        return guard::takes(call, &kernel, &section, take);
     }
     if let Some(refused) = ready::refusal(|| late::words(call, &kernel), late::LOAD_BEFORE) {
         late::refused(call, &kernel, refused);

@@ -9,7 +9,7 @@ use crate::watch::caller::Caller;
 use crate::watch::hook::Call;
 use crate::watch::recording::{NewEvent, now};
 use crate::watch::say::say;
-use crate::watch::section::{self, Beside};
+use crate::watch::section::{self, ActiveSection};
 use crate::watch::watched::{self, during, loading, slow};
 use crate::watch::{known, ready, recording};
 
@@ -23,15 +23,15 @@ pub(super) fn call(
     real: impl FnOnce() -> CUresult,
 ) -> (CUresult, Caller) {
     let begun = now();
-    let beside = event.rule.and_then(|rule| Some((rule, section::beside_stream(call.stream)?)));
-    let resident = beside.as_ref().map_or("", |(_, beside)| &*beside.kernel);
+    let section = event.rule.and_then(|rule| Some((rule, section::find_in_context_of(call.stream)?)));
+    let resident = section.as_ref().map_or("", |(_, section)| &*section.kernel);
     let event = NewEvent { begun, resident, ..event };
     let record =
         |kind, took, result| watched::event(call, NewEvent { kind, took, result: result as u32, ..event });
-    if let Some((rule, beside)) = &beside
-        && beside.on_wait != OnWait::Report
+    if let Some((rule, section)) = &section
+        && section.on_wait != OnWait::Report
     {
-        let refused = refusal(rule, beside, &words());
+        let refused = refusal(rule, section, &words());
         return (refused, record(Kind::Refused, 0, refused));
     }
     if let Some(refused) = ready::refusal(words, remedy) {
@@ -50,11 +50,11 @@ pub(super) fn call(
 }
 
 /// The answer to a call that is refused, once that was said.
-pub(super) fn refusal(rule: &Rule, beside: &Beside, words: &str) -> CUresult {
+pub(super) fn refusal(rule: &Rule, section: &ActiveSection, words: &str) -> CUresult {
     let (because, remedy) = (rule.because, rule.remedy_in(recording::uses_kernel_registry()));
     say(&format!(
         "REFUSED while kernel `{}` is resident: {words}: {because}. Remedy: {remedy}.",
-        beside.kernel
+        section.kernel
     ));
     CUresult::CUDA_ERROR_NOT_PERMITTED
 }

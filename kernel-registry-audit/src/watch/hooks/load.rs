@@ -28,12 +28,20 @@ pub(super) fn launch(
 ) -> CUresult {
     let (kernel, stream) = (function.addr() as u64, stream.addr() as u64);
     let call = Call { subject: kernel, stream, ..call };
-    if section::may_own(stream) { beside(call, function, real) } else { make(call, function, real) }
+    if section::may_own(stream) {
+        launch_in_stream_of_section(call, function, real)
+    } else {
+        make(call, function, real)
+    }
 }
 
 /// A launch in what may be the stream of a resident kernel.
 #[cold]
-fn beside(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+fn launch_in_stream_of_section(
+    call: Call,
+    function: CUfunction,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
     let kernel = || format!("kernel `{}`", kernel_name(function));
     guard::launches(call, kernel, || make(call, function, real))
 }
