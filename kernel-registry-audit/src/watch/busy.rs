@@ -16,7 +16,7 @@ use crate::watch::{contexts, threads};
 const MOMENT: Duration = Duration::from_millis(500);
 
 /// The streams that are busy, but for one. This thread asks, because its program is about to load a kernel.
-pub(crate) fn all_but(stream: Option<u64>) -> Vec<Stream> {
+pub(crate) fn find_others(stream: Option<u64>) -> Vec<Stream> {
     let before = contexts::current();
     let busy = ask(|its| Some(its.handle) != stream);
     contexts::set_current(before);
@@ -24,7 +24,7 @@ pub(crate) fn all_but(stream: Option<u64>) -> Vec<Stream> {
 }
 
 /// The streams that are busy. `None` if the driver does not answer: it is asked in a thread that is left behind then.
-pub(crate) fn all() -> Option<Vec<Stream>> {
+pub(crate) fn find_all() -> Option<Vec<Stream>> {
     let (answer, answered) = mpsc::channel();
     // Nobody may be waiting any longer.
     threads::start(move || drop(answer.send(ask(|_| true)))).ok()?;

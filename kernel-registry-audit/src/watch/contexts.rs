@@ -19,7 +19,7 @@ static FIRST: AtomicU64 = AtomicU64::new(0);
 static MANY: AtomicBool = AtomicBool::new(false);
 
 /// A context was made, or retained.
-pub(crate) fn seen(context: u64) {
+pub(crate) fn add(context: u64) {
     let mut seen = SEEN.lock();
     if !seen.contains(&context) {
         seen.push(context);
@@ -39,14 +39,14 @@ struct Primary {
 }
 
 /// The primary context of a device was retained.
-pub(crate) fn retained(context: u64, device: CUdevice) {
+pub(crate) fn add_hold(context: u64, device: CUdevice) {
     let mut primary = PRIMARY.lock();
     let primary = primary.entry(device).or_default();
     *primary = Primary { context, holds: primary.holds + 1 };
 }
 
 /// The primary context of a device was released.
-pub(crate) fn released(device: CUdevice) {
+pub(crate) fn remove_hold(device: CUdevice) {
     if let Some(primary) = PRIMARY.lock().get_mut(&device) {
         primary.holds = primary.holds.saturating_sub(1);
     }
@@ -58,7 +58,7 @@ pub(crate) fn is_held_once(device: CUdevice) -> bool {
 }
 
 /// The primary context of a device, if it was seen.
-pub(crate) fn primary(device: CUdevice) -> Option<u64> {
+pub(crate) fn find_primary(device: CUdevice) -> Option<u64> {
     PRIMARY.lock().get(&device).map(|primary| primary.context)
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn exchange_capture_mode(mut mode: u32) -> u32 {
 }
 
 /// The device of the current context.
-pub(crate) fn device() -> Option<CUdevice> {
+pub(crate) fn current_device() -> Option<CUdevice> {
     type GetDevice = unsafe extern "C" fn(*mut CUdevice) -> CUresult;
     // SAFETY: this is the type of the function of that name.
     static GET: Function<GetDevice> = unsafe { Function::new(c"cuCtxGetDevice") };
@@ -167,14 +167,14 @@ pub(crate) fn device_of(context: u64) -> Option<CUdevice> {
     // SAFETY: as above.
     static POP: Function<Pop> = unsafe { Function::new(c"cuCtxPopCurrent_v2") };
     if context == current() {
-        return device();
+        return current_device();
     }
     let (push, pop) = (PUSH.get()?, POP.get()?);
     // SAFETY: the driver refuses a context that is gone.
     if unsafe { push(handle(context)) } != CUresult::CUDA_SUCCESS {
         return None;
     }
-    let device = device();
+    let device = current_device();
     let mut popped = ptr::null_mut();
     // SAFETY: it stores the handle of the context that was pushed.
     unsafe { pop(&mut popped) };

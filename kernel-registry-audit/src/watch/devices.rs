@@ -38,9 +38,9 @@ pub(crate) fn using_memory_of(device: CUdevice) -> Devices {
 }
 
 /// A call after which the current context can use the memory of another. That is remembered for good: memory may have been mapped.
-pub(crate) fn maps(owner: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(crate) fn map_peer(owner: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = real();
-    let devices = contexts::device_of(owner.addr() as u64).zip(contexts::device());
+    let devices = contexts::device_of(owner.addr() as u64).zip(contexts::current_device());
     if let (CUresult::CUDA_SUCCESS, Some((owner, user))) = (result, devices) {
         map(owner, user);
     }

@@ -45,12 +45,12 @@ impl fmt::Display for Explanation {
 /// Asks the driver which streams are busy, and explains.
 pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
     let HangingCall { name, kernel, is_loaded, stream, thread, waited, others } = *call;
-    let busy = busy::all();
+    let busy = busy::find_all();
     let streams = busy.as_deref().unwrap_or_default();
     let mut rules: Vec<_> = rules::of(name, is_loaded).collect();
     rules.retain(|rule| **rule != rules::LOCKED || others.iter().any(|(_, call)| keeps_lock(call)));
-    let unloaded: Vec<_> = unloaded::waiting(streams).iter().map(ToString::to_string).collect();
-    let taken = unloaded::taken_and_waiting(streams).filter(|_| unloaded.is_empty());
+    let unloaded: Vec<_> = unloaded::find_waiting(streams).iter().map(ToString::to_string).collect();
+    let taken = unloaded::find_taken(streams).filter(|_| unloaded.is_empty());
     // kernel-registry loads a module of its own to wait for the kernels that it took.
     let waits_for_its_own = taken.as_ref().is_some_and(|taken| taken.thread == thread);
     let mut waits: Vec<_> = unloaded.into_iter().chain(taken.map(|taken| taken.to_string())).collect();
@@ -97,7 +97,7 @@ pub(super) fn explain(call: &HangingCall<'_>) -> Explanation {
 
 fn running(stream: &Stream) -> String {
     let Stream { handle, kernel, .. } = stream;
-    match known::named(*kernel) {
+    match known::name_of(*kernel) {
         _ if *kernel == WAIT => format!("stream {handle:#x} waits for a word in memory"),
         Some(kernel) => format!("`{kernel}` runs in stream {handle:#x}"),
         None => format!("kernel {kernel:#x} runs in stream {handle:#x}"),
@@ -106,7 +106,7 @@ fn running(stream: &Stream) -> String {
 
 fn last_launched(stream: &Stream) -> String {
     let Stream { handle, kernel, thread, .. } = stream;
-    let last = match known::named(*kernel) {
+    let last = match known::name_of(*kernel) {
         _ if *kernel == WAIT => "what came last there is a wait for a word in memory".to_owned(),
         Some(kernel) => format!("the last kernel launched there is `{kernel}`"),
         None => format!("the last kernel launched there is {kernel:#x}"),

@@ -31,11 +31,11 @@ const SPARSE: u32 = 20;
 pub(crate) fn start() {
     static AT_EXIT: Once = Once::new();
     AT_EXIT.call_once(|| {
-        extern "C" fn last() {
+        extern "C" fn sample_at_exit() {
             sample();
         }
         // SAFETY: it is called without arguments, and stays where it is.
-        unsafe { libc::atexit(last) };
+        unsafe { libc::atexit(sample_at_exit) };
     });
     let timeout = Audit::chosen().hang_after;
     // Without a thread hangs are not explained; the calls in progress are in the record all the same.
@@ -100,7 +100,7 @@ fn sample() {
     }
     for (stream, (launches, kernel)) in samples {
         let launches = u32::try_from(launches).unwrap_or(u32::MAX);
-        write_sample(now, stream, launches, &known::named(kernel).unwrap_or_default());
+        write_sample(now, stream, launches, &known::name_of(kernel).unwrap_or_default());
     }
 }
 
@@ -108,7 +108,7 @@ fn sample() {
 fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static RawEvent> {
     let subject = slot.subject.load(Ordering::Relaxed);
     let (stream, thread) = (slot.stream.load(Ordering::Relaxed), slot.thread.load(Ordering::Relaxed));
-    let (name, kernel) = (hook::name(hook), known::named(subject));
+    let (name, kernel) = (hook::name(hook), known::name_of(subject));
     let explanation = explanation::explain(&HangingCall {
         name,
         kernel: kernel.as_deref(),
@@ -119,7 +119,8 @@ fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static RawEvent
         others: &others(thread),
     });
     let mut text = explanation.to_string();
-    let Caller { library, name: caller, stack } = stacks::of(thread, hook::address(hook)).unwrap_or_default();
+    let Caller { library, name: caller, stack } =
+        stacks::capture(thread, hook::address(hook)).unwrap_or_default();
     for frame in stack.lines() {
         // Writing to a `String` does not fail.
         let _ = write!(text, "\n    at {frame}");

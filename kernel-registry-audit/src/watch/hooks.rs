@@ -109,7 +109,7 @@ macro_rules! hooks {
 
 /// A call after which a stream waits for a word in memory.
 fn waits(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
-    watched::waits(stream.addr() as u64);
+    watched::mark_waiting(stream.addr() as u64);
     timed(call.on(stream), real)
 }
 
@@ -265,7 +265,7 @@ hooks! {
     7000 cuDevicePrimaryCtxRetain => cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice)
         |call, real| image::retains(call, context, device, real);
     4000 cuCtxEnablePeerAccess => cuCtxEnablePeerAccess(owner: CUcontext, flags: c_uint)
-        |call, real| devices::maps(owner, || timed(call, real));
+        |call, real| devices::map_peer(owner, || timed(call, real));
     unbound 7000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset(device: CUdevice) |call, real| image::resets(call, device, real);
     unbound 7000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease(device: CUdevice) |call, real| image::releases(call, device, real);
     11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice) |call, real| image::resets(call, device, real);
@@ -278,7 +278,7 @@ hooks! {
         |call, real| guard::makes_stream(call, stream, real);
     4000 cuStreamDestroy => cuStreamDestroy_v2(stream: CUstream) |call, real| {
         watched::forget_stream(stream.addr() as u64);
-        streams::destroyed(stream.addr() as u64);
+        streams::forget(stream.addr() as u64);
         timed(call.on(stream), real)
     };
     2000 cuStreamSynchronize => cuStreamSynchronize, cuStreamSynchronize_ptsz(stream: CUstream)
@@ -314,9 +314,9 @@ hooks! {
     2020 cuMemHostAlloc => cuMemHostAlloc(address: Params, bytes: usize, flags: c_uint) |call, real| guard::allocates(call, bytes, real);
     2000 cuMemFreeHost => cuMemFreeHost(address: *mut c_void) |call, real| guard::free_host(call.about(address), real);
     unbound 4000 cuMemHostRegister => cuMemHostRegister(address: *mut c_void, bytes: usize, flags: c_uint)
-        |call, real| memory::registers(address, || timed(call, real));
+        |call, real| memory::register(address, || timed(call, real));
     6050 cuMemHostRegister => cuMemHostRegister_v2(address: *mut c_void, bytes: usize, flags: c_uint)
-        |call, real| memory::registers(address, || timed(call, real));
+        |call, real| memory::register(address, || timed(call, real));
     4000 cuMemHostUnregister => cuMemHostUnregister(address: *mut c_void) |call, real| guard::unregister(call.about(address), real);
     3020 cuArrayCreate => cuArrayCreate_v2(array: *mut CUarray, description: *const CUDA_ARRAY_DESCRIPTOR)
         |call, real| guard::makes(call, array, real);

@@ -72,7 +72,7 @@ pub(crate) unsafe fn replace(
     let is_there = |hook: &Hook| !symbol_of(hook).is_null();
     match find(hook::all(), &symbol, version, flags & PER_THREAD != 0, is_there) {
         // In a later version the name can mean a function of another type.
-        Some(hook) if version <= NEWEST || is(hook, theirs) => {
+        Some(hook) if version <= NEWEST || is_exported(hook, theirs) => {
             // SAFETY: as above.
             unsafe { *function = hook.address.cast_mut() }
         }
@@ -97,7 +97,7 @@ fn find(
 }
 
 /// Whether the driver exports this very function under the hook's name.
-fn is(hook: &Hook, theirs: *mut c_void) -> bool {
+fn is_exported(hook: &Hook, theirs: *mut c_void) -> bool {
     symbol_of(hook) == theirs
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn is_pooled(address: u64) -> bool {
 static REGISTERED: Locked<HashSet<u64>> = Locked::new();
 
 /// A call that registers memory of the program.
-pub(crate) fn registers(address: *mut c_void, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(crate) fn register(address: *mut c_void, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = real();
     if result == CUresult::CUDA_SUCCESS {
         REGISTERED.lock().insert(address.addr() as u64);
@@ -77,7 +77,7 @@ pub(crate) fn is_registered(address: u64) -> bool {
     REGISTERED.lock().contains(&address)
 }
 
-pub(crate) fn unregistered(address: u64) {
+pub(crate) fn forget_registered(address: u64) {
     REGISTERED.lock().remove(&address);
 }
 

@@ -15,20 +15,20 @@ pub(crate) enum Owner {
 static CONTEXTS: Locked<HashMap<u64, u64>> = Locked::new();
 
 /// The current context has made something with this handle.
-pub(crate) fn made(handle: u64) {
+pub(crate) fn add(handle: u64) {
     let context = contexts::current();
     CONTEXTS.lock().insert(handle, context);
 }
 
 /// The context that has made it, if that was seen.
-pub(crate) fn of(handle: u64) -> Option<Owner> {
+pub(crate) fn find(handle: u64) -> Option<Owner> {
     CONTEXTS.lock().get(&handle).map(|context| Owner::Context(*context))
 }
 
-pub(crate) fn destroyed(handle: u64) {
+pub(crate) fn forget(handle: u64) {
     CONTEXTS.lock().remove(&handle);
 }
 
-pub(crate) fn context_is_gone(context: u64) {
+pub(crate) fn forget_context(context: u64) {
     CONTEXTS.lock().retain(|_, owner| *owner != context);
 }

@@ -199,7 +199,7 @@ fn record_rest(section: &Section) {
 fn deferred_event(call: Call, subject: &str, resident: &str) {
     let (kind, rule) = (Kind::Deferred, rules::of(call.name(), true).next());
     let event = NewEvent { kind, subject, begun: now(), resident, rule, ..NewEvent::default() };
-    watched::event(call, event);
+    watched::record_event(call, event);
 }
 
 /// Makes the deferred calls, until a section concerns all that are left.
@@ -260,7 +260,7 @@ pub(crate) fn find_on_device(device: CUdevice) -> Option<ActiveSection> {
 /// The strictest section on the device of the current context.
 #[inline]
 pub(crate) fn find_in_current_context() -> Option<ActiveSection> {
-    if any() { find_on_device(contexts::device()?) } else { None }
+    if any() { find_on_device(contexts::current_device()?) } else { None }
 }
 
 /// The strictest section on the device of a context.
@@ -439,7 +439,7 @@ pub(crate) fn waiting_frees(device: CUdevice) -> Option<WaitingFrees> {
 }
 
 /// What belonged to a context that is gone is not freed: the next context may have its handle, and memory at the same addresses.
-pub(crate) fn context_is_gone(context: u64) {
+pub(crate) fn forget_context(context: u64) {
     let mut state = STATE.lock();
     state.deferred.forget(context);
     DEFERRED.store(state.deferred.len(), Ordering::Relaxed);

@@ -80,7 +80,7 @@ fn names(running: &[Stream]) -> String {
 }
 
 fn name(stream: &Stream) -> String {
-    match known::named(stream.kernel) {
+    match known::name_of(stream.kernel) {
         _ if stream.kernel == WAIT => format!("stream {:#x} waited for a word in memory", stream.handle),
         Some(kernel) => format!("`{kernel}` ran in stream {:#x}", stream.handle),
         None => format!("kernel {:#x} ran in stream {:#x}", stream.kernel, stream.handle),
@@ -115,7 +115,7 @@ static WAITING: Locked<Waiting> = Locked::new();
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// A function was taken from a module while these streams were busy.
-pub(crate) fn taken(function: u64, running: Vec<Stream>) {
+pub(crate) fn add_taken(function: u64, running: Vec<Stream>) {
     if !running.is_empty() {
         WAITING.lock().functions.insert(function, TakenFunction { thread: thread(), running });
         ANY.store(true, Ordering::Relaxed);
@@ -128,7 +128,7 @@ pub(crate) fn is_waiting(function: u64) -> bool {
         return false;
     }
     let Some(taken) = WAITING.lock().functions.get(&function).cloned() else { return false };
-    taken.still_waits(&busy::all_but(None))
+    taken.still_waits(&busy::find_others(None))
 }
 
 /// Whether a stream is busy with the same kernel as before. Behind a resident kernel nothing is launched.
@@ -138,13 +138,13 @@ fn still_runs(before: &Stream, busy: &[Stream]) -> bool {
 }
 
 /// A kernel was launched that was not loaded, while others ran.
-pub(crate) fn launched(launch: UnloadedLaunch) {
+pub(crate) fn add_launch(launch: UnloadedLaunch) {
     WAITING.lock().launches.insert(launch.stream, launch);
     ANY.store(true, Ordering::Relaxed);
 }
 
 /// The launches that still wait while these streams are busy.
-pub(crate) fn waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
+pub(crate) fn find_waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
     let Waiting { launches, .. } = &*WAITING.lock();
     let mut waiting: Vec<_> = launches.values().filter_map(|launch| launch.still_waits(busy)).collect();
     waiting.sort_by_key(|launch| launch.stream);
@@ -152,13 +152,13 @@ pub(crate) fn waiting(busy: &[Stream]) -> Vec<UnloadedLaunch> {
 }
 
 /// The functions that were taken and are still not loaded while these streams are busy.
-pub(crate) fn taken_and_waiting(busy: &[Stream]) -> Option<Taken> {
+pub(crate) fn find_taken(busy: &[Stream]) -> Option<Taken> {
     const LISTED: usize = 3;
     let Waiting { functions, .. } = &*WAITING.lock();
     let still = || functions.iter().filter(|(_, taken)| taken.still_waits(busy));
     let (_, TakenFunction { thread, running }) = still().next()?;
     // A library's kernel has two handles.
-    let kernels: BTreeSet<_> = still().filter_map(|(function, _)| known::named(*function)).collect();
+    let kernels: BTreeSet<_> = still().filter_map(|(function, _)| known::name_of(*function)).collect();
     let count = kernels.len();
     (count > 0).then(|| Taken {
         kernels: kernels.into_iter().take(LISTED).collect(),
@@ -174,7 +174,7 @@ pub(crate) fn forget_ended() {
         return;
     }
     // A driver that does not answer has something that waits.
-    let Some(busy) = busy::all() else { return };
+    let Some(busy) = busy::find_all() else { return };
     let mut waiting = WAITING.lock();
     waiting.launches.retain(|_, launch| launch.still_waits(&busy).is_some());
     waiting.functions.retain(|_, taken| taken.still_waits(&busy));

@@ -117,7 +117,7 @@ fn increment(number: &AtomicU64) {
 }
 
 /// Counts a launch, and remembers which kernel this thread launched last in the stream.
-pub(crate) fn launched(stream: u64, kernel: u64) {
+pub(crate) fn count_launch(stream: u64, kernel: u64) {
     count(slot(), stream, kernel);
 }
 
@@ -137,7 +137,7 @@ fn count(slot: &Slot, stream: u64, kernel: u64) {
 pub(crate) const WAIT: u64 = 1;
 
 /// Remembers that a stream waits for a word in memory.
-pub(crate) fn waits(stream: u64) {
+pub(crate) fn mark_waiting(stream: u64) {
     let slot = slot();
     if let Some(last) = last(slot, stream) {
         last.kernel.store(WAIT, Ordering::Relaxed);
@@ -243,7 +243,10 @@ pub(crate) fn timed(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = during(call, real);
     let took = now() - begun;
     if took >= slow() {
-        event(call, NewEvent { kind: Kind::Slow, begun, took, result: result as u32, ..NewEvent::default() });
+        record_event(
+            call,
+            NewEvent { kind: Kind::Slow, begun, took, result: result as u32, ..NewEvent::default() },
+        );
     }
     result
 }
@@ -254,8 +257,8 @@ pub(crate) fn slow() -> u64 {
 }
 
 /// Records an event of this thread, with its stack. Returns who called.
-pub(crate) fn event(call: Call, event: NewEvent<'_>) -> Caller {
-    let caller = caller::caller(hook::address(call.hook));
+pub(crate) fn record_event(call: Call, event: NewEvent<'_>) -> Caller {
+    let caller = caller::find(hook::address(call.hook));
     let is_late = recording::is_ready() && event.kind != Kind::Slow;
     write_event(NewEvent {
         call: call.name(),

@@ -88,7 +88,7 @@ fn would_wait(
         }
     };
     let (result_code, resident) = (result as u32, &*section.kernel);
-    watched::event(call, NewEvent { kind, begun, took, result: result_code, resident, ..event });
+    watched::record_event(call, NewEvent { kind, begun, took, result: result_code, resident, ..event });
     result
 }
 
@@ -167,7 +167,7 @@ pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult + 'static) 
     let devices = if is_its { Devices::ALL } else { Devices::NONE };
     let result = frees(call, &rules::FREE, devices, memory::owner(call.subject), real);
     if result == CUresult::CUDA_SUCCESS {
-        memory::unregistered(call.subject);
+        memory::forget_registered(call.subject);
     }
     result
 }
@@ -183,7 +183,7 @@ pub(super) fn closes(call: Call, real: impl FnOnce() -> CUresult + 'static) -> C
 pub(super) fn allocates(call: Call, bytes: usize, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = timed(call, real);
     if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY
-        && let Some(waiting) = contexts::device().and_then(section::waiting_frees)
+        && let Some(waiting) = contexts::current_device().and_then(section::waiting_frees)
     {
         let WaitingFrees { bytes: waiting, count, kernel } = waiting;
         say(&format!(
@@ -202,7 +202,7 @@ pub(super) fn destroys(
     rule: &'static Rule,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    let owner = owners::of(call.subject);
+    let owner = owners::find(call.subject);
     let context = match owner {
         Some(Owner::Context(context)) => context,
         _ => contexts::current(),
@@ -210,7 +210,7 @@ pub(super) fn destroys(
     let device = if section::any() { contexts::device_of(context) } else { None };
     let real = move || {
         // Before the call: another thread may get the same handle right after it.
-        owners::destroyed(call.subject);
+        owners::forget(call.subject);
         real()
     };
     gone(call, rule, device.map(Devices::one), owner, real)
@@ -221,7 +221,7 @@ pub(super) fn makes<T>(call: Call, out: *mut *mut T, real: impl FnOnce() -> CUre
     let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the driver has stored the handle there.
-        owners::made(unsafe { *out }.addr() as u64);
+        owners::add(unsafe { *out }.addr() as u64);
     }
     result
 }
@@ -314,6 +314,6 @@ pub(super) fn makes_stream(call: Call, out: *mut CUstream, real: impl FnOnce() -
     let result = waits(call, &rules::STREAMS, section, real);
     let is_made = result == CUresult::CUDA_SUCCESS && !out.is_null();
     // SAFETY: the driver has stored the handle there.
-    streams::made(context, is_made.then(|| unsafe { *out }.addr() as u64));
+    streams::finish(context, is_made.then(|| unsafe { *out }.addr() as u64));
     result
 }

@@ -102,7 +102,7 @@ pub(super) fn load_module(
 ) -> CUresult {
     let result = image(call, out, code, Some(&rules::MODULE), real);
     if let Some(module) = stored(result, out) {
-        owners::made(module);
+        owners::add(module);
     }
     result
 }
@@ -117,7 +117,7 @@ pub(super) fn load_library(
 ) -> CUresult {
     let result = image(call, out, code, is_eager().then_some(&rules::LIBRARY), real);
     if let Some(library) = stored(result, out).filter(|_| keeps) {
-        known::kept(library);
+        known::mark_kept(library);
     }
     result
 }
@@ -152,7 +152,7 @@ fn image<T>(
     let (result, caller) = late::call(call, event, late::LOAD_BEFORE, words, real);
     if let Some(handle) = stored(result, out) {
         let Caller { library, .. } = caller;
-        known::image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
+        known::add_image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
     }
     result
 }
@@ -185,7 +185,7 @@ fn unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() ->
     let image = image.addr() as u64;
     move || {
         // Before the call: another thread may get the same handles right after it.
-        known::unloaded(image);
+        known::forget_image(image);
         real()
     }
 }
@@ -200,10 +200,10 @@ pub(super) fn ends(call: Call, context: CUcontext, real: impl FnOnce() -> CUresu
 }
 
 fn forget(context: u64) {
-    known::context_is_gone(context);
-    owners::context_is_gone(context);
-    streams::context_is_gone(context);
-    section::context_is_gone(context);
+    known::forget_context(context);
+    owners::forget_context(context);
+    streams::forget_context(context);
+    section::forget_context(context);
 }
 
 /// A call that releases the primary context of a device, and ends it if nobody else holds it.
@@ -212,7 +212,7 @@ pub(super) fn releases(call: Call, device: CUdevice, real: impl FnOnce() -> CUre
     let section = if is_last { section::find_on_device(device) } else { None };
     let result = may_end(call, device, section, real);
     if result == CUresult::CUDA_SUCCESS {
-        contexts::released(device);
+        contexts::remove_hold(device);
     }
     result
 }
@@ -239,7 +239,7 @@ fn may_end(
         unsafe { get_state(device, &mut flags, &mut is_active) };
     }
     if is_active == 0
-        && let Some(context) = contexts::primary(device)
+        && let Some(context) = contexts::find_primary(device)
     {
         forget(context);
     }
@@ -256,7 +256,7 @@ pub(super) fn retains(
     let result = makes(call, out, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the driver has stored the handle there.
-        contexts::retained(unsafe { *out }.addr() as u64, device);
+        contexts::add_hold(unsafe { *out }.addr() as u64, device);
     }
     result
 }
@@ -266,7 +266,7 @@ pub(super) fn makes(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUre
     let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the driver has stored the handle there.
-        contexts::seen(unsafe { *out }.addr() as u64);
+        contexts::add(unsafe { *out }.addr() as u64);
     }
     result
 }
@@ -283,7 +283,7 @@ pub(super) fn names<T>(
     if result == CUresult::CUDA_SUCCESS && !out.is_null() && !kernel.is_null() {
         // SAFETY: the driver has stored the handle there, and has read the name, which ends with a zero.
         let (handle, kernel) = unsafe { (*out, CStr::from_ptr(kernel)) };
-        known::name(handle.addr() as u64, &kernel.to_string_lossy(), library.addr() as u64);
+        known::add_name(handle.addr() as u64, &kernel.to_string_lossy(), library.addr() as u64);
     }
     result
 }
@@ -297,7 +297,7 @@ pub(super) fn module_of_library(
 ) -> CUresult {
     let result = uses_library(call, library, real);
     if let Some(module) = stored(result, out) {
-        known::module(module, library.addr() as u64);
+        known::add_module(module, library.addr() as u64);
     }
     result
 }
@@ -312,7 +312,7 @@ pub(super) fn uses_library(call: Call, library: CUlibrary, real: impl FnOnce() -
     let words = || format!("`{}` of a library that is not loaded in this context", call.name());
     let (result, _) = late::call(call, event, late::LOAD_BEFORE, words, real);
     if result == CUresult::CUDA_SUCCESS {
-        known::library_loaded(call.subject, context);
+        known::mark_library_loaded(call.subject, context);
     }
     result
 }
@@ -330,8 +330,8 @@ pub(super) fn enumerates<T, I>(
         for index in 0..count as usize {
             // SAFETY: the program's array has so many places. It may have more than the image has kernels; those are null.
             let handle = unsafe { *out.add(index) };
-            if !handle.is_null() && known::named(handle.addr() as u64).is_none() {
-                known::name(handle.addr() as u64, &kernel_name(handle.cast()), image.addr() as u64);
+            if !handle.is_null() && known::name_of(handle.addr() as u64).is_none() {
+                known::add_name(handle.addr() as u64, &kernel_name(handle.cast()), image.addr() as u64);
             }
         }
     }
@@ -356,12 +356,12 @@ pub(super) fn take(
     if is_loaded(call.subject, &kernel) {
         return names(call, out, module.cast(), function, real);
     }
-    let (begun, running) = (now(), busy::all_but(None));
+    let (begun, running) = (now(), busy::find_others(None));
     let take = || {
         let result = names(call, out, module.cast(), function, real);
         if let Some(function) = stored(result, out) {
-            known::taken(call.subject, &kernel, function);
-            unloaded::taken(function, running);
+            known::add_function(call.subject, &kernel, function);
+            unloaded::add_taken(function, running);
         }
         result
     };
@@ -376,7 +376,7 @@ pub(super) fn take(
     if let Some(handle) = stored(result, out)
         && is_loaded_now(handle)
     {
-        known::loaded(contexts::key(handle, 0));
+        known::mark_loaded(contexts::key(handle, 0));
         late::loaded(call.at(handle), &kernel, begun, result);
     }
     result
@@ -385,6 +385,6 @@ pub(super) fn take(
 /// Whether the function of this name is known to be loaded.
 fn is_loaded(module: u64, kernel: &str) -> bool {
     let is_loaded = |function| known::is_loaded(contexts::key(function, 0)) || is_loaded_now(function);
-    known::function(module, kernel).is_some_and(is_loaded)
+    known::find_function(module, kernel).is_some_and(is_loaded)
         || (recording::is_ready() || section::any()) && known::is_loaded_in(module, kernel)
 }

@@ -26,8 +26,9 @@ pub(super) fn call(
     let section = event.rule.and_then(|rule| Some((rule, section::find_in_context_of(call.stream)?)));
     let resident = section.as_ref().map_or("", |(_, section)| &*section.kernel);
     let event = NewEvent { begun, resident, ..event };
-    let record =
-        |kind, took, result| watched::event(call, NewEvent { kind, took, result: result as u32, ..event });
+    let record = |kind, took, result| {
+        watched::record_event(call, NewEvent { kind, took, result: result as u32, ..event })
+    };
     if let Some((rule, section)) = &section
         && section.on_wait != OnWait::Report
     {
@@ -71,13 +72,13 @@ pub(super) fn words(call: Call, kernel: &str) -> String {
 pub(super) fn loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
     let image = &known::image_of(call.subject).unwrap_or_default();
     let (took, result) = (now() - begun, result as u32);
-    watched::event(call, NewEvent { image, begun, took, result, ..load(kernel) });
+    watched::record_event(call, NewEvent { image, begun, took, result, ..load(kernel) });
 }
 
 /// Records that a call which would load a kernel was refused.
 pub(super) fn refused(call: Call, kernel: &str, result: CUresult) {
     let (kind, result) = (Kind::Refused, result as u32);
-    watched::event(call, NewEvent { kind, begun: now(), result, ..load(kernel) });
+    watched::record_event(call, NewEvent { kind, begun: now(), result, ..load(kernel) });
     ready::end();
 }
 

@@ -15,7 +15,7 @@ use crate::watch::hook::Call;
 use crate::watch::real::Function;
 use crate::watch::recording::NewEvent;
 use crate::watch::unloaded::{self, UnloadedLaunch};
-use crate::watch::watched::{self, during, launched, timed};
+use crate::watch::watched::{self, count_launch, during, timed};
 use crate::watch::{busy, contexts, known, section};
 
 /// A launch. That of a kernel which was launched before neither locks nor allocates.
@@ -55,14 +55,14 @@ fn make(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CU
 /// The first launch of a kernel.
 #[cold]
 fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
-    launched(call.stream, call.subject);
+    count_launch(call.stream, call.subject);
     // A hang and the samples name kernels, and asking the driver then may wait.
     let kernel = kernel_name(function);
     let result = if !is_loaded(key, call.subject) {
-        let running = busy::all_but(Some(call.stream));
+        let running = busy::find_others(Some(call.stream));
         let (result, caller) = load(call, key, &kernel, real);
         if result == CUresult::CUDA_SUCCESS && !running.is_empty() {
-            unloaded::launched(UnloadedLaunch::new(call, kernel, caller, running));
+            unloaded::add_launch(UnloadedLaunch::new(call, kernel, caller, running));
         }
         result
     } else if let Some(missing) = during(call, || stack::missing(function)) {
@@ -71,7 +71,7 @@ fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUre
         timed(call, real)
     };
     if result == CUresult::CUDA_SUCCESS {
-        known::launched(key);
+        known::mark_launched(key);
     }
     result
 }
@@ -102,7 +102,7 @@ pub(super) fn kernel(
     let kernel = kernel_name(function);
     // Or will be: then it is not loaded once more.
     let is_loaded = is_eager() || known::is_loaded(key) || driver_says_loaded(call.subject);
-    let running = if is_loaded { Vec::new() } else { busy::all_but(None) };
+    let running = if is_loaded { Vec::new() } else { busy::find_others(None) };
     let result = if is_loaded { timed(call, real) } else { load(call, key, &kernel, real).0 };
     if result != CUresult::CUDA_SUCCESS {
         return result;
@@ -110,11 +110,11 @@ pub(super) fn kernel(
     if let Some(out) = out.filter(|out| !out.is_null()) {
         // SAFETY: the driver has stored the handle there.
         let handle = unsafe { *out }.addr() as u64;
-        known::same(handle, call.subject);
-        known::loaded(contexts::key(handle, 0));
-        unloaded::taken(handle, running.clone());
+        known::add_handle(handle, call.subject);
+        known::mark_loaded(contexts::key(handle, 0));
+        unloaded::add_taken(handle, running.clone());
     }
-    unloaded::taken(call.subject, running);
+    unloaded::add_taken(call.subject, running);
     result
 }
 
@@ -124,8 +124,8 @@ fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> 
     let event = NewEvent { image: &image, ..late::load(kernel) };
     let (result, caller) = late::call(call, event, late::LOAD_BEFORE, || late::words(call, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
-        known::loaded(key);
-        known::image_loaded(call.subject, contexts::of_stream(call.stream));
+        known::mark_loaded(key);
+        known::mark_image_loaded(call.subject, contexts::of_stream(call.stream));
     }
     (result, caller)
 }
@@ -256,7 +256,7 @@ pub(super) fn launch_on_all(
 /// The kernel's name, from the call that gave the handle or from the driver.
 pub(super) fn kernel_name(function: CUfunction) -> String {
     let handle = function.addr() as u64;
-    if let Some(name) = known::named(handle) {
+    if let Some(name) = known::name_of(handle) {
         return name;
     }
     type GetName = unsafe extern "C" fn(*mut *const c_char, CUfunction) -> CUresult;
@@ -269,7 +269,7 @@ pub(super) fn kernel_name(function: CUfunction) -> String {
         if unsafe { get(&mut text, function) } == CUresult::CUDA_SUCCESS && !text.is_null() {
             // SAFETY: the driver's text ends with a zero.
             let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-            known::name(handle, &text, 0);
+            known::add_name(handle, &text, 0);
             return text;
         }
     }

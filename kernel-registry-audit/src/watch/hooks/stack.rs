@@ -35,7 +35,7 @@ fn frame(function: CUfunction) -> Option<c_int> {
     // SAFETY: both store a number, and refuse the other kind of handle.
     let found = unsafe {
         of_function(&mut bytes, LOCAL, function) == CUresult::CUDA_SUCCESS
-            || of_kernel(&mut bytes, LOCAL, function, contexts::device()?) == CUresult::CUDA_SUCCESS
+            || of_kernel(&mut bytes, LOCAL, function, contexts::current_device()?) == CUresult::CUDA_SUCCESS
     };
     found.then_some(bytes)
 }
