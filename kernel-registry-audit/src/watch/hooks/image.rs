@@ -9,7 +9,7 @@ use kernel_registry_format::rules::{self, Rule};
 
 use super::guard;
 use super::late;
-use super::load::{is_eager, is_loaded_now, kernel_name};
+use super::load::{is_eager, is_loaded, kernel_name};
 use crate::record::{Kind, PTX};
 use crate::watch::caller::Caller;
 use crate::watch::hook::Call;
@@ -353,7 +353,7 @@ pub(super) fn take(
     }
     // SAFETY: the name ends with a zero.
     let kernel = unsafe { CStr::from_ptr(function) }.to_string_lossy();
-    if is_loaded(call.subject, &kernel) {
+    if is_known_to_be_loaded(call.subject, &kernel) {
         return names(call, out, module.cast(), function, real);
     }
     let (begun, running) = (now(), busy::find_others(None));
@@ -374,7 +374,7 @@ pub(super) fn take(
     }
     let result = take();
     if let Some(handle) = stored(result, out)
-        && is_loaded_now(handle)
+        && is_loaded(contexts::key(handle, 0), handle)
     {
         known::mark_loaded(contexts::key(handle, 0));
         late::loaded(call.at(handle), &kernel, begun, result);
@@ -383,8 +383,8 @@ pub(super) fn take(
 }
 
 /// Whether the function of this name is known to be loaded.
-fn is_loaded(module: u64, kernel: &str) -> bool {
-    let is_loaded = |function| known::is_loaded(contexts::key(function, 0)) || is_loaded_now(function);
+fn is_known_to_be_loaded(module: u64, kernel: &str) -> bool {
+    let is_loaded = |function| is_loaded(contexts::key(function, 0), function);
     known::find_function(module, kernel).is_some_and(is_loaded)
         || (recording::is_ready() || section::any()) && known::is_loaded_in(module, kernel)
 }

@@ -100,10 +100,9 @@ pub(super) fn kernel(
     let call = call.about(function);
     let key = contexts::key(call.subject, 0);
     let kernel = kernel_name(function);
-    // Or will be: then it is not loaded once more.
-    let is_loaded = is_eager() || known::is_loaded(key) || driver_says_loaded(call.subject);
-    let running = if is_loaded { Vec::new() } else { busy::find_others(None) };
-    let result = if is_loaded { timed(call, real) } else { load(call, key, &kernel, real).0 };
+    let loads = !is_requested(key, call.subject);
+    let running = if loads { busy::find_others(None) } else { Vec::new() };
+    let result = if loads { load(call, key, &kernel, real).0 } else { timed(call, real) };
     if result != CUresult::CUDA_SUCCESS {
         return result;
     }
@@ -170,14 +169,15 @@ pub(super) fn is_eager() -> bool {
     })
 }
 
-/// Whether a function is loaded. The driver says so also of one whose loading waits for what ran when it was taken.
-pub(super) fn is_loaded_now(function: u64) -> bool {
-    driver_says_loaded(function) && !unloaded::is_waiting(function)
+/// Whether a function, or a library's kernel in this context, is loaded.
+pub(super) fn is_loaded(key: u64, kernel: u64) -> bool {
+    is_requested(key, kernel) && !unloaded::is_waiting(kernel)
 }
 
-/// Whether a function, or a library's kernel in this context, is loaded. One whose loading still waits is not.
-fn is_loaded(key: u64, kernel: u64) -> bool {
-    is_eager() || (known::is_loaded(key) || driver_says_loaded(kernel)) && !unloaded::is_waiting(kernel)
+/// Whether a kernel is loaded, or will be without another call: its loading may wait for what ran when its handle was taken. The driver
+/// says of both that they are loaded.
+fn is_requested(key: u64, kernel: u64) -> bool {
+    is_eager() || known::is_loaded(key) || driver_says_loaded(kernel)
 }
 
 /// Whether the driver says that a function is loaded. It does not say it of a `CUkernel`.
