@@ -1,3 +1,7 @@
+use std::mem::offset_of;
+
+use super::layout::*;
+use super::texts::LONGEST;
 use super::*;
 
 const ROOM: usize = 100;
