@@ -19,25 +19,20 @@ pub struct Cause<'a> {
 
 /// The causes of all findings but hangs, which explain themselves: first calls that would have waited for a resident kernel, then by the time that they took.
 pub fn causes<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Vec<Cause<'a>> {
-    let mut causes = reports.into_iter().fold(Vec::new(), with);
+    let mut causes = reports.into_iter().fold(Vec::new(), add_findings);
     for cause in &mut causes {
         cause.findings.sort_by(|a, b| b.took.cmp(&a.took).then(a.begun.cmp(&b.begun)));
     }
-    causes.sort_by_key(|cause| (!is_beside(cause.longest()), Reverse(cause.total())));
+    causes.sort_by_key(|cause| (!cause.longest().waits_for_resident(), Reverse(cause.total())));
     causes
 }
 
-/// Whether a call would have waited for a resident kernel.
-fn is_beside(event: &Event) -> bool {
-    !event.resident.is_empty()
-}
-
-fn with<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause<'a>> {
+fn add_findings<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause<'a>> {
     let uses_kernel_registry = report.uses_kernel_registry;
     let findings = report.events.iter().filter(|event| event.is_finding && event.kind != Kind::Hang);
     for finding in findings {
         let rule = rule(finding);
-        let key = |event: &Event| (event.kind, is_beside(event));
+        let key = |event: &Event| (event.kind, event.waits_for_resident());
         let same = |cause: &&mut Cause<'_>| {
             (cause.rule, cause.uses_kernel_registry) == (rule, uses_kernel_registry)
                 && key(cause.longest()) == key(finding)
@@ -94,7 +89,7 @@ impl fmt::Display for Cause<'_> {
             (subject, 0) => format!("`{}` of `{subject}`", first.call),
             (image, bytes) => format!("`{}` of a {image} of {bytes} bytes", first.call),
         };
-        if is_beside(first) {
+        if first.waits_for_resident() {
             let done = match first.kind {
                 Kind::Refused => "was refused",
                 Kind::Deferred => "was deferred until that ended",

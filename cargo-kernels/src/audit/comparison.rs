@@ -10,16 +10,16 @@ use super::process::{Audit, Process, is_late};
 use super::words::milliseconds;
 
 /// A kernel, on the processes that loaded it.
-pub(super) struct Compared<'a> {
+pub(super) struct KernelLoads<'a> {
     /// Its symbol.
     pub(super) kernel: &'a str,
     /// In the order of processes.
-    pub(super) loads: Vec<Loads<'a>>,
+    pub(super) loads: Vec<ProcessLoads<'a>>,
 }
 
 /// The loads of a kernel by one process.
 #[derive(Clone, Copy, Serialize)]
-pub(super) struct Loads<'a> {
+pub(super) struct ProcessLoads<'a> {
     #[serde(serialize_with = "name")]
     pub(super) process: &'a Process,
     /// When the first began, in nanoseconds since the first process began.
@@ -38,7 +38,7 @@ fn name<S: Serializer>(process: &Process, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&process.name)
 }
 
-impl<'a> Compared<'a> {
+impl<'a> KernelLoads<'a> {
     /// The processes that loaded it after they were ready.
     pub(super) fn late(&self) -> impl Iterator<Item = &'a Process> {
         self.loads.iter().filter(|loads| loads.late > 0).map(|loads| loads.process)
@@ -59,8 +59,8 @@ impl<'a> Compared<'a> {
 }
 
 /// All kernels that were loaded: first those that were late, then by how much later the last process loaded them.
-pub(super) fn compared(audit: &Audit) -> Vec<Compared<'_>> {
-    let mut kernels = HashMap::<&str, Vec<Loads<'_>>>::new();
+pub(super) fn compare_kernels(audit: &Audit) -> Vec<KernelLoads<'_>> {
+    let mut kernels = HashMap::<&str, Vec<ProcessLoads<'_>>>::new();
     for process in &audit.processes {
         for event in process.of_kind(Kind::Load) {
             let loads = kernels.entry(&event.subject).or_default();
@@ -72,7 +72,7 @@ pub(super) fn compared(audit: &Audit) -> Vec<Compared<'_>> {
                     loads.times += 1;
                     loads.late += usize::from(is_late(event));
                 }
-                None => loads.push(Loads {
+                None => loads.push(ProcessLoads {
                     process,
                     at,
                     took: event.took,
@@ -83,8 +83,8 @@ pub(super) fn compared(audit: &Audit) -> Vec<Compared<'_>> {
         }
     }
     let mut compared: Vec<_> =
-        kernels.into_iter().map(|(kernel, loads)| Compared { kernel, loads }).collect();
-    let order = |kernel: &Compared<'_>| (kernel.late().next().is_some(), kernel.last().1);
+        kernels.into_iter().map(|(kernel, loads)| KernelLoads { kernel, loads }).collect();
+    let order = |kernel: &KernelLoads<'_>| (kernel.late().next().is_some(), kernel.last().1);
     compared.sort_by(|a, b| order(b).cmp(&order(a)).then(a.kernel.cmp(b.kernel)));
     compared
 }

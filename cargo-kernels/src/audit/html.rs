@@ -8,9 +8,9 @@ use std::fmt::{self, Write as _};
 
 use kernel_registry_audit::record::{Event, Kind};
 
-use super::comparison::{self, compared};
+use super::comparison::{self, compare_kernels};
 use super::groups::{self, Group};
-use super::process::{Audit, Process, is_beside, is_late};
+use super::process::{Audit, Process, is_late};
 use super::words::{Caller, Readable, Subject, Time, explanation_and_stack, processes, short};
 use crate::page::{Cell, Page, Table, Text};
 
@@ -51,10 +51,10 @@ fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
         page.write_str("<h2>Late after the program was ready</h2>\n")?;
         write_events(page, audit, "Late calls", late)?;
     }
-    let beside: Vec<_> = of_each(audit, is_beside);
-    if !beside.is_empty() {
+    let resident: Vec<_> = of_each(audit, Event::waits_for_resident);
+    if !resident.is_empty() {
         page.write_str("<h2>Calls that would have waited for a resident kernel</h2>\n")?;
-        write_events(page, audit, "Calls while a kernel was resident", beside)?;
+        write_events(page, audit, "Calls while a kernel was resident", resident)?;
     }
     if audit.processes.len() > 1 {
         write_comparison(page, audit)?;
@@ -131,8 +131,8 @@ fn write_events(
     events.sort_by_key(|(process, event)| process.on_axis(event.begun));
     let several = audit.processes.len() > 1;
     let mut headings = vec!["At", "Took", "Kind", "What", "Call", "Called by"];
-    let beside = events.iter().any(|(_, event)| is_beside(event));
-    if beside {
+    let resident = events.iter().any(|(_, event)| event.waits_for_resident());
+    if resident {
         headings.push("Resident kernel");
     }
     if several {
@@ -148,7 +148,7 @@ fn write_events(
             Cell::code(&event.call),
             caller(event),
         ];
-        if beside {
+        if resident {
             row.push(name(&Readable(&event.resident)));
         }
         if several {
@@ -267,7 +267,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
     ];
     write!(page, "{}", Table { label: "Processes", headings: &headings, rows })?;
 
-    let kernels = compared(audit);
+    let kernels = compare_kernels(audit);
     if kernels.is_empty() {
         return Ok(());
     }
@@ -276,7 +276,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
          <p class=\"faint\">How much later the last process loaded a kernel than the first one, by the clocks of their machines.</p>\n",
     )?;
     let count = kernels.len();
-    let row = |kernel: &comparison::Compared<'_>| {
+    let row = |kernel: &comparison::KernelLoads<'_>| {
         let ((last, behind), (shortest, longest)) = (kernel.last(), kernel.took());
         let time = |time| Cell::number(time as f64, Time(time));
         let loaded = kernel.loads.len();

@@ -3,7 +3,7 @@
 use kernel_registry_audit::record;
 use serde::Serialize;
 
-use super::comparison::{Compared, Loads, compared};
+use super::comparison::{KernelLoads, ProcessLoads, compare_kernels};
 use super::groups::{self, Group};
 use super::process::{Audit, Process};
 use super::words::Readable;
@@ -40,7 +40,7 @@ struct ProcessEntry<'a> {
 struct KernelEntry<'a> {
     symbol: &'a str,
     signature: String,
-    loads: Vec<Loads<'a>>,
+    loads: Vec<ProcessLoads<'a>>,
 }
 
 pub(super) fn text(audit: &Audit) -> String {
@@ -60,8 +60,8 @@ pub(super) fn text(audit: &Audit) -> String {
             .map(|Process { name, report, .. }| ProcessEntry { name, report })
             .collect(),
         left_out: &audit.left_out,
-        kernels: { compared(audit).into_iter() }
-            .map(|Compared { kernel, loads }| KernelEntry {
+        kernels: { compare_kernels(audit).into_iter() }
+            .map(|KernelLoads { kernel, loads }| KernelEntry {
                 symbol: kernel,
                 signature: Readable(kernel).to_string(),
                 loads,

@@ -142,12 +142,7 @@ pub(super) fn is_finding(event: &Event) -> bool {
 
 /// Whether a call came after the program was ready, and is a finding for that.
 pub(super) fn is_late(event: &Event) -> bool {
-    event.is_finding && event.kind != Kind::Hang && !is_beside(event)
-}
-
-/// Whether a call would have waited for a resident kernel.
-pub(super) fn is_beside(event: &Event) -> bool {
-    !event.resident.is_empty()
+    event.is_finding && event.kind != Kind::Hang && !event.waits_for_resident()
 }
 
 /// The bytes of a record. A larger file is none, and could fill the memory.

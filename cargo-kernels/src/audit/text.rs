@@ -6,11 +6,12 @@ use kernel_registry_audit::causes;
 use kernel_registry_audit::record::{Event, Kind};
 use kernel_registry_format::wrapped;
 
-use super::comparison::{self, compared};
+use super::comparison::{self, compare_kernels};
 use super::groups::{self, Group};
-use super::process::{Audit, Process, is_beside, is_late};
+use super::process::{Audit, Process, is_late};
 use super::words::{
-    Beside, Caller, NOTHING_SEEN, Readable, Subject, Time, explanation_and_stack, many, processes, short,
+    Caller, NOTHING_SEEN, Readable, Subject, Time, WhileResident, explanation_and_stack, many, processes,
+    short,
 };
 use crate::terminal;
 
@@ -110,12 +111,15 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize, was
         let took: Time = process.of_kind(kind).map(|event| event.took).sum();
         let number = process.of_kind(kind).count();
         let late = process.of_kind(kind).filter(|event| is_late(event)).count();
-        let beside = process.of_kind(kind).filter(|event| is_beside(event)).count();
+        let resident = process.of_kind(kind).filter(|event| event.waits_for_resident()).count();
         if number > 0 {
             let late = if late > 0 { format!(", {late} after it was ready") } else { String::new() };
-            let beside =
-                if beside > 0 { format!(", {beside} while a kernel was resident") } else { String::new() };
-            writeln!(f, "  {number} x {one}, {took} in all{late}{beside}")?;
+            let resident = if resident > 0 {
+                format!(", {resident} while a kernel was resident")
+            } else {
+                String::new()
+            };
+            writeln!(f, "  {number} x {one}, {took} in all{late}{resident}")?;
         }
     }
     for missing in process.missing() {
@@ -197,9 +201,10 @@ fn list(f: &mut fmt::Formatter<'_>, events: &[&Event]) -> fmt::Result {
         let Event { kind, begun, took, call, caller, is_finding, .. } = event;
         let mark = if *is_finding { '!' } else { ' ' };
         let by = if caller.is_empty() { String::new() } else { format!("  by {}", Caller(caller)) };
-        let beside = if is_beside(event) { format!("  {}", Beside(event)) } else { String::new() };
+        let resident =
+            if event.waits_for_resident() { format!("  {}", WhileResident(event)) } else { String::new() };
         let (at, took, kind) = (Time(*begun), Time(*took), kind.as_str());
-        writeln!(f, "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{beside}{by}", Subject(event))?;
+        writeln!(f, "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{resident}{by}", Subject(event))?;
     }
     Ok(())
 }
@@ -240,7 +245,7 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
     if audit.processes.len() > LINES {
         writeln!(f, "  and {} more; `--json` has all", processes(audit.processes.len() - LINES))?;
     }
-    let kernels = compared(audit);
+    let kernels = compare_kernels(audit);
     let differ: Vec<_> =
         kernels.iter().filter(|kernel| kernel.loads.len() > 1 || kernel.late().next().is_some()).collect();
     if differ.is_empty() {

@@ -36,9 +36,9 @@ pub(super) fn explanation_and_stack(hang: &Event) -> (Vec<&str>, Vec<&str>) {
 }
 
 /// The resident kernel that a call would have waited for, if there was one.
-pub(super) struct Beside<'a>(pub(super) &'a Event);
+pub(super) struct WhileResident<'a>(pub(super) &'a Event);
 
-impl fmt::Display for Beside<'_> {
+impl fmt::Display for WhileResident<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0.resident {
             "" => Ok(()),

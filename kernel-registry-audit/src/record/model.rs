@@ -114,6 +114,13 @@ pub struct Event {
     pub text: SharedText,
 }
 
+impl Event {
+    /// Whether the call would have waited for a resident kernel.
+    pub fn waits_for_resident(&self) -> bool {
+        !self.resident.is_empty()
+    }
+}
+
 /// The kinds of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]

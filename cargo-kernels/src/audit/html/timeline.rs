@@ -80,7 +80,7 @@ pub(super) fn of_one(process: &Process) -> String {
     let report = &process.report;
     let end = end(process);
     let mut threads = BTreeMap::<u32, Vec<Span<'_>>>::new();
-    let ends = Ends::of(process);
+    let ends = Ends::new(process);
     for event in drawn(process) {
         threads.entry(event.thread).or_default().push(ends.span(event, 0, end));
     }
@@ -96,7 +96,7 @@ pub(super) fn of_one(process: &Process) -> String {
 pub(super) fn of_all<'a>(audit: &'a Audit) -> String {
     let end = audit.processes.iter().map(|process| process.on_axis(end(process))).max().unwrap_or(0);
     let lane = |process: &'a Process| {
-        let ends = Ends::of(process);
+        let ends = Ends::new(process);
         Lane {
             name: process.name.clone(),
             events: drawn(process).map(|event| ends.span(event, process.offset, end)).collect(),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use kernel_registry_audit::record::{Event, Kind, PTX};
 
 use super::{NARROWEST, Span, x};
-use crate::audit::process::{is_beside, is_late};
-use crate::audit::words::{Beside, Subject, Time, short};
+use crate::audit::process::is_late;
+use crate::audit::words::{Subject, Time, WhileResident, short};
 
 /// How an event is drawn. Later ones are drawn over earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +21,7 @@ pub(super) enum Look {
 }
 
 impl Look {
-    fn of(event: &Event) -> Look {
+    fn for_event(event: &Event) -> Look {
         match event.kind {
             Kind::Load => Look::Load,
             Kind::Image if event.subject == PTX => Look::Compile,
@@ -82,7 +82,7 @@ impl Bar<'_> {
         let what = if name.is_empty() { call.to_string() } else { format!("{name} ({call})") };
         let late = match self.longest.event {
             event if is_late(event) => ", after the program was ready".to_owned(),
-            event if is_beside(event) => format!(", {}", Beside(event)),
+            event if event.waits_for_resident() => format!(", {}", WhileResident(event)),
             _ => String::new(),
         };
         let longest = took(&self.longest);
@@ -102,7 +102,7 @@ impl Bar<'_> {
 pub(super) fn bars<'a>(spans: &[Span<'a>], end: u64) -> Vec<Bar<'a>> {
     let mut by_look = BTreeMap::<Look, Vec<Span<'_>>>::new();
     for span in spans {
-        by_look.entry(Look::of(span.event)).or_default().push(*span);
+        by_look.entry(Look::for_event(span.event)).or_default().push(*span);
     }
     let mut bars = Vec::<Bar<'_>>::new();
     for (look, mut spans) in by_look {

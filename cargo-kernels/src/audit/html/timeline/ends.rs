@@ -16,7 +16,7 @@ pub(super) struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    pub(super) fn of(process: &'a Process) -> Self {
+    pub(super) fn new(process: &'a Process) -> Self {
         let report = &process.report;
         let mut calls = HashMap::<_, Vec<_>>::new();
         for event in &report.events {
@@ -90,7 +90,7 @@ mod tests {
             event(Kind::Hang, 3, "cuModuleLoadData", 100, 50),
         ];
         let process = process(events, vec![(7, 2)]);
-        let ends = Ends::of(&process);
+        let ends = Ends::new(&process);
         let to = |index: usize| ends.span(&process.report.events[index], 10, 9000).to;
         assert_eq!([to(0), to(1), to(4), to(5)], [510, 510, 9000, 160]);
     }
