@@ -17,8 +17,8 @@ use crate::watch::real::Function;
 use crate::watch::watched::{self, during, timed};
 use crate::watch::{devices, fork, hang, lookup, memory, ready, recording, section, streams, unloaded};
 use image::{
-    code, ends, enumerates, file, load_library, load_module, makes, names, take, unload_library,
-    unload_module,
+    end_context, enumerate, get_function, get_kernel, image_at, image_in_file, load_library, load_module,
+    make_context, unload_library, unload_module,
 };
 use kernel_registry_format::rules;
 use load::{any_node, first_node, kernel, kernel_node, launch, limit};
@@ -108,7 +108,7 @@ macro_rules! hooks {
 }
 
 /// A call after which a stream waits for a word in memory.
-fn waits(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
+fn wait_for_word(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     watched::mark_waiting(stream.addr() as u64);
     timed(call.on(stream), real)
 }
@@ -117,7 +117,7 @@ fn waits(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUres
 fn launch_graph(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = call.on(stream);
     let real = || timed(call, real);
-    if section::may_own(call.stream) { guard::launches(call, || "a graph".to_owned(), real) } else { real() }
+    if section::may_own(call.stream) { guard::launch(call, || "a graph".to_owned(), real) } else { real() }
 }
 
 /// `cuGetProcAddress`, which returns our functions.
@@ -158,39 +158,39 @@ hooks! {
     10000 cuGraphLaunch => cuGraphLaunch, cuGraphLaunch_ptsz(graph: CUgraphExec, stream: CUstream)
         |call, real| launch_graph(call, stream, real);
 
-    2000 cuModuleLoad => cuModuleLoad(module: *mut CUmodule, path: *const c_char) |call, real| load_module(call, module, file(path), real);
+    2000 cuModuleLoad => cuModuleLoad(module: *mut CUmodule, path: *const c_char) |call, real| load_module(call, module, image_in_file(path), real);
     2000 cuModuleLoadData => cuModuleLoadData(module: *mut CUmodule, bytes: *const c_void)
-        |call, real| load_module(call, module, code(bytes), real);
+        |call, real| load_module(call, module, image_at(bytes), real);
     2010 cuModuleLoadDataEx => cuModuleLoadDataEx(
         module: *mut CUmodule, bytes: *const c_void, count: c_uint, options: *mut CUjit_option, values: Params,
-    ) |call, real| load_module(call, module, code(bytes), real);
+    ) |call, real| load_module(call, module, image_at(bytes), real);
     2000 cuModuleLoadFatBinary => cuModuleLoadFatBinary(module: *mut CUmodule, bytes: *const c_void)
-        |call, real| load_module(call, module, code(bytes), real);
+        |call, real| load_module(call, module, image_at(bytes), real);
     12000 cuLibraryLoadData => cuLibraryLoadData(
         library: *mut CUlibrary, bytes: *const c_void, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |call, real| load_library(call, library, code(bytes), image::keeps(library_options, library_count), real);
+    ) |call, real| load_library(call, library, image_at(bytes), image::keeps_code(library_options, library_count), real);
     12000 cuLibraryLoadFromFile => cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, options: *mut CUjit_option, values: Params, count: c_uint,
         library_options: *mut CUlibraryOption, library_values: Params, library_count: c_uint,
-    ) |call, real| load_library(call, library, file(path), false, real);
+    ) |call, real| load_library(call, library, image_in_file(path), false, real);
     2000 cuModuleUnload => cuModuleUnload(module: CUmodule) |call, real| unload_module(call, module, real);
     12000 cuLibraryUnload => cuLibraryUnload(library: CUlibrary) |call, real| unload_library(call, library, real);
 
     2000 cuModuleGetFunction => cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char)
-        |call, real| take(call, function, module, name, real);
+        |call, real| get_function(call, function, module, name, real);
     12040 cuModuleEnumerateFunctions => cuModuleEnumerateFunctions(functions: *mut CUfunction, count: c_uint, module: CUmodule)
-        |call, real| enumerates(call, functions, count, module, real);
+        |call, real| enumerate(call, functions, count, module, real);
     12000 cuLibraryGetKernel => cuLibraryGetKernel(kernel: *mut CUkernel, library: CUlibrary, name: *const c_char)
-        |call, real| names(call, kernel, library, name, real);
+        |call, real| get_kernel(call, kernel, library, name, real);
     12040 cuLibraryEnumerateKernels => cuLibraryEnumerateKernels(kernels: *mut CUkernel, count: c_uint, library: CUlibrary)
-        |call, real| enumerates(call, kernels, count, library, real);
+        |call, real| enumerate(call, kernels, count, library, real);
     5050 cuLinkComplete => cuLinkComplete(state: CUlinkState, cubin: Params, bytes: *mut usize) |call, real| timed(call, real);
     12000 cuLibraryGetModule => cuLibraryGetModule(module: *mut CUmodule, library: CUlibrary)
-        |call, real| image::module_of_library(call, module, library, real);
+        |call, real| image::get_module(call, module, library, real);
     12000 cuLibraryGetGlobal => cuLibraryGetGlobal(
         address: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char,
-    ) |call, real| image::uses_library(call, library, real);
+    ) |call, real| image::use_library(call, library, real);
     12000 cuKernelGetFunction => cuKernelGetFunction(function: *mut CUfunction, of: CUkernel)
         |call, real| kernel(call, of.cast(), Some(function), real);
     12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |call, real| kernel(call, function, None, real);
@@ -253,65 +253,65 @@ hooks! {
 
     3010 cuCtxSetLimit => cuCtxSetLimit(which: CUlimit, value: usize) |call, real| limit(call, which, value, real);
     unbound 3020 cuCtxCreate => cuCtxCreate_v2(context: *mut CUcontext, flags: c_uint, device: CUdevice)
-        |call, real| makes(call, context, real);
+        |call, real| make_context(call, context, real);
     unbound 11040 cuCtxCreate => cuCtxCreate_v3(
         context: *mut CUcontext, params: *mut c_void, count: c_int, flags: c_uint, device: CUdevice,
-    ) |call, real| makes(call, context, real);
+    ) |call, real| make_context(call, context, real);
     unbound 12050 cuCtxCreate => cuCtxCreate_v4(context: *mut CUcontext, params: *mut c_void, flags: c_uint, device: CUdevice)
-        |call, real| makes(call, context, real);
-    unbound 2000 cuCtxDestroy => cuCtxDestroy(context: CUcontext) |call, real| ends(call, context, real);
-    2000 cuCtxDetach => cuCtxDetach(context: CUcontext) |call, real| ends(call, context, real);
-    4000 cuCtxDestroy => cuCtxDestroy_v2(context: CUcontext) |call, real| ends(call, context, real);
+        |call, real| make_context(call, context, real);
+    unbound 2000 cuCtxDestroy => cuCtxDestroy(context: CUcontext) |call, real| end_context(call, context, real);
+    2000 cuCtxDetach => cuCtxDetach(context: CUcontext) |call, real| end_context(call, context, real);
+    4000 cuCtxDestroy => cuCtxDestroy_v2(context: CUcontext) |call, real| end_context(call, context, real);
     7000 cuDevicePrimaryCtxRetain => cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice)
-        |call, real| image::retains(call, context, device, real);
+        |call, real| image::retain_primary(call, context, device, real);
     4000 cuCtxEnablePeerAccess => cuCtxEnablePeerAccess(owner: CUcontext, flags: c_uint)
         |call, real| devices::map_peer(owner, || timed(call, real));
-    unbound 7000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset(device: CUdevice) |call, real| image::resets(call, device, real);
-    unbound 7000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease(device: CUdevice) |call, real| image::releases(call, device, real);
-    11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice) |call, real| image::resets(call, device, real);
-    11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice) |call, real| image::releases(call, device, real);
+    unbound 7000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset(device: CUdevice) |call, real| image::reset_primary(call, device, real);
+    unbound 7000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease(device: CUdevice) |call, real| image::release_primary(call, device, real);
+    11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice) |call, real| image::reset_primary(call, device, real);
+    11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice) |call, real| image::release_primary(call, device, real);
     unbound 12040 cuGreenCtxCreate => cuGreenCtxCreate(context: Params, resources: *mut c_void, device: CUdevice, flags: c_uint)
-        |call, real| guard::waits(call, &rules::CONTEXT, section::find_on_device(device), real);
+        |call, real| guard::wait(call, &rules::CONTEXT, section::find_on_device(device), real);
 
-    2000 cuStreamCreate => cuStreamCreate(stream: *mut CUstream, flags: c_uint) |call, real| guard::makes_stream(call, stream, real);
+    2000 cuStreamCreate => cuStreamCreate(stream: *mut CUstream, flags: c_uint) |call, real| guard::create_stream(call, stream, real);
     5050 cuStreamCreateWithPriority => cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int)
-        |call, real| guard::makes_stream(call, stream, real);
+        |call, real| guard::create_stream(call, stream, real);
     4000 cuStreamDestroy => cuStreamDestroy_v2(stream: CUstream) |call, real| {
         watched::forget_stream(stream.addr() as u64);
         streams::forget(stream.addr() as u64);
         timed(call.on(stream), real)
     };
     2000 cuStreamSynchronize => cuStreamSynchronize, cuStreamSynchronize_ptsz(stream: CUstream)
-        |call, real| guard::synchronizes(call, stream, real);
+        |call, real| guard::synchronize_stream(call, stream, real);
     11070 cuStreamWaitValue32 => cuStreamWaitValue32_v2, cuStreamWaitValue32_v2_ptsz(
         stream: CUstream, address: CUdeviceptr, value: cuuint32_t, flags: c_uint,
-    ) |call, real| waits(call, stream, real);
+    ) |call, real| wait_for_word(call, stream, real);
     11070 cuStreamWaitValue64 => cuStreamWaitValue64_v2, cuStreamWaitValue64_v2_ptsz(
         stream: CUstream, address: CUdeviceptr, value: cuuint64_t, flags: c_uint,
-    ) |call, real| waits(call, stream, real);
-    2000 cuEventSynchronize => cuEventSynchronize(event: CUevent) |call, real| guard::waits_for(call, event, real);
-    2000 cuCtxSynchronize => cuCtxSynchronize() |call, real| guard::synchronizes_context(call, None, real);
+    ) |call, real| wait_for_word(call, stream, real);
+    2000 cuEventSynchronize => cuEventSynchronize(event: CUevent) |call, real| guard::synchronize_event(call, event, real);
+    2000 cuCtxSynchronize => cuCtxSynchronize() |call, real| guard::synchronize_context(call, None, real);
     unbound 13000 cuCtxSynchronize => cuCtxSynchronize_v2(context: CUcontext)
-        |call, real| guard::synchronizes_context(call, Some(context), real);
-    2000 cuEventCreate => cuEventCreate(event: *mut CUevent, flags: c_uint) |call, real| guard::makes_event(call, event, real);
+        |call, real| guard::synchronize_context(call, Some(context), real);
+    2000 cuEventCreate => cuEventCreate(event: *mut CUevent, flags: c_uint) |call, real| guard::create_event(call, event, real);
     2000 cuEventRecord => cuEventRecord, cuEventRecord_ptsz(event: CUevent, stream: CUstream)
-        |call, real| guard::records(call, event, stream, real);
+        |call, real| guard::record_event(call, event, stream, real);
     11010 cuEventRecordWithFlags => cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz(event: CUevent, stream: CUstream, flags: c_uint)
-        |call, real| guard::records(call, event, stream, real);
-    3020 cuMemAlloc => cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) |call, real| guard::allocates(call, bytes, real);
+        |call, real| guard::record_event(call, event, stream, real);
+    3020 cuMemAlloc => cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) |call, real| guard::allocate(call, bytes, real);
     3020 cuMemAllocPitch => cuMemAllocPitch_v2(
         address: *mut CUdeviceptr, pitch: *mut usize, width: usize, height: usize, element: c_uint,
-    ) |call, real| guard::allocates(call, width.saturating_mul(height), real);
+    ) |call, real| guard::allocate(call, width.saturating_mul(height), real);
     6000 cuMemAllocManaged => cuMemAllocManaged(address: *mut CUdeviceptr, bytes: usize, flags: c_uint)
-        |call, real| guard::allocates(call, bytes, real);
+        |call, real| guard::allocate(call, bytes, real);
     11020 cuMemAllocAsync => cuMemAllocAsync, cuMemAllocAsync_ptsz(address: *mut CUdeviceptr, bytes: usize, stream: CUstream)
-        |call, real| guard::allocates(call.on(stream), bytes, real);
+        |call, real| guard::allocate(call.on(stream), bytes, real);
     3020 cuMemFree => cuMemFree_v2(address: CUdeviceptr) |call, real| guard::free(call.at(address), real);
     11020 cuMemFreeAsync => cuMemFreeAsync, cuMemFreeAsync_ptsz(address: CUdeviceptr, stream: CUstream)
-        |call, real| guard::frees_at_once(call.on(stream).at(address), real);
-    4010 cuIpcCloseMemHandle => cuIpcCloseMemHandle(address: CUdeviceptr) |call, real| guard::closes(call.at(address), real);
-    3020 cuMemAllocHost => cuMemAllocHost_v2(address: Params, bytes: usize) |call, real| guard::allocates(call, bytes, real);
-    2020 cuMemHostAlloc => cuMemHostAlloc(address: Params, bytes: usize, flags: c_uint) |call, real| guard::allocates(call, bytes, real);
+        |call, real| guard::free_async(call.on(stream).at(address), real);
+    4010 cuIpcCloseMemHandle => cuIpcCloseMemHandle(address: CUdeviceptr) |call, real| guard::close_memory(call.at(address), real);
+    3020 cuMemAllocHost => cuMemAllocHost_v2(address: Params, bytes: usize) |call, real| guard::allocate(call, bytes, real);
+    2020 cuMemHostAlloc => cuMemHostAlloc(address: Params, bytes: usize, flags: c_uint) |call, real| guard::allocate(call, bytes, real);
     2000 cuMemFreeHost => cuMemFreeHost(address: *mut c_void) |call, real| guard::free_host(call.about(address), real);
     unbound 4000 cuMemHostRegister => cuMemHostRegister(address: *mut c_void, bytes: usize, flags: c_uint)
         |call, real| memory::register(address, || timed(call, real));
@@ -319,15 +319,15 @@ hooks! {
         |call, real| memory::register(address, || timed(call, real));
     4000 cuMemHostUnregister => cuMemHostUnregister(address: *mut c_void) |call, real| guard::unregister(call.about(address), real);
     3020 cuArrayCreate => cuArrayCreate_v2(array: *mut CUarray, description: *const CUDA_ARRAY_DESCRIPTOR)
-        |call, real| guard::makes(call, array, real);
+        |call, real| guard::create(call, array, real);
     3020 cuArray3DCreate => cuArray3DCreate_v2(array: *mut CUarray, description: *const CUDA_ARRAY3D_DESCRIPTOR)
-        |call, real| guard::makes(call, array, real);
+        |call, real| guard::create(call, array, real);
     5000 cuMipmappedArrayCreate => cuMipmappedArrayCreate(
         array: *mut CUmipmappedArray, description: *const CUDA_ARRAY3D_DESCRIPTOR, levels: c_uint,
-    ) |call, real| guard::makes(call, array, real);
-    2000 cuArrayDestroy => cuArrayDestroy(array: CUarray) |call, real| guard::destroys(call.about(array), &rules::FREE, real);
+    ) |call, real| guard::create(call, array, real);
+    2000 cuArrayDestroy => cuArrayDestroy(array: CUarray) |call, real| guard::destroy(call.about(array), &rules::FREE, real);
     5000 cuMipmappedArrayDestroy => cuMipmappedArrayDestroy(array: CUmipmappedArray)
-        |call, real| guard::destroys(call.about(array), &rules::FREE, real);
+        |call, real| guard::destroy(call.about(array), &rules::FREE, real);
     4000 cuMemcpy => cuMemcpy, cuMemcpy_ptds(to: CUdeviceptr, from: CUdeviceptr, bytes: usize) |call, real| timed(call, real);
     4000 cuMemcpyAsync => cuMemcpyAsync, cuMemcpyAsync_ptsz(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream)
         |call, real| timed(call.on(stream), real);

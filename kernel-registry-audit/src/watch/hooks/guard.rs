@@ -20,7 +20,7 @@ const BEHIND: &str = "launch in its stream";
 
 /// Makes a call that waits by a rule, or refuses it if it would wait for the kernel of `section`.
 #[inline]
-pub(super) fn waits(
+pub(super) fn wait(
     call: Call,
     rule: &'static Rule,
     section: Option<ActiveSection>,
@@ -41,18 +41,18 @@ pub(super) fn waits(
 
 /// A call that waits for all work in a context, or in the current one.
 #[inline]
-pub(super) fn synchronizes_context(
+pub(super) fn synchronize_context(
     call: Call,
     context: Option<CUcontext>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let context = || context.map_or_else(contexts::current, |context| context.addr() as u64);
     let section = if section::any() { section::find_running_in(context()) } else { None };
-    waits(call, &rules::WAITS_FOR_RESIDENT, section, real)
+    wait(call, &rules::WAITS_FOR_RESIDENT, section, real)
 }
 
 /// A call that takes the handle of a kernel which is not loaded: its launch would wait for the resident kernel.
-pub(super) fn takes(
+pub(super) fn take_unloaded(
     call: Call,
     kernel: &str,
     section: &ActiveSection,
@@ -98,7 +98,7 @@ fn by_rule<'a>(rule: &'static Rule, subject: &'a str) -> NewEvent<'a> {
 }
 
 /// A call that frees or unloads. In a section that defers it is deferred, if the rules say that it can be, and its owner is known.
-fn frees(
+fn free_or_defer(
     call: Call,
     rule: &'static Rule,
     devices: Devices,
@@ -108,7 +108,7 @@ fn frees(
     let owner = owner.filter(|_| rules::can_be_deferred(call.name()));
     let section = section::find_on_devices(devices);
     let defers = section.as_ref().is_some_and(|section| section.on_wait == OnWait::Defer);
-    let Some(owner) = owner.filter(|_| defers) else { return waits(call, rule, section, real) };
+    let Some(owner) = owner.filter(|_| defers) else { return wait(call, rule, section, real) };
     let is_of_device = *rule == rules::FREE && !memory::is_of_host(call.subject);
     let bytes = if is_of_device { memory::size(call.subject) } else { 0 };
     match section::defer(Free { call, devices, owner, bytes }, &subject(call), real) {
@@ -130,7 +130,7 @@ pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUr
     if section::any() && is_its(call.subject) {
         let devices = memory::devices(call.subject);
         if section::find_on_devices(devices).is_some() && waits_to_free(call.subject) {
-            return frees(call, &rules::FREE, devices, memory::owner(call.subject), real);
+            return free_or_defer(call, &rules::FREE, devices, memory::owner(call.subject), real);
         }
     }
     timed(call, real)
@@ -141,7 +141,7 @@ fn waits_to_free(address: u64) -> bool {
 }
 
 /// A call that frees memory without waiting.
-pub(super) fn frees_at_once(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn free_async(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     if section::is_deferred(call.subject) { FREED } else { timed(call, real) }
 }
 
@@ -155,7 +155,7 @@ pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -
     if !section::any() || !is_its(address) || memory::is_inside(address) {
         return timed(call, real);
     }
-    frees(call, &rules::FREE, Devices::ALL, memory::owner(address), real)
+    free_or_defer(call, &rules::FREE, Devices::ALL, memory::owner(address), real)
 }
 
 /// `cuMemHostUnregister`.
@@ -165,7 +165,7 @@ pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult + 'static) 
     }
     let is_its = section::any() && memory::is_registered(call.subject);
     let devices = if is_its { Devices::ALL } else { Devices::NONE };
-    let result = frees(call, &rules::FREE, devices, memory::owner(call.subject), real);
+    let result = free_or_defer(call, &rules::FREE, devices, memory::owner(call.subject), real);
     if result == CUresult::CUDA_SUCCESS {
         memory::forget_registered(call.subject);
     }
@@ -173,14 +173,14 @@ pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult + 'static) 
 }
 
 /// `cuIpcCloseMemHandle`.
-pub(super) fn closes(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
+pub(super) fn close_memory(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
     let is_its = section::any() && memory::is_known(call.subject);
     let devices = if is_its { memory::devices(call.subject) } else { Devices::NONE };
-    frees(call, &rules::FREE, devices, memory::owner(call.subject), real)
+    free_or_defer(call, &rules::FREE, devices, memory::owner(call.subject), real)
 }
 
 /// A call that allocates memory. If there is none, the frees that wait are said.
-pub(super) fn allocates(call: Call, bytes: usize, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn allocate(call: Call, bytes: usize, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = timed(call, real);
     if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY
         && let Some(waiting) = contexts::current_device().and_then(section::waiting_frees)
@@ -197,7 +197,7 @@ pub(super) fn allocates(call: Call, bytes: usize, real: impl FnOnce() -> CUresul
 }
 
 /// A call that unloads or destroys something of a context.
-pub(super) fn destroys(
+pub(super) fn destroy(
     call: Call,
     rule: &'static Rule,
     real: impl FnOnce() -> CUresult + 'static,
@@ -213,11 +213,11 @@ pub(super) fn destroys(
         owners::forget(call.subject);
         real()
     };
-    gone(call, rule, device.map(Devices::one), owner, real)
+    unload_or_destroy(call, rule, device.map(Devices::one), owner, real)
 }
 
 /// A call that makes something of the current context.
-pub(super) fn makes<T>(call: Call, out: *mut *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn create<T>(call: Call, out: *mut *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the driver has stored the handle there.
@@ -227,16 +227,16 @@ pub(super) fn makes<T>(call: Call, out: *mut *mut T, real: impl FnOnce() -> CUre
 }
 
 /// A call that unloads something of all contexts. The program may free the code of a library after this call, if it `keeps` it.
-pub(super) fn unloads_everywhere(
+pub(super) fn unload_everywhere(
     call: Call,
     keeps: bool,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
     let owner = (!keeps).then_some(Owner::Process);
-    gone(call, &rules::UNLOAD, section::any().then_some(Devices::ALL), owner, real)
+    unload_or_destroy(call, &rules::UNLOAD, section::any().then_some(Devices::ALL), owner, real)
 }
 
-fn gone(
+fn unload_or_destroy(
     call: Call,
     rule: &'static Rule,
     devices: Option<Devices>,
@@ -247,14 +247,14 @@ fn gone(
         return CUresult::CUDA_ERROR_INVALID_HANDLE;
     }
     match devices {
-        Some(devices) => frees(call, rule, devices, owner, real),
+        Some(devices) => free_or_defer(call, rule, devices, owner, real),
         None => timed(call, real),
     }
 }
 
 /// A launch in what may be the stream of a resident kernel, where it waits for that. `kernel` names what is launched.
 #[cold]
-pub(super) fn launches(
+pub(super) fn launch(
     call: Call,
     kernel: impl FnOnce() -> String,
     real: impl FnOnce() -> CUresult,
@@ -271,19 +271,19 @@ pub(super) fn launches(
 }
 
 /// A call that waits for a stream.
-pub(super) fn synchronizes(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn synchronize_stream(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = call.on(stream);
-    waits(call, &rules::WAITS_FOR_RESIDENT, section::find_by_stream(call.stream), real)
+    wait(call, &rules::WAITS_FOR_RESIDENT, section::find_by_stream(call.stream), real)
 }
 
 /// A call that waits for an event.
-pub(super) fn waits_for(call: Call, event: CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn synchronize_event(call: Call, event: CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = call.about(event);
-    waits(call, &rules::WAITS_FOR_RESIDENT, section::find_by_event(call.subject), real)
+    wait(call, &rules::WAITS_FOR_RESIDENT, section::find_by_event(call.subject), real)
 }
 
 /// A call that records an event in a stream.
-pub(super) fn records(
+pub(super) fn record_event(
     call: Call,
     event: CUevent,
     stream: CUstream,
@@ -298,7 +298,7 @@ pub(super) fn records(
 }
 
 /// A call that makes an event.
-pub(super) fn makes_event(call: Call, out: *mut CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn create_event(call: Call, out: *mut CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the driver has stored the handle there.
@@ -308,10 +308,10 @@ pub(super) fn makes_event(call: Call, out: *mut CUevent, real: impl FnOnce() -> 
 }
 
 /// A call that makes a stream.
-pub(super) fn makes_stream(call: Call, out: *mut CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn create_stream(call: Call, out: *mut CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = contexts::current();
     let section = if streams::begin(context) { section::find_in_current_context() } else { None };
-    let result = waits(call, &rules::STREAMS, section, real);
+    let result = wait(call, &rules::STREAMS, section, real);
     let is_made = result == CUresult::CUDA_SUCCESS && !out.is_null();
     // SAFETY: the driver has stored the handle there.
     streams::finish(context, is_made.then(|| unsafe { *out }.addr() as u64));

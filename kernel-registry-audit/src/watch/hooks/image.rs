@@ -36,7 +36,7 @@ impl fmt::Display for Image {
 }
 
 /// The image that a program gives to the driver.
-pub(super) fn code(image: *const c_void) -> Image {
+pub(super) fn image_at(image: *const c_void) -> Image {
     /// Bytes from an offset.
     ///
     /// # Safety
@@ -82,7 +82,7 @@ pub(super) fn code(image: *const c_void) -> Image {
 }
 
 /// The image in a file.
-pub(super) fn file(path: *const c_char) -> Image {
+pub(super) fn image_in_file(path: *const c_char) -> Image {
     let kind = "file";
     if path.is_null() {
         return Image { kind, bytes: 0 };
@@ -100,8 +100,8 @@ pub(super) fn load_module(
     code: Image,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = image(call, out, code, Some(&rules::MODULE), real);
-    if let Some(module) = stored(result, out) {
+    let result = load_image(call, out, code, Some(&rules::MODULE), real);
+    if let Some(module) = stored_handle(result, out) {
         owners::add(module);
     }
     result
@@ -115,15 +115,15 @@ pub(super) fn load_library(
     keeps: bool,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = image(call, out, code, is_eager().then_some(&rules::LIBRARY), real);
-    if let Some(library) = stored(result, out).filter(|_| keeps) {
+    let result = load_image(call, out, code, is_eager().then_some(&rules::LIBRARY), real);
+    if let Some(library) = stored_handle(result, out).filter(|_| keeps) {
         known::mark_kept(library);
     }
     result
 }
 
 /// Whether the options of a library say that the driver uses memory of the program until the library is unloaded.
-pub(super) fn keeps(options: *const CUlibraryOption, count: c_uint) -> bool {
+pub(super) fn keeps_code(options: *const CUlibraryOption, count: c_uint) -> bool {
     const KEEPS: [c_uint; 2] = [
         CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED as c_uint,
         CUlibraryOption::CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE as c_uint,
@@ -134,12 +134,12 @@ pub(super) fn keeps(options: *const CUlibraryOption, count: c_uint) -> bool {
 }
 
 /// The handle that the driver has stored, if it succeeded.
-fn stored<T>(result: CUresult, out: *mut *mut T) -> Option<u64> {
+fn stored_handle<T>(result: CUresult, out: *mut *mut T) -> Option<u64> {
     // SAFETY: the driver has stored the handle there.
     (result == CUresult::CUDA_SUCCESS && !out.is_null()).then(|| unsafe { *out }.addr() as u64)
 }
 
-fn image<T>(
+fn load_image<T>(
     call: Call,
     out: *mut *mut T,
     image: Image,
@@ -148,9 +148,9 @@ fn image<T>(
 ) -> CUresult {
     let begun = now();
     let words = || format!("`{}` of a {image}", call.name());
-    let event = load(image.kind, image.bytes, rule);
+    let event = image_event(image.kind, image.bytes, rule);
     let (result, caller) = late::call(call, event, late::LOAD_BEFORE, words, real);
-    if let Some(handle) = stored(result, out) {
+    if let Some(handle) = stored_handle(result, out) {
         let Caller { library, .. } = caller;
         known::add_image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
     }
@@ -158,7 +158,7 @@ fn image<T>(
 }
 
 /// The event of an image's load.
-fn load<'a>(subject: &'a str, bytes: u64, rule: Option<&'static Rule>) -> NewEvent<'a> {
+fn image_event<'a>(subject: &'a str, bytes: u64, rule: Option<&'static Rule>) -> NewEvent<'a> {
     NewEvent { kind: Kind::Image, subject, bytes, rule, ..NewEvent::default() }
 }
 
@@ -168,7 +168,7 @@ pub(super) fn unload_module(
     module: CUmodule,
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
-    guard::destroys(call.about(module), &rules::UNLOAD, unload(module, real))
+    guard::destroy(call.about(module), &rules::UNLOAD, forget_and_unload(module, real))
 }
 
 /// A call that unloads a library from all contexts.
@@ -178,10 +178,10 @@ pub(super) fn unload_library(
     real: impl FnOnce() -> CUresult + 'static,
 ) -> CUresult {
     let call = call.about(library);
-    guard::unloads_everywhere(call, known::is_kept(call.subject), unload(library, real))
+    guard::unload_everywhere(call, known::is_kept(call.subject), forget_and_unload(library, real))
 }
 
-fn unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() -> CUresult {
+fn forget_and_unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() -> CUresult {
     let image = image.addr() as u64;
     move || {
         // Before the call: another thread may get the same handles right after it.
@@ -191,15 +191,15 @@ fn unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl FnOnce() ->
 }
 
 /// A call after which nothing is loaded in a context.
-pub(super) fn ends(call: Call, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = context.addr() as u64;
-    guard::waits(call, &rules::CONTEXT, section::find_in_context(context), || {
-        forget(context);
+    guard::wait(call, &rules::CONTEXT, section::find_in_context(context), || {
+        forget_context(context);
         real()
     })
 }
 
-fn forget(context: u64) {
+fn forget_context(context: u64) {
     known::forget_context(context);
     owners::forget_context(context);
     streams::forget_context(context);
@@ -207,7 +207,7 @@ fn forget(context: u64) {
 }
 
 /// A call that releases the primary context of a device, and ends it if nobody else holds it.
-pub(super) fn releases(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn release_primary(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
     let is_last = section::any() && contexts::is_held_once(device);
     let section = if is_last { section::find_on_device(device) } else { None };
     let result = may_end(call, device, section, real);
@@ -218,7 +218,7 @@ pub(super) fn releases(call: Call, device: CUdevice, real: impl FnOnce() -> CUre
 }
 
 /// A call that ends the primary context of a device.
-pub(super) fn resets(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn reset_primary(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
     may_end(call, device, section::find_on_device(device), real)
 }
 
@@ -231,7 +231,7 @@ fn may_end(
     type GetState = unsafe extern "C" fn(CUdevice, *mut c_uint, *mut c_int) -> CUresult;
     // SAFETY: this is the type of the function of that name.
     static GET_STATE: Function<GetState> = unsafe { Function::new(c"cuDevicePrimaryCtxGetState") };
-    let result = guard::waits(call, &rules::CONTEXT, section, real);
+    let result = guard::wait(call, &rules::CONTEXT, section, real);
     // Unless the driver says otherwise.
     let (mut flags, mut is_active) = (0, 1);
     if let Some(get_state) = GET_STATE.get() {
@@ -241,19 +241,19 @@ fn may_end(
     if is_active == 0
         && let Some(context) = contexts::find_primary(device)
     {
-        forget(context);
+        forget_context(context);
     }
     result
 }
 
 /// A call that retains the primary context of a device.
-pub(super) fn retains(
+pub(super) fn retain_primary(
     call: Call,
     out: *mut CUcontext,
     device: CUdevice,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = makes(call, out, real);
+    let result = make_context(call, out, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the driver has stored the handle there.
         contexts::add_hold(unsafe { *out }.addr() as u64, device);
@@ -262,7 +262,7 @@ pub(super) fn retains(
 }
 
 /// A call that makes or retains a context.
-pub(super) fn makes(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = timed(call, real);
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the driver has stored the handle there.
@@ -272,7 +272,7 @@ pub(super) fn makes(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUre
 }
 
 /// A call that returns the handle of a library's kernel by its name. It loads nothing.
-pub(super) fn names<T>(
+pub(super) fn get_kernel<T>(
     call: Call,
     out: *mut *mut T,
     library: CUlibrary,
@@ -289,26 +289,26 @@ pub(super) fn names<T>(
 }
 
 /// A call that returns the module of a library in the current context.
-pub(super) fn module_of_library(
+pub(super) fn get_module(
     call: Call,
     out: *mut CUmodule,
     library: CUlibrary,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let result = uses_library(call, library, real);
-    if let Some(module) = stored(result, out) {
+    let result = use_library(call, library, real);
+    if let Some(module) = stored_handle(result, out) {
         known::add_module(module, library.addr() as u64);
     }
     result
 }
 
 /// A call that needs a library in the current context, and loads it there.
-pub(super) fn uses_library(call: Call, library: CUlibrary, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn use_library(call: Call, library: CUlibrary, real: impl FnOnce() -> CUresult) -> CUresult {
     let (call, context) = (call.about(library), contexts::current());
     if is_eager() || known::is_library_loaded(call.subject, context) {
         return timed(call, real);
     }
-    let event = load("library", 0, Some(&rules::LIBRARY_IN_CONTEXT));
+    let event = image_event("library", 0, Some(&rules::LIBRARY_IN_CONTEXT));
     let words = || format!("`{}` of a library that is not loaded in this context", call.name());
     let (result, _) = late::call(call, event, late::LOAD_BEFORE, words, real);
     if result == CUresult::CUDA_SUCCESS {
@@ -318,7 +318,7 @@ pub(super) fn uses_library(call: Call, library: CUlibrary, real: impl FnOnce() -
 }
 
 /// A call that returns the handles of all kernels of an image.
-pub(super) fn enumerates<T, I>(
+pub(super) fn enumerate<T, I>(
     call: Call,
     out: *mut *mut T,
     count: u32,
@@ -340,7 +340,7 @@ pub(super) fn enumerates<T, I>(
 
 /// `cuModuleGetFunction`, which loads the function. While something runs on the device, the call returns before that, the driver says that
 /// the function is loaded, and its launch waits.
-pub(super) fn take(
+pub(super) fn get_function(
     call: Call,
     out: *mut CUfunction,
     module: CUmodule,
@@ -349,31 +349,31 @@ pub(super) fn take(
 ) -> CUresult {
     let call = call.about(module);
     if function.is_null() || is_eager() {
-        return names(call, out, module.cast(), function, real);
+        return get_kernel(call, out, module.cast(), function, real);
     }
     // SAFETY: the name ends with a zero.
     let kernel = unsafe { CStr::from_ptr(function) }.to_string_lossy();
     if is_known_to_be_loaded(call.subject, &kernel) {
-        return names(call, out, module.cast(), function, real);
+        return get_kernel(call, out, module.cast(), function, real);
     }
     let (begun, running) = (now(), busy::find_others(None));
     let take = || {
-        let result = names(call, out, module.cast(), function, real);
-        if let Some(function) = stored(result, out) {
+        let result = get_kernel(call, out, module.cast(), function, real);
+        if let Some(function) = stored_handle(result, out) {
             known::add_function(call.subject, &kernel, function);
             unloaded::add_taken(function, running);
         }
         result
     };
     if let Some(section) = section::find_in_current_context() {
-        return guard::takes(call, &kernel, &section, take);
+        return guard::take_unloaded(call, &kernel, &section, take);
     }
     if let Some(refused) = ready::refusal(|| late::words(call, &kernel), late::LOAD_BEFORE) {
         late::refused(call, &kernel, refused);
         return refused;
     }
     let result = take();
-    if let Some(handle) = stored(result, out)
+    if let Some(handle) = stored_handle(result, out)
         && is_loaded(contexts::key(handle, 0), handle)
     {
         known::mark_loaded(contexts::key(handle, 0));

@@ -43,7 +43,7 @@ fn launch_in_stream_of_section(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let kernel = || format!("kernel `{}`", kernel_name(function));
-    guard::launches(call, kernel, || make(call, function, real))
+    guard::launch(call, kernel, || make(call, function, real))
 }
 
 #[inline]
