@@ -4,6 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
+use cudarc::driver::sys::CUresult;
+
 /// A watched function, as programs ask for it.
 pub(crate) struct Hook {
     /// The exported symbol.
@@ -76,4 +78,10 @@ impl Call {
     pub(crate) fn name(self) -> &'static str {
         name(self.hook)
     }
+}
+
+/// The handle that the driver has stored, if the call succeeded.
+pub(crate) fn stored_handle<T>(result: CUresult, out: *mut *mut T) -> Option<u64> {
+    // SAFETY: the driver has stored the handle there.
+    (result == CUresult::CUDA_SUCCESS && !out.is_null()).then(|| unsafe { *out }.addr() as u64)
 }

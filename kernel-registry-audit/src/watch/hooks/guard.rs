@@ -7,7 +7,7 @@ use kernel_registry_format::rules::{self, Rule};
 use super::late::{self, refusal};
 use crate::record::Kind;
 use crate::watch::devices::Devices;
-use crate::watch::hook::Call;
+use crate::watch::hook::{Call, stored_handle};
 use crate::watch::owners::Owner;
 use crate::watch::recording::{NewEvent, now};
 use crate::watch::say::say;
@@ -219,9 +219,8 @@ pub(super) fn destroy(
 /// A call that makes something of the current context.
 pub(super) fn create<T>(call: Call, out: *mut *mut T, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = timed(call, real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
-        // SAFETY: the driver has stored the handle there.
-        owners::add(unsafe { *out }.addr() as u64);
+    if let Some(handle) = stored_handle(result, out) {
+        owners::add(handle);
     }
     result
 }
@@ -300,9 +299,8 @@ pub(super) fn record_event(
 /// A call that makes an event.
 pub(super) fn create_event(call: Call, out: *mut CUevent, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = timed(call, real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
-        // SAFETY: the driver has stored the handle there.
-        section::forget_event(unsafe { *out }.addr() as u64);
+    if let Some(event) = stored_handle(result, out) {
+        section::forget_event(event);
     }
     result
 }
@@ -312,8 +310,6 @@ pub(super) fn create_stream(call: Call, out: *mut CUstream, real: impl FnOnce() 
     let context = contexts::current();
     let section = if streams::begin(context) { section::find_in_current_context() } else { None };
     let result = wait(call, &rules::STREAMS, section, real);
-    let is_made = result == CUresult::CUDA_SUCCESS && !out.is_null();
-    // SAFETY: the driver has stored the handle there.
-    streams::finish(context, is_made.then(|| unsafe { *out }.addr() as u64));
+    streams::finish(context, stored_handle(result, out));
     result
 }

@@ -12,7 +12,7 @@ use super::late;
 use super::load::{is_eager, is_loaded, kernel_name};
 use crate::record::{Kind, PTX};
 use crate::watch::caller::Caller;
-use crate::watch::hook::Call;
+use crate::watch::hook::{Call, stored_handle};
 use crate::watch::real::Function;
 use crate::watch::recording::{NewEvent, now};
 use crate::watch::section::{self, ActiveSection};
@@ -133,12 +133,6 @@ pub(super) fn keeps_code(options: *const CUlibraryOption, count: c_uint) -> bool
     (0..all).any(|index| KEEPS.contains(&unsafe { options.cast::<c_uint>().add(index).read() }))
 }
 
-/// The handle that the driver has stored, if it succeeded.
-fn stored_handle<T>(result: CUresult, out: *mut *mut T) -> Option<u64> {
-    // SAFETY: the driver has stored the handle there.
-    (result == CUresult::CUDA_SUCCESS && !out.is_null()).then(|| unsafe { *out }.addr() as u64)
-}
-
 fn load_image<T>(
     call: Call,
     out: *mut *mut T,
@@ -254,9 +248,8 @@ pub(super) fn retain_primary(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let result = make_context(call, out, real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
-        // SAFETY: the driver has stored the handle there.
-        contexts::add_hold(unsafe { *out }.addr() as u64, device);
+    if let Some(context) = stored_handle(result, out) {
+        contexts::add_hold(context, device);
     }
     result
 }
@@ -264,9 +257,8 @@ pub(super) fn retain_primary(
 /// A call that makes or retains a context.
 pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = timed(call, real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() {
-        // SAFETY: the driver has stored the handle there.
-        contexts::add(unsafe { *out }.addr() as u64);
+    if let Some(context) = stored_handle(result, out) {
+        contexts::add(context);
     }
     result
 }
@@ -280,10 +272,10 @@ pub(super) fn get_kernel<T>(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let result = timed(call, real);
-    if result == CUresult::CUDA_SUCCESS && !out.is_null() && !kernel.is_null() {
-        // SAFETY: the driver has stored the handle there, and has read the name, which ends with a zero.
-        let (handle, kernel) = unsafe { (*out, CStr::from_ptr(kernel)) };
-        known::add_name(handle.addr() as u64, &kernel.to_string_lossy(), library.addr() as u64);
+    if let Some(handle) = stored_handle(result, out).filter(|_| !kernel.is_null()) {
+        // SAFETY: the driver has read the name, which ends with a zero.
+        let kernel = unsafe { CStr::from_ptr(kernel) };
+        known::add_name(handle, &kernel.to_string_lossy(), library.addr() as u64);
     }
     result
 }

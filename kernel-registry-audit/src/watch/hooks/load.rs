@@ -11,7 +11,7 @@ use super::late;
 use super::stack::{self, Missing};
 use crate::record::Kind;
 use crate::watch::caller::Caller;
-use crate::watch::hook::Call;
+use crate::watch::hook::{Call, stored_handle};
 use crate::watch::real::Function;
 use crate::watch::recording::NewEvent;
 use crate::watch::unloaded::{self, UnloadedLaunch};
@@ -106,9 +106,7 @@ pub(super) fn kernel(
     if result != CUresult::CUDA_SUCCESS {
         return result;
     }
-    if let Some(out) = out.filter(|out| !out.is_null()) {
-        // SAFETY: the driver has stored the handle there.
-        let handle = unsafe { *out }.addr() as u64;
+    if let Some(handle) = out.and_then(|out| stored_handle(result, out)) {
         known::add_handle(handle, call.subject);
         known::mark_loaded(contexts::key(handle, 0));
         unloaded::add_taken(handle, running.clone());
