@@ -25,6 +25,26 @@ pub(super) struct Group<'a> {
     pub(super) late: usize,
 }
 
+impl<'a> Group<'a> {
+    fn empty(name: &'a str) -> Self {
+        Group { name, times: 0, total: 0, longest: 0, late: 0 }
+    }
+
+    fn add(&mut self, event: &Event) {
+        self.times += 1;
+        self.total = self.total.saturating_add(event.took);
+        self.longest = self.longest.max(event.took);
+        self.late += usize::from(is_late(event));
+    }
+
+    /// Sums up events of any names.
+    pub(super) fn sum(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut sum = Group::empty("");
+        events.into_iter().for_each(|event| sum.add(event));
+        sum
+    }
+}
+
 /// The kernels that were loaded.
 pub(super) fn kernels<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<Group<'a>> {
     sums(events.filter(|event| event.kind == Kind::Load), |event| &event.subject)
@@ -50,11 +70,7 @@ fn sums<'a>(events: impl Iterator<Item = &'a Event>, key: impl Fn(&'a Event) -> 
     let mut groups = HashMap::new();
     for event in events {
         let name = key(event);
-        let group = groups.entry(name).or_insert(Group { name, times: 0, total: 0, longest: 0, late: 0 });
-        group.times += 1;
-        group.total = group.total.saturating_add(event.took);
-        group.longest = group.longest.max(event.took);
-        group.late += usize::from(is_late(event));
+        groups.entry(name).or_insert(Group::empty(name)).add(event);
     }
     let mut groups: Vec<_> = groups.into_values().collect();
     groups.sort_by(|a, b| (b.late > 0, b.total).cmp(&(a.late > 0, a.total)).then(a.name.cmp(b.name)));

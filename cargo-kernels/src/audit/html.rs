@@ -235,9 +235,7 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
     page.write_str("<h2>Processes compared</h2>\n")?;
     let first_ready = audit.processes.iter().filter_map(Process::ready_at).min().unwrap_or(0);
     let row = |process: &Process| {
-        let loads = || process.of_kind(Kind::Load);
-        let late = loads().filter(|event| is_late(event)).count();
-        let took: Time = loads().map(|event| event.took).sum();
+        let loads = Group::sum(process.of_kind(Kind::Load));
         let behind = process.ready_at().map(|at| at - first_ready);
         let time = |time: Option<u64>| match time {
             Some(time) => Cell::number(time as f64, Time(time)),
@@ -248,9 +246,9 @@ fn write_comparison(page: &mut String, audit: &Audit) -> fmt::Result {
             time(process.report.ready),
             time(behind),
             Cell::number(process.report.launches as f64, process.report.launches),
-            Cell::number(loads().count() as f64, loads().count()),
-            Cell::number(late as f64, late),
-            time(Some(took.0)),
+            Cell::number(loads.times as f64, loads.times),
+            Cell::number(loads.late as f64, loads.late),
+            time(Some(loads.total)),
             Cell::text(if process.report.ended { "ended" } else { "killed, or still running" }),
         ]
     };

@@ -90,45 +90,33 @@ impl Process {
 
     /// What the record had no room for, in sentences.
     pub(super) fn missing(&self) -> Vec<String> {
-        let Report {
-            events,
-            dropped,
-            activity_dropped,
-            texts_dropped,
-            unwatched_threads,
-            unsampled_launches,
-            ..
-        } = &self.report;
-        let nameless = events.iter().filter(|event| event.call.is_empty()).count();
-        let mut missing = Vec::new();
-        if *dropped > 0 {
-            missing.push(format!("{dropped} further events found no room in the record, and are in no sum: `--events` makes more"));
-        }
-        if nameless > 0 {
-            missing.push(format!(
-                "{nameless} events have no names, because the record had no room for more texts"
-            ));
-        }
-        if *texts_dropped > 0 {
-            missing.push(format!(
-                "{texts_dropped} texts are left out: the record refers to more of them than records of this library do"
-            ));
-        }
-        if *activity_dropped > 0 {
-            missing.push(format!("{activity_dropped} samples of launches found no room in the record"));
-        }
-        if *unwatched_threads > 0 {
-            missing.push(format!(
-                "{unwatched_threads} threads found no slot in the record: their launches are not counted, and their hangs not explained"
-            ));
-        }
-        if *unsampled_launches > 0 {
-            missing.push(format!(
-                "{unsampled_launches} launches were in streams that found no room: they are in no sample, and a hang does not name \
-                 these streams"
-            ));
-        }
+        let report = &self.report;
+        let nameless = report.events.iter().filter(|event| event.call.is_empty()).count() as u64;
+        let missing = [
+            (
+                report.dropped,
+                "further events found no room in the record, and are in no sum: `--events` makes more",
+            ),
+            (nameless, "events have no names, because the record had no room for more texts"),
+            (
+                report.texts_dropped,
+                "texts are left out: the record refers to more of them than records of this library do",
+            ),
+            (report.activity_dropped, "samples of launches found no room in the record"),
+            (
+                report.unwatched_threads,
+                "threads found no slot in the record: their launches are not counted, and their hangs not explained",
+            ),
+            (
+                report.unsampled_launches,
+                "launches were in streams that found no room: they are in no sample, and a hang does not name these streams",
+            ),
+        ];
         missing
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect()
     }
 
     pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Event> {

@@ -8,7 +8,7 @@ use kernel_registry_format::wrapped;
 
 use super::comparison::{self, compare_kernels};
 use super::groups::{self, Group};
-use super::process::{Audit, Process, is_late};
+use super::process::{Audit, Process};
 use super::words::{
     Caller, NOTHING_SEEN, Readable, Subject, Time, WhileResident, explanation_and_stack, many, processes,
     short,
@@ -108,19 +108,19 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process, room: usize, was
         (Kind::Deferred, "call deferred"),
         (Kind::Waits, "call that waited"),
     ] {
-        let took: Time = process.of_kind(kind).map(|event| event.took).sum();
-        let number = process.of_kind(kind).count();
-        let late = process.of_kind(kind).filter(|event| is_late(event)).count();
-        let resident = process.of_kind(kind).filter(|event| event.waits_for_resident()).count();
-        if number > 0 {
-            let late = if late > 0 { format!(", {late} after it was ready") } else { String::new() };
-            let resident = if resident > 0 {
-                format!(", {resident} while a kernel was resident")
-            } else {
-                String::new()
-            };
-            writeln!(f, "  {number} x {one}, {took} in all{late}{resident}")?;
+        let events: Vec<_> = process.of_kind(kind).collect();
+        if events.is_empty() {
+            continue;
         }
+        let Group { times, total, late, .. } = Group::sum(events.iter().copied());
+        write!(f, "  {times} x {one}, {} in all", Time(total))?;
+        let resident = events.iter().filter(|event| event.waits_for_resident()).count();
+        for (count, when) in [(late, "after it was ready"), (resident, "while a kernel was resident")] {
+            if count > 0 {
+                write!(f, ", {count} {when}")?;
+            }
+        }
+        writeln!(f)?;
     }
     for missing in process.missing() {
         writeln!(f, "! {missing}")?;
@@ -201,10 +201,13 @@ fn list(f: &mut fmt::Formatter<'_>, events: &[&Event]) -> fmt::Result {
         let Event { kind, begun, took, call, caller, is_finding, .. } = event;
         let mark = if *is_finding { '!' } else { ' ' };
         let by = if caller.is_empty() { String::new() } else { format!("  by {}", Caller(caller)) };
-        let resident =
-            if event.waits_for_resident() { format!("  {}", WhileResident(event)) } else { String::new() };
         let (at, took, kind) = (Time(*begun), Time(*took), kind.as_str());
-        writeln!(f, "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{resident}{by}", Subject(event))?;
+        writeln!(
+            f,
+            "{mark} {at:>10} {took:>10}  {kind:<9} {call:<24} {}{}{by}",
+            Subject(event),
+            WhileResident(event, "  ")
+        )?;
     }
     Ok(())
 }
@@ -234,12 +237,11 @@ fn write_comparison(f: &mut fmt::Formatter<'_>, audit: &Audit) -> fmt::Result {
     writeln!(f, "\n  {}  PROCESS", line(columns.map(str::to_owned)))?;
     let first_ready = audit.processes.iter().filter_map(Process::ready_at).min().unwrap_or(0);
     for process in audit.processes.iter().take(LINES) {
-        let loads = || process.of_kind(Kind::Load);
+        let loads = Group::sum(process.of_kind(Kind::Load));
         let ready = process.report.ready.map_or("never".to_owned(), |at| Time(at).to_string());
         let behind = process.ready_at().map_or(String::new(), |at| Time(at - first_ready).to_string());
-        let late = loads().filter(|event| is_late(event)).count().to_string();
-        let took = loads().map(|event| event.took).sum::<Time>().to_string();
-        let cells = [ready, behind, loads().count().to_string(), late, took];
+        let took = Time(loads.total).to_string();
+        let cells = [ready, behind, loads.times.to_string(), loads.late.to_string(), took];
         writeln!(f, "  {}  {}", line(cells), process.name)?;
     }
     if audit.processes.len() > LINES {

@@ -35,14 +35,14 @@ pub(super) fn explanation_and_stack(hang: &Event) -> (Vec<&str>, Vec<&str>) {
     hang.text.lines().partition(|line| !line.starts_with(' '))
 }
 
-/// The resident kernel that a call would have waited for, if there was one.
-pub(super) struct WhileResident<'a>(pub(super) &'a Event);
+/// The resident kernel that a call would have waited for, behind a separator, or nothing.
+pub(super) struct WhileResident<'a>(pub(super) &'a Event, pub(super) &'static str);
 
 impl fmt::Display for WhileResident<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0.resident {
             "" => Ok(()),
-            kernel => write!(f, "while `{}` was resident", Readable(kernel)),
+            kernel => write!(f, "{}while `{}` was resident", self.1, Readable(kernel)),
         }
     }
 }

@@ -6,6 +6,7 @@ use kernel_registry_audit::Cause;
 use kernel_registry_audit::record::{Event, Kind, PTX, Report};
 
 use super::code;
+use crate::audit::groups::Group;
 use crate::audit::process::{Audit, is_late};
 use crate::audit::words::{NOTHING_SEEN, Readable, Time, many, processes, short};
 use crate::page::Text;
@@ -121,19 +122,16 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
     ];
     for (events, one, several) in facts {
         let Some(longest) = events.iter().max_by_key(|event| event.took) else { continue };
-        let total: Time = events.iter().map(|event| event.took).sum();
-        let late = events.iter().filter(|event| is_late(event)).count();
-        write!(to, "<li>{} {}", events.len(), if events.len() == 1 { one } else { several })?;
+        let Group { times, total, late, .. } = Group::sum(events.iter().copied());
+        write!(to, "<li>{times} {}", if times == 1 { one } else { several })?;
         match late {
             0 => {}
-            1 if events.len() == 1 => write!(to, " <strong>after the program was ready</strong>")?,
-            all if all == events.len() => {
-                write!(to, ", <strong>all of them after the program was ready</strong>")?
-            }
+            1 if times == 1 => write!(to, " <strong>after the program was ready</strong>")?,
+            all if all == times => write!(to, ", <strong>all of them after the program was ready</strong>")?,
             late => write!(to, ", <strong>{late} of them after the program was ready</strong>")?,
         }
         if longest.took > 0 {
-            write!(to, ": {total} in all, the longest {}", Time(longest.took))?;
+            write!(to, ": {} in all, the longest {}", Time(total), Time(longest.took))?;
             if longest.kind == Kind::Load {
                 let name = Readable(&longest.subject).to_string();
                 write!(to, " (<code>{}</code>)", Text(short(&name)))?;

@@ -82,8 +82,7 @@ impl Bar<'_> {
         let what = if name.is_empty() { call.to_string() } else { format!("{name} ({call})") };
         let late = match self.longest.event {
             event if is_late(event) => ", after the program was ready".to_owned(),
-            event if event.waits_for_resident() => format!(", {}", WhileResident(event)),
-            _ => String::new(),
+            event => WhileResident(event, ", ").to_string(),
         };
         let longest = took(&self.longest);
         if self.count > 1 {
