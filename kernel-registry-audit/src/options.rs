@@ -120,7 +120,7 @@ impl Audit {
         Audit { slow: time, ..self }
     }
 
-    /// The same, with the variables that are set, unless the process is privileged. A value that means nothing counts as not set.
+    /// Replaces options by the variables that are set. A variable is ignored if its value means nothing, or if the process is privileged.
     pub(crate) fn or_environment(self) -> Self {
         self.or(environment::variable)
     }

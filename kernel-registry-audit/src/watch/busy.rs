@@ -15,7 +15,7 @@ use crate::watch::{contexts, threads};
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// The streams that are busy, but for one. This thread asks, because its program is about to load a kernel.
+/// The busy streams but for one, asked in this thread, whose program is about to load a kernel.
 pub(crate) fn find_others(stream: Option<u64>) -> Vec<Stream> {
     let before = contexts::current();
     let busy = ask(|its| Some(its.handle) != stream);
@@ -23,7 +23,7 @@ pub(crate) fn find_others(stream: Option<u64>) -> Vec<Stream> {
     busy
 }
 
-/// The streams that are busy. `None` if the driver does not answer: it is asked in a thread that is left behind then.
+/// All busy streams, asked in a thread that is left behind if the driver does not answer; then `None`.
 pub(crate) fn find_all() -> Option<Vec<Stream>> {
     let (answer, answered) = mpsc::channel();
     // Nobody may be waiting any longer.

@@ -37,11 +37,11 @@ const LARGEST: usize = 1 << 16;
 
 /// The caller is the first frame outside of the hook, the driver and the runtime API. The stack begins there.
 pub(crate) fn find_among(frames: &[*mut c_void], hook: *const c_void) -> Caller {
-    // The hooks can be in the program: of all frames, the hook's has the address that is the nearest after the hook's beginning.
+    // Hooks in the program itself: the frame of the hook has the nearest address after its beginning.
     let after = |address: &*mut c_void| address.addr().checked_sub(hook.addr()).unwrap_or(usize::MAX);
     let nearest = (0..frames.len()).min_by_key(|index| after(&frames[*index]));
     let skipped = nearest.filter(|index| after(&frames[*index]) < LARGEST).map_or(0, |index| index + 1);
-    // Or they are in a library of their own.
+    // Hooks in a library of their own: all of that library is skipped.
     let own = library(hook).filter(|_| cfg!(feature = "export")).map(|frame| frame.library);
     let is_inside = |(_, frame): &(_, Frame)| {
         Some(&frame.library) == own.as_ref() || INSIDE.iter().any(|inside| frame.library.starts_with(inside))

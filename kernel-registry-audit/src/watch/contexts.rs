@@ -15,10 +15,10 @@ static SEEN: Locked<Vec<u64>> = Locked::new();
 /// The first context. What is loaded there is stored by its handle alone.
 static FIRST: AtomicU64 = AtomicU64::new(0);
 
-/// Whether there is another one. Only then a launch asks for its context.
+/// Whether there is a second context. Only then a launch asks for its own.
 static MANY: AtomicBool = AtomicBool::new(false);
 
-/// A context was made, or retained.
+/// Remembers a context that was made or retained.
 pub(crate) fn add(context: u64) {
     let mut seen = SEEN.lock();
     if !seen.contains(&context) {
@@ -38,14 +38,14 @@ struct Primary {
     holds: usize,
 }
 
-/// The primary context of a device was retained.
+/// Counts that the primary context of a device was retained.
 pub(crate) fn add_hold(context: u64, device: CUdevice) {
     let mut primary = PRIMARY.lock();
     let primary = primary.entry(device).or_default();
     *primary = Primary { context, holds: primary.holds + 1 };
 }
 
-/// The primary context of a device was released.
+/// Counts that the primary context of a device was released.
 pub(crate) fn remove_hold(device: CUdevice) {
     if let Some(primary) = PRIMARY.lock().get_mut(&device) {
         primary.holds = primary.holds.saturating_sub(1);
@@ -67,13 +67,13 @@ pub(crate) fn all() -> Vec<u64> {
     SEEN.lock().clone()
 }
 
-/// What stands for a kernel in the context of a stream, in the table of loaded kernels.
+/// The key of a kernel in the context of a stream, for the tables of loaded and launched kernels.
 #[inline]
 pub(crate) fn key(kernel: u64, stream: u64) -> u64 {
     if MANY.load(Ordering::Relaxed) { key_in(kernel, of_stream(stream)) } else { kernel }
 }
 
-/// What stands for a kernel in a context.
+/// The key of a kernel in a context.
 pub(crate) fn key_in(kernel: u64, context: u64) -> u64 {
     if context == FIRST.load(Ordering::Relaxed) { kernel } else { kernel ^ context.rotate_left(24) }
 }
@@ -97,7 +97,7 @@ pub(crate) fn of_stream(stream: u64) -> u64 {
     }
 }
 
-/// Whether a stream waits neither for the default stream nor is one. A stream that does not exist does not.
+/// Whether a stream is neither a default stream nor waits for one. False if it does not exist.
 pub(crate) fn is_non_blocking(stream: CUstream) -> bool {
     const NON_BLOCKING: u32 = 1;
     type GetFlags = unsafe extern "C" fn(CUstream, *mut u32) -> CUresult;

@@ -24,7 +24,7 @@ use crate::{environment, variables};
 /// How often the calls in progress are looked at.
 const STEP: Duration = Duration::from_millis(50);
 
-/// When room for samples runs short, one is taken at so many looks: once a second.
+/// Looks between two samples once room for samples runs short: one second.
 const SPARSE: u32 = 20;
 
 /// Starts the thread that watches this process.
@@ -104,7 +104,7 @@ fn sample() {
     }
 }
 
-/// Says on the standard error output, and in the record, what the call waits for. Returns the event.
+/// Writes to the standard error output and the record what a call waits for. Returns the event.
 fn explain(slot: &Slot, hook: u32, waited: Duration) -> Option<&'static RawEvent> {
     let subject = slot.subject.load(Ordering::Relaxed);
     let (stream, thread) = (slot.stream.load(Ordering::Relaxed), slot.thread.load(Ordering::Relaxed));

@@ -36,13 +36,13 @@ pub(crate) fn mark_launched(key: u64) {
     LAUNCHED.add(key);
 }
 
-/// A kernel is unloaded.
+/// Forgets a kernel that is unloaded.
 fn forget(key: u64) {
     LOADED.remove(key);
     LAUNCHED.remove(key);
 }
 
-/// The stack limit was set: the next launch of any kernel may enlarge the stack again.
+/// Forgets launches, because the stack limit was set: the next launch of any kernel may enlarge the stack again.
 pub(crate) fn forget_launches() {
     LAUNCHED.clear();
 }
@@ -96,7 +96,7 @@ pub(crate) fn image_of(kernel: u64) -> Option<Arc<str>> {
     handles.images.get(&handles.kernels.get(&kernel)?.image).cloned()
 }
 
-/// Remembers an image that was loaded, in words. One of a context that is gone may have had its handle.
+/// Remembers an image that was loaded, in words. Its handle may have been that of another image, whose context is gone.
 pub(crate) fn add_image(handle: u64, words: &str) {
     let mut handles = HANDLES.lock();
     handles.taken.remove(&handle);
@@ -161,7 +161,7 @@ pub(crate) fn add_module(module: u64, library: u64) {
     }
 }
 
-/// An image was unloaded, and with a library its modules: their handles may stand for other kernels soon.
+/// Forgets an image that is unloaded, and the modules of a library: their handles may stand for other kernels soon.
 pub(crate) fn forget_image(image: u64) {
     let contexts = contexts::all();
     let mut handles = HANDLES.lock();
@@ -184,7 +184,7 @@ pub(crate) fn forget_image(image: u64) {
     });
 }
 
-/// A context is gone, with all that was loaded there.
+/// Forgets what was loaded in a context that is gone.
 pub(crate) fn forget_context(context: u64) {
     let mut handles = HANDLES.lock();
     handles.kernels.keys().for_each(|handle| forget(contexts::key_in(*handle, context)));

@@ -1,4 +1,4 @@
-//! A lock that a forked child does not find locked by a thread that it does not have.
+//! A lock that is never found locked in a forked child, which lacks the threads that could unlock it.
 
 use std::ops::DerefMut;
 use std::ptr;

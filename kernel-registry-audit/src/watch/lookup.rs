@@ -24,7 +24,7 @@ const ATTACH: &CStr = c"kernel_registry_audit_attach";
 const BEGIN: &CStr = c"kernel_registry_audit_section_begin";
 const END: &CStr = c"kernel_registry_audit_section_end";
 
-/// The functions of the audit that are not the driver's, by which audits are told from drivers, too.
+/// The audit's own functions, which a driver does not have: they also tell an audit from a driver.
 pub(crate) fn own() -> [(&'static CStr, *const c_void); 5] {
     [
         (READY, kernel_registry_audit_ready as *const c_void),

@@ -27,7 +27,7 @@ pub(crate) fn devices(address: u64) -> Devices {
     }
 }
 
-/// The context with which memory is gone.
+/// The context that memory belongs to.
 pub(crate) fn owner(address: u64) -> Option<Owner> {
     let context = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT, address);
     context.filter(|context| *context != 0).map(Owner::Context)
@@ -49,7 +49,7 @@ pub(crate) fn is_of_host(address: u64) -> bool {
         && !is_managed(address)
 }
 
-/// Whether memory begins before an address, where it is not freed.
+/// Whether an address is inside of an allocation, and not its beginning, which frees take.
 pub(crate) fn is_inside(address: u64) -> bool {
     let start = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
     start.is_some_and(|start| start != address)
@@ -64,7 +64,7 @@ pub(crate) fn is_pooled(address: u64) -> bool {
 /// Memory of the program that it has registered. The driver does not tell it from its own host memory.
 static REGISTERED: Locked<HashSet<u64>> = Locked::new();
 
-/// A call that registers memory of the program.
+/// Makes a call that registers memory of the program.
 pub(crate) fn register(address: *mut c_void, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = real();
     if result == CUresult::CUDA_SUCCESS {

@@ -40,8 +40,7 @@ pub(crate) fn start() {
     });
 }
 
-/// The answer to a call that is late, if it is refused. `what` says it in words, for people, as does the remedy. Once that is
-/// recorded, [`end`] follows.
+/// Says that a late call is refused, and returns its answer; `None` if late calls are only reported. The caller records it, and calls [`end`].
 pub(crate) fn refusal(what: impl FnOnce() -> String, remedy: &str) -> Option<CUresult> {
     let after_ready = Audit::chosen().after_ready;
     if !recording::is_ready() || after_ready == AfterReady::Report {
@@ -51,7 +50,7 @@ pub(crate) fn refusal(what: impl FnOnce() -> String, remedy: &str) -> Option<CUr
     Some(CUresult::CUDA_ERROR_NOT_PERMITTED)
 }
 
-/// Ends the program after a call was refused, if that is what happens then.
+/// Ends the program after a refused call, if the options say so.
 pub(crate) fn end() {
     if Audit::chosen().after_ready == AfterReady::Abort {
         process::abort();

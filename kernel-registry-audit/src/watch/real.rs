@@ -32,7 +32,7 @@ impl<F: Copy> Function<F> {
         self.get_after(|| {})
     }
 
-    /// The function, if that driver has it. `first` comes before it is looked up.
+    /// The function, if that driver has it. Calls `first` before it looks the function up.
     #[inline]
     pub(crate) fn get_after(&self, first: fn()) -> Option<F> {
         let address = self.address.load(Ordering::Relaxed);

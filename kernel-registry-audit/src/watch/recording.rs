@@ -115,7 +115,7 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// A mapping of the record's file, or of memory if there can be none, which is said once.
+/// Maps the record's file, or memory if no folder is given. Says once if there can be no file.
 fn mapped(size: usize) -> *mut c_void {
     let file = Audit::chosen().records.as_ref().map(|folder| {
         loop {
@@ -160,8 +160,8 @@ fn free(folder: &Path) -> PathBuf {
     names.map(|name| folder.join(name)).find(|path| !path.exists()).unwrap_or_default()
 }
 
-/// A file of the record's size, whose disk space is taken now: a full disk would end the program later. If there is no room, the
-/// file stays empty, which tells readers.
+/// Makes a file of the record's size and takes its disk space now, because a full disk would end the program later. Without room the file
+/// stays empty, which tells readers.
 fn file(path: &Path, size: usize) -> std::io::Result<i32> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -192,7 +192,7 @@ fn file(path: &Path, size: usize) -> std::io::Result<i32> {
     }
 }
 
-/// Whether a file of this process may have so many bytes. One that is larger ends the process by a signal.
+/// Whether a file of this process may have so many bytes. A signal ends the process that writes a larger one.
 fn may_be(size: usize) -> bool {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: it stores two numbers.

@@ -212,7 +212,7 @@ fn make() -> u64 {
         let Some(Later { free: Free { call, devices, owner, .. }, make, .. }) = STATE.lock().next() else {
             break;
         };
-        // What belongs to a context is gone with it, and an address may be that of something else by now.
+        // With its context the memory is gone, and its address may be that of something else by now.
         let is_there = match owner {
             Owner::Context(context) if context != current => {
                 let is_set = contexts::set_current(context);
@@ -438,7 +438,7 @@ pub(crate) fn waiting_frees(device: CUdevice) -> Option<WaitingFrees> {
     (count > 0).then_some(WaitingFrees { bytes, count, kernel })
 }
 
-/// What belonged to a context that is gone is not freed: the next context may have its handle, and memory at the same addresses.
+/// Forgets calls that would free what belonged to a context that is gone: the next context may have its handle, and memory at these addresses.
 pub(crate) fn forget_context(context: u64) {
     let mut state = STATE.lock();
     state.deferred.forget(context);

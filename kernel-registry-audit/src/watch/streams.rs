@@ -1,10 +1,10 @@
-//! How many streams each context has had at once: one more than ever waits, from a number on.
+//! The most streams that each context has had at once. Above a limit, making one more than ever waits for the device.
 
 use std::collections::HashMap;
 
 use crate::watch::locked::Locked;
 
-/// Streams that a context can have before another one waits: beside 34 none did, and beside 36 all did.
+/// Streams of a context that are made without waiting. Measured: with 34 none waited, with 36 all did.
 const MOST: usize = 34;
 
 static STREAMS: Locked<Streams> = Locked::new();
@@ -18,12 +18,12 @@ struct Streams {
 
 #[derive(Default)]
 struct Count {
-    /// With those that are being made.
+    /// Streams now, with those that are being made.
     alive: usize,
     most: usize,
 }
 
-/// A stream is about to be made. Returns whether the context would have more than ever, and too many.
+/// Counts a stream that is about to be made. Returns whether making it waits.
 pub(crate) fn begin(context: u64) -> bool {
     let mut streams = STREAMS.lock();
     let count = streams.contexts.entry(context).or_default();
@@ -31,7 +31,7 @@ pub(crate) fn begin(context: u64) -> bool {
     count.alive > count.most.max(MOST)
 }
 
-/// The stream was made, or failed to be.
+/// Follows [`begin`]: the stream was made, or could not be.
 pub(crate) fn finish(context: u64, stream: Option<u64>) {
     let mut streams = STREAMS.lock();
     let Some(count) = streams.contexts.get_mut(&context) else { return };

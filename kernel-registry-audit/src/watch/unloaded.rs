@@ -1,5 +1,5 @@
-//! Kernels whose handles were taken, or that were launched, before they were loaded, and while others ran. The calls return, and the kernels
-//! wait on the device.
+//! Kernels that were launched, or whose handles were taken, before they were loaded and while other kernels ran. Such calls return, but the
+//! kernels wait on the device.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -28,7 +28,7 @@ impl UnloadedLaunch {
         UnloadedLaunch { kernel, stream: call.stream, thread: thread(), caller: caller.name, running }
     }
 
-    /// Whether it still waits, for some of what ran before it.
+    /// The launch with the streams that it still waits for, if it does.
     fn still_waits(&self, busy: &[Stream]) -> Option<UnloadedLaunch> {
         let is_busy = busy.iter().any(|busy| busy.handle == self.stream);
         let mut still = self.clone();
@@ -131,7 +131,7 @@ pub(crate) fn is_waiting(function: u64) -> bool {
     taken.still_waits(&busy::find_others(None))
 }
 
-/// Whether a stream is busy with the same kernel as before. Behind a resident kernel nothing is launched.
+/// Whether a stream still runs the kernel that it ran before. Nothing is launched behind a resident kernel.
 fn still_runs(before: &Stream, busy: &[Stream]) -> bool {
     let same = |busy: &Stream| (busy.handle, busy.thread, busy.kernel, busy.launches);
     busy.iter().any(|busy| same(busy) == same(before))

@@ -14,7 +14,7 @@ use crate::watch::contexts;
 use crate::watch::hook::{self, Call};
 use crate::watch::recording::{self, NewEvent, nanoseconds, now, record, write_event};
 
-/// In a child that was forked: the parent's slot is not this thread's, and its launches are not the child's.
+/// In a forked child this thread has no slot yet, and nothing was launched.
 pub(crate) extern "C" fn forked() {
     SLOT.set(ptr::null());
     STREAMS.iter().for_each(|last| last.launches.store(0, Ordering::Relaxed));
@@ -46,7 +46,7 @@ impl Drop for Leave {
     }
 }
 
-/// The slot of threads that found none free. Nothing watches it.
+/// The slot of threads that found none free. Nobody reads it.
 // SAFETY: zeros are valid in a slot, which is made of atomics.
 static NOBODY: Slot = unsafe { MaybeUninit::zeroed().assume_init() };
 
@@ -90,7 +90,7 @@ pub(crate) fn loading(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     result
 }
 
-/// Makes a launch, which is in progress meanwhile, and is [`launched`].
+/// Makes a launch, which is counted, and is in progress meanwhile.
 #[inline]
 pub(crate) fn launch(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let slot = slot();
@@ -145,7 +145,7 @@ pub(crate) fn mark_waiting(stream: u64) {
     }
 }
 
-/// The place of a thread and a stream. There may be none left.
+/// The entry of a thread and a stream, if there is room for it.
 #[inline]
 fn last(slot: &Slot, stream: u64) -> Option<&'static Last> {
     // The default stream is 0, so each handle is stored plus one. Handles are addresses, which leave room for the thread.
@@ -158,7 +158,7 @@ fn place(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
 }
 
-/// The place of a key that is new, or not where it belongs.
+/// The entry of a key that is new, or not in the first place of its hash.
 #[cold]
 fn find(key: u64) -> Option<&'static Last> {
     let places = || (0..16).map(|step| &STREAMS[(place(key) + step) % STREAMS.len()]);
@@ -193,7 +193,7 @@ static STREAMS: [Last; 4096] = [const {
 const GONE: u64 = u64::MAX;
 
 impl Last {
-    /// Takes the place, if it is free or its stream is gone. Only one thread succeeds.
+    /// Takes an entry that is free, or whose stream is gone. Only one thread succeeds.
     fn take(&self, key: u64) -> bool {
         if self.key.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             return true;
@@ -222,7 +222,7 @@ pub(crate) struct Stream {
     pub(crate) launches: u64,
 }
 
-/// Streams in which kernels were launched, once for each thread that did. Launches in a place count on when another stream takes it.
+/// Streams in which kernels were launched, once for each thread that did. An entry that another stream takes counts on.
 pub(crate) fn streams() -> impl Iterator<Item = (usize, Stream)> {
     STREAMS.iter().enumerate().filter_map(|(place, last)| {
         let kernel = Some(last.kernel.load(Ordering::Relaxed)).filter(|kernel| *kernel != GONE).unwrap_or(0);

@@ -51,7 +51,7 @@ pub(super) fn synchronize_context(
     wait(call, &rules::WAITS_FOR_RESIDENT, section, real)
 }
 
-/// A call that takes the handle of a kernel which is not loaded: its launch would wait for the resident kernel.
+/// Takes the handle of a kernel that is not loaded. Its launch would wait for the resident kernel.
 pub(super) fn take_unloaded(
     call: Call,
     kernel: &str,
@@ -97,7 +97,7 @@ fn by_rule<'a>(rule: &'static Rule, subject: &'a str) -> NewEvent<'a> {
     NewEvent { rule: Some(rule), subject, ..NewEvent::default() }
 }
 
-/// A call that frees or unloads. In a section that defers it is deferred, if the rules say that it can be, and its owner is known.
+/// Frees or unloads something. A section that defers defers the call if the rules allow it and its owner is known.
 fn free_or_defer(
     call: Call,
     rule: &'static Rule,
@@ -121,7 +121,7 @@ fn free_or_defer(
 /// The answer to a second free of an address.
 const FREED: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 
-/// A call that frees memory of a device. That of pools is freed without waiting, and any other address the driver refuses at once.
+/// Frees memory of a device. Memory of pools is freed without waiting; other addresses the driver refuses at once.
 pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
     if section::is_deferred(call.subject) {
         return FREED;
@@ -145,7 +145,7 @@ pub(super) fn free_async(call: Call, real: impl FnOnce() -> CUresult) -> CUresul
     if section::is_deferred(call.subject) { FREED } else { timed(call, real) }
 }
 
-/// A call that frees memory of the host, which kernels on all devices can use. The driver refuses any other address at once.
+/// Frees memory of the host, which kernels on all devices can use. Other addresses the driver refuses at once.
 pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
     if section::is_deferred(call.subject) {
         return FREED;
@@ -179,7 +179,7 @@ pub(super) fn close_memory(call: Call, real: impl FnOnce() -> CUresult + 'static
     free_or_defer(call, &rules::FREE, devices, memory::owner(call.subject), real)
 }
 
-/// A call that allocates memory. If there is none, the frees that wait are said.
+/// Allocates memory. If there is too little, says which deferred calls would free some.
 pub(super) fn allocate(call: Call, bytes: usize, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = timed(call, real);
     if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY
@@ -225,7 +225,7 @@ pub(super) fn create<T>(call: Call, out: *mut *mut T, real: impl FnOnce() -> CUr
     result
 }
 
-/// A call that unloads something of all contexts. The program may free the code of a library after this call, if it `keeps` it.
+/// Unloads something from all contexts. Is not deferred if the program `keeps` the code: it may free that after this call.
 pub(super) fn unload_everywhere(
     call: Call,
     keeps: bool,
@@ -251,7 +251,7 @@ fn unload_or_destroy(
     }
 }
 
-/// A launch in what may be the stream of a resident kernel, where it waits for that. `kernel` names what is launched.
+/// Launches something in what may be the stream of a resident kernel, where it would wait for that kernel.
 #[cold]
 pub(super) fn launch(
     call: Call,

@@ -107,7 +107,7 @@ pub(super) fn load_module(
     result
 }
 
-/// Loads a library. The program may say that it `keeps` the code.
+/// Loads a library. `keeps`: the program promises to keep its code until the library is unloaded.
 pub(super) fn load_library(
     call: Call,
     out: *mut CUlibrary,
@@ -122,7 +122,7 @@ pub(super) fn load_library(
     result
 }
 
-/// Whether the options of a library say that the driver uses memory of the program until the library is unloaded.
+/// Whether the options of a library say that the driver uses the program's memory until the library is unloaded.
 pub(super) fn keeps_code(options: *const CUlibraryOption, count: c_uint) -> bool {
     const KEEPS: [c_uint; 2] = [
         CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED as c_uint,
@@ -184,7 +184,7 @@ fn forget_and_unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl 
     }
 }
 
-/// A call after which nothing is loaded in a context.
+/// A call that ends a context, with all that is loaded there.
 pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let context = context.addr() as u64;
     guard::wait(call, &rules::CONTEXT, section::find_in_context(context), || {
@@ -330,8 +330,8 @@ pub(super) fn enumerate<T, I>(
     result
 }
 
-/// `cuModuleGetFunction`, which loads the function. While something runs on the device, the call returns before that, the driver says that
-/// the function is loaded, and its launch waits.
+/// `cuModuleGetFunction`, which loads the function. While something runs on the device, the call returns before the function is loaded: the
+/// driver says that it is, but its launch waits.
 pub(super) fn get_function(
     call: Call,
     out: *mut CUfunction,

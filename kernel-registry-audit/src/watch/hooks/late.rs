@@ -50,7 +50,7 @@ pub(super) fn call(
     (result, caller)
 }
 
-/// The answer to a call that is refused, once that was said.
+/// Says that a call is refused, and returns its answer.
 pub(super) fn refusal(rule: &Rule, section: &ActiveSection, words: &str) -> CUresult {
     let (because, remedy) = (rule.because, rule.remedy_in(recording::uses_kernel_registry()));
     say(&format!(

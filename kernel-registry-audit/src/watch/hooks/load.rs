@@ -18,7 +18,7 @@ use crate::watch::unloaded::{self, UnloadedLaunch};
 use crate::watch::watched::{self, count_launch, during, timed};
 use crate::watch::{busy, contexts, known, section};
 
-/// A launch. That of a kernel which was launched before neither locks nor allocates.
+/// Launches a kernel. If it was launched before, this neither locks nor allocates.
 #[inline]
 pub(super) fn launch(
     call: Call,
@@ -56,7 +56,7 @@ fn make(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CU
 #[cold]
 fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
     count_launch(call.stream, call.subject);
-    // A hang and the samples name kernels, and asking the driver then may wait.
+    // Hangs and samples name the kernel. Asked later, the driver may wait.
     let kernel = kernel_name(function);
     let result = if !is_loaded(key, call.subject) {
         let running = busy::find_others(Some(call.stream));
@@ -90,7 +90,7 @@ fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CU
     late::call(call, event, "set the limit before the program is ready", words, real).0
 }
 
-/// A call that loads a kernel unless it is loaded.
+/// Makes a call that loads a kernel, unless that is loaded already.
 pub(super) fn kernel(
     call: Call,
     function: CUfunction,
@@ -151,8 +151,7 @@ fn resize(subject: &str) -> NewEvent<'_> {
     NewEvent { kind: Kind::Resize, subject, ..NewEvent::default() }
 }
 
-/// Whether the process loads everything eagerly: then kernels are loaded with their images. The driver reads the variable
-/// once.
+/// Whether kernels are loaded with their images. The driver reads that variable once.
 pub(super) fn is_eager() -> bool {
     type GetMode = unsafe extern "C" fn(*mut c_int) -> CUresult;
     // SAFETY: this is the type of the function of that name.

@@ -13,7 +13,7 @@ pub(super) struct Missing {
     pub(super) limit: usize,
 }
 
-/// Whether the launch of a kernel will enlarge the stack, as far as its attribute tells: it does not of recursive kernels.
+/// Whether the launch of a kernel will enlarge the stack. The attribute that says so does not count recursive calls.
 pub(super) fn missing(function: CUfunction) -> Option<Missing> {
     let frame = usize::try_from(frame(function)?).ok().filter(|frame| *frame > 0)?;
     let limit = limit()?;
