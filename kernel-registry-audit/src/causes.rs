@@ -17,7 +17,7 @@ pub struct Cause<'a> {
     uses_kernel_registry: bool,
 }
 
-/// The causes of all findings but hangs, which explain themselves: first calls that would have waited for a resident kernel, then by the time that they took.
+/// The causes of all findings but hangs, which explain themselves: first of calls that would have waited for a resident kernel, then by time.
 pub fn causes<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Vec<Cause<'a>> {
     let mut causes = reports.into_iter().fold(Vec::new(), add_findings);
     for cause in &mut causes {

@@ -121,23 +121,30 @@ fn free_or_defer(
 /// The answer to a second free of an address.
 const FREED: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 
-/// Frees memory of a device. Memory of pools is freed without waiting; other addresses the driver refuses at once.
-pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
+/// Frees memory. `devices` are those whose kernels may use it, in a section, if the free waits for them.
+fn free_memory(
+    call: Call,
+    devices: impl FnOnce(u64) -> Option<Devices>,
+    real: impl FnOnce() -> CUresult + 'static,
+) -> CUresult {
     if section::is_deferred(call.subject) {
         return FREED;
     }
-    let is_its = |address| memory::is_known(address) && !memory::is_of_host(address);
-    if section::any() && is_its(call.subject) {
-        let devices = memory::devices(call.subject);
-        if section::find_on_devices(devices).is_some() && waits_to_free(call.subject) {
-            return free_or_defer(call, &rules::FREE, devices, memory::owner(call.subject), real);
-        }
+    match section::any().then(|| devices(call.subject)).flatten() {
+        Some(devices) => free_or_defer(call, &rules::FREE, devices, memory::owner(call.subject), real),
+        None => timed(call, real),
     }
-    timed(call, real)
 }
 
-fn waits_to_free(address: u64) -> bool {
-    !memory::is_pooled(address) && !memory::is_inside(address)
+/// Frees memory of a device. Memory of pools is freed without waiting; other addresses the driver refuses at once.
+pub(super) fn free(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
+    let devices = |address| {
+        let is_its = memory::is_known(address) && !memory::is_of_host(address);
+        let devices = is_its.then(|| memory::devices(address))?;
+        section::find_on_devices(devices)?;
+        (!memory::is_pooled(address) && !memory::is_inside(address)).then_some(devices)
+    };
+    free_memory(call, devices, real)
 }
 
 /// A call that frees memory without waiting.
@@ -147,25 +154,16 @@ pub(super) fn free_async(call: Call, real: impl FnOnce() -> CUresult) -> CUresul
 
 /// Frees memory of the host, which kernels on all devices can use. Other addresses the driver refuses at once.
 pub(super) fn free_host(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    if section::is_deferred(call.subject) {
-        return FREED;
-    }
-    let address = call.subject;
-    let is_its = |address| memory::is_of_host(address) && !memory::is_registered(address);
-    if !section::any() || !is_its(address) || memory::is_inside(address) {
-        return timed(call, real);
-    }
-    free_or_defer(call, &rules::FREE, Devices::ALL, memory::owner(address), real)
+    let is_its = |address| {
+        memory::is_of_host(address) && !memory::is_registered(address) && !memory::is_inside(address)
+    };
+    free_memory(call, |address| is_its(address).then_some(Devices::ALL), real)
 }
 
 /// `cuMemHostUnregister`.
 pub(super) fn unregister(call: Call, real: impl FnOnce() -> CUresult + 'static) -> CUresult {
-    if section::is_deferred(call.subject) {
-        return FREED;
-    }
-    let is_its = section::any() && memory::is_registered(call.subject);
-    let devices = if is_its { Devices::ALL } else { Devices::NONE };
-    let result = free_or_defer(call, &rules::FREE, devices, memory::owner(call.subject), real);
+    let devices = |address| memory::is_registered(address).then_some(Devices::ALL);
+    let result = free_memory(call, devices, real);
     if result == CUresult::CUDA_SUCCESS {
         memory::forget_registered(call.subject);
     }
