@@ -1,4 +1,4 @@
-//! What came of [`install`](crate::install), and why a process is not watched.
+//! What came of [`install`](crate::install()), and why a process is not watched.
 
 use std::error::Error;
 use std::fmt;
@@ -88,7 +88,7 @@ impl Error for InstallError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotWatched {
-    /// [`install`] was not called, or has failed.
+    /// [`install`](crate::install()) was not called, or has failed.
     NotInstalled,
     /// The `cargo kernels audit` that runs the program has another version.
     NotRead(NotRead),
