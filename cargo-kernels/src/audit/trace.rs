@@ -28,6 +28,7 @@ pub(super) fn text(audit: &Audit) -> String {
 fn process((index, process): (usize, &Process)) -> Vec<Value> {
     let pid = process.number;
     let name = format!("{}: {}", process.name, short(&process.report.command));
+    let thread_name = |thread: usize, name: String| json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": thread, "args": { "name": name } });
     let mut events = vec![
         json!({ "ph": "M", "name": "process_name", "pid": pid, "args": { "name": name } }),
         json!({ "ph": "M", "name": "process_sort_index", "pid": pid, "args": { "sort_index": index } }),
@@ -35,22 +36,15 @@ fn process((index, process): (usize, &Process)) -> Vec<Value> {
     let mut threads: Vec<_> = process.report.events.iter().map(|event| event.thread).collect();
     threads.sort_unstable();
     threads.dedup();
-    for thread in threads {
-        let name = format!("thread {thread}");
-        events.push(
-            json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": thread, "args": { "name": name } }),
-        );
-    }
+    let named = threads.into_iter().map(|thread| thread_name(thread as usize, format!("thread {thread}")));
+    events.extend(named);
     if let Some(ready) = process.ready_at() {
         // Of the whole process.
         events.push(json!({ "ph": "i", "name": "ready", "cat": "ready", "s": "p", "pid": pid, "tid": pid, "ts": microseconds(ready) }));
     }
     for (index, (stream, samples)) in streams::launches(process).into_iter().enumerate() {
         let tid = FIRST_STREAM + index;
-        let name = streams::name(stream);
-        events.push(
-            json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": { "name": name } }),
-        );
+        events.push(thread_name(tid, streams::name(stream)));
         events.extend(samples.iter().map(|sample| {
             json!({
                 "ph": "X",

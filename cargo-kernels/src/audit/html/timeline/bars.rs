@@ -33,30 +33,21 @@ impl Look {
         }
     }
 
-    /// Its class in `audit.css`.
-    pub(super) fn class(self) -> &'static str {
+    /// Its class in `audit.css`, and what several of them are.
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Look::Load => "load",
-            Look::Compile => "compile",
-            Look::Image => "image",
-            Look::Resize => "resize",
-            Look::Slow => "slow",
-            Look::Refused => "refused",
-            Look::Hang => "hang",
+            Look::Load => ("load", "kernels loaded"),
+            Look::Compile => ("compile", "PTX images loaded"),
+            Look::Image => ("image", "images loaded"),
+            Look::Resize => ("resize", "limits set"),
+            Look::Slow => ("slow", "slow calls"),
+            Look::Refused => ("refused", "calls refused or deferred"),
+            Look::Hang => ("hang", "calls that did not return in time"),
         }
     }
 
-    /// What several of them are.
-    fn several(self) -> &'static str {
-        match self {
-            Look::Load => "kernels loaded",
-            Look::Compile => "PTX images loaded",
-            Look::Image => "images loaded",
-            Look::Resize => "limits set",
-            Look::Slow => "slow calls",
-            Look::Refused => "calls refused or deferred",
-            Look::Hang => "calls that did not return in time",
-        }
+    pub(super) fn class(self) -> &'static str {
+        self.words().0
     }
 }
 
@@ -87,7 +78,7 @@ impl Bar<'_> {
         let longest = took(&self.longest);
         if self.count > 1 {
             let (count, several, first, total) =
-                (self.count, self.look.several(), Time(self.first), Time(self.total));
+                (self.count, self.look.words().1, Time(self.first), Time(self.total));
             return format!(
                 "{count} {several} from {first}, {total} in all{late}; the longest: {what}, {longest}"
             );
