@@ -1,6 +1,8 @@
 //! The functions of the driver that are watched: one table with their types, and what each does besides calling the driver
 //! behind.
 
+mod code;
+mod context;
 mod guard;
 mod image;
 mod late;
@@ -16,10 +18,9 @@ use crate::watch::hook::{self, Call, Hook};
 use crate::watch::real::Function;
 use crate::watch::watched::{self, during, timed};
 use crate::watch::{devices, fork, hang, lookup, memory, ready, recording, section, streams, unloaded};
-use image::{
-    end_context, enumerate, get_function, get_kernel, image_at, image_in_file, load_library, load_module,
-    make_context, unload_library, unload_module,
-};
+use code::{image_at, image_in_file};
+use context::{end_context, make_context};
+use image::{enumerate, get_function, get_kernel, load_library, load_module, unload_library, unload_module};
 use kernel_registry_format::rules;
 use load::{any_node, first_node, kernel, kernel_node, launch, limit};
 
@@ -263,13 +264,13 @@ hooks! {
     2000 cuCtxDetach => cuCtxDetach(context: CUcontext) |call, real| end_context(call, context, real);
     4000 cuCtxDestroy => cuCtxDestroy_v2(context: CUcontext) |call, real| end_context(call, context, real);
     7000 cuDevicePrimaryCtxRetain => cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice)
-        |call, real| image::retain_primary(call, context, device, real);
+        |call, real| context::retain_primary(call, context, device, real);
     4000 cuCtxEnablePeerAccess => cuCtxEnablePeerAccess(owner: CUcontext, flags: c_uint)
         |call, real| devices::map_peer(owner, || timed(call, real));
-    unbound 7000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset(device: CUdevice) |call, real| image::reset_primary(call, device, real);
-    unbound 7000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease(device: CUdevice) |call, real| image::release_primary(call, device, real);
-    11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice) |call, real| image::reset_primary(call, device, real);
-    11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice) |call, real| image::release_primary(call, device, real);
+    unbound 7000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset(device: CUdevice) |call, real| context::reset_primary(call, device, real);
+    unbound 7000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease(device: CUdevice) |call, real| context::release_primary(call, device, real);
+    11000 cuDevicePrimaryCtxReset => cuDevicePrimaryCtxReset_v2(device: CUdevice) |call, real| context::reset_primary(call, device, real);
+    11000 cuDevicePrimaryCtxRelease => cuDevicePrimaryCtxRelease_v2(device: CUdevice) |call, real| context::release_primary(call, device, real);
     unbound 12040 cuGreenCtxCreate => cuGreenCtxCreate(context: Params, resources: *mut c_void, device: CUdevice, flags: c_uint)
         |call, real| guard::wait(call, &rules::CONTEXT, section::find_on_device(device), real);
 

@@ -1,97 +1,19 @@
 //! What hooks do when images are loaded and unloaded, and when handles of kernels are taken from them.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::fmt;
-use std::fs;
+use std::ffi::{CStr, c_char, c_uint};
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
+use cudarc::driver::sys::{CUfunction, CUlibrary, CUlibraryOption, CUmodule, CUresult};
 use kernel_registry_format::rules::{self, Rule};
 
-use super::guard;
-use super::late;
+use super::code::Image;
 use super::load::{is_eager, is_loaded, kernel_name};
-use crate::record::{Kind, PTX};
+use super::{guard, late};
+use crate::record::Kind;
 use crate::watch::caller::Caller;
 use crate::watch::hook::{Call, stored_handle};
-use crate::watch::real::Function;
 use crate::watch::recording::{NewEvent, now};
-use crate::watch::section::{self, ActiveSection};
 use crate::watch::watched::timed;
-use crate::watch::{busy, contexts, known, owners, ready, recording, streams, unloaded};
-
-/// What an image is, by its first bytes.
-#[derive(Clone, Copy)]
-pub(super) struct Image {
-    kind: &'static str,
-    bytes: u64,
-}
-
-impl fmt::Display for Image {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.bytes {
-            0 => f.write_str(self.kind),
-            bytes => write!(f, "{} of {bytes} bytes", self.kind),
-        }
-    }
-}
-
-/// The image that a program gives to the driver.
-pub(super) fn image_at(image: *const c_void) -> Image {
-    /// Bytes from an offset.
-    ///
-    /// # Safety
-    ///
-    /// They are part of the image.
-    unsafe fn at<const N: usize>(image: *const c_void, offset: usize) -> [u8; N] {
-        // SAFETY: the caller's promise.
-        unsafe { image.byte_add(offset).cast::<[u8; N]>().read_unaligned() }
-    }
-    /// The size of a fatbin, which has it in its header.
-    ///
-    /// # Safety
-    ///
-    /// A fatbin begins there.
-    unsafe fn fatbin(image: *const c_void) -> u64 {
-        // SAFETY: the header has 16 bytes.
-        let (header, rest) = unsafe { (u16::from_le_bytes(at(image, 6)), u64::from_le_bytes(at(image, 8))) };
-        rest.saturating_add(header.into())
-    }
-    if image.is_null() {
-        return Image { kind: "nothing", bytes: 0 };
-    }
-    // SAFETY: every image has four bytes, and behind them what its kind has there.
-    unsafe {
-        match at(image, 0) {
-            [0x7f, b'E', b'L', b'F'] => {
-                let sections = u64::from_le_bytes(at(image, 40));
-                let [size, count] = [58, 60].map(|offset| u64::from(u16::from_le_bytes(at(image, offset))));
-                Image { kind: "cubin", bytes: sections.saturating_add(size * count) }
-            }
-            [0x50, 0xed, 0x55, 0xba] => Image { kind: "fatbin", bytes: fatbin(image) },
-            // The wrapper around a fatbin, as nvcc embeds it: its address comes after two words.
-            [0xb1, 0x43, 0x62, 0x46] => {
-                let inside = image.byte_add(8).cast::<*const c_void>().read_unaligned();
-                Image { kind: "fatbin", bytes: if inside.is_null() { 0 } else { fatbin(inside) } }
-            }
-            [first, ..] if first.is_ascii_graphic() || first.is_ascii_whitespace() => {
-                Image { kind: PTX, bytes: libc::strlen(image.cast()) as u64 }
-            }
-            _ => Image { kind: "code", bytes: 0 },
-        }
-    }
-}
-
-/// The image in a file.
-pub(super) fn image_in_file(path: *const c_char) -> Image {
-    let kind = "file";
-    if path.is_null() {
-        return Image { kind, bytes: 0 };
-    }
-    // SAFETY: a path ends with a zero.
-    let path = unsafe { CStr::from_ptr(path) };
-    let bytes = path.to_str().ok().and_then(|path| fs::metadata(path).ok()).map_or(0, |file| file.len());
-    Image { kind, bytes }
-}
+use crate::watch::{busy, contexts, known, owners, ready, recording, section, unloaded};
 
 /// Loads a module.
 pub(super) fn load_module(
@@ -182,85 +104,6 @@ fn forget_and_unload<T>(image: *mut T, real: impl FnOnce() -> CUresult) -> impl 
         known::forget_image(image);
         real()
     }
-}
-
-/// A call that ends a context, with all that is loaded there.
-pub(super) fn end_context(call: Call, context: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
-    let context = context.addr() as u64;
-    guard::wait(call, &rules::CONTEXT, section::find_in_context(context), || {
-        forget_context(context);
-        real()
-    })
-}
-
-fn forget_context(context: u64) {
-    known::forget_context(context);
-    owners::forget_context(context);
-    streams::forget_context(context);
-    section::forget_context(context);
-}
-
-/// A call that releases the primary context of a device, and ends it if nobody else holds it.
-pub(super) fn release_primary(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
-    let is_last = section::any() && contexts::is_held_once(device);
-    let section = if is_last { section::find_on_device(device) } else { None };
-    let result = may_end(call, device, section, real);
-    if result == CUresult::CUDA_SUCCESS {
-        contexts::remove_hold(device);
-    }
-    result
-}
-
-/// A call that ends the primary context of a device.
-pub(super) fn reset_primary(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
-    may_end(call, device, section::find_on_device(device), real)
-}
-
-fn may_end(
-    call: Call,
-    device: CUdevice,
-    section: Option<ActiveSection>,
-    real: impl FnOnce() -> CUresult,
-) -> CUresult {
-    type GetState = unsafe extern "C" fn(CUdevice, *mut c_uint, *mut c_int) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static GET_STATE: Function<GetState> = unsafe { Function::new(c"cuDevicePrimaryCtxGetState") };
-    let result = guard::wait(call, &rules::CONTEXT, section, real);
-    // Unless the driver says otherwise.
-    let (mut flags, mut is_active) = (0, 1);
-    if let Some(get_state) = GET_STATE.get() {
-        // SAFETY: it stores two numbers.
-        unsafe { get_state(device, &mut flags, &mut is_active) };
-    }
-    if is_active == 0
-        && let Some(context) = contexts::find_primary(device)
-    {
-        forget_context(context);
-    }
-    result
-}
-
-/// A call that retains the primary context of a device.
-pub(super) fn retain_primary(
-    call: Call,
-    out: *mut CUcontext,
-    device: CUdevice,
-    real: impl FnOnce() -> CUresult,
-) -> CUresult {
-    let result = make_context(call, out, real);
-    if let Some(context) = stored_handle(result, out) {
-        contexts::add_hold(context, device);
-    }
-    result
-}
-
-/// A call that makes or retains a context.
-pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
-    let result = timed(call, real);
-    if let Some(context) = stored_handle(result, out) {
-        contexts::add(context);
-    }
-    result
 }
 
 /// A call that returns the handle of a library's kernel by its name. It loads nothing.
