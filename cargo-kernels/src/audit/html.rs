@@ -8,6 +8,7 @@ use std::fmt::{self, Write as _};
 
 use kernel_registry_audit::record::{Event, Kind};
 
+use self::summary::code;
 use super::comparison::{self, compare_kernels};
 use super::groups::{self, Group};
 use super::process::{Audit, Process, is_late};
@@ -98,15 +99,6 @@ fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {
         }
     }
     left_out(page, hangs.len(), HANGS)
-}
-
-/// Text with code between backticks, and kernels' names there as in C++.
-fn code(text: &str) -> String {
-    let part = |(index, part)| match index % 2 {
-        0 => Text(part).to_string(),
-        _ => format!("<code>{}</code>", Text(Readable(part))),
-    };
-    text.split('`').enumerate().map(part).collect()
 }
 
 fn left_out(page: &mut String, count: usize, room: usize) -> fmt::Result {

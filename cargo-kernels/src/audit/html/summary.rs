@@ -5,7 +5,6 @@ use std::fmt::{self, Write as _};
 use kernel_registry_audit::Cause;
 use kernel_registry_audit::record::{Event, Kind, PTX, Report};
 
-use super::code;
 use crate::audit::groups::Group;
 use crate::audit::process::{Audit, is_late};
 use crate::audit::words::{NOTHING_SEEN, Readable, Time, many, processes, short};
@@ -145,4 +144,13 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         }
     }
     writeln!(to, "</ul>")
+}
+
+/// Text with code between backticks, and kernels' names there as in C++.
+pub(super) fn code(text: &str) -> String {
+    let part = |(index, part)| match index % 2 {
+        0 => Text(part).to_string(),
+        _ => format!("<code>{}</code>", Text(Readable(part))),
+    };
+    text.split('`').enumerate().map(part).collect()
 }

@@ -3,6 +3,7 @@
 //! Events that are narrower than a few pixels become one bar with those beside them, so that a timeline has a bounded number
 //! of elements for any number of events.
 
+mod axis;
 mod bars;
 mod launches;
 
@@ -11,6 +12,7 @@ use std::fmt::{self, Write as _};
 
 use kernel_registry_audit::record::{Event, Kind};
 
+use self::axis::{NAMES, Span, WIDTH, x};
 use self::bars::{Bar, Look, bars};
 use crate::audit::process::{Audit, Process};
 use crate::audit::streams::{self, Launches};
@@ -22,14 +24,9 @@ const LANES: usize = 16;
 const PROCESSES: usize = 64;
 
 /// Units of length, which are pixels on a wide screen.
-const WIDTH: f64 = 1000.0;
-const NAMES: f64 = 170.0;
 const MARGIN: f64 = 10.0;
 const TOP: f64 = 40.0;
 const LANE: f64 = 26.0;
-/// Bars are at least so wide.
-const NARROWEST: f64 = 3.0;
-
 /// The colours, and the pattern of hangs, which all timelines use.
 pub(super) const LEGEND: &str = "\
 <ul class=\"legend\">
@@ -62,22 +59,6 @@ struct Lane<'a> {
 impl Lane<'_> {
     fn count(&self) -> usize {
         self.events.len() + self.launches.len()
-    }
-}
-
-/// An event on the axis of the timeline.
-#[derive(Clone, Copy)]
-struct Span<'a> {
-    event: &'a Event,
-    from: u64,
-    to: u64,
-}
-
-impl<'a> Span<'a> {
-    /// An event of a process that began this much later than the first. A hang has its time until it ended, or the record did.
-    fn new(event: &'a Event, offset: u64) -> Self {
-        let from = offset.saturating_add(event.begun);
-        Span { event, from, to: from.saturating_add(event.took) }
     }
 }
 
@@ -151,11 +132,6 @@ fn draw(label: &str, lanes: &[Lane<'_>], end: u64, ready: Option<u64>) -> String
     // Writing to a `String` does not fail.
     let _ = write_svg(&mut svg, label, lanes, end.max(1), ready);
     svg
-}
-
-/// The place of a time.
-fn x(time: u64, end: u64) -> f64 {
-    NAMES + time as f64 / end as f64 * WIDTH
 }
 
 fn write_svg(svg: &mut String, label: &str, lanes: &[Lane<'_>], end: u64, ready: Option<u64>) -> fmt::Result {

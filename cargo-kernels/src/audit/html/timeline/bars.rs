@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kernel_registry_audit::record::{Event, Kind, PTX};
 
-use super::{NARROWEST, Span, x};
+use super::axis::{NARROWEST, Span, x};
 use crate::audit::process::is_late;
 use crate::audit::words::{Subject, Time, WhileResident, short};
 
