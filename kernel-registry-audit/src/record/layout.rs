@@ -93,43 +93,28 @@ pub(crate) struct Sample {
     pub(crate) kernel: Text,
 }
 
-/// Something that happened.
+/// An event, with the fields of [`Event`](super::Event).
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct RawEvent {
     /// The [`Kind`](super::Kind), or 0 while the event is being written.
     pub(crate) kind: AtomicU16,
-    /// Whether it came after the program was ready, or would have waited for a resident kernel.
     pub(crate) is_finding: AtomicU16,
     pub(crate) thread: AtomicU32,
-    /// In nanoseconds since the start.
     pub(crate) begun: AtomicU64,
-    /// In nanoseconds.
     pub(crate) took: AtomicU64,
     pub(crate) stream: AtomicU64,
-    /// The context's handle.
     pub(crate) context: AtomicU64,
-    /// The size of an image.
     pub(crate) bytes: AtomicU64,
-    /// The driver's answer.
     pub(crate) result: AtomicU32,
-    /// The driver's function.
     pub(crate) call: Text,
-    /// The kernel, or the kind of an image.
     pub(crate) subject: Text,
-    /// The image of the kernel, and which library loaded it.
     pub(crate) image: Text,
-    /// The resident kernel on the device, if the call would have waited for it.
     pub(crate) resident: Text,
-    /// The name of the rule by which the call waits.
     pub(crate) rule: Text,
-    /// What prevents a hang.
     pub(crate) remedy: Text,
-    /// The library that made the call.
     pub(crate) library: Text,
-    /// The library, and the function in it.
     pub(crate) caller: Text,
-    /// A paragraph for people, or the stack.
     pub(crate) text: Text,
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cudarc::driver::sys::{CUresult, CUstream, CUstreamCaptureStatus};
 
-use crate::watch::real::Function;
+use crate::watch::real::driver_function;
 use crate::watch::watched::{self, Stream};
 use crate::watch::{contexts, threads};
 
@@ -34,12 +34,8 @@ pub(crate) fn find_all() -> Option<Vec<Stream>> {
 /// Asks the streams in which kernels were launched. Those that are being captured are not asked, because that ends the capture.
 /// Leaves another context current.
 fn ask(wanted: impl Fn(&Stream) -> bool) -> Vec<Stream> {
-    type Query = unsafe extern "C" fn(CUstream) -> CUresult;
-    type IsCapturing = unsafe extern "C" fn(CUstream, *mut CUstreamCaptureStatus) -> CUresult;
-    // SAFETY: these are the types of the functions of these names.
-    static QUERY: Function<Query> = unsafe { Function::new(c"cuStreamQuery") };
-    // SAFETY: as above.
-    static IS_CAPTURING: Function<IsCapturing> = unsafe { Function::new(c"cuStreamIsCapturing") };
+    driver_function!(static QUERY = cuStreamQuery(CUstream));
+    driver_function!(static IS_CAPTURING = cuStreamIsCapturing(CUstream, *mut CUstreamCaptureStatus));
     let (Some(query), Some(is_capturing)) = (QUERY.get(), IS_CAPTURING.get()) else { return Vec::new() };
     let is_busy = |stream: &Stream| {
         let its = ptr::without_provenance_mut::<c_void>(stream.handle as usize).cast();

@@ -15,7 +15,7 @@ use std::sync::Once;
 use cudarc::driver::sys::{self, *};
 
 use crate::watch::hook::{self, Call, Hook};
-use crate::watch::real::Function;
+use crate::watch::real::{Function, c_name};
 use crate::watch::watched::{self, during, timed};
 use crate::watch::{devices, fork, hang, lookup, memory, ready, recording, section, streams, unloaded};
 use code::{image_at, image_in_file};
@@ -89,10 +89,7 @@ macro_rules! hooks {
         #[allow(non_snake_case)]
         pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) -> CUresult {
             type Real = unsafe extern "C" fn($($ty),*) -> CUresult;
-            const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                Ok(name) => name,
-                Err(_) => panic!("names have no zero"),
-            };
+            const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
             // SAFETY: this is the driver's function of that name, whose type this is.
             static REAL: Function<Real> = unsafe { Function::new(NAME) };
             let Some(real) = REAL.get_after(begin) else { return CUresult::CUDA_ERROR_NOT_FOUND };

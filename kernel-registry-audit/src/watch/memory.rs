@@ -8,7 +8,7 @@ use cudarc::driver::sys::{CUdevice, CUdeviceptr, CUmemorytype, CUpointer_attribu
 use crate::watch::devices::{self, Devices};
 use crate::watch::locked::Locked;
 use crate::watch::owners::Owner;
-use crate::watch::real::Function;
+use crate::watch::real::driver_function;
 
 /// Whether memory was allocated by the driver, or registered.
 pub(crate) fn is_known(address: u64) -> bool {
@@ -82,9 +82,7 @@ pub(crate) fn forget_registered(address: u64) {
 }
 
 fn attribute(which: CUpointer_attribute, address: u64) -> Option<u64> {
-    type Get = unsafe extern "C" fn(*mut c_void, CUpointer_attribute, CUdeviceptr) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static GET: Function<Get> = unsafe { Function::new(c"cuPointerGetAttribute") };
+    driver_function!(static GET = cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr));
     let mut value = 0_u64;
     // SAFETY: the value has room for a number or a handle. The address is only looked up.
     let result = unsafe { GET.get()?((&raw mut value).cast(), which, address) };

@@ -50,6 +50,26 @@ impl<F: Copy> Function<F> {
     }
 }
 
+/// Declares a function of the driver behind. Its type is that of cudarc's bindings, which the compiler checks.
+macro_rules! driver_function {
+    (static $function:ident = $name:ident($($ty:ty),*)) => {
+        static $function: $crate::watch::real::Function<unsafe extern "C" fn($($ty),*) -> CUresult> = {
+            let _: unsafe fn($($ty),*) -> CUresult = cudarc::driver::sys::$name;
+            // SAFETY: the line above says that this is its type.
+            unsafe { $crate::watch::real::Function::new($crate::watch::real::c_name(concat!(stringify!($name), "\0"))) }
+        };
+    };
+}
+pub(crate) use driver_function;
+
+/// A name that ends with a zero.
+pub(crate) const fn c_name(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("a zero ends the name"),
+    }
+}
+
 /// A symbol of the driver behind, or null.
 pub(crate) fn symbol(name: &CStr) -> *mut c_void {
     let driver = driver();

@@ -245,37 +245,26 @@ pub(crate) fn mark_kernel_registry() {
     }
 }
 
-/// An event to be recorded.
+/// An event to be recorded, with the fields of [`record::Event`].
 #[derive(Clone, Copy, Default)]
 pub(crate) struct NewEvent<'a> {
     pub(crate) kind: Kind,
-    /// The driver's function.
     pub(crate) call: &'a str,
     pub(crate) thread: u32,
     pub(crate) stream: u64,
     pub(crate) context: u64,
-    /// The kernel, the kind of an image, or the limit.
     pub(crate) subject: &'a str,
-    /// The image of a kernel.
     pub(crate) image: &'a str,
-    /// The size of an image.
     pub(crate) bytes: u64,
     pub(crate) begun: u64,
     pub(crate) took: u64,
-    /// The driver's answer.
     pub(crate) result: u32,
     pub(crate) is_finding: bool,
-    /// The resident kernel, if the call would have waited for it.
     pub(crate) resident: &'a str,
-    /// Why the call waits.
     pub(crate) rule: Option<&'static Rule>,
-    /// What prevents a hang.
     pub(crate) remedy: &'a str,
-    /// The library that made the call.
     pub(crate) library: &'a str,
-    /// The library, and the function in it.
     pub(crate) caller: &'a str,
-    /// The stack, or a paragraph for people.
     pub(crate) text: &'a str,
 }
 

@@ -7,7 +7,7 @@ use kernel_registry_format::rules;
 
 use super::guard;
 use crate::watch::hook::{Call, stored_handle};
-use crate::watch::real::Function;
+use crate::watch::real::driver_function;
 use crate::watch::section::{self, ActiveSection};
 use crate::watch::watched::timed;
 use crate::watch::{contexts, known, owners, streams};
@@ -50,9 +50,7 @@ fn may_end(
     section: Option<ActiveSection>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    type GetState = unsafe extern "C" fn(CUdevice, *mut c_uint, *mut c_int) -> CUresult;
-    // SAFETY: this is the type of the function of that name.
-    static GET_STATE: Function<GetState> = unsafe { Function::new(c"cuDevicePrimaryCtxGetState") };
+    driver_function!(static GET_STATE = cuDevicePrimaryCtxGetState(CUdevice, *mut c_uint, *mut c_int));
     let result = guard::wait(call, &rules::CONTEXT, section, real);
     // Unless the driver says otherwise.
     let (mut flags, mut is_active) = (0, 1);
