@@ -8,6 +8,8 @@
 //! With the feature `watch`, [`install`] does the same in a Rust program without a command: a test asserts by [`assert_no_findings`] that
 //! nothing was late.
 //!
+//! With the feature `serde`, what [`record::read`] returns serializes as the JSON of that command does (`docs/audit-json.md`).
+//!
 //! [`rules`] says which calls wait for what; the measurements are in `docs/census.md`.
 
 mod causes;

@@ -20,7 +20,7 @@ use crate::outcome::{InstallError, Installed};
 use crate::watch::hooks::HOOKS;
 use crate::watch::lookup::{READY, RECORD, own};
 use crate::watch::ready::kernel_registry_audit_ready;
-use crate::watch::{fork, real};
+use crate::watch::{real, recording};
 use crate::{environment, variables};
 
 /// The names by which programs open the driver. Most use the first, its `DT_SONAME`; cudarc tries the second before that.
@@ -38,7 +38,7 @@ static FROM_OUTSIDE: AtomicBool = AtomicBool::new(false);
 pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if fork::generation() > 0 {
+    if recording::is_forked() {
         return Err(InstallError::Forked);
     }
     let audit = audit.or_environment();

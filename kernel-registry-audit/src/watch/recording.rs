@@ -208,8 +208,16 @@ extern "C" fn ended() {
     }
 }
 
+/// Set in a child of a process that had used the driver.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
 /// In a forked child the record is the parent's, so the next call makes another one.
 extern "C" fn forked() {
+    FORKED.store(true, Ordering::Relaxed);
     RECORD.store(ptr::null_mut(), Ordering::Release);
 }
 
