@@ -13,6 +13,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Once;
 
 use cudarc::driver::sys::{self, *};
+use kernel_registry_format::rules;
 
 use crate::watch::hook::{self, Call, Hook};
 use crate::watch::real::{Function, c_name};
@@ -21,10 +22,9 @@ use crate::watch::{devices, fork, hang, lookup, memory, ready, recording, sectio
 use code::{image_at, image_in_file};
 use context::{end_context, make_context};
 use image::{enumerate, get_function, get_kernel, load_library, load_module, unload_library, unload_module};
-use kernel_registry_format::rules;
-use load::{any_node, first_node, kernel, kernel_node, launch, limit};
+use load::{any_node, first_node, kernel_node, launch, load_kernel, load_node, set_limit};
 
-/// Comes before the first call of a process.
+/// Prepares the process for its first call.
 fn begin() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -190,66 +190,66 @@ hooks! {
         address: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char,
     ) |call, real| image::use_library(call, library, real);
     12000 cuKernelGetFunction => cuKernelGetFunction(function: *mut CUfunction, of: CUkernel)
-        |call, real| kernel(call, of.cast(), Some(function), real);
-    12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |call, real| kernel(call, function, None, real);
+        |call, real| load_kernel(call, of.cast(), Some(function), real);
+    12040 cuFuncLoad => cuFuncLoad(function: CUfunction) |call, real| load_kernel(call, function, None, real);
     12000 cuKernelSetAttribute => cuKernelSetAttribute(which: CUfunction_attribute, value: c_int, of: CUkernel, device: CUdevice)
-        |call, real| kernel(call, of.cast(), None, real);
+        |call, real| load_kernel(call, of.cast(), None, real);
     12000 cuKernelSetCacheConfig => cuKernelSetCacheConfig(of: CUkernel, config: CUfunc_cache, device: CUdevice)
-        |call, real| kernel(call, of.cast(), None, real);
+        |call, real| load_kernel(call, of.cast(), None, real);
     6050 cuOccupancyMaxPotentialBlockSize => cuOccupancyMaxPotentialBlockSize(
         blocks: *mut c_int, threads: *mut c_int, function: CUfunction, shared: CUoccupancyB2DSize, bytes: usize, limit: c_int,
-    ) |call, real| kernel(call, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     7000 cuOccupancyMaxPotentialBlockSizeWithFlags => cuOccupancyMaxPotentialBlockSizeWithFlags(
         blocks: *mut c_int, threads: *mut c_int, function: CUfunction, shared: CUoccupancyB2DSize, bytes: usize, limit: c_int,
         flags: c_uint,
-    ) |call, real| kernel(call, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     10020 cuOccupancyAvailableDynamicSMemPerBlock => cuOccupancyAvailableDynamicSMemPerBlock(
         bytes: *mut usize, function: CUfunction, blocks: c_int, threads: c_int,
-    ) |call, real| kernel(call, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     11070 cuOccupancyMaxActiveClusters => cuOccupancyMaxActiveClusters(
         clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
-    ) |call, real| kernel(call, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     11070 cuOccupancyMaxPotentialClusterSize => cuOccupancyMaxPotentialClusterSize(
         size: *mut c_int, function: CUfunction, config: *const CUlaunchConfig,
-    ) |call, real| kernel(call, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     12040 cuKernelGetParamInfo => cuKernelGetParamInfo(of: CUkernel, index: usize, offset: *mut usize, bytes: *mut usize)
-        |call, real| kernel(call, of.cast(), None, real);
+        |call, real| load_kernel(call, of.cast(), None, real);
     unbound 10000 cuGraphAddKernelNode => cuGraphAddKernelNode(
         node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *const c_void,
-    ) |call, real| load::node(call, first_node(params), real);
+    ) |call, real| load_node(call, first_node(params), real);
     unbound 12000 cuGraphAddKernelNode => cuGraphAddKernelNode_v2(
         node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *const c_void,
-    ) |call, real| load::node(call, kernel_node(params), real);
+    ) |call, real| load_node(call, kernel_node(params), real);
     unbound 12020 cuGraphAddNode => cuGraphAddNode(
         node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *mut c_void,
-    ) |call, real| load::node(call, any_node(params), real);
+    ) |call, real| load_node(call, any_node(params), real);
     unbound 12030 cuGraphAddNode => cuGraphAddNode_v2(
         node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, edges: *const c_void, count: usize,
         params: *mut c_void,
-    ) |call, real| load::node(call, any_node(params), real);
+    ) |call, real| load_node(call, any_node(params), real);
     unbound 10000 cuGraphKernelNodeSetParams => cuGraphKernelNodeSetParams(node: CUgraphNode, params: *const c_void)
-        |call, real| load::node(call, first_node(params), real);
+        |call, real| load_node(call, first_node(params), real);
     unbound 12000 cuGraphKernelNodeSetParams => cuGraphKernelNodeSetParams_v2(node: CUgraphNode, params: *const c_void)
-        |call, real| load::node(call, kernel_node(params), real);
+        |call, real| load_node(call, kernel_node(params), real);
     unbound 12020 cuGraphNodeSetParams => cuGraphNodeSetParams(node: CUgraphNode, params: *mut c_void)
-        |call, real| load::node(call, any_node(params), real);
+        |call, real| load_node(call, any_node(params), real);
     unbound 10010 cuGraphExecKernelNodeSetParams => cuGraphExecKernelNodeSetParams(
         graph: CUgraphExec, node: CUgraphNode, params: *const c_void,
-    ) |call, real| load::node(call, first_node(params), real);
+    ) |call, real| load_node(call, first_node(params), real);
     unbound 12000 cuGraphExecKernelNodeSetParams => cuGraphExecKernelNodeSetParams_v2(
         graph: CUgraphExec, node: CUgraphNode, params: *const c_void,
-    ) |call, real| load::node(call, kernel_node(params), real);
+    ) |call, real| load_node(call, kernel_node(params), real);
     unbound 12020 cuGraphExecNodeSetParams => cuGraphExecNodeSetParams(
         graph: CUgraphExec, node: CUgraphNode, params: *mut c_void,
-    ) |call, real| load::node(call, any_node(params), real);
+    ) |call, real| load_node(call, any_node(params), real);
     6050 cuOccupancyMaxActiveBlocksPerMultiprocessor => cuOccupancyMaxActiveBlocksPerMultiprocessor(
         blocks: *mut c_int, function: CUfunction, threads: c_int, shared: usize,
-    ) |call, real| kernel(call, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
     7000 cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags => cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         blocks: *mut c_int, function: CUfunction, threads: c_int, shared: usize, flags: c_uint,
-    ) |call, real| kernel(call, function, None, real);
+    ) |call, real| load_kernel(call, function, None, real);
 
-    3010 cuCtxSetLimit => cuCtxSetLimit(which: CUlimit, value: usize) |call, real| limit(call, which, value, real);
+    3010 cuCtxSetLimit => cuCtxSetLimit(which: CUlimit, value: usize) |call, real| set_limit(call, which, value, real);
     unbound 3020 cuCtxCreate => cuCtxCreate_v2(context: *mut CUcontext, flags: c_uint, device: CUdevice)
         |call, real| make_context(call, context, real);
     unbound 11040 cuCtxCreate => cuCtxCreate_v3(

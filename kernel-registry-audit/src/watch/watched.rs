@@ -82,7 +82,7 @@ pub(crate) fn during<T>(call: Call, real: impl FnOnce() -> T) -> T {
 }
 
 /// Makes a call that loads the kernel which it is about.
-pub(crate) fn loading(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(crate) fn during_load(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let slot = slot();
     slot.loads.store(1, Ordering::Relaxed);
     let result = within(slot, call, real);

@@ -58,7 +58,7 @@ pub(super) fn take_unloaded(
     section: &ActiveSection,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let words = late::words(call, kernel);
+    let words = late::describe(call, kernel);
     would_wait(call, by_rule(&rules::LOAD, kernel), &words, section, || during(call, real))
 }
 
@@ -71,6 +71,7 @@ fn subject(call: Call) -> String {
     }
 }
 
+/// Refuses a call that would wait for the kernel of a section, or makes it if that only reports. Records it as `event`, whose rule says why.
 #[cold]
 fn would_wait(
     call: Call,

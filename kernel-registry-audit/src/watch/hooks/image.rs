@@ -65,7 +65,7 @@ fn load_image<T>(
     let begun = now();
     let words = || format!("`{}` of a {image}", call.name());
     let event = image_event(image.kind, image.bytes, rule);
-    let (result, caller) = late::call(call, event, late::LOAD_BEFORE, words, real);
+    let (result, caller) = late::make_call(call, event, late::LOAD_BEFORE, words, real);
     if let Some(handle) = stored_handle(result, out) {
         let Caller { library, .. } = caller;
         known::add_image(handle, &format!("{image}, loaded by {library} after {} ms", begun / 1_000_000));
@@ -145,7 +145,7 @@ pub(super) fn use_library(call: Call, library: CUlibrary, real: impl FnOnce() ->
     }
     let event = image_event("library", 0, Some(&rules::LIBRARY_IN_CONTEXT));
     let words = || format!("`{}` of a library that is not loaded in this context", call.name());
-    let (result, _) = late::call(call, event, late::LOAD_BEFORE, words, real);
+    let (result, _) = late::make_call(call, event, late::LOAD_BEFORE, words, real);
     if result == CUresult::CUDA_SUCCESS {
         known::mark_library_loaded(call.subject, context);
     }
@@ -203,8 +203,8 @@ pub(super) fn get_function(
     if let Some(section) = section::find_in_current_context() {
         return guard::take_unloaded(call, &kernel, &section, take);
     }
-    if let Some(refused) = ready::refusal(|| late::words(call, &kernel), late::LOAD_BEFORE) {
-        late::refused(call, &kernel, refused);
+    if let Some(refused) = ready::refusal(|| late::describe(call, &kernel), late::LOAD_BEFORE) {
+        late::record_refused(call, &kernel, refused);
         return refused;
     }
     let result = take();
@@ -212,7 +212,7 @@ pub(super) fn get_function(
         && is_loaded(contexts::key(handle, 0), handle)
     {
         known::mark_loaded(contexts::key(handle, 0));
-        late::loaded(call.at(handle), &kernel, begun, result);
+        late::record_loaded(call.at(handle), &kernel, begun, result);
     }
     result
 }

@@ -10,12 +10,12 @@ use crate::watch::hook::Call;
 use crate::watch::recording::{NewEvent, now};
 use crate::watch::say::say;
 use crate::watch::section::{self, ActiveSection};
-use crate::watch::watched::{self, during, loading, slow};
+use crate::watch::watched::{self, during, during_load, slow};
 use crate::watch::{known, ready, recording};
 
 /// Makes a call that loads or sets something, as `event` says, unless it is refused. `words` says the same to people, and `remedy` what to do
 /// before the program is ready. Returns the answer, and who called.
-pub(super) fn call(
+pub(super) fn make_call(
     call: Call,
     event: NewEvent<'_>,
     remedy: &str,
@@ -40,7 +40,7 @@ pub(super) fn call(
         ready::end();
         return (refused, caller);
     }
-    let result = if event.kind == Kind::Load { loading(call, real) } else { during(call, real) };
+    let result = if event.kind == Kind::Load { during_load(call, real) } else { during(call, real) };
     let took = now() - begun;
     if event.kind != Kind::Load || result == CUresult::CUDA_SUCCESS {
         return (result, record(event.kind, took, result));
@@ -64,25 +64,25 @@ pub(super) fn refusal(rule: &Rule, section: &ActiveSection, words: &str) -> CUre
 pub(super) const LOAD_BEFORE: &str = "load it before the program is ready";
 
 /// The message for a refused load of a kernel.
-pub(super) fn words(call: Call, kernel: &str) -> String {
+pub(super) fn describe(call: Call, kernel: &str) -> String {
     format!("`{}` of kernel `{kernel}`, which is not loaded", call.name())
 }
 
 /// Records that a call has loaded a kernel.
-pub(super) fn loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
+pub(super) fn record_loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
     let image = &known::image_of(call.subject).unwrap_or_default();
     let (took, result) = (now() - begun, result as u32);
-    watched::record_event(call, NewEvent { image, begun, took, result, ..load(kernel) });
+    watched::record_event(call, NewEvent { image, begun, took, result, ..load_event(kernel) });
 }
 
 /// Records that a call which would load a kernel was refused.
-pub(super) fn refused(call: Call, kernel: &str, result: CUresult) {
+pub(super) fn record_refused(call: Call, kernel: &str, result: CUresult) {
     let (kind, result) = (Kind::Refused, result as u32);
-    watched::record_event(call, NewEvent { kind, begun: now(), result, ..load(kernel) });
+    watched::record_event(call, NewEvent { kind, begun: now(), result, ..load_event(kernel) });
     ready::end();
 }
 
 /// The event of a kernel's load.
-pub(super) fn load(kernel: &str) -> NewEvent<'_> {
+pub(super) fn load_event(kernel: &str) -> NewEvent<'_> {
     NewEvent { kind: Kind::Load, subject: kernel, rule: Some(&rules::LOAD), ..NewEvent::default() }
 }

@@ -31,7 +31,7 @@ pub(super) fn launch(
     if section::may_own(stream) {
         launch_in_stream_of_section(call, function, real)
     } else {
-        make(call, function, real)
+        launch_kernel(call, function, real)
     }
 }
 
@@ -43,18 +43,22 @@ fn launch_in_stream_of_section(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let kernel = || format!("kernel `{}`", kernel_name(function));
-    guard::launch(call, kernel, || make(call, function, real))
+    guard::launch(call, kernel, || launch_kernel(call, function, real))
 }
 
 #[inline]
-fn make(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+fn launch_kernel(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
     let key = contexts::key(call.subject, call.stream);
-    if known::is_launched(key) { watched::launch(call, real) } else { first(call, key, function, real) }
+    if known::is_launched(key) {
+        watched::launch(call, real)
+    } else {
+        launch_first(call, key, function, real)
+    }
 }
 
 /// The first launch of a kernel.
 #[cold]
-fn first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
+fn launch_first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
     count_launch(call.stream, call.subject);
     // Hangs and samples name the kernel. Asked later, the driver may wait.
     let kernel = kernel_name(function);
@@ -87,11 +91,11 @@ fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CU
         )
     };
     let event = NewEvent { image, rule: Some(&rules::STACK), ..resize(subject) };
-    late::call(call, event, "set the limit before the program is ready", words, real).0
+    late::make_call(call, event, "set the limit before the program is ready", words, real).0
 }
 
 /// Makes a call that loads a kernel, unless that is loaded already.
-pub(super) fn kernel(
+pub(super) fn load_kernel(
     call: Call,
     function: CUfunction,
     out: Option<*mut CUfunction>,
@@ -118,8 +122,9 @@ pub(super) fn kernel(
 /// Makes the call that loads a kernel, and records that. Returns the answer, and who called.
 fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> (CUresult, Caller) {
     let image = known::image_of(call.subject).unwrap_or_default();
-    let event = NewEvent { image: &image, ..late::load(kernel) };
-    let (result, caller) = late::call(call, event, late::LOAD_BEFORE, || late::words(call, kernel), real);
+    let event = NewEvent { image: &image, ..late::load_event(kernel) };
+    let (result, caller) =
+        late::make_call(call, event, late::LOAD_BEFORE, || late::describe(call, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
         known::mark_loaded(key);
         known::mark_image_loaded(call.subject, contexts::of_stream(call.stream));
@@ -128,7 +133,12 @@ fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> 
 }
 
 /// Sets a limit: a stack limit, or the size of a buffer.
-pub(super) fn limit(call: Call, which: CUlimit, value: usize, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn set_limit(
+    call: Call,
+    which: CUlimit,
+    value: usize,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
     let which = match which {
         CUlimit::CU_LIMIT_STACK_SIZE => "stack",
         CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE => "printf buffer",
@@ -139,7 +149,7 @@ pub(super) fn limit(call: Call, which: CUlimit, value: usize, real: impl FnOnce(
     let rule = (which == "stack").then_some(&rules::STACK_LIMIT);
     let words = || format!("`{}` ({subject})", call.name());
     let event = NewEvent { rule, ..resize(subject) };
-    let result = late::call(call, event, "do it before the program is ready", words, real).0;
+    let result = late::make_call(call, event, "do it before the program is ready", words, real).0;
     if which == "stack" && result == CUresult::CUDA_SUCCESS {
         known::forget_launches();
     }
@@ -189,9 +199,13 @@ fn driver_says_loaded(function: u64) -> bool {
 }
 
 /// A call that adds or changes a kernel node of a graph, and loads the kernel. Nodes of other kinds have none.
-pub(super) fn node(call: Call, function: Option<CUfunction>, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn load_node(
+    call: Call,
+    function: Option<CUfunction>,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
     match function.filter(|function| !function.is_null()) {
-        Some(function) => kernel(call, function, None, real),
+        Some(function) => load_kernel(call, function, None, real),
         None => timed(call, real),
     }
 }
